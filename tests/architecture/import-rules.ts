@@ -15,7 +15,9 @@ const LIB_ARROWS: Record<string, readonly string[]> = {
   admission: ['contract', 'queue'],
   sessions: ['contract', 'queue'],
   // Gets backends as a map and never imports one.
-  executor: ['contract', 'egress'],
+  executor: ['contract', 'egress', 'tasks'],
+  // Plans commands and reads reports. Reaches packages only through an interface that the executor implements.
+  tasks: ['contract'],
   egress: ['contract'],
   // Usable alone: nothing of queues, stores or vendors.
   sandbox: ['contract'],

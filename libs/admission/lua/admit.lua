@@ -1,41 +1,53 @@
--- admit: may this attempt run now? Charges it once, reserves the most that it can use, gives it a lease, or says which
--- limit refuses it.
+-- admit: may this attempt run now? Charges it once, reserves the most that it can use, gives it a lease, or
+-- says which limit refuses it.
 --
--- KEYS  1 seeded   string  run id of the Redis server under which the counters were made good
---       2 caps     hash    the tenant's own caps (daily, hourly, agent:<id>, cpu, cost, concurrency, rate, burst, rev)
---       3 charge   string  ledger entry of this attempt, "day:hour:charged_at:agent:token that charged:token that owns"
---       4 day      hash    {b: bucket number, n: count, cu, cr: CPU ms used and reserved, mu, mr: cost} of the tenant
+-- KEYS  1 seeded   string  run id of the Redis server for which the counters were verified
+--       2 caps     hash    the tenant's own caps (daily, hourly, agent:<id>, cpu, cost, concurrency, rate,
+--             burst, rev)
+--       3 charge   string  ledger entry of this attempt, "day:hour:charged_at:agent:token that charged:token
+--             that owns"
+--       4 day      hash    {b: bucket number, n: count, cu, cr: CPU ms used and reserved, mu, mr: cost} of
+--             the tenant
 --       5 hour     hash    {b, n} of the tenant's agent
 --       6 leases   zset    member -> expiry, milliseconds
 --       7 tat      string  GCRA theoretical arrival time, milliseconds
 --       8 open     hash    member -> "day:cpu:cost", what is reserved for attempts that have not been settled
--- ARGV  1 agent  2 length of a day, ms  3 length of an hour, ms  4 default tenant-daily cap  5 default agent-hourly cap
---       6 default concurrency  7 lease member  8 token of this call  9 lease, ms  10 ledger TTL, ms  11 server run id
+-- ARGV  1 agent  2 length of a day, ms  3 length of an hour, ms  4 default tenant-daily cap
+--       5 default agent-hourly cap
+--       6 default concurrency  7 lease member  8 token of this call  9 lease, ms  10 ledger TTL, ms  11
+--             server run id
 --       12 CPU ms and 13 cost that the attempt may use at most
--- Returns {'another_run'} (the caller does not know this run of the server) | {'unseeded', now, caps rev}
---      or {'fenced'} the attempt was admitted to a later owner: the number before `~` of a token is its owner's fence
+-- Returns {'another_run'} (the caller named another run of the server) | {'unseeded', now, caps rev}
+--      or {'fenced'} the attempt was admitted to a later owner; the number before `~` of a token is its
+--      owner's fence
 --      or {'denied',                    now, dimension, resets_at, kill 0|1, orphan, held 0|1, use...}
---         orphan = token that owns the charge of an earlier admission of this attempt, whose lease has run out or whose
---         owner was followed by the one that asks; or ''
+--         orphan = token that owns the charge of an earlier admission of this attempt, if its lease has
+--         expired or the
+--         caller has a higher fence; otherwise ''
 --      or {'charged'|'charged_before',  now, charged_at, lease expiry, use...}
---         held = it fits into what is left, but not beside what is reserved for others: room comes when they settle
---         use = used_day, cap_day, day_end, used_hour, cap_hour, hour_end, used_cpu, cap_cpu, used_cost, cap_cost;
+--         held = it would fit without the reservations of other attempts, so it may fit when they settle
+--         use = used_day, cap_day, day_end, used_hour, cap_hour, hour_end, used_cpu, cap_cpu, used_cost,
+--         cap_cost;
 --         the last two caps are -1 where there is none
 -- Invariants
---   - Nothing of a charge is written before every check has passed; then both counters move or, when charged before, neither.
---   - A counter never passes its cap. The bucket number stands beside the count: a plain INCR with an expiry is wrong in
---     the millisecond of the boundary (the key still lives while TIME is already in the next window).
---   - Used and reserved together never pass the cap of CPU or cost. Without either cap nothing is reserved or written.
---   - A cap of 0 or less refuses before anything else, also an attempt that was charged before (kill switch).
---   - Time is the server's TIME; no client clock has a say.
+--   - No part of a charge is written before every check has passed. Then both counters move, or neither if it
+--     was charged
+--     before.
+--   - A counter never exceeds its cap. The bucket number is stored with the count: a plain INCR with an
+--     expiry is wrong in
+--     the millisecond of the boundary, when the key still exists while TIME is already in the next window.
+--   - Used plus reserved never exceeds the cap on CPU or cost. Without either cap nothing is reserved or
+--     written.
+--   - A cap of 0 or less refuses before anything else, even an attempt that was charged before (kill switch).
+--   - Time is the server's TIME. No client clock matters.
 -- Complexity O(log L) for L leases of the tenant.
 
 local t = redis.call('TIME')
 local now = t[1] * 1000 + math.floor(t[2] / 1000)
 local dayMs, hourMs = tonumber(ARGV[2]), tonumber(ARGV[3])
 
-local caps = redis.call('HMGET', KEYS[2], 'daily', 'agent:' .. ARGV[1], 'hourly', 'concurrency', 'rate', 'burst', 'rev',
-  'cpu', 'cost')
+local caps = redis.call('HMGET', KEYS[2], 'daily', 'agent:' .. ARGV[1], 'hourly', 'concurrency',
+  'rate', 'burst', 'rev', 'cpu', 'cost')
 local capDay = tonumber(caps[1] or ARGV[4])
 local capHour = tonumber(caps[2] or caps[3] or ARGV[5])
 local concurrency = tonumber(caps[4] or ARGV[6])
@@ -61,10 +73,11 @@ end
 local mostCpu, mostCost = tonumber(ARGV[12]), tonumber(ARGV[13])
 
 local entry = redis.call('GET', KEYS[3])
-local charge, chargedAt, owner -- charge = the part of the entry that an owner may not change
+local charge, chargedAt, owner -- charge = the part of the entry that never changes
 if entry then charge, chargedAt, owner = string.match(entry, '^(%d+:%d+:(%d+):.*):([^:]*)$') end
 
--- A later owner of the attempt was admitted: this one was stopped for longer than its lock, and may not take that charge.
+-- If a later owner of the attempt was admitted, the caller was stopped for longer than its lock and may not
+-- take the charge.
 local function fenceOf(token)
   return tonumber(string.match(token, '^(%d+)~')) or 0
 end
@@ -75,9 +88,9 @@ local function ownLease()
   return ends and tonumber(ends) > now
 end
 
--- What is reserved for attempts that nobody holds a lease of: of a dead worker, to be settled by whoever ends it, or of one
--- that died after the ending and before the settlement. The audit rows know which: they are asked again, but not always.
--- (usage.lua does the same.)
+-- A reservation without a lease belongs to a dead worker's attempt: either somebody will end and settle it,
+-- or the worker died between ending and settlement. The audit rows tell which, so the counters are verified
+-- again, at most every 10 s. usage.lua does the same.
 local function recount()
   local live = redis.call('ZCOUNT', KEYS[6], '(' .. string.format('%.0f', now), '+inf')
   if redis.call('HLEN', KEYS[8]) <= live then return end
@@ -88,7 +101,8 @@ local function recount()
 end
 
 local function denied(dimension, resetsAt, kill, held)
-  -- A lease outlives the lock of a dead owner: that somebody asks with a higher fence says as much.
+  -- A lease outlives the lock of a dead owner, so a caller with a higher fence also shows that the owner is
+  -- dead.
   local isOrphan = entry and (fenceOf(owner) < fenceOf(ARGV[8]) or not ownLease())
   local orphan = isOrphan and owner or ''
   return {
@@ -103,11 +117,12 @@ if capHour <= 0 then return denied('agent_hourly', hourEnd, 1) end
 if capCpu == 0 then return denied('tenant_daily_cpu', dayEnd, 1) end
 if capCost == 0 then return denied('tenant_daily_cost', dayEnd, 1) end
 
--- Counters of a server that restarted are not believed before they were compared with the audit rows.
+-- Counters of a server that restarted are not trusted until they were compared with the audit rows.
 if not is_this_run(ARGV[11]) then return {'another_run'} end
 if redis.call('GET', KEYS[1]) ~= ARGV[11] then return {'unseeded', now, caps[7] or ''} end
 
--- 2.-4. Charge ledger, then the tenant's day, then the agent's hour (the day first: it binds longer), then CPU and cost.
+-- 2.-4. Charge ledger, then the tenant's day, then the agent's hour (the day first: it binds longer), then
+-- CPU and cost.
 if not entry then
   if usedDay >= capDay then return denied('tenant_daily', dayEnd, 0) end
   if usedHour >= capHour then return denied('agent_hourly', hourEnd, 0) end
@@ -115,7 +130,8 @@ if not entry then
   local overCost = function(sum) return capCost > 0 and sum + mostCost > capCost end
   if overCpu(usedCpu) then return denied('tenant_daily_cpu', dayEnd, 0) end
   if overCost(usedCost) then return denied('tenant_daily_cost', dayEnd, 0) end
-  local held = overCpu(usedCpu + heldCpu) and 'tenant_daily_cpu' or overCost(usedCost + heldCost) and 'tenant_daily_cost'
+  local held = overCpu(usedCpu + heldCpu) and 'tenant_daily_cpu'
+    or overCost(usedCost + heldCost) and 'tenant_daily_cost'
   if held then
     recount()
     return denied(held, dayEnd, 0, 1)
@@ -145,7 +161,8 @@ local leaseMs = tonumber(ARGV[9])
 local leaseEnds = now + leaseMs
 redis.call('ZREMRANGEBYSCORE', KEYS[6], '-inf', now)
 redis.call('ZADD', KEYS[6], leaseEnds, ARGV[7])
--- Housekeeping: those that ran before an outage of some minutes are asked about when counters are made good (unsettled.lua).
+-- Housekeeping: those that ran before an outage of some minutes are asked about when counters are made good
+-- (unsettled.lua).
 redis.call('PEXPIRE', KEYS[6], leaseMs + 600000)
 if entry then
   -- The caller owns the attempt now: an older owner that wakes up can neither release nor refund it.
@@ -161,15 +178,16 @@ if metered then
   redis.call('HSET', KEYS[8], ARGV[7], string.format('%.0f:%.0f:%.0f', day, mostCpu, mostCost))
   redis.call('PEXPIRE', KEYS[8], ARGV[10])
 else
-  -- Sums of an earlier day, kept from when the tenant had a cap, must not be taken for this day's.
+  -- Sums of an earlier day, when the tenant had a cap, must not count for this day.
   if usedDay == 0 then redis.call('DEL', KEYS[4]) end
   redis.call('HSET', KEYS[4], 'b', day, 'n', usedDay + 1)
 end
--- Housekeeping only, the bucket number decides; a window that was counted in before has its end already.
+-- Only to free memory: the bucket number decides. A window that has a count already has its expiry.
 if usedDay == 0 then redis.call('PEXPIREAT', KEYS[4], dayEnd + 60000) end
 redis.call('HSET', KEYS[5], 'b', hour, 'n', usedHour + 1)
 if usedHour == 0 then redis.call('PEXPIREAT', KEYS[5], hourEnd + 60000) end
-redis.call('SET', KEYS[3], string.format('%.0f:%.0f:%.0f:', day, hour, now) .. ARGV[1] .. ':' .. ARGV[8] .. ':' .. ARGV[8], 'PX', ARGV[10])
+charge = string.format('%.0f:%.0f:%.0f:', day, hour, now) .. ARGV[1] .. ':' .. ARGV[8]
+redis.call('SET', KEYS[3], charge .. ':' .. ARGV[8], 'PX', ARGV[10])
 return {
   'charged', now, now, leaseEnds,
   usedDay + 1, capDay, dayEnd, usedHour + 1, capHour, hourEnd, usedCpu, capCpu, usedCost, capCost,

@@ -1,18 +1,19 @@
--- refund: takes back the charge of an attempt in which no user code began.
+-- refund: refunds the charge of an attempt in which no user code began.
 --
 -- KEYS  1 charge  string  ledger entry "day:hour:charged_at:agent:token that charged:token that owns"
 --       2 day     hash    {b, n} of the tenant
 --       3 hour    hash    {b, n} of the tenant's agent
 --       4 open    hash    member -> "day:cpu:cost" reserved
 -- ARGV  1 token of the admission that is undone, or '' for whoever owns the charge
---       2 1 to refund only what that very admission charged, 0 to refund also what it found charged  3 member
---       4 fence of the owner that asks, '' when it has none: without a token, what a later one owns is not its to refund
--- Returns {'refunded'} | {'not_charged'} (never charged, or refunded before) | {'not_owner'} (admitted again since)
+--       2 1 to refund only what this admission charged, 0 to refund also what it found charged  3 member
+--       4 fence of the caller, '' when it has none: without a token it cannot refund what a later owner has
+-- Returns {'refunded'} | {'not_charged'} (never charged, or refunded before) | {'not_owner'} (admitted again
+--       since)
 -- Invariants
---   - The ledger entry goes with the refund, so a second call finds nothing and changes nothing.
---   - What was reserved for the attempt is free again, and nothing of it is counted as used.
---   - A counter is lowered only while it still counts the window of the charge; a later window owes nothing.
---   - The rate limit is not given back: it bounds starts, and this was one.
+--   - The refund deletes the ledger entry, so a second call changes nothing.
+--   - The reservation of the attempt is removed, and nothing of it counts as used.
+--   - A counter is lowered only while it still counts the window of the charge.
+--   - The rate limit is not refunded: it bounds starts, and this was one.
 -- Complexity O(1).
 
 local entry = redis.call('GET', KEYS[1])
@@ -20,7 +21,8 @@ if not entry then return {'not_charged'} end
 local day, hour, charger, owner = string.match(entry, '^(%d+):(%d+):%d+:.-([^:]*):([^:]*)$')
 if ARGV[1] ~= '' and ARGV[1] ~= owner then return {'not_owner'} end
 local fence = tonumber(ARGV[4])
-if ARGV[1] == '' and fence and fence < tonumber(string.match(owner, '^(%d+)~') or 0) then return {'not_owner'} end
+local ownerFence = tonumber(string.match(owner, '^(%d+)~') or 0)
+if ARGV[1] == '' and fence and fence < ownerFence then return {'not_owner'} end
 if ARGV[2] == '1' and ARGV[1] ~= charger then return {'not_owner'} end
 redis.call('DEL', KEYS[1])
 local function lower(key, bucket)

@@ -1,5 +1,5 @@
--- release: ends what an admission gave: the lease, and with figures also the reservation, which becomes use. With a TTL it
--- also lets the ledger entry of an ended attempt fade early.
+-- release: releases the lease of an attempt. With figures, its reservation becomes use. With a TTL, the
+-- ledger entry of an ended attempt expires early.
 --
 -- KEYS  1 leases  zset    member -> expiry, milliseconds
 --       2 charge  string  ledger entry "day:hour:charged_at:agent:token that charged:token that owns"
@@ -7,13 +7,16 @@
 --       4 day     hash    {b, n, cu, cr, mu, mr} of the tenant
 -- ARGV  1 member  2 token of the admission, or '' for whoever ends the attempt of a dead owner
 --       3 new TTL of the ledger entry, ms, or 0 to leave it
---       4 CPU ms and 5 cost that the attempt is charged, as its audit row has them; '' and '' to settle nothing yet
--- Returns {'released'} | {'gone'} (expired or released before) | {'not_owner'} (the attempt was admitted again since)
+--       4 CPU ms and 5 cost that the attempt is charged, as its audit row has them; '' and '' to settle
+--             nothing yet
+-- Returns {'released'} | {'gone'} (expired or released before) | {'not_owner'} (the attempt was admitted
+--       again since)
 -- Invariants
---   - Only the latest admission of an attempt can free its lease: the token in the ledger tells.
---   - The reservation goes with its settlement, so a second settlement of an attempt finds nothing and adds nothing.
---   - Use counts in the day of the charge; when that day is over, nothing is left to count.
---   - A TTL is only ever shortened.
+--   - Only the latest admission of an attempt can release its lease. The token in the ledger tells which one
+--     that is.
+--   - The settlement removes the reservation, so a second settlement of an attempt adds nothing.
+--   - Use counts in the day of the charge, unless that day is over.
+--   - A TTL is never lengthened.
 -- Complexity O(log L) for L leases of the tenant.
 
 local entry = redis.call('GET', KEYS[2])

@@ -1,10 +1,10 @@
--- renew: prolongs leases of one tenant and names those that are gone.
+-- renew: renews leases of one tenant and names those that are gone.
 --
 -- KEYS  1 leases  zset  member -> expiry, milliseconds
 -- ARGV  1 lease, ms  2.. members
 -- Returns {'renewed', new expiry, lost member...}
 -- Invariants
---   - Never brings a lease back: a missing or expired one is lost, because its place may be taken already.
+--   - Never restores a missing or expired lease, because its slot may be taken.
 -- Complexity O(M log L) for M members and L leases of the tenant.
 
 local t = redis.call('TIME')

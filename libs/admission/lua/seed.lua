@@ -1,30 +1,35 @@
--- seed: makes the counters of a tenant good: after Redis lost some or all of its data, once per server life, and when it
--- gets its first cap of CPU or cost.
+-- seed: restores the counters of a tenant after Redis lost some or all of its data, once per run of the
+-- server, and when the tenant gets its first cap on CPU or cost.
 --
--- KEYS  1 seeded  string  run id of the Redis server under which the counters were made good
+-- KEYS  1 seeded  string  run id of the Redis server for which the counters were verified
 --       2 caps    hash    the tenant's own caps
 --       3 day     hash    {b, n, cu, cr, mu, mr} of the tenant
 --       4 open    hash    member -> "day:cpu:cost" reserved
 --       5 leases  zset    member -> expiry, milliseconds
 --       6.. hour  hash    {b, n} of one agent each, then
 --         charge  string  ledger entry of one attempt each
--- ARGV  1 server run id  2 caps rev that the caller saw  3 last batch 0|1  4 length of a day, ms  5 length of an hour, ms
+-- ARGV  1 server run id  2 caps rev that the caller saw  3 last batch 0|1  4 length of a day, ms
+--       5 length of an hour, ms
 --       6 bucket of the day  7 its count  8 its CPU ms  9 its cost
 --       10 number of agents A, then A pairs (bucket, count)
---       then number of unsettled attempts M, then M pairs (member, how the counts have it: 1 by its audit row, 2 by its charge, 0 not at all)
+--       then number of unsettled attempts M, then M pairs (member, how the counts include it: 1 by its audit
+--       row,
+--       2 by its charge, 0 not at all)
 --       then the fields of the caps hash as pairs, or nothing to leave it as it is
 -- Returns {'seeded'} | {'more'} (a batch before the last) | {'already'} (somebody was first, nothing written)
---      or {'another_run'} (the caller does not know this run of the server, nothing written: count again)
+--      or {'another_run'} (the caller named another run of the server, nothing written: count again)
 --      or {'caps_changed'} (caps were set since the caller read them, nothing written: read again)
---      or {'settled_meanwhile'} (an attempt that the counts lack ended since they were read, or one that they have was
+--      or {'settled_meanwhile'} (an attempt that the counts lack ended since they were read, or one that they
+--      have was
 --         refunded: count again)
 -- Invariants
 --   - A counter becomes max(seed, present) of the current window, never less: what was charged stays charged.
---   - A seed of another window is dropped: nothing can have been charged in a window that began while unseeded.
---   - The marker is written with the last batch; until then nobody charges, and batches may be repeated.
---   - Newer caps are never overwritten by older ones: setCaps changes rev.
---   - Each attempt's CPU and cost is counted once: by the counts when they have its row (its reservation ends here), else by
---     its settlement, for which it is open from here on.
+--   - A seed of another window is dropped, because nothing is charged in a window that began while unseeded.
+--   - The marker is written with the last batch. Until then nobody charges, and batches may be repeated.
+--   - Older caps never overwrite newer ones, because setCaps changes rev.
+--   - Each attempt's CPU and cost is counted once: by the counts if they have its row (its reservation ends
+--     here), otherwise
+--     by its settlement, for which this script opens a reservation.
 -- Complexity O(A + M + F) for A agents, M attempts and F fields of caps in the batch.
 
 if not is_this_run(ARGV[1]) then return {'another_run'} end
@@ -38,7 +43,8 @@ local function raise(key, length, bucket, counts)
   local current = math.floor(now / length)
   if bucket ~= current or counts.n <= 0 then return end
   local b = tonumber(redis.call('HGET', key, 'b'))
-  -- A later window than ours stands there already (the clock stepped back): admit stays in it, and so do we.
+  -- The key is in a later window already (the clock stepped back). admit stays in it, and so does this
+  -- script.
   if b == current + 1 then return end
   if b ~= current then
     redis.call('DEL', key)
@@ -53,10 +59,12 @@ end
 local at = 11 + 2 * agents
 local attempts = tonumber(ARGV[at])
 for i = 1, attempts do
-  if ARGV[at + 2 * i] == '2' and redis.call('EXISTS', KEYS[5 + agents + i]) == 0 then return {'settled_meanwhile'} end
+  local byCharge = ARGV[at + 2 * i] == '2'
+  if byCharge and redis.call('EXISTS', KEYS[5 + agents + i]) == 0 then return {'settled_meanwhile'} end
 end
 
-raise(KEYS[3], dayMs, tonumber(ARGV[6]), { n = tonumber(ARGV[7]), cu = tonumber(ARGV[8]), mu = tonumber(ARGV[9]) })
+raise(KEYS[3], dayMs, tonumber(ARGV[6]),
+  { n = tonumber(ARGV[7]), cu = tonumber(ARGV[8]), mu = tonumber(ARGV[9]) })
 for i = 1, agents do
   raise(KEYS[5 + i], hourMs, tonumber(ARGV[9 + 2 * i]), { n = tonumber(ARGV[10 + 2 * i]) })
 end
@@ -72,7 +80,8 @@ end
 for i = 1, attempts do
   local member, ended = ARGV[at + 2 * i - 1], ARGV[at + 2 * i] == '1'
   local held = redis.call('HGET', KEYS[4], member)
-  -- Nobody settles what has been open for days (the longest run takes one): its row went elsewhere or nowhere.
+  -- The longest run takes a day, so nobody settles what has been open for longer: its row is elsewhere or
+  -- missing.
   local old = held and tonumber(string.match(held, '^%d+')) < math.floor(now / dayMs) - 3
   if held and (ended or old) then
     close(member, held)

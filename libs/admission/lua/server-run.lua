@@ -1,6 +1,7 @@
--- Stands in front of the scripts that are told which run of the server their caller knows, and whose counters were made good under
--- one: a broken connection sends again what was not answered, with the run before in it. The server knows its own (INFO, 4 us);
--- where it hides that (server-run.ts) it is believed. A cluster's run is those of all its masters: this one's is among them.
+-- Prepended to scripts whose caller names the run of the server for which the tenant's counters were
+-- verified. A broken connection repeats unanswered calls, which may then name an earlier run. The server
+-- knows its own run ID (INFO, 4 us). If it hides that (server-run.ts), the caller is trusted. A cluster's run
+-- is the list of its masters' run IDs.
 local own_run
 local function is_this_run(told)
   if not own_run then

@@ -1,17 +1,19 @@
--- take-turn: one more call of a rate that the fleet shares (GCRA): when it may be made, or that this is too far off.
+-- take-turn: one more call of a rate that the fleet shares (GCRA). Tells when it may be made, or that the
+-- wait is too long.
 --
--- KEYS  1 rate  string  when the bucket would be full again were nothing taken any more, microseconds
--- ARGV  1 microseconds between two calls  2 microseconds whose calls may come at once  3 longest wait, microseconds
+-- KEYS  1 rate  string  time at which the bucket is full again if no further token is taken, microseconds
+-- ARGV  1 microseconds between two calls  2 microseconds whose calls may come at once
+--       3 longest wait, microseconds
 -- Returns {'turn', wait} or {'full', wait}: microseconds
 -- Invariants
 --   - In any span of S microseconds at most (S + ARGV[2]) / ARGV[1] turns begin, and one more.
---   - What is refused takes nothing.
+--   - A refused call takes nothing.
 -- Complexity O(1)
 
 local t = redis.call('TIME')
 local now = t[1] * 1000000 + t[2]
 local at = math.max(now, tonumber(redis.call('GET', KEYS[1]) or '0')) + tonumber(ARGV[1])
--- A clock that was set back by more than any wait: begin anew.
+-- The clock was set back by more than any wait: start again.
 if at > now + ARGV[2] + ARGV[3] + 60000000 then at = now + ARGV[1] end
 -- The first one never waits, however slow the rate.
 local wait = math.max(0, at - now - math.max(tonumber(ARGV[1]), tonumber(ARGV[2])))

@@ -1,4 +1,5 @@
--- unsettled: attempts of a tenant that may still have to be settled: those with a reservation, and those with a lease.
+-- unsettled: attempts of a tenant that may still need a settlement: those with a reservation, and those with
+-- a lease.
 --
 -- KEYS  1 open    hash  member -> "day:cpu:cost" reserved
 --       2 leases  zset  member -> expiry, milliseconds

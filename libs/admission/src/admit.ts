@@ -5,11 +5,11 @@
  *       │
  *       ├─► denied ─► Refused; the charge of an earlier owner that died before user code began is refunded
  *       ├─► fenced: a later owner of the attempt was admitted ─► throws `fenced`
- *       ├─► unseeded ─► counters made good from the audit rows ─► again
- *       └─► Redis slow or away ─► Refused 'unknown' (fail closed); what the call may still do is undone when it is known
+ *       ├─► unseeded ─► counters restored from the audit rows ─► again
+ *       └─► Redis slow or away ─► Refused 'unknown' (fail closed); a late effect of the call is undone when it is known
  *
- * Promises: never throws for trouble outside (`fenced` is none). What stays uncertain (a process that dies between two calls, a Redis that
- * never answers the undoing) leaves a tenant charged for an attempt too many, never for one too few.
+ * Throws only `fenced`. If a process dies between two calls, or Redis never answers an undo, the tenant may
+ * be charged for an attempt too many, never for one too few.
  */
 import { CofferdamError, isCofferdamError } from '@cofferdam/contract'
 import { keys, leaseMember, type AttemptKey } from './keys.ts'
@@ -18,7 +18,7 @@ import type { Reply, Scripts } from './scripts.ts'
 import { readVerdict, type Admitted, type Refused } from './verdict.ts'
 import { whenSeeded, type WhenSeededDeps } from './when-seeded.ts'
 
-/** When to ask again after trouble of ours (agentcore-and-thinkwork.md §10.2). */
+/** When to ask again if admission could not decide. */
 const UNKNOWN_RETRY_MS = 60_000
 
 export interface AdmitDeps extends WhenSeededDeps {
@@ -33,7 +33,7 @@ export interface AdmitDeps extends WhenSeededDeps {
   logger?: { warn(facts: Record<string, unknown>, message: string): void } | undefined
 }
 
-/** `most` is what the attempt may use at most: reserved for tenants with a cap of CPU or cost. */
+/** `most` is the most that the attempt may use. It is reserved for tenants with a cap on CPU or cost. */
 export async function admit(key: AttemptKey, most: Settlement, deps: AdmitDeps): Promise<Admitted | Refused> {
   const token = `${key.fence ?? 0}~${deps.newToken()}`
   try {
@@ -88,8 +88,8 @@ async function callAdmit(
       most.cpuMs,
       most.cost,
     ],
-    // The call was given up, but the server may have run it, or may still. What it found charged is not its to undo:
-    // another owner may have been admitted before it.
+    // The call timed out, but the server may have run it or may still run it. A charge that it only found
+    // must stay, because another owner may have been admitted before.
     (late) => {
       if (late === null || late.code === 'charged') void undo(key, token, deps)
     },
@@ -107,7 +107,7 @@ async function settle(
   return verdict
 }
 
-/** Takes back exactly what this call charged, and its lease with it. Best effort: a failure is told to the log. */
+/** Refunds exactly what this call charged and releases its lease. Best effort: a failure is logged. */
 async function undo(key: AttemptKey, token: string, deps: AdmitDeps): Promise<void> {
   try {
     const { code } = await deps.scripts.run('refund', refundKeys(key), [token, 1, leaseMember(key), ''])

@@ -1,4 +1,7 @@
-/** Two writers of what is in force of one tenant. The parts around the writer are plain objects whose timing the test decides. */
+/**
+ * Two writers of what is in force of one tenant. The parts around the writer are plain objects whose timing
+ * the test decides.
+ */
 import { DEFAULT_TENANT_CAPS, type TenantCaps } from '@cofferdam/contract'
 import { expect, it } from 'vitest'
 import { createCapsWriter } from './caps-writer.ts'

@@ -1,19 +1,19 @@
 /**
- * Brings what Postgres has into force that admission and the scheduler read in Redis: caps, and whether a
- * tenant's runs have sessions. The API does it after each change, a worker for changes by raw SQL, and for a
- * Redis that lost them.
+ * Copies settings from Postgres to Redis, where admission and the scheduler read them: caps, and whether a
+ * tenant's runs have sessions. The API does it after each change. A worker does it for changes by raw SQL,
+ * and if Redis lost them.
  *
- * What was read before a change is not written after it, so that nobody undoes a kill switch, not for a
- * moment. What the scheduler has is not guarded like this: whoever wrote it looks again.
+ * A value that was read before a change is never written after it, so nobody undoes a kill switch, not even
+ * for a moment. The scheduler's copy has no such guard, so the writer compares once more at the end.
  */
 import { isDeepStrictEqual } from 'node:util'
 import type { TenantCaps, TenantPolicy } from '@cofferdam/contract'
 import type { Admission } from './create-admission.ts'
 
-/** Changes of one tenant in a row that are followed; each round means that another one came in between. */
+/** Each further round means that another change came in between. */
 const MAX_ROUNDS = 10
 
-/** Returns the function that writes it where admission and the scheduler read it. Throws as its parts do. */
+/** Returns the function that copies the settings of one tenant. Throws what its parts throw. */
 export function createCapsWriter(deps: {
   admission: Pick<Admission, 'setCapsSince' | 'capsRev'>
   /** The scheduler. */

@@ -1,13 +1,17 @@
 /**
- * A tenant's own caps in Redis: the JSON that was set, and beside it the fields that the scripts read.
- * The truth is Postgres; setCaps is called after the change is committed there, and acts on the next admission.
+ * A tenant's own caps in Redis: the JSON that was set, and the fields that the scripts read. Postgres is the
+ * source of truth: setCaps is called after the change is committed there, and takes effect with the next
+ * admission.
  */
 import { DEFAULT_TENANT_CAPS, parse, tenantCapsSchema, type TenantCaps } from '@cofferdam/contract'
 import type { Redis } from 'ioredis'
 import { keys } from './keys.ts'
 import type { Scripts } from './scripts.ts'
 
-/** The hash fields of caps, as a flat list; `rev` names this setting, so that an older reader cannot overwrite it. */
+/**
+ * The hash fields of caps, as a flat list. `rev` names this setting, so that an older reader cannot overwrite
+ * it.
+ */
 export function capsFields(caps: TenantCaps, rev: string): (string | number)[] {
   const fields: (string | number)[] = ['rev', rev, 'json', JSON.stringify(caps)]
   if (caps.tenant_daily !== null) fields.push('daily', caps.tenant_daily)
@@ -20,7 +24,10 @@ export function capsFields(caps: TenantCaps, rev: string): (string | number)[] {
   return fields
 }
 
-/** Replaces the caps in one step; false when `since` is a rev and another one stands there. Throws CofferdamError('invalid_request') for caps that are no caps: the last good ones stay. */
+/**
+ * Replaces the caps in one step; false if `since` is a rev and Redis has another one. Throws
+ * CofferdamError('invalid_request') for invalid caps, and keeps the last valid ones.
+ */
 export async function writeCaps(
   scripts: Scripts,
   tenantId: string,
@@ -34,7 +41,7 @@ export async function writeCaps(
   return code === 'set'
 }
 
-/** Names the setting that is in force; '' for none. */
+/** The rev of the setting in force; '' for none. */
 export async function readCapsRev(redis: Redis, tenantId: string): Promise<string> {
   return (await redis.hget(keys.caps(tenantId), 'rev')) ?? ''
 }

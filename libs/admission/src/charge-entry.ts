@@ -6,11 +6,11 @@ export interface ChargeEntry {
   hour: number
   /** Redis clock, milliseconds. */
   chargedAtMs: number
-  /** Null in one that an earlier version wrote. */
+  /** Null in an entry of an earlier version. */
   agentId: string | null
 }
 
-/** Reads `day:hour:charged_at:agent:token that charged:token that owns`; neither names nor tokens hold a colon. */
+/** Reads `day:hour:charged_at:agent:token that charged:token that owns`. Names and tokens have no colon. */
 export function readChargeEntry(entry: string): ChargeEntry {
   const [day, hour, chargedAtMs, agentId = null, , owner] = entry.split(':')
   return {

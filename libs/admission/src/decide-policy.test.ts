@@ -26,7 +26,10 @@ const TEMPLATE: Template = {
   sandbox: { environment: 'default-public' },
 }
 const INSIDE: Template = { ...TEMPLATE, sandbox: { environment: 'internal-only' } }
-/** What regulated tenants need (docs/regulated-tenants.md): exactly the settings of examples/regulated-template.json. */
+/**
+ * What regulated tenants need (docs/regulated-tenants.md): exactly the settings of
+ * examples/regulated-template.json.
+ */
 const SAFE: Template = parse(
   templateSchema,
   {
@@ -345,7 +348,7 @@ describe('decidePolicy', () => {
     },
   )
 
-  it("hands on the tenant's policy with the template's settings folded in", () => {
+  it("returns the tenant's policy tightened by the template's settings", () => {
     expect(
       decidePolicy({ request: USING, tenant: REGULATED, template: SAFE, canEncrypt: true }),
     ).toMatchObject({

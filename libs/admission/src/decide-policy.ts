@@ -1,12 +1,10 @@
 /**
- * Policy: may this execution run at all? One pure function over facts that are read when a worker takes the execution,
- * not when it was enqueued: what was queued before a tenant was switched off must not run after.
+ * Policy: may this execution run at all? One pure function. A worker reads its facts when it takes the
+ * execution, not when it was enqueued, so that nothing runs after its tenant was switched off.
  *
  *   template (the agent's own, else the one named) ─► tenant ─► tier ─► environment named by one side only ─►
- *   network fits it ─► a place to run is provisioned ─► what is stored can be encrypted where it must be ─►
+ *   network fits it ─► the environment is provisioned ─► outputs can be encrypted if they must be ─►
  *   the commands are allowed ─► artifact limits are within the tenant's
- *
- * Order and reasons: agentcore-and-thinkwork.md §10.1.
  */
 import {
   assertNever,
@@ -18,7 +16,6 @@ import {
 import { judgeCommand } from './command-policy/judge-command.ts'
 import { effectivePolicy } from './effective-policy.ts'
 import { missingForRegulated } from './regulated-tier.ts'
-import { templateInForce } from './template-in-force.ts'
 
 export interface PolicyFacts {
   request: Pick<
@@ -28,7 +25,7 @@ export interface PolicyFacts {
   /** Null when there is no such tenant. */
   tenant: TenantPolicy | null
   /**
-   * The template in force (template-in-force.ts); null when there is none of that id, or none is in force.
+   * The template in force (`templateInForce`); null when there is none of that id, or none is in force.
    */
   template: Template | null
   /** Whether this worker has a key to encrypt what it stores. */
@@ -55,7 +52,7 @@ export type PolicyDecision =
       allowed: true
       /** Where it runs: the template's environment, else the request's. */
       environment: Environment
-      /** The tenant's policy with the template's settings folded in: what the execution runs under. */
+      /** The policy under which the execution runs: the tenant's, tightened by the template's. */
       tenant: TenantPolicy
     }
   | {
@@ -66,7 +63,7 @@ export type PolicyDecision =
       message: string
     }
 
-/** What a request says when its caller said nothing (contract: request.ts); a template may narrow it silently. */
+/** The default of a request (contract: request.ts). A template may narrow it silently. */
 const UNSAID: Environment = 'default-public'
 
 /** Decides whether the execution may run and in which environment. Throws nothing. */
@@ -101,18 +98,35 @@ export function decidePolicy(facts: PolicyFacts): PolicyDecision {
   return { allowed: true, environment, tenant: policy }
 }
 
-/** Which artifact limit of a request is above its tenant's policy, in words; null when none is. */
+/**
+ * The ID of the template that the execution runs under; undefined for none. The template that an operator
+ * bound the agent to comes before the one that the request names. A `tenant` that is null or not the
+ * request's own binds nobody.
+ */
+export function templateInForce(
+  tenant: TenantPolicy | null,
+  request: Pick<ExecutionRequest, 'tenant_id' | 'agent_id' | 'template_id'>,
+): string | undefined {
+  const agents = tenant?.tenant_id === request.tenant_id ? tenant.templates.agents : {}
+  return Object.hasOwn(agents, request.agent_id) ? agents[request.agent_id] : request.template_id
+}
+
+/** The artifact limit of a request that exceeds its tenant's policy, in words; null when none does. */
 function beyondPolicy(limits: ExecutionRequest['limits'], policy: TenantPolicy): string | null {
   for (const name of ['artifact_bytes', 'artifacts_total_bytes', 'artifact_count'] as const) {
     const most = policy[`max_${name}`]
     if (limits[name] > most)
-      return `The request's limits.${name} is ${limits[name]} and may be ${most} at most; an operator can raise max_${name} of the tenant.`
+      return (
+        `The request's limits.${name} is ${limits[name]} and may be ${most} at most; ` +
+        `an operator can raise max_${name} of the tenant.`
+      )
   }
   return null
 }
 
 const tierMessage = (tenant: TenantPolicy, missing: readonly string[]): string =>
-  `The compliance tier ${tenant.compliance_tier} runs code only with a template that forces what keeps it safe; ` +
+  `The compliance tier ${tenant.compliance_tier} runs code only with a template that forces ` +
+  'what keeps it safe; ' +
   `missing: ${missing.join(', ')}.`
 
 /**
@@ -141,7 +155,7 @@ function networkFits(environment: Environment, network: Network): boolean {
 }
 
 const REFUSALS: Record<PolicyReason, { ending: 'policy_denied' | 'provisioning'; message: string }> = {
-  // An agent whose template does not opt in has no sandbox to go to (seed: SandboxProvisioning).
+  // Reported to agents as SandboxProvisioning: an agent whose template does not opt in has no sandbox.
   not_requested: {
     ending: 'provisioning',
     message: 'The template is unknown or does not opt into sandboxing.',

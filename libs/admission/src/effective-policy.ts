@@ -1,10 +1,10 @@
 /**
- * The policy under which an execution runs: of the tenant's and the template's settings the stricter each. A template
- * can only tighten, so that whoever writes templates cannot widen what an operator decided.
+ * The policy under which an execution runs: for each setting, the stricter of the tenant's and the
+ * template's. A template can only tighten, so its author cannot widen what an operator decided.
  */
 import { strongest, type Network, type Template, type TenantPolicy } from '@cofferdam/contract'
 
-/** The tenant's policy with the template's settings folded in; without a template (null) the tenant's own. */
+/** The tenant's policy tightened by the template's settings. Without a template (null) the tenant's own. */
 export function effectivePolicy(tenant: TenantPolicy, sandbox: Template['sandbox']): TenantPolicy {
   if (sandbox === null) return tenant
   return {
@@ -17,8 +17,9 @@ export function effectivePolicy(tenant: TenantPolicy, sandbox: Template['sandbox
 }
 
 /**
- * What both ceilings allow. Two allow-lists meet entry by entry: a host stays when the other list has it, or a wildcard
- * that covers it, with the same port or none; the narrower of the two entries is kept. Nothing in common is no network.
+ * What both networks allow. Two allow-lists are compared entry by entry. A host stays if the other list has
+ * it, or a wildcard that covers it, with the same port or none. The narrower entry is kept. Nothing in common
+ * means no network.
  */
 export function narrowerNetwork(a: Network, b: Network): Network {
   if (a === 'none' || b === 'none') return 'none'
@@ -33,7 +34,7 @@ export function narrowerNetwork(a: Network, b: Network): Network {
   return both.size === 0 ? 'none' : { allow: [...both].slice(0, MAX_ENTRIES) }
 }
 
-/** The wire's bound for an allow-list (contract, networkSchema). Leaving entries out only narrows. */
+/** The bound for an allow-list (contract, networkSchema). Leaving entries out only narrows. */
 const MAX_ENTRIES = 64
 
 interface Entry {
@@ -55,6 +56,8 @@ function meet(a: Entry, b: Entry): string | null {
   return host === null ? null : port === null ? host : `${host}:${port}`
 }
 
-/** `*.example.com` covers every name below example.com, and every narrower wildcard; not example.com itself. */
+/**
+ * `*.example.com` covers every name below example.com, and every narrower wildcard; not example.com itself.
+ */
 const covers = (wide: string, narrow: string): boolean =>
   wide === narrow || (wide.startsWith('*.') && narrow.endsWith(wide.slice(1)))

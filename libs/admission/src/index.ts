@@ -11,6 +11,7 @@ export { createCapsWriter } from './caps-writer.ts'
 export { judgeCommand, type CommandJudgement, type CommandRules } from './command-policy/judge-command.ts'
 export {
   decidePolicy,
+  templateInForce,
   type Environment,
   type PolicyDecision,
   type PolicyFacts,
@@ -24,4 +25,3 @@ export type { Settlement } from './lease.ts'
 export type { AttemptName, ChargedCounts } from './seed.ts'
 export type { Usage } from './usage.ts'
 export { type Admitted, type Dimension, type Lease, type Refused } from './verdict.ts'
-export { templateInForce } from './template-in-force.ts'

@@ -1,18 +1,19 @@
 /**
- * The charge of an attempt that ended in another life of the Redis server than it was admitted in:
+ * If the Redis server restarted since an attempt was admitted, it may have lost the attempt's charge:
  *
- *   same run of the server ─► nothing to do, and nothing is asked
- *   another one ─► counters made good from the audit rows ─► the charge is there still, or is counted again
+ *   same run of the server ─► nothing to do, and Redis is not asked
+ *   another run ─► counters restored from the audit rows ─► the charge is still there, or is counted again
  *
- * Relies on being called before the attempt's row is written: a row that was there already would be counted twice. A server that
- * loses everything between this and the row is not seen: then the counters lack one attempt until their window ends.
+ * Must be called before the attempt's row is written, because an existing row would be counted twice. If the
+ * server loses everything between this call and the row, the counters lack one attempt until their window
+ * ends.
  */
 import type { AdmitDeps } from './admit.ts'
 import { keys, leaseMember } from './keys.ts'
 import type { Admitted } from './verdict.ts'
 import { whenSeeded } from './when-seeded.ts'
 
-/** Never throws: without an answer the row says what was charged, and whoever makes the counters good counts it. */
+/** Never throws. Without an answer the row still says what was charged, and the next seeding counts it. */
 export async function keepCharge(admitted: Admitted, deps: AdmitDeps): Promise<void> {
   const { lease, chargedAtMs } = admitted
   const { tenantId, agentId, executionId, token } = lease

@@ -1,4 +1,7 @@
-/** Leases: prolonged while the work goes on, given back at its end, free by themselves when their holder dies. */
+/**
+ * Leases: renewed while the work goes on, released at its end, and expired by themselves when the holder
+ * dies.
+ */
 import { keys, leaseMember } from './keys.ts'
 import type { Scripts } from './scripts.ts'
 import type { Lease } from './verdict.ts'
@@ -6,7 +9,7 @@ import type { Lease } from './verdict.ts'
 /** Leases per script call: bounds how long one call holds the server (about 2 µs each). */
 const BATCH = 500
 
-/** Prolongs leases; returns those that had run out or were released before. One call per tenant and 500 leases. */
+/** Renews leases and returns those that had expired or been released. One call per tenant and 500 leases. */
 export async function renewLeases(
   scripts: Scripts,
   leases: readonly Lease[],
@@ -26,7 +29,7 @@ export async function renewLeases(
   return lost.flat()
 }
 
-/** What an attempt is charged at its end, as its audit row has it. */
+/** What an attempt is charged at its end, as in its audit row. */
 export interface Settlement {
   cpuMs: number
   /** Micro-units. */
@@ -34,8 +37,9 @@ export interface Settlement {
 }
 
 /**
- * Gives a lease back; true when it was still held by this admission. With `fadeMs` the ledger entry fades early, with a
- * settlement the reservation becomes use. A null token stands for the dead owner of an attempt that somebody else ended.
+ * Releases a lease; true if this admission still held it. With `fadeMs` the ledger entry expires early. With
+ * a settlement the reservation becomes use. A null token stands for the dead owner of an attempt that
+ * somebody else ended.
  */
 export async function releaseLease(
   scripts: Scripts,

@@ -1,6 +1,7 @@
 /**
- * Rates that all workers of a fleet share, such as a vendor's calls per second and account. Redis away: everything passes, for the
- * vendor keeps to its rate itself, and what stops a sandbox must not wait for a server of ours.
+ * Rates that all workers of a fleet share, such as a vendor's calls per second and account. If Redis is away,
+ * every call passes: the vendor enforces its rate itself, and stopping a sandbox must not depend on a server
+ * of ours.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { CofferdamError, isCofferdamError, type RateGate } from '@cofferdam/contract'
@@ -9,12 +10,12 @@ import { keys } from './keys.ts'
 import { defineScripts } from './scripts.ts'
 
 const SECOND_US = 1_000_000
-/** Of the contract: a fifth of a second's calls may come at once. */
+/** The contract allows a fifth of a second's calls at once. */
 const BURST_US = SECOND_US / 5
-/** A call that is slower than this is not worth its answer. */
+/** A slower answer is worth nothing. */
 const TIMEOUT_MS = 1_000
 
-/** Creates it on any connection of role worker or producer, which stays the caller's. */
+/** Creates it on any connection of role worker or producer. The caller owns the connection. */
 export function createRateGate({
   redis,
   timeoutMs = TIMEOUT_MS,

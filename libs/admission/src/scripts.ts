@@ -1,15 +1,10 @@
 /**
  * The Lua scripts as typed calls: EVALSHA through ioredis, which loads a script again after a server restart.
- * Every key is declared. Each call is bounded in time, because a connection with an offline queue waits for ever.
+ * Every key is declared. Each call has a time limit, because a connection with an offline queue waits for
+ * ever.
  */
 import { CofferdamError } from '@cofferdam/contract'
-import {
-  boundedAnswer,
-  createGathering,
-  togetherCall,
-  togetherText,
-  type ScriptCall,
-} from '@cofferdam/queue/redis-calls'
+import { boundedAnswer } from '@cofferdam/queue/redis-calls'
 import type { Redis } from 'ioredis'
 import { readFileSync } from 'node:fs'
 
@@ -30,7 +25,7 @@ export type ScriptName = (typeof NAMES)[number]
 export interface Scripts {
   /**
    * Runs a script and returns its named code and the rest of its reply.
-   * `late` hears how a call ended that had already been given up; null when it failed.
+   * If the call timed out, `late` gets its reply when it comes; null if it failed.
    * Throws CofferdamError('queue_unavailable') when Redis fails, is too slow, or answers nonsense.
    */
   run(
@@ -46,23 +41,18 @@ export interface Reply {
   rest: readonly (string | number)[]
 }
 
-/** What every attempt needs: the calls of one turn of the process go together, tenant by tenant. */
-const GATHERED: ReadonlySet<ScriptName> = new Set(['admit', 'release'])
-/** They are told a run of the server (lua/server-run.lua). */
+/** Scripts that take the run of the server as an argument (lua/server-run.lua). */
 const OF_A_RUN: ReadonlySet<ScriptName> = new Set(['admit', 'recharge', 'usage', 'seed'])
-/** An admission takes the server about 30 us, so that one call holds it for a millisecond. */
-const TOGETHER_MAX = 32
+type Call = (keys: readonly string[], args: readonly (string | number)[]) => Promise<unknown>
 
-type Call = (call: ScriptCall) => Promise<unknown>
-
-/** Defines the scripts on the connection (again is harmless). */
+/** Defines the scripts on the connection. Doing so twice is harmless. */
 export function defineScripts(redis: Redis, timeoutMs: number): Scripts {
-  const calls = new Map(NAMES.map((name) => [name, callOf(redis, name)]))
+  const calls = new Map(NAMES.map((name) => [name, define(redis, name)]))
   return {
     async run(name, keys, args, late) {
       const call = calls.get(name)
       if (call === undefined) throw new CofferdamError('internal', `no script named ${name}`)
-      const pending = call({ keys, args }).then((reply) => readReply(name, reply))
+      const pending = call(keys, args).then((reply) => readReply(name, reply))
       return boundedAnswer(pending, timeoutMs, `admission script ${name}`, late)
     },
   }
@@ -70,37 +60,12 @@ export function defineScripts(redis: Redis, timeoutMs: number): Scripts {
 
 const readLua = (name: string): string => readFileSync(new URL(`../lua/${name}.lua`, import.meta.url), 'utf8')
 
-function callOf(redis: Redis, name: ScriptName): Call {
-  const shared = OF_A_RUN.has(name) ? readLua('server-run') : ''
-  const lua = readLua(name)
-  const alone = define(redis, name, shared + lua)
-  if (!GATHERED.has(name)) return alone
-  const together = define(redis, `${name}_together`, togetherText(shared, lua))
-  const send = async (calls: readonly ScriptCall[]): Promise<readonly unknown[]> => {
-    const [first, second] = calls
-    if (first !== undefined && second === undefined) return [await alone(first)]
-    const replies = await together(togetherCall(calls))
-    return Array.isArray(replies) ? replies : []
-  }
-  // A tenant's keys may stand on a node of their own: none waits for the answer to another's.
-  const ofTurn = new Map<string, Call>()
-  return (call) => {
-    const tag = tagOf(call.keys[0])
-    const gathered = ofTurn.get(tag) ?? createGathering(send, TOGETHER_MAX)
-    if (ofTurn.size === 0) process.nextTick(() => ofTurn.clear())
-    ofTurn.set(tag, gathered)
-    return gathered(call)
-  }
-}
-
-const tagOf = (key = ''): string => key.slice(0, key.indexOf('}') + 1)
-
-function define(redis: Redis, name: string, lua: string): Call {
+function define(redis: Redis, name: ScriptName): Call {
   const command = `cofferdamAdmission_${name}`
-  redis.defineCommand(command, { lua })
+  redis.defineCommand(command, { lua: (OF_A_RUN.has(name) ? readLua('server-run') : '') + readLua(name) })
   const call: unknown = Reflect.get(redis, command)
   if (typeof call !== 'function') throw new CofferdamError('internal', `ioredis did not define ${command}`)
-  return async ({ keys, args }) => Reflect.apply(call, redis, [[keys.length, ...keys, ...args]])
+  return async (keys, args) => Reflect.apply(call, redis, [[keys.length, ...keys, ...args]])
 }
 
 function readReply(name: ScriptName, reply: unknown): Reply {
@@ -109,17 +74,20 @@ function readReply(name: ScriptName, reply: unknown): Reply {
     if (rest.every((item): item is string | number => typeof item === 'string' || typeof item === 'number'))
       return { code, rest }
   }
-  throw new CofferdamError('internal', `script ${name} answered what it never answers`, { details: { name } })
+  throw new CofferdamError('internal', `script ${name} gave an unexpected reply`, { details: { name } })
 }
 
-/** The number at a place of a reply; throws when there is none, so that a changed script cannot pass silently. */
+/**
+ * The number at an index of a reply. Throws when there is none, so that a changed script cannot pass
+ * unnoticed.
+ */
 export function numberAt(reply: Reply, index: number): number {
   const value = reply.rest[index]
   if (typeof value === 'number') return value
   throw new CofferdamError('internal', `reply ${reply.code} has no number at ${index}`)
 }
 
-/** The text at a place of a reply; throws when there is none. */
+/** The text at an index of a reply. Throws when there is none. */
 export function textAt(reply: Reply, index: number): string {
   const value = reply.rest[index]
   if (typeof value === 'string') return value

@@ -1,38 +1,42 @@
 /**
- * Makes a tenant's counters good when the Redis server is not the one that counted them (first use, data lost, restart).
+ * Restores a tenant's counters when the Redis server is not the one that counted them (first use, data lost,
+ * restart).
  *
- *   unseeded ──countCharged + loadCaps──► seed.lua ──► seeded (once per server life; whoever is second finds it done)
+ *   unseeded ──countCharged + loadCaps──► seed.lua ──► seeded (once per run of the server)
  *                                            └─ caps were set, or an attempt was settled, meanwhile: the next admission
  *                                               reads again
  *
- * Relies on countCharged counting by the Redis clock that it is given. Attempts that are not recorded yet are counted by their charges
- * where Redis still has them (open-charges.ts); those whose charge it lost are counted again by their owners before they record
- * them (keep-charge.ts).
+ * Relies on countCharged counting by the Redis clock that it is given. Attempts that are not recorded yet are
+ * counted by their charges where Redis still has them; those whose charge it lost are counted again by their
+ * owners before they record them (keep-charge.ts).
  */
 import { CofferdamError, type TenantCaps } from '@cofferdam/contract'
 import { boundedAnswer } from '@cofferdam/queue/redis-calls'
 import { capsFields } from './caps.ts'
+import { readChargeEntry } from './charge-entry.ts'
 import { attemptOfMember, keys, leaseMember, type AttemptKey } from './keys.ts'
-import { COUNTED, withOpenCharges } from './open-charges.ts'
 import type { Scripts } from './scripts.ts'
 
-/** Charged attempts of the windows around one moment, counted from the audit rows (`quota_charged`, by `charged_at`). */
+/**
+ * Charged attempts of the windows around one moment, counted from the audit rows (`quota_charged`, by
+ * `charged_at`).
+ */
 export interface ChargedCounts {
   /** `bucket` = floor(charged_at in ms / length of the window). */
   day: { bucket: number; count: number; cpuMs?: number; cost?: number }
   hours: { agentId: string; bucket: number; count: number }[]
-  /** Which of the attempts asked about have their row in `day`, seen in the same moment. */
+  /** Which of the unsettled attempts have a row that `day` counts, read in the same statement. */
   ended?: AttemptName[]
 }
 
-/** Names an attempt among those of its tenant. */
+/** Identifies an attempt of a tenant. */
 export type AttemptName = Pick<AttemptKey, 'executionId' | 'attempt'>
 
 export interface SeedDeps {
   scripts: Scripts
   countCharged(tenantId: string, atMs: number, unsettled: AttemptName[]): Promise<ChargedCounts>
   loadCaps(tenantId: string): Promise<TenantCaps | null>
-  /** Ledger entries by their keys, null for one that is not there. */
+  /** Ledger entries by their keys; null for a missing one. */
   readCharges(names: string[]): Promise<(string | null)[]>
   newToken(): string
   dayMs: number
@@ -40,7 +44,7 @@ export interface SeedDeps {
   timeoutMs: number
 }
 
-/** What an admission of an unseeded tenant was told. */
+/** The reply to an admission of an unseeded tenant. */
 export interface Unseeded {
   serverRun: string
   /** Redis clock, milliseconds. */
@@ -51,9 +55,12 @@ export interface Unseeded {
 /** Agents, and attempts, per script call: 500 keys block the server for about a millisecond. */
 const BATCH = 500
 
-/** Returns the seeding function; concurrent calls for one tenant share one run. It throws when the counts cannot be had. */
+/**
+ * Returns the seeding function. Concurrent calls for one tenant share one run. It throws when the counts
+ * cannot be read.
+ */
 export function createSeeding(deps: SeedDeps): (tenantId: string, told: Unseeded) => Promise<void> {
-  // Bounded by the tenants with an admission in progress; entries go when their run ends.
+  // Bounded by the tenants with an admission in flight. Entries go when their run ends.
   const running = new Map<string, Promise<void>>()
   return (tenantId, told) => {
     const present = running.get(tenantId)
@@ -65,7 +72,7 @@ export function createSeeding(deps: SeedDeps): (tenantId: string, told: Unseeded
 }
 
 async function seedTenant(tenantId: string, told: Unseeded, deps: SeedDeps): Promise<void> {
-  // Before the counts: what is settled after this was among them or will be counted by its settlement.
+  // Read before the counts: an attempt that is settled later is among these, or its settlement counts it.
   const unsettled = await unsettledAttempts(tenantId, deps)
   const [recorded, caps] = await boundedAnswer(
     Promise.all([deps.countCharged(tenantId, told.nowMs, unsettled), deps.loadCaps(tenantId)]),
@@ -133,7 +140,7 @@ async function chargesOf(
   return charges
 }
 
-/** A count of another window would be dropped by the script and leave the counter too low: refuse it instead. */
+/** The script would drop a count of another window, and the counter would be too low. So refuse it here. */
 function checkBuckets(counts: ChargedCounts, nowMs: number, deps: SeedDeps): void {
   const day = Math.floor(nowMs / deps.dayMs)
   const hour = Math.floor(nowMs / deps.hourMs)
@@ -141,4 +148,45 @@ function checkBuckets(counts: ChargedCounts, nowMs: number, deps: SeedDeps): voi
   throw new CofferdamError('internal', 'charged attempts were counted for another window than asked', {
     details: { asked: { day, hour }, got: { day: counts.day.bucket, hours: counts.hours[0]?.bucket } },
   })
+}
+
+/** How the counts include an attempt, as seed.lua is told. */
+const COUNTED = { not: 0, byRow: 1, byCharge: 2 } as const
+
+/**
+ * Counts of every attempt, and how they include each unsettled one. An attempt that is missing from `counted`
+ * is not included.
+ */
+interface WholeCounts {
+  counts: ChargedCounts
+  counted: ReadonlyMap<string, number>
+}
+
+/**
+ * Adds charges that have no audit row yet to the counts of the rows. A server that lost its last second
+ * counts too little, and the rows lack attempts that have not ended, so neither figure alone is right.
+ * `entries` are the ledger entries of `unsettled`, in its order, read after the counts; null where nothing is
+ * charged.
+ */
+function withOpenCharges(
+  counts: ChargedCounts,
+  unsettled: readonly AttemptName[],
+  entries: readonly (string | null)[],
+  hour: number,
+): WholeCounts {
+  const counted = new Map<string, number>(counts.ended?.map((one) => [leaseMember(one), COUNTED.byRow]))
+  const day = { ...counts.day }
+  const hours = new Map(counts.hours.map((one) => [one.agentId, { ...one }]))
+  for (const [index, attempt] of unsettled.entries()) {
+    const entry = entries[index]
+    if (entry === null || entry === undefined || counted.has(leaseMember(attempt))) continue
+    const charge = readChargeEntry(entry)
+    if (charge.day !== day.bucket) continue
+    counted.set(leaseMember(attempt), COUNTED.byCharge)
+    day.count += 1
+    if (charge.agentId === null || charge.hour !== hour) continue
+    const ofAgent = hours.get(charge.agentId) ?? { agentId: charge.agentId, bucket: hour, count: 0 }
+    hours.set(charge.agentId, { ...ofAgent, count: ofAgent.count + 1 })
+  }
+  return { counts: { ...counts, day, hours: [...hours.values()] }, counted }
 }

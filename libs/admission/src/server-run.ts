@@ -1,19 +1,23 @@
 /**
- * Names the life of the Redis server behind a connection (`run_id` of INFO). A server that restarted may have lost its
- * last second of writes (AOF everysec), and a promoted replica what it had not received; both have another run id. A
- * cluster's life is that of all its masters: when one restarts or is replaced, every tenant is compared again.
+ * The run of the Redis server behind a connection (`run_id` of INFO). A server that restarted may have lost
+ * its last second of writes (AOF everysec), and a promoted replica may lack writes that it had not received.
+ * Both have another run ID. A cluster's run is the list of its masters' run IDs: if one of them changes,
+ * every tenant's counters are verified again.
  */
 import { CofferdamError } from '@cofferdam/contract'
 import { boundedAnswer } from '@cofferdam/queue/redis-calls'
 import { Cluster, type Redis } from 'ioredis'
 
-/** What stands for the run id where the server hides it: only a loss of the marker itself is noticed then. */
+/** Used instead of the run ID if the server hides it. Then only a loss of the marker itself is noticed. */
 const HIDDEN = 'hidden'
 
 export interface ServerRun {
-  /** The run id, asked once per connection. Throws CofferdamError('queue_unavailable') while Redis is away. */
+  /** The run ID, read once per connection. Throws CofferdamError('queue_unavailable') while Redis is away. */
   read(this: void): Promise<string>
-  /** It is asked again: a script found another one (lua/server-run.lua). A cluster's client need not have heard of a failover. */
+  /**
+   * Drops the cached ID after a script found another one (lua/server-run.lua). A cluster's client may miss a
+   * failover.
+   */
   forget(this: void): void
 }
 
@@ -22,7 +26,7 @@ export function createServerRun(redis: Redis, timeoutMs: number): ServerRun {
   const forget = (): void => {
     known = null
   }
-  /** Masters whose end we hear of. */
+  /** Masters that have a listener for their end. */
   const watched = new WeakSet<Redis>()
   const either: unknown = redis
   const cluster = either instanceof Cluster ? either : null

@@ -1,4 +1,4 @@
-/** What a tenant has used of its caps, as the dashboard and `GET /v1/tenants/{id}/usage` show it. */
+/** How much of its caps a tenant has used, for the dashboard and `GET /v1/tenants/{id}/usage`. */
 import { CofferdamError, type CapsUse } from '@cofferdam/contract'
 import { keys } from './keys.ts'
 import { numberAt, textAt, type Scripts } from './scripts.ts'
@@ -12,17 +12,25 @@ export interface Usage {
   tenant_daily: CapsUse['tenant_daily']
   /** Null when no agent was named. */
   agent_hourly: CapsUse['agent_hourly'] | null
-  /** Leases that have not run out, and how many there may be. */
+  /** Leases that have not expired, and how many there may be. */
   concurrency: { running: number; limit: number }
-  /** Of the UTC day; null for a tenant without this cap. Seconds; `reserved` is for attempts that run now. */
+  /**
+   * CPU seconds of the UTC day; null for a tenant without this cap. `reserved` is for attempts that run now.
+   */
   tenant_daily_cpu: (CpuUse & { reserved: number }) | null
-  /** Of the UTC day, micro-units; null for a tenant without this cap. */
+  /** Micro-units of the UTC day; null for a tenant without this cap. */
   tenant_daily_cost: (CpuUse & { reserved: number }) | null
-  /** False while the counters have not been compared with the audit rows since the server started: they may be low. */
+  /**
+   * False until the counters were compared with the audit rows after a start of the server. They may be too
+   * low.
+   */
   seeded: boolean
 }
 
-/** A reading, and what to count again first where something is reserved that nobody holds: its worker died before it was settled. */
+/**
+ * A reading. `recount` is set if something is reserved that nobody holds, because its worker died before it
+ * was settled. Then seed with it and read again.
+ */
 export interface UsageReading {
   usage: Usage
   recount: Unseeded | null

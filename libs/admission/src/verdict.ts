@@ -1,13 +1,16 @@
-/** What admission answers, and how it is read from the script's reply. */
+/** The answers of admission, and how they are read from a script's reply. */
 import { CAP_DIMENSIONS, type CapsUse } from '@cofferdam/contract'
 import type { AttemptKey } from './keys.ts'
 import { numberAt, textAt, type Reply } from './scripts.ts'
 
-/** The right of one attempt to run now. Ends at `expiresAtMs` unless renewed. JSON-safe. */
+/** The right of one attempt to run now. Expires at `expiresAtMs` unless it is renewed. JSON-safe. */
 export interface Lease extends Readonly<AttemptKey> {
-  /** Tells this admission of the attempt from a later one, so that an owner that lost it cannot free it. */
+  /**
+   * Distinguishes this admission of the attempt from a later one, so that an owner that lost it cannot
+   * release it.
+   */
   readonly token: string
-  /** Redis clock, milliseconds. As of the admission: renewals move it on in Redis alone. */
+  /** Redis clock, milliseconds, at the time of the admission. Renewals change it only in Redis. */
   readonly expiresAtMs: number
 }
 
@@ -15,35 +18,40 @@ export interface Admitted {
   admitted: true
   /** `before`: an earlier admission of this attempt had charged it already. */
   charged: 'now' | 'before'
-  /** Redis clock, milliseconds. Goes into the audit row: the row counts in the window of this moment. */
+  /** Redis clock, milliseconds. The audit row has it and counts in its window. */
   chargedAtMs: number
   caps: CapsUse
   lease: Lease
-  /** Run of the Redis server in whose counters the charge is. */
+  /** The run of the Redis server whose counters have the charge. */
   serverRun: string
 }
 
 const DIMENSIONS = [...CAP_DIMENSIONS, 'tenant_concurrency'] as const
 export type Dimension = (typeof DIMENSIONS)[number]
 
-/** Refused: holds no lease, and is not charged unless another owner of the attempt is at work right now. */
+/** Refused: has no lease, and no charge unless another owner of the attempt is running it now. */
 export interface Refused {
   admitted: false
-  /** What stood in the way; `unknown` when Redis (or, for an unseeded tenant, Postgres) could not be asked. */
+  /** The limit that refused; `unknown` if Redis (or, for an unseeded tenant, Postgres) could not be asked. */
   dimension: Dimension
-  /** When asking again makes sense: the window's end, the first lease's expiry, or now + 60 s for `unknown`. */
+  /**
+   * When asking again makes sense: the window's end, the first lease's expiry, or now + 60 s for `unknown`.
+   */
   resetsAtMs: number
   /** True when a cap of 0 refused. */
   killSwitch: boolean
-  /** True when what is left of the cap is reserved for attempts that run now: room comes as they end, before `resetsAtMs`. */
+  /**
+   * True if the rest of the cap is reserved for attempts that run now. Some of it may be free before
+   * `resetsAtMs`.
+   */
   held?: true
   /** Null for `unknown`. */
   caps: CapsUse | null
 }
 
 /**
- * The reply of admit.lua as a verdict. `orphan` names the owner of a charge that a refused attempt still stands with and
- * that nobody works on any more; '' when there is none.
+ * The reply of admit.lua as a verdict. `orphan` is the token of a charge that a refused attempt still has
+ * although nobody works on it any more; '' when there is none.
  */
 export function readVerdict(
   reply: Reply,
@@ -75,8 +83,8 @@ export function readVerdict(
 const readDimension = (text: string): Dimension => DIMENSIONS.find((d) => d === text) ?? 'unknown'
 
 /**
- * Ten numbers of a reply, from `from` on: used, cap, end of the day, then of the hour; used and cap of the day's CPU and
- * cost, with a cap of -1 where there is none.
+ * Ten numbers of a reply, from `from` on: used, cap, end of the day, then of the hour; used and cap of the
+ * day's CPU and cost, with a cap of -1 where there is none.
  */
 function readUse(reply: Reply, from: number): CapsUse {
   const at = (offset: number) => numberAt(reply, from + offset)

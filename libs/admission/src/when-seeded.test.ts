@@ -2,7 +2,10 @@ import { expect, it } from 'vitest'
 import type { Reply } from './scripts.ts'
 import { whenSeeded } from './when-seeded.ts'
 
-/** A server that was replaced without a word: the client goes on with the name that it knows until it is told to forget it. */
+/**
+ * A server that was replaced without a word: the client goes on with the name that it knows until it is told
+ * to forget it.
+ */
 function replaced() {
   let known = 'first'
   const calls: string[] = []
@@ -23,7 +26,7 @@ function replaced() {
 
 const unseeded: Reply = { code: 'unseeded', rest: [1, ''] }
 
-it('asks again who the server is when a script ran on another one, and counts for that', async () => {
+it('reads the run ID again when a script ran on another server, and seeds for that one', async () => {
   const { deps, calls, seeds } = replaced()
   const answer = await whenSeeded('acme', deps, async (run) => {
     calls.push(run)

@@ -1,17 +1,22 @@
 /**
- * Calls of one run of the Redis server:
+ * Repeats script calls until one run of the Redis server answers them:
  *
- *   another_run ─► the server was replaced, which a cluster's client need not notice: asked again who it is
- *   unseeded ─► the tenant's counters are those of an earlier run: made good from the audit rows
+ *   another_run ─► the server was replaced, which a cluster's client may not notice: ask for its run ID again
+ *   unseeded ─► the tenant's counters are those of an earlier run: restore them from the audit rows
  */
 import { setTimeout as pause } from 'node:timers/promises'
 import { numberAt, textAt, type Reply } from './scripts.ts'
 import type { Unseeded } from './seed.ts'
 import type { ServerRun } from './server-run.ts'
 
-/** Seeding is repeated when caps were set meanwhile or the server restarted again; more often than this is trouble. */
+/**
+ * Seeding is repeated if caps were set meanwhile or the server restarted again. More repeats mean that
+ * something is wrong.
+ */
 const MAX_TRIES = 5
-/** After a failover the client of a cluster may know the new master a moment later; grows with each try. */
+/**
+ * After a failover a cluster's client may know the new master a moment later. The pause grows with each try.
+ */
 const REPLACED_MS = 50
 
 export interface WhenSeededDeps {
@@ -19,7 +24,7 @@ export interface WhenSeededDeps {
   seed(tenantId: string, told: Unseeded): Promise<void>
 }
 
-/** The first reply from the run of the server that the call names, and its name; null when there is none. */
+/** The first reply from the run that the call names, with that run; null when there is none. */
 export async function inThisRun(
   serverRun: ServerRun,
   call: (run: string) => Promise<Reply>,
@@ -34,7 +39,9 @@ export async function inThisRun(
   return null
 }
 
-/** The first reply that is not `unseeded`, and under which run of the server it was given; null when there is none. */
+/**
+ * The first reply that is not `unseeded`, with the run of the server that gave it; null when there is none.
+ */
 export async function whenSeeded(
   tenantId: string,
   deps: WhenSeededDeps,

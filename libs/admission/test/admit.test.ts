@@ -32,7 +32,7 @@ const refused = (verdict: Admitted | Refused): Refused => {
 }
 
 describe('charging', () => {
-  it('refunds what a dead owner was charged when its heir is refused, while the lease of the dead still lives', async () => {
+  it("refunds a dead owner's charge when the next owner is refused, before the dead owner's lease expires", async () => {
     const tenant = await tenantWith({ tenant_daily: 5 })
     const key = attemptOf(tenant)
     admitted(await open.admission.admit({ ...key, fence: 1 }))
@@ -178,7 +178,7 @@ describe('kill switch', () => {
     expect((await open.admission.admit(attemptOf(tenant))).admitted).toBe(true)
   })
 
-  it('stops an attempt that was charged before, and takes its charge back when nobody works on it', async () => {
+  it('stops an attempt that was charged before, and refunds its charge when no owner is alive', async () => {
     const tenant = await tenantWith()
     const key = attemptOf(tenant)
     const { lease } = admitted(await open.admission.admit(key))
@@ -245,7 +245,7 @@ describe('concurrency', () => {
     short.close()
   })
 
-  it('reports an expired lease as lost though nobody has taken its place, and clears it away', async () => {
+  it('reports an expired lease as lost even if its slot is free, and removes it', async () => {
     const short = openAdmission(server.url, { ...LONG_WINDOWS, leaseMs: 100 })
     const tenant = await tenantWith()
     const { lease } = admitted(await short.admission.admit(attemptOf(tenant)))
@@ -358,7 +358,7 @@ describe('refund', () => {
     expect((await open.admission.usage(tenant)).tenant_daily.used).toBe(1)
   })
 
-  it('owes nothing to a window that began after the charge', async () => {
+  it('changes no window that began after the charge', async () => {
     const short = openAdmission(server.url, { dayMs: 600, hourMs: 200 })
     const tenant = await tenantWith({ tenant_daily: 1000, agent_hourly: 1000 })
     const old = admitted(await short.admission.admit(attemptOf(tenant)))
@@ -382,7 +382,7 @@ describe('refund', () => {
 })
 
 describe('caps', () => {
-  it('are not replaced by what was read before they were set', async () => {
+  it('are not replaced by caps that were read before they were set', async () => {
     const tenant = `t-since-${process.pid}`
     const { admission } = open
     const before = await admission.capsRev(tenant)
@@ -394,7 +394,7 @@ describe('caps', () => {
     expect(await admission.getCaps(tenant)).toEqual(DEFAULT_TENANT_CAPS)
   })
 
-  it('reads back what was set and refuses what are no caps, keeping the last good ones', async () => {
+  it('returns the caps that were set, and refuses invalid ones and keeps the last valid ones', async () => {
     const caps = { ...DEFAULT_TENANT_CAPS, tenant_daily: 5, agents: { a: 1 }, weight: 2.5 }
     const tenant = await tenantWith(caps)
     await expect(open.admission.setCaps(tenant, { ...caps, tenant_daily: -1 })).rejects.toMatchObject({
@@ -414,7 +414,7 @@ describe('caps', () => {
     expect(verdicts.map((v) => v.admitted)).toEqual([true, true])
   })
 
-  it('shows what is used without changing it', async () => {
+  it('shows use without changing it', async () => {
     const tenant = await tenantWith({ tenant_daily: 10, agent_hourly: 5, concurrency: 3 })
     await open.admission.admit(attemptOf(tenant))
     const before = await dump(open.redis, tenant)

@@ -1,4 +1,6 @@
-/** At the edge of a window every call is judged by one window, whole: count, cap and reset belong together. */
+/**
+ * At the edge of a window every call is judged by one window, whole: count, cap and reset belong together.
+ */
 import { DEFAULT_TENANT_CAPS } from '@cofferdam/contract'
 import { isolatedRedis, type TestServer } from '@cofferdam/embedded/testing'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'

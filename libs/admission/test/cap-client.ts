@@ -1,7 +1,7 @@
 /**
- * A process full of clients that fight for the caps of one tenant (started by never-passed.test.ts): attempts of its own
- * and attempts that other processes try too, random refunds (each tried twice), random leases that are never given back.
- * Prints one JSON line of totals at its end, if it lives to see it.
+ * A process full of clients that fight for the caps of one tenant (started by never-passed.test.ts): attempts
+ * of its own and attempts that other processes try too, random refunds (each tried twice), random leases that
+ * are never given back. Prints one JSON line of totals at its end, if it lives to see it.
  */
 import { type ExecutionId, uuidv7Hex } from '@cofferdam/contract'
 import type { Refused } from '../src/index.ts'
@@ -63,7 +63,8 @@ async function one(
   if (verdict.charged === 'now') totals.charged++
   if (random() < 0.25) {
     if (await admission.refund(key)) totals.refunded++
-    // Between the two another process may have charged the attempt again; then this is a refund like any other.
+    // Between the two another process may have charged the attempt again; then this is a refund like any
+    // other.
     if (await admission.refund(key)) totals.refunded++
   }
   if (random() < 0.7) await admission.release(verdict.lease)

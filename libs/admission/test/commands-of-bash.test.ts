@@ -1,6 +1,7 @@
 /**
- * The oracle is bash itself: it runs generated texts with a PATH of stubs that only write down their name, and every
- * name written down must be one that the parser had found (or the text one that it had called unclear).
+ * The oracle is bash itself: it runs generated texts with a PATH of stubs that only write down their name,
+ * and every name written down must be one that the parser had found (or the text one that it had called
+ * unclear).
  */
 import { spawnSync } from 'node:child_process'
 import {

@@ -1,6 +1,6 @@
 /**
- * A Redis that comes back as it was some steps ago, any number of times, while attempts begin, end and are refunded: at rest the counters
- * of the day and of each agent's hour are the rows.
+ * A Redis that comes back as it was some steps ago, any number of times, while attempts begin, end and are
+ * refunded: at rest the counters of the day and of each agent's hour are the rows.
  *
  *   admit ──► running ──keepCharge, record, release──► over
  *                └─ refund ─► over, unless Redis forgets that: then it stays charged, for nobody refunds it again
@@ -67,7 +67,7 @@ const stepArb = fc.record({
   who: fc.nat(30),
 })
 
-it('counts what was charged and recorded since, beside what ran all the while', async () => {
+it('counts attempts that were charged and recorded since, and those that still run', async () => {
   let played = 0
   let lost = 0
   await fc.assert(

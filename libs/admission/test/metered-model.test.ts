@@ -1,6 +1,7 @@
 /**
- * Any interleaving of attempts with reservations comes out exact: clients that admit, record, settle, refund, die at any
- * step, others that end what the dead left, a server whose life changes, and one that lost everything.
+ * Any interleaving of attempts with reservations comes out exact: clients that admit, record, settle, refund,
+ * die at any step, others that end what the dead left, a server whose life changes, and one that lost
+ * everything.
  *
  *   admit ──► running ──keepCharge, record──► recorded ──settle──► over
  *                │ └─ refund ─► over    └─ dies ─► nobody comes back for it
@@ -186,7 +187,8 @@ describe('reservations', () => {
           expect(now.used.cost + now.reserved.cost).toBeLessThanOrEqual(LIMIT.cost + unreserved.cost)
           expect(Math.min(now.reserved.cpuMs, now.reserved.cost)).toBeGreaterThanOrEqual(0)
         }
-        // At rest: everybody ends what is left, and the next admission makes the counters good if they need it.
+        // At rest: everybody ends what is left, and the next admission makes the counters good if they need
+        // it.
         for (const run of [...running, ...orphans, ...recorded]) {
           await record(run)
           await finish(run)

@@ -51,7 +51,7 @@ const admitted = async (open: Opened, key: AttemptKey, most: Settlement) => {
 }
 
 describe('a cap of CPU seconds', () => {
-  it('reserves the most, then counts what was used', () =>
+  it('reserves the most that an attempt may use, then counts its use', () =>
     using(async (open) => {
       await open.admission.setCaps('cpu', caps({ tenant_daily_cpu_seconds: 60 }))
       const first = await admitted(open, attemptOf('cpu'), { cpuMs: 30_000, cost: 0 })
@@ -67,7 +67,7 @@ describe('a cap of CPU seconds', () => {
       expect(second.caps.tenant_daily_cost).toBeUndefined()
     }))
 
-  it('holds back what does not fit beside the running ones, and refuses what does not fit into what is left', () =>
+  it('holds an attempt that does not fit beside reservations, and refuses one that exceeds the rest', () =>
     using(async (open) => {
       await open.admission.setCaps('fits', caps({ tenant_daily_cpu_seconds: 60 }))
       const running = await admitted(open, attemptOf('fits'), { cpuMs: 40_000, cost: 0 })
@@ -143,7 +143,7 @@ describe('what was reserved', () => {
       expect(usage.tenant_daily_cost).toMatchObject({ used: 40, reserved: 0 })
     }))
 
-  it('stays while nobody says what was used, though the lease is gone', () =>
+  it('stays until it is settled, even after the lease is gone', () =>
     using(async (open) => {
       await open.admission.setCaps('dead', caps({ tenant_daily_cost: 1000 }))
       const key = attemptOf('dead')
@@ -183,7 +183,7 @@ describe('what was reserved', () => {
       { leaseMs: 3_600_000 },
     ))
 
-  it('owes nothing to the day after', () =>
+  it('changes nothing of the next day', () =>
     using(
       async (open) => {
         await open.admission.setCaps('days', caps({ tenant_daily_cost: 1000 }))
@@ -227,7 +227,7 @@ describe('what was reserved', () => {
       })
     }))
 
-  it('is found out by whoever looks, when nobody comes after such a death', () =>
+  it('is found by a reading of the usage if no admission follows', () =>
     using(async (open, rows) => {
       await open.admission.setCaps('seen', caps({ tenant_daily_cost: 1000 }))
       const key = attemptOf('seen')
@@ -239,7 +239,7 @@ describe('what was reserved', () => {
       expect(await costNow()).toMatchObject({ used: 30, reserved: 0 })
     }))
 
-  it('is shown as it was counted while nobody can ask its rows', () => {
+  it('is shown as it was counted while the audit rows cannot be read', () => {
     let rowsAreAway = false
     return using(
       async (open) => {

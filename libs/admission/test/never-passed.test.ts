@@ -1,4 +1,6 @@
-/** Promise 5 of DESIGN §10: caps are never passed and never leaked, whatever dies on the way. Exact counts. */
+/**
+ * Promise 5 of DESIGN §10: caps are never passed and never leaked, whatever dies on the way. Exact counts.
+ */
 import { DEFAULT_TENANT_CAPS, newExecutionId, type TenantCaps } from '@cofferdam/contract'
 import { inLongTier } from '@cofferdam/embedded/needs'
 import { isolatedRedis, type TestServer } from '@cofferdam/embedded/testing'
@@ -29,7 +31,9 @@ afterAll(async () => {
   await server.stop()
 })
 
-/** 32 clients in 4 processes on one tenant; each process is a promise of its totals, null when it was killed. */
+/**
+ * 32 clients in 4 processes on one tenant; each process is a promise of its totals, null when it was killed.
+ */
 async function fight(
   tenantId: string,
   caps: Partial<TenantCaps>,

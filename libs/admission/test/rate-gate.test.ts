@@ -34,7 +34,7 @@ it('lets no more through in a second than 1.2 times the rate, whoever asks', asy
   expect(Math.max(...turns)).toBeGreaterThan(570)
 })
 
-it('refuses a turn that is further off than its caller waits, and takes nothing for it', async () => {
+it('refuses a turn that comes later than the caller waits, and takes no token for it', async () => {
   const [gate] = connections.map(gateOf)
   // A turn every 3 s: the refusals below take less, on any machine.
   const take = async (waitMs: number): Promise<void> =>

@@ -21,7 +21,7 @@ beforeAll(async () => {
 afterAll(() => server.stop())
 
 describe('seeding', () => {
-  it('starts from the audit rows, asked once for however many come at once', async () => {
+  it('starts from the audit rows, which concurrent admissions read once', async () => {
     const countCharged = vi.fn(async () => counts(41, { 'agent-1': 7, other: 9 }))
     const open = openAdmission(server.url, { ...LONG_WINDOWS, countCharged })
     const verdicts = await Promise.all(
@@ -257,7 +257,8 @@ describe('after Redis lost data', () => {
     }
     const third = await startRedis({ dataDir, durable: true })
     try {
-      // As if the last second of the append-only file was lost: 9 are recorded, 4 are counted, of which 3 run still.
+      // As if the last second of the append-only file was lost: 9 are recorded, 4 are counted, of which 3 run
+      // still.
       recorded = 9
       await vi.waitFor(async () => expect((await open.admission.usage('again')).seeded).toBe(false), {
         timeout: 30_000,
@@ -271,7 +272,7 @@ describe('after Redis lost data', () => {
     }
   })
 
-  it('knows who ran before an outage that was longer than their leases', async () => {
+  it('counts attempts that ran before an outage longer than their leases', async () => {
     const leaseMs = 100
     const open = openAdmission(server.url, { ...LONG_WINDOWS, leaseMs, countCharged: async () => counts(2) })
     const verdict = await open.admission.admit(attemptOf('away'))
@@ -328,7 +329,8 @@ describe('after Redis lost data', () => {
       (open.redis as unknown as { commandQueue: unknown[] }).commandQueue.length
     try {
       expect((await open.admission.admit(attemptOf('sent-again'))).admitted).toBe(true)
-      // Redis puts off writing its file for up to 2 s while the disk is slow with an earlier part: then this one would be lost, too.
+      // Redis puts off writing its file for up to 2 s while the disk is slow with an earlier part: then this
+      // one would be lost, too.
       await vi.waitFor(
         async () => expect(await open.redis.info('persistence')).toContain('aof_buffer_length:0\r\n'),
         20_000,

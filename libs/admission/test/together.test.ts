@@ -11,7 +11,7 @@ beforeAll(async () => {
 }, 60_000)
 afterAll(() => server.stop())
 
-it('admissions of one turn keep the caps of each tenant, and one that cannot be decided is refused alone', async () => {
+it('keeps the caps of each tenant for concurrent admissions, and refuses only the one that fails', async () => {
   const open = openAdmission(server.url, LONG_WINDOWS)
   const { admission, redis } = open
   const caps = { tenant_daily: 5, agent_hourly: 5 }

@@ -100,7 +100,8 @@ describe('when Redis cannot be asked', () => {
     })
     expect(late).toMatchObject({ admitted: false, dimension: 'unknown' })
     for (const charge of charges) expect(await charge).toMatchObject({ admitted: true })
-    // The late call has come through when a later call of the same connection has, and its undoing when one after that has.
+    // The late call has come through when a later call of the same connection has, and its undoing when one
+    // after that has.
     for (let calls = 0; calls < 2; calls += 1)
       await vi.waitFor(() => slow.admission.usage(tenant), { timeout: 20_000 })
     expect(await next.admission.chargedAtMs(key)).toBeTypeOf('number')

@@ -1,6 +1,7 @@
 /**
- * The server name of a TLS ClientHello (RFC 8446 §4.1.2, RFC 6066 §3), read from the first bytes of a connection.
- * Every length is checked against what is there; anything that does not fit is `broken`, never a guess.
+ * Reads the server name of a TLS ClientHello (RFC 8446 §4.1.2, RFC 6066 §3) from the first bytes of a
+ * connection. Every length is checked against the bytes that are there. Anything that does not fit is
+ * `broken`, never a guess.
  */
 
 export type Hello =
@@ -17,7 +18,7 @@ const HANDSHAKE = 22
 const CLIENT_HELLO = 1
 const SERVER_NAME = 0
 
-/** Takes length-prefixed fields one after the other; throws RangeError past the end, as Buffer's readers do. */
+/** Reads length-prefixed fields one after another. Throws RangeError past the end, as Buffer's readers do. */
 function fields(bytes: Buffer): {
   take(count: number): Buffer
   vector(lengthBytes: number): Buffer
@@ -49,7 +50,10 @@ export function readHello(bytes: Buffer): Hello {
   }
 }
 
-/** Content of the handshake records so far: a hello may be spread over several. Null when another record is among them. */
+/**
+ * The content of the handshake records so far, because a hello may span several. Null if there is another
+ * kind of record.
+ */
 function handshakeBytes(bytes: Buffer): Buffer | null {
   const parts: Buffer[] = []
   for (let at = 0; at + 5 <= bytes.length;) {
@@ -80,7 +84,7 @@ function serverName(hello: Buffer): string | null {
       names.push(list.vector(2).toString('latin1'))
     }
   }
-  // Two names are for fooling one of two readers.
+  // With two names, two readers could see different ones.
   if (names.length > 1) throw new RangeError('more than one name')
   return names[0] ?? null
 }

@@ -1,4 +1,4 @@
-/** Settings of the worker's end of egress: what an operator bounds, opens and points at. */
+/** An operator's settings of egress: bounds, private addresses that may be reached, and package mirrors. */
 import ipaddr from 'ipaddr.js'
 import { z } from 'zod'
 
@@ -21,7 +21,7 @@ export function parsePrivateRange(text: string): PrivateRange | null {
 
 const ms = z.int().min(10).max(3_600_000)
 const port = z.int().min(1).max(65_535)
-/** May carry `user:password@`, which is sent to the mirror alone and shown nowhere. */
+/** May have `user:password@`, which is sent only to the mirror and shown nowhere. */
 const mirror = z
   .url({ protocol: /^https?$/ })
   .max(2048)
@@ -35,7 +35,8 @@ export const egressConfigSchema = z.strictObject({
     .max(4096)
     .default(64)
     .describe(
-      'Connections of one execution at once, and connections to origins at once. Browsers use 6 a host; npm 15 in all.',
+      'Connections of one execution at once, and connections to origins at once. Browsers use 6 ' +
+        'a host; npm 15 in all.',
     ),
   max_bytes: z
     .int()
@@ -49,7 +50,9 @@ export const egressConfigSchema = z.strictObject({
     .max(65_536)
     .default(256)
     .describe(
-      'Distinct names that one execution may have resolved: each lookup can carry data out. As many hosts with their ports, and at least 256, may be reached, addresses included: each of them stands in the audit row.',
+      'Distinct names that one execution may have resolved: each lookup can carry data out. As ' +
+        'many hosts with their ports, and at least 256, may be reached, addresses included: each of ' +
+        'them stands in the audit row.',
     ),
   connect_timeout_ms: ms.default(10_000).describe('Name resolution and connecting together.'),
   idle_timeout_ms: ms.default(60_000).describe('A connection on which nothing moves for so long ends.'),
@@ -74,15 +77,18 @@ export const egressConfigSchema = z.strictObject({
     .max(256)
     .default([])
     .describe(
-      '`CIDR` or `CIDR:port` that may be reached although it is not public. Never filled from a tenant’s data.',
+      '`CIDR` or `CIDR:port` that may be reached although it is not public. Never filled from a ' +
+        'tenant’s data.',
     ),
   package_mirrors: z
     .strictObject({
       pypi: mirror.describe(
-        'Index URL as pip would take it, e.g. `https://mirror.example/simple/`. Null: nothing is installed from PyPI. Exactly this mirror is asked.',
+        'Index URL as pip would take it, e.g. `https://mirror.example/simple/`. Null: nothing ' +
+          'is installed from PyPI. Exactly this mirror is asked.',
       ),
       npm: mirror.describe(
-        'Registry URL as npm would take it. Null: nothing is installed from npm. Exactly this mirror is asked.',
+        'Registry URL as npm would take it. Null: nothing is installed from npm. Exactly this ' +
+          'mirror is asked.',
       ),
     })
     .prefault({}),
@@ -91,7 +97,8 @@ export const egressConfigSchema = z.strictObject({
     .max(64)
     .default(['files.pythonhosted.org'])
     .describe(
-      'Hosts besides the mirror’s own that its index may name for files; reached by https only, without its credentials.',
+      'Hosts besides the mirror’s own that its index may name for files; reached by https only, ' +
+        'without its credentials.',
     ),
 })
 export type EgressConfig = z.output<typeof egressConfigSchema>

@@ -1,6 +1,5 @@
-/** The worker's end of egress: made once, opened for each execution. */
+/** The worker's end of egress: created once, opened for each execution. */
 import type { Network, TenantPolicy } from '@cofferdam/contract'
-import { networkInterfaces } from 'node:os'
 import type { Duplex } from 'node:stream'
 import type { EgressConfig } from './config.ts'
 import { createDial } from './dial.ts'
@@ -19,15 +18,15 @@ export interface EgressOptions {
 }
 
 export interface OpenEgress {
-  /** What `narrowest` gave: nothing is narrowed here. */
+  /** The result of `narrowest`. It is not narrowed again here. */
   network: Network
   /** The tenant's package rules; null when the execution may not install at all. */
   packages: TenantPolicy['packages'] | null
-  /** Aborted: everything of the execution ends. */
+  /** When it aborts, every connection of the execution ends. */
   signal?: AbortSignal
 }
 
-/** One execution's way out. What it reports grows while it is open and stands still afterwards. */
+/** The egress of one execution. Its reports grow while it is open. */
 export interface ExecutionEgress
   extends
     AsyncDisposable,
@@ -35,20 +34,16 @@ export interface ExecutionEgress
       Ledger,
       'hosts' | 'refusals' | 'bytes' | 'installed' | 'refusedPackages' | 'narrowedPackages' | 'mirrorFailures'
     > {
-  /** Takes a connection of the program to its proxy; it is ours from now on. Never throws. */
+  /** Takes over a connection of the program to its proxy. Never throws. */
   accept(connection: Duplex): void
   /** Ends every connection. Idempotent. */
   close(): Promise<void>
 }
 
 export interface Egress extends AsyncDisposable {
-  /** Registries that a mirror is configured for: from others nothing can be installed. */
+  /** Registries that have a mirror. Nothing can be installed from others. */
   readonly mirrors: Readonly<Record<'pypi' | 'npm', boolean>>
   open(execution: OpenEgress): ExecutionEgress
-}
-
-function interfaceAddresses(): readonly string[] {
-  return Object.values(networkInterfaces()).flatMap((list) => (list ?? []).map(({ address }) => address))
 }
 
 /**
@@ -59,8 +54,8 @@ function interfaceAddresses(): readonly string[] {
  * audit(execution.hosts)
  */
 export function createEgress(options: EgressOptions): Egress {
-  const { config, resolve = createResolve(), ownAddresses = interfaceAddresses } = options
-  const addresses = addressRules(config.private_allow, ownAddresses)
+  const { config, resolve = createResolve() } = options
+  const addresses = addressRules(config.private_allow, options.ownAddresses)
   const mirrors = createMirrors(config)
   const running = new Set<ExecutionEgress>()
 

@@ -1,21 +1,21 @@
 /**
- * The one way out. Order matters: name and port are judged before the name is resolved (a lookup alone can carry data out),
- * every address before anything is connected, and the connection goes to those very addresses: nothing resolves twice.
+ * Connects to origins. The order matters: name and port are judged before the name is resolved, because a
+ * lookup alone can carry data out. Every address is judged before anything is connected, and the connection
+ * goes to those addresses without resolving again.
  */
 import { unlessAborted, type Network } from '@cofferdam/contract'
 import ipaddr from 'ipaddr.js'
 import { connect, type LookupFunction, type Socket } from 'node:net'
-import type { Duplex } from 'node:stream'
+import { Duplex } from 'node:stream'
 import type { EgressConfig } from './config.ts'
 import type { Target } from './host.ts'
 import { judgeAddress, type AddressRules } from './judge-address.ts'
 import type { Ledger } from './ledger.ts'
-import { meteredStream } from './metered-stream.ts'
 import { refusedByNetwork } from './network-rules.ts'
 import { Refused } from './refusal.ts'
 import type { Resolve } from './resolve.ts'
 
-/** Addresses of one name that are tried; a hostile answer can hold thousands. */
+/** Addresses of one name that are tried. A hostile answer can have thousands. */
 const MAX_ADDRESSES = 16
 
 export interface DialDeps {
@@ -38,7 +38,7 @@ export function createDial({ network, config, addresses, resolve, ledger }: Dial
       throw new Refused(target.text, 'byte_limit', `the execution has spent its ${config.max_bytes} bytes`)
     const why = refusedByNetwork(network, config.ports, target)
     if (why !== null) throw new Refused(target.text, 'network', why)
-    // Requests of one connection may be pipelined, so connections to origins have the bound of their own.
+    // Requests of one connection may be pipelined, so connections to origins have a bound of their own.
     if (open >= config.max_connections)
       throw new Refused(target.text, 'connection_limit', `${open} connections are open already`)
   }
@@ -56,8 +56,8 @@ export function createDial({ network, config, addresses, resolve, ledger }: Dial
   }
 
   /**
-   * One bad address condemns the name: a mix of public and private answers is what rebinding looks like. What comes back is
-   * the text of what was judged, so that the kernel reads nothing that the judge read differently.
+   * One bad address refuses the name, because a mix of public and private answers is what rebinding looks
+   * like. Returns the text of the judged addresses, so that the kernel cannot read them differently.
    */
   const judge = (target: Target, found: readonly string[]): string[] =>
     found.map((address) => {
@@ -75,7 +75,7 @@ export function createDial({ network, config, addresses, resolve, ledger }: Dial
     const deadline = AbortSignal.timeout(config.connect_timeout_ms)
     const ended = AbortSignal.any([signal, deadline])
     try {
-      // A resolver that does not listen to its signal holds nobody up.
+      // A resolver may ignore its signal.
       const found = await unlessAborted(lookUp(target, ended), ended)
       const judged = judge(target, found.slice(0, MAX_ADDRESSES))
       if (!ledger.reached(target.text))
@@ -103,7 +103,7 @@ export function createDial({ network, config, addresses, resolve, ledger }: Dial
   }
 }
 
-/** Happy eyeballs over the judged addresses, by Node; its "lookup" is the list that was judged. */
+/** Node's happy eyeballs over the judged addresses: its "lookup" returns that list. */
 async function connected(target: Target, judged: readonly string[], signal: AbortSignal): Promise<Socket> {
   const answers = judged.map((address) => ({
     address,
@@ -120,7 +120,7 @@ async function connected(target: Target, judged: readonly string[], signal: Abor
     noDelay: true,
     allowHalfOpen: true,
   })
-  // Stays for good: between this function and its caller nobody else listens.
+  // Never removed, because nobody else listens between this function and its caller.
   socket.on('error', () => undefined)
   const { promise, resolve, reject } = Promise.withResolvers<undefined>()
   const abort = (): void => reject(signal.reason as Error)
@@ -137,4 +137,43 @@ async function connected(target: Target, judged: readonly string[], signal: Abor
     signal.removeEventListener('abort', abort)
     socket.off('error', reject)
   }
+}
+
+/**
+ * The connection to an origin as a stream that ends when idle. Every byte in either direction is counted
+ * before it passes, up to the execution's bound. Errors are `Refused`.
+ */
+function meteredStream(socket: Socket, target: string, ledger: Ledger, idleMs: number): Duplex {
+  const spent = (): Refused => new Refused(target, 'byte_limit', 'the execution has spent its bytes')
+  const stream = new Duplex({
+    allowHalfOpen: true,
+    read: () => socket.resume(),
+    write(chunk: Buffer, _encoding, done) {
+      idle.refresh()
+      if (ledger.passes('sent', chunk.length)) socket.write(chunk, done)
+      else done(spent())
+    },
+    final: (done) => socket.end(done),
+    destroy(error, done) {
+      clearTimeout(idle)
+      socket.destroy()
+      done(error)
+    },
+  })
+  // Whoever uses the stream stops listening when it is done. A later error must not end the worker.
+  stream.on('error', () => undefined)
+  const idle = setTimeout(() => {
+    stream.destroy(new Refused(target, 'timeout', `nothing moved for ${idleMs} ms`))
+  }, idleMs)
+  socket.on('data', (chunk: Buffer) => {
+    idle.refresh()
+    if (!ledger.passes('received', chunk.length)) stream.destroy(spent())
+    else if (!stream.push(chunk)) socket.pause()
+  })
+  socket.once('end', () => stream.push(null))
+  socket.once('error', (cause) => {
+    stream.destroy(new Refused(target, 'unreachable', 'the connection broke', cause))
+  })
+  socket.once('close', () => stream.destroy())
+  return stream
 }

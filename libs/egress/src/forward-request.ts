@@ -1,7 +1,7 @@
 /**
- * Plain HTTP: the request is taken apart by Node's parser and written anew, so that framing tricks of the program never
- * reach an origin, and `Host` says what was judged. One connection to the origin for each request: a redirect, or the next
- * request on a kept connection, is judged like the first.
+ * Plain HTTP. Node's parser reads the request and it is written again, so that the program's framing tricks
+ * never reach an origin, and `Host` is what was judged. Each request has its own connection to the origin, so
+ * a redirect, or the next request of a kept connection, is judged like the first.
  */
 import { request as httpRequest, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { Duplex } from 'node:stream'
@@ -10,7 +10,7 @@ import type { Dial } from './dial.ts'
 import { parseAuthority, type Target } from './host.ts'
 import { Refused } from './refusal.ts'
 
-/** RFC 9110 §7.6.1, and what proxies of old added. */
+/** RFC 9110 §7.6.1, and what old proxies added. */
 const HOP_BY_HOP = new Set([
   'connection',
   'keep-alive',
@@ -23,7 +23,7 @@ const HOP_BY_HOP = new Set([
   'upgrade',
 ])
 
-/** Target and path of an absolute-form request; throws `Refused` for every other form. */
+/** Target and path of an absolute-form request. Throws `Refused` for every other form. */
 export function requestTarget(url: string): { target: Target; path: string } {
   const match = /^http:\/\/([^/?#]*)([^#]*)/i.exec(url)
   const target = match === null ? null : parseAuthority(match[1] ?? '', 80)
@@ -38,8 +38,7 @@ export function requestTarget(url: string): { target: Target; path: string } {
 }
 
 /**
- * Target and path of a request that came through a tunnel to `target`; throws `Refused` for one that asks for
- * another host.
+ * Target and path of a request through a tunnel to `target`. Throws `Refused` if it asks for another host.
  */
 export function tunnelledTarget(
   { url = '', headers }: IncomingMessage,
@@ -63,7 +62,7 @@ export function tunnelledTarget(
   return asked
 }
 
-/** Header lines that travel on, in order: without the hop-by-hop ones and those that `Connection` names. */
+/** The end-to-end header lines, in order: without hop-by-hop headers and those that `Connection` names. */
 function endToEnd(raw: readonly string[], drop: readonly string[]): string[] {
   const pairs = Array.from({ length: raw.length / 2 }, (_, at) => [raw[2 * at] ?? '', raw[2 * at + 1] ?? ''])
   const named = pairs
@@ -74,7 +73,9 @@ function endToEnd(raw: readonly string[], drop: readonly string[]): string[] {
   return pairs.filter(([name]) => !gone.has((name ?? '').toLowerCase())).flat()
 }
 
-/** Sends `request` to its target and the answer back. Rejects with `Refused` while nothing was answered. */
+/**
+ * Sends `request` to its target and returns the answer. Rejects with `Refused` if nothing was answered yet.
+ */
 export async function forwardRequest(
   request: IncomingMessage,
   response: ServerResponse,
@@ -127,7 +128,7 @@ function exchange(
     ],
   })
   out.once('response', resolve).once('error', reject)
-  // An answer may come before the body was taken; the body then ends with the connection.
+  // An answer may come before the whole body was sent. The body then ends with the connection.
   out.on('error', () => undefined)
   upstream.once('close', () => reject(new Error('the connection ended')))
   if (isChunked || request.headers['content-length'] !== undefined)

@@ -59,7 +59,7 @@ describe('parseAuthority', () => {
     expect(spelled(written)).toBeUndefined()
   })
 
-  it('takes the default port only when none is written', () => {
+  it('uses the default port only when none is written', () => {
     expect(parseAuthority('a.example', 443)?.port).toBe(443)
     expect(parseAuthority('a.example:80', 443)?.port).toBe(80)
     expect(parseAuthority('[::1]', 443)?.port).toBe(443)

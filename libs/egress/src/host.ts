@@ -1,7 +1,7 @@
 /**
- * One spelling for every host. Whatever a program writes (decimal, octal, hex and short IPv4 forms, full-width digits,
- * percent escapes, IDN, trailing dots) goes through the WHATWG host parser once; the decision *and* the connection use
- * its result, so that no second parser can read the same text differently.
+ * One spelling for every host. Whatever a program writes (decimal, octal, hex and short IPv4 forms,
+ * full-width digits, percent escapes, IDN, trailing dots), the WHATWG host parser reads it once. Both the
+ * decision and the connection use its result, so no second parser can read the text differently.
  */
 import ipaddr from 'ipaddr.js'
 
@@ -18,19 +18,22 @@ export interface Target {
   text: string
 }
 
-/** RFC 1035: 253 characters in text form, 63 a label; `_` occurs in service names. */
+/** RFC 1035: 253 characters in text form, 63 in a label. `_` occurs in service names. */
 const NAME =
   /^(?=.{1,253}$)[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?(?:\.[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?)*$/
-/** Longest text that is looked at: 253 characters, each perhaps a percent-escaped UTF-8 sequence of four bytes. */
+/**
+ * The longest text that is parsed: 253 characters, each at most a percent-escaped UTF-8 sequence of four
+ * bytes.
+ */
 const MAX_AUTHORITY = 4096
 
-/** The host that `text` means, IPv6 in brackets or bare; null when it means none. */
+/** The host that `text` names, IPv6 in brackets or bare. Null if it names none. */
 export function parseHost(text: string): Host | null {
   const bare = text.includes(':') && !text.startsWith('[') ? `[${text}]` : text
   return parseAuthority(bare, 80)?.host ?? null
 }
 
-/** `host` or `host:port` of a request; null when it is not exactly that (user names, backslashes, spaces, paths). */
+/** Parses `host` or `host:port`. Null for anything else (user names, backslashes, spaces, paths). */
 export function parseAuthority(text: string, defaultPort: number): Target | null {
   // eslint-disable-next-line no-control-regex
   if (text.length > MAX_AUTHORITY || /[\u0000- \u007f@\\/?#]/.test(text)) return null

@@ -93,7 +93,7 @@ describe('judgeAddress', () => {
     expect(judge('93.184.216.35', 443, [], own)).toBeNull()
   })
 
-  it('lets private ranges pass that the operator listed, with their port when one stands there', () => {
+  it('allows private ranges that the operator listed, with their port if they have one', () => {
     expect(judge('10.1.2.3', 443, ['10.1.0.0/16'])).toBeNull()
     expect(judge('10.2.0.0', 443, ['10.1.0.0/16'])).toBe('a private address')
     expect(judge('10.1.2.3', 8080, ['10.1.0.0/16:8080'])).toBeNull()

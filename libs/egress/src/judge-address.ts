@@ -1,16 +1,19 @@
 /**
- * Which addresses are the public Internet: global unicast and nothing else. Everything that this rests on is a list of
- * what is *not* refused; an address of a form unknown here is refused.
+ * Decides which addresses are the public Internet: global unicast and nothing else. The rules list what is
+ * allowed, so an unknown form of address is refused.
  */
+import { networkInterfaces } from 'node:os'
 import ipaddr from 'ipaddr.js'
 import { parsePrivateRange, type PrivateRange } from './config.ts'
 import type { Address } from './host.ts'
 
 /** Today's global unicast space (RFC 4291, IANA). */
 const GLOBAL_V6 = ipaddr.IPv6.parseCIDR('2000::/3')
-/** The well-known NAT64 prefix (RFC 6052): the embedded IPv4 address decides. Its local-use sibling is refused. */
+/**
+ * The well-known NAT64 prefix (RFC 6052): the embedded IPv4 address decides. The local-use prefix is refused.
+ */
 const NAT64 = ipaddr.IPv6.parseCIDR('64:ff9b::/96')
-/** Public by range, but served by the host to its own machines only: Azure's WireServer. */
+/** Public by range, but served only to the cloud's own machines: Azure's WireServer. */
 const HOST_SERVICES = new Map([['168.63.129.16', 'the metadata service of a cloud']])
 
 const WORDS: Record<string, string> = {
@@ -26,18 +29,26 @@ const WORDS: Record<string, string> = {
 
 export interface AddressRules {
   privateAllow: readonly PrivateRange[]
-  /** Addresses of the worker itself, public ones included; asked for every connection, as interfaces come and go. */
+  /**
+   * Addresses of the worker itself, public ones included. Called for every connection, because interfaces
+   * change.
+   */
   ownAddresses(): readonly string[]
 }
 
+/** `ownAddresses` defaults to the addresses of this machine's interfaces. */
 export function addressRules(
   privateAllow: readonly string[],
-  ownAddresses: () => readonly string[],
+  ownAddresses: () => readonly string[] = interfaceAddresses,
 ): AddressRules {
   return { privateAllow: privateAllow.flatMap((text) => parsePrivateRange(text) ?? []), ownAddresses }
 }
 
-/** Null when `address` may be connected to; else what it is, in words. */
+function interfaceAddresses(): readonly string[] {
+  return Object.values(networkInterfaces()).flatMap((list) => (list ?? []).map(({ address }) => address))
+}
+
+/** Null when `address` may be connected to. Otherwise what it is, in words. */
 export function judgeAddress(address: Address, port: number, rules: AddressRules): string | null {
   const plain = unwrapped(address)
   if (rules.privateAllow.some((allowed) => inRange(plain, port, allowed))) return null
@@ -53,7 +64,7 @@ export function judgeAddress(address: Address, port: number, rules: AddressRules
   return isOwn ? 'an address of the worker itself' : null
 }
 
-/** The IPv4 address inside an IPv4-mapped or NAT64 one, without a zone; others as they are. */
+/** The IPv4 address inside an IPv4-mapped or NAT64 address. Other addresses unchanged. */
 function unwrapped(address: Address): Address {
   if (address instanceof ipaddr.IPv4) return address
   const isWrapped = address.isIPv4MappedAddress() || address.match(NAT64)

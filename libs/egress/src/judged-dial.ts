@@ -1,8 +1,7 @@
 /**
- * The way out for what the worker itself calls on a tenant's word: the same judge and the same pinned addresses as for
- * programs, for one host and port that somebody named.
+ * For calls that the worker itself makes to a host and port that a tenant named: the same rules and the same
+ * pinned addresses as for programs.
  */
-import { networkInterfaces } from 'node:os'
 import type { Duplex } from 'node:stream'
 import { egressConfigSchema } from './config.ts'
 import { createDial } from './dial.ts'
@@ -13,7 +12,9 @@ import { Refused, type RefusalRule } from './refusal.ts'
 import { createResolve, type Resolve } from './resolve.ts'
 
 export interface JudgedDialOptions {
-  /** `CIDR` or `CIDR:port` that may be called although it is not public. Never filled from a tenant's data. */
+  /**
+   * `CIDR` or `CIDR:port` that may be called although it is not public. Never filled from a tenant's data.
+   */
   privateAllow: readonly string[]
   /** Name resolution and connecting together; default 10 s. */
   connectTimeoutMs?: number
@@ -21,7 +22,7 @@ export interface JudgedDialOptions {
   resolve?: Resolve
 }
 
-/** Connects to `host:port` when every address of it may be reached. Rejects, see `refusalOf`. */
+/** Connects to `host:port` if every address of it may be reached. Rejects otherwise, see `refusalOf`. */
 export type JudgedDial = (host: string, port: number, signal: AbortSignal) => Promise<Duplex>
 
 /** Both directions of one call together. */
@@ -35,9 +36,7 @@ export function createJudgedDial(options: JudgedDialOptions): JudgedDial {
     idle_timeout_ms: IDLE_MS,
     max_bytes: MAX_BYTES,
   })
-  const own = (): string[] =>
-    Object.values(networkInterfaces()).flatMap((list) => (list ?? []).map(({ address }) => address))
-  const addresses = addressRules(config.private_allow, own)
+  const addresses = addressRules(config.private_allow)
   const resolve = options.resolve ?? createResolve()
   return async (host, port, signal) => {
     const target = parseAuthority(`${host}:${port}`, port)
@@ -48,6 +47,6 @@ export function createJudgedDial(options: JudgedDialOptions): JudgedDial {
   }
 }
 
-/** Which rule a dial was refused by; null for anything else that was thrown. */
+/** The rule that refused a dial; null for any other error. */
 export const refusalOf = (error: unknown): RefusalRule | null =>
   error instanceof Refused ? error.rule : null

@@ -1,9 +1,12 @@
-/** What one execution reached, moved, installed and was refused: bounded, so that a program cannot fill the worker by it. */
+/**
+ * Records what one execution reached, transferred and installed, and what was refused. Bounded, so that a
+ * program cannot fill the worker's memory with it.
+ */
 import type { RefusalRule, Refused } from './refusal.ts'
 
-/** Hosts that every execution may reach: they stand in its audit row, all of them, so there is a bound. */
+/** Hosts that every execution may reach at least. The audit row has all of them, so there is a bound. */
 const MIN_HOSTS = 256
-/** Above this a list says nothing more to a reader. */
+/** A longer list tells a reader nothing more. */
 const MAX_REFUSALS = 256
 /** The bounds of the install report in the contract. */
 const MAX_INSTALLED = 2000
@@ -25,15 +28,19 @@ export interface Ledger {
   readonly bytes: { received: number; sent: number }
   readonly installed: readonly { name: string; version: string }[]
   readonly refusedPackages: readonly { name: string; reason: string }[]
-  /** Packages of whose versions the tenant's rules let some through only, with those rules. */
+  /** Packages of which the tenant's rules left versions out, with those rules. */
   readonly narrowedPackages: readonly { name: string; rule: string }[]
-  /** What went wrong with the mirrors, in words: pip takes it for packages that do not exist. */
+  /** Failures of the mirrors, in words. pip reports them as packages that do not exist. */
   readonly mirrorFailures: readonly string[]
   readonly isExhausted: boolean
-  /** Records a host before it is connected to; false when it must not be, as it could not be recorded. */
+  /**
+   * Records a host before it is connected to. False if it cannot be recorded and so must not be connected to.
+   */
   reached(target: string): boolean
   refused(refusal: Refused): void
-  /** Counts bytes that are about to pass; false when they must not, and the execution has spent its bytes. */
+  /**
+   * Counts bytes before they pass. False if they must not pass, because the execution has spent its bytes.
+   */
   passes(direction: 'received' | 'sent', bytes: number): boolean
   installedPackage(name: string, version: string): void
   refusedPackage(name: string, reason: string): void

@@ -1,4 +1,4 @@
-/** What the names and ports of a target decide, before anything is resolved; and which of two networks is the narrower. */
+/** Decides by name and port, before anything is resolved, and narrows a request's network to its tenant's. */
 import type { Network } from '@cofferdam/contract'
 import { parseAuthority, type Target } from './host.ts'
 
@@ -15,7 +15,7 @@ interface Entry {
 function parseEntry(text: string): Entry | null {
   const wildcard = text.startsWith('*.')
   const authority = wildcard ? text.slice(2) : text
-  // 65536 is no port: it stands for "none was written".
+  // 65536 is not a port, so it tells that none was written.
   const target = parseAuthority(authority, 65_536)
   if (target === null || (wildcard && target.host.kind === 'address')) return null
   return {
@@ -28,7 +28,7 @@ function parseEntry(text: string): Entry | null {
 const matchesHost = (entry: Entry, host: string): boolean =>
   entry.wildcard ? host.endsWith(`.${entry.host}`) : host === entry.host
 
-/** Null when the network lets the name and port through; else the sentence that says which rule does not. */
+/** Null if the network allows the name and port. Otherwise a sentence that names the rule that does not. */
 export function refusedByNetwork(
   network: Network,
   ports: readonly number[],
@@ -62,9 +62,9 @@ export type Narrowed =
   | { ok: false; entry: string; reason: string }
 
 /**
- * The network of an execution: what it asks for, under what its tenant may reach at most.
- * `public` asks for all that the tenant may reach, so under an allow-list it becomes that list. Entries of a list are a claim:
- * each must be covered by the ceiling, or the request is refused with the entry named; leaving it out silently would
+ * The network of an execution: what it asks for, within what its tenant may reach. `public` asks for
+ * everything that the tenant may reach, so under an allow-list it becomes that list. Each entry of a
+ * requested list must be covered, or the request is refused and the entry named, because leaving it out would
  * only make the program fail later. Under ceiling `none` everything but `none` is refused.
  */
 export function narrowest(requested: Network, ceiling: Network): Narrowed {

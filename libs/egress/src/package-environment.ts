@@ -1,11 +1,10 @@
-/** The variables that lead package managers to the package proxy. */
+/** The variables that point package managers to the package proxy. */
 import { PACKAGE_HOST } from './packages/create-package-proxy.ts'
 import type { Registry } from './packages/package-rules.ts'
 
 /**
- * For executions that may install from these registries (default: all), beside the guest's variables for the
- * proxy itself (`proxyEnv` of
- * @cofferdam/guest).
+ * For executions that may install from these registries (default: all). The guest sets the variables for the
+ * proxy itself.
  */
 export function packageEnvironment(
   registries: readonly Registry[] = ['pypi', 'npm'],
@@ -22,10 +21,10 @@ const VARIABLES: Readonly<Record<Registry, Readonly<Record<string, string>>>> = 
     PIP_TRUSTED_HOST: PACKAGE_HOST,
     PIP_DISABLE_PIP_VERSION_CHECK: '1',
     PIP_NO_INPUT: '1',
-    // What is refused stays refused: five retries with growing pauses would only eat the deadline.
+    // A refusal is final, and five retries with growing pauses would use up the deadline.
     PIP_RETRIES: '1',
-    // The interpreter of a jail is the host's, which Debian marks as its own; its folders are read-only
-    // inside.
+    // A jail uses the host's interpreter, which Debian marks as managed by the system. Its folders are
+    // read-only inside.
     PIP_BREAK_SYSTEM_PACKAGES: '1',
     UV_DEFAULT_INDEX: pypi,
     UV_INSECURE_HOST: PACKAGE_HOST,

@@ -1,6 +1,6 @@
 /**
- * The HTTP proxy on the connections of one execution. Node's own server parses; it never listens, connections are handed to
- * it. Its header timeout needs a listening server, so that clock is ours.
+ * The HTTP proxy on the connections of one execution. Node's HTTP server parses them. It never listens: it is
+ * given each connection. Its header timeout works only for a listening server, so this file has its own.
  */
 import { createServer, ServerResponse, type IncomingMessage, type Server } from 'node:http'
 import type { Duplex } from 'node:stream'
@@ -18,7 +18,7 @@ export interface ProxyDeps {
   dial: Dial
   ledger: Ledger
   packages: PackageProxy
-  /** What goes through a CONNECT must ask for its host, by TLS server name or Host: under an allow-list. */
+  /** Under an allow-list, traffic inside a CONNECT must ask for its host, by TLS server name or Host. */
   checkServerName: boolean
   signal: AbortSignal
 }
@@ -29,16 +29,16 @@ export type AcceptConnection = (connection: Duplex) => void
 export function createProxy(deps: ProxyDeps): AcceptConnection {
   const { config, ledger, signal } = deps
   const connections = new Set<Duplex>()
-  /** Connections beyond the bound: answered once, with the reason. */
+  /** Connections above the bound. They are answered once, with the reason. */
   const tooMany = new WeakSet<Duplex>()
   /** Tunnels to the package host, whose requests are in origin form. */
   const packageTunnels = new WeakSet<Duplex>()
   /**
-   * Tunnels through which plain HTTP goes, with the connection that was made for the CONNECT: the first
-   * request takes it.
+   * Tunnels with plain HTTP inside, and the connection that was made for the CONNECT. The first request uses
+   * it.
    */
   const httpTunnels = new WeakMap<Duplex, { target: Target; opened: Duplex | null }>()
-  /** Answers that a connection still has to get: requests may be pipelined. */
+  /** Pending answers of a connection, because requests may be pipelined. */
   const owed = new WeakMap<Duplex, number>()
   const headerClocks = new WeakMap<Duplex, NodeJS.Timeout>()
 
@@ -74,7 +74,7 @@ export function createProxy(deps: ProxyDeps): AcceptConnection {
     response.once('close', () => {
       const left = (owed.get(connection) ?? 1) - 1
       owed.set(connection, left)
-      // The next head may have come long ago, pipelined: its answer takes the time that it takes.
+      // The next head may have come long ago, pipelined. Its answer may take its time.
       if (left === 0) awaitHead(connection)
     })
     try {
@@ -104,7 +104,7 @@ export function createProxy(deps: ProxyDeps): AcceptConnection {
 
   const onConnect = async (request: IncomingMessage, connection: Duplex, head: Buffer): Promise<void> => {
     clearTimeout(headerClocks.get(connection))
-    // A tunnel behind an answer that is still owed would mix the two; no client does that.
+    // A tunnel after a pending answer would mix the two. No client does that.
     if ((owed.get(connection) ?? 0) > 0) {
       connection.destroy()
       return
@@ -115,7 +115,8 @@ export function createProxy(deps: ProxyDeps): AcceptConnection {
     response.once('finish', () => {
       response.detachSocket(request.socket)
       connection.end()
-      // Read on, or the other side's end would never be seen; the clock ends a side that does not end.
+      // Keep reading, or the end of the other side would never be seen. The timer ends a side that does not
+      // end.
       connection.resume()
       awaitHead(connection)
     })
@@ -166,9 +167,10 @@ export function createProxy(deps: ProxyDeps): AcceptConnection {
 
   return (connection) => {
     connection.on('error', () => undefined)
-    // The server, two pipelines and this file listen: a fixed number, but above Node's hint of 10.
+    // The server, two pipelines and this file listen: a fixed number, but more than Node's warning level of
+    // 10.
     connection.setMaxListeners(32)
-    // Beyond twice the bound not even a reason is given: reasons cost memory too.
+    // Above twice the bound connections get no reason, because reasons cost memory too.
     if (signal.aborted || connections.size >= 2 * config.max_connections) {
       connection.destroy()
       return

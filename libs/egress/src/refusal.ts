@@ -1,7 +1,7 @@
 /** Why a connection was not made, as the program and the operator read it. */
 import type { ServerResponse } from 'node:http'
 
-/** Rules in the order in which they are asked. */
+/** Rules in the order in which they are applied. */
 export type RefusalRule =
   | 'invalid_request'
   | 'connection_limit'
@@ -38,7 +38,7 @@ const ANSWERS: Record<RefusalRule, { http: number; todo: string }> = {
   packages: { http: 403, todo: 'Ask the operator to add it to the tenant’s packages.' },
 }
 
-/** Thrown where a connection ends for a reason of ours; becomes the answer and an entry of `refusals`. */
+/** Thrown when a rule ends a connection. Becomes the answer and an entry of `refusals`. */
 export class Refused extends Error {
   readonly target: string
   readonly rule: RefusalRule
@@ -60,7 +60,7 @@ export class Refused extends Error {
   }
 }
 
-/** Sends the refusal and ends the connection: what follows on it would be read as a new request. */
+/** Sends the refusal and ends the connection, because what follows on it would be read as a new request. */
 export function sendRefusal(response: ServerResponse, refused: Refused): void {
   if (response.headersSent) {
     response.destroy()

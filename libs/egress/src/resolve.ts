@@ -1,16 +1,20 @@
-/** Name → addresses, on the worker. */
+/** Resolves names to addresses, on the worker. */
 import { Resolver } from 'node:dns/promises'
 
-/** All addresses of `name` (lower case, no trailing dot); an empty list or a rejection means that there is none. */
+/**
+ * All addresses of `name` (lower case, no trailing dot). An empty list or a rejection means that there is
+ * none.
+ */
 export type Resolve = (name: string, signal: AbortSignal) => Promise<readonly string[]>
 
-/** A lost UDP packet is asked for once more; the dialer's deadline ends it all. */
+/** Long enough to repeat once after a lost UDP packet. The dial's deadline bounds everything. */
 const TRY_MS = 2500
 
 /**
- * Asks the machine's name servers directly (c-ares), not `dns.lookup`: getaddrinfo holds one of libuv's four threads for as
- * long as a slow server likes, and a program that names such servers would stop file access and cryptography of the whole
- * worker. It also appends no search domains, so a name never means one of the operator's network. /etc/hosts is not read.
+ * Asks the machine's name servers directly (c-ares) and not by `dns.lookup`. That would hold one of libuv's
+ * four threads while a slow server does not answer, so a program could stop the worker's file access and
+ * cryptography. c-ares also appends no search domains, so no name means a host of the operator's network. It
+ * does not read /etc/hosts.
  */
 export function createResolve(servers?: readonly string[]): Resolve {
   return async (name, signal) => {

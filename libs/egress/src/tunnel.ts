@@ -1,7 +1,7 @@
 /**
- * CONNECT: bytes both ways. Under an allow-list the name of the CONNECT is what was judged, so what goes
- * through it must ask for that same name: a TLS handshake by its server name, plain HTTP by its Host.
- * Otherwise one allowed host of a shared front end would open all the others behind it.
+ * CONNECT: bytes in both directions. Under an allow-list the name of the CONNECT was judged, so the traffic
+ * inside must ask for that same name: a TLS handshake by its server name, plain HTTP by its Host. Otherwise
+ * one allowed host of a shared front end would open all others behind it.
  *
  *   first bytes ─► TLS    the gate holds the ClientHello until its name was read
  *               ─► HTTP   the proxy's parser takes over: every request of the connection is judged (proxy-server.ts)
@@ -29,8 +29,8 @@ export async function joinTunnel(program: Duplex, origin: Duplex, gate: Duplex |
 }
 
 /**
- * What the program speaks, and what it has said so far. `other` also where the origin speaks first, as no
- * HTTP origin does, or where either ends before; nothing is taken from the origin.
+ * The program's protocol, and the bytes that it has sent so far. Also `other` if the origin speaks first,
+ * which no HTTP origin does, or if either side ends before. Reads nothing from the origin.
  */
 export async function firstWords(
   program: Duplex,
@@ -49,7 +49,7 @@ export async function firstWords(
   }
 }
 
-/** Which of the two has something to read, has ended, or is gone, first. */
+/** The first of the two that has something to read, has ended, or is gone. */
 async function firstReadable(program: Duplex, origin: Duplex): Promise<Duplex> {
   const { promise, resolve } = Promise.withResolvers<Duplex>()
   const watch = (stream: Duplex): (() => void) => {
@@ -69,8 +69,8 @@ async function firstReadable(program: Duplex, origin: Duplex): Promise<Duplex> {
 const EVENTS = ['readable', 'end', 'close'] as const
 
 /**
- * Holds the first bytes (`said` are the very first) until they are no TLS and no HTTP, or a whole ClientHello
- * that names `target`.
+ * Holds back the first bytes, which start with `said`, until they are neither TLS nor HTTP, or a whole
+ * ClientHello that names `target`.
  */
 export function nameGate(target: Target, said: Buffer): Transform {
   let held = Buffer.alloc(0)
@@ -83,7 +83,7 @@ export function nameGate(target: Target, said: Buffer): Transform {
       const hello = readHello(held)
       if (hello.kind === 'incomplete' && held.length <= MAX_HELLO_BYTES) return done()
       if (hello.kind === 'not_tls') {
-        // Here only where the origin spoke first, or the program's first line was not whole yet.
+        // Reached only if the origin spoke first, or the program's first line was not complete yet.
         const protocol = protocolOf(held)
         if (protocol === null) return done()
         if (protocol === 'http') return done(refuse('an HTTP request came where the server spoke first'))
@@ -103,7 +103,7 @@ export function nameGate(target: Target, said: Buffer): Transform {
     },
     flush(done) {
       if (isOpen || held.length === 0) done()
-      // A line that never ended is no request.
+      // A line that never ended is not a request.
       else if (readHello(held).kind === 'not_tls') done(null, held)
       else done(refuse('the TLS handshake does not begin with a readable ClientHello'))
     },
@@ -112,6 +112,6 @@ export function nameGate(target: Target, said: Buffer): Transform {
   return gate
 }
 
-/** Addresses are no server names (RFC 6066 §3): there is no other host to ask for without one. */
+/** An address is never a server name (RFC 6066 §3), so a handshake to an address may have none. */
 const namesTarget = (name: string | null, { host }: Target): boolean =>
   name === null ? host.kind === 'address' : parseHost(name)?.text === host.text

@@ -19,7 +19,7 @@ const reachable = (port: number): { private_allow: string[]; ports: number[] } =
 })
 
 describe('bytes of an execution', () => {
-  it('end the connection at their bound, in either direction, and refuse what comes later', async () => {
+  it('end the connection at their bound, in either direction, and refuse later ones', async () => {
     await using origin = await startOrigin((_request, response) => response.end(Buffer.alloc(1_000_000)))
     await using bridge = await startBridge({ config: { ...reachable(origin.port), max_bytes: 100_000 } })
     const url = `http://a.example:${origin.port}/`
@@ -50,7 +50,7 @@ describe('bytes of an execution', () => {
 })
 
 describe('connections of an execution', () => {
-  it('are answered 503 above their bound, and taken again when one ended', async () => {
+  it('are answered with 503 above their bound, and accepted again when one ended', async () => {
     await using origin = await startTcpOrigin(() => undefined)
     await using bridge = await startBridge({ config: { ...reachable(origin.port), max_connections: 2 } })
     const target = `a.example:${origin.port}`
@@ -67,7 +67,8 @@ describe('connections of an execution', () => {
       const attempt = await openTunnel(bridge.port, target)
       again = attempt.head
       attempt.socket.resetAndDestroy()
-      // The refused one holds its place until its end is seen, so trying at once would hold the place for ever.
+      // The refused one holds its place until its end is seen, so trying at once would hold the place for
+      // ever.
       await new Promise((done) => setTimeout(done, 5))
     }
     expect(again).toMatch(/^HTTP\/1\.1 200/)
@@ -105,7 +106,8 @@ describe('connections of an execution', () => {
     let answers = ''
     client.on('data', (chunk: Buffer) => {
       answers += chunk.toString()
-      // Answers come in order: the first one is done. A connection that sends nothing tells when the time is over.
+      // Answers come in order: the first one is done. A connection that sends nothing tells when the time is
+      // over.
       if (answers.endsWith('begun\r\n')) void sendRaw(bridge.port, '').then(finish)
     })
     await once(client, 'close')
@@ -129,7 +131,7 @@ describe('connections of an execution', () => {
 })
 
 describe('names', () => {
-  it('are resolved up to their bound, the known ones beyond it', async () => {
+  it('are resolved up to their bound, and known ones beyond it', async () => {
     await using bridge = await startBridge({ config: { max_names: 2 }, resolve: () => Promise.resolve([]) })
     const status = async (name: string): Promise<string> =>
       (await getRaw(bridge.port, `http://${name}/`)).slice(9, 12)

@@ -1,4 +1,6 @@
-/** Whatever comes over a connection, the worker lives: vitest fails the file for any error that nobody caught. */
+/**
+ * Whatever comes over a connection, the worker lives: vitest fails the file for any error that nobody caught.
+ */
 import { connect } from 'node:net'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'

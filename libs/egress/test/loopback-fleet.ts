@@ -1,4 +1,7 @@
-/** Real sockets for the tests: origins on loopback, and a TCP port whose connections go to `accept`, as the guest agent's do. */
+/**
+ * Real sockets for the tests: origins on loopback, and a TCP port whose connections go to `accept`, as the
+ * guest agent's do.
+ */
 import { createServer, type RequestListener } from 'node:http'
 import {
   connect,

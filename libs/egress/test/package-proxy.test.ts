@@ -93,7 +93,7 @@ describe('a project page', () => {
     )
   })
 
-  it('all of whose files are elsewhere is answered with what is missing, not with an empty one', async () => {
+  it('whose files are all on another host is answered with the missing setting, not with an empty page', async () => {
     await withMirror(html('<a href="https://files.example/a-2.0.tar.gz">'), async (bridge) => {
       const why =
         'the files of a lie on another host than the package mirror, and it is not in package_file_hosts'
@@ -210,7 +210,7 @@ describe('the mirror', () => {
     )
   })
 
-  it('is asked once for an index that several requests wait for, and its files count as bytes of the execution', async () => {
+  it('is asked once for an index that several requests need, and its files count as bytes', async () => {
     await withMirror(
       (request, response) => {
         if (request.url === '/f/a-1.0.tar.gz') response.end(Buffer.alloc(300_000))

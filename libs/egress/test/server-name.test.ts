@@ -2,7 +2,10 @@ import { connect as connectTls } from 'node:tls'
 import { describe, expect, it } from 'vitest'
 import { openTunnel, startBridge, startTcpOrigin, until, type BridgeOptions } from './loopback-fleet.ts'
 
-/** The ClientHello that Node itself sends for `servername`, as it arrives at an origin; null when the gate held it back. */
+/**
+ * The ClientHello that Node itself sends for `servername`, as it arrives at an origin; null when the gate
+ * held it back.
+ */
 async function handshakeThrough(
   options: BridgeOptions,
   connectHost: string,
@@ -114,7 +117,7 @@ describe('the server name of a TLS handshake through CONNECT', () => {
     expect(bridge.egress.refusals.map(({ rule }) => rule)).toEqual(['server_name'])
   })
 
-  it('is not asked of what is no TLS, and the origin may speak first', async () => {
+  it('is not required without TLS, and the origin may speak first', async () => {
     await using origin = await startTcpOrigin((socket) => {
       socket.write('SSH-2.0-origin\r\n')
       socket.once('data', (chunk: Buffer) => socket.end(chunk))

@@ -135,7 +135,8 @@ describe('under network public', () => {
   it.each(HOSTS)('http://%s/ is refused', async (host) => {
     await underPublic(async (bridge) => {
       const answer = await getRaw(bridge.port, raw(`http://${host}/`))
-      // A name that nobody answers for is as unreachable as a refused one: full-width letters arrive as other bytes.
+      // A name that nobody answers for is as unreachable as a refused one: full-width letters arrive as other
+      // bytes.
       expect(answer).toMatch(isForeign(host) ? /^HTTP\/1\.1 (400|403|502) / : REFUSED)
     })
   })
@@ -186,7 +187,8 @@ describe('a name that changes its mind', () => {
         asked.push(name)
         return Promise.resolve(answers.shift() ?? [])
       },
-      // Only the first answer is a place that may be reached; the origin listens on another, so connecting fails.
+      // Only the first answer is a place that may be reached; the origin listens on another, so connecting
+      // fails.
       config: { private_allow: [`127.0.0.2/32:${origin.port}`], ports: [origin.port] },
     })
     const url = `http://rebind.example:${origin.port}/`
@@ -238,7 +240,7 @@ describe('under an allow-list', () => {
     expect(asked).toEqual(['x.b.example'])
   })
 
-  it('reaches no private address, even one that stands on it', async () => {
+  it('reaches no private address, even a listed one', async () => {
     await using bridge = await startBridge({ network: { allow: ['10.0.0.1', 'a.example'] } })
     expect(await getRaw(bridge.port, 'http://10.0.0.1/')).toContain('it is a private address')
     expect(await getRaw(bridge.port, 'http://a.example/')).toContain('a loopback address')

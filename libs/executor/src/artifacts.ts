@@ -1,7 +1,7 @@
 /**
- * Takes the files that the request's globs name out of the sandbox and stores them, one at a time, so that at most
- * one file is in memory. What is left out is named with the reason; the sandbox is not believed about paths
- * or sizes. A program chooses the names, so they are redacted like what it prints.
+ * Takes the files that the request's globs match out of the sandbox and stores them, with at most one file in
+ * memory. A file that is left out is named with the reason. The sandbox is not trusted about paths or sizes.
+ * The program chooses the names, so they are redacted like its output.
  */
 import { createHash } from 'node:crypto'
 import {
@@ -26,13 +26,13 @@ export interface ArtifactOptions {
   sandbox: Pick<Sandbox, 'list' | 'read'>
   globs: readonly string[]
   limits: Pick<Limits, 'artifact_bytes' | 'artifacts_total_bytes' | 'artifact_count'>
-  /** What the caller wrote: the backend puts it into the work directory, and it is no artifact. */
+  /** The backend puts the caller's program into the work directory. It is not an artifact. */
   program: Program
   blobs: BlobStore
   key: Omit<BlobKey, 'name'>
-  /** Takes secrets out of a name. */
+  /** Removes secrets from a name. */
   redact: (text: string) => string
-  /** Ends the collection early; what was stored by then is kept. */
+  /** Ends the collection early. Files that are stored by then are kept. */
   signal: AbortSignal
   onNotice: (message: string) => void
   onError: (error: unknown, message: string) => void
@@ -51,7 +51,7 @@ export const NO_ARTIFACTS: CollectedArtifacts = { stored: [], omitted: [], incom
 
 type Omission = OmittedArtifact['reason']
 
-/** Never rejects: an artifact that cannot be had is named as left out, and changes no ending. */
+/** Never rejects: an artifact that cannot be taken is named as left out, and changes no ending. */
 export async function collectArtifacts(options: ArtifactOptions): Promise<CollectedArtifacts> {
   const { globs, limits, program, signal } = options
   const found: CollectedArtifacts = { stored: [], omitted: [], incomplete: false }
@@ -90,10 +90,10 @@ export async function collectArtifacts(options: ArtifactOptions): Promise<Collec
   return found
 }
 
-/** What matches, each path once; marks `found` where there may be more. */
+/** The matching files, each path once. Marks `found` as incomplete if there may be more. */
 async function listed(options: ArtifactOptions, found: CollectedArtifacts): Promise<Entry[]> {
   const { sandbox, globs, limits, signal } = options
-  // One more than both lists hold, to see that there are more; and the program itself, which is none of them.
+  // One more than both lists hold, to see that there are more, and one for the program itself.
   const most = limits.artifact_count + BOUNDS.artifactsOmitted + 2
   try {
     const listing = await unlessAborted(sandbox.list(globs, most), signal)
@@ -107,8 +107,8 @@ async function listed(options: ArtifactOptions, found: CollectedArtifacts): Prom
 }
 
 /**
- * Whether a file may be the program as it went in, under whatever name the backend gave it: as large, and not
- * in a folder.
+ * Whether a file may be the program itself, whose name only the backend knows: same size, and not in a
+ * folder.
  */
 const mayBeProgram = (program: Program, { path, size }: Entry): boolean =>
   !path.includes('/') && size === Buffer.byteLength(programSource(program))
@@ -117,7 +117,7 @@ const isProgram = (program: Program, { path }: Entry, bytes: Uint8Array): boolea
   mayBeProgram(program, { path, size: bytes.length }) && Buffer.from(programSource(program)).equals(bytes)
 
 /**
- * Two names that differ in what was redacted alone would be one: the later ones get a number. Kept in
+ * Names that differ only in what was redacted would be equal, so the later ones get a number. Adds it to
  * `names`.
  */
 function shownPath(path: string, names: Set<string>): string {
@@ -128,7 +128,8 @@ function shownPath(path: string, names: Set<string>): string {
 }
 
 /**
- * A name that a request can ask for again. A byte that is not UTF-8 came as U+FFFD, and names another file.
+ * Whether a request can ask for the name. A byte that is not UTF-8 arrived as U+FFFD, so the name is not the
+ * file's.
  */
 const isSafe = (path: string): boolean => pathSchema.safeParse(path).success && !path.includes('\ufffd')
 
@@ -148,7 +149,7 @@ async function take(
     return bytes.length <= most ? bytes : tooLarge(bytes.length)
   } catch (error) {
     if (signal.aborted) return 'out_of_time'
-    // It grew since it was listed, or its size was a lie.
+    // The file grew after it was listed, or the listed size was wrong.
     const grew = isCofferdamError(error) && error.code === 'payload_too_large'
     return grew ? tooLarge(most + 1) : 'unreadable'
   }

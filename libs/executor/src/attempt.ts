@@ -29,33 +29,35 @@ export interface Attempt {
   signal: AbortSignal
   /** Parent of the attempt's spans when no span is active. */
   traceparent: string | null
-  /** Asked before a backend is: why this attempt may not use it, in public words; null, or left out, when it may. */
+  /** Why this attempt may not use the backend, in public words. Null, or left out, if it may. */
   refusesBackend?: (backend: string) => Promise<string | null>
   /**
-   * The point of no return: awaited before the program is handed over. `ownSandbox` where the request names a
+   * The point of no return: awaited before the program starts. `ownSandbox` is set if the request names a
    * session and runs outside of it.
    */
   onBegin(ref: SandboxRef, place: { backend: string; isolation: string; ownSandbox?: boolean }): Promise<void>
   /**
-   * The program was handed over to its sandbox, or showed by what it did that it was. Called once, after
-   * `onBegin`. What it throws is ignored.
+   * The sandbox has the program. Called once, after `onBegin`. What it throws is ignored.
    */
   onHandedOver?: () => void
-  /** Settles when the outcome has been stored and told: the sandbox of a single use is destroyed after that, or soon anyway. */
+  /**
+   * Settles when the outcome is stored and published. A single-use sandbox is destroyed after that, or soon
+   * anyway.
+   */
   answered?: Promise<unknown>
   /** Live output, redacted; a piece never ends inside a character. What it throws is ignored. */
   onOutput(stream: 'stdout' | 'stderr', text: string): void
-  /** Files that this attempt finds and leaves; undefined: none. */
+  /** Files that this attempt gets and leaves. Undefined: none. */
   checkpoint?: Checkpoint | undefined
-  /** Files of the tenant around the program; undefined: none. */
+  /** The tenant's workspace. Undefined: none. */
   workspace?: WorkspaceTurn | undefined
-  /** What the program says of its progress, redacted; at most ten times a second. What it throws is ignored. */
+  /** The program's progress, redacted, at most ten times a second. What it throws is ignored. */
   onProgress?: (progress: Progress) => void
   /** Things that the caller should know and that change no ending, e.g. a variable that was left out. */
   onNotice?: (message: string) => void
 }
 
-/** A sandbox that was not proven gone in time. Whoever made the executor kills it by its ref. */
+/** A sandbox that was not proven gone in time. The owner of the executor has to kill it by its ref. */
 export interface LeakedSandbox {
   ref: SandboxRef
   executionId: ExecutionId
@@ -71,7 +73,7 @@ export interface ExecutorLog {
   error(fields: object, message: string): void
 }
 
-/** Timings that have a reason to differ between places; milliseconds. */
+/** Timings that tests and deployments change. Milliseconds. */
 export interface ExecutorTimings {
   /** From a cancel's interrupt to the end of waiting. Default CANCEL_GRACE_MS. */
   cancelGraceMs: number

@@ -1,10 +1,10 @@
 /**
- * The part of a stream that stays in memory: its first bytes, or its last. Copies what it keeps, so that a stream of
- * tiny chunks does not hold the large buffers they were cut from; memory is at most the limit.
+ * Keeps the first or the last bytes of a stream in memory. Copies them, so that tiny chunks do not hold the
+ * large buffers from which they were cut. Memory is at most the limit.
  */
 
 export interface ByteWindow {
-  /** Bytes that went through. */
+  /** Bytes that were added. */
   readonly total: number
   add(chunk: Uint8Array): void
   /** The bytes kept, in order. */

@@ -39,7 +39,7 @@ it('keeps copies of files while the program runs', async () => {
   expect(saved[0]).toEqual(['state.json'])
 })
 
-it('ends with its program, though a copy that was asked for never comes', async () => {
+it('ends with its program even if a requested copy never arrives', async () => {
   const asked = Promise.withResolvers<void>()
   const hangs = (): Promise<never> => (asked.resolve(), never())
   const { outcome, backend, saved } = await executed(hangs, asked.promise)

@@ -1,18 +1,19 @@
 /**
- * Files that an attempt leaves to the next one: copied every so often while the program runs, where the backend can, and at
- * the end of a run that was not ok while its sandbox still stands. Never changes how a program ends.
+ * Saves files of an attempt for the next attempt. They are copied at intervals while the program runs, if the
+ * backend can, and at the end of a run that did not end well, if its sandbox is still there. Never changes
+ * how a program ends.
  */
 import { BOUNDS, pathSchema, type ProgramFile, type Sandbox, unlessAborted } from '@cofferdam/contract'
 import type { Clock } from './clock.ts'
 
-/** What the caller keeps of one attempt for the next. */
+/** What the caller keeps of one attempt for the next one. */
 export interface Checkpoint {
   globs: readonly string[]
-  /** Null: at the end alone. */
+  /** Null: only at the end. */
   everyMs: number | null
-  /** What an earlier attempt left; put beside the request's own files, and before them. */
+  /** Files of an earlier attempt. They replace the request's own files of the same path. */
   restore: readonly ProgramFile[]
-  /** Keeps these in place of what was kept before. */
+  /** Replaces what was kept before. */
   save(files: readonly ProgramFile[]): Promise<void>
 }
 
@@ -25,11 +26,14 @@ export interface CheckpointDeps {
 }
 
 export interface CheckpointKeeper extends AsyncDisposable {
-  /** Of a program that has ended, in a sandbox that still stands. Never rejects. */
+  /** Saves the files of a program that has ended, from its sandbox. Never rejects. */
   atEnd(signal: AbortSignal): Promise<void>
 }
 
-/** Copies until disposed. Then nobody waits for a copy any more, since the sandbox may never answer; one that is being kept is kept. */
+/**
+ * Copies until disposed. After that nobody waits for the sandbox, which may never answer. A copy that is
+ * being saved is still saved.
+ */
 export function keepCheckpoints(deps: CheckpointDeps): CheckpointKeeper {
   const { sandbox, checkpoint, clock, onNotice, onError } = deps
   const over = new AbortController()
@@ -43,14 +47,14 @@ export function keepCheckpoints(deps: CheckpointDeps): CheckpointKeeper {
   const copy = async (kept: Checkpoint): Promise<void> => {
     const bounds = { maxFiles: BOUNDS.checkpointFiles, maxBytes: BOUNDS.checkpointBytes }
     const asked = sandbox.snapshot?.({ globs: kept.globs, ...bounds }) ?? Promise.resolve([])
-    // A run that has ended meanwhile saves at its end, if at all.
+    // If the run has ended meanwhile, its end saves.
     const files = await unlessAborted(asked, over.signal)
     if (files.length > 0) await kept.save(files)
   }
   const copyLater = (kept: Checkpoint, everyMs: number): void => {
     clear = clock.after(everyMs, () => {
       copying = copy(kept)
-        // The sandbox is just ending: its end says why.
+        // A sandbox that is ending fails its copies. The attempt's ending tells why.
         .catch((error: unknown) => (over.signal.aborted ? undefined : failed(error)))
         .then(() => {
           if (!over.signal.aborted) copyLater(kept, everyMs)
@@ -58,8 +62,7 @@ export function keepCheckpoints(deps: CheckpointDeps): CheckpointKeeper {
     })
   }
   const stop = async (): Promise<void> => {
-    // Without a copy under way nobody listens, and an abort costs 30 µs for the stack of its reason.
-    if (checkpoint !== undefined) over.abort()
+    over.abort()
     clear()
     await copying
   }

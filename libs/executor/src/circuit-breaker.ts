@@ -5,22 +5,28 @@
  *                                                   ▲                        │
  *                                                   └────────failure─────────┘
  *
- * Half-open lets one trial through at a time. A success in closed forgets earlier failures.
+ * Half-open lets one trial through at a time. A success while closed resets the count of failures.
  */
 import type { Clock } from './clock.ts'
 
 export interface CircuitBreaker {
-  /** Claims the right to try `backend` now; false while its circuit is open. Answer with one of the three below. */
+  /**
+   * Claims the right to try `backend` now; false while its circuit is open. Report with one of the three
+   * below.
+   */
   tryEnter(backend: string): boolean
   succeeded(backend: string): void
   failed(backend: string): void
-  /** The try was given up for a reason that says nothing of the backend (cancelled, refused). */
+  /** The try ended for a reason that says nothing about the backend (cancelled, refused). */
   abandoned(backend: string): void
   state(backend: string): 'closed' | 'open' | 'half-open'
 }
 
 export interface CircuitOptions {
-  /** Open failures in a row that open the circuit. Default 5: fewer would trip on one bad image or a short restart. */
+  /**
+   * Open failures in a row that open the circuit. Default 5: fewer would trip on one bad image or a short
+   * restart.
+   */
   threshold?: number
   /** How long it stays open, milliseconds. Default 15,000: half of the probe's cache time. */
   cooldownMs?: number

@@ -1,4 +1,4 @@
-/** Time as the executor sees it: monotonic, and replaceable so that tests decide when a deadline passes. */
+/** Monotonic time, replaceable so that tests decide when a deadline passes; and waiting with a bound. */
 
 export interface Clock {
   /** Monotonic milliseconds; only differences mean something. */
@@ -26,4 +26,29 @@ export function settlesWithin(clock: Clock, ms: number, work: Promise<unknown>):
     }
     work.then(settled, settled)
   })
+}
+
+/**
+ * A signal that aborts with `signal`, or with `reason` after `ms`. Dispose it to clear the timer. Every await
+ * on a backend has one, because a backend may hang. Not AbortSignal.any: its weak references cost the garbage
+ * collector more than everything else here.
+ */
+export function withDeadline(
+  clock: Clock,
+  signal: AbortSignal,
+  ms: number,
+  reason: Error,
+): { readonly signal: AbortSignal } & Disposable {
+  const bound = new AbortController()
+  const onAbort = () => bound.abort(signal.reason)
+  if (signal.aborted) onAbort()
+  else signal.addEventListener('abort', onAbort, { once: true })
+  const clear = clock.after(ms, () => bound.abort(reason))
+  return {
+    signal: bound.signal,
+    [Symbol.dispose]() {
+      clear()
+      signal.removeEventListener('abort', onAbort)
+    },
+  }
 }

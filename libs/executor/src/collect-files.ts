@@ -1,54 +1,61 @@
 /**
  * Takes the files that a program leaves in its sandbox: a checkpoint, its task's report, artifacts, the
- * workspace. The program made them, so this is on its account: it has what is left of its hard deadline, and
- * the CPU time that finding and reading them took is the program's.
+ * workspace. The program made them, so it pays for this: taking them has what is left of its hard deadline,
+ * and the CPU time counts as the program's.
  */
 import { unlessAborted, type Exit, type WorkspaceReport } from '@cofferdam/contract'
 import { collectArtifacts, NO_ARTIFACTS, type CollectedArtifacts } from './artifacts.ts'
 import type { CheckpointKeeper } from './checkpoint.ts'
+import { withDeadline } from './clock.ts'
 import type { RunEnd } from './deadlines.ts'
-import { isFenced, keyOf, listeners, type ProgramRun } from './program-run.ts'
+import { blobKeyOf, isFenced, listeners, type ProgramRun } from './attempt-state.ts'
 import { SPAN } from './spans.ts'
-import { withDeadline } from './with-deadline.ts'
 import { leaveWorkspace } from './workspace-turn.ts'
 
-/**
- * A program that ends at its deadline leaves files all the same: long enough for 16 MiB in 256 files from a
- * sandbox of this host.
- */
+/** For a program that ends at its deadline. Enough for 16 MiB in 256 files from a sandbox of this host. */
 const COLLECT_LEAST_MS = 5000
 
+/** A program that is over, in its sandbox. */
+export interface EndedRun extends ProgramRun {
+  end: RunEnd
+  /** When the program was handed over, and when nobody waited for it any more, by the clock. */
+  startedMs: number
+  endedMs: number
+}
+
 /** Never rejects. */
-export async function saveCheckpoint(run: ProgramRun, end: RunEnd, keeper: CheckpointKeeper): Promise<void> {
-  const { attempt } = run
+export async function saveCheckpoint(run: EndedRun, keeper: CheckpointKeeper): Promise<void> {
+  const { attempt, end } = run
   if (!leavesCheckpoint(end) || attempt.checkpoint === undefined || isFenced(attempt)) return
   // Not the attempt's own signal: a drain is what checkpoints are for.
   using bound = within(run, new AbortController().signal, 'a checkpoint')
   await keeper.atEnd(bound.signal)
 }
 
-/** A program that did not end well, in a sandbox that still answers; also one that a cancel or a drain let end by itself. */
+/**
+ * Whether the program did not end well and its sandbox still answers. Also true if it ended itself during a
+ * drain.
+ */
 const leavesCheckpoint = ({ exit, stop, softStopped }: RunEnd): boolean =>
   exit !== null &&
   stop !== 'cancelled' &&
   (exit.exitCode !== 0 || exit.signal !== null || stop !== null || softStopped)
 
-/** Lets the task read what it needs to conclude, where it ran to its end. */
-export async function takeReport(run: ProgramRun, end: RunEnd): Promise<void> {
-  if (run.task === null || !ranToItsEnd(end)) return
+/** Lets the task read its report, if the program ran to its end. */
+export async function takeReport(run: EndedRun): Promise<void> {
+  if (run.task === null || !ranToItsEnd(run)) return
   using bound = within(run, run.attempt.signal, 'a report')
   await run.task.take(run.held.sandbox, bound.signal)
 }
 
 /** Never rejects; empty when the program was stopped. */
 export async function takeArtifacts(
-  run: ProgramRun,
-  end: RunEnd,
+  run: EndedRun,
   redact: (text: string) => string,
 ): Promise<CollectedArtifacts> {
   const { parts, attempt, held } = run
   const globs = attempt.request.artifacts ?? []
-  if (globs.length === 0 || !ranToItsEnd(end)) return NO_ARTIFACTS
+  if (globs.length === 0 || !ranToItsEnd(run)) return NO_ARTIFACTS
   using bound = within(run, attempt.signal, 'artifacts')
   return await collectArtifacts({
     sandbox: held.sandbox,
@@ -56,34 +63,27 @@ export async function takeArtifacts(
     limits: attempt.request.limits,
     program: attempt.request.program,
     blobs: parts.blobs,
-    key: { ...keyOf(attempt), encrypt: attempt.tenant.encrypt_outputs },
+    key: blobKeyOf(attempt),
     redact,
     signal: bound.signal,
     ...listeners(run),
   })
 }
 
-/** Last of what is taken: the workspace then holds what the result says. Never rejects; undefined without a workspace. */
+/**
+ * Taken last, so that the workspace holds what the result says. Never rejects. Undefined without a workspace.
+ */
 export async function takeWorkspace(
-  run: ProgramRun,
-  end: RunEnd,
+  run: EndedRun,
   redact: (text: string) => string,
 ): Promise<WorkspaceReport | undefined> {
-  const { parts, attempt, held } = run
-  if (attempt.workspace === undefined) return undefined
-  const leaving = {
-    clock: parts.clock,
-    turn: attempt.workspace,
-    sandbox: held.sandbox,
-    end,
-    signal: attempt.signal,
-    ...listeners(run),
-  }
-  const report = await run.spans.within(SPAN.workspace, () => leaveWorkspace(leaving))
+  const { workspace } = run.attempt
+  if (workspace === undefined) return undefined
+  const report = await run.spans.within(SPAN.workspace, () => leaveWorkspace(run, workspace, run.end))
   return withoutSecrets(report, redact)
 }
 
-/** The names that the program gave to its files. */
+/** The program chose the names of its files, so they are redacted. */
 function withoutSecrets(report: WorkspaceReport, redact: (text: string) => string): WorkspaceReport {
   const shown = <T extends { path: string }>(one: T): T => ({ ...one, path: redact(one.path) })
   return {
@@ -97,18 +97,16 @@ function withoutSecrets(report: WorkspaceReport, redact: (text: string) => strin
   }
 }
 
-/**
- * The exit with the CPU time that collecting took since then, where the backend measures that. Never rejects.
- */
-export async function chargeCollection(run: ProgramRun, end: RunEnd): Promise<Exit | null> {
-  const { exit } = end
-  if (exit === null || exit.usage.cpu_ms === null || !ranToItsEnd(end) || !collects(run)) return exit
+/** The exit, with the CPU time of the collection added if the backend measures it. Never rejects. */
+export async function chargeCollection(run: EndedRun): Promise<Exit | null> {
+  const { exit } = run.end
+  if (exit === null || exit.usage.cpu_ms === null || !ranToItsEnd(run) || !collects(run)) return exit
   using bound = within(run, run.attempt.signal, 'the usage')
   try {
     const { cpu_ms } = await unlessAborted(run.held.sandbox.usage(), bound.signal)
     return { ...exit, usage: { ...exit.usage, cpu_ms: Math.max(exit.usage.cpu_ms, cpu_ms ?? 0) } }
   } catch {
-    // It answers no more: what is known is what it said at the program's end.
+    // The sandbox answers no more. Its report at the program's end remains.
     return exit
   }
 }
@@ -116,10 +114,10 @@ export async function chargeCollection(run: ProgramRun, end: RunEnd): Promise<Ex
 const collects = ({ attempt: { request, checkpoint, workspace }, task }: ProgramRun): boolean =>
   (request.artifacts ?? []).length > 0 || checkpoint !== undefined || workspace !== undefined || task !== null
 
-const ranToItsEnd = ({ exit, stop }: RunEnd): boolean => exit !== null && stop === null
+const ranToItsEnd = ({ end: { exit, stop } }: EndedRun): boolean => exit !== null && stop === null
 
-function within({ parts, attempt, startedMs, endedMs }: ProgramRun, signal: AbortSignal, what: string) {
+function within({ parts, attempt, startedMs, endedMs }: EndedRun, signal: AbortSignal, what: string) {
   const until = Math.max(startedMs + attempt.request.limits.hard_timeout_ms, endedMs + COLLECT_LEAST_MS)
   const left = Math.max(0, until - parts.clock.nowMs())
-  return withDeadline(parts.clock, signal, left, () => new Error(`there was no time left for ${what}`))
+  return withDeadline(parts.clock, signal, left, new Error(`there was no time left for ${what}`))
 }

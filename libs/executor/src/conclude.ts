@@ -1,35 +1,42 @@
-/** From what is known of a program that is over to its outcome. */
-import { BOUNDS, isCofferdamError, type Exit, type Outcome, type WorkspaceReport } from '@cofferdam/contract'
+/** The outcome of a program that has ended, from everything that is known about it. */
+import {
+  BOUNDS,
+  isCofferdamError,
+  type Exit,
+  type Outcome,
+  type Usage,
+  type WorkspaceReport,
+} from '@cofferdam/contract'
+import { NO_PACKAGES } from '@cofferdam/tasks'
+import { besidesEnding, keyOf, type ProgramRun } from './attempt-state.ts'
 import type { CollectedArtifacts } from './artifacts.ts'
 import type { RunEnd } from './deadlines.ts'
 import { describeErrorLine } from './error-line.ts'
+import { packageAccess } from './execution-egress.ts'
 import { failureReason } from './failure-reason.ts'
 import { placeOf, turnOf } from './held-sandbox.ts'
 import type { Output } from './output.ts'
 import { missingHint } from './missing-hint.ts'
 import { networkHint } from './network-hint.ts'
-import { keyOf, type ProgramRun } from './program-run.ts'
-import { NOTHING_SEEN, packageAccess } from './tasks/package-access.ts'
 import { decideEnding, NOT_BEGUN, SESSION_TIMEOUT, type Evidence, type Verdict } from './verdict.ts'
 
-/** What was taken out of the sandbox. */
+/** What was taken out of the sandbox, and how long the program took by our clock. */
 export interface Collected {
   artifacts: CollectedArtifacts
   /** Undefined without a workspace. */
   workspace: WorkspaceReport | undefined
-  /** The end of what the program printed, for its task; empty without one. */
-  printed: string
+  wallMs: number
 }
 
-/** Finishes the output and decides how the attempt ended. The exit of `end` has been checked. */
+/** Finishes the output and decides how the attempt ended. */
 export async function conclude(
   run: ProgramRun,
   output: Output,
   end: RunEnd,
-  { artifacts, workspace, printed }: Collected,
+  { artifacts, workspace, wallMs }: Collected,
 ): Promise<Outcome> {
   const { attempt, held, parts, egress, task } = run
-  const { exit } = end
+  const exit = end.exit === null ? null : checkedExit(end.exit, wallMs)
   if (end.failure !== null) parts.log.warn({ err: end.failure, ...keyOf(attempt) }, 'the sandbox was lost')
   const value = output.value(exit?.valueJson)
   const { stdout, stderr } = await output.finish(exit?.outputBytes ?? null)
@@ -37,6 +44,7 @@ export async function conclude(
   const errorLine = output.errorLine()
   const verdict = decideEnding({
     ...end,
+    exit,
     lost: end.failure === null ? null : lossOf(end.failure),
     outputLimitPassed:
       limits.on_output_limit === 'kill' &&
@@ -46,11 +54,14 @@ export async function conclude(
   })
   const refusal = isCofferdamError(end.failure) ? output.redact(end.failure.message) : ''
   const facts = { limits, exit, errorLine: describeErrorLine(errorLine), refusal }
-  const concluded = task?.conclude(verdict, facts, printed, (text) => output.redact(text)) ?? {
+  const redact = (text: string): string => output.redact(text)
+  const usual = failureReason(verdict, facts)
+  const concluded = task?.conclude(
+    { ...verdict, failureReason: usual, exitCode: exit?.exitCode ?? null },
+    redact,
+  ) ?? {
     ...verdict,
-    failureReason: reasonOf(run, failureReason(verdict, facts), verdict, exit, stderr.text, (text) =>
-      output.redact(text),
-    ),
+    failureReason: reasonOf(run, usual, verdict, exit, stderr.text, redact),
   }
   return {
     ...concluded,
@@ -70,10 +81,11 @@ export async function conclude(
     outboundHosts: [...(egress?.hosts ?? [])],
     session: turnOf(held.sandbox, exit?.interpreter),
     ...(workspace === undefined ? {} : { workspace }),
+    ...besidesEnding(run),
   }
 }
 
-/** What the network or a missing program has to do with it is said after what happened. */
+/** What happened, followed by what the network or a missing program has to do with it. */
 function reasonOf(
   { attempt, parts, egress, held }: ProgramRun,
   usual: string | null,
@@ -83,7 +95,7 @@ function reasonOf(
   redact: (text: string) => string,
 ): string | null {
   if (ending !== 'error' || usual === null) return usual
-  const seen = packageAccess(parts.egress, egress)?.seen() ?? NOTHING_SEEN
+  const seen = packageAccess(parts.egress, egress)?.seen() ?? NO_PACKAGES
   const hint =
     networkHint(attempt.request.network, printed, seen) ??
     missingHint(held.sandbox.ref.backend, exit?.exitCode ?? null, printed)
@@ -91,8 +103,8 @@ function reasonOf(
 }
 
 /**
- * A backend that saw the kernel kill for memory says so in the error's details, for the channel may close first; so does one whose vendor
- * ended the sandbox at its time, or refused the program.
+ * A channel may close before it reports why. So a backend says in the error's details that the kernel killed
+ * for memory, or that the vendor ended the sandbox or refused the program.
  */
 function lossOf(failure: unknown): NonNullable<Evidence['lost']> {
   if (!isCofferdamError(failure)) return { reason: 'internal', oomKills: 0 }
@@ -102,3 +114,37 @@ function lossOf(failure: unknown): NonNullable<Evidence['lost']> {
     oomKills: typeof oomKills === 'number' ? oomKills : 0,
   }
 }
+
+/** The exit that a backend reports, safe to show and to store: impossible figures become null. */
+function checkedExit({ serviceExecutionTime, ...exit }: Exit, wallMs: number): Exit {
+  const serviceTime = amount(serviceExecutionTime ?? null)
+  const signal =
+    typeof exit.signal === 'string' && /^SIG[A-Z0-9+-]{1,12}$/.test(exit.signal) ? exit.signal : null
+  return {
+    ...exit,
+    // A process exits or is killed; the signal is the stronger statement.
+    exitCode: signal === null ? count(exit.exitCode) : null,
+    signal,
+    oomKills: count(exit.oomKills) ?? 0,
+    usage: checkedUsage(exit.usage, wallMs),
+    ...(serviceTime === null ? {} : { serviceExecutionTime: serviceTime }),
+  }
+}
+
+function checkedUsage(usage: Usage, wallMs: number): Usage {
+  return {
+    cpu_ms: amount(usage.cpu_ms),
+    peak_memory_bytes: count(usage.peak_memory_bytes),
+    read_bytes: count(usage.read_bytes),
+    write_bytes: count(usage.write_bytes),
+    pids_peak: count(usage.pids_peak),
+    disk_bytes: count(usage.disk_bytes),
+    wall_ms: amount(usage.wall_ms) ?? wallMs,
+  }
+}
+
+const amount = (value: number | null): number | null =>
+  value !== null && Number.isFinite(value) && value >= 0 ? value : null
+
+const count = (value: number | null): number | null =>
+  value !== null && Number.isSafeInteger(value) && value >= 0 ? value : null

@@ -1,12 +1,12 @@
 /**
- * The CPU-time limit: the sandbox's own counter, asked as seldom as it can matter. The next question comes when the limit
- * could be reached at the earliest, so a program that sleeps is asked a handful of times and one that computes is
- * stopped within CHECK_MS of its limit. Enforced from here like every deadline; no backend needs to know of it.
+ * Enforces the CPU-time limit from the sandbox's own counter. The counter is read again when the limit could
+ * be reached at the earliest. So a program that sleeps costs a handful of reads, and one that computes is
+ * stopped within CHECK_MS of its limit. No backend needs to know about it.
  */
 import type { Sandbox } from '@cofferdam/contract'
 import type { Clock } from './clock.ts'
 
-/** Twice the kernel's slowest tick (10 ms): asking more often tells nothing new. */
+/** Twice the kernel's slowest tick (10 ms). Reading more often tells nothing new. */
 const CHECK_MS = 20
 
 export interface CpuTimeWatch extends Disposable {
@@ -29,7 +29,7 @@ export function watchCpuTime(
   }
   async function ask(): Promise<void> {
     if (isOver || limitMs === undefined) return
-    // A sandbox that is just ending does not answer; its run tells the end.
+    // A sandbox that is ending does not answer. Its run reports the end.
     const used = await sandbox.usage().then(
       (usage) => usage.cpu_ms ?? 0,
       () => 0,

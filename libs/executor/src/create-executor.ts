@@ -30,7 +30,7 @@ export interface ExecutorDeps {
   blobs: BlobStore
   /** Memory that all sandboxes of this executor may use together; warm pools take from the same one. */
   memory: MemoryBudget
-  /** The way out of sandboxes; without it every execution has no network. */
+  /** Without it no execution has a network. */
   egress?: Egress
   clock?: Clock
   log?: ExecutorLog
@@ -41,7 +41,7 @@ export interface ExecutorDeps {
   onLeaked?: (leaked: LeakedSandbox) => void
 }
 
-/** What a worker tells the fleet about one of its backends. */
+/** What a worker reports about one of its backends. */
 export interface BackendReport {
   name: string
   isolation: Isolation
@@ -51,9 +51,12 @@ export interface BackendReport {
 
 /** An attempt on its way. */
 export interface RunningAttempt {
-  /** What came of the program: known before its sandbox is gone, so that nobody waits for the destruction. */
+  /** Known before the sandbox is gone, so that nobody waits for its destruction. */
   readonly outcome: Promise<Outcome>
-  /** Resolves when the sandbox is proven gone, or reported as leaked, and its memory is given back. Never rejects. */
+  /**
+   * Resolves when the sandbox is proven gone or reported as leaked, and its memory is released. Never
+   * rejects.
+   */
   readonly gone: Promise<void>
 }
 
@@ -65,12 +68,12 @@ export interface Executor {
   /**
    * Runs one attempt to its outcome; program and backend failures are outcomes. Resolves when the sandbox is
    * proven gone, or reported as leaked. Rejects with `CofferdamError('fenced')` when the attempt belongs to
-   * another worker, and with `StopReason('drain')` when it was drained before it began (give it back then).
+   * another worker, and with `StopReason('drain')` when it was drained before it began (requeue it then).
    */
   execute(attempt: Attempt): Promise<Outcome>
   /** What every backend says about this host; never rejects for a backend's failure. */
   probeAll(signal: AbortSignal): Promise<BackendReport[]>
-  /** True while a backend opens nothing because its last sandboxes did not open. */
+  /** True while the backend's circuit is open, because its last sandboxes did not open. */
   rests(backend: string): boolean
   /** Bytes that a request takes of the memory budget while it runs. */
   hostMemory(request: Pick<ExecutionRequest, 'backend' | 'limits'>): number
@@ -82,7 +85,10 @@ export interface Executor {
 
 const SILENT: ExecutorLog = { warn: () => undefined, error: () => undefined }
 
-/** Creates an executor over backends that the caller owns and disposes. Throws RangeError for an unknown name in `order`. */
+/**
+ * Creates an executor over backends that the caller owns and disposes. Throws RangeError for an unknown name
+ * in `order`.
+ */
 export function createExecutor(deps: ExecutorDeps): Executor {
   const unknown = deps.order.filter((name) => !deps.backends.has(name))
   if (unknown.length > 0)

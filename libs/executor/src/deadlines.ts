@@ -1,5 +1,6 @@
 /**
- * Runs a program under everything that may stop it. All timers count from the moment the program is handed over.
+ * Runs a program under everything that may stop it. All timers count from the moment the program is handed
+ * over.
  *
  *   running ──soft deadline──▶ soft-stopped (interrupted; may still end by itself)
  *   running | soft-stopped
@@ -13,21 +14,21 @@
  *     ──cancelled | drain─────▶ stopping (interrupted) ──program ends──▶ ended
  *                                                     ──grace over───▶ halted
  *
- * Halted means: nobody waits for the program any more and the caller destroys its sandbox. The first cause that
- * stopped the program stays its cause.
+ * Halted means that nobody waits for the program any more and that the caller destroys its sandbox. The first
+ * cause that stopped the program remains the cause.
  */
 import { StopReason, stopCauseOf, type Exit, type StopCause, unlessAborted } from '@cofferdam/contract'
 import type { Clock } from './clock.ts'
 
 /** Long enough for a `finally` block, short enough that a cancel feels immediate. */
 export const CANCEL_GRACE_MS = 500
-/** As long as there is between the soft and the hard deadline by default. */
+/** The default time between the soft and the hard deadline. */
 const SILENT_GRACE_MS = 5000
 
 export interface RunEnd {
   /** Null when the program was halted or its sandbox was lost. */
   exit: Exit | null
-  /** What run threw by itself; null when it resolved or was halted. */
+  /** What `run` threw; null when it resolved or was halted. */
   failure: unknown
   /** Why the program was stopped; null when it was not, or only softly by its deadline. */
   stop: StopCause | null

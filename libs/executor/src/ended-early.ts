@@ -1,4 +1,6 @@
-/** How an attempt ended that did not come to its program, from what was thrown. */
+/**
+ * The outcome of an attempt from what was thrown, for attempts that do not reach the end of their program.
+ */
 import {
   CofferdamError,
   StopReason,
@@ -8,55 +10,32 @@ import {
   type Outcome,
   type StopCause,
 } from '@cofferdam/contract'
-import type { Attempt, ExecutorParts } from './attempt.ts'
-import type { Place } from './held-sandbox.ts'
+import { TaskRefusal } from '@cofferdam/tasks'
+import { besidesEnding, type AttemptState } from './attempt-state.ts'
 import { ProvisioningFailure } from './provisioning-failure.ts'
-import { TaskRefusal } from './tasks/task-refusal.ts'
-
-/** How far an attempt came: what its outcome can tell when it ends early. */
-export interface Reached {
-  place: Place | null
-  began: boolean
-  passedOver: { backend: string; reason: string }[]
-  envDropped: readonly string[]
-}
 
 /**
- * What every outcome says beside its ending: backends that could not be used, and variables that the program
- * does not get.
+ * The outcome of an attempt that failed before its program began, or because of a fault of our own after
+ * that. Throws `fenced`, and the StopReason `drain` if the attempt was drained before the program began.
  */
-export const around = ({ passedOver, envDropped }: Reached): Pick<Outcome, 'passedOver' | 'envDropped'> => ({
-  ...(passedOver.length === 0 ? {} : { passedOver }),
-  ...(envDropped.length === 0 ? {} : { envDropped }),
-})
-
-/**
- * The outcome of an attempt that did not come to its program, or of a fault of our own after it. Throws `fenced`, and the StopReason
- * `drain` before the program began.
- */
-export function endedEarly(
-  parts: ExecutorParts,
-  attempt: Attempt,
-  reached: Reached,
-  error: unknown,
-): Outcome {
+export function endedEarly(state: AttemptState, error: unknown): Outcome {
+  const { parts, attempt, began } = state
   if (isCofferdamError(error) && error.code === 'fenced') throw error
   const ended = (...[ending, reason, message]: Parameters<typeof outcomeWithoutRun>): Outcome => ({
     ...outcomeWithoutRun(ending, reason, message),
-    ...reached.place,
-    ...around(reached),
-    began: reached.began,
+    ...state.place,
+    ...besidesEnding(state),
+    began,
   })
-  const cause = reached.began ? null : stopCauseFrom(error, attempt.signal)
+  const cause = began ? null : stopCauseFrom(error, attempt.signal)
   if (cause === 'lock_lost') throw new CofferdamError('fenced', undefined, { cause: error })
   if (cause === 'drain') throw error instanceof StopReason ? error : new StopReason('drain')
   if (cause !== null) return ended('cancelled', 'cancelled', 'The execution was cancelled before it began.')
-  if (error instanceof TaskRefusal) return ended(error.ending, error.reason, error.message)
-  if (error instanceof ProvisioningFailure) return ended(error.ending, error.reason, error.message)
+  if (error instanceof TaskRefusal || error instanceof ProvisioningFailure)
+    return ended(error.ending, error.reason, error.message)
   const { executionId } = attempt
   parts.log.error({ err: error, executionId, attempt: attempt.attempt }, 'an attempt failed on our side')
-  if (reached.began)
-    return ended('sandbox_lost', 'internal', 'Something failed on our side while the program ran.')
+  if (began) return ended('sandbox_lost', 'internal', 'Something failed on our side while the program ran.')
   return isCofferdamError(error)
     ? ended('provisioning', error.code, error.message)
     : ended('provisioning', 'internal', 'Something failed on our side before the program ran.')

@@ -1,12 +1,12 @@
 /**
- * The environment of a program: ours as a base, the request's on top, without the names that make a loader, an
- * interpreter or a tool run other code than the program. The sandbox is the wall; this keeps a request from
- * changing how the runner inside it starts. The names: sudo's initial_badenv_table, glibc's unsecvars, and the manual pages
- * of bash, Python, Node.js, Perl, Ruby and git. Names that look like secrets pass (the caller means them); their values are
- * redacted from everything the program prints (secret-forms.ts).
+ * The environment of a program: ours as a base, the request's on top, without the names that make a loader,
+ * an interpreter or a tool run other code than the program. The sandbox is the wall; this keeps a request
+ * from changing how the runner inside it starts. The names: sudo's initial_badenv_table, glibc's unsecvars,
+ * and the manual pages of bash, Python, Node.js, Perl, Ruby and git. Names that look like secrets pass (the
+ * caller means them); their values are redacted from everything the program prints (secret-forms.ts).
  */
 
-/** Without PATH: where interpreters stand is the backend's own knowledge. */
+/** Without PATH: only the backend knows where its interpreters are. */
 const BASE: Readonly<Record<string, string>> = {
   HOME: '/tmp',
   LANG: 'C.UTF-8',
@@ -24,7 +24,7 @@ const REFUSED_PREFIXES = [
   'PYTHON',
   // NODE_OPTIONS, NODE_PATH, NODE_EXTRA_CA_CERTS, NODE_V8_COVERAGE, …; some are let through below.
   'NODE_',
-  // Functions that bash imports (Shellshock's door), and our own names.
+  // Functions that bash imports (Shellshock), and our own names.
   'BASH_',
   'COFFERDAM_',
   // Nearly every one of git's variables names a command, a file that names commands, or another repository.
@@ -43,9 +43,9 @@ const REFUSED_PREFIXES = [
 ]
 
 /**
- * Names below a refused prefix that users need and that make nothing else run: they tune how an interpreter prints,
- * hashes or writes caches. PYTHONPATH and NODE_PATH are not among them: modules found there replace those that the
- * runner itself imports; a program adds to `sys.path`, or imports by path.
+ * Names below a refused prefix that users need and that make nothing else run: they tune how an interpreter
+ * prints, hashes or writes caches. PYTHONPATH and NODE_PATH are not among them: modules found there replace
+ * those that the runner itself imports; a program adds to `sys.path`, or imports by path.
  */
 const LET_THROUGH = new Set([
   'PYTHONUNBUFFERED',
@@ -124,7 +124,7 @@ const REFUSED = new Set([
   'LESSOPEN',
   'LESSCLOSE',
   'BROWSER',
-  // Ours to say: the program's own spans hang below `program.run`.
+  // We set these: the program's own spans are children of `program.run`.
   'TRACEPARENT',
   'TRACESTATE',
 ])

@@ -105,7 +105,7 @@ describe('findErrorLine', () => {
     expect(findErrorLine(stderr).line).toBe(line)
   })
 
-  it('finds the error behind a source line that pushed its place out of sight', () => {
+  it('finds the error after a source line so long that its place was cut off', () => {
     const stderr = `x = 1${'y'.repeat(20_000)}\n\nError: boom\n    at f (/w/a.js:1:7)\n    at node:x:1:1\n\nNode.js v26.10.0\n`
     expect(describeErrorLine(findErrorLine(stderr))).toBe('Error: boom (/w/a.js:1)')
   })

@@ -99,7 +99,7 @@ describe('a program that ends by itself', () => {
     expect(attempt.text.stdout).toBe('<redacted>')
   })
 
-  it('tells of variables that were left out', async () => {
+  it('names variables that were left out', async () => {
     const { attempt, backend } = await executed(undefined, { env: { LD_PRELOAD: 'x', A: 'b' } })
     expect(attempt.notices).toEqual([expect.stringContaining('LD_PRELOAD')])
     expect(backend.specs[0]?.env).toMatchObject({ A: 'b', HOME: '/tmp' })
@@ -214,7 +214,7 @@ describe('output bounds', () => {
     expect(blobs.open).toBe(0)
   })
 
-  it('holds little of a flood of 1 GiB that does not wait', async () => {
+  it('holds little memory for a flood of 1 GiB that ignores backpressure', async () => {
     const chunk = Buffer.alloc(MiB, 'flood ')
     let most = 0
     const { outcome } = await executed(
@@ -235,7 +235,7 @@ describe('output bounds', () => {
 })
 
 describe('a sandbox that is lost', () => {
-  it('says what was refused where the program did not run, without what is secret', async () => {
+  it('tells why the backend refused the program, without secrets', async () => {
     const { outcome } = await executed(
       async () => {
         const message = 'AccessDeniedException: s3cret-of-the-request may not'
@@ -245,7 +245,7 @@ describe('a sandbox that is lost', () => {
     )
     expect(outcome).toMatchObject({ ending: 'provisioning', reason: 'not_begun', began: false })
     expect(outcome.failureReason).toBe(
-      'The program did not run, for its backend refused it. AccessDeniedException: <redacted> may not',
+      'The program did not run, because its backend refused it. AccessDeniedException: <redacted> may not',
     )
   })
 
@@ -310,7 +310,7 @@ describe('where it runs', () => {
     },
   )
 
-  it('looks for a session that must exist on each backend, and refuses when none has it', async () => {
+  it('looks for a required session on each backend, and refuses when none has it', async () => {
     const without = (name: string) =>
       scriptedBackend({
         name,
@@ -413,7 +413,7 @@ describe('where it runs', () => {
     expect(backend.probes).toBe(3)
   })
 
-  it('rests a backend that fails again and again, and tries it again later', async () => {
+  it('opens the circuit of a backend that keeps failing, and tries it again later', async () => {
     const clock = createManualClock()
     const backend = failing('broken', 'sandbox_open_failed')
     const { executor } = harness([backend], { clock, circuit: { threshold: 3, cooldownMs: 1000 } })
@@ -428,7 +428,7 @@ describe('where it runs', () => {
     expect(backend.specs).toHaveLength(4)
   })
 
-  it('does not rest a backend that has no room: it waits, takes the next one, and gives up where no room ever comes', async () => {
+  it('waits for a full backend or takes the next one, and gives up when none has room for an hour', async () => {
     const clock = createManualClock()
     let isFull = true
     const full = scriptedBackend({
@@ -502,7 +502,7 @@ describe('where it runs', () => {
     expect(await executor.execute(attemptOf())).toMatchObject(waits)
   })
 
-  it('does not rest a backend where one tenant is not provisioned, and says so', async () => {
+  it('keeps the circuit closed if one tenant is not provisioned, and says so', async () => {
     const backend = scriptedBackend({
       open: () => Promise.reject(new CofferdamError('interpreter_not_ready', 'Tenant t1 has none yet.')),
     })
@@ -516,7 +516,7 @@ describe('where it runs', () => {
       })
   })
 
-  it('asks nothing of a backend that is switched off for the attempt, and takes the next', async () => {
+  it('does not probe a backend that is switched off for the attempt, and takes the next', async () => {
     const off = scriptedBackend({ name: 'off' })
     const on = scriptedBackend({ name: 'on' })
     const { executor } = harness([off, on])
@@ -635,7 +635,7 @@ describe('artifacts', () => {
     expect(attempt.notices).toHaveLength(4)
   })
 
-  it('does not believe the size that the sandbox lists', async () => {
+  it('does not trust the size that the sandbox lists', async () => {
     const { kept, omitted } = await matching(
       [
         { path: 'huge', size: 1 },
@@ -652,7 +652,7 @@ describe('artifacts', () => {
     expect([kept, omitted]).toEqual([[], { huge: 'too_large', gone: 'unreadable' }])
   })
 
-  it('have names without secrets, and are told apart where they differ in a secret alone', async () => {
+  it('have names without secrets, and distinct ones if they differ only in a secret', async () => {
     const [token, password] = ['correct-horse-battery', 'staple-of-the-wrong-donkey']
     const { outcome, attempt, blobs } = await executed(
       undefined,
@@ -764,7 +764,7 @@ describe('artifacts', () => {
     expect(await outcome).toMatchObject({ ending: 'ok', artifactsIncomplete: true })
   })
 
-  it('charges the CPU time that collecting took, and asks for it only then', async () => {
+  it('charges the CPU time of the collection, and reads usage only if files were collected', async () => {
     const used = async (artifacts: string[]) => {
       const backend = scriptedBackend({ usage: { ...exitOf().usage, cpu_ms: 250 } })
       return (await harness([backend]).executor.execute(attemptOf({ artifacts }))).usage?.cpu_ms

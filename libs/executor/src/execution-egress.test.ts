@@ -1,4 +1,7 @@
-/** What an execution may reach, through the executor: a real egress, a real origin, a backend that plays the program. */
+/**
+ * What an execution may reach, through the executor: a real egress, a real origin, a backend that plays the
+ * program.
+ */
 import { once } from 'node:events'
 import { createServer, request as httpRequest } from 'node:http'
 import type { AddressInfo } from 'node:net'
@@ -25,7 +28,7 @@ async function fetchThrough(io: RunIo, url: string): Promise<{ status: number; b
   return { status: answer.statusCode, body }
 }
 
-it('lets a program reach what was allowed, and records it', async () => {
+it('lets a program reach an allowed host, and records it', async () => {
   const origin = createServer((_, answer) => answer.end('hello')).listen(0, '127.0.0.1')
   await once(origin, 'listening')
   const { port } = origin.address() as AddressInfo
@@ -89,7 +92,7 @@ const withMirror = () =>
   })
 const rules = { pypi: ['sums==1.*'], npm: [] }
 
-it('leads package managers to the package proxy where a request asks for it, also for a tenant without a network', async () => {
+it('points package managers to the package proxy if a request asks for it, even without a network', async () => {
   await using egress = withMirror()
   let answer: { status: number; body: string } | undefined
   const backend = scriptedBackend({
@@ -121,7 +124,7 @@ it('leads them there under network public too, but only to registries of which t
   expect(names).toEqual([['PIP_INDEX_URL'], []])
 })
 
-it('refuses packages to a tenant that may have none, and says what an operator can do', async () => {
+it("refuses packages if the tenant's rules allow none, and says what an operator can do", async () => {
   await using egress = withMirror()
   const backend = scriptedBackend()
   const { executor } = harness([backend], { egress })

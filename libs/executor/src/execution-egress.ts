@@ -1,35 +1,58 @@
-/** The way out of one execution: what it may reach, decided before anything is opened. */
+/** What one execution may reach. Decided before anything is opened. */
 import type { ExecutionRequest, Network, TenantPolicy } from '@cofferdam/contract'
 import {
   narrowest,
   PACKAGE_HOST,
   packageEnvironment,
+  redirectLock,
   type Egress,
   type ExecutionEgress,
 } from '@cofferdam/egress'
+import { refusePackages, type PackageAccess } from '@cofferdam/tasks'
 import { ProvisioningFailure } from './provisioning-failure.ts'
 
 export interface WayOut {
   /** What the sandbox must offer: a channel for connections, or nothing. */
   network: Network
-  /** Null when there is none: the sandbox then has no proxy either. */
+  /** Null without a network: the sandbox then has no proxy either. */
   egress: ExecutionEgress | null
   /**
-   * Variables beneath the program's own, which lead package managers to the package proxy; empty where they
-   * have no business there.
+   * Variables that point package managers to the package proxy. The program's own variables replace them. May
+   * be empty.
    */
   environment: Readonly<Record<string, string>>
 }
 
 /**
- * Whether a request asks for packages by name: an install does, and so does a network whose allow-list has
- * the package proxy. That entry is bounded by the tenant's package rules, not by its network.
+ * Whether a request asks for packages: an install does, and so does a network whose allow-list has the
+ * package proxy. The tenant's package rules bound that entry, not the tenant's network.
  */
-export const asksForPackages = ({
-  program,
-  network,
-}: Pick<ExecutionRequest, 'program' | 'network'>): boolean =>
+const asksForPackages = ({ program, network }: Pick<ExecutionRequest, 'program' | 'network'>): boolean =>
   program.type === 'install' || (typeof network === 'object' && network.allow.includes(PACKAGE_HOST))
+
+/**
+ * How a task reaches packages. Null on a worker without egress. While `execution` is null, only whether it
+ * could reach them is known.
+ */
+export function packageAccess(
+  egress: Egress | null,
+  execution: ExecutionEgress | null,
+): PackageAccess | null {
+  if (egress === null) return null
+  return {
+    unavailable: (registry) =>
+      egress.mirrors[registry] ? null : `no mirror is configured (egress.package_mirrors.${registry})`,
+    environment: packageEnvironment,
+    redirectLock,
+    seen: () => ({
+      packages: [...(execution?.installed ?? [])],
+      refused: [...(execution?.refusedPackages ?? [])],
+      narrowed: execution?.narrowedPackages ?? [],
+      mirrorFailures: execution?.mirrorFailures ?? [],
+      refusals: execution?.refusals ?? [],
+    }),
+  }
+}
 
 /** The network without that entry. */
 function beyondPackages(network: Network): Network {
@@ -39,9 +62,10 @@ function beyondPackages(network: Network): Network {
 }
 
 /**
- * Narrows what the request asks by what the tenant may reach. Who asks for packages and no network has a way
- * to the package proxy alone. Throws a provisioning failure: `policy_denied` for what the tenant may not,
- * else `capability_missing` on a worker without egress.
+ * Narrows the network that the request asks for to what the tenant may reach. A request for packages alone
+ * reaches only the package proxy. Throws a provisioning failure: `policy_denied` for what the tenant may not
+ * reach, `capability_missing` on a worker without egress. Throws TaskRefusal for packages that cannot be
+ * fetched here.
  */
 export function openWayOut(
   egress: Egress | null,
@@ -50,6 +74,7 @@ export function openWayOut(
   signal: AbortSignal,
 ): WayOut {
   const installs = asksForPackages(request)
+  if (installs) refusePackages(request.program, tenant, packageAccess(egress, null))
   const asked = beyondPackages(request.network)
   if (asked === 'none' && !installs) return { network: 'none', egress: null, environment: {} }
   const narrowed = narrowest(asked, tenant.network)
@@ -70,8 +95,8 @@ export function openWayOut(
 }
 
 /**
- * An install sets its own. Who asks for everything public is led to the registries of which the tenant's
- * rules allow something.
+ * An install sets its own. With network `public`, only registries of which the tenant's rules allow
+ * something.
  */
 function packageVariables(
   { mirrors }: Egress,

@@ -1,11 +1,14 @@
-/** What an agent reads about a failed attempt: what happened, the figure that was hit, and what to change. Public. */
+/**
+ * What an agent reads about a failed attempt: what happened, the figure that was hit, and what to change.
+ * Public.
+ */
 import { BOUNDS, assertNever, type Exit, type Limits } from '@cofferdam/contract'
 import { NOT_BEGUN, SESSION_TIMEOUT, type Verdict } from './verdict.ts'
 
 export interface FailureFacts {
   limits: Limits
   exit: Exit | null
-  /** What the program's stderr says went wrong, and where; already redacted. */
+  /** What the program's stderr says went wrong, and where. Redacted. */
   errorLine: string
   /** What the backend said when the program was refused, redacted. */
   refusal?: string
@@ -29,33 +32,58 @@ function sentence(ending: Verdict['ending'], reason: string | null, facts: Failu
       return `The program was killed by ${exit?.signal ?? 'an unknown signal'}${said}`
     case 'soft_timeout':
       if (reason === 'heartbeat_timeout')
-        return `The program reported no progress for ${limits.heartbeat_timeout_ms ?? 0} ms and was stopped; its output up to then is kept. Call cofferdam.progress more often, or raise limits.heartbeat_timeout_ms.`
-      return `The program was stopped at its soft deadline of ${limits.soft_timeout_ms} ms; its output up to then is kept. Do less, or raise limits.soft_timeout_ms.`
+        return (
+          `The program reported no progress for ${limits.heartbeat_timeout_ms ?? 0} ms and was stopped; ` +
+          'its output up to then is kept. Call cofferdam.progress more often, or raise ' +
+          'limits.heartbeat_timeout_ms.'
+        )
+      return (
+        `The program was stopped at its soft deadline of ${limits.soft_timeout_ms} ms; ` +
+        'its output up to then is kept. Do less, or raise limits.soft_timeout_ms.'
+      )
     case 'hard_timeout':
       if (reason === 'cpu_time_limit')
         return `The program was killed after using more than ${limits.cpu_time_ms ?? 0} ms of CPU time.`
       if (reason === SESSION_TIMEOUT)
         return 'The vendor ended the sandbox at the end of its time, and the program with it.'
-      return `The program was killed at its hard deadline of ${limits.hard_timeout_ms} ms; it did not end when asked to at ${limits.soft_timeout_ms} ms.`
+      return (
+        `The program was killed at its hard deadline of ${limits.hard_timeout_ms} ms; ` +
+        `it did not end when asked to at ${limits.soft_timeout_ms} ms.`
+      )
     case 'oom':
-      return `The program ran out of memory; its limit is ${limits.memory_mib} MiB. Use less, or raise limits.memory_mib.`
+      return (
+        `The program ran out of memory; its limit is ${limits.memory_mib} MiB. ` +
+        'Use less, or raise limits.memory_mib.'
+      )
     case 'pids_limit':
-      return `The program could not start another process or thread; its limit is ${limits.pids}. The last error line was${said}`
+      return (
+        `The program could not start another process or thread; its limit is ${limits.pids}. ` +
+        `The last error line was${said}`
+      )
     case 'disk_limit':
-      return `The program filled its disk; its limit is ${limits.disk_mib} MiB. The last error line was${said}`
+      return (
+        `The program filled its disk; its limit is ${limits.disk_mib} MiB. ` +
+        `The last error line was${said}`
+      )
     case 'output_limit':
-      return `The program wrote more than its limit of ${limits.stdout_bytes} bytes (stdout) or ${limits.stderr_bytes} bytes (stderr) and was killed, as limits.on_output_limit asks.`
+      return (
+        `The program wrote more than its limit of ${limits.stdout_bytes} bytes (stdout) ` +
+        `or ${limits.stderr_bytes} bytes (stderr) and was killed, as limits.on_output_limit asks.`
+      )
     case 'cancelled':
       return 'The execution was cancelled.'
     case 'worker_lost':
-      return 'The worker was stopped while the program ran; it was not run again, because it may have had effects.'
+      return (
+        'The worker was stopped while the program ran; it was not run again, because it ' +
+        'may have had effects.'
+      )
     case 'sandbox_lost':
       return reason === 'protocol_violation'
         ? 'The sandbox broke its protocol while the program ran and was destroyed.'
         : 'The sandbox died while the program ran.'
     case 'provisioning':
       if (reason === NOT_BEGUN)
-        return `The program did not run, for its backend refused it. ${facts.refusal ?? ''}`
+        return `The program did not run, because its backend refused it. ${facts.refusal ?? ''}`
       return null
     case 'policy_denied':
     case 'cap_exceeded':

@@ -1,29 +1,15 @@
-import { newExecutionId, newSandboxId, type SandboxSpec } from '@cofferdam/contract'
+import type { Program } from '@cofferdam/contract'
 import { describe, expect, it } from 'vitest'
-import { systemClock } from './clock.ts'
-import { operateOnFiles, type FileOperationParts } from './file-operation.ts'
-import { createMemoryBlobs } from '../test/memory-blobs.ts'
+import { attemptOf, harness, tenantOf } from '../test/attempts.ts'
 import { scriptedBackend } from '../test/scripted-backend.ts'
 
 const SECRET = 'correct-horse-battery'
 const PATH = `notes-${SECRET}.txt`
 
-async function operated(program: FileOperationParts['program']) {
-  const { signal } = new AbortController()
-  const backend = scriptedBackend({ files: { [PATH]: 'text' } })
-  await using sandbox = await backend.open({ sandboxId: newSandboxId() } as SandboxSpec, signal)
-  const blobs = createMemoryBlobs()
-  const outcome = await operateOnFiles({
-    program,
-    sandbox,
-    scope: 'none',
-    secrets: [SECRET],
-    blobs,
-    key: { tenantId: 'acme', executionId: newExecutionId(), attempt: 1, encrypt: false },
-    write: async () => undefined,
-    clock: systemClock,
-    signal,
-  })
+async function operated(program: Extract<Program, { type: 'files' }>) {
+  const { executor, blobs } = harness([scriptedBackend({ files: { [PATH]: 'text' } })])
+  const attempt = attemptOf({}, { tenant: tenantOf({ redact: [SECRET] }) })
+  const outcome = await executor.execute({ ...attempt, request: { ...attempt.request, program } })
   return { outcome, stored: [...blobs.committed.keys()].join() }
 }
 
@@ -33,9 +19,10 @@ describe('files of a session', () => {
     expect(outcome.value).toEqual({ files: [{ path: 'notes-<redacted>.txt', size: 4 }], truncated: false })
   })
 
-  it('are found by their names, which then stand nowhere', async () => {
+  it('are found by their real names, which are then shown nowhere', async () => {
     const { outcome, stored } = await operated({ type: 'files', op: 'read', path: PATH })
     expect(outcome.artifacts).toMatchObject([{ path: 'notes-<redacted>.txt', size: 4 }])
+    expect(stored).toContain('notes-<redacted>.txt')
     expect(stored).not.toContain(SECRET)
   })
 })

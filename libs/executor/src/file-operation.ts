@@ -1,9 +1,10 @@
 /**
- * What `/v1/sessions` does with the files of a session: a turn in its sandbox in which nothing of the user runs. The answer
- * is the value (a list) or an artifact (a file), so that it goes the way of every result: bounded, encrypted where the
- * tenant's outputs are, kept for its retention.
+ * What `/v1/sessions` does with the files of a session: a turn in its sandbox in which nothing of the user
+ * runs. The answer is the value (a list) or an artifact (a file), so it is treated like every result:
+ * bounded, encrypted if the tenant's outputs are, and kept for its retention time.
  *
- * The sandbox is not believed: a path that it makes up is left out, and what it says of a file is cut at our bounds.
+ * The sandbox is not trusted: paths that it could not have are left out, and everything it says is cut at our
+ * bounds.
  */
 import { createHash } from 'node:crypto'
 import {
@@ -12,63 +13,70 @@ import {
   isCofferdamError,
   outcomeWithoutRun,
   pathSchema,
-  type BlobKey,
-  type BlobStore,
   type Entry,
   type FileOperation,
   type Outcome,
   type Program,
   type Sandbox,
-  type SessionScope,
   unlessAborted,
 } from '@cofferdam/contract'
-import { turnOf } from './held-sandbox.ts'
+import { besidesEnding, blobKeyOf, type AttemptState } from './attempt-state.ts'
+import { turnOf, type HeldSandbox } from './held-sandbox.ts'
+import { writeFiles } from './prepare-sandbox.ts'
 import { compileRules } from './redaction-rules.ts'
 import { redactText } from './redactor.ts'
-import { withDeadline } from './with-deadline.ts'
-import type { Clock } from './clock.ts'
+import { withDeadline } from './clock.ts'
 
-/** 8 MiB to or from a remote sandbox, as for what goes in before a program. */
+/** Enough for 8 MiB to or from a remote sandbox. */
 const OPERATION_TIMEOUT_MS = 30_000
-/** Names looked at: what a value can hold of short ones, so that `truncated` is told and not guessed. */
+/** Names that are looked at. One more is asked for, so that `truncated` is known. */
 const LIST_MAX = 1000
-/** Of a value, for the frame around the names. */
+/** Bytes of a value around the names. */
 const FRAME_BYTES = 64
 
-export interface FileOperationParts {
-  program: Extract<Program, { type: 'files' }>
+type FileProgram = Extract<Program, { type: 'files' }>
+
+/** An operation on its way. */
+interface Operation {
+  state: AttemptState
+  program: FileProgram
   sandbox: Sandbox
-  scope: SessionScope
-  /** The tenant's values: programs chose the names that are listed. */
-  secrets: readonly string[]
-  blobs: BlobStore
-  key: Omit<BlobKey, 'name'>
-  /** Puts the request's files there. */
-  write(): Promise<void>
-  clock: Clock
+  /** Aborts when nobody waits for the operation any more. */
   signal: AbortSignal
 }
 
-/** What of an outcome is decided here. */
+/** The part of an outcome that is decided here. */
 type Done = Pick<Outcome, 'ending' | 'reason' | 'failureReason'> &
   Partial<Pick<Outcome, 'value' | 'artifacts'>>
 
-/** Does it and tells how it ended. Rejects with the signal's reason only. */
-export async function operateOnFiles(parts: FileOperationParts): Promise<Outcome> {
-  const { sandbox, signal } = parts
-  const failed = (reason: string, message: string): Done => outcomeWithoutRun('error', reason, message)
+/**
+ * Carries out the operation and tells how it ended. There is no point of no return: nothing of the user runs,
+ * so a worker that dies here leaves the execution to the next one. Rejects only with the signal's reason.
+ */
+export async function operateOnFiles(
+  state: AttemptState,
+  program: FileProgram,
+  { sandbox, openMs }: HeldSandbox,
+): Promise<Outcome> {
+  const { signal, request } = state.attempt
   const timeout = new Error('the sandbox did not answer')
-  using bound = withDeadline(parts.clock, signal, OPERATION_TIMEOUT_MS, timeout)
+  using bound = withDeadline(state.parts.clock, signal, OPERATION_TIMEOUT_MS, timeout)
   let done: Done
-  if (isNew(parts)) {
+  // A session whose backend had to make a new sandbox has no files any more.
+  if (
+    request.session?.scope !== undefined &&
+    request.session.scope !== 'none' &&
+    sandbox.session?.fresh !== false
+  ) {
     sandbox.retire?.()
     done = failed('session_not_found', 'The session has no sandbox any more.')
   } else {
     try {
-      done = await unlessAborted(operate(parts, bound.signal), bound.signal)
+      const operation = { state, program, sandbox, signal: bound.signal }
+      done = await unlessAborted(operate(operation), bound.signal)
     } catch (error) {
       signal.throwIfAborted()
-      // Nothing is known of the turn that hangs; it must not hold up the session's next one.
+      // Nothing is known about an operation that hangs. It must not hold up the session's next turn.
       if (error === timeout) sandbox.retire?.()
       done = isCofferdamError(error)
         ? failed(error.code, error.message)
@@ -82,15 +90,15 @@ export async function operateOnFiles(parts: FileOperationParts): Promise<Outcome
     isolation: sandbox.isolation,
     warm: sandbox.warm,
     session: turnOf(sandbox),
+    openMs,
+    ...besidesEnding(state),
   }
 }
 
-/** A backend that found nothing to attach to and made a sandbox: there are no files of this session. */
-const isNew = ({ sandbox, scope }: FileOperationParts): boolean =>
-  scope !== 'none' && sandbox.session?.fresh !== false
+const failed = (reason: string, message: string): Done => outcomeWithoutRun('error', reason, message)
 
-async function operate(parts: FileOperationParts, signal: AbortSignal): Promise<Done> {
-  const { program, sandbox } = parts
+async function operate(operation: Operation): Promise<Done> {
+  const { state, program, sandbox } = operation
   const path = program.path ?? ''
   const ok: Done = { ending: 'ok', reason: null, failureReason: null }
   const op: FileOperation = program.op
@@ -98,15 +106,15 @@ async function operate(parts: FileOperationParts, signal: AbortSignal): Promise<
     case 'list':
       return {
         ...ok,
-        value: listing(await sandbox.list(globsBelow(path), LIST_MAX + 1), path, redactor(parts)),
+        value: listing(await sandbox.list(globsBelow(path), LIST_MAX + 1), path, redactor(state)),
       }
     case 'read': {
       const bytes = await sandbox.read(path, BOUNDS.fileBytes)
-      return { ...ok, artifacts: [await store(parts, path, bytes, signal)] }
+      return { ...ok, artifacts: [await store(operation, path, bytes)] }
     }
     case 'write':
-      await parts.write()
-      // Writing waits for no answer: this one comes after it.
+      await writeFiles(state, sandbox)
+      // A write does not wait for its answer. The answer to this request comes after it.
       await sandbox.list(['*'], 1)
       return ok
     case 'remove':
@@ -126,15 +134,19 @@ async function operate(parts: FileOperationParts, signal: AbortSignal): Promise<
   }
 }
 
-/** Everything below a folder; characters that a glob would read otherwise match any, and are compared later. */
+/**
+ * Matches everything below a folder. Characters that mean something in a glob match any; `listing` compares
+ * the paths.
+ */
 const globsBelow = (path: string): string[] => [path === '' ? '**' : `${path.replaceAll(/^!|\*/g, '?')}/**`]
 
-function redactor({ secrets }: FileOperationParts): (text: string) => string {
-  const rules = compileRules(secrets, {})
+/** Programs chose the names, so the tenant's secrets are removed from them. */
+function redactor({ attempt }: AttemptState): (text: string) => string {
+  const rules = compileRules(attempt.tenant.redact, {})
   return (text) => redactText(rules, text).text
 }
 
-/** As many names as a value may have bytes. */
+/** As many names as fit into a value. */
 function listing(
   entries: readonly Entry[],
   folder: string,
@@ -158,14 +170,12 @@ function listing(
 }
 
 async function store(
-  parts: FileOperationParts,
+  { state, signal }: Operation,
   asked: string,
   bytes: Uint8Array,
-  signal: AbortSignal,
 ): Promise<Outcome['artifacts'][number]> {
-  const { blobs, key } = parts
-  const path = redactor(parts)(asked)
-  const sink = await blobs.create({ ...key, name: `artifacts/${path}` })
+  const path = redactor(state)(asked)
+  const sink = await state.parts.blobs.create({ ...blobKeyOf(state.attempt), name: `artifacts/${path}` })
   try {
     await sink.write(bytes)
     signal.throwIfAborted()

@@ -1,6 +1,6 @@
 /**
- * Looks for what the rules redact. Whether something is found at a position depends only on the bytes from three
- * before it to WINDOW after it, never on how they came.
+ * Looks for what the rules redact. Whether something is found at a position depends only on the bytes from
+ * three before it to WINDOW after it, never on how they came.
  */
 import {
   HASH_MASK,
@@ -16,11 +16,16 @@ import {
 import { MIN_SECRET_BYTES } from './secret-forms.ts'
 import type { Finding } from './secret-patterns.ts'
 
-/** Above this many literals with the same first three bytes, a possible beginning is held back without a look. */
+/**
+ * With more literals of the same first three bytes than this, a possible start is held back without
+ * comparing.
+ */
 const EXACT_HOLD_LITERALS = 64
 const NONE: readonly AnchoredPattern[] = []
 
-/** The first position at or after `from` where a rule may begin, or the last two positions if there is none. */
+/**
+ * The first position at or after `from` where a rule may begin, or the last two positions if there is none.
+ */
 export function nextCandidate(
   table: Readonly<Uint8Array>,
   bytes: Uint8Array,
@@ -68,7 +73,7 @@ function findLiteral(
   let to = longestLiteral(rules, bucket, bytes, at, end)
   const mayGrow = bucket.longest > end - at
   if (mayGrow && !final && isBeginning(bucket, bytes.toString('latin1', at, end))) return 'more'
-  // A secret that the end of the stream cuts off is still most of a secret.
+  // The end of the stream may cut off a secret. Most of it is still secret.
   if (mayGrow && final && end - at >= MIN_SECRET_BYTES) {
     const rest = bytes.toString('latin1', at, end)
     if ([...bucket.byLength.values()].some((set) => [...set].some((literal) => literal.startsWith(rest))))
@@ -104,7 +109,7 @@ function isBeginning(bucket: LiteralBucket, available: string): boolean {
   return literals.some(([, set]) => [...set].some((literal) => literal.startsWith(available)))
 }
 
-/** Its first three bytes are there: that is how it was looked up. */
+/** The lookup has compared the first three bytes already. */
 function findPattern(
   { pattern, anchor }: AnchoredPattern,
   bytes: Buffer,

@@ -1,7 +1,7 @@
 /**
- * Backends whose vendor says that it has no room: an execution waits for it as it waits for a free lease, for it says nothing against the
- * program or the backend. One attempt asks, the others are answered what it heard, so that a vendor that stays full costs
- * neither it calls nor us slots. Where nothing was opened for FULL_MAX_MS, it is no queue that moves, and the attempts end.
+ * Remembers backends whose vendor says that it is full. An execution waits for such a backend as it waits for
+ * a lease. One attempt at a time asks the vendor again; all others get the vendor's last answer without a
+ * call. If nothing was opened for FULL_MAX_MS, waiting makes no sense and the attempts end.
  *
  *   unknown ──no room──▶ resting ──a pause──▶ asked by one ──no room──▶ resting, for twice as long
  *      ▲                                         ├── given up, or another answer ──▶ asked by the next one
@@ -9,29 +9,35 @@
  */
 import type { Clock } from './clock.ts'
 
-/** Longer than most programs run; shorter than what nobody would notice. */
+/** Longer than most programs run, and short enough that callers do not wait in vain for a day. */
 export const FULL_MAX_MS = 3_600_000
-/** Room comes with the end of somebody's program. */
+/** A vendor has room again when some program ends, which takes seconds. */
 const FIRST_PAUSE_MS = 1000
 const LAST_PAUSE_MS = 15_000
-/** Where nobody has asked for so long, nobody waited: what it says then is news. */
+/** If nobody has asked for this long, nobody was waiting. The vendor's next answer starts a new wait. */
 const FORGOTTEN_MS = 600_000
 
-/** What a backend without room said. */
+/** The last answer of a full backend. */
 export interface NoRoom {
   said: string
-  /** There was none for so long that waiting makes no sense. */
+  /** It has been full for so long that waiting makes no sense. */
   forTooLong: boolean
 }
 
 export interface FullBackends {
-  /** What an attempt is answered without asking; null when it is to ask, and tell how that went by `foundFull`, `opened` or `abandoned`. */
+  /**
+   * The last answer, if the attempt must not ask. Null if it may: it then reports by `foundFull`, `opened` or
+   * `abandoned`.
+   */
   refuses(backend: string): NoRoom | null
   foundFull(backend: string, said: string): NoRoom
   opened(backend: string): void
-  /** A session got its sandbox, which may have been there already: no room is seen by it, but that the queue moves. */
+  /**
+   * A session got its sandbox. That does not show that there is room, but that executions do not wait in
+   * vain.
+   */
   moves(backend: string): void
-  /** The question was given up, or the answer had nothing to do with room. */
+  /** The attempt was cancelled, or the answer had nothing to do with room. */
   abandoned(backend: string): void
 }
 
@@ -44,7 +50,7 @@ interface Full {
   isAsked: boolean
 }
 
-/** Creates the memory of one executor. */
+/** Creates it for one executor, with no backend full. */
 export function createFullBackends(clock: Clock): FullBackends {
   // Bounded by the number of configured backends.
   const known = new Map<string, Full>()
@@ -74,7 +80,7 @@ export function createFullBackends(clock: Clock): FullBackends {
         }
       full.heardMs = nowMs
       full.said = said
-      // Those that asked together hear it together: that is one answer.
+      // Several attempts may have asked before the first answer. They count as one.
       if (full.isAsked) {
         full.pauseMs = Math.min(2 * full.pauseMs, LAST_PAUSE_MS)
         full.askAtMs = nowMs + full.pauseMs

@@ -1,34 +1,43 @@
 /**
- * The executor's ownership of one open sandbox. Disposing it destroys the sandbox and waits for the proof, but only
- * so long: a sandbox that is not proven gone is reported as leaked (its worker kills it by its ref, again and again) and goes on
- * holding its memory until it is gone after all, or for a minute.
+ * The executor's ownership of one open sandbox. Disposing it destroys the sandbox and waits for the proof,
+ * within a bound. A sandbox that is not proven gone is reported as leaked, and its worker keeps killing it by
+ * its ref. Its memory counts as used until it is gone, for a minute at most.
  *
  *   held ──dispose──▶ destroying ──proof within `proofMs`──▶ gone
  *                         └──no proof, or dispose threw──▶ leaked (reported once)
  */
 import { BOUNDS, type Outcome, type Sandbox, type SessionTurn } from '@cofferdam/contract'
+import type { Attributes } from '@opentelemetry/api'
 import { settlesWithin, type Clock } from './clock.ts'
 import type { MemoryLease } from './memory-budget.ts'
+import { ATTRIBUTE } from './spans.ts'
 
 /**
- * Longer than a backend that is well gives itself (docker: 15 s): beyond this it hangs. On a busy disk one `docker rm` of a gVisor container whose
- * processes had been killed before took 7 s. The caller has its answer; slot and lease wait.
+ * Longer than a healthy backend needs (docker allows itself 15 s). On a busy disk, one `docker rm` of a
+ * gVisor container whose processes were dead took 7 s. The caller has its answer by then; only slot and lease
+ * wait.
  */
 export const DISPOSE_PROOF_MS = 20_000
-/** No sandbox outlives its owner's care by more than a minute (DESIGN §10.6): then its memory counts as free. */
+/**
+ * SPECIFICATION.md promises that no sandbox outlives its owner by more than a minute. Its memory then counts
+ * as free.
+ */
 export const LEAK_HOLD_MS = 60_000
 
 export interface HeldSandbox extends AsyncDisposable {
   readonly sandbox: Sandbox
   readonly openMs: number
-  /** Starts to destroy it now and resolves like dispose. Idempotent; never rejects. */
+  /** Starts to destroy it and resolves like dispose. Idempotent. Never rejects. */
   destroy(): Promise<void>
 }
 
-/** What an outcome says of where it ran. */
+/** What an outcome says about where it ran. */
 export type Place = Pick<Outcome, 'backend' | 'isolation' | 'warm' | 'interpreterId' | 'vendorRef' | 'openMs'>
 
-/** The place of `held`; backends whose tenants have interpreters of their own name them in the handle. */
+/**
+ * Where `held` runs. Backends whose tenants have interpreters of their own name the interpreter in the
+ * handle.
+ */
 export function placeOf({ sandbox, openMs }: Pick<HeldSandbox, 'sandbox' | 'openMs'>): Place {
   const { ref, isolation, warm } = sandbox
   const { interpreter } = ref.handle
@@ -38,8 +47,8 @@ export function placeOf({ sandbox, openMs }: Pick<HeldSandbox, 'sandbox' | 'open
   return { backend: ref.backend, isolation, warm, ...named, ...called, openMs }
 }
 
-/** What its vendor's logs call it; null where there is none, or none that could be stored. */
-export function vendorRefOf({ ref: { vendorRef } }: Pick<Sandbox, 'ref'>): string | null {
+/** What the vendor's logs call it; null if there is no such name, or none that could be stored. */
+function vendorRefOf({ ref: { vendorRef } }: Pick<Sandbox, 'ref'>): string | null {
   const isSound =
     typeof vendorRef === 'string' &&
     vendorRef.length <= BOUNDS.vendorRefLength &&
@@ -47,7 +56,18 @@ export function vendorRefOf({ ref: { vendorRef } }: Pick<Sandbox, 'ref'>): strin
   return isSound ? vendorRef : null
 }
 
-/** What an outcome says of the session; `interpreter` where a program told. */
+/** The place of a sandbox, for its spans. */
+export function placeAttributes(sandbox: Sandbox): Attributes {
+  const vendorRef = vendorRefOf(sandbox)
+  return {
+    [ATTRIBUTE.backend]: sandbox.ref.backend,
+    [ATTRIBUTE.isolation]: sandbox.isolation,
+    [ATTRIBUTE.warm]: sandbox.warm,
+    ...(vendorRef === null ? {} : { [ATTRIBUTE.vendorRef]: vendorRef }),
+  }
+}
+
+/** What an outcome says about the session. `interpreter` is given when a program reported it. */
 export const turnOf = (
   { session }: Sandbox,
   interpreter: SessionTurn['interpreter'] = 'none',
@@ -58,7 +78,10 @@ export interface HoldOptions {
   proofMs: number
   memory: MemoryLease
   openMs: number
-  /** Called at most once, when the sandbox is not proven gone; `ending` is its disposal, which may still be under way. */
+  /**
+   * Called at most once, if the sandbox is not proven gone. `ending` is its disposal, which may still be in
+   * flight.
+   */
   onLeaked: (sandbox: Sandbox, why: unknown, ending: Promise<void>) => void
 }
 

@@ -1,13 +1,13 @@
-/** How much of the worker's memory budget an execution takes: its limit, or little where its sandbox is elsewhere. */
+/**
+ * How much of the worker's memory budget an execution takes: its limit, or little if its sandbox runs
+ * elsewhere.
+ */
 import { DEFAULT_LIMITS, REMOTE_HOST_MIB, type ExecutionRequest } from '@cofferdam/contract'
 import type { Selectable } from './select-backend.ts'
 
 const MiB = 1024 * 1024
 
-/**
- * Bytes. Known before the backend is chosen, so that waiting comes before opening: with one local candidate it is the
- * whole limit.
- */
+/** Bytes. Decided before the backend is chosen, so one local candidate is enough to count the whole limit. */
 export function hostMemory(
   { backends, order }: Selectable,
   request: Pick<ExecutionRequest, 'backend' | 'limits'>,
@@ -20,8 +20,8 @@ export function hostMemory(
 }
 
 /**
- * One artifact is in this process at a time, as it came in frames and in one piece; those of the usual size
- * need no mention.
+ * One artifact is in this process at a time, twice: in frames and in one piece. The default size is not
+ * counted.
  */
 const largeArtifact = ({ limits }: Pick<ExecutionRequest, 'limits'>): number =>
   2 * Math.max(0, limits.artifact_bytes - DEFAULT_LIMITS.artifact_bytes)

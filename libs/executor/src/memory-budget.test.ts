@@ -5,7 +5,7 @@ import { createMemoryBudget, type MemoryLease } from './memory-budget.ts'
 const forever = new AbortController().signal
 
 describe('memory budget', () => {
-  it('makes a request wait until enough is given back', async () => {
+  it('makes a request wait until enough memory is released', async () => {
     const budget = createMemoryBudget(100)
     const first = await budget.acquire(60, forever)
     const second = budget.acquire(60, forever)
@@ -16,7 +16,7 @@ describe('memory budget', () => {
     expect(budget).toMatchObject({ usedBytes: 60, waiting: 0 })
   })
 
-  it('lets nobody overtake a large request that waits', async () => {
+  it('lets no request overtake a large one that waits', async () => {
     const budget = createMemoryBudget(100)
     const first = await budget.acquire(60, forever)
     const order: string[] = []
@@ -46,7 +46,7 @@ describe('memory budget', () => {
     ;(await small)[Symbol.dispose]()
   })
 
-  it('says that there is room when the last waiter has its memory, or gave up, and not before', async () => {
+  it('reports room when the last waiter has its memory or gave up, and not before', async () => {
     const budget = createMemoryBudget(100)
     const told: number[] = []
     budget.onRoom(() => told.push(budget.usedBytes))
@@ -63,7 +63,7 @@ describe('memory budget', () => {
     expect(told).toEqual([60, 100])
   })
 
-  it('tells holders of warm slots what is missing before an execution waits, and lets it in when they let go', async () => {
+  it('reports the missing bytes before an execution waits, and admits it when warm slots release', async () => {
     const budget = createMemoryBudget(100)
     const warm = budget.tryAcquire(40)
     const missing: number[] = []

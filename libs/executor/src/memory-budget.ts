@@ -1,7 +1,8 @@
 /**
- * The memory that all sandboxes of this worker may use together, as a fair semaphore in bytes over their limits.
- * A full budget makes executions wait, never fail: first come, first served, so a large request is not starved by
- * small ones that would still fit. Waiters are bounded by the worker's slots (each execution waits at most once).
+ * The memory that all sandboxes of this worker may use together: a fair semaphore over the bytes of their
+ * limits. A full budget makes executions wait, first come, first served, and never fail. So small requests
+ * cannot starve a large one. The worker's slots bound how many wait, because each execution waits at most
+ * once.
  */
 import { ProvisioningFailure } from './provisioning-failure.ts'
 
@@ -9,7 +10,10 @@ const MiB = 1024 * 1024
 
 export interface MemoryLease extends Disposable {
   readonly bytes: number
-  /** Makes the release wait for `work` to settle: a sandbox that is not proven gone still holds its memory. */
+  /**
+   * Delays the release until `work` settles, because a sandbox that is not proven gone still holds its
+   * memory.
+   */
   holdUntil(work: Promise<unknown>): void
 }
 
@@ -19,15 +23,18 @@ export interface MemoryBudget {
   /** Executions that wait for memory now. */
   readonly waiting: number
   /**
-   * Waits for its turn. Rejects with the signal's reason when that aborts first, and with a provisioning failure
-   * when `bytes` is more than the whole budget, which no wait could cure.
+   * Waits for its turn. Rejects with the signal's reason if that aborts first, and with a provisioning
+   * failure if `bytes` exceeds the whole budget.
    */
   acquire(bytes: number, signal: AbortSignal): Promise<MemoryLease>
-  /** Takes `bytes` at once or not at all; for warm slots, which must not overtake a waiting execution. */
+  /** Takes `bytes` at once or returns null. For warm slots, which must not overtake a waiting execution. */
   tryAcquire(bytes: number): MemoryLease | null
-  /** Calls `listener` with what is missing whenever an execution begins to wait: warm slots and idle cells then let go. */
+  /**
+   * Calls `listener` with the missing bytes when an execution starts to wait. Warm slots and idle cells then
+   * release.
+   */
   onPressure(listener: (missingBytes: number) => void): void
-  /** Calls `listener` whenever the last one that waited has got its memory, or has given up: more may be taken. */
+  /** Calls `listener` when the last waiting execution has its memory or has given up. */
   onRoom(listener: () => void): void
 }
 
@@ -120,6 +127,7 @@ function overBudget(bytes: number, totalBytes: number): ProvisioningFailure {
   return new ProvisioningFailure(
     'memory_budget_exceeded',
     `The execution asks for ${Math.ceil(bytes / MiB)} MiB of memory, but this worker may use ` +
-      `${Math.floor(totalBytes / MiB)} MiB in all. Lower limits.memory_mib, or raise the worker's memory budget.`,
+      `${Math.floor(totalBytes / MiB)} MiB in all. Lower limits.memory_mib, or raise the ` +
+      "worker's memory budget.",
   )
 }

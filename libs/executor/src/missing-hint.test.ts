@@ -1,4 +1,7 @@
-/** What shells and interpreters print about what they did not find, word for word, and what their user is told. */
+/**
+ * What shells and interpreters print about what they did not find, word for word, and what their user is
+ * told.
+ */
 import { expect, it } from 'vitest'
 import { missingHint } from './missing-hint.ts'
 

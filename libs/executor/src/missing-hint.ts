@@ -1,42 +1,40 @@
 /**
- * What a program looked for and did not find, read from what shells, Python and Node print, and what to do
+ * Tells what a program looked for and did not find, from what shells, Python and Node print, and what to do
  * about it.
  */
 import { imageName, ONLY_FULL } from '@cofferdam/contract'
+import { commandNotFound, COMMAND_NOT_FOUND_EXIT } from '@cofferdam/tasks'
 
-/** bash: "command not found", or "exec: NAME: not found"; dash and our tee-report.py: "NAME: not found". */
-export const COMMAND_NOT_FOUND = /(?:^|: )([\w@./+-]{1,100}): (?:command )?not found$/m
-
-/** Exit code of a shell that did not find a command (POSIX). */
-export const NOT_FOUND = 127
-
-/** Of a program that starts others itself: Python and Node. What has a slash is a file of its own. */
+/**
+ * Printed by Python and Node when they cannot start a program. A name with a slash is a file of the program
+ * itself.
+ */
 const NOT_STARTED = [
   /^FileNotFoundError: \[Errno 2\] No such file or directory: '([\w.+-]{1,100})'$/m,
   /\bspawn ([\w.+-]{1,100}) ENOENT\b/,
 ]
 const NO_PYTHON_MODULE = /^ModuleNotFoundError: No module named '(\w{1,100})[\w.]{0,300}'/m
-/** A path is a file of the program; `node:` is Node's own. */
+/** Without paths, which are the program's own files, and without `node:`, which is Node's own. */
 const NO_NODE_MODULE = /\bCannot find (?:module|package) '((?![./]|node:)[\w@./-]{1,200})'/
 
-/** The interpreter says it at the end. */
+/** Interpreters print it at the end. */
 const TAIL = 4096
 
-/** The worker's own programs run there; everywhere else an image decides. */
+/** These backends run programs of the worker's host. On all others an image decides what there is. */
 const ON_HOST = new Set(['none', 'process'])
-/** These run one of our two images; vendors have images of their own. */
+/** These backends run one of our two images. Vendors have images of their own. */
 const ON_OUR_IMAGE = new Set(['docker', 'gvisor'])
 
 const INSTALL = 'a program of type "install" with the same session adds packages'
 
 /**
- * Sentences to add to why a program failed; null when it found what it looked for. `printed` is what it wrote
- * to stderr, `backend` the name of the one that ran it.
+ * Sentences to add to a failure reason; null when the program found everything. `printed` is its stderr, and
+ * `backend` the name of the backend that ran it.
  */
 export function missingHint(backend: string, exitCode: number | null, printed: string): string | null {
   const tail = printed.slice(-TAIL)
-  const command = COMMAND_NOT_FOUND.exec(tail)?.[1]
-  if (command !== undefined && (exitCode === NOT_FOUND || isOfFull(command)))
+  const command = commandNotFound(tail)
+  if (command !== null && (exitCode === COMMAND_NOT_FOUND_EXIT || isOfFull(command)))
     return sentence(backend, command, isOfFull(command), null)
   for (const pattern of NOT_STARTED) {
     const name = pattern.exec(tail)?.[1]

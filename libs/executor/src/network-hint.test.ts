@@ -1,9 +1,9 @@
 /**
  * What resolvers and package managers print without a network, word for word, and what their user is told.
  */
+import { NO_PACKAGES } from '@cofferdam/tasks'
 import { expect, it } from 'vitest'
 import { networkHint } from './network-hint.ts'
-import { NOTHING_SEEN } from './tasks/package-access.ts'
 
 it.each([
   ['Python', 'socket.gaierror: [Errno -3] Temporary failure in name resolution'],
@@ -17,10 +17,10 @@ it.each([
   ['requests', 'NameResolutionError("Failed to resolve \'example.com\' ([Errno -3] x)")'],
   ['Go', 'Get "https://example.com": dial tcp: lookup example.com: no such host'],
 ])('hints at the network after a failed lookup of %s', (_who, printed) => {
-  const hint = networkHint('none', printed, NOTHING_SEEN)
+  const hint = networkHint('none', printed, NO_PACKAGES)
   expect(hint).toContain('network "public" or {"allow": ["host"]}')
   expect(hint).not.toContain('packages')
-  expect(networkHint('public', printed, NOTHING_SEEN)).toContain('HTTP_PROXY')
+  expect(networkHint('public', printed, NO_PACKAGES)).toContain('HTTP_PROXY')
 })
 
 it.each([
@@ -29,21 +29,21 @@ it.each([
   'error: externally-managed-environment',
   'npm error code EAI_AGAIN\nnpm error request to https://registry.example/x failed, reason: getaddrinfo EAI_AGAIN registry.example',
 ])('names the package proxy to a package manager', (printed) => {
-  expect(networkHint('none', printed, NOTHING_SEEN)).toContain('{"allow": ["packages.cofferdam.internal"]}')
+  expect(networkHint('none', printed, NO_PACKAGES)).toContain('{"allow": ["packages.cofferdam.internal"]}')
 })
 
-it('says what the rules of the tenant kept back, whichever words the package manager has for it', () => {
+it("names what the tenant's rules left out, however the package manager reports it", () => {
   const refused = [{ name: 'evil', reason: "package evil is not on the tenant's allow-list" }]
-  expect(networkHint('public', 'ERROR: HTTP error 403', { ...NOTHING_SEEN, refused })).toBe(
+  expect(networkHint('public', 'ERROR: HTTP error 403', { ...NO_PACKAGES, refused })).toBe(
     "Refused were evil (package evil is not on the tenant's allow-list).",
   )
   const narrowed = [{ name: 'sums', rule: 'sums==1.*' }]
   const printed = 'ERROR: No matching distribution found for sums==2.0'
-  expect(networkHint('public', printed, { ...NOTHING_SEEN, narrowed })).toContain('sums (allowed: sums==1.*)')
+  expect(networkHint('public', printed, { ...NO_PACKAGES, narrowed })).toContain('sums (allowed: sums==1.*)')
 })
 
 it('says nothing of programs that failed for other reasons', () => {
-  expect(networkHint('none', 'ValueError: could not convert', NOTHING_SEEN)).toBeNull()
+  expect(networkHint('none', 'ValueError: could not convert', NO_PACKAGES)).toBeNull()
   const narrowed = [{ name: 'sums', rule: 'sums==1.*' }]
-  expect(networkHint('public', 'ValueError: x', { ...NOTHING_SEEN, narrowed })).toBeNull()
+  expect(networkHint('public', 'ValueError: x', { ...NO_PACKAGES, narrowed })).toBeNull()
 })

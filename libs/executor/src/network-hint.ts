@@ -1,17 +1,16 @@
 /**
- * What a program that failed should know of the network: resolvers and package managers only say that
- * something was not found.
+ * Tells what the network has to do with a failure. Resolvers and package managers say only that something was
+ * not found.
  */
 import type { Network } from '@cofferdam/contract'
 import { PACKAGE_HOST } from '@cofferdam/egress'
-import { installFailure } from './tasks/install-failure.ts'
-import type { PackagesSeen } from './tasks/package-access.ts'
+import { explainPackages, type PackagesSeen } from '@cofferdam/tasks'
 
-/** glibc, musl, Node, curl and git, wget, Go and requests, of a name that no server could be asked for. */
+/** Printed by glibc, musl, Node, curl, git, wget, Go and requests when no name server can be reached. */
 const LOOKUP_FAILED =
   /Temporary failure in name resolution|Name or service not known|getaddrinfo (?:EAI_AGAIN|ENOTFOUND)|Could not resolve host|unable to resolve host|Failed to resolve|dial tcp: lookup/
 /**
- * All that a quiet pip says when it could not look its index up, and what Debian's says where it was led to
+ * All that a quiet pip prints when it cannot look up its index, and what Debian's pip prints when it has
  * none.
  */
 const NO_INDEX = /\(from versions: none\)|externally-managed-environment/
@@ -19,21 +18,27 @@ const OF_PACKAGES =
   /\bpip\b|\bnpm (?:error|ERR!)|pypi\.org|files\.pythonhosted\.org|registry\.npmjs\.org|\byarn\b|\(from versions: none\)|externally-managed-environment/
 
 /**
- * Sentences to add to why a program failed; null when the network has nothing to do with it. `printed` is
- * what it wrote to stderr, and `seen` what of packages went through its proxy.
+ * Sentences to add to a failure reason; null when the network has nothing to do with it. `printed` is the
+ * program's stderr, and `seen` what the package proxy saw of it.
  */
 export function networkHint(network: Network, printed: string, seen: PackagesSeen): string | null {
-  if (seen.refused.length > 0 || seen.mirrorFailures.length > 0) return installFailure(seen, null).text
+  if (seen.refused.length > 0 || seen.mirrorFailures.length > 0) return explainPackages(seen)
   if (!LOOKUP_FAILED.test(printed) && !(network === 'none' && NO_INDEX.test(printed))) {
-    // Versions that a rule left out are said to be missing, or taken for others.
+    // pip and npm report versions that a rule left out as missing.
     return /No matching distribution|ETARGET|notarget/.test(printed) && seen.narrowed.length > 0
-      ? installFailure(seen, null).text
+      ? explainPackages(seen)
       : null
   }
   const packages = OF_PACKAGES.test(printed)
     ? ` For packages alone, which the tenant's rules must allow, ask for {"allow": ["${PACKAGE_HOST}"]}.`
     : ''
   if (network === 'none')
-    return `The execution has no network, so it can look up no name. Ask for one in the request: network "public" or {"allow": ["host"]}.${packages}`
-  return `A name could not be looked up: programs reach hosts by the HTTP proxy that HTTP_PROXY and HTTPS_PROXY name, and by nothing else.${packages}`
+    return (
+      'The execution has no network, so it can look up no name. Ask for one in the ' +
+      `request: network "public" or {"allow": ["host"]}.${packages}`
+    )
+  return (
+    'A name could not be looked up: programs reach hosts by the HTTP proxy that HTTP_PROXY ' +
+    `and HTTPS_PROXY name, and by nothing else.${packages}`
+  )
 }

@@ -1,7 +1,7 @@
 /**
- * One output stream of a program, in this order: count raw bytes → bound → redact → (live text, visible window, full
- * copy). Works synchronously on arrival, so that nothing piles up when a backend does not wait; only the full copy is
- * asynchronous, and bounded by itself.
+ * One output stream of a program: count raw bytes → bound → redact → (live text, visible window, full copy).
+ * Works synchronously on arrival, so nothing piles up if a backend does not wait. Only the full copy is
+ * asynchronous, and it has a bound of its own.
  */
 import type { OutputView } from '@cofferdam/contract'
 import { createByteWindow } from './byte-window.ts'
@@ -10,19 +10,22 @@ import { createRedactor } from './redactor.ts'
 import { shownText } from './shown-text.ts'
 import type { Spill } from './spill.ts'
 
-/** Looked at in one go, whatever a backend hands over: bounds the buffers of redactor and decoder. As long as a frame of the agent. */
+/**
+ * Bytes that are handled at once, to bound the buffers of redactor and decoder. As long as a frame of the
+ * agent.
+ */
 const PIECE_BYTES = 64 * 1024
 
 export interface OutputStream {
   readonly rawBytes: number
   readonly hits: number
-  /** Resolves when the stream may go on. Never rejects. */
+  /** Resolves when the next chunk may come. Never rejects. */
   push(chunk: Uint8Array): Promise<void>
   /** Ends the stream; later chunks are ignored. */
   close(): void
   /** The visible text of what came so far, for the failure reason. Call after close. */
   shown(): string
-  /** Completes the full copy. `rawBytes` is what the backend says was written, also beyond the bound. */
+  /** Completes the full copy. `rawBytes` is how much the backend says was written, even beyond the bound. */
   finish(rawBytes: number): Promise<OutputView>
   abandon(): Promise<void>
 }
@@ -33,7 +36,7 @@ export interface OutputStreamOptions {
   limit: number
   /** Which end of the stream stays visible. */
   keep: 'head' | 'tail'
-  /** Raw bytes that are looked at; the backend was told the same, and may not keep to it. */
+  /** Raw bytes that are read. The backend was told the same bound, but may ignore it. */
   maxRawBytes: number
   beginSpill: () => Spill
   onText: (text: string) => void
@@ -44,14 +47,14 @@ export function createOutputStream(options: OutputStreamOptions): OutputStream {
   const { limit, keep, maxRawBytes, beginSpill, onText } = options
   const redactor = createRedactor(options.rules)
   const window = createByteWindow(limit, keep)
-  // Keeps an incomplete character back until its rest comes; a byte order mark is text like any other.
+  // Holds back an incomplete character until its rest comes. A byte order mark is ordinary text.
   const decoder = new TextDecoder('utf-8', { ignoreBOM: true })
   let spill: Spill | null = null
   let rawBytes = 0
   let closed = false
 
   function accept(redacted: Uint8Array): Promise<void> {
-    // Until the limit is passed the window holds all of the stream, and is the beginning of the full copy.
+    // Up to the limit the window holds the whole stream, so it is the start of the full copy.
     if (spill === null && window.total + redacted.length > limit) {
       spill = beginSpill()
       void spill.write(window.bytes())
@@ -73,7 +76,7 @@ export function createOutputStream(options: OutputStreamOptions): OutputStream {
       if (closed) return
       const kept = chunk.subarray(0, Math.max(0, maxRawBytes - rawBytes))
       rawBytes += chunk.length
-      // All pieces at once: the order of chunks is that of calls, also when nobody waits for them.
+      // No await between pieces: chunks keep the order of calls even if the caller does not wait.
       const written: Promise<void>[] = []
       for (let at = 0; at < kept.length; at += PIECE_BYTES)
         written.push(accept(redactor.push(kept.subarray(at, at + PIECE_BYTES))))
@@ -90,7 +93,7 @@ export function createOutputStream(options: OutputStreamOptions): OutputStream {
     async finish(writtenBytes) {
       const { text, whole, exact } = shownText(window.bytes(), limit, keep, window.total > limit)
       const truncated = !whole || Math.max(rawBytes, writtenBytes) > Math.min(rawBytes, maxRawBytes)
-      // Also what is no text: who fetches the full copy gets the bytes.
+      // Also for bytes that are not text, so that the full copy has them as they were.
       if ((truncated || !exact) && spill === null) {
         spill = beginSpill()
         void spill.write(window.bytes())

@@ -1,6 +1,6 @@
 /**
- * Everything a program writes, and everything about it that is shown: both streams, its value, and the text of its
- * failure. The only door for program bytes, so that nothing passes unredacted or unbounded.
+ * Everything a program writes and everything that is shown about it: both streams, its value, and the text of
+ * its failure. All bytes of a program pass through here, so nothing is shown unredacted or unbounded.
  */
 import {
   BOUNDS,
@@ -21,21 +21,21 @@ import { createSpill } from './spill.ts'
 export type StreamName = 'stdout' | 'stderr'
 
 export interface Output {
-  /** What the backend is asked to hand over. */
+  /** How many bytes the backend is asked for. */
   readonly maxOutputBytes: Record<StreamName, number>
-  /** Aborts when a stream passed its limit and the request says `kill`. */
+  /** Aborts when a stream exceeds its limit and the request says `kill`. */
   readonly limitPassed: AbortSignal
   /** Bytes from the backend. The promise is backpressure; it never rejects. */
   push(stream: StreamName, chunk: Uint8Array): Promise<void>
-  /** Nothing that comes later counts. */
+  /** Ignores everything that comes later. */
   close(): void
-  /** What stderr says went wrong, of what it shows. */
+  /** What the visible part of stderr says went wrong. */
   errorLine(): ErrorLine
   /** Redacted JSON of the value, parsed; undefined when there is none or it is not presentable. */
   value(json: string | undefined): unknown
   redact(text: string): string
   finish(written: Exit['outputBytes'] | null): Promise<{ stdout: OutputView; stderr: OutputView }>
-  /** Forgets everything: the attempt belongs to another worker now. */
+  /** Drops everything, because another worker owns the attempt now. */
   abandon(): Promise<void>
   readonly redactionCount: number
 }
@@ -70,7 +70,7 @@ export function createOutput(options: OutputOptions): Output {
     createOutputStream({
       rules,
       limit: limitOf[stream],
-      // The exception stands at the end of stderr; stdout is read from its start.
+      // An exception is at the end of stderr. stdout is read from its start.
       keep: stream === 'stderr' ? 'tail' : 'head',
       maxRawBytes: maxOutputBytes[stream],
       onText: (text) => options.onText(stream, text),

@@ -1,52 +1,117 @@
-/** Puts the request's files into the sandbox. The last thing that can fail without anything of the user having run. */
+/**
+ * Puts the workspace and the request's files into the sandbox, and plans the task. These are the last steps
+ * that can fail before anything of the user runs.
+ */
 import {
   fileBytes,
   isCofferdamError,
-  type ExecutionRequest,
+  unlessAborted,
   type ProgramFile,
   type Sandbox,
-  unlessAborted,
 } from '@cofferdam/contract'
-import { withDeadline } from './with-deadline.ts'
-import type { Clock } from './clock.ts'
+import type { ExecutionEgress } from '@cofferdam/egress'
+import { isTask, planTask, type Task } from '@cofferdam/tasks'
+import type { AttemptState } from './attempt-state.ts'
+import { withDeadline } from './clock.ts'
+import { packageAccess } from './execution-egress.ts'
 import { ProvisioningFailure } from './provisioning-failure.ts'
+import { SPAN } from './spans.ts'
+import { TURN_TIMEOUT_MS } from './workspace-turn.ts'
 
-/** 16 MiB of files take well under a second on a local host; a remote API gets time for a retry. */
+/** 16 MiB of files take well under a second on a local host. A remote API gets time for a retry. */
 const WRITE_TIMEOUT_MS = 30_000
+/** Enough to list 100,000 files and read some manifests, also from a remote sandbox. */
+const PLAN_TIMEOUT_MS = 30_000
 
-/** Throws a provisioning failure, or the signal's reason. */
+/**
+ * Returns the task that runs in place of the program; null when the program itself runs. Throws a
+ * provisioning failure, a task's refusal, or the signal's reason.
+ */
 export async function prepareSandbox(
-  clock: Clock,
+  state: AttemptState,
   sandbox: Sandbox,
-  request: ExecutionRequest,
-  signal: AbortSignal,
-  /** What an earlier attempt left: it stands in front of the request's own files. */
+  egress: ExecutionEgress | null,
+): Promise<Task | null> {
+  const { attempt, spans } = state
+  return await spans.within(SPAN.prepare, async () => {
+    const { workspace, checkpoint } = attempt
+    if (workspace !== undefined)
+      await bounded(state, TURN_TIMEOUT_MS, 'The workspace could not be put into the sandbox', (signal) =>
+        workspace.enter(sandbox, signal),
+      )
+    await writeFiles(state, sandbox, checkpoint?.restore)
+    return await planned(state, sandbox, egress)
+  })
+}
+
+/**
+ * Writes the request's files, except where an earlier attempt left a newer one in `restored`. Throws as
+ * above.
+ */
+export async function writeFiles(
+  state: AttemptState,
+  sandbox: Sandbox,
   restored: readonly ProgramFile[] = [],
 ): Promise<void> {
-  signal.throwIfAborted()
   const newer = new Set(restored.map(({ path }) => path))
-  const own = (request.files ?? []).filter(({ path }) => !newer.has(path))
+  const own = (state.attempt.request.files ?? []).filter(({ path }) => !newer.has(path))
   const files = own.map((file) => ({
     path: file.path,
     bytes: fileBytes(file),
     ...(file.executable === undefined ? {} : { executable: file.executable }),
   }))
   if (files.length + restored.length === 0) return
-  const timeout = new Error(`it took longer than ${WRITE_TIMEOUT_MS} ms`)
-  using bound = withDeadline(clock, signal, WRITE_TIMEOUT_MS, timeout)
+  await bounded(
+    state,
+    WRITE_TIMEOUT_MS,
+    'The files could not be written into the sandbox',
+    async (signal) => {
+      if (files.length > 0) await unlessAborted(sandbox.write(files), signal)
+      if (restored.length === 0) return
+      // Each write has bounds of its own. A sandbox may delay a write until the next request, so there is one
+      // in between.
+      if (files.length > 0) await unlessAborted(sandbox.list(['*'], 1), signal)
+      await unlessAborted(sandbox.write(restored), signal)
+    },
+  )
+}
+
+async function planned(
+  { parts, attempt }: AttemptState,
+  sandbox: Sandbox,
+  egress: ExecutionEgress | null,
+): Promise<Task | null> {
+  const { request, tenant, executionId, signal } = attempt
+  if (!isTask(request.program)) return null
+  const timeout = new ProvisioningFailure(
+    'prepare_failed',
+    `The work directory could not be read in ${PLAN_TIMEOUT_MS} ms.`,
+  )
+  using bound = withDeadline(parts.clock, signal, PLAN_TIMEOUT_MS, timeout)
+  const task = planTask(request.program, sandbox, {
+    tenant,
+    packages: packageAccess(parts.egress, egress),
+    // Hidden, and no name that an earlier execution of the session could have chosen.
+    folder: `.${executionId}`,
+  })
+  return await unlessAborted(task, bound.signal)
+}
+
+/** Does `work` in at most `ms`. A failure becomes a provisioning failure, unless the attempt was stopped. */
+async function bounded(
+  { parts, attempt }: AttemptState,
+  ms: number,
+  failure: string,
+  work: (signal: AbortSignal) => Promise<void>,
+): Promise<void> {
+  attempt.signal.throwIfAborted()
+  const timeout = new Error(`it took longer than ${ms} ms`)
+  using bound = withDeadline(parts.clock, attempt.signal, ms, timeout)
   try {
-    if (files.length > 0) await unlessAborted(sandbox.write(files), bound.signal)
-    if (restored.length === 0) return
-    // Looked for in between, so that both stay within the bounds of one write: files wait for the next request.
-    if (files.length > 0) await unlessAborted(sandbox.list(['*'], 1), bound.signal)
-    await unlessAborted(sandbox.write(restored), bound.signal)
+    await unlessAborted(work(bound.signal), bound.signal)
   } catch (error) {
-    signal.throwIfAborted()
+    attempt.signal.throwIfAborted()
     const why = isCofferdamError(error) || error === timeout ? `: ${(error as Error).message}` : ''
-    throw new ProvisioningFailure(
-      'prepare_failed',
-      `The files could not be written into the sandbox${why}.`,
-      { cause: error },
-    )
+    throw new ProvisioningFailure('prepare_failed', `${failure}${why}.`, { cause: error })
   }
 }

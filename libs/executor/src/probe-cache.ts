@@ -1,22 +1,24 @@
 /**
- * Probes of backends, remembered for a while and never run twice at once. A probe that throws or hangs counts as
- * "cannot run here": selection must not fail for it.
+ * Caches probes of backends, and never runs two of one backend at once. A probe that throws or hangs counts
+ * as "cannot run here", because selection must not fail for it.
  */
-import { unlessAborted, type Backend, type Probe } from '@cofferdam/contract'
-import { withDeadline } from './with-deadline.ts'
-import type { Clock } from './clock.ts'
+import { unlessAborted } from '@cofferdam/contract'
+import type { Backend, Probe } from '@cofferdam/contract'
+import { withDeadline, type Clock } from './clock.ts'
 
-/** A good answer is good for this long (the figure stands in the Backend contract). */
+/** How long a good answer is used. The Backend contract has the same figure. */
 const GOOD_FOR_MS = 30_000
-/** A bad answer is asked again sooner: a daemon that restarts is back within seconds. */
+/** A bad answer is used for less time, because a daemon that restarts is back within seconds. */
 const BAD_FOR_MS = 5_000
 /** A probe may start a container once; longer than this means that the daemon hangs. */
 const PROBE_TIMEOUT_MS = 15_000
 
 export interface ProbeCache {
-  /** What is known of `backend`, asked again when stale. Rejects only with the reason of an aborted `signal`. */
+  /**
+   * The last probe of `backend`, repeated when stale. Rejects only with the reason of an aborted `signal`.
+   */
   probe(backend: Backend, signal: AbortSignal): Promise<Probe>
-  /** Forgets what was known: called after an open failure. */
+  /** Drops the cached probe. Call it after an open failure. */
   forget(backend: Backend): void
 }
 
@@ -47,7 +49,7 @@ export function createProbeCache(clock: Clock): ProbeCache {
     async probe(backend, signal) {
       const known = fresh(backend)
       if (known !== null) return known
-      // Shared by all who ask meanwhile, so it must not end with the signal of the one who asked first.
+      // Everyone who asks meanwhile shares it, so it must not end with the first caller's signal.
       const asked = running.get(backend) ?? ask(backend)
       running.set(backend, asked)
       return await unlessAborted(asked, signal)

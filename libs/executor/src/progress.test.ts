@@ -32,7 +32,7 @@ function handClock() {
 const said = (fraction: number): Progress => ({ fraction, message: '' })
 
 describe('progress', () => {
-  it('is passed on ten times a second at most, the newest wins, and the last word before the end is told', () => {
+  it('is passed on at most ten times a second, newest first, and always before the end', () => {
     const clock = handClock()
     const heard: number[] = []
     const watch = watchProgress({
@@ -56,7 +56,7 @@ describe('progress', () => {
     expect(watch.silent.aborted).toBe(false)
   })
 
-  it('that stays out for the time of a heartbeat is told once, and each report puts it off', () => {
+  it("that is missing for a heartbeat's time is reported once, and each report delays that", () => {
     const clock = handClock()
     const watch = watchProgress({ heartbeatMs: 1000, clock, onProgress: () => undefined })
     for (const ms of [900, 1800, 2700]) {

@@ -1,6 +1,7 @@
 /**
- * What a program reports of itself: passed on at most ten times a second (the newest wins), and waited for where the
- * request says so. Reports are hearsay of the program, bounded here once more whatever the backend let through.
+ * Progress that a program reports: passed on at most ten times a second, newest first, and required at
+ * intervals if the request has a heartbeat. The program is not trusted, so reports are bounded here whatever
+ * the backend let through.
  */
 import type { Progress } from '@cofferdam/contract'
 import type { Clock } from './clock.ts'
@@ -9,7 +10,7 @@ const GAP_MS = 100
 
 export interface ProgressWatch extends Disposable {
   hear(progress: Progress): void
-  /** Aborts when nothing was reported for the heartbeat's time; never without one. */
+  /** Aborts when nothing was reported for the heartbeat's time. Never aborts without a heartbeat. */
   readonly silent: AbortSignal
 }
 
@@ -31,7 +32,7 @@ export function watchProgress(options: {
     clearBeat = clock.after(ms, () => {
       const leftMs = heardMs + (heartbeatMs ?? 0) - clock.nowMs()
       if (leftMs > 0) waitForBeat(leftMs)
-      // Not before what has come was read: where this process stood still itself, nobody was silent.
+      // One more turn first: if this process itself stood still, reports may wait to be read.
       else if (!isOver) waitForBeat(0, true)
       else silent.abort()
     })
@@ -58,7 +59,7 @@ export function watchProgress(options: {
     },
     [Symbol.dispose]() {
       clearBeat()
-      // The last word before the end is always told.
+      // The last report before the end is always passed on.
       tell()
     },
   }

@@ -1,4 +1,7 @@
-/** Why an attempt ended before user code began. Internal: `execute` turns it into an Outcome, nobody else sees it. */
+/**
+ * Why an attempt ended before user code began. Internal: `execute` turns it into an Outcome, nobody else sees
+ * it.
+ */
 import type { Ending } from '@cofferdam/contract'
 
 export class ProvisioningFailure extends Error {

@@ -1,31 +1,37 @@
 /**
- * What to redact, compiled for a scan that looks at each byte once: every rule begins with three known bytes, and a
- * 32 KiB table over a hash of three bytes says for almost every position that no rule can begin there.
+ * What to redact, compiled for a scan that looks at each byte once: every rule begins with three known bytes,
+ * and a 32 KiB table over a hash of three bytes says for almost every position that no rule can begin there.
  */
 import { randomInt } from 'node:crypto'
 import { secretLiterals } from './secret-forms.ts'
 import { SECRET_PATTERNS, type SecretPattern } from './secret-patterns.ts'
 
 /**
- * Literals are looked up by hash in pieces of at most this many bytes, so a position costs one short pass however
- * many secrets there are and however alike they begin (a program chooses both its secrets and its output). A longer
- * literal is covered by overlapping pieces; a piece that appears alone is a leak of 32 bytes and is redacted as well.
+ * Literals are looked up by hash in pieces of at most this many bytes, so a position costs one short pass
+ * however many secrets there are and however alike they begin (a program chooses both its secrets and its
+ * output). A longer literal is covered by overlapping pieces; a piece that appears alone is a leak of 32
+ * bytes and is redacted as well.
  */
 export const PIECE_BYTES = 32
 const PIECE_STRIDE = 24
-/** 15 bits: the hash of three bytes forgets the fourth by itself, and the table fits into the L1 cache. */
+/** 15 bits: the rolling hash drops the fourth byte by itself, and the table fits into the L1 cache. */
 export const HASH_MASK = 0x7fff
 
 export interface RedactionRules {
   readonly table: Readonly<Uint8Array>
-  /** First one and first two bytes of all rules: what may begin at the end of a chunk. */
+  /** The first byte and the first two bytes of all rules: what may start at the end of a chunk. */
   readonly beginnings: ReadonlySet<string>
-  /** By their first three bytes as one number (`startOf`): a ruler of dashes asks at each of its bytes, so nothing may be made there. */
+  /**
+   * By their first three bytes as one number (`startOf`), because a row of dashes causes a lookup at each
+   * byte.
+   */
   readonly patterns: ReadonlyMap<number, readonly AnchoredPattern[]>
   readonly literals: ReadonlyMap<number, LiteralBucket>
   /** Hashes of all literals, for a cheap no. */
   readonly fingerprints: Readonly<Uint8Array>
-  /** Start of those hashes: random, so that nobody can choose literals that collide. No result depends on it. */
+  /**
+   * Start of those hashes: random, so that nobody can choose literals that collide. No result depends on it.
+   */
   readonly salt: number
 }
 

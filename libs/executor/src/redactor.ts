@@ -1,11 +1,11 @@
 /**
- * Redacts one byte stream as it flows. The result does not depend on how the stream was cut into chunks: a position
- * is decided once all bytes that its decision needs are there, and until then it and what follows is held back
- * (at most 8 KiB, see WINDOW).
+ * Redacts one byte stream as it flows. The result does not depend on how the stream was cut into chunks. A
+ * position is decided when all bytes that its decision needs are there. Until then it is held back with
+ * everything after it (at most 8 KiB, see WINDOW).
  *
  *   clean ──a rule matches──▶ covered ──its end, and the end of its tail──▶ clean
  *
- * Overlapping matches join into one cover; each cover becomes one `<redacted>`.
+ * Overlapping matches join into one cover, and each cover becomes one `<redacted>`.
  */
 import { union, has, type ByteClass } from './byte-class.ts'
 import { findAt, nextCandidate } from './find-secret.ts'
@@ -18,15 +18,17 @@ const MARKER = Buffer.from(REDACTED)
 const LOOK_BEHIND = 3
 /** Most programs print some lines. */
 const FIRST_BYTES = 1024
-/** Shared: most streams stay empty. */
+/** Shared, because most streams stay empty. */
 const NOTHING = Buffer.alloc(0)
 
 export interface Redactor {
-  /** Takes a chunk and returns what may be shown by now, in memory that the call after the next one uses again. */
+  /**
+   * Takes a chunk and returns what may be shown now. The call after the next one reuses the returned memory.
+   */
   push(chunk: Uint8Array): Uint8Array
   /** Ends the stream and returns the rest. */
   flush(): Uint8Array
-  /** How many times `<redacted>` was put. */
+  /** How many times `<redacted>` was written. */
   readonly hits: number
 }
 
@@ -42,10 +44,11 @@ interface Cover {
 
 /** Creates the redactor of one stream. */
 export function createRedactor(rules: RedactionRules): Redactor {
-  // Two buffers take turns, so that a flood leaves no garbage: what a call returns lies in the one, while the next call fills the other.
+  // Two buffers take turns, so a flood of output makes no garbage: a call returns one and the next call fills
+  // the other.
   let current: Buffer = NOTHING
   let other: Buffer = NOTHING
-  // Bytes seen and kept, at the end of the current one: LOOK_BEHIND of context, then what is held back.
+  // The end of the current buffer: LOOK_BEHIND bytes of context, then what is held back.
   let kept: Buffer = current
   let context = 0
   let cover: Cover | null = null

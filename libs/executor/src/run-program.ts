@@ -1,11 +1,16 @@
-/** From the point of no return to the outcome: hand over, wait, take what is left, decide. */
+/**
+ * From the point of no return to the outcome: start the program, wait, take what it left, decide how it
+ * ended.
+ */
 import { availableParallelism } from 'node:os'
 import { SpanStatusCode } from '@opentelemetry/api'
 import { BOUNDS, CofferdamError, type Outcome, type RunIo } from '@cofferdam/contract'
+import { isFenced, listeners, type ProgramRun } from './attempt-state.ts'
 import type { CollectedArtifacts } from './artifacts.ts'
 import { keepCheckpoints } from './checkpoint.ts'
 import {
   chargeCollection,
+  type EndedRun,
   saveCheckpoint,
   takeArtifacts,
   takeReport,
@@ -14,53 +19,47 @@ import {
 import { conclude } from './conclude.ts'
 import { watchCpuTime } from './cpu-time.ts'
 import { runUnderDeadlines, type RunEnd } from './deadlines.ts'
-import { checkedExit } from './exit-evidence.ts'
 import { createOutput, type Output } from './output.ts'
-import { isFenced, listeners, type ProgramRun } from './program-run.ts'
 import { watchProgress } from './progress.ts'
+import { compileRules } from './redaction-rules.ts'
 import { ATTRIBUTE, EVENT } from './spans.ts'
-import { createPrintedTail } from './tasks/printed-tail.ts'
 
-/** Asked once: each answer reads the kernel's files about cgroups. */
 const CPUS = availableParallelism()
 
-/** Runs the program. Throws only `fenced`, when the attempt came to belong to another worker. */
-export async function runProgram(handed: Omit<ProgramRun, 'startedMs' | 'endedMs'>): Promise<Outcome> {
-  const startedMs = handed.parts.clock.nowMs()
-  const run: ProgramRun = { ...handed, startedMs, endedMs: startedMs }
-  const printed = createPrintedTail()
-  const { onText, ...others } = listeners(run)
+/** Runs the program. Throws only `fenced`, if another worker came to own the attempt. */
+export async function runProgram(run: ProgramRun): Promise<Outcome> {
+  const { parts, attempt, held, spans } = run
   const output = createOutput({
-    ...run.attempt,
-    ...run.parts,
-    ...others,
-    rules: run.rules,
-    onText: (stream, text) => {
-      if (run.task !== null) printed.add(stream, text)
-      onText(stream, text)
+    ...attempt,
+    ...parts,
+    ...listeners(run),
+    rules: compileRules(attempt.tenant.redact, attempt.request.env ?? {}),
+    onText(stream, text) {
+      run.task?.onOutput(stream, text)
+      attempt.onOutput(stream, text)
     },
   })
-  run.spans.run.addEvent(EVENT.started)
-  await using checkpoints = keepCheckpoints({
-    sandbox: run.held.sandbox,
-    checkpoint: run.attempt.checkpoint,
-    clock: run.parts.clock,
-    ...others,
-  })
-  const end = await supervise(run, output)
-  run.endedMs = run.parts.clock.nowMs()
-  output.close()
-  await saveCheckpoint(run, end, checkpoints)
-  if (end.stop !== null) void run.held.destroy()
-  await takeReport(run, end)
   const redact = (text: string): string => output.redact(text)
-  const artifacts = await takeArtifacts(run, end, redact)
-  if (isFenced(run.attempt)) return await abandon(run, output, artifacts)
-  const workspace = await takeWorkspace(run, end, redact)
-  const used = await chargeCollection(run, end)
-  const exit = used === null ? null : checkedExit(used, run.endedMs - startedMs)
-  const collected = { artifacts, workspace, printed: printed.text() }
-  const outcome = await conclude(run, output, { ...end, exit }, collected)
+  spans.run.addEvent(EVENT.started)
+  await using checkpoints = keepCheckpoints({
+    sandbox: held.sandbox,
+    checkpoint: attempt.checkpoint,
+    clock: parts.clock,
+    ...listeners(run),
+  })
+  const startedMs = parts.clock.nowMs()
+  const end = await supervise(run, output)
+  const ended: EndedRun = { ...run, startedMs, endedMs: parts.clock.nowMs(), end }
+  output.close()
+  await saveCheckpoint(ended, checkpoints)
+  if (end.stop !== null) void held.destroy()
+  await takeReport(ended)
+  const artifacts = await takeArtifacts(ended, redact)
+  if (isFenced(attempt)) return await abandon(run, output, artifacts)
+  const workspace = await takeWorkspace(ended, redact)
+  const exit = await chargeCollection(ended)
+  const wallMs = ended.endedMs - startedMs
+  const outcome = await conclude(run, output, { ...end, exit }, { artifacts, workspace, wallMs })
   endSpan(run, outcome)
   return outcome
 }
@@ -76,7 +75,7 @@ async function supervise(
     onProgress: ({ fraction, message }) =>
       attempt.onProgress?.({
         fraction,
-        // Never half of a character.
+        // A cut must not leave half of a character.
         message: output
           .redact(message)
           .slice(0, BOUNDS.progressMessageLength)
@@ -84,7 +83,7 @@ async function supervise(
       }),
   })
   let isHandedOver = false
-  // By word of the backend, or by what only a program does that runs.
+  // The backend says so, or the program does what only a running program can do.
   const onHandedOver = (): void => {
     if (!isHandedOver) attempt.onHandedOver?.()
     isHandedOver = true
@@ -128,7 +127,7 @@ async function supervise(
   })
 }
 
-/** Another worker ends this attempt: nothing of ours may stay, not even in the blob store. */
+/** Another worker owns the attempt: nothing of ours may stay, not even in the blob store. */
 async function abandon(run: ProgramRun, output: Output, artifacts: CollectedArtifacts): Promise<never> {
   const { blobs, log } = run.parts
   const deletions = artifacts.stored.map(({ ref }) => blobs.delete(ref))

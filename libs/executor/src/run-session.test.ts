@@ -105,7 +105,7 @@ describe('an execution in the session of its run', () => {
     expect(attempt.notices).toEqual([])
   })
 
-  it('waits for room as any other execution does', async () => {
+  it('waits for room like any other execution', async () => {
     const full = new CofferdamError('backend_unavailable', 'no room', { details: { full: true } })
     const backend = scriptedBackend({ open: () => Promise.reject(full) })
     expect(await harness([backend]).executor.execute(inRunSession())).toMatchObject({
@@ -126,7 +126,7 @@ describe('an execution in the session of its run', () => {
     expect(reuses(backend.specs)).toEqual([IN_IT])
   })
 
-  it('is not what a session that somebody asked for is: that one is refused', async () => {
+  it('differs from a session that the caller asked for, which is refused', async () => {
     const backend = saying(new CofferdamError('conflict', 'The session has other limits.'))
     const attempt = attemptOf({ run_id: 'r', session: { key: 'r' } })
     expect(await harness([backend]).executor.execute(attempt)).toMatchObject({

@@ -1,22 +1,29 @@
 /**
  * The forms in which a known secret may be printed: clear, JSON-escaped, URL-encoded, hex, and base64 in both
- * alphabets, also when the secret lies inside a longer encoded text (three alignments). Values that were transformed
- * otherwise (reversed, encrypted, split by separators) are out of reach of any redactor.
+ * alphabets, also when the secret lies inside a longer encoded text (three alignments). Values that were
+ * transformed otherwise (reversed, encrypted, split by separators) are out of reach of any redactor.
  */
 
-/** Shorter values would redact ordinary text (agentcore-and-thinkwork.md §10.7). */
+/** Shorter values would redact ordinary text. */
 export const MIN_SECRET_BYTES = 12
 /**
- * Forms are made of this many bytes of request-given secrets per execution, and of the tenant's in any case (its
- * policy bounds them); what is beyond is redacted in clear form only. The forms take about 25 times their input.
+ * All forms are made for this many bytes of secrets in a request, and for all of the tenant's, which its
+ * policy bounds. Further values are redacted in clear form only. The forms take about 25 times the bytes of
+ * their input.
  */
 const FORMS_BUDGET_BYTES = 16 * 1024
 
-/** Names of variables whose values are secrets. AUTH but not AUTHOR; PWD only as a suffix, for PWD is a directory. */
+/**
+ * Names of variables whose values are secrets. AUTH but not AUTHOR. PWD only as a suffix, because PWD is a
+ * directory.
+ */
 const SECRET_NAME =
   /TOKEN|SECRET|PASSWORD|PASSWD|_PWD$|PASSPHRASE|CREDENTIAL|KEY|AUTH(?!OR)|COOKIE|DSN|CONNECTION_STRING|SIGNATURE/i
 
-/** Every literal to redact: the forms of the tenant's values, and of environment values whose name looks secret. */
+/**
+ * Every literal to redact: the forms of the tenant's values, and of environment values whose name looks
+ * secret.
+ */
 export function secretLiterals(
   tenantValues: readonly string[],
   env: Readonly<Record<string, string>>,
@@ -61,7 +68,7 @@ function* formsOf(value: string, bytes: Buffer): Generator<Buffer> {
   }
 }
 
-/** What encodeURIComponent, Python's quote, and form encoders make of it, with codes in either case. */
+/** What encodeURIComponent, Python's quote and form encoders produce, with codes in either case. */
 function* percentForms(bytes: Buffer): Generator<string> {
   for (const safe of ['-._~', '-._~/', "-._~!'()*", '-._*']) {
     for (const space of ['%20', '+']) {
@@ -84,14 +91,17 @@ function percentEncode(bytes: Buffer, safe: string, space: string): string {
     )
 }
 
-/** Base64 with and without padding, and the characters that depend on the secret alone at each alignment of a longer text. */
+/**
+ * Base64 with and without padding, and the characters that only the secret decides at each alignment of a
+ * longer text.
+ */
 function* base64Forms(bytes: Buffer): Generator<string> {
   const whole = bytes.toString('base64')
   yield whole
   yield whole.replace(/=+$/, '')
   for (const lead of [0, 1, 2]) {
     const encoded = Buffer.concat([Buffer.alloc(lead), bytes]).toString('base64')
-    // The first group shares its characters with what stands before, the last one with what follows.
+    // The first group also encodes what comes before the secret, and the last one what follows it.
     const from = Math.ceil((lead * 8) / 6)
     const to = Math.floor(((lead + bytes.length) * 8) / 6)
     yield encoded.slice(from, to)

@@ -1,11 +1,12 @@
 /**
- * Shapes of credentials that are redacted whatever their value: hand-written matchers over bytes, each anchored at
- * a literal and linear in what it reads, so no output can make them backtrack. A matcher decides within WINDOW
- * bytes of its anchor; what follows a confirmed match is covered by its `tail` without being held back.
+ * Shapes of credentials that are redacted whatever their value: hand-written matchers over bytes, each
+ * anchored at a literal and linear in what it reads, so no output can make them backtrack. A matcher decides
+ * within WINDOW bytes of its anchor; what follows a confirmed match is covered by its `tail` without being
+ * held back.
  */
 import { ALNUM, DIGIT, HEX, TOKEN, UPPER_DIGIT, byteClass, has, type ByteClass } from './byte-class.ts'
 
-/** The most that is ever held back (agentcore-and-thinkwork.md §10.7). */
+/** The most that is ever held back. */
 export const WINDOW = 8192
 
 /** Bytes `from` to `to` are secret, and so is the run of `tail` bytes after it, up to `limit`. */
@@ -69,8 +70,8 @@ function tokenRun(
 }
 
 /**
- * True when no token character precedes. `\n`, `\t` and `\r` as escapes in quoted text, and percent codes such
- * as `%20`, count as something that precedes no token.
+ * True when no token character precedes. `\n`, `\t` and `\r` as escapes in quoted text, and percent codes
+ * such as `%20`, count as something that precedes no token.
  */
 function isBoundary(bytes: Uint8Array, at: number): boolean {
   const previous = bytes[at - 1]
@@ -82,7 +83,9 @@ function isBoundary(bytes: Uint8Array, at: number): boolean {
 
 const JWT_TAIL = byteClass(['AZ', 'az', '09'], '_-.')
 
-/** Three dotted segments, the first of which is base64 of `{"…`; the shortest real header has 20 characters. */
+/**
+ * Three dotted segments, the first of which is base64 of `{"…`; the shortest real header has 20 characters.
+ */
 const jwt: SecretPattern = {
   anchor: 'eyJ',
   match(bytes, at, end, final) {
@@ -203,7 +206,9 @@ function boundaryLine(bytes: Uint8Array, from: number, end: number): number | 'm
 const ALNUM_UNDERSCORE = byteClass(['AZ', 'az', '09'], '_')
 const ALNUM_DASH = byteClass(['AZ', 'az', '09'], '-')
 
-/** Every pattern. Minimum lengths are ThinkWork's where it had one, else below the vendor's documented length. */
+/**
+ * Every pattern. Minimum lengths are ThinkWork's where it had one, else below the vendor's documented length.
+ */
 export const SECRET_PATTERNS: readonly SecretPattern[] = [
   authorization,
   bearer,

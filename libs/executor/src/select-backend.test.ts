@@ -46,7 +46,8 @@ describe('selectBackends', () => {
     expect(select(request, tenant).names).toEqual(names)
   })
 
-  // Tiers of a workspace as docs/sandboxes.md translates them (seed 001); tiers 1 and 2 run nothing: sandbox_enabled is false.
+  // Tiers of a workspace as docs/sandboxes.md translates them (seed 001); tiers 1 and 2 run nothing:
+  // sandbox_enabled is false.
   it.each<[string, string[], Isolation, Partial<ExecutionRequestInput>, string[]]>([
     ['3 on one machine', ['container'], 'container', {}, ['container']],
     ['3 in production', ['microvm', 'container', 'process'], 'container', {}, ['microvm', 'container']],

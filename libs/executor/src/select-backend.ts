@@ -1,10 +1,11 @@
 /**
- * Which backends may run a request, and for each other one the reason why not. Pure: availability (probe, circuit)
- * is asked later, one backend at a time, by acquire-sandbox.ts.
+ * Decides which backends may run a request, and gives the reason for each that may not. Pure:
+ * acquire-sandbox.ts asks for availability (probe, circuit) later, one backend at a time.
  *
- * The required isolation is the stronger of what tenant and request ask for. Nothing lowers it: not the caller,
- * whose `min_isolation` can only raise it, and not fallback, which walks the same filtered list. It follows that a
- * backend of isolation `none`, or a plain `process`, is used only where the tenant's own policy says so.
+ * The required isolation is the stronger of what tenant and request ask for. Nothing lowers it: not the
+ * caller, whose `min_isolation` can only raise it, and not fallback, which walks the same filtered list. It
+ * follows that a backend of isolation `none`, or a plain `process`, is used only where the tenant's own
+ * policy says so.
  */
 import {
   isAtLeast,
@@ -18,8 +19,8 @@ import {
   type Network,
   type TenantPolicy,
 } from '@cofferdam/contract'
+import { isTask, TASK_CARRIER } from '@cofferdam/tasks'
 import { ProvisioningFailure } from './provisioning-failure.ts'
-import { carrierOf } from './tasks/task.ts'
 
 export type RejectionReason =
   | 'backend_full'
@@ -52,7 +53,10 @@ export interface Selectable {
   order: readonly string[]
 }
 
-/** Filters the candidates of a request; `network` is what is left of the one it asks for. Throws a provisioning failure for a named backend that does not exist. */
+/**
+ * Filters the candidates of a request. `network` is what the tenant allows of the request's. Throws a
+ * provisioning failure if the request names a backend that does not exist.
+ */
 export function selectBackends(
   { backends, order }: Selectable,
   request: ExecutionRequest,
@@ -87,12 +91,13 @@ function refuse(
   network: Network,
   minIsolation: Isolation,
 ): Omit<Rejection, 'backend'> | null {
-  const carrier = carrierOf(request.program)
+  const { program } = request
+  const takesFiles = isTask(program) || program.type === 'files'
   const missing = missingCapabilities(backend.capabilities, {
-    program: carrier.program,
+    program: isTask(program) ? TASK_CARRIER : program,
     network,
     stdin: request.stdin !== undefined,
-    files: carrier.files || (request.files ?? []).length > 0 || request.workspace !== undefined,
+    files: takesFiles || (request.files ?? []).length > 0 || request.workspace !== undefined,
     artifacts: (request.artifacts ?? []).length > 0 || request.workspace !== undefined,
     reuse: reuseOf(request),
     sessionScope: request.session?.scope ?? null,
@@ -115,7 +120,10 @@ export function tooWeak(actual: Isolation, required: Isolation): Omit<Rejection,
   }
 }
 
-/** What the attempt ends with when no candidate is left: the word of the rejection nearest to success, and all details. */
+/**
+ * The failure when no candidate is left: the reason of the rejection that came nearest to success, and all
+ * details.
+ */
 export function nothingLeft(rejections: readonly Rejection[]): ProvisioningFailure {
   const nearest = NEAREST_FIRST.find((reason) => rejections.some((r) => r.reason === reason))
   const lines = rejections.map((r) => `${r.backend} ${r.detail.replace(/\.$/, '')}`)
@@ -128,7 +136,7 @@ export function nothingLeft(rejections: readonly Rejection[]): ProvisioningFailu
 }
 
 const NEAREST_FIRST: readonly RejectionReason[] = [
-  // Before all others: it will have room.
+  // First, because it will have room again.
   'backend_full',
   'session_not_found',
   'sandbox_open_failed',

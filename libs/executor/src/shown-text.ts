@@ -1,8 +1,11 @@
-/** Bytes of a stream as text: cut at UTF-8 edges, never longer than its limit. Invalid bytes become U+FFFD here only. */
+/**
+ * The bytes of a stream as text, cut between UTF-8 characters and within a limit. Invalid bytes become U+FFFD
+ * only here.
+ */
 
 /**
  * Decodes at most `limit` bytes from the start (`head`) or the end (`tail`). `whole` is false when anything
- * was cut, `exact` when the text is not byte for byte what came.
+ * was cut. `exact` is false when the text is not byte for byte what came.
  */
 export function shownText(
   bytes: Uint8Array,

@@ -1,15 +1,15 @@
 /**
- * The spans of one attempt, below the worker's active span (or the producer's traceparent): `sandbox.acquire`,
- * `sandbox.prepare`, `program.run`.
+ * The spans of one attempt, below the worker's active span (or the producer's traceparent):
+ * `sandbox.acquire`, `sandbox.prepare`, `program.run`.
  *
- * `program.run` exists before the sandbox is opened, because its id goes into the environment with which the sandbox
- * is made: the program's own spans are its children. Its time before the hand-over is marked by the event
- * `program.started`. If no program was handed over it is never ended, and so never exported.
+ * `program.run` exists before the sandbox is opened, because its id goes into the environment with which the
+ * sandbox is made: the program's own spans are its children. Its time before the hand-over is marked by the
+ * event `program.started`. If no program was handed over it is never ended, and so never exported.
  */
 import { formatTraceparent, isCofferdamError, parseTraceparent } from '@cofferdam/contract'
 import { SpanStatusCode, context, trace, type Attributes, type Context, type Span } from '@opentelemetry/api'
 
-/** Span names (DESIGN §9). */
+/** Span names. */
 export const SPAN = {
   acquire: 'sandbox.acquire',
   prepare: 'sandbox.prepare',

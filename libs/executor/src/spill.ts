@@ -1,8 +1,8 @@
 /**
- * Writes one redacted stream to the blob store as it comes. Bytes are copied into stages, which are written one after the other
- * and then used again: with backpressure there are two, one that fills and one on its way. What waits is bounded by
- * BOUNDS.fullOutputBytes even when the writer ignores backpressure, because nothing beyond that is accepted. A store that
- * fails costs the full copy, never the attempt.
+ * Writes one redacted stream to the blob store as it comes. Bytes are copied into stages, which are written
+ * one after another. With backpressure there are two: one fills while the other is written.
+ * BOUNDS.fullOutputBytes bounds what is accepted, so it also bounds what waits. If the store fails, the full
+ * copy is lost and the attempt goes on.
  */
 import { BOUNDS, type BlobKey, type BlobSink, type BlobStore } from '@cofferdam/contract'
 import { settlesWithin, type Clock } from './clock.ts'
@@ -17,7 +17,7 @@ export interface Spill {
   write(bytes: Uint8Array): Promise<void>
   /** Makes the blob visible and returns its reference; null when the store failed or took too long. */
   commit(): Promise<string | null>
-  /** Forgets what was written. Never rejects. */
+  /** Drops what was written. Never rejects. */
   abort(): Promise<void>
 }
 
@@ -34,6 +34,7 @@ export function createSpill(
   let stage: Buffer | null = null
   let filled = 0
   let onTheirWay = 0
+  // Stages are reused, so a flood of output takes the memory of two of them.
   const free: Buffer[] = []
 
   const fail = (error: unknown) => {

@@ -80,7 +80,7 @@ describe('being stopped', () => {
     },
   )
 
-  it('by a drain in run ends worker_lost, for it is not run again', async () => {
+  it('by a drain during the run ends worker_lost, because it is not run again', async () => {
     expect((await stoppedIn('run', 'drain')).outcome).toMatchObject({
       ending: 'worker_lost',
       reason: 'drained',
@@ -116,7 +116,7 @@ describe('being stopped', () => {
     })
   })
 
-  it('does not hand the program over when it was cancelled during begin', async () => {
+  it('does not start the program if it was cancelled during begin', async () => {
     const run = vi.fn<NonNullable<Script['run']>>()
     const backend = scriptedBackend({ run })
     const { executor } = harness([backend])

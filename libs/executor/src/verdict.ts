@@ -1,7 +1,7 @@
 /**
- * From evidence to ending: a table, first match wins. Order and reasons come from local-isolation.md §6 (what we did
- * ourselves comes first, then the kernel's memory kill, then the soft stop, then what the program did) and
- * agentcore-and-thinkwork.md §10.4 (`MemoryError`, a vendor's own time-out). Signal 9 alone proves nothing: a program may kill itself.
+ * From evidence to ending: a table whose first match wins. What we did ourselves comes first, then the
+ * kernel's memory kill, then the soft stop, then what the program did. Signal 9 alone proves nothing, because
+ * a program may kill itself.
  */
 import type { Ending, Exit, StopCause } from '@cofferdam/contract'
 
@@ -17,7 +17,7 @@ export interface Evidence {
   lost: { reason: string; oomKills: number } | null
   /** The program wrote more than it may, and the request says `kill`. */
   outputLimitPassed: boolean
-  /** How many processes it may have; left out where that does not matter. */
+  /** How many processes it may have. Left out if that does not matter. */
   pidsLimit?: number
   /** What stderr says went wrong; empty when it says nothing. */
   errorLine: string
@@ -25,7 +25,7 @@ export interface Evidence {
 
 export interface Verdict {
   ending: Ending
-  /** Stable word; null where the ending says all. */
+  /** Stable word; null if the ending says everything. */
   reason: string | null
 }
 
@@ -35,9 +35,9 @@ interface Row {
   reason?: string | ((evidence: Evidence) => string | null)
 }
 
-/** The loss of a sandbox whose vendor said that its time was over: nobody's fault but the program's. */
+/** Why a sandbox was lost whose vendor said that its time was over. That is the program's fault. */
 export const SESSION_TIMEOUT = 'session_timeout'
-/** The loss of a sandbox whose vendor refused the program: it did not run, so that was no place to run it. */
+/** Why a sandbox was lost whose vendor refused the program. The program did not run. */
 export const NOT_BEGUN = 'not_begun'
 
 const failed = ({ exit }: Evidence) => exit !== null && (exit.exitCode !== 0 || exit.signal !== null)
@@ -79,17 +79,19 @@ const TABLE: readonly Row[] = [
 ]
 
 /**
- * What interpreters say of a process or thread that could not be started, where the kernel counts no
+ * What interpreters print about a process or thread that could not start, for kernels that do not count
  * refusals.
  */
 const FORK_REFUSED =
   /can't start new thread|^BlockingIOError: \[Errno 11\]|\b(?:fork|spawn|clone|pthread_create)\b.*(?:Resource temporarily unavailable|EAGAIN)/
 
-/** It started processes until it was refused, and left them: a shell survives that, and exits with 0. */
+/**
+ * It started processes until the kernel refused one, and left them. A shell survives that and exits with 0.
+ */
 const isStorm = ({ exit, pidsLimit }: Evidence): boolean =>
   pidsLimit !== undefined && (exit?.processesLeft ?? 0) >= pidsLimit / 2
 
-/** What a program that is ok lost on its way. */
+/** What a program that ended well lost while it ran. */
 function sideNote(evidence: Evidence): string | null {
   return oomInChild(evidence) ?? (evidence.exit?.pidsLimitHit === true ? 'pids_limit_hit' : null)
 }

@@ -1,4 +1,7 @@
-/** A clock that moves when told to. Timers run in order of their time, each after the microtasks of the one before. */
+/**
+ * A clock that moves when told to. Timers run in order of their time, each after the microtasks of the one
+ * before.
+ */
 import type { Clock } from '../src/clock.ts'
 
 export interface ManualClock extends Clock {

@@ -1,4 +1,7 @@
-/** Test runs through the executor on the backends of this machine: what is right, wrong, endless, broken and hostile. */
+/**
+ * Test runs through the executor on the backends of this machine: what is right, wrong, endless, broken and
+ * hostile.
+ */
 import { createBackends } from '@cofferdam/backends'
 import type { Backend, ExecutionRequestInput, Outcome } from '@cofferdam/contract'
 import { needs, needsBackend } from '@cofferdam/embedded/needs'
@@ -144,7 +147,7 @@ class A(unittest.TestCase):
       expect(outcome.stderr.text).toContain('Ran 2 tests')
     })
 
-    it('a project without its packages is told to install them, and what lies in node_modules is none of its tests', async () => {
+    it('a project without its packages is told to install them, and tests in node_modules are ignored', async () => {
       const outcome = await run({
         'package.json': JSON.stringify({ devDependencies: { vitest: '^3' } }),
         'src/a.test.ts': "import { it } from 'vitest'",
@@ -197,7 +200,7 @@ describe('a server', () => {
       expect(outcome.stdout.text).toContain('built')
     })
 
-    it('a test that never ends is stopped, and what was told before is kept', async () => {
+    it('a test that never ends is stopped, and earlier results are kept', async () => {
       const endless = `${NODE_TEST}test('hangs', () => { for (;;) {} })\n`
       const files = { 'calc.mjs': 'export const add = (a, b) => a + b\n', 'test/calc.test.mjs': endless }
       const outcome = await run(files, { limits: { soft_timeout_ms: 2500, hard_timeout_ms: 5000 } })
@@ -207,8 +210,9 @@ describe('a server', () => {
         'import unittest\nclass A(unittest.TestCase):\n  def test_a(self): pass\n  def test_b(self):\n    print("endless", flush=True)\n    while True: pass\n'
       const clock = createManualClock()
       let isUp = false
-      // Its time is up when the second test runs, however long this host took to get there. Once: a trace may show that line again, if the
-      // program was still at it, and the time of a proof would pass with the second advance.
+      // Its time is up when the second test runs, however long this host took to get there. Once: a trace may
+      // show that line again, if the program was still at it, and the time of a proof would pass with the
+      // second advance.
       const onOutput = (_stream: string, text: string): void => {
         if (isUp || !text.includes('endless')) return
         isUp = true
@@ -228,7 +232,7 @@ describe('a server', () => {
       expect(outcome.tests?.failures).toMatchObject([{ file: 'test_broken.py', line: 3 }])
     })
 
-    it('packages below src are found, before an older copy that was installed, and files by either of their names', async () => {
+    it('packages below src come before an installed copy, and test files have either kind of name', async () => {
       const files = {
         'src/calc/__init__.py': RIGHT,
         '.packages/calc/__init__.py': WRONG,
@@ -271,7 +275,7 @@ class Größe(unittest.TestCase):
       expect(outcome.tests?.failures[0]?.name).toContain('test_größe')
     })
 
-    it('2,000 failing tests are counted, 500 are told', async () => {
+    it('2,000 failing tests are counted, and 500 are listed', async () => {
       const source = `import unittest
 class Many(unittest.TestCase): pass
 for n in range(2000):
@@ -473,7 +477,7 @@ def test_b():
     )
   })
 
-  it('takes options and a fixture of its cache, and leaves none of it', async () => {
+  it('accepts options and a fixture of its cache, and leaves no cache files', async () => {
     const files = {
       'pytest.ini': '[pytest]\naddopts = --ff\n',
       'src/calc/__init__.py': RIGHT,

@@ -1,4 +1,6 @@
-/** What one command runs besides itself: other commands, shell texts, or something that its words do not tell. */
+/**
+ * What one command runs besides itself: other commands, shell texts, or something that its words do not tell.
+ */
 import { posix } from 'node:path'
 import type { Argument } from './constant-word.ts'
 import { readOptions } from './read-options.ts'
@@ -10,8 +12,8 @@ export type Run = { argv: readonly Argument[]; byShell: boolean } | { text: stri
 const STREAM_FILE = /^\/(dev|proc)\//
 
 /**
- * The runs of `argv`, whose first word is constant. `input` is the constant text on its standard input: null when
- * that text is not constant, undefined when none stands in the shell text.
+ * The runs of `argv`, whose first word is constant. `input` is the constant text on its standard input: null
+ * when that text is not constant, undefined when none stands in the shell text.
  */
 export function commandsRunBy(argv: readonly Argument[], input: Argument | undefined): Run[] {
   const [name, ...words] = argv

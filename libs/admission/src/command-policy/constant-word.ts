@@ -1,6 +1,6 @@
 /**
- * What a word of shell text is when nothing has to be expanded to know it. Quotes and escapes are constant: `r\m`,
- * `"rm"`, `r''m` and `$'\x72m'` are all `rm`. Variables, substitutions, globs and braces are not.
+ * What a word of shell text is when nothing has to be expanded to know it. Quotes and escapes are constant:
+ * `r\m`, `"rm"`, `r''m` and `$'\x72m'` are all `rm`. Variables, substitutions, globs and braces are not.
  */
 import type { CommandArgument, Redirection, Word, WordPart } from 'unbash'
 
@@ -20,8 +20,8 @@ export function argumentOf(argument: CommandArgument): Argument {
 }
 
 /**
- * The text that a here-document or here-string gives to a command's standard input; null when it is not constant,
- * undefined when there is none.
+ * The text that a here-document or here-string gives to a command's standard input; null when it is not
+ * constant, undefined when there is none.
  */
 export function constantInput(redirects: readonly Redirection[]): Argument | undefined {
   let input: Argument | undefined

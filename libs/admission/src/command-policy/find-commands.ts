@@ -1,7 +1,7 @@
 /**
- * Every command that a shell text would run, wherever it stands: in pipes, lists, substitutions, double quotes,
- * here-documents, arithmetic, functions and compound commands, and behind programs that run others. What cannot be
- * known from the text is reported as unclear instead of being left out.
+ * Every command that a shell text would run, wherever it stands: in pipes, lists, substitutions, double
+ * quotes, here-documents, arithmetic, functions and compound commands, and behind programs that run others.
+ * What cannot be known from the text is reported as unclear instead of being left out.
  */
 import { forEachChild, parse, type Command, type Script, type SyntaxNode } from 'unbash'
 import { commandsRunBy } from './commands-run-by.ts'
@@ -14,7 +14,9 @@ export type Found =
   | { argv: readonly Argument[]; /** Builtins and functions count. */ byShell: boolean; ownFunction: boolean }
   | { unclear: string; why: string }
 
-/** Texts inside of texts (`sh -c "sh -c …"`): nobody nests deeper by hand, and each level doubles the quotes. */
+/**
+ * Texts inside of texts (`sh -c "sh -c …"`): nobody nests deeper by hand, and each level doubles the quotes.
+ */
 const MAX_TEXTS_DEEP = 8
 /** One text of 1 MiB holds half a million of `a;`; a list of commands that long is no command line. */
 const MAX_COMMANDS = 20_000
@@ -26,7 +28,9 @@ interface Reading {
   hides: boolean
 }
 
-/** The commands of a shell text in the order of their places. Throws RangeError for nesting beyond the stack. */
+/**
+ * The commands of a shell text in the order of their places. Throws RangeError for nesting beyond the stack.
+ */
 export function commandsOfText(text: string): Found[] {
   return reading((state) => readText(text, state, 0))
 }
@@ -55,8 +59,8 @@ function readText(text: string, state: Reading, depth: number): void {
 }
 
 /**
- * Functions that stand for their name from where they end: defined at the top level, without a condition. A call
- * before, or in another text, may be the program of that name.
+ * Functions that stand for their name from where they end: defined at the top level, without a condition. A
+ * call before, or in another text, may be the program of that name.
  */
 function ownFunctions(script: Script): ReadonlyMap<string, number> {
   const functions = new Map<string, number>()

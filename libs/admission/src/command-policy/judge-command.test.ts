@@ -384,7 +384,8 @@ describe('time', () => {
     const before = process.threadCpuUsage()
     judgeCommand(shell(text), { allow: ['a'], block: ['b'] })
     const { user, system } = process.threadCpuUsage(before)
-    // The bound is 500 ms; the rest is for what the judge does before and after. Not of the clock: others work here, too.
+    // The bound is 500 ms; the rest is for what the judge does before and after. Not of the clock: others
+    // work here, too.
     expect((user + system) / 1000).toBeLessThan(1000)
   })
 

@@ -1,18 +1,20 @@
 /**
- * Allow and block lists for the commands of a program: hygiene, not isolation. It keeps an agent from what an operator
- * does not want it to type; a program that is allowed can still do whatever the sandbox lets it do.
+ * Allow and block lists for the commands of a program. This is hygiene, not isolation: it keeps an agent from
+ * commands that an operator does not want, but an allowed program can still do whatever the sandbox lets it
+ * do.
  *
  *   no list set ─► allowed, nothing is parsed
- *   every command of the text ─► cannot be judged → refused · on the block list → refused · not on the allow list → refused
+ *   every command of the text ─► refused if it cannot be judged, is on the block list, or is not on the allow list
  *
- * Relies on the parser seeing what bash sees (test: against a real bash). What a text does not say cannot be judged,
- * and is refused with a block list as well: otherwise `$X` would pass every one.
+ * Relies on the parser seeing what bash sees (tested against a real bash). A command that the text does not
+ * state, such as `$X`, is refused with a block list too, because otherwise it would pass every rule.
  */
+import { types } from 'node:util'
+import { createContext, Script } from 'node:vm'
 import type { Program, TenantPolicy } from '@cofferdam/contract'
 import { commandsOfArgv, commandsOfText, type Found } from './find-commands.ts'
 import { matchesAllow, matchesBlock } from './match-rule.ts'
 import { HARMLESS_BUILTINS } from './running-programs.ts'
-import { withinTime } from './within-time.ts'
 
 export type CommandRules = TenantPolicy['commands']
 
@@ -23,12 +25,17 @@ export type CommandJudgement =
 
 /** The wire's bound for a program's source (contract, BOUNDS.sourceBytes). */
 const MAX_TEXT_CHARACTERS = 1_048_576
-/** Ordinary texts of 1 MiB take 300 ms; a crafted one can take minutes (here-documents without an end, quadratic). */
+/**
+ * Ordinary texts of 1 MiB take 300 ms. A crafted one can take minutes (unended here-documents are quadratic).
+ */
 const JUDGE_MS = 500
 /** Below this even a crafted text takes 16 ms at most, and needs no watchdog. */
 const SMALL_CHARACTERS = 8192
 
-/** Judges what a program would run. Pure; takes at most half a second. Scripts of other languages are not judged. */
+/**
+ * Judges what a program would run. Pure; takes at most half a second. Scripts of other languages are not
+ * judged.
+ */
 export function judgeCommand(program: Program, rules: CommandRules): CommandJudgement {
   if (rules.allow === null && rules.block.length === 0) return { allowed: true }
   const asked = commandLineOf(program)
@@ -60,13 +67,30 @@ function commandLineOf(program: Program): string | readonly string[] | null {
 function findBounded(asked: string | readonly string[]): Found[] | string {
   const find = () => (typeof asked === 'string' ? commandsOfText(asked) : commandsOfArgv(asked))
   const size = typeof asked === 'string' ? asked.length : asked.reduce((sum, word) => sum + word.length, 0)
-  // argv may hold more than 1 MiB in all; only the words that are shell texts cost anything.
+  // argv may be longer than 1 MiB in all, but only its shell texts cost time.
   if (typeof asked === 'string' && size > MAX_TEXT_CHARACTERS) return 'the text is longer than 1 MiB'
   try {
     return (size <= SMALL_CHARACTERS ? find() : withinTime(JUDGE_MS, find)) ?? 'it takes too long to read'
   } catch (error) {
-    // The parser recurses; nesting beyond the stack is no text that anybody means.
+    // The parser recurses. Nobody means a text that is nested deeper than the stack.
     if (error instanceof RangeError) return 'it is nested too deeply'
+    throw error
+  }
+}
+
+const CALL = new Script('work()')
+
+/**
+ * The result of `work`; null if it took longer than `ms`. Throws what `work` throws. A parser in JavaScript
+ * cannot be asked to stop, but V8 can stop it.
+ */
+function withinTime<T>(ms: number, work: () => T): T | null {
+  try {
+    return CALL.runInContext(createContext({ work }), { timeout: ms }) as T
+  } catch (error) {
+    // The error comes from the other context, where Error is another class.
+    if (types.isNativeError(error) && 'code' in error && error.code === 'ERR_SCRIPT_EXECUTION_TIMEOUT')
+      return null
     throw error
   }
 }

@@ -1,6 +1,7 @@
 /**
- * Bash evaluates subscripts inside the *values* that arithmetic and some builtins work on: `x='a[$(rm)]'; ((x))` runs
- * rm, though to a parser the substitution is a quoted constant. Neither half is unusual alone; both together are.
+ * Bash evaluates subscripts inside the *values* that arithmetic and some builtins work on: `x='a[$(rm)]';
+ * ((x))` runs rm, though to a parser the substitution is a quoted constant. Neither half is unusual alone;
+ * both together are.
  */
 import type { SyntaxNode } from 'unbash'
 import { argumentOf } from './constant-word.ts'

@@ -1,6 +1,6 @@
 /**
- * Does an entry of a list mean this command? An entry is a name (`rm`), a path (`/usr/bin/git`), or either with the
- * first words of the command (`git push`).
+ * Does an entry of a list mean this command? An entry is a name (`rm`), a path (`/usr/bin/git`), or either
+ * with the first words of the command (`git push`).
  */
 import { posix } from 'node:path'
 import type { Argument } from './constant-word.ts'
@@ -18,7 +18,9 @@ const SYSTEM_FOLDERS = new Set([
 /** `unclear`: one of the words that the entry names is not constant. */
 export type Match = 'yes' | 'no' | 'unclear'
 
-/** An entry without a slash means any path that ends in its name; one with a slash also means the bare name. */
+/**
+ * An entry without a slash means any path that ends in its name; one with a slash also means the bare name.
+ */
 export function matchesBlock(argv: readonly Argument[], entry: string): Match {
   const [name = '', ...words] = partsOf(entry)
   const asked = argv[0] ?? ''
@@ -30,7 +32,10 @@ export function matchesBlock(argv: readonly Argument[], entry: string): Match {
   return isSame ? matchesWords(argv, words) : 'no'
 }
 
-/** An entry without a slash means the bare name and its path in a system folder; one with a slash only that path. */
+/**
+ * An entry without a slash means the bare name and its path in a system folder; one with a slash only that
+ * path.
+ */
 export function matchesAllow(argv: readonly Argument[], entry: string): boolean {
   const [name = '', ...words] = partsOf(entry)
   const asked = argv[0] ?? ''

@@ -1,7 +1,12 @@
-/** Finds the command behind the options of a program that runs another one: `timeout -k 5 30 rm x` → `rm x`. */
+/**
+ * Finds the command behind the options of a program that runs another one: `timeout -k 5 30 rm x` → `rm x`.
+ */
 import type { Argument } from './constant-word.ts'
 
-/** How a program's own words look. Letters are single-letter options; an option that is named nowhere is not read. */
+/**
+ * How a program's own words look. Letters are single-letter options; an option that is named nowhere is not
+ * read.
+ */
 export interface OptionShape {
   /** Options without a value. */
   flags?: string

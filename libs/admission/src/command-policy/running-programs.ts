@@ -1,6 +1,7 @@
 /**
- * Programs and builtins that run other commands, and how the command stands among their words. What is not here runs
- * nothing that can be seen in a shell text: interpreters of other languages, editors, build tools (docs: hygiene).
+ * Programs and builtins that run other commands, and how the command stands among their words. What is not
+ * here runs nothing that can be seen in a shell text: interpreters of other languages, editors, build tools
+ * (docs: hygiene).
  */
 import type { OptionShape } from './read-options.ts'
 

@@ -1,6 +1,7 @@
 /**
- * The package proxy of one execution, at a host that exists only inside its HTTP proxy. It is reachable whatever the
- * network of the execution is; what it fetches is decided by the tenant's rules, and comes from the configured mirrors alone.
+ * The package proxy of one execution, at a host that exists only inside its HTTP proxy. It can be reached
+ * with any network of the execution. The tenant's rules decide what it fetches, and it fetches only from the
+ * configured mirrors.
  */
 import type { TenantPolicy } from '@cofferdam/contract'
 import type { IncomingMessage, ServerResponse } from 'node:http'
@@ -16,15 +17,18 @@ import type { ServeRegistry } from './registry-deps.ts'
 
 export const PACKAGE_HOST = 'packages.cofferdam.internal'
 
-/** Answers a request whose target is the package host. Rejects with `Refused` when this execution may not install. */
+/**
+ * Answers a request whose target is the package host. Rejects with `Refused` when this execution may not
+ * install.
+ */
 export type PackageProxy = (request: IncomingMessage, response: ServerResponse, path: string) => Promise<void>
 
-/** The worker's mirrors, each with its own bound on what is loaded at once. */
+/** The worker's mirrors, each with its own bound on concurrent documents. */
 export type Mirrors = Record<Registry, Mirror | null>
 
 export interface PackageProxyOptions {
   mirrors: Mirrors
-  /** Requests of one execution at once; they can be pipelined, so connections do not bound them. */
+  /** Concurrent requests of one execution. They can be pipelined, so connections do not bound them. */
   maxRequests: number
   rules: TenantPolicy['packages'] | null
   ledger: Ledger
@@ -85,10 +89,7 @@ export function createPackageProxy({
   }
 }
 
-/**
- * The mirror, with the hosts from which it fetched something for this execution in the ledger, as if the
- * program had.
- */
+/** The mirror, which records the hosts that it fetches from in the ledger, as if the program had. */
 function recorded(mirror: Mirror, ledger: Ledger): Mirror {
   const record = (...urls: URL[]): void => {
     for (const { protocol, hostname, port } of urls)
@@ -109,7 +110,7 @@ function recorded(mirror: Mirror, ledger: Ledger): Mirror {
   }
 }
 
-/** Decoded parts of a path, without empty ones; an escape that cannot be decoded matches no name. */
+/** The decoded parts of a path, without empty ones. A part that cannot be decoded matches no name. */
 function pathParts(path: string): string[] {
   return (path.split('?')[0] ?? '')
     .split('/')
@@ -123,7 +124,7 @@ function pathParts(path: string): string[] {
     })
 }
 
-/** The package that a path is about, for the record. */
+/** The package that a path names, for the ledger. */
 function named([first = '', second = '']: readonly string[]): string {
   const isPage = first === 'simple' || first === 'files'
   return isPage ? second : first.startsWith('@') && !first.includes('/') ? `${first}/${second}` : first

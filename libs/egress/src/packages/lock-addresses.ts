@@ -1,16 +1,22 @@
-/** Tarball addresses of yarn's and pnpm's lock files, which neither moves to the registry that it is given. */
+/**
+ * Points the tarball addresses of yarn's and pnpm's lock files to the package proxy. Neither of them does
+ * that itself.
+ */
 import { PACKAGE_HOST } from './create-package-proxy.ts'
 
-/** Whole addresses, each read once: a search from every `http` of a hostile file to its end would take the worker for hours. */
+/**
+ * Matches whole addresses and reads each once. A search from every `http` of a hostile file to its end could
+ * take hours.
+ */
 const ADDRESS = /\bhttps?:\/\/[^\s"'#,}]+/gi
 
 /**
- * The lock file with the tarballs of its registries at the package proxy, and everything else as it is: its digests, and what
- * comes from other places (git hosts, addresses written in package.json).
+ * The lock file with the tarballs of registries at the package proxy. Everything else stays: digests, git
+ * hosts, and addresses that package.json names.
  */
 export const redirectLock = (text: string): string => text.replaceAll(ADDRESS, redirected)
 
-/** `…/name/-/file.tgz`, as every registry has it, behind whatever path a registry has of its own. */
+/** Moves `…/name/-/file.tgz`, the form of every registry, after whatever path a registry has. */
 function redirected(address: string): string {
   const [, , , ...parts] = address.split('/')
   const dash = parts.indexOf('-', 1)
@@ -22,7 +28,7 @@ function redirected(address: string): string {
   return `http://${PACKAGE_HOST}/npm/${path}/-/${file.slice(0, end)}.tgz${rest}`
 }
 
-/** Of one part of the path: `name` or `@scope%2fname`. */
+/** Whether a part of the path is `name` or `@scope%2fname`. */
 function isName(part: string): boolean {
   const scopeEnd = part.startsWith('@') ? part.toLowerCase().lastIndexOf('%2f') : -1
   const name = scopeEnd > 1 ? part.slice(scopeEnd + '%2f'.length) : part

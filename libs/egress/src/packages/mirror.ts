@@ -1,20 +1,23 @@
 /**
- * The worker's side of a package mirror: one configured place, verified TLS, bounded answers. Credentials in its URL go to its
- * own origin in a header and into no message, redirect or page.
+ * A client of one configured package mirror: verified TLS, bounded answers. Credentials in its URL go only to
+ * its own origin, in a header, and never into a message, a redirect or a page.
  */
 import { Readable } from 'node:stream'
 import type { ReadableStream } from 'node:stream/web'
 
-/** Largest index or packument: the largest packuments of the public registry are near 10 MiB in abbreviated form. */
+/**
+ * Largest index or packument: the largest packuments of the public registry are near 10 MiB in abbreviated
+ * form.
+ */
 const MAX_INDEX_BYTES = 16 * 2 ** 20
-/** Largest package file; wheels of machine-learning frameworks that are larger belong into the image. */
+/** Largest package file. Larger wheels, of machine-learning frameworks, belong into the image. */
 const MAX_FILE_BYTES = 256 * 2 ** 20
-/** Documents that a worker reads at once from one mirror: with the bound above, 128 MiB at the very most. */
+/** Documents that a worker reads at once from one mirror: with the bound above, at most 128 MiB. */
 const MAX_DOCUMENTS = 8
-/** Mirrors redirect to a canonical name or a store behind the same host. */
+/** Mirrors redirect to a canonical name, or to a store behind the same host. */
 const MAX_REDIRECTS = 5
 
-/** What went wrong with the mirror, in words that may be shown. */
+/** A failure of the mirror, in public words. */
 export class MirrorFailure extends Error {
   /** 404 when the mirror has no such thing, else 502. */
   readonly http: 404 | 502
@@ -30,16 +33,16 @@ export interface MirrorFile {
   body: Readable
   /** Null when the mirror does not say. */
   bytes: number | null
-  /** The address that it finally came from. */
+  /** The address after all redirects. */
   url: URL
 }
 
 export interface Mirror {
   /** Address of `path` (already escaped) below the mirror's URL. */
   at(path: string): URL
-  /** True for addresses that files may be fetched from. */
+  /** Whether files may be fetched from the address. */
   serves(url: URL): boolean
-  /** An index document as text, with the address it finally came from. */
+  /** An index document as text, with its address after all redirects. */
   document(url: URL, accept: string, signal: AbortSignal): Promise<{ text: string; type: string; url: URL }>
   /** A file, streamed; its body ends with an error above the bound. */
   file(url: URL, signal: AbortSignal): Promise<MirrorFile>
@@ -49,7 +52,7 @@ export interface MirrorOptions {
   url: string
   /** Other hosts that may serve files, by https, without credentials. */
   fileHosts: readonly string[]
-  /** Without an answer's head, or any progress after it, for so long: failed. */
+  /** A request fails after this long without the answer's head, or without progress after it. */
   idleMs: number
 }
 
@@ -81,7 +84,7 @@ export function createMirror({ url, fileHosts, idleMs }: MirrorOptions): Mirror 
       at.password = ''
       const headers = {
         accept,
-        // Files come as they are, so that lengths and digests are those of the mirror.
+        // Unencoded, so that lengths and digests are the mirror's.
         ...(accept === '*/*' ? { 'accept-encoding': 'identity' } : {}),
         ...(credentials !== null && at.origin === base.origin
           ? { authorization: `Basic ${credentials}` }
@@ -152,7 +155,7 @@ export function createMirror({ url, fileHosts, idleMs }: MirrorOptions): Mirror 
       const { answer, url: from, body } = await open(start, '*/*', MAX_FILE_BYTES, signal)
       const length = answer.headers.get('content-length')
       const encoding = answer.headers.get('content-encoding') ?? 'identity'
-      // Such a server means the file itself, which fetch has unpacked by then: its digest would be another.
+      // Such a server means the file itself. fetch has unpacked it, so its digest would be another one.
       if (encoding.toLowerCase().includes('gzip') && /gz$/i.test(start.pathname)) {
         body.destroy()
         throw new MirrorFailure(
@@ -170,7 +173,10 @@ export function createMirror({ url, fileHosts, idleMs }: MirrorOptions): Mirror 
   }
 }
 
-/** At most `count` at a time, first come, first served. Whoever waits is bounded by the requests of its execution. */
+/**
+ * At most `count` at a time, first come, first served. Each execution's bound on requests bounds how many
+ * wait.
+ */
 function createTurns(count: number): { take(): Promise<void>; give(): void } {
   const waiting: (() => void)[] = []
   let free = count
@@ -197,7 +203,7 @@ async function* bounded(answer: Response, max: number, clock: NodeJS.Timeout): A
   }
 }
 
-/** Errors of fetch name the address; what is shown must not. */
+/** Errors of fetch name the address, which must not be shown. */
 function inWords(error: unknown): MirrorFailure {
   return error instanceof MirrorFailure
     ? error

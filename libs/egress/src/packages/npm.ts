@@ -72,9 +72,9 @@ export function createNpm({ mirror, rules, ledger, base, signal: execution }: Re
 }
 
 /**
- * `<name>` or `<name>/-/<file>`; a scoped name comes as one escaped part or as two. What stands before the name of a tarball
- * does not matter: npm moves the addresses of lock files to our registry with the path that they had on theirs, and npm
- * before 11 so moves our own addresses too, whose path then stands there twice.
+ * Reads `<name>` or `<name>/-/<file>`. A scoped name is one escaped part or two parts. Whatever comes before
+ * the name of a tarball is ignored: npm moves the addresses of lock files to our registry and keeps their
+ * path, and npm before 11 does so with our own addresses too, which then have the path twice.
  */
 function readPath(parts: readonly string[]): { name: string; filename: string | null } | null {
   const dash = parts.lastIndexOf('-')

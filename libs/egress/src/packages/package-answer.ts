@@ -1,11 +1,13 @@
-/** How the package proxy answers: documents, refusals in words that pip and npm print, and streamed files. */
+/**
+ * The answers of the package proxy: documents, refusals in words that pip and npm print, and streamed files.
+ */
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { Transform } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 import type { Ledger } from '../ledger.ts'
 import { MirrorFailure, type MirrorFile } from './mirror.ts'
 
-/** Refused by the tenant's rules: recorded, and answered with 403. */
+/** Thrown when the tenant's rules refuse a package. It is recorded and answered with 403. */
 export class PackageRefused extends Error {
   readonly package: string
 
@@ -20,14 +22,14 @@ export function sendDocument(response: ServerResponse, type: string, text: strin
   response.writeHead(200, {
     'content-type': type,
     'content-length': Buffer.byteLength(text),
-    // The same address answers in several forms and differs between tenants.
+    // The same address has answers in several forms, and they differ between tenants.
     vary: 'accept',
     'cache-control': 'no-store',
   })
   response.end(text)
 }
 
-/** pip prints the reason phrase, npm the JSON body's `error`; both say the same sentence. */
+/** pip prints the reason phrase, and npm the JSON body's `error`. Both are the same sentence. */
 export function sendFailure(response: ServerResponse, error: unknown, ledger: Ledger): void {
   const status = error instanceof PackageRefused ? 403 : error instanceof MirrorFailure ? error.http : 502
   const reason =
@@ -35,7 +37,7 @@ export function sendFailure(response: ServerResponse, error: unknown, ledger: Le
       ? error.message
       : 'the package mirror gave an answer that cannot be read'
   if (error instanceof PackageRefused) ledger.refusedPackage(error.package, error.message)
-  // Where the program went away, or its bytes ran out in the middle of a file, the mirror did nothing wrong.
+  // If the program went away, or its bytes ran out in the middle of a file, the mirror did nothing wrong.
   else if (status === 502 && !response.destroyed && (error instanceof MirrorFailure || !response.headersSent))
     ledger.mirrorFailed(reason)
   if (response.headersSent) {
@@ -51,7 +53,7 @@ export function sendFailure(response: ServerResponse, error: unknown, ledger: Le
   response.end(body)
 }
 
-/** Streams `file` to the program, counted like all its traffic; resolves when it has all of it. */
+/** Streams `file` to the program, counted like all its traffic. Resolves when the program has all of it. */
 export async function sendFile(
   request: IncomingMessage,
   response: ServerResponse,

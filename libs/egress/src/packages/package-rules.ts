@@ -1,6 +1,7 @@
 /**
- * Which packages and versions a tenant may install. Rules of one name add up; a rule that cannot be read allows nothing.
- * PyPI: `name`, `name==1.2.*`, `name>=2,<3`, `*`. npm: `name`, `name@^1.2`, `@scope/*`, `@scope/name@1.x`, `*`.
+ * Which packages and versions a tenant may install. Rules for one name add up. A rule that cannot be read
+ * allows nothing. PyPI: `name`, `name==1.2.*`, `name>=2,<3`, `*`. npm: `name`, `name@^1.2`, `@scope/*`,
+ * `@scope/name@1.x`, `*`.
  */
 import type { TenantPolicy } from '@cofferdam/contract'
 import * as pep440 from '@renovatebot/pep440'
@@ -9,7 +10,7 @@ import semver from 'semver'
 export type Registry = keyof TenantPolicy['packages']
 
 export interface PackageRules {
-  /** True when some version of `name` may be installed. */
+  /** Whether some version of `name` may be installed. */
   allowsName(name: string): boolean
   allowsVersion(name: string, version: string): boolean
   /** The rules of `name` as written, for sentences. */
@@ -23,15 +24,18 @@ interface Rule {
   allows(version: string): boolean
 }
 
-/** PEP 503: case, and runs of `-`, `_` and `.`, make no difference. Null when `name` is not a project name (PEP 508). */
+/**
+ * PEP 503: case, and runs of `-`, `_` and `.`, make no difference. Null when `name` is not a project name
+ * (PEP 508).
+ */
 export function pypiName(name: string): string | null {
   if (name.length > 256 || !/^[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?$/.test(name)) return null
   return name.toLowerCase().replaceAll(/[-_.]+/g, '-')
 }
 
 /**
- * Null when `name` is not an npm package name. Old packages have capitals, and those are other packages than the ones
- * without, so case is kept.
+ * Null when `name` is not an npm package name. Case is kept, because old packages with capitals are other
+ * packages than those without.
  */
 export function npmName(name: string): string | null {
   const part = "[A-Za-z0-9~!*'()-][A-Za-z0-9~!*'()._-]*"
@@ -65,7 +69,7 @@ function parseNpmRule(text: string): Rule | null {
 
 const PARSERS: Record<Registry, (text: string) => Rule | null> = { pypi: parsePypiRule, npm: parseNpmRule }
 
-/** The rules that cannot be read, each with what was expected; for the door where an operator writes them. */
+/** A sentence for each rule that cannot be read, for the API that operators write rules with. */
 export function packageRuleProblems(packages: TenantPolicy['packages']): string[] {
   const forms = {
     pypi: 'name, name==1.2.* (any PEP 440 specifier) or *',

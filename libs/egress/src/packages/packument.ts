@@ -1,4 +1,4 @@
-/** An npm packument, cut down to the versions that a tenant may install, with tarballs at our address. */
+/** Reduces an npm packument to the versions that a tenant may install, with tarballs at our address. */
 import semver from 'semver'
 import { z } from 'zod'
 
@@ -24,8 +24,9 @@ export const tarballName = (name: string, version: string): string =>
   `${name.split('/').at(-1)}-${version}.tgz`
 
 /**
- * Throws when `text` is no packument of `name`. A `latest` that is not allowed becomes the greatest allowed version, as an install
- * without a range asks for `latest`; other tags of refused versions go.
+ * Throws when `text` is not a packument of `name`. An install without a range asks for `latest`, so a
+ * `latest` that is not allowed becomes the greatest allowed version. Other tags of refused versions are
+ * removed.
  */
 export function cutPackument(
   name: string,

@@ -15,7 +15,7 @@ import {
   type SimpleFile,
 } from './simple-index.ts'
 
-/** JSON first, as it carries more and is read by a schema; HTML for mirrors that have nothing else. */
+/** JSON first, because it has more and a schema reads it. HTML is for mirrors that have nothing else. */
 const ACCEPT = `${SIMPLE_JSON}, ${SIMPLE_HTML};q=0.2, text/html;q=0.1`
 
 /** Answers requests below `/pypi/`. */
@@ -27,7 +27,8 @@ export function createPypi({ mirror, rules, ledger, base, signal: execution }: R
     if (files.length > 0 && served.length === 0)
       throw new MirrorFailure(
         502,
-        `the files of ${project} lie on another host than the package mirror, and it is not in package_file_hosts`,
+        `the files of ${project} lie on another host than the package mirror, and it is not in ` +
+          'package_file_hosts',
       )
     return { value: served, bytes: text.length }
   })

@@ -1,17 +1,19 @@
-/** Indexes of one execution by package: an install asks for an index first and for its files a moment later. */
+/**
+ * Caches the indexes of one execution: an install asks for an index first and for its files a moment later.
+ */
 
-/** Enough for the files of an install that is under way; an index that was dropped is asked for again. */
+/** Enough for the files of an install in flight. A dropped index is loaded again. */
 const MAX_KEPT = 64
-/** Every execution that installs may hold so much. */
+/** Per execution that installs. */
 const MAX_KEPT_BYTES = 16 * 2 ** 20
 
 export interface Weighed<T> {
   value: T
-  /** Size of the text it was made of. */
+  /** Size of the text that it was made from. */
   bytes: number
 }
 
-/** Answers from memory, or by `load`; two callers of one key load once. A failure is not kept. */
+/** Answers from the cache or by `load`. Two callers of one key load once. A failure is not cached. */
 export function keepRecent<T>(load: (key: string) => Promise<Weighed<T>>): (key: string) => Promise<T> {
   const kept = new Map<string, { loading: Promise<Weighed<T>>; bytes: number }>()
   let total = 0

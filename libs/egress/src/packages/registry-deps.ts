@@ -1,4 +1,4 @@
-/** What the two registries are made of, and how both are asked. */
+/** What the two registries need, and how both are called. */
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Ledger } from '../ledger.ts'
 import type { Mirror } from './mirror.ts'
@@ -10,11 +10,16 @@ export interface RegistryDeps {
   ledger: Ledger
   /** Our address of the registry, without a slash at its end. */
   base: string
-  /** Ends with the execution. Indexes are loaded under it: two requests may wait for one of them. */
+  /**
+   * Aborts with the execution. Indexes are loaded under it, because two requests may wait for the same one.
+   */
   signal: AbortSignal
 }
 
-/** Answers one request; `parts` is its decoded path below the registry. Throws `PackageRefused` or `MirrorFailure`. */
+/**
+ * Answers one request. `parts` is its decoded path below the registry. Throws `PackageRefused` or
+ * `MirrorFailure`.
+ */
 export type ServeRegistry = (
   request: IncomingMessage,
   response: ServerResponse,

@@ -1,4 +1,7 @@
-/** A PyPI project page: read from PEP 691 JSON or PEP 503 HTML, written as either. Only what pip decides by is carried over. */
+/**
+ * Reads a PyPI project page from PEP 691 JSON or PEP 503 HTML and writes it as either. Keeps only what pip
+ * uses.
+ */
 import { z } from 'zod'
 import * as pep440 from '@renovatebot/pep440'
 import { pypiName } from './package-rules.ts'
@@ -32,7 +35,7 @@ const fileSchema = z.object({
 })
 const pageSchema = z.object({ files: z.array(z.unknown()) })
 
-/** Files of `project` on the page that are wheels or sdists of it; everything else is left out. */
+/** The wheels and sdists of `project` on the page. Everything else is left out. */
 export function readSimplePage(project: string, text: string, type: string, page: URL): SimpleFile[] {
   const raw = /json/i.test(type) ? jsonFiles(text) : htmlFiles(text, page)
   return raw.flatMap(({ filename, url, ...rest }) => {
@@ -62,7 +65,9 @@ function jsonFiles(text: string): RawFile[] {
   })
 }
 
-/** Index pages are one anchor a file (PEP 503), made by machines; an anchor that is written otherwise is left out. */
+/**
+ * Index pages have one anchor for each file (PEP 503). An anchor that is written in another way is left out.
+ */
 function htmlFiles(text: string, page: URL): RawFile[] {
   const baseHref = /<base\s[^>]*href\s*=\s*["']([^"']*)["']/i.exec(text)?.[1]
   const base = baseHref !== undefined && URL.canParse(baseHref, page.href) ? new URL(baseHref, page) : page
@@ -112,7 +117,10 @@ function decodePath(text: string): string {
   }
 }
 
-/** Version that a file name of `project` says (wheels: PEP 427; sdists: PEP 625 and older); null for every other name. */
+/**
+ * The version in a file name of `project` (wheels: PEP 427; sdists: PEP 625 and older). Null for every other
+ * name.
+ */
 export function versionOf(project: string, filename: string): string | null {
   if (!/^[A-Za-z0-9][A-Za-z0-9._+!-]*$/.test(filename)) return null
   if (filename.endsWith('.whl')) {
@@ -122,7 +130,7 @@ export function versionOf(project: string, filename: string): string | null {
   }
   const stem = /^(.*)\.(?:tar\.gz|tar\.bz2|tar\.xz|tgz|zip)$/.exec(filename)?.[1]
   if (stem === undefined) return null
-  // Names may hold hyphens, so the split is where the left side is the project.
+  // Names may have hyphens, so split where the left side is the project.
   for (let at = stem.indexOf('-'); at !== -1; at = stem.indexOf('-', at + 1))
     if (pypiName(stem.slice(0, at)) === project) {
       const version = valid(stem.slice(at + 1))
@@ -133,7 +141,7 @@ export function versionOf(project: string, filename: string): string | null {
 
 const valid = (version: string): string | null => pep440.valid(version)
 
-/** The page as PEP 691 JSON; `link` gives each file's address. */
+/** The page as PEP 691 JSON. `link` returns each file's address. */
 export function simpleJson(
   project: string,
   files: readonly SimpleFile[],
@@ -147,7 +155,7 @@ export function simpleJson(
       url: link(file),
       hashes: file.hashes,
       ...(file.requiresPython === null ? {} : { 'requires-python': file.requiresPython }),
-      // Not under its old name too: pip 22.3 to 23.2 fails on it in JSON (PEP 714).
+      // Not under its old name as well, because pip 22.3 to 23.2 fails on that in JSON (PEP 714).
       'core-metadata': file.metadata,
       yanked: file.yanked === null ? false : file.yanked === '' ? true : file.yanked,
     })),
@@ -178,7 +186,7 @@ export function simpleHtml(
   return `<!DOCTYPE html>\n<html><head><meta name="pypi:repository-version" content="1.0"><title>Links for ${project}</title></head><body>\n${anchors.join('\n')}\n</body></html>\n`
 }
 
-/** Digests as `name=value`, the one that pip prefers first. */
+/** Digests as `name=value`, with the one that pip prefers first. */
 function preferred(hashes: Record<string, string>): string[] {
   return Object.entries(hashes)
     .sort(([a], [b]) => Number(b === 'sha256') - Number(a === 'sha256'))

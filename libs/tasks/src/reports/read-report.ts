@@ -1,0 +1,112 @@
+/**
+ * The report of a test run, from the file that it left and from its output. The tests wrote all of it. So a
+ * report that is missing, too large, broken or forged gives counts that may be wrong about these tests, and
+ * does no other harm.
+ */
+import { isCofferdamError, unlessAborted } from '@cofferdam/contract'
+import type { Sandbox, TestReport } from '@cofferdam/contract'
+import type { TestsPlan } from '../test-run/plan-tests.ts'
+import type { ReportForm } from '../test-run/runners.ts'
+import { readCargo } from './read-cargo.ts'
+import { readEvents } from './read-events.ts'
+import { readGo } from './read-go.ts'
+import { readJest } from './read-jest.ts'
+import { readPrinted } from './read-printed.ts'
+import { readUnloaded } from './read-unloaded.ts'
+import { createReportDraft, type Place, type ReportDraft } from './report-draft.ts'
+
+/** A report of 10,000 tests with 500 long failures has some 4 MiB. */
+const MAX_REPORT_BYTES = 8 * 1024 * 1024
+/** Linux accepts no longer path. */
+const MAX_ROOT_BYTES = 4096
+
+export interface LeftBehind {
+  /** Text of the report; null when there is no readable one. */
+  report: string | null
+  /** It was not read completely, so it may lack its end. */
+  isTooLarge: boolean
+  root: string
+  /** The module path in go.mod; '' when unknown. */
+  modulePath: string
+}
+
+export const NOTHING_LEFT: LeftBehind = { report: null, isTooLarge: false, root: '', modulePath: '' }
+
+/** Takes the report out and removes our folder. Never rejects. */
+export async function takeReport(
+  sandbox: Pick<Sandbox, 'read' | 'remove'>,
+  plan: TestsPlan,
+  signal: AbortSignal,
+): Promise<LeftBehind> {
+  let isTooLarge = false
+  const text = async (path: string, maxBytes: number): Promise<string | null> => {
+    try {
+      const bytes = await unlessAborted(sandbox.read(path, maxBytes), signal)
+      return bytes.length > maxBytes ? null : Buffer.from(bytes).toString('utf8')
+    } catch (error) {
+      isTooLarge = isCofferdamError(error) && error.code === 'payload_too_large'
+      return null
+    }
+  }
+  const goMod = plan.project === '' ? 'go.mod' : `${plan.project}/go.mod`
+  const report = plan.report === null ? null : await text(plan.report.path, MAX_REPORT_BYTES)
+  const left = {
+    report,
+    // tee-report.py ends its copy at this size.
+    isTooLarge: isTooLarge || Buffer.byteLength(report ?? '') >= MAX_REPORT_BYTES,
+    root: ((await text(`${plan.folder}/root`, MAX_ROOT_BYTES)) ?? '').trim(),
+    modulePath:
+      plan.report?.form === 'go'
+        ? (/^module\s+(\S+)/m.exec((await text(goMod, MAX_REPORT_BYTES)) ?? '')?.[1] ?? '')
+        : '',
+  }
+  await unlessAborted(sandbox.remove(plan.folder), signal).catch(() => undefined)
+  return left
+}
+
+export interface ReadReport {
+  report: TestReport
+  /** The runner came to its end: its report says so, or it writes no report. */
+  ended: boolean
+}
+
+/** `printed` is the end of the output, both streams. Its counts are used where no report can tell. */
+export function readReport(plan: TestsPlan, left: LeftBehind, printed: string): ReadReport {
+  const draft = createReportDraft({ root: left.root, project: plan.project })
+  const complete =
+    left.report !== null && plan.report !== null && addTests(plan.report.form, left, draft, printed)
+  const fields = { framework: plan.framework, command: plan.shown }
+  // A test can print a summary too, so a summary is ignored if the runner must have left its own report.
+  const owesNone = plan.report === null || (plan.report.isSure === false && left.report === null)
+  const summary = owesNone || left.isTooLarge ? readPrinted(printed) : null
+  const ended = complete || owesNone || summary !== null
+  const hasTests = complete || draft.total > 0 || summary !== null
+  const unloaded = hasTests ? null : readUnloaded(plan.framework, printed, left.root)
+  if (unloaded !== null) draft.add(unloaded)
+  if (complete || draft.total > 0) return { report: draft.finish({ ...fields, complete }), ended }
+  const place: Place = { root: '', project: '' }
+  const empty = createReportDraft(place).finish({ ...fields, complete: false })
+  if (summary === null) return { report: empty, ended }
+  const framework = plan.framework === 'npm' ? (summary.framework ?? 'npm') : plan.framework
+  return { report: { ...empty, framework, ...summary.counts }, ended }
+}
+
+/** Adds the report's tests. True when the report is complete. */
+function addTests(
+  form: ReportForm,
+  { report, modulePath }: LeftBehind,
+  draft: ReportDraft,
+  printed: string,
+): boolean {
+  const text = report ?? ''
+  switch (form) {
+    case 'events':
+      return readEvents(text, draft)
+    case 'jest':
+      return readJest(text, draft)
+    case 'go':
+      return readGo(text, draft, modulePath, printed)
+    case 'cargo':
+      return readCargo(text, draft)
+  }
+}
