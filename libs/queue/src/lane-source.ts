@@ -7,6 +7,7 @@
 import { Worker } from 'bullmq'
 import type { Redis } from 'ioredis'
 import { QUEUE_BOUNDS } from './bounds.ts'
+import { BULLMQ, bullmqKey } from './bullmq-keys.ts'
 import { KEYS, TAG, type Lane } from './keys.ts'
 import { runCoded, SCRIPTS, text, type Reply } from './scripts.ts'
 import type { WorkerKind } from './worker-kind.ts'
@@ -69,11 +70,11 @@ export function createLaneSource(
     removeOnFail: { count: 0 },
   })
   worker.on('error', onError)
-  redis.hset(`${KEYS.bull}${lane}:meta`, 'opts.maxLenEvents', QUEUE_BOUNDS.bullEvents).catch(onError)
+  redis.hset(bullmqKey(lane, 'meta'), BULLMQ.metaMaxEvents, QUEUE_BOUNDS.bullEvents).catch(onError)
   worker.startStalledCheckTimer().catch(onError)
   const backend = worker.getBackend()
-  const mark = `${KEYS.bull}${lane}:marker`
-  /** Where workers of one kind are woken while there are several (lua/include/run-queue.lua). */
+  const mark = bullmqKey(lane, 'marker')
+  /** Where workers of one kind are woken while there are several (lua/include/bullmq.lua). */
   const ownMark = (): string => (kind().name === '' ? mark : `${mark}:${kind().name}`)
   let takes = 0
   let stopped = false

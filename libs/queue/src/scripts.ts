@@ -11,6 +11,7 @@ import { readFileSync } from 'node:fs'
 import { createGathering, togetherCall, togetherText, type ScriptCall } from '@cofferdam/contract'
 import type { Redis } from 'ioredis'
 import { QUEUE_BOUNDS, TENANT_DEFAULTS } from './bounds.ts'
+import { BULLMQ } from './bullmq-keys.ts'
 import { CHANNELS, KEYS } from './keys.ts'
 
 interface Text {
@@ -64,12 +65,14 @@ const NAMES: Record<string, string | number> = {
   ...Object.fromEntries(Object.entries(KEYS).map(([name, key]) => [`K.${snakeCase(name)}`, `'${key}'`])),
   'K.control': `'${CHANNELS.control}'`,
   'K.handed_channel': `'${CHANNELS.handed}'`,
+  ...Object.fromEntries(Object.entries(BULLMQ).map(([name, key]) => [`B.${snakeCase(name)}`, `'${key}'`])),
   ...Object.fromEntries(Object.entries(CONSTANTS).map(([name, value]) => [`C.${name}`, value])),
 }
 
 function nameToValue(name: string): string {
   const value = NAMES[name]
-  if (value === undefined) throw new Error(`a script names ${name}, which neither keys.ts nor scripts.ts has`)
+  if (value === undefined)
+    throw new Error(`a script names ${name}, which no table in keys.ts, bullmq-keys.ts or scripts.ts has`)
   return String(value)
 }
 
@@ -84,7 +87,7 @@ function expand(source: string, included: Set<string>): string {
 }
 
 function textOf(lua: string): Text {
-  const source = lua.replaceAll(/\b[KC]\.\w+/g, nameToValue)
+  const source = lua.replaceAll(/\b[BCK]\.\w+/g, nameToValue)
   return { source, sha1: createHash('sha1').update(source).digest('hex') }
 }
 

@@ -12,27 +12,31 @@
 --          for stale ones.
 --- @include clock
 --- @include own
---- @include run-queue
+--- @include bullmq
+local function none(lane)
+  trim_events(lane)
+  return { 'none' }
+end
 local lane, token, worker, kind = ARGV[1], ARGV[3], ARGV[5], ARGV[7]
 if ARGV[2] ~= '' then job_end(lane, ARGV[2], token) end
-if ARGV[4] ~= '1' then return job_none(lane) end
+if ARGV[4] ~= '1' then return none(lane) end
 for _ = 1, C.promote_max do
   local job = job_next(lane, kind)
   if job == false and ARGV[2] == '' then return { 'limited' } end
-  if not job then return job_none(lane) end
-  local id, release = string.match(job, '^([^.]*)%.?(%d*)$')
+  if not job then return none(lane) end
+  local id, release = execution_of(job)
   local x = read_for_take(id)
-  if is_current(x, release == '' and '1' or release) then
+  if is_current(x, release) then
     local now = now_ms()
     job_lock(lane, job, worker, kind, token, ARGV[6], now, false)
     local reply = own(id, x, worker, kind, now, false)
     reply[#reply + 1] = job
     return reply
   end
-  redis.call('DEL', K.bull .. lane .. ':' .. job)
+  job_delete(lane, job)
 end
 -- Behind so many stale ones there may be others: somebody looks again.
 job_mark(lane, kind)
-return job_none(lane)
+return none(lane)
 --- @end
 write_now()

@@ -4,12 +4,7 @@
 -- Returns  {'ok'} | {'lost'}
 -- Invariants: the fence decides who owns an execution; the lock only tells BullMQ not to redeliver.
 -- Complexity: O(1).
+--- @include bullmq
 local x = redis.call('HMGET', KEYS[1], 's', 'f')
 if x[1] ~= 'running' or x[2] ~= ARGV[1] then return { 'lost' } end
-local job = K.bull .. ARGV[2] .. ':' .. ARGV[3]
-if redis.call('EXISTS', job) == 0 then return { 'lost' } end
-local token = redis.call('GET', job .. ':lock')
-if token and token ~= ARGV[4] then return { 'lost' } end
-redis.call('SET', job .. ':lock', ARGV[4], 'PX', ARGV[5])
-redis.call('SREM', K.bull .. ARGV[2] .. ':stalled', ARGV[3])
-return { 'ok' }
+return { job_relock(ARGV[2], ARGV[3], ARGV[4], ARGV[5]) and 'ok' or 'lost' }

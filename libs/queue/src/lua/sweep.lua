@@ -23,7 +23,7 @@ for _, lane in ipairs({ 'interactive', 'routine' }) do
       -- Taken from a hand: no BullMQ job carries it, its lock is renewed by its owner's heartbeats.
       local held = x[1] == 'running' and x[3] and now - tonumber(x[3]) < tonumber(ARGV[2])
       if not held and (x[1] == 'released' or x[1] == 'running') then
-        if redis.call('EXISTS', K.bull .. lane .. ':' .. job_of(id, x[2])) == 0 then
+        if not job_exists(lane, job_of(id, x[2])) then
           -- Read now: the next owner may be there before the answer is.
           if x[1] == 'running' then
             lost[#lost + 1] = { id, redis.call('HMGET', K.record .. id, 'req', 'at', 'eq', 'tk', 'w', 'bg', 'f') }

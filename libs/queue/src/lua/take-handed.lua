@@ -12,7 +12,7 @@
 --- @include clock
 --- @include slots
 --- @include own
---- @include run-queue
+--- @include bullmq
 local worker, lane, how, kind = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 local now, hand = now_ms(), K.handed .. lane .. ':' .. worker
 for _ = 1, C.promote_max do

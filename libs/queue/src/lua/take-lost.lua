@@ -14,18 +14,18 @@
 local lane, token, worker, kind = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 local now, reply = now_ms(), nil
 for _ = 1, C.promote_max do
-  local job = redis.call('RPOP', K.bull .. lane .. ':wait')
+  local job = job_pop_stalled(lane)
   if not job then break end
-  local id, release = string.match(job, '^([^.]*)%.?(%d*)$')
+  local id, release = execution_of(job)
   local x = read_for_take(id)
-  local is_ours = is_current(x, release == '' and '1' or release)
+  local is_ours = is_current(x, release)
   if is_ours and x[4] then
     job_lock(lane, job, worker, kind, token, ARGV[5], now, true)
     reply = own(id, x, worker, kind, now, false)
     reply[#reply + 1] = job
     break
   end
-  redis.call('DEL', K.bull .. lane .. ':' .. job)
+  job_delete(lane, job)
   if is_ours then put_back(id, x, now) end
 end
 write_now()

@@ -1,6 +1,6 @@
 --- @include status
 --- @include session
---- @include run-queue
+--- @include bullmq
 --- @include share
 --- @include rivals
 -- Where a waiting execution stands: executions expected to start before it, and milliseconds until it starts.
@@ -68,8 +68,7 @@ end
 
 -- Released: in the run queue of its lane, or with a worker already.
 local function forecast_released(lane, id, release)
-  local job = release == '1' and id or id .. '.' .. release
-  local position = redis.call('ZRANK', K.bull .. lane .. ':prioritized', job)
+  local position = job_rank(lane, job_of(id, release))
   if not position then return 0, 0 end
   local slots = slots_of_lane(lane)
   if slots == 0 then return position, -1 end

@@ -1,5 +1,5 @@
 --- @include slots
---- @include run-queue
+--- @include bullmq
 -- The scheduler: promotes what is due, then releases into the window in virtual-time order.
 
 -- Milliseconds until something delayed or parked is due; -1 when nothing is.

@@ -1,5 +1,5 @@
 --- @include slots
---- @include run-queue
+--- @include bullmq
 -- When the window of a kind became smaller than what is released for it (workers left, or their memory is the
 -- bottleneck), the latest releases that still wait in the run queue go back to the fair backlog: what comes
 -- meanwhile is then ordered with them, not behind them. Their charge stays paid (`pre`) until they are
@@ -10,9 +10,7 @@ local function recall(lane, kind, surplus, now)
   if surplus <= 0 then return end
   for _, id in ipairs(redis.call('ZREVRANGE', K.out .. lane, 0, C.pick_max - 1)) do
     local x = redis.call('HMGET', K.record .. id, 's', 'rel', 't', 'a', 'sc', 'est', 'k')
-    local job = job_of(id, x[2])
-    if x[7] == kind and x[1] == 'released' and redis.call('ZREM', K.bull .. lane .. ':prioritized', job) == 1 then
-      redis.call('DEL', K.bull .. lane .. ':' .. job)
+    if x[7] == kind and x[1] == 'released' and job_withdraw(lane, job_of(id, x[2])) then
       redis.call('HSET', K.record .. id, 's', 'queued', 'pre', x[6])
       redis.call('ZREM', K.out .. lane, id)
       count_out(lane, kind, -1)

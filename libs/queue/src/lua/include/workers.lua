@@ -1,4 +1,30 @@
 --- @include ring
+--- @include bullmq
+-- The known kinds changed: every tenant with a backlog enters every ring at its clock, and the next look at
+-- it takes it out where it does not belong. Two commands per ring however many tenants there are.
+local function rings_rebuild()
+  kinds_read, servers_read = nil, {}
+  redis.call('DEL', K.servers)
+  for _, lane in ipairs({ 'interactive', 'routine' }) do
+    for _, kind in ipairs(known_kinds()) do
+      local ring = ring_of(lane, kind)
+      redis.call('ZUNIONSTORE', ring, 2, ring, K.queued .. lane, 'WEIGHTS', 1, clock_of(lane, kind), 'AGGREGATE', 'MAX')
+      redis.call('ZDIFFSTORE', ring, 2, ring, K.parked)
+    end
+  end
+end
+
+-- Nothing is served at a kind that no worker is of any more. Its clock goes on: the times that tenants used
+-- of it rest in their hashes, and from zero all others would go before them when the kind is back.
+local function kind_forget(kind)
+  redis.call('ZREM', K.kinds, kind)
+  redis.call('HDEL', K.offers, kind)
+  for _, lane in ipairs({ 'interactive', 'routine' }) do
+    redis.call('DEL', ring_of(lane, kind))
+    if kind ~= '' then marker_remove(lane, kind) end
+  end
+end
+
 -- Recounts the windows of the fleet and of each kind from the heartbeats that are fresher than `fresh_ms`,
 -- and forgets kinds of which nobody was seen for C.kind_patience. O(workers + kinds).
 local function recount_window(now, fresh_ms)
