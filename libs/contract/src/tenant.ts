@@ -165,7 +165,7 @@ export const FLEET_DEFAULTS = {
   ...DEFAULT_CAPS,
   /**
    * As many as the fleet has slots, less what a tenant of long runs leaves to others
-   * (libs/queue/src/lua/include/share.lua).
+   * (libs/queue/src/lua/include/slots.lua).
    */
   concurrency: 100_000,
   max_queued: 10_000,

@@ -1,22 +1,24 @@
 /**
- * Every private name of BullMQ that this package reads or writes: keys, and fields of its hashes. No other file spells one out.
- * Lua reads them as `B.name` (scripts.ts), and only lua/include/bullmq.lua does (scripts.test.ts checks that).
+ * Every private name of BullMQ that this package reads or writes: keys, and fields of its hashes. No other
+ * file spells one out. Lua reads them as `B.name` (scripts.ts), and only lua/include/bullmq.lua does
+ * (scripts.test.ts checks that).
  *
- * BullMQ does not promise these names. test/bullmq-compatibility.test.ts compares what our scripts leave in them with what BullMQ
- * itself leaves, and fails when the installed version is not the one named here. docs/decisions/0017 has the reasons and figures.
+ * BullMQ does not promise these names. test/bullmq-compatibility.test.ts compares what our scripts leave in
+ * them with what BullMQ itself leaves, and fails when the installed version is not the one named here.
+ * docs/decisions/0017 has the reasons and figures.
  */
 import { TAG } from './keys.ts'
 
 /** The version whose data these names and the scripts were compared with. */
 export const BULLMQ_VERSION = '6.7.0'
 
-/** Names behind `{cofferdam}:<queue>:`, each with its type in Redis, and names behind `{cofferdam}:<queue>:<job ID>`. */
+/** Names behind `{cofferdam}:<queue>:` with their Redis type, and behind the key of a job. */
 export const BULLMQ = {
   /** Sorted set of jobs that wait, by priority and then by order of arrival. */
   prioritized: ':prioritized',
   /** Counter behind that order. */
   priorityCounter: ':pc',
-  /** List of jobs without a priority: here only those whose worker died, which BullMQ's stalled check puts there. */
+  /** List of jobs without a priority: here those of dead workers, from BullMQ's stalled check. */
   wait: ':wait',
   /** List of jobs that workers have. */
   active: ':active',

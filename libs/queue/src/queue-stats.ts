@@ -4,7 +4,7 @@ import { bullmqKey } from './bullmq-keys.ts'
 import { KEYS, LANES, type Lane } from './keys.ts'
 
 export interface LaneStats {
-  /** In the fair backlogs. */
+  /** Waiting in the fair backlogs. */
   queued: number
   delayed: number
   /** Outstanding: released to the workers or running there. */
@@ -18,9 +18,9 @@ export interface LaneStats {
 export interface QueueStats {
   lanes: Record<Lane, LaneStats>
   workers: { worker_id: string; slots: number; running: number; last_seen_ms: number }[]
-  /** Attempt records that Postgres has not got yet. */
+  /** Attempt records that Postgres does not have yet. */
   outbox: number
-  /** Results on their way to a `callback_url`: to be posted now, and waiting for another try. */
+  /** Results to post to a `callback_url`: due now, and waiting for another try. */
   callbacks: { due: number; retrying: number }
 }
 

@@ -1,8 +1,9 @@
--- Purpose: take a BullMQ lock back that expired while Redis was away, if the execution is still ours.
+-- Purpose: lock a BullMQ job again whose lock expired while Redis was away, if the worker still owns the
+--          execution.
 -- KEYS[1]  record
 -- ARGV     1 fence, 2 lane, 3 BullMQ job id, 4 lock token, 5 lock milliseconds
 -- Returns  {'ok'} | {'lost'}
--- Invariants: the fence decides who owns an execution; the lock only tells BullMQ not to redeliver.
+-- Invariants: the fence decides who owns an execution. The lock only keeps BullMQ from redelivering it.
 -- Complexity: O(1).
 --- @include bullmq
 local x = redis.call('HMGET', KEYS[1], 's', 'f')

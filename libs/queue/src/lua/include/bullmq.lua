@@ -1,8 +1,9 @@
 --- @include later
 --- @include kinds
--- The run queue of a lane, in BullMQ's private keys. No other script names one of them: B.* is bullmq-keys.ts.
--- A release adds its job in the same script, so a crash cannot lose the job in between. The scripts leave in these keys what
--- BullMQ's own scripts would leave (test/bullmq-compatibility.test.ts), except entries in the event stream, which nobody reads.
+-- The run queue of a lane, in BullMQ's private keys. No other script names one of them: B.* is
+-- bullmq-keys.ts. A release adds its job in the same script, so a crash cannot lose the job in between. The
+-- scripts leave in these keys what BullMQ's own scripts would leave (test/bullmq-compatibility.test.ts),
+-- except entries in the event stream, which nobody reads.
 
 local function queue_of(lane) return K.bull .. lane end
 
@@ -20,8 +21,9 @@ local function execution_of(job)
   return id, release == '' and '1' or release
 end
 
--- Wakes a waiting worker once the script has ended; once per script is enough. With several kinds of workers each kind waits
--- on a marker of its own besides BullMQ's, so that no worker wakes for a job that it cannot serve.
+-- Wakes a waiting worker once the script has ended; once per script is enough. With several kinds of workers
+-- each kind waits on a marker of its own besides BullMQ's, so that no worker wakes for a job that it cannot
+-- serve.
 local marked = {}
 local function job_mark(lane, kind)
   local marker = queue_of(lane) .. B.marker .. (are_kinds_alike() and '' or ':' .. kind)
@@ -33,18 +35,19 @@ end
 local function marker_remove(lane, kind) redis.call('DEL', queue_of(lane) .. B.marker .. ':' .. kind) end
 
 local function job_write(lane, job, priority, now)
-  redis.call('HSET', job_key(lane, job), B.job_name, 'x', B.job_data, '{}', B.job_options, '{}', B.job_timestamp, now,
-    B.job_delay, 0, B.job_priority, priority)
+  redis.call('HSET', job_key(lane, job), B.job_name, 'x', B.job_data, '{}', B.job_options, '{}',
+    B.job_timestamp, now, B.job_delay, 0, B.job_priority, priority)
 end
 
--- Adds a job for workers of `kind`, or for any other worker that has a free slot first and can serve it. With `is_later`,
--- write_now writes its position.
+-- Adds a job for workers of `kind`, or for any other worker that has a free slot first and can serve it. With
+-- `is_later`, write_now writes its position.
 local function job_add(lane, id, release, kind, priority, now, is_later)
   local queue, job = queue_of(lane), job_of(id, release)
   job_write(lane, job, priority, now)
   local count, write = count_later, write_later
   if not is_later then count, write = function(key) return redis.call('INCR', key) end, redis.call end
-  write('ZADD', queue .. B.prioritized, priority * 4294967296 + count(queue .. B.priority_counter) % 4294967296, job)
+  local order = count(queue .. B.priority_counter) % 4294967296
+  write('ZADD', queue .. B.prioritized, priority * 4294967296 + order, job)
   job_mark(lane, kind)
 end
 
@@ -75,8 +78,8 @@ local function jobs_waiting(lane) return redis.call('ZCARD', queue_of(lane) .. B
 -- The next job that BullMQ's stalled check found without a lock; false when there is none.
 local function job_pop_stalled(lane) return redis.call('RPOP', queue_of(lane) .. B.wait) end
 
--- Ends a job as BullMQ's moveToFinished does with a job of which nothing is kept. Leaves it alone when it is gone or another
--- worker has it now.
+-- Ends a job as BullMQ's moveToFinished does with a job of which nothing is kept. Leaves it alone when it is
+-- gone or another worker has it now.
 local function job_end(lane, job, token)
   local key = job_key(lane, job)
   if redis.call('GET', key .. B.lock) ~= token then return end
@@ -91,7 +94,8 @@ local function job_lock(lane, job, worker, kind, token, lock_ms, now, was_fetche
   write_later('LPUSH', queue_of(lane) .. B.active, job)
   redis.call('SET', key .. B.lock, token, 'PX', lock_ms)
   local fetches = was_fetched and redis.call('HINCRBY', key, B.job_attempts_started, 1) or 1
-  redis.call('HSET', key, B.job_processed_on, now, B.job_processed_by, worker, B.job_attempts_started, fetches)
+  redis.call('HSET', key, B.job_processed_on, now, B.job_processed_by, worker,
+    B.job_attempts_started, fetches)
   job_mark(lane, kind)
 end
 
@@ -105,8 +109,8 @@ local function job_relock(lane, job, token, lock_ms)
   return true
 end
 
--- The first job of a lane that a kind can serve, or nil. Wakes workers of the kinds that the jobs before it are for.
--- O(jobs before it), which are releases for other kinds.
+-- The first job of a lane that a kind can serve, or nil. Wakes workers of the kinds that the jobs before it
+-- are for. O(jobs before it), which are releases for other kinds.
 local JOBS_PER_PAGE = 32
 local function job_first(lane, kind)
   local jobs, from = queue_of(lane) .. B.prioritized, 0
@@ -124,8 +128,9 @@ local function job_first(lane, kind)
   end
 end
 
--- Removes the next job of a lane for a worker of `kind`, in the order of BullMQ's fetch. Nil when there is none. False when the
--- queue was paused or limited through BullMQ, because only BullMQ's fetch honours that. Jobs of dead workers: take-lost.lua.
+-- Removes the next job of a lane for a worker of `kind`, in the order of BullMQ's fetch. Nil when there is
+-- none. False when the queue was paused or limited through BullMQ, because only BullMQ's fetch honours that.
+-- Jobs of dead workers: take-lost.lua.
 local is_unlimited = {}
 local function job_next(lane, kind)
   local queue = queue_of(lane)
@@ -144,5 +149,8 @@ local function job_next(lane, kind)
   return first
 end
 
--- BullMQ's own scripts (its fetch from a limited queue, its stalled check) add events, and not all of them trim the stream.
-local function trim_events(lane) redis.call('XTRIM', queue_of(lane) .. B.events, 'MAXLEN', '~', C.bull_events) end
+-- BullMQ's own scripts (its fetch from a limited queue, its stalled check) add events, and not all of them
+-- trim the stream.
+local function trim_events(lane)
+  redis.call('XTRIM', queue_of(lane) .. B.events, 'MAXLEN', '~', C.bull_events)
+end
