@@ -83,8 +83,8 @@ function miscounted(shot: Snapshot, tenant: string): string[] {
     ...LANES.map((lane): [string, number] => [
       `h:${lane}`,
       shot
-        .under(`${KEYS.handed}${lane}:`)
-        .flatMap((worker) => [...shot.at(`${KEYS.handed}${lane}:${worker}`).keys()])
+        .under(`${KEYS.assigned}${lane}:`)
+        .flatMap((worker) => [...shot.at(`${KEYS.assigned}${lane}:${worker}`).keys()])
         .filter((id) => shot.record(id).get('t') === tenant).length,
     ]),
   ]

@@ -24,7 +24,7 @@ export async function comeToRest(world: World, check: (after: string) => Promise
         for (const lane of LANES) {
           await world.goOn(worker, lane)
           await world.recover(worker, lane)
-          await world.takeHanded(worker, lane, 'force')
+          await world.takeAssigned(worker, lane, 'force')
         }
       for (const held of world.held)
         while (held.worker.isAlive && held.phase !== 'over') await world.act(held, 'on', false, false)
@@ -79,7 +79,7 @@ export async function unsettledAtRest(world: World): Promise<string[]> {
     KEYS.queued,
     KEYS.outs,
     KEYS.sessionQueue,
-    KEYS.handed,
+    KEYS.assigned,
     KEYS.parked,
     KEYS.live,
   ]

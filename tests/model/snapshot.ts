@@ -61,7 +61,7 @@ export function placesOf(shot: Snapshot, id: string): string[] {
   look('waiting', KEYS.waiting)
   look('backlog', KEYS.backlog)
   look('behind', KEYS.sessionQueue)
-  look('hand', KEYS.handed)
+  look('hand', KEYS.assigned)
   look('out', KEYS.out)
   return sets.toSorted()
 }

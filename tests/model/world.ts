@@ -224,7 +224,7 @@ export class World {
       case 'recover':
         return this.withWorker(step.worker, (worker) => this.recover(worker, step.lane))
       case 'hand':
-        return this.withWorker(step.worker, (worker) => this.takeHanded(worker, step.lane, step.how))
+        return this.withWorker(step.worker, (worker) => this.takeAssigned(worker, step.lane, step.how))
       case 'act':
         return this.act(pickOf(this.held, step.held), step.choice, step.late, step.outbox)
       case 'repeat':
@@ -385,8 +385,8 @@ export class World {
     if (this.held.at(-1)?.interrupted === null) this.problems.push(`${jobId} was recovered and had not begun`)
   }
 
-  async takeHanded(worker: ModelWorker, lane: Lane, how: string): Promise<void> {
-    const { code, rest } = await this.call(SCRIPTS.takeHanded, KEYS.window, [
+  async takeAssigned(worker: ModelWorker, lane: Lane, how: string): Promise<void> {
+    const { code, rest } = await this.call(SCRIPTS.takeAssigned, KEYS.window, [
       worker.name,
       lane,
       how,

@@ -1,4 +1,4 @@
-/** One interface over two transports: Redis for programs inside the fleet's network, HTTP for everybody else. */
+/** One interface over two transports: Redis for programs inside the fleet's network, HTTP for all others. */
 import type {
   Accepted,
   ExecutionId,
@@ -26,15 +26,16 @@ export interface StreamOptions {
 export type CancelStatus = 'cancelled' | 'cancelling' | 'ended' | 'not_found'
 
 /**
- * Every method throws CofferdamError (compare by `code`): `invalid_request`, `queue_full`, `idempotency_conflict`,
- * `queue_unavailable` (Redis or the API does not answer), and over HTTP also `unauthenticated`, `forbidden` and
- * what else the API answers. The active OpenTelemetry span becomes the parent of the execution's trace.
+ * Every method throws CofferdamError (compare by `code`): `invalid_request`, `queue_full`,
+ * `idempotency_conflict`, `queue_unavailable` (Redis or the API does not answer), and over HTTP also
+ * `unauthenticated`, `forbidden` and other errors of the API. The active OpenTelemetry span becomes the
+ * parent of the execution's trace.
  */
 export interface Client extends AsyncDisposable {
   /** Accepts an execution and returns its id at once. */
   enqueue(input: ExecutionRequestInput): Promise<Accepted>
   /**
-   * Enqueues and waits for the result. What the program did wrong is in the result, never an exception.
+   * Enqueues and waits for the result. A failure of the program is part of the result, never an exception.
    * Throws `wait_timeout` (details: execution_id) when it did not end in time.
    */
   run(input: ExecutionRequestInput, options?: RunOptions): Promise<ExecutionResult>
@@ -42,12 +43,12 @@ export interface Client extends AsyncDisposable {
   wait(id: ExecutionId, options?: WaitOptions): Promise<ExecutionResult | null>
   /** Live events, until `ended` or until the signal aborts; survives reconnects. Throws `not_found`. */
   stream(id: ExecutionId, options?: StreamOptions): AsyncIterable<StoredEvent>
-  /** What is known now; null when it is unknown. */
+  /** The current state; null when the execution is unknown. */
   get(id: ExecutionId): Promise<ExecutionState | null>
   cancel(id: ExecutionId, reason?: string): Promise<CancelStatus>
-  /** Lets connections go; the same as disposing. */
+  /** Closes the connections; the same as disposing. */
   close(): Promise<void>
 }
 
-/** Longer than the default hard deadline (30 s) with a queue in front; shorter than a forgotten script. */
+/** Longer than a wait in the queue and the default hard deadline (30 s) together. */
 export const DEFAULT_WAIT_MS = 300_000

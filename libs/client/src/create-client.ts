@@ -1,4 +1,4 @@
-/** Picks the transport. */
+/** Chooses the transport. */
 import type { Client } from './client.ts'
 import { createHttpClient, type HttpClientOptions } from './http-client.ts'
 import { createQueueClient, type QueueClientOptions } from './queue-client.ts'

@@ -9,14 +9,14 @@ async function parsed(...chunks: (string | Uint8Array)[]): Promise<ServerEvent[]
 }
 
 describe('a stream of server-sent events', () => {
-  it('yields each message with the id that stands', async () => {
+  it('yields each message with the last id so far', async () => {
     expect(await parsed('id: 1-0\nevent: queued\ndata: {"a":1}\n\n', 'data: two\n\n')).toEqual([
       { id: '1-0', data: '{"a":1}' },
       { id: '1-0', data: 'two' },
     ])
   })
 
-  it('takes CR, LF and CRLF, wherever the chunks are cut', async () => {
+  it('accepts CR, LF and CRLF, wherever the chunks end', async () => {
     const text = 'id: 7-1\r\ndata: a\r\ndata: b\r\n\r\nid: 8-0\rdata: c\r\r'
     const whole = [
       { id: '7-1', data: 'a\nb' },
@@ -26,7 +26,7 @@ describe('a stream of server-sent events', () => {
     expect(await parsed(...Array.from(text), '\n')).toEqual(whole)
   })
 
-  it('keeps characters whole that are cut between chunks', async () => {
+  it('joins characters that are split between chunks', async () => {
     const bytes = new TextEncoder().encode('data: ä€😀\n\n')
     expect(await parsed(...[...bytes].map((byte) => Uint8Array.of(byte)))).toEqual([{ id: '', data: 'ä€😀' }])
   })

@@ -1,12 +1,12 @@
 /** Server-sent events (HTML Standard §9.2): splits a byte stream into messages. */
 
 export interface ServerEvent {
-  /** Last id named so far; '' before the first. */
+  /** The last id so far; '' before the first. */
   id: string
   data: string
 }
 
-/** Longest message taken, in characters: an event is at most 16 KiB of output, JSON-escaped to at most six times that. */
+/** Longest message, in characters: an event has at most 16 KiB of output, at most six times that as JSON. */
 const MESSAGE_MAX = 256 * 1024
 
 /** Yields messages that have data. Lines end with CR, LF or both; a message cut off at the end is dropped. */

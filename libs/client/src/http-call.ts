@@ -1,4 +1,7 @@
-/** One call of the HTTP API: headers, failures as CofferdamError with the API's own code, retries of safe calls. */
+/**
+ * Calls of the HTTP API: headers, failures as CofferdamError with the API's own code, and retries of safe
+ * calls.
+ */
 import { setTimeout as pause } from 'node:timers/promises'
 import { CofferdamError, errorBodySchema, ERRORS, isErrorCode, type ErrorCode } from '@cofferdam/contract'
 import { context, isSpanContextValid, trace } from '@opentelemetry/api'
@@ -22,7 +25,10 @@ export interface HttpCall {
   timeoutMs?: number
 }
 
-/** Tries of a call that may be repeated. Pauses double from 100 ms, so a restart of the API (about 1 s) is bridged. */
+/**
+ * Tries of a call that may be repeated. Pauses double from 100 ms, so a restart of the API (about 1 s) is
+ * bridged.
+ */
 const TRIES = 5
 const FIRST_PAUSE_MS = 100
 
@@ -56,13 +62,13 @@ export async function send(target: HttpTarget, call: HttpCall): Promise<Response
   return response
 }
 
-/** An answer that has come whole. */
+/** A complete answer. */
 export interface Answer {
   status: number
   body: unknown
 }
 
-/** For a call that may be repeated: tries again while the API says `later`, does not answer, or breaks its answer off. */
+/** Repeats a safe call while the API says `later`, does not answer, or breaks off its answer. */
 export async function askRepeatedly(target: HttpTarget, call: HttpCall): Promise<Answer> {
   for (let turn = 1; ; turn += 1) {
     try {
@@ -98,7 +104,7 @@ async function jsonOf(target: HttpTarget, call: HttpCall, response: Response): P
   }
 }
 
-/** Why a call ended without an answer: its caller gave it up, the client was closed, or the API is away. */
+/** Why a call ended without an answer: its caller aborted it, the client was closed, or the API is away. */
 function broken(target: HttpTarget, call: HttpCall, error: unknown): unknown {
   if (call.signal?.aborted === true) return call.signal.reason
   if (target.closed.aborted) return new CofferdamError('shutting_down', 'The client is closed.')

@@ -1,4 +1,7 @@
-/** The client over the HTTP API (DESIGN §4). Calls that may be repeated are: reads, cancel, and enqueue by its key. */
+/**
+ * The client over the HTTP API. It repeats reads, cancel, and enqueue (by its idempotency key) when an answer
+ * is lost.
+ */
 import { randomUUID } from 'node:crypto'
 import { setTimeout as pause } from 'node:timers/promises'
 import {
@@ -26,18 +29,18 @@ export interface HttpClientOptions {
   fetch?: typeof fetch
 }
 
-/** The wait asked of the server: below the 60 s at which load balancers cut idle connections. */
+/** How long the server may wait: below the 60 s after which load balancers close idle connections. */
 const SERVER_WAIT_MS = 30_000
 /** The answer to a wait may come this much later. */
 const SLACK_MS = 15_000
-/** Polling starts here, slows down to the other, and so costs at most one request per second. */
+/** Polling period: grows from the first to the last value, so a long wait costs one request per second. */
 const POLL_MS = { first: 50, last: 1000 }
 
 export function createHttpClient({ baseUrl, apiKey, fetch: fetchOf = fetch }: HttpClientOptions): Client {
   const closing = new AbortController()
   const target: HttpTarget = { baseUrl, apiKey, fetch: fetchOf, closed: closing.signal }
 
-  /** POST /executions. With an idempotency key of its own, so that a lost answer can be asked for again. */
+  /** POST /executions, with an idempotency key, so that the call can be repeated after a lost answer. */
   async function post(
     input: ExecutionRequestInput,
     waitMs: number,
@@ -67,7 +70,7 @@ export function createHttpClient({ baseUrl, apiKey, fetch: fetchOf = fetch }: Ht
     }
   }
 
-  /** Asks until it ended; an API that is away for a while costs time only. */
+  /** Polls until it has ended. An API that is away for a while only costs time. */
   async function poll(
     id: ExecutionId,
     deadlineMs: number,
@@ -92,7 +95,7 @@ export function createHttpClient({ baseUrl, apiKey, fetch: fetchOf = fetch }: Ht
   return {
     async enqueue(input) {
       const answer = await post(input, 0)
-      // Without `wait` the API accepts; a result can only be that of an execution which had ended before.
+      // Without `wait` the API only accepts, so a result means that the execution had ended before.
       return 'accepted' in answer ? answer.accepted : endedAs(answer.result)
     },
     async run(input, { timeoutMs = DEFAULT_WAIT_MS, signal } = {}) {
@@ -138,7 +141,7 @@ async function pauseFor(ms: number, signal: AbortSignal | undefined): Promise<vo
   try {
     await pause(ms, undefined, signal === undefined ? {} : { signal })
   } catch {
-    // The timer's own AbortError hides why.
+    // The timer's own AbortError hides the reason.
     throw signal?.reason
   }
 }

@@ -1,4 +1,4 @@
-/** The client over Redis: validates what it is given and puts it into the queue itself. */
+/** The client over Redis: validates a request and puts it into the queue itself. */
 import { CofferdamError, executionRequestSchema, parse } from '@cofferdam/contract'
 import { connectRedis, createProducer } from '@cofferdam/queue'
 import { DEFAULT_WAIT_MS, type Client } from './client.ts'

@@ -1,15 +1,15 @@
-/** Follows an execution's events over SSE and comes back behind the last one when the connection breaks. */
+/** Follows an execution's events over SSE, and resumes after the last one when the connection breaks. */
 import { setTimeout as pause } from 'node:timers/promises'
 import { executionEventSchema, type ExecutionId, type StoredEvent } from '@cofferdam/contract'
 import type { StreamOptions } from './client.ts'
 import { parseServerEvents } from './event-stream.ts'
 import { isTransient, send, unreachable, type HttpTarget } from './http-call.ts'
 
-/** Pause before coming back; doubles up to the second while nothing arrives. */
+/** Pause before a reconnect; doubles from the first to the last value while nothing arrives. */
 const PAUSE_MS = { first: 100, last: 2000 }
 /** Failures in a row after which the API counts as gone: with the pauses above about 20 s. */
 const FAILURES_MAX = 12
-/** The API sends a comment every 15 s; silence for longer than two of them means a dead connection. */
+/** The API sends a comment every 15 s, so a longer silence than this means a dead connection. */
 const SILENCE_MS = 45_000
 
 /** Yields until `ended`, until the API says that there is no more (204), or until the signal aborts. */

@@ -133,12 +133,12 @@ describe('the client over HTTP', () => {
     expect(server.seen).toHaveLength(1)
   })
 
-  it('names the status of answers that are not ours', async () => {
+  it('reports the status of answers that the API did not write', async () => {
     const { client } = await connect((_request, response) => void response.writeHead(403).end('<html>'))
     await expect(client.get(id)).rejects.toMatchObject({ code: 'forbidden', details: { status: 403 } })
   })
 
-  it('knows unknown executions: null to get, not_found to wait, cancel and stream', async () => {
+  it('reports unknown executions: null from get, not_found from wait, cancel and stream', async () => {
     const { client } = await connect(failure(new CofferdamError('not_found')))
     expect(await client.get(id)).toBeNull()
     expect(await client.cancel(id)).toBe('not_found')
@@ -152,7 +152,7 @@ describe('the client over HTTP', () => {
     expect(server.seen[0]).toMatchObject({ path: `/v1/executions/${id}/cancel`, body: { reason: 'enough' } })
   })
 
-  it('streams events and comes back behind the last one when the connection breaks', async () => {
+  it('streams events and resumes after the last one when the connection breaks', async () => {
     const output = (n: number) => ({
       id: `10-${n}`,
       event: { type: 'output', at_ms: 1, stream: 'stdout', text: `${n}` } as const,
@@ -196,7 +196,7 @@ describe('the client over HTTP', () => {
     await expect(waiting).rejects.toThrow('no longer needed')
   })
 
-  it('hands on the trace of the active span', async () => {
+  it('sends the trace of the active span', async () => {
     const { server, client } = await connect(json(202, accepted))
     const manager = new AsyncLocalStorageContextManager().enable()
     context.setGlobalContextManager(manager)

@@ -175,8 +175,8 @@ export const FLEET_DEFAULTS = {
   tenant_daily: 1000,
   agent_hourly: 100,
   /**
-   * In effect the slots of the fleet. The scheduler leaves some of them to others if a tenant's runs are
-   * long.
+   * As many as the fleet has slots, less what a tenant of long runs leaves to others
+   * (libs/queue/src/lua/include/slots.lua).
    */
   concurrency: 100_000,
   max_queued: 10_000,

@@ -1,4 +1,7 @@
-/** Whether two requests under one idempotency key are the same: a hash over their canonical JSON. */
+/**
+ * Hash over a request's canonical JSON, which tells whether two requests under one idempotency key are the
+ * same.
+ */
 import { createHash } from 'node:crypto'
 import type { ExecutionRequest } from '@cofferdam/contract'
 
@@ -8,7 +11,7 @@ export function bodyHash(request: ExecutionRequest): string {
   return createHash('sha256').update(canonical(body)).digest('hex')
 }
 
-/** The key's own name in Redis: hashed, so that any text of any length is a bounded key. */
+/** Name of an idempotency key in Redis, hashed so that a key of any length has a bounded name. */
 export function idempotencyName(request: ExecutionRequest): string {
   if (request.idempotency_key === undefined) return ''
   return `${request.tenant_id}:${createHash('sha256').update(request.idempotency_key).digest('hex')}`

@@ -1,4 +1,7 @@
-/** Every bound and period of the queue in one place, with its reason. Milliseconds unless the name says otherwise. */
+/**
+ * Every bound and period of the queue in one place, with its reason. Milliseconds unless the name says
+ * otherwise.
+ */
 import { BOUNDS, FLEET_DEFAULTS } from '@cofferdam/contract'
 
 /** Sources and files above this are stored once and referenced by SHA-256: 64 KiB inline costs eight times the CPU. */
@@ -7,35 +10,37 @@ const INLINE_BYTES = 16_384
 export const QUEUE_BOUNDS = {
   /** How long an ended execution stays readable in Redis; afterwards Postgres has it. */
   endedTtlMs: 3_600_000,
-  /** How long an idempotency key is remembered (DESIGN §7). */
+  /** How long an idempotency key is kept. */
   idempotencyTtlMs: 24 * 3_600_000,
   /**
-   * Large parts of requests. Longest life of an execution: `delay_ms` (24 h), waiting (24 h), running (24 h);
-   * refreshed at put and at each take, so one day more than delay and waiting together is enough.
+   * Large parts of requests. An execution exists for at most `delay_ms` (24 h), waiting (24 h) and running
+   * (24 h). Put and each take extend the expiry, so one day more than delay and waiting together is enough.
    */
   blobTtlMs: 3 * BOUNDS.queueWaitMs,
   /** A request whose small parts together exceed this is stored as one blob, so that records stay small. */
   recordBytes: 4 * INLINE_BYTES,
   inlineBytes: INLINE_BYTES,
-  /** Waiter sets outlive the longest wait they can serve, then go by themselves. */
+  /** Waiter sets exist longer than the longest wait they can serve, then expire. */
   waiterTtlMs: 3 * BOUNDS.queueWaitMs,
-  /** State of a tenant with nothing queued or running: long enough to remember its virtual time. */
+  /** How long the virtual time of a tenant with nothing queued or running is kept. */
   idleTenantTtlMs: 3_600_000,
   /**
-   * How long the owner of a session is remembered after its last execution: the longest idle time that a session may
-   * have (an hour), and a minute for the end of the sandbox. Longer than its cell lives, it only costs affinity.
+   * How long the owner of a session is kept after its last execution: the longest idle time of a session (an
+   * hour), and a minute for the end of its sandbox. An entry that is older than its sandbox only costs
+   * affinity.
    */
   sessionTtlMs: 3_660_000,
-  /** Results below this ride in the reply message; larger ones are fetched by whoever waits. */
+  /** Results below this are part of the reply message; a waiter fetches larger ones. */
   inlineReplyBytes: 16 * 1024,
   /** Entries of one live stream. */
   eventEntries: 2000,
   /**
-   * Bytes of one live stream, encoded: all that a result can show (`stdout_bytes` and `stderr_bytes` are 4 MiB at most). Output goes on
-   * above those, and JSON makes six bytes of a control character, so entries alone would let one execution take 190 MiB for an hour.
+   * Bytes of one live stream, encoded: all that a result can show (`stdout_bytes` and `stderr_bytes` are 4
+   * MiB at most). Without it, one execution could take 190 MiB for an hour, because output continues beyond
+   * those limits and JSON makes six bytes of a control character.
    */
   eventStreamBytes: 8 * 1024 * 1024,
-  /** Entries of earlier attempts that stay when these have more than half of that. */
+  /** Entries of earlier attempts that stay when those take more than half of that. */
   earlierEvents: 32,
   /** Bytes of one output entry. */
   eventBytes: 16 * 1024,
@@ -43,31 +48,33 @@ export const QUEUE_BOUNDS = {
   eventCall: 32,
   /** Output waiting to be appended, per execution; reached only when Redis is away. */
   eventBufferBytes: 4 * 1024 * 1024,
-  /** How long output is collected before it is appended: below what a reader notices. */
+  /** How long output is collected before it is appended: too short for a reader to notice. */
   eventFlushMs: 20,
-  /** Of the 40 hex digits of a server's run id: they tell its lives apart, and cost a waiting execution little. */
-  lifeDigits: 8,
-  /** Fences that a server may have given out and lost: far more than deliveries and attempts of one second. */
+  /** Digits kept of the 40 of a server's run ID: enough to distinguish restarts, at little memory. */
+  runIdDigits: 8,
+  /** Fences that a server may have issued and lost in a crash: far more than an execution gets in 1 s. */
   lostFences: 1000,
   /** Executions released by one script call: keeps the longest script below about 20 ms. */
   pickMax: 128,
   /** Delayed executions or parked tenants promoted by one script call. */
   promoteMax: 100,
-  /** Outstanding executions checked by one sweep (a cursor walks over the rest). */
+  /** Outstanding executions checked by one sweep; a cursor covers the rest in later sweeps. */
   sweepMax: 500,
-  /** A released execution unknown to BullMQ for this long has lost its add. */
+  /** A released execution without a BullMQ job for this long gets a new job. */
   lostReleaseMs: 3000,
-  /** An execution that was taken this often without ending kills its workers: it is ended. */
+  /**
+   * An execution that was taken this often without an ending is ended, because it probably kills its workers.
+   */
   deliveriesMax: 10,
-  /** Seconds that the first execution of a lane is charged before anything was measured; a small one takes this long. */
+  /** Seconds that the first execution of a lane is charged, before anything was measured. */
   firstEstimateSeconds: 0.1,
-  /** Runs that the average behind an ETA covers: with lengths of 1, 20 and 200 ms mixed it is then right within a fifth. */
+  /** Runs in the average behind an ETA. With a mix of 1, 20 and 200 ms it is then correct within a fifth. */
   averageRuns: 100,
   /** Other tenants that one forecast looks at: 16 cost about 30 µs. */
   rivalsMax: 16,
-  /** Run-queue priority of a tenant's next execution is its outstanding count, up to this. */
+  /** The run-queue priority of an execution is its tenant's outstanding count, up to this. */
   priorityMax: 1000,
-  /** Released per slot: a quarter more than can run, so that a freed slot never waits for a round trip. */
+  /** Released per slot: a quarter more than can run, so that a freed slot needs no round trip. */
   windowFactor: 1.25,
   /** BullMQ's event stream, which nobody reads: 100 is its smallest trimming unit. */
   bullEvents: 100,
@@ -77,13 +84,13 @@ export const QUEUE_BOUNDS = {
    */
   kindPatienceMs: 60_000,
   /**
-   * A tenant whose runs take this long on the average leaves a quarter of the slots to others. Shorter ones
-   * make room for a newcomer within a run, and may use the whole fleet.
+   * A tenant whose average run takes this long leaves a quarter of the slots to others. A tenant with shorter
+   * runs may use the whole fleet, because others get a slot within one run.
    */
   longRunSeconds: 1,
-  /** Needs whose servers are remembered: what callers ask for in all combinations is bounded only here. */
+  /** Needs whose serving kinds are cached; nothing else bounds the combinations that callers ask for. */
   needsMax: 1000,
-  /** Records handed to `onOutbox` at once: at most 20 × (stdout + stderr bounds) in memory. */
+  /** Records passed to `onOutbox` at once: at most 20 × (stdout + stderr bounds) in memory. */
   outboxBatch: 20,
   /** How long a fenced write is retried while Redis is away. */
   writePatienceMs: 60_000,
@@ -91,16 +98,16 @@ export const QUEUE_BOUNDS = {
   connectPatienceMs: 2000,
   /** Waiters ask again this often, so a lost reply message only costs time. */
   recheckMs: 3000,
-  /** Answers kept for a `wait` that has not been called yet: at most 1,000 × 16 KiB. Beyond, `wait` asks again. */
+  /** Answers kept for a later `wait`: at most 1,000 × 16 KiB. Beyond that, `wait` asks again. */
   unclaimedReplies: 1000,
   /**
-   * An execution that has been in its backlog for longer than this is ended. One hour more than what callers are
-   * promised, so that a tenant parked until midnight is not ended by the jitter of its return.
+   * An execution that has been in its backlog for longer than this is ended. One hour more than what callers
+   * are promised, so that the jitter after a tenant's parking until midnight does not end its executions.
    */
   overdueMs: BOUNDS.queueWaitMs + 3_600_000,
 } as const
 
-/** What a tenant without own limits gets. */
+/** Limits of a tenant without limits of its own. */
 export const TENANT_DEFAULTS = {
   weight: 1,
   concurrency: FLEET_DEFAULTS.concurrency,
@@ -108,8 +115,9 @@ export const TENANT_DEFAULTS = {
 } as const
 
 /**
- * How long a worker may be silent. Renewed every third of it; what a dead worker held is found at the latest a third
- * after it ran out, so that lost executions end within 15 s (9 + 3, and time to end them). Two renewals may fail.
+ * How long a worker may be silent. Locks are renewed every third of it, so two renewals may fail. BullMQ
+ * finds an expired lock within another third, so lost executions end within 15 s (9 + 3, and time to end
+ * them).
  */
 export const LOCK_MS = 9000
 export const SWEEP_MS = 1000

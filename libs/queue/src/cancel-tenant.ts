@@ -1,6 +1,7 @@
 /**
- * Cancels what a tenant (or one of its agents) has in the queue, a page at a time: newest first, so that what is nearest to
- * being started comes last and is then cancelled in whichever state it is. What is enqueued later is not touched.
+ * Cancels the executions of a tenant, or of one of its agents, a page at a time. It goes from the newest to
+ * the oldest, so that those nearest to their start come last and are cancelled in whatever state they are by
+ * then. Later arrivals are not touched.
  */
 import type { ExecutionId } from '@cofferdam/contract'
 import type { Redis } from 'ioredis'
@@ -8,25 +9,25 @@ import { endUnstarted, type RedactReason } from './end-unstarted.ts'
 import { KEYS } from './keys.ts'
 
 export interface TenantCancel {
-  /** Of this agent only. */
+  /** Only executions of this agent; default: of all. */
   agentId?: string
   /** `waiting`: delayed, queued, or released to a worker that has not taken it. */
   state: 'waiting' | 'running' | 'all'
   reason: string
-  /** `next` of the page before. */
+  /** `next` of the previous page. */
   before?: string
 }
 
 export interface CancelledPage {
   /** Ended by this call. */
   cancelled: number
-  /** Their workers were told. */
+  /** Their workers were told to stop. */
   cancelling: number
-  /** Passed back for the next page; null when there is none. */
+  /** Pass it as `before` for the next page; null when there is none. */
   next: string | null
 }
 
-/** Executions looked at in one call: about 100 ms of this process when all of them are cancelled. */
+/** Executions per page: about 100 ms of this process if all of them are cancelled. */
 const PAGE = 500
 /** Cancellations in flight: enough to hide the round trip, few enough to leave the connection to others. */
 const AT_ONCE = 32

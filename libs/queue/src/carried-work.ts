@@ -1,25 +1,33 @@
 /**
- * The executions that a worker carries, each from its take to the end of `process`, by both ways on which they come: jobs of
- * BullMQ, whose locks are renewed, and the worker's hand.
- *
- * Once `isDraining`, what `process` has not begun goes back to the head of its backlog.
+ * The executions that a worker runs, each from its take to the end of `process`: those with a BullMQ job,
+ * whose locks are renewed here, and those that were assigned to this worker. During a drain, what `process`
+ * has not begun returns to its backlog.
  */
-import type { WorkerId } from '@cofferdam/contract'
-import type { LaneJob, TakenJob } from './lane-source.ts'
-import type { QueueLogger } from './queue-logger.ts'
+import { StopReason, type WorkerId } from '@cofferdam/contract'
+import type { Redis } from 'ioredis'
+import { KEYS } from './keys.ts'
+import type { LaneJob, LaneSource, TakenJob } from './lane-source.ts'
+import { runCoded, SCRIPTS } from './scripts.ts'
 import { take, type TakeDeps } from './take.ts'
 import type { HeldExecution, Taken } from './taken.ts'
 
+/** The part of a pino logger that is used here. */
+export interface QueueLogger {
+  info(facts: object, message: string): void
+  warn(facts: object, message: string): void
+  error(facts: object, message: string): void
+}
+
 export interface CarriedWork {
-  /** Runs one job to the end of `process`, which has it when `onProcess` is called. Never rejects. */
+  /** Runs one job to the end of `process`; calls `onProcess` when `process` has it. Never rejects. */
   carry(this: void, taken: TakenJob, onProcess: () => void): Promise<void>
-  /** The same for an execution from the hand. */
-  carryHanded(this: void, held: HeldExecution): Promise<void>
-  /** Lets `allOver` wait for it. */
+  /** The same for an assigned execution. */
+  carryAssigned(this: void, held: HeldExecution): Promise<void>
+  /** Makes `allOver` wait for it. */
   tracked<T>(this: void, carrying: Promise<T>): Promise<T>
-  /** Jobs whose lock is to be renewed; null while they are not taken yet. */
+  /** Jobs whose locks are renewed; null while their execution is not taken yet. */
   readonly jobs: ReadonlyMap<LaneJob, HeldExecution | null>
-  /** All that was taken and is not over. */
+  /** Every execution that is taken and not over. */
   running(this: void): HeldExecution[]
   allOver(this: void): Promise<void>
 }
@@ -29,13 +37,13 @@ export function createCarriedWork(deps: {
   takenDeps: TakeDeps
   process: (taken: Taken) => Promise<void>
   isDraining: () => boolean
-  /** One that had begun is over. */
+  /** Called when an execution that had begun is over. */
   onEnded: () => void
   log: QueueLogger | undefined
 }): CarriedWork {
   const { workerId, takenDeps, isDraining, log } = deps
   const jobs = new Map<LaneJob, HeldExecution | null>()
-  const fromHand = new Set<HeldExecution>()
+  const withoutJob = new Set<HeldExecution>()
   const work = new Set<Promise<unknown>>()
 
   async function carryHeld(held: HeldExecution): Promise<void> {
@@ -58,7 +66,7 @@ export function createCarriedWork(deps: {
 
   return {
     jobs,
-    running: () => [...[...jobs.values()].filter((held) => held !== null), ...fromHand],
+    running: () => [...[...jobs.values()].filter((held) => held !== null), ...withoutJob],
     async carry({ job, reply }, onProcess) {
       jobs.set(job, null)
       try {
@@ -74,14 +82,14 @@ export function createCarriedWork(deps: {
         jobs.delete(job)
       }
     },
-    async carryHanded(held) {
-      fromHand.add(held)
+    async carryAssigned(held) {
+      withoutJob.add(held)
       try {
         await carryHeld(held)
       } catch (error) {
         left(error, { execution_id: held.taken.executionId })
       } finally {
-        fromHand.delete(held)
+        withoutJob.delete(held)
       }
     },
     tracked(carrying) {
@@ -92,5 +100,35 @@ export function createCarriedWork(deps: {
     async allOver() {
       while (work.size > 0) await Promise.all(work)
     },
+  }
+}
+
+/**
+ * Renews the BullMQ locks of the jobs that this worker has, so that BullMQ does not redeliver them; the fence
+ * decides about ownership. A lock that expired while Redis was away is acquired again if the worker still
+ * owns the execution. Otherwise the execution's signal aborts with `lock_lost`.
+ */
+export async function renewLocks(
+  redis: Redis,
+  sources: readonly LaneSource[],
+  held: ReadonlyMap<LaneJob, HeldExecution | null>,
+  lockMs: number,
+): Promise<void> {
+  const failed = await Promise.all(
+    sources.map((source) => source.renew([...held.keys()].filter(({ lane }) => lane === source.lane))),
+  )
+  for (const job of failed.flat()) {
+    const execution = held.get(job)
+    // It ended meanwhile, or it is not taken yet and `take` will find out.
+    if (execution == null || execution.over) continue
+    const { executionId, fence } = execution.taken
+    const { code } = await runCoded(redis, SCRIPTS.relock, KEYS.record + executionId, [
+      fence,
+      job.lane,
+      job.jobId,
+      job.token,
+      lockMs,
+    ])
+    if (code === 'lost') execution.stop(new StopReason('lock_lost', 'the lock of this execution was lost'))
   }
 }

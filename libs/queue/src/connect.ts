@@ -1,4 +1,4 @@
-/** Connections by role, and the one place that tells an unreachable Redis from a broken script. */
+/** Connections by role, and the check that distinguishes an unreachable Redis from a broken script. */
 import { CofferdamError, isCofferdamError } from '@cofferdam/contract'
 import { Cluster, Redis, type RedisOptions as AnyRedisOptions } from 'ioredis'
 import { QUEUE_BOUNDS } from './bounds.ts'
@@ -12,7 +12,7 @@ export type RedisRole = 'producer' | 'worker' | 'subscriber'
 const ROLES: Record<RedisRole, RedisOptions> = {
   // Fails fast: a caller of the API gets queue_unavailable instead of a request that hangs.
   producer: { enableOfflineQueue: false, maxRetriesPerRequest: 1, commandTimeout: 5000 },
-  // Waits for Redis to come back: what a worker has to write must not be lost to a restart.
+  // Waits for Redis to come back, because a worker's writes must survive a restart.
   worker: { maxRetriesPerRequest: null },
   subscriber: { maxRetriesPerRequest: null },
 }
@@ -21,32 +21,35 @@ const ROLES: Record<RedisRole, RedisOptions> = {
 const retryStrategy = (times: number): number => Math.min(50 * 2 ** Math.min(times, 5), 1000)
 
 /**
- * Opens a connection that recovers by itself, to any address that redis-address.ts knows. Returns at once; commands of
- * role `producer` fail with a connection error while Redis is away, those of the other roles wait.
+ * Opens a connection that recovers by itself, to any address that redis-address.ts knows. Returns at once;
+ * commands of role `producer` fail with a connection error while Redis is away, those of the other roles
+ * wait.
  *
- * A cluster's connection is used like any other: all keys of a command share a hash tag. Throws `config_invalid`.
+ * A cluster's connection is used like any other: all keys of a command share a hash tag. Throws
+ * `config_invalid`.
  */
 export function connectRedis(url: string, role: RedisRole): Redis {
   const options: RedisOptions = {
     ...ROLES[role],
-    // RESP2: fewer client microseconds than RESP3 (queue-caps-audit.md §1.3), and one reply shape.
+    // RESP2 costs the client less CPU than RESP3 (measured), and it has one shape of reply.
     protocol: 2,
     connectTimeout: 5000,
     connectionName: `cofferdam-${role}`,
     retryStrategy,
-    // A master that Sentinel or the cluster demoted: look for the new one, and send the command there (2).
+    // Sentinel or the cluster demoted this master: find the new one and send the command there (2).
     reconnectOnError: (error) => (error.message.startsWith('READONLY') ? 2 : false),
   }
   const redis = open(parseRedisUrl(url), url, options)
-  // ioredis prints errors that nobody listens to. Each command reports its own failure; reconnecting is automatic.
+  // ioredis prints errors without a listener. Each command reports its own failure, and reconnecting is
+  // automatic.
   redis.on('error', () => undefined)
   corkEach(redis)
   return redis
 }
 
 /**
- * ioredis writes each command by a system call of its own, and each wakes the server. What is sent before the process
- * turns to the next event goes out together: an eighth of the calls with 100 executions in flight.
+ * ioredis makes one system call per command, and each wakes the server. Corking sends the commands of one
+ * turn of the event loop together: an eighth of the calls with 100 executions in flight.
  */
 function writeOncePerTick(stream: Redis['stream']): void {
   const uncork = (): void => stream.uncork()
@@ -83,7 +86,8 @@ function open(address: RedisAddress, url: string, options: RedisOptions): Redis 
         ...where,
         ...(tls === undefined ? {} : { tls, enableTLSForSentinelMode: true, sentinelTLS: tls }),
         sentinelRetryStrategy: retryStrategy,
-        // Not `failoverDetector`: in ioredis 6 a failover that it hears of while it connects ends the connection for good.
+        // Without `failoverDetector`: in ioredis 6 a failover that it sees while it connects ends the
+        // connection for good.
       })
     }
     case 'cluster': {
@@ -92,7 +96,8 @@ function open(address: RedisAddress, url: string, options: RedisOptions): Redis 
       const cluster = new Cluster(nodes, {
         enableOfflineQueue,
         clusterRetryStrategy: retryStrategy,
-        // A failover of the cluster takes its node timeout (seconds): slots move in 1 s steps until then.
+        // A failover of the cluster takes its node timeout (seconds), and slots move in steps of 1 s until
+        // then.
         slotsRefreshTimeout: 5000,
         slotsRefreshInterval: 5000,
         retryDelayOnClusterDown: 200,
@@ -105,7 +110,7 @@ function open(address: RedisAddress, url: string, options: RedisOptions): Redis 
   }
 }
 
-/** A second connection to the same place with other options, also of a cluster. */
+/** A second connection to the same server or cluster, with other options. */
 export function duplicateOf(redis: Redis, options: RedisOptions): Redis {
   const either: unknown = redis
   if (!(either instanceof Cluster)) return redis.duplicate(options)
@@ -120,7 +125,7 @@ export function duplicateOf(redis: Redis, options: RedisOptions): Redis {
 const NOT_NOW =
   /^(LOADING|READONLY|OOM|MISCONF|MASTERDOWN|CLUSTERDOWN|NOREPLICAS|TRYAGAIN|BUSY|NOAUTH|UNBLOCKED)/
 
-/** True when the same call may work later: connection trouble, or a server that is starting, full or failing over. */
+/** True when the same call may work later: no connection, or a server that starts, is full or fails over. */
 export function isRedisAway(error: unknown): boolean {
   if (!(error instanceof Error) || isCofferdamError(error)) return false
   return error.name === 'ReplyError'
@@ -131,7 +136,7 @@ export function isRedisAway(error: unknown): boolean {
       )
 }
 
-/** Runs a call; throws CofferdamError `queue_unavailable` when Redis does not answer. Other errors pass through. */
+/** Runs a call; throws `queue_unavailable` when Redis does not answer. Passes on other errors. */
 export type Guard = <T>(call: () => Promise<T>) => Promise<T>
 
 /** Makes the guard of a producer's connection: waits up to `connectPatienceMs` for it, then fails fast. */
@@ -149,8 +154,9 @@ export function createGuard(redis: Redis): Guard {
 }
 
 /**
- * Timers come before sockets: one timer would give up on a Redis that answered while the process stood still. Of this many
- * steps a standstill takes one, however long it was, and what arrived meanwhile is read in the next.
+ * Timers run before sockets are read, so one timer would give up on a Redis that answered while the process
+ * was suspended. The wait consists of this many steps: a suspension uses up one of them, however long it is,
+ * and what arrived meanwhile is read before the next.
  */
 const PATIENCE_LOOKS = 20
 

@@ -1,44 +1,39 @@
 /**
- * The worker's side of the queue: takes executions while it has free slots and hands each to `process`, which ends
- * it through `Taken`. Around it: heartbeat, lock renewal, sweep and outbox, each in a loop of its own.
+ * The worker's side of the queue. It takes executions while it has free slots and passes each to `process`,
+ * which ends it through `Taken`.
  *
- * Life of a consumer:   idle ──start──→ running ──drain──→ draining ──→ closed
- *   running   per lane one loop that takes from the run queue (fetching.ts) and one that serves the worker's hand (handed.ts); a slot is
- *             held from the take to the end of `process`. Neither takes anything while there is no room
- *             (room.ts). What a dead worker had begun is taken without a slot (`recover`): `process` only
- *             ends it.
- *   draining  no more fetches; what runs may finish within the grace; then all are told (signal `drain`). What
- *             `process` leaves un-begun then goes back to the head of its backlog. Heartbeats go on until all are over.
- *   closed    nothing is left running here; its heartbeat is gone.
+ *   idle ──start──→ running ──drain──→ draining ──→ closed
  *
- * `process` that throws or returns without ending its execution costs three seconds: the BullMQ job is finished, the
- * sweep finds the execution without one and adds it again (one from the hand: the lock time). After ten such takes the execution is ended.
+ * While it runs, loops take from the run queue and from the executions assigned to this worker. They stop
+ * while memory is short. A slot is held from the take to the end of `process`. What a dead worker had begun
+ * is taken without a slot, and `process` only ends it. A drain takes nothing more and waits for the grace;
+ * then running executions get the signal `drain`, and what has not begun returns to its backlog.
+ *
+ * If `process` returns without ending its execution, its BullMQ job ends all the same. The sweep adds a new
+ * one three seconds later (for an assigned one: after the lock time). After ten such takes it is ended.
  */
 import { setTimeout as pause } from 'node:timers/promises'
-import { StopReason, type AttemptRecord, type WorkerId } from '@cofferdam/contract'
+import { inTime, StopReason, type AttemptRecord, type WorkerId } from '@cofferdam/contract'
 import type { Redis } from 'ioredis'
 import { LOCK_MS, QUEUE_BOUNDS, SWEEP_MS } from './bounds.ts'
-import { createCarriedWork } from './carried-work.ts'
+import { createCarriedWork, renewLocks, type QueueLogger } from './carried-work.ts'
 import { createControlListener } from './control.ts'
 import { isRedisAway } from './connect.ts'
 import { fetchLoop } from './fetching.ts'
-import { createFillable } from './fillable.ts'
-import { createHanded } from './handed.ts'
+import { createAssignedQueue } from './assigned.ts'
 import { beat, leave } from './heartbeat.ts'
 import { KEYS, type Lane } from './keys.ts'
 import { createLaneSource, type LaneSource } from './lane-source.ts'
 import type { Offer } from './needs.ts'
 import { drainOutbox } from './outbox.ts'
-import type { QueueLogger } from './queue-logger.ts'
-import { renewLocks } from './renew-locks.ts'
-import { createRoomGate, type Room } from './room.ts'
+import { createFillable, createRoomGate, type Room } from './room.ts'
 import { run, SCRIPTS } from './scripts.ts'
 import { createSelfFence } from './self-fence.ts'
 import { createSlots } from './slots.ts'
 import { sweep, type LostExecution } from './sweep.ts'
-import { takeHanded, type TakeDeps } from './take.ts'
+import { takeAssigned, type TakeDeps } from './take.ts'
 import type { Taken } from './taken.ts'
-import { ANY_KIND, kindOf, type WorkerKind } from './worker-kind.ts'
+import { kindReader } from './worker-kind.ts'
 
 export interface ConsumerDeps {
   /** Connection of role `worker`. Not closed by the consumer. */
@@ -51,23 +46,20 @@ export interface ConsumerDeps {
   lanes: readonly Lane[]
   /** Of these at most so many for routines where both lanes are served; default half. */
   routineSlots?: number
-  /** Asked before each take; without it a free slot is enough. */
+  /** Asked before each take; by default a free slot is enough. */
   room?: Room
-  /**
-   * What its backends can run now, one offer each; the same array while nothing changed. Left out:
-   * everything.
-   */
+  /** What its backends can run now, one offer each; the same array until it changes. Default: all. */
   offers?: () => readonly Offer[]
   /** Carries one execution to its ending. */
   process: (taken: Taken) => Promise<void>
-  /** Stores records that were kept in Redis; must be idempotent. They are deleted when it resolves. */
+  /** Stores records that were kept in Redis, which are deleted once it resolves. Must be idempotent. */
   onOutbox: (records: AttemptRecord[]) => Promise<void>
-  /** Hears of executions whose worker vanished and that BullMQ lost; they come back through `process`. */
+  /** Called for executions that lost worker and BullMQ job; they come back through `process`. */
   onLost?: (lost: LostExecution) => Promise<void>
   logger?: QueueLogger
   /** How long a worker may be silent before its executions are redelivered, milliseconds; default 9,000. */
   lockMs?: number
-  /** After how long a silence of Redis what nobody would run again is stopped, too, milliseconds; default 60,000. */
+  /** Silence of Redis after which even executions that no one retries stop, ms; default 60,000. */
   silenceMs?: number
   /** Period of heartbeat, sweep and outbox, milliseconds; default 1,000. */
   sweepMs?: number
@@ -76,27 +68,27 @@ export interface ConsumerDeps {
 export interface Consumer extends AsyncDisposable {
   start(): void
   /**
-   * Stops taking, lets run for `graceMs`, then aborts the rest (`drain`): `process` gives back what has not begun
-   * (the consumer does where it did not) and ends what has. Then closes. Idempotent; disposing is a drain without
-   * grace.
+   * Stops taking, waits up to `graceMs` for running executions, then aborts the rest (`drain`) and closes.
+   * `process` ends what has begun and gives back what has not; the consumer gives back what `process` left.
+   * Idempotent; disposing drains without grace.
    */
   drain(options: { graceMs: number }): Promise<void>
   readonly running: number
-  /** Since Redis last took a heartbeat, milliseconds; null before the first. */
+  /** Milliseconds since Redis last accepted a heartbeat; null before the first. */
   readonly beatAgeMs: number | null
 }
 
-/** How long each step of a drain may take (Redis may be away) before the consumer closes over it; what runs is redelivered. */
+/** How long each step of a drain may take (Redis may be away); what still runs is redelivered. */
 const ABORT_PATIENCE_MS = 10_000
 
-/** Ended at once here for dead workers: each asks Postgres and a backend, and all workers do it. */
+/** Recoveries at once: each asks Postgres and a backend, and every worker of the fleet recovers. */
 const RECOVERIES_MAX = 8
 
 export function createConsumer(deps: ConsumerDeps): Consumer {
   const { redis, subscriber, workerId, lanes, lockMs = LOCK_MS, sweepMs = SWEEP_MS } = deps
   const log = deps.logger
   const onError = (error: unknown): void => {
-    // While Redis is away every loop fails at every turn; the connection's state is told elsewhere.
+    // While Redis is away every loop fails each time; the state of the connection is reported elsewhere.
     if (!isRedisAway(error)) log?.warn({ err: error, worker_id: workerId }, 'queue upkeep failed')
   }
   const { silenceMs = QUEUE_BOUNDS.writePatienceMs } = deps
@@ -111,13 +103,7 @@ export function createConsumer(deps: ConsumerDeps): Consumer {
   let lastBeatMs: number | null = null
   let begun = 0
   let recovering = 0
-  let known: { offers?: readonly Offer[]; kind: WorkerKind } = { kind: ANY_KIND }
-  const kind = (): WorkerKind => {
-    const offers = deps.offers?.()
-    if (offers !== known.offers)
-      known = offers === undefined ? { kind: ANY_KIND } : { offers, kind: kindOf(offers) }
-    return known.kind
-  }
+  const kind = kindReader(deps.offers)
   const takenDeps: TakeDeps = {
     redis,
     workerId,
@@ -125,7 +111,7 @@ export function createConsumer(deps: ConsumerDeps): Consumer {
     onError,
     onBegun: () => fillable.note((begun += 1)),
   }
-  const { carry, carryHanded, tracked, running, jobs, allOver } = createCarriedWork({
+  const { carry, carryAssigned, tracked, running, jobs, allOver } = createCarriedWork({
     workerId,
     takenDeps,
     process: deps.process,
@@ -139,18 +125,18 @@ export function createConsumer(deps: ConsumerDeps): Consumer {
       for (const held of running()) if (held.taken.executionId === id) held.stop(new StopReason('cancelled'))
     },
     onDue: () => void run(redis, SCRIPTS.pick, KEYS.window, []).catch(onError),
-    onHanded: (lane) => handed.wake(lane),
+    onAssigned: (lane) => assigned.wake(lane),
   })
 
-  const handed = createHanded({
+  const assigned = createAssignedQueue({
     slots,
     room,
-    take: (lane, turn) => takeHanded(lane, turn, takenDeps),
-    carry: ({ held }) => tracked(held === null ? Promise.resolve() : carryHanded(held)),
+    take: (lane, turn) => takeAssigned(lane, turn, takenDeps),
+    carry: ({ held }) => tracked(held === null ? Promise.resolve() : carryAssigned(held)),
     onError,
   })
 
-  const fetchingDeps = { slots, room, handed, sharesSlots: lanes.length > 1, carry, tracked, onError }
+  const fetchingDeps = { slots, room, assigned, sharesSlots: lanes.length > 1, carry, tracked, onError }
 
   async function heartbeat(isStopping = fetching.signal.aborted): Promise<void> {
     const held = running().filter(({ over }) => !over)
@@ -172,7 +158,7 @@ export function createConsumer(deps: ConsumerDeps): Consumer {
       sentMs,
     )
     const { lost, cancelled, dueMs } = answer
-    for (const lane of lanes) if (answer.handed[lane] > 0) handed.wake(lane)
+    for (const lane of lanes) if (answer.assigned[lane] > 0) assigned.wake(lane)
     for (const one of held) {
       if (lost.has(one.name)) one.stop(new StopReason('lock_lost', 'another worker owns this execution'))
       if (cancelled.has(one.name)) one.stop(new StopReason('cancelled'))
@@ -187,7 +173,7 @@ export function createConsumer(deps: ConsumerDeps): Consumer {
     fence.renewed(held, sentMs)
   }
 
-  /** Ends what dead workers had begun, beside the slots: these may be full for hours. */
+  /** Ends what dead workers had begun, without slots, because these may be full for hours. */
   async function recover(): Promise<void> {
     for (const source of sources)
       while (recovering < RECOVERIES_MAX && !fetching.signal.aborted) {
@@ -210,7 +196,7 @@ export function createConsumer(deps: ConsumerDeps): Consumer {
     }
   }
 
-  /** Runs `turn` every `ms` until upkeep ends; a failing turn only costs its period. */
+  /** Runs `turn` every `ms` until upkeep ends. A failed turn is repeated after the period. */
   async function every(ms: number, turn: () => Promise<void>): Promise<void> {
     while (!upkeep.signal.aborted) {
       await turn().catch(onError)
@@ -230,7 +216,7 @@ export function createConsumer(deps: ConsumerDeps): Consumer {
       every(sweepMs, recover),
       every(sweepMs, async () => fence.check(running())),
       ...sources.map((source) => fetchLoop(source, fetchingDeps, fetching.signal)),
-      ...lanes.map((lane) => handed.serve(lane, fetching.signal)),
+      ...lanes.map((lane) => assigned.serve(lane, fetching.signal)),
     ]
     for (const loop of loops) void loop
   }
@@ -262,13 +248,9 @@ export function createConsumer(deps: ConsumerDeps): Consumer {
   }
 }
 
-/** True when `work` was done within `ms`. */
-async function within(work: Promise<unknown>, ms: number): Promise<boolean> {
-  const timer = new AbortController()
-  const late = pause(ms, false, { signal: timer.signal }).catch(() => false)
-  try {
-    return await Promise.race([work.then(() => true), late])
-  } finally {
-    timer.abort()
-  }
-}
+/** True when `work` ended within `ms`. */
+const within = (work: Promise<unknown>, ms: number): Promise<boolean> =>
+  inTime(work, ms, () => new Error('too late')).then(
+    () => true,
+    () => false,
+  )

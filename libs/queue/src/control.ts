@@ -1,4 +1,7 @@
-/** Listens to what concerns all workers at once (cancellations, when something delayed is due) and to what is handed to this one. */
+/**
+ * Listens to messages for all workers (cancellations, when something delayed is due) and to assignments to
+ * this worker.
+ */
 import type { Redis } from 'ioredis'
 import { CHANNELS, LANES, type Lane } from './keys.ts'
 
@@ -9,18 +12,18 @@ export interface ControlListener {
   dueIn(ms: number): void
 }
 
-/** Longest planned timer; heartbeats plan again long before. */
+/** Longest planned timer; a heartbeat plans again long before. */
 const FAR_MS = 60_000
 
-/** Messages may be lost: the heartbeat reports the same facts. */
+/** Messages may be lost; the heartbeat reports the same facts. */
 export function createControlListener(
   subscriber: Redis,
   workerId: string,
   {
     onCancel,
     onDue,
-    onHanded,
-  }: { onCancel: (id: string) => void; onDue: () => void; onHanded: (lane: Lane) => void },
+    onAssigned,
+  }: { onCancel: (id: string) => void; onDue: () => void; onAssigned: (lane: Lane) => void },
 ): ControlListener {
   let timer: NodeJS.Timeout | null = null
   let dueAtMs = Number.POSITIVE_INFINITY
@@ -30,7 +33,7 @@ export function createControlListener(
     if (ms > FAR_MS || atMs >= dueAtMs) return
     if (timer !== null) clearTimeout(timer)
     dueAtMs = atMs
-    // One millisecond later than promised, so that Redis' clock has reached the due time for certain.
+    // One millisecond late, so that Redis' clock has certainly reached the due time.
     timer = setTimeout(() => {
       timer = null
       dueAtMs = Number.POSITIVE_INFINITY
@@ -38,10 +41,10 @@ export function createControlListener(
     }, ms + 1)
   }
 
-  const handed = CHANNELS.handed + workerId
+  const assigned = CHANNELS.assigned + workerId
 
   const onMessage = (channel: string, message: string): void => {
-    if (channel === handed) for (const lane of LANES) if (lane === message) onHanded(lane)
+    if (channel === assigned) for (const lane of LANES) if (lane === message) onAssigned(lane)
     if (channel !== CHANNELS.control) return
     const [word, argument = ''] = message.split(' ')
     if (word === 'cancel') onCancel(argument)
@@ -52,12 +55,12 @@ export function createControlListener(
     start() {
       subscriber.on('message', onMessage)
       subscriber
-        .subscribe(CHANNELS.control, handed)
+        .subscribe(CHANNELS.control, assigned)
         .catch(() => undefined /* heartbeats carry the same facts */)
     },
     stop() {
       subscriber.off('message', onMessage)
-      subscriber.unsubscribe(handed).catch(() => undefined /* gone with the connection */)
+      subscriber.unsubscribe(assigned).catch(() => undefined /* gone with the connection */)
       if (timer !== null) clearTimeout(timer)
       timer = null
     },

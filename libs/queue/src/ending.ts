@@ -1,4 +1,4 @@
-/** The forms in which an ending is handed to the scripts, and the endings that the queue itself decides. */
+/** Endings in the form that the scripts take, and the endings that the queue itself decides. */
 import {
   composeAttempt,
   outcomeWithoutRun,
@@ -17,12 +17,12 @@ export function endedTail({ result }: AttemptRecord): string {
 /** JSON of a `notice` event after its `at_ms`. */
 export const noticeTail = (message: string): string => JSON.stringify({ message }).slice(1)
 
-/** Retention of rows that are written without the tenant's policy at hand: the default of the audit table. */
+/** Retention of rows that are written without the tenant's policy: the default of the audit table. */
 const DEFAULT_RETENTION_DAYS = 30
 
 /**
- * Composes the record of an attempt in which no user code ran. Its audit row is not charged, and is kept for the
- * default retention because the queue does not know the tenant's policy.
+ * Composes the record of an attempt in which no user code ran. Its audit row is not charged, and is kept for
+ * the default retention because the queue does not know the tenant's policy.
  */
 export function composeUnstarted(facts: {
   executionId: ExecutionId

@@ -8,8 +8,8 @@ import {
 } from '@cofferdam/contract'
 
 /**
- * Runs `call` inside a span `send {lane}` and hands it the traceparent for the record: that of the span, or
- * the caller's own when no tracer is registered, or null. The parent is `parent` when given, else the active span.
+ * Runs `call` inside a span `send {lane}` and passes it the traceparent for the record: that of the span, or
+ * the caller's own when no tracer is registered, or null. The parent is `parent`, or else the active span.
  */
 export async function withEnqueueSpan<T>(
   request: ExecutionRequest,

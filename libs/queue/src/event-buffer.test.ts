@@ -1,5 +1,5 @@
 import { describe, expect, it, vi } from 'vitest'
-import { createEventBuffer } from './event-buffer.ts'
+import { createEventBuffer, createStreamBound } from './event-buffer.ts'
 
 const output = (text: string, stream: 'stdout' | 'stderr' = 'stdout') =>
   ({ type: 'output', at_ms: 1, stream, text }) as const
@@ -87,5 +87,35 @@ describe('the event buffer', () => {
     await buffer.flush()
     expect(append).toHaveBeenCalledTimes(2)
     expect(onError).toHaveBeenCalledTimes(1)
+  })
+})
+
+const MiB = 1024 * 1024
+
+describe('the bound of a live stream', () => {
+  it('keeps 2,000 entries while they are small, including those that scripts appended', () => {
+    const keepWith = createStreamBound()
+    for (let n = 0; n < 5000; n += 1) expect(keepWith(['x'.repeat(1000)])).toBe(2000)
+  })
+
+  it('keeps the newest entries that fit into 8 MiB', () => {
+    const keepWith = createStreamBound()
+    const large = 'x'.repeat(MiB)
+    for (let n = 0; n < 8; n += 1) expect(keepWith([large])).toBe(2000)
+    expect(keepWith([large])).toBe(8)
+    expect(keepWith([large, 'x'])).toBe(8)
+    expect(keepWith(['x'])).toBe(9)
+  })
+
+  it('counts bytes, not characters', () => {
+    const keepWith = createStreamBound()
+    expect(keepWith(['€'.repeat(4 * MiB), '€'])).toBe(1)
+  })
+
+  it('keeps more entries again when the large ones are trimmed', () => {
+    const keepWith = createStreamBound()
+    for (let n = 0; n < 9; n += 1) keepWith(['x'.repeat(MiB)])
+    const small = Array.from({ length: 2000 }, () => 'x')
+    expect(keepWith(small)).toBe(2000)
   })
 })

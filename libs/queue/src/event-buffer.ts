@@ -1,23 +1,22 @@
 /**
- * Collects the live events of one attempt and appends them in order: neighbouring output of one stream is joined
- * up to 16 KiB per entry, and everything of 20 ms goes in one call. Bounded: while Redis is away, output beyond
- * the bound is dropped from the live stream (never from the result) and a notice says so.
+ * Collects the live events of one attempt and appends them in order. It joins neighbouring output of one
+ * stream up to 16 KiB per entry, and sends the events of 20 ms in one call. While Redis is away, output
+ * beyond a bound is dropped from the live stream (never from the result), and a notice says so.
  */
 import type { ExecutionEvent } from '@cofferdam/contract'
 import { QUEUE_BOUNDS } from './bounds.ts'
-import { createStreamRoom } from './stream-room.ts'
 
 type Output = Extract<ExecutionEvent, { type: 'output' }>
 
 export interface EventBuffer {
   emit(event: ExecutionEvent): void
-  /** Resolves when all that was emitted before is appended, or could not be. Never rejects. */
+  /** Resolves when every event emitted before was appended or has failed. Never rejects. */
   flush(): Promise<void>
 }
 
 /**
- * `append` gets events as JSON, the number of the call (1, 2, …) and how many of the newest entries the stream may keep with them;
- * `onError` hears of appends that failed.
+ * `append` gets events as JSON, the number of the call (1, 2, …) and how many of the newest entries the
+ * stream may keep. Failed appends are passed to `onError`.
  */
 export function createEventBuffer(
   append: (events: string[], call: number, keep: number) => Promise<void>,
@@ -27,7 +26,7 @@ export function createEventBuffer(
   let pendingBytes = 0
   let dropped = false
   let calls = 0
-  const room = createStreamRoom()
+  const keepWith = createStreamBound()
   let timer: NodeJS.Timeout | null = null
   let appended: Promise<void> = Promise.resolve()
 
@@ -42,17 +41,17 @@ export function createEventBuffer(
     if (timer !== null) clearTimeout(timer)
     timer = null
     if (pending.length === 0) return appended
-    // While a call is under way, what comes meanwhile is collected and goes with the next one.
+    // Events that arrive during a call go with the next one.
     appended = appended.then(async () => {
       while (pending.length > 0) {
-        // In parts, each encoded when its turn comes: a flood would else be in memory three times over.
+        // In parts that are encoded one at a time; otherwise a flood would be in memory three times.
         const part = pending.splice(0, QUEUE_BOUNDS.eventCall)
         pendingBytes -= part.reduce((sum, event) => sum + textBytes(event), 0)
         dropped = false
         calls += 1
         const encoded = part.map((event) => JSON.stringify(event))
         try {
-          await append(encoded, calls, room.keepWith(encoded))
+          await append(encoded, calls, keepWith(encoded))
         } catch (error) {
           onError(error)
         }
@@ -114,4 +113,29 @@ function pieces(text: string, bytes: number): string[] {
     start = end
   }
   return cut
+}
+
+/**
+ * Bounds the bytes of a live stream by the number of its entries. The returned function counts entries as
+ * appended and tells how many of the newest ones, including them, the stream may keep. Entries of earlier
+ * attempts take at most half of that and are trimmed first (append.lua).
+ */
+export function createStreamBound(): (entries: readonly string[]) => number {
+  // Bytes of the newest entries, oldest first; at most `eventEntries` numbers.
+  const sizes: number[] = []
+  let bytes = 0
+  let isFull = false
+  return (entries) => {
+    for (const entry of entries) {
+      const size = Buffer.byteLength(entry)
+      sizes.push(size)
+      bytes += size
+    }
+    while (bytes > QUEUE_BOUNDS.eventStreamBytes || sizes.length > QUEUE_BOUNDS.eventEntries) {
+      isFull ||= bytes > QUEUE_BOUNDS.eventStreamBytes
+      bytes -= sizes.shift() ?? 0
+    }
+    // Until the bound is reached, entries that scripts appended (`queued`, `started`, notices) stay, too.
+    return isFull ? sizes.length : QUEUE_BOUNDS.eventEntries
+  }
 }

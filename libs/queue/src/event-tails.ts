@@ -1,18 +1,18 @@
 /**
- * Follows many live streams over one blocking connection. A stream of our own (`wake:<producer>`) is read along
- * with the others: an entry there ends the blocking read, so that a changed set of tails is picked up at once and
- * without a race (CLIENT UNBLOCK would miss a read that has not started yet).
+ * Follows many live streams over one blocking connection. Each read includes a stream of our own
+ * (`wake:<producer>`): an entry there ends the blocking read, so that a changed set of tails is read at once
+ * and without a race. CLIENT UNBLOCK would miss a read that has not started yet.
  */
 import type { ExecutionEvent, ExecutionId, StoredEvent } from '@cofferdam/contract'
 import type { Redis } from 'ioredis'
 import { duplicateOf } from './connect.ts'
 import { KEYS } from './keys.ts'
 
-/** How long one read blocks; also how long the reader stays on after its last tail left. */
+/** How long one read blocks, and how long the reader stays after its last tail left. */
 const BLOCK_MS = 5000
 /** A read that has not answered this long after its block time is stuck on a dead connection. */
 const STUCK_MS = 5000
-/** Events buffered per tail; a slower reader is not read for until it has drained. */
+/** Events buffered per tail. A tail with a full buffer is not read until its reader has drained it. */
 const BUFFER = 512
 
 interface Tail {
@@ -28,7 +28,7 @@ export interface EventTail extends Disposable {
 }
 
 export interface EventTails {
-  /** Follows the stream of `id` behind the entry `cursor`. */
+  /** Follows the stream of `id` after the entry `cursor`. */
   follow(id: ExecutionId, cursor: string): EventTail
   close(): void
 }
@@ -43,7 +43,7 @@ export function createEventTails(redis: Redis, producerId: string, blockMs = BLO
   let wakeAgain = false
 
   const wake = (): void => {
-    // The one that is under way may have been read already, before what it is wanted for now.
+    // The wake-up in flight may have been read before the change that needs another one.
     wakeAgain = wakeSent
     if (wakeSent) return
     wakeSent = true
@@ -89,7 +89,7 @@ export function createEventTails(redis: Redis, producerId: string, blockMs = BLO
           else deliver(tails, key, entries)
         }
       } catch {
-        // The connection was closed for good (close), or a read was rejected on the way: look again.
+        // The connection was closed for good (close), or a read failed: try again.
         if (open.status === 'end') break
         await new Promise((resolve) => setTimeout(resolve, 100))
       } finally {
@@ -137,7 +137,7 @@ export function createEventTails(redis: Redis, producerId: string, blockMs = BLO
   }
 }
 
-/** One cursor per stream: the lowest of its tails that have room. */
+/** One cursor per stream: the lowest of its tails with space in their buffers. */
 function cursorsOf(tails: Set<Tail>): Map<string, string> {
   const cursors = new Map<string, string>()
   for (const { key, cursor, buffer } of tails) {

@@ -25,7 +25,7 @@ export function stateOf(description: Reply | undefined, result: ExecutionResult 
   }
 }
 
-/** From the event that was kept last; nothing when the program said nothing. */
+/** From the last stored progress event; nothing when the program reported none. */
 function progressOf(json: string): Pick<ExecutionState, 'progress'> {
   const event = json === '' ? null : executionEventSchema.safeParse(JSON.parse(json)).data
   if (event?.type !== 'progress') return {}
@@ -38,7 +38,7 @@ const isoOf = (reply: Reply | undefined): string | null => {
   return ms === null ? null : new Date(ms).toISOString()
 }
 
-/** Scripts say -1 for unknown. */
+/** The scripts return -1 for unknown. */
 export const nonNegative = (reply: Reply | undefined): number | null => {
   const value = numberOrNull(reply)
   return value === null || value < 0 ? null : value

@@ -1,4 +1,4 @@
-/** Writes of a worker outlast a restart of Redis: tried again until they are answered, for a bounded time. */
+/** Retries the writes of a worker for a bounded time, so that they survive a restart of Redis. */
 import { setTimeout as pause } from 'node:timers/promises'
 import { CofferdamError, inTime } from '@cofferdam/contract'
 import { QUEUE_BOUNDS } from './bounds.ts'
@@ -8,9 +8,10 @@ import { isRedisAway } from './connect.ts'
 const BACKOFF_MS = 50
 
 /**
- * Runs an idempotent write until Redis answers it, for at most `writePatienceMs`. Connections of role `worker` hold
- * commands back while Redis is away, so one try usually suffices; the deadline bounds it.
- * Throws CofferdamError `queue_unavailable` when the time is up; errors that are not about the connection pass.
+ * Runs an idempotent write until Redis answers it, for at most `writePatienceMs`. Connections of role
+ * `worker` hold commands back while Redis is away, so one try usually suffices; the deadline bounds it.
+ * Throws CofferdamError `queue_unavailable` when the time is up; passes on errors that are not about the
+ * connection.
  */
 export async function patiently<T>(
   write: () => Promise<T>,
@@ -32,8 +33,9 @@ export async function patiently<T>(
 const late = (): Error => new Error('Redis timed out: no answer in time')
 
 /**
- * Like `patiently` for a script that answers `ok`, `fenced`, `began` or `nobody`. False for `nobody`: nothing
- * was written, and the execution is still its owner's. Throws CofferdamError fenced | conflict.
+ * Like `patiently`, for a script that answers `ok`, `fenced`, `began` or `nobody`. Returns false for
+ * `nobody`: nothing was written, and the worker still owns the execution. Throws CofferdamError fenced |
+ * conflict.
  */
 export async function fenced(write: () => Promise<{ code: string }>): Promise<boolean> {
   const { code } = await patiently(write)

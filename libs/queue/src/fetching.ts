@@ -1,19 +1,17 @@
 /**
- * Fills the slots of a worker from the run queue of one lane.
- *
- *   nothing there ──woken──▶ one is taken, then as many again as came, while there are slots, room and jobs ──▶ nothing there
- *
- * A slot is held from before the take to the end of the last execution that it went on to.
+ * Fills the slots of a worker from the run queue of one lane. When a job arrives, the loop takes one, then
+ * twice as many at each step while slots, memory and jobs last. A slot is held from before the take to the
+ * end of the last execution that runs on it.
  */
 import { setTimeout as pause } from 'node:timers/promises'
-import type { Handed } from './handed.ts'
+import type { AssignedQueue } from './assigned.ts'
 import type { LaneSource, TakenJob } from './lane-source.ts'
 import type { RoomGate } from './room.ts'
 import type { Slots } from './slots.ts'
 
-/** Executions that one slot runs in a row on a lane before it is offered to the other lane. */
+/** Executions that one slot runs in a row on a lane before the other lane may have it. */
 const STREAK = 16
-/** Taken by one call at most: the script takes some 40 us for each. */
+/** Takes at once, which are gathered into one call of the script: each costs it about 40 us. */
 const TAKES_MAX = 32
 /** After a failed call (Redis is away). */
 const FAILED_MS = 100
@@ -21,12 +19,12 @@ const FAILED_MS = 100
 export interface FetchingDeps {
   slots: Slots
   room: RoomGate
-  handed: Handed
-  /** The other lane is served here, too. */
+  assigned: AssignedQueue
+  /** This worker serves the other lane, too. */
   sharesSlots: boolean
-  /** Runs one job to the end of `process`, which has it when `onProcess` is called. Never rejects. */
+  /** Runs one job to the end of `process`; calls `onProcess` when `process` has it. Never rejects. */
   carry: (taken: TakenJob, onProcess: () => void) => Promise<void>
-  /** Lets a drain wait for what was taken. */
+  /** Makes a drain wait for this work. */
   tracked: (carrying: Promise<unknown>) => Promise<unknown>
   onError: (error: unknown) => void
 }
@@ -53,8 +51,8 @@ async function fill(source: LaneSource, deps: FetchingDeps, signal: AbortSignal)
   for (let wanted = 1; ; wanted = Math.min(2 * wanted, TAKES_MAX)) {
     const held = signal.aborted ? 0 : acquire(source, wanted, deps)
     if (held === 0) {
-      // Meanwhile the other lane or the hand may have got the last slot, or memory ran out: another worker may have room. After a
-      // take there is a mark for it already.
+      // The other lane or an assigned execution got the last slot meanwhile, or memory ran out. Another
+      // worker may take the job. After a take the script has set the marker already.
       if (wanted === 1) await source.wakeAnother()
       return
     }
@@ -69,7 +67,7 @@ async function fill(source: LaneSource, deps: FetchingDeps, signal: AbortSignal)
         deps.slots.release(source.lane)
         return null
       }
-      // Only then does the room tell what is left of it.
+      // From then on the memory budget counts this execution.
       const counted = Promise.withResolvers<void>()
       void deps.tracked(carryAll(source, taken, { deps, signal, onProcess: counted.resolve }))
       await counted.promise
@@ -83,8 +81,8 @@ async function fill(source: LaneSource, deps: FetchingDeps, signal: AbortSignal)
 }
 
 /**
- * Slots that are held now, for `wanted` at most: one more than were just taken. Of equal size those then fit into what is left of an
- * ample room but for the last, as if each had been asked for by itself.
+ * Acquires up to `wanted` slots, and at most one when memory is short, so that a batch of equal size cannot
+ * exceed the budget by more than one execution.
  */
 function acquire({ lane }: LaneSource, wanted: number, { slots, room }: FetchingDeps): number {
   if (!room.isFree(lane)) return 0
@@ -94,22 +92,22 @@ function acquire({ lane }: LaneSource, wanted: number, { slots, room }: Fetching
   return held
 }
 
-/** Runs the job and then the lane's next ones on a slot that was acquired for it. `onProcess` is called again and again, once at least. */
+/** Runs the job and then further jobs of the lane on one acquired slot. Calls `onProcess` at least once. */
 async function carryAll(
   source: LaneSource,
   first: TakenJob,
   { deps, signal, onProcess }: { deps: FetchingDeps; signal: AbortSignal; onProcess: () => void },
 ): Promise<void> {
-  const { slots, room, handed, sharesSlots, carry } = deps
+  const { slots, room, assigned, sharesSlots, carry } = deps
   let next: TakenJob | null = first
   try {
     for (let turn = 1; next !== null; turn += 1) {
       const taken: TakenJob = next
-      handed.noteOther(source.lane)
+      assigned.noteOther(source.lane)
       await carry(taken, onProcess)
       const goesOn: boolean =
         (turn < STREAK || !sharesSlots) &&
-        !handed.waits(source.lane) &&
+        !assigned.waits(source.lane) &&
         room.isFree(source.lane) &&
         !signal.aborted
       next = await source.finish(taken.job, goesOn)

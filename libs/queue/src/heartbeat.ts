@@ -1,4 +1,4 @@
-/** A worker's heartbeat: keeps its share of the window and learns what it lost. */
+/** A worker's heartbeat: keeps its slots in the window and learns which executions it lost. */
 import type { Redis } from 'ioredis'
 import { KEYS, type Lane } from './keys.ts'
 import { ANY_KIND, type WorkerKind } from './worker-kind.ts'
@@ -18,13 +18,13 @@ export interface Pulse {
 }
 
 export interface BeatAnswer {
-  /** `<id> <fence>` of executions that this worker does not own any more. */
+  /** `<id> <fence>` of executions that this worker no longer owns. */
   lost: Set<string>
   cancelled: Set<string>
   /** Until something delayed or parked is due; null when nothing is. */
   dueMs: number | null
-  /** Executions in the worker's hand. */
-  handed: Record<Lane, number>
+  /** Executions assigned to this worker. */
+  assigned: Record<Lane, number>
 }
 
 export async function beat(redis: Redis, pulse: Pulse): Promise<BeatAnswer> {
@@ -46,11 +46,11 @@ export async function beat(redis: Redis, pulse: Pulse): Promise<BeatAnswer> {
     lost: names(rest[0]),
     cancelled: names(rest[1]),
     dueMs: dueMs === null || dueMs < 0 ? null : dueMs,
-    handed: { interactive: numberOrNull(rest[3]) ?? 0, routine: numberOrNull(rest[4]) ?? 0 },
+    assigned: { interactive: numberOrNull(rest[3]) ?? 0, routine: numberOrNull(rest[4]) ?? 0 },
   }
 }
 
-/** Takes the worker out of the window. */
+/** Removes the worker from the window. */
 export async function leave(redis: Redis, workerId: string, lockMs: number): Promise<void> {
   await runCoded(redis, SCRIPTS.heartbeat, KEYS.window, [
     workerId,

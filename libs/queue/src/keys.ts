@@ -1,10 +1,10 @@
 /**
- * Every key and channel of the queue. All share the hash tag `{cofferdam}`, so any script may touch any of them
- * on Redis Cluster. Lua sees the same names as table `K` (scripts.ts).
+ * Every key and channel of the queue. All share the hash tag `{cofferdam}`, so on Redis Cluster any script
+ * may use any of them. Lua has the same names as `K` (scripts.ts). BullMQ's keys are `{cofferdam}:<lane>:…`
+ * (bullmq-keys.ts).
  *
- * Tenants, agents and ids never contain `:` (contract nameSchema), so composed names are unambiguous. Keys of
- * sessions may (contract sessionKeySchema): they come last.
- * BullMQ's own keys are `{cofferdam}:<lane>:…`.
+ * Tenants, agents and ids never contain `:` (contract nameSchema), so composed names are unambiguous. Session
+ * keys may contain it (contract sessionKeySchema), so they come last.
  */
 import type { ExecutionRequest } from '@cofferdam/contract'
 
@@ -16,17 +16,17 @@ export const TAG = '{cofferdam}'
 const at = (name: string): string => `${TAG}:${name}`
 
 export const KEYS = {
-  /** The worker whose turn it is to look at the audit tables, until the next round. */
+  /** The worker that checks the audit tables in this round. */
   auditLook: at('audit:look'),
-  /** How many faults the last look at the audit tables found. */
+  /** How many faults the last check of the audit tables found. */
   auditFaults: at('audit:faults'),
-  /** `<id>` → hash, the live truth of an execution. */
+  /** `<id>` → hash, the record of an execution, which decides its state. */
   record: at('x:'),
   /** `<id>` → result JSON. */
   result: at('r:'),
   /** `<id>` → stream of live events. */
   events: at('e:'),
-  /** `<id>` → set of reply channels, besides that of the client that put it (`wc` of the record). */
+  /** `<id>` → set of reply channels, except that of the client that put it (`wc` of the record). */
   waiters: at('w:'),
   /** `<sha256>` → a large part of a request. */
   blob: at('blob:'),
@@ -38,10 +38,7 @@ export const KEYS = {
   limits: at('limits'),
   /** set: tenants whose executions share the session of their run. */
   runSessions: at('run-sessions'),
-  /**
-   * `<class>:<tenant>:<agent>` → zset of ids in order of start. A class is a lane and what tells kinds of
-   * workers apart (lua/include/kinds.lua).
-   */
+  /** `<class>:<tenant>:<agent>` → zset of ids in order of start. Classes: lua/include/kinds.lua. */
   backlog: at('b:'),
   /** `<class>:<tenant>` → zset of agents with a backlog, by turn. */
   turns: at('turns:'),
@@ -49,12 +46,12 @@ export const KEYS = {
   classes: at('classes:'),
   /** `<lane>` → zset of tenants with a backlog, each with score 1. */
   queued: at('queued:'),
-  /** `<tenant>:<key>` → hash of a session: its front and the worker that has its sandbox (lua/include/session.lua). */
+  /** `<tenant>:<key>` → hash of a session: front and owner (lua/include/session.lua). */
   session: at('s:'),
   /** `<tenant>:<key>` → zset of ids that wait behind the front of their session, in order of arrival. */
   sessionQueue: at('sq:'),
-  /** `<lane>:<worker>` → zset of ids that only this worker takes, by virtual time. */
-  handed: at('handed:'),
+  /** `<lane>:<worker>` → zset of ids assigned to this worker, by virtual time. */
+  assigned: at('handed:'),
   /** `<lane>:<kind>` → zset of tenants that may be served by workers of a kind, by virtual time. */
   ring: at('ring:'),
   /** `<lane>` → zset of backlog ids by the moment they became due. */
@@ -63,16 +60,13 @@ export const KEYS = {
   delayed: at('delayed:'),
   /** `<lane>` → zset of released or running ids by the moment of (re)lease. */
   out: at('out:'),
-  /** hash: `<lane>:<kind>` → how many of `out` are at workers of a kind, or released for them. */
+  /** hash: `<lane>:<kind>` → how many of `out` are at workers of a kind or released for them. */
   outs: at('outs'),
   /** zset of known kinds of workers, by the last heartbeat of one. */
   kinds: at('kinds'),
   /** hash: kind → what its workers offer. */
   offers: at('offers'),
-  /**
-   * hash: need → the kinds that can serve it, and the words of it that tell kinds apart; goes whenever a kind
-   * comes or goes.
-   */
+  /** hash: need → the kinds that can serve it, and its words that distinguish kinds; a cache. */
   servers: at('servers'),
   /** zset of parked tenants by the moment they return. */
   parked: at('parked'),
@@ -90,38 +84,40 @@ export const KEYS = {
   beats: at('beats'),
   /** hash: worker → `fillable slots|interactive|routine|running|lock ms|slots|kind`. */
   workers: at('workers'),
-  /** stream of attempt records that Postgres has not got yet. */
+  /** stream of attempt records that Postgres does not have yet. */
   outbox: at('outbox'),
   /** `<id>` → hash: part → its spans as JSON (trace-shelf.ts). */
   trace: at('trace:'),
   /** zset of ids with such spans, by the moment they were kept. */
   traces: at('traces'),
-  /** list of `<id> <tenant> <url>`: executions that ended and whose callback is to be called. */
+  /** list of `<id> <tenant> <url>`: ended executions whose callback is due. */
   callbacksDue: at('callbacks-due'),
-  /** `<id>` → blob reference of the files that an attempt left to the next. */
+  /** `<id>` → blob reference of the files that an attempt left for the next. */
   checkpoint: at('ck:'),
-  /** + tenant, session and name: what a session's sandbox holds of a workspace (apps/worker/src/workspaces.ts). */
+  /**
+   * + tenant, session and name: what a session's sandbox has of a workspace (apps/worker/src/workspaces.ts).
+   */
   workspace: at('ws:'),
-  /** `<id>` → hash: what became of its callback. */
+  /** `<id>` → hash: the status of its callback. */
   callbackStatus: at('cb:'),
   outboxLock: at('outbox-lock'),
   sweepLock: at('sweep-lock'),
   /** `<producer>` → stream that wakes its event reader. */
   wake: at('wake:'),
-  /** prefix of BullMQ's keys: `<lane>:<job id>` is a job. */
+  /** prefix of BullMQ's keys; only lua/include/bullmq.lua uses it. */
   bull: at(''),
 } as const
 
 export const CHANNELS = {
   /** To all workers: `cancel <id>` or `due <ms from now>`. */
   control: at('control'),
-  /** `<worker>` → the lane in which something was put into its hand. */
-  handed: at('to:'),
+  /** `<worker>` → the lane in which an execution was assigned to it. */
+  assigned: at('to:'),
   /** `<producer>` → `<id>` or `<id> <result JSON>`. */
   reply: at('reply:'),
 } as const
 
-/** The BullMQ job that carries the n-th release of an execution: a later one never collides with a finished one. */
+/** ID of the BullMQ job for the n-th release of an execution, unique per release. */
 export function jobIdOf(id: string, release: number): string {
   return release === 1 ? id : `${id}.${release}`
 }

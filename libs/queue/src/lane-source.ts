@@ -1,51 +1,58 @@
 /**
- * Fetches the jobs of one lane by hand: the worker then decides itself when it has a free slot, renews locks for all lanes in one
- * rhythm and sees a lost lock at once (BullMQ's own loop would go on running, queue-caps-audit.md §1.3). BullMQ wakes the worker;
- * jobs are taken and ended by a script of our own (lua/next.lua), which leaves the same in BullMQ's keys in one round trip instead
- * of two, and many in one.
+ * Fetches the jobs of one lane without BullMQ's own worker loop. So the worker decides when it has a free
+ * slot, renews the locks of all lanes together, and sees a lost lock at once (BullMQ's loop goes on running
+ * such a job). BullMQ wakes the worker and finds stalled jobs. Our script lua/next.lua ends a job and takes
+ * the next one in one round trip instead of two, and gathers the calls of many slots (docs/decisions/0006,
+ * 0017).
  */
 import { Worker } from 'bullmq'
 import type { Redis } from 'ioredis'
 import { QUEUE_BOUNDS } from './bounds.ts'
+import { BULLMQ, bullmqKey } from './bullmq-keys.ts'
 import { KEYS, TAG, type Lane } from './keys.ts'
 import { runCoded, SCRIPTS, text, type Reply } from './scripts.ts'
 import type { WorkerKind } from './worker-kind.ts'
 
-/** A stalled job is redelivered for ever: what happens to it is decided from our own record. */
+/** BullMQ redelivers a stalled job without limit, because our own record decides what happens to it. */
 const MAX_STALLED = 1_000_000
 /** Seconds of one blocking fetch. */
 const BLOCK_SECONDS = 5
-/** A fetch that is not answered so long after its time is stuck: a broken connection can swallow it. */
+/** A blocking fetch that is this late is stuck: a broken connection can lose its answer. */
 const STUCK_MS = 1000
 
-/** A BullMQ job of a release, locked by `token`. */
+/** The BullMQ job of a release, locked by `token`. */
 export interface LaneJob {
   lane: Lane
   jobId: string
   token: string
 }
 
-/** A job to carry. */
+/** A fetched job. */
 export interface TakenJob {
   job: LaneJob
-  /** What take.lua answers behind its code; null when the execution was not taken along with the job. */
+  /** What take.lua answers after its code; null when the execution was not taken together with the job. */
   reply: Reply[] | null
 }
 
 export interface LaneSource {
   readonly lane: Lane
-  /** Resolves when there may be a job, at the latest after the block time, or after `stop`. Whoever was woken takes, or wakes another. */
+  /**
+   * Resolves when there may be a job, after the block time, or after `stop`. The caller then takes a job or
+   * wakes another worker.
+   */
   wait(): Promise<void>
-  /** The next job; null when there is none, or after `stop`. */
+  /** Takes the next job; null when there is none, or after `stop`. */
   take(): Promise<TakenJob | null>
-  /** The next job whose worker died after its program began; null when there is none. It needs no slot. */
+  /**
+   * Takes the next job whose worker died after its program began; null when there is none. It needs no slot.
+   */
   takeLost(): Promise<TakenJob | null>
-  /** Ends the job; takes the lane's next one when `andNext` and there is one. Never rejects. */
+  /** Ends the job and, with `andNext`, takes the next one of the lane. Never rejects. */
   finish(job: LaneJob, andNext: boolean): Promise<TakenJob | null>
   wakeAnother(): Promise<void>
   /** Renews locks; returns those that could not be renewed. */
   renew(jobs: readonly LaneJob[]): Promise<LaneJob[]>
-  /** No more jobs: ends a blocking fetch. `finish` and `renew` still work. */
+  /** Ends a blocking fetch and takes no more jobs. `finish` and `renew` still work. */
   stop(): Promise<void>
   close(): Promise<void>
 }
@@ -61,24 +68,26 @@ export function createLaneSource(
     name: workerId,
     autorun: false,
     lockDuration: lockMs,
-    // A dead worker's job is found by the first check after its lock ran out: at most a third of the lock time later.
+    // The first check after a dead worker's lock expired finds its job: at most a third of the lock time
+    // later.
     stalledInterval: Math.ceil(lockMs / 3),
     maxStalledCount: MAX_STALLED,
-    // The record is the truth: a finished job leaves nothing, so its key shows whether BullMQ still carries it.
+    // The record is authoritative. A finished job leaves nothing, so its key shows whether BullMQ still has
+    // it.
     removeOnComplete: { count: 0 },
     removeOnFail: { count: 0 },
   })
   worker.on('error', onError)
-  redis.hset(`${KEYS.bull}${lane}:meta`, 'opts.maxLenEvents', QUEUE_BOUNDS.bullEvents).catch(onError)
+  redis.hset(bullmqKey(lane, 'meta'), BULLMQ.metaMaxEvents, QUEUE_BOUNDS.bullEvents).catch(onError)
   worker.startStalledCheckTimer().catch(onError)
   const backend = worker.getBackend()
-  const mark = `${KEYS.bull}${lane}:marker`
-  /** Where workers of one kind are woken while there are several (lua/include/run-queue.lua). */
-  const ownMark = (): string => (kind().name === '' ? mark : `${mark}:${kind().name}`)
+  const marker = bullmqKey(lane, 'marker')
+  /** With several kinds of workers, each kind has a marker of its own (lua/include/bullmq.lua). */
+  const ownMarker = (): string => (kind().name === '' ? marker : `${marker}:${kind().name}`)
   let takes = 0
   let stopped = false
 
-  /** `jobId` is '' when none ends. */
+  /** `jobId` is '' when no job ends. */
   const next = async (jobId: string, token: string, andNext: boolean) =>
     await runCoded(redis, SCRIPTS.next, KEYS.window, [
       lane,
@@ -95,7 +104,9 @@ export function createLaneSource(
     reply: rest,
   })
 
-  /** What somebody paused or limited through BullMQ is BullMQ's to fetch. */
+  /**
+   * Fetches from a queue that was paused or limited through BullMQ, because only its own fetch honours that.
+   */
   async function fetchByBullmq(token: string): Promise<TakenJob | null> {
     const job = await worker.getNextJob(token, { block: false })
     return job?.id === undefined ? null : { job: { lane, jobId: job.id, token }, reply: null }
@@ -106,10 +117,10 @@ export function createLaneSource(
     async wait() {
       if (stopped) return
       try {
-        await marked(backend, [mark, ownMark()])
+        await waitForMarker(backend, [marker, ownMarker()])
       } catch (error) {
         if (stopped) return
-        // As BullMQ's own loop does: a Sentinel that is asked meanwhile can leave this connection closed.
+        // As BullMQ's own loop does: a Sentinel lookup at the wrong moment can leave this connection closed.
         await backend.reconnectBlocking()
         throw error
       }
@@ -133,13 +144,13 @@ export function createLaneSource(
         const { code, rest } = await next(jobId, token, andNext)
         return code === 'taken' ? takenOf(rest, token) : null
       } catch (error) {
-        // Redelivered, or gone with Redis: its next owner or the sweep sees to it.
+        // The job was redelivered, or Redis is away: its next owner or the sweep ends it.
         onError(error)
         return null
       }
     },
     async wakeAnother() {
-      await redis.multi().zadd(mark, 0, '0').zadd(ownMark(), 0, '0').exec()
+      await redis.multi().zadd(marker, 0, '0').zadd(ownMarker(), 0, '0').exec()
     },
     async renew(held) {
       if (held.length === 0) return []
@@ -163,16 +174,13 @@ export function createLaneSource(
 
 type Blocking = ReturnType<Worker['getBackend']>
 
-/**
- * Resolves when one of the marks is set, which it takes away, or after the block time. BullMQ's own wait
- * knows one mark only.
- */
-async function marked(backend: Blocking, [first, second]: readonly [string, string]): Promise<void> {
+/** Waits for one of the markers, and removes it, or for the block time. BullMQ's wait knows one marker. */
+async function waitForMarker(backend: Blocking, [first, second]: readonly [string, string]): Promise<void> {
   // BullMQ types it for every client that it knows; ours is ioredis.
   const client = (await backend.blockingClient) as Pick<Redis, 'bzpopmin'> | undefined
   if (client === undefined) throw new Error('BullMQ has no blocking connection')
   const popped = client.bzpopmin(first, second, BLOCK_SECONDS)
-  // When it is late, its answer is for nobody.
+  // A late failure concerns nobody.
   popped.catch(() => undefined)
   const late = Promise.withResolvers<'late'>()
   const timer = setTimeout(() => late.resolve('late'), BLOCK_SECONDS * 1000 + STUCK_MS)

@@ -1,4 +1,4 @@
-/** Reads the live events of one execution: what is stored, then what comes, until `ended`. */
+/** Reads the live events of one execution: the stored ones, then new ones until `ended`. */
 import { CofferdamError, type ExecutionId, type StoredEvent } from '@cofferdam/contract'
 import type { Redis } from 'ioredis'
 import type { Guard } from './connect.ts'
@@ -7,14 +7,14 @@ import { KEYS } from './keys.ts'
 
 /** Entries read at once from the stored part. */
 const PAGE = 200
-/** A quiet tail checks this often that its execution still exists. */
+/** How often a tail without events checks that its execution still exists. */
 const CHECK_MS = 15_000
 const START = '0-0'
 
 /**
- * Yields events behind `after` (or from the start) and ends after `ended`, or when the signal aborts. Where events
- * were trimmed before they could be read, a `notice` takes their place. Throws not_found when there is neither a
- * record nor a stream, invalid_request when `after` is not a stream id.
+ * Yields events after `after` (or from the start) and ends after `ended`, or when the signal aborts. A
+ * `notice` takes the place of events that were trimmed before they could be read. Throws not_found when there
+ * is neither a record nor a stream, and invalid_request when `after` is not a stream id.
  */
 export async function* readEvents(
   redis: Redis,
@@ -61,7 +61,7 @@ export async function* readEvents(
   }
 }
 
-/** The first event, of the record: it is written along with the second one (lua/include/ending.lua), under this id. */
+/** The event `queued`, from the record, until ending.lua writes it with the second event. */
 async function unwritten(redis: Redis, id: ExecutionId): Promise<StoredEvent | null> {
   const enqueued = await redis.hget(KEYS.record + id, 'eq')
   return enqueued === null
@@ -82,13 +82,37 @@ async function isOver(redis: Redis, guard: Guard, id: ExecutionId, cursor: strin
   return state === null || state === 'ended'
 }
 
-/** Every stream starts with `queued`; where it does not, the events before its first entry were trimmed. */
+/** Every stream starts with `queued`. If it does not, the events before its first entry were trimmed. */
 async function gapBefore(redis: Redis, key: string, cursor: string): Promise<StoredEvent | null> {
   const [first] = await redis.xrange(key, '-', '+', 'COUNT', 1)
   if (first === undefined || !isBefore(cursor, first[0])) return null
   const { event } = storedEvent(first)
   if (event.type === 'queued') return null
   const message = 'Earlier events are gone: the live stream keeps the newest ones only.'
-  // The id of the gap is the reader's own place, so that resuming behind it reads on at the first entry.
+  // The notice has the reader's own cursor as its id, so resuming after it continues at the first entry.
   return { id: cursor, event: { type: 'notice', at_ms: event.at_ms, message } }
+}
+
+/** Redacted output that a worker streamed: all that is left when the worker died. */
+export interface Streamed {
+  stdout: string
+  stderr: string
+  /** False when the live stream, which is bounded (event-buffer.ts), no longer has its beginning. */
+  isWhole: boolean
+}
+
+/** Reads the output after the attempt's `started` event. Throws what Redis throws. */
+export async function readStreamed(redis: Redis, id: ExecutionId, attempt: number): Promise<Streamed> {
+  const found: Streamed = { stdout: '', stderr: '', isWhole: false }
+  for (let cursor = '-'; ;) {
+    const page = await redis.xrange(KEYS.events + id, cursor, '+', 'COUNT', PAGE)
+    for (const entry of page) {
+      const { id: at, event } = storedEvent(entry)
+      cursor = `(${at}`
+      if (event.type === 'started')
+        Object.assign(found, { stdout: '', stderr: '', isWhole: event.attempt === attempt })
+      if (event.type === 'output') found[event.stream] += event.text
+    }
+    if (page.length < PAGE) return found
+  }
 }

@@ -1,4 +1,4 @@
-/** Hands the attempt records that Postgres has not got yet to whoever can store them, at least once. */
+/** Stores the attempt records that Postgres does not have yet, each at least once. */
 import type { AttemptRecord } from '@cofferdam/contract'
 import type { Redis } from 'ioredis'
 import { QUEUE_BOUNDS } from './bounds.ts'
@@ -8,8 +8,9 @@ import { KEYS } from './keys.ts'
 const LOCK_MS = 30_000
 
 /**
- * Reads the outbox from its beginning and deletes each record after `store` resolved. A batch that fails is tried
- * record by record, so that one that cannot be stored does not hold up the others. Throws the first failure.
+ * Reads the outbox from its beginning and deletes each record after `store` resolved. A batch that fails is
+ * tried record by record, so that one that cannot be stored does not hold up the others. Throws the first
+ * failure.
  */
 export async function drainOutbox(
   redis: Redis,

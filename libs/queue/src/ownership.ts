@@ -1,5 +1,5 @@
 /**
- * Whether an execution is still this worker's.
+ * Tells whether this worker still owns an execution.
  *
  *   owned ──finish──→ finishing ──answered──→ over
  *     │                   └──Redis away──→ owned       (the caller may try again)
@@ -8,27 +8,26 @@
 import { CofferdamError, isCofferdamError, StopReason } from '@cofferdam/contract'
 import { fenced } from './fenced-write.ts'
 
-/** Of one take. */
 export interface Ownership {
   /** Aborts with the first StopReason. */
   readonly signal: AbortSignal
   /** Settled, put back, or fenced off. */
   readonly over: boolean
-  /** Its last write is under way, and only that write's answer tells whether it was still ours. */
+  /** Its last write is in flight, and only the answer tells whether this worker still owned it. */
   readonly finishing: boolean
-  /** Asks whoever runs it to stop; it stays ours. */
+  /** Asks `process` to stop; this worker still owns the execution. */
   stop(reason: StopReason): void
-  /** Another worker has it. */
+  /** Notes that another worker owns it. */
   lose(why: string): void
   /**
-   * After `flush`, ends it by `write`, an idempotent script that answers `ok`, `fenced` or `began`; tried
-   * again while Redis is away. With the answer `nobody` it stays ours.
-   * Throws CofferdamError fenced | conflict | queue_unavailable.
+   * After `flush`, ends it by `write`, an idempotent script that answers `ok`, `fenced` or `began`, with
+   * retries while Redis is away. With the answer `nobody` this worker still owns it. Throws CofferdamError
+   * fenced | conflict | queue_unavailable.
    */
   finish(flush: () => Promise<void>, write: () => Promise<{ code: string }>): Promise<void>
 }
 
-/** Owned, from the take on. */
+/** Creates the state of an execution that was just taken. */
 export function createOwnership(): Ownership {
   const abort = new AbortController()
   let over = false

@@ -1,35 +1,17 @@
 /**
  * The producer's side of the queue: put, wait, follow, cancel.
  *
- * State machine of an execution (field `s` of its record; every arrow is one Lua script, so it happens wholly or
- * not at all):
- *
  *            put, delay_ms > 0            due (promote)
  *   (new) ──────────────────────→ delayed ──────────┐
  *     │                              │              ▼
  *     └── put ─────────────────────────────────→ queued ── pick ──→ released ── take ──→ running
- *                                    │            ▲  │                 │  ▲                │ │
- *                                    │            │  │                 │  └ sweep: job     │ │ begin: point of no
- *                                    │            │  │                 │    lost, add      │ │ return (`bg` is set)
- *                                    │            │  │                 │    again          │ │
- *                                    │            └──┼── requeue ──────┼───────────────────┤ │
- *                                    │               │  (retry, defer, │                   │ │
- *                                    ▼               ▼   give back)    ▼                   ▼ ▼
+ *                                    │            ▲  │                 │                   │
+ *                                    │            └──┼──── requeue ────┼───────────────────┤
+ *                                    ▼               ▼                 ▼                   ▼
  *                                    └── cancel ─────┴── cancel ───────┴── cancel ──→ ended ← settle
  *
- *   queued    in the backlog of its agent; the fair scheduler decides when it leaves (lua/include/pick.lua).
- *             One that names a session waits there only as its front; the others wait behind it. Picked for a session
- *             whose owner lives, it waits in that worker's hand and is taken from there without BullMQ
- *             (lua/include/session.lua, lua/take-handed.lua): queued → running in one step.
- *   released  holds a slot of its tenant; a BullMQ job of its lane carries it to a worker.
- *   running   owned by the worker whose fence stands in `f`. Every take raises the fence, so the writes of an earlier
- *             owner fail. Taken again without `bg`: same attempt, nothing happened. Taken again with `bg`: the
- *             new owner is told (`interrupted`) and decides between worker_lost and retry.
- *   ended     result in `r:<id>`; record, result and live stream expire together.
- *
- * Cancelling a running execution sets a flag that `begin` refuses by, and tells its worker.
- * If Redis loses a suffix of its log (AOF everysec: at most 1 s), executions move back along the arrows and run or
- * end again; the audit row's key (execution, attempt) keeps that from counting twice.
+ * These are the states of an execution (field `s` of its record). Every arrow is one Lua script, so it
+ * happens wholly or not at all. README.md has every transition with its script.
  */
 import { randomUUID } from 'node:crypto'
 import {
@@ -55,10 +37,9 @@ import { readEvents } from './live-events.ts'
 import { needOf } from './needs.ts'
 import { readStats, type QueueStats } from './queue-stats.ts'
 import { createReplies } from './replies.ts'
-import { dehydrate, hydrate, storeBlobs } from './request-blobs.ts'
-import { placed, withReuse, writeRunSessions } from './run-sessions.ts'
+import { dehydrate, hydrate, storeBlobs, withReuse, withTenantSession } from './request-blobs.ts'
 import { list, numberOrNull, run, runCoded, SCRIPTS, text, type Reply } from './scripts.ts'
-import { createServerLife } from './server-life.ts'
+import { createServerRun } from './server-run.ts'
 
 export interface ProducerDeps {
   /** Connection of role `producer`. Not closed by the producer. */
@@ -67,9 +48,9 @@ export interface ProducerDeps {
   subscriber: Redis
   /** Wall clock for new ids, milliseconds; default Date.now. */
   now?: () => number
-  /** Takes secrets out of the reason that a caller gives for a cancel; default: it stays as it is. */
+  /** Removes secrets from the reason that a caller gives for a cancel; default: keeps the reason as it is. */
   redactReason?: RedactReason
-  /** Makes execution ids; default UUIDv7 of `now`. */
+  /** Creates execution ids; default UUIDv7 of `now`. */
   ids?: () => ExecutionId
 }
 
@@ -91,37 +72,39 @@ export interface LivePage {
 
 export interface Producer extends AsyncDisposable {
   /**
-   * Accepts an execution durably, in the session of its run where its tenant has that. With `awaitReply` a following `wait` needs no round trip of its own.
-   * Throws queue_full (details: queued, limit, and room_in_ms, the forecast, null when unknown), idempotency_conflict (details: execution_id), queue_unavailable
-   * (nothing was accepted, unless the connection broke in between: use an idempotency key to repeat safely).
+   * Accepts an execution durably, in the session of its run if its tenant's executions share one. With
+   * `awaitReply` a following `wait` needs no round trip of its own. Throws queue_full (details: queued,
+   * limit, and room_in_ms, the forecast, null when unknown), idempotency_conflict (details: execution_id) and
+   * queue_unavailable (nothing was accepted, unless the connection broke in between; use an idempotency key
+   * to repeat safely).
    */
   put(request: ExecutionRequest, options?: { traceparent?: string; awaitReply?: boolean }): Promise<Accepted>
-  /** What is known now; null when Redis does not know it (any more). */
+  /** The current state; null when Redis does not know the execution, or no longer. */
   get(id: ExecutionId): Promise<ExecutionState | null>
-  /** The request as it was put; null when Redis does not know it (any more), or when it ended. */
+  /** The request as it was put; null when the execution has ended or Redis does not know it. */
   request(id: ExecutionId): Promise<ExecutionRequest | null>
-  /** The result; null when it did not end within `timeoutMs`. Throws not_found, or the reason of the aborted signal. */
+  /** The result; null if it did not end in time. Throws not_found, or the signal's reason. */
   wait(id: ExecutionId, options: { timeoutMs: number; signal?: AbortSignal }): Promise<ExecutionResult | null>
-  /** Events from the start or behind `after`; ends after `ended` or when the signal aborts. Throws not_found. */
+  /** Events from the start or after `after`, until `ended` or until the signal aborts. Throws not_found. */
   events(id: ExecutionId, options: { after?: string; signal: AbortSignal }): AsyncIterable<StoredEvent>
-  /** `cancelled`: ended by this call; `cancelling`: its worker was told. */
+  /** `cancelled`: this call ended it; `cancelling`: its worker was told to stop. */
   cancel(id: ExecutionId, reason?: string): Promise<'cancelled' | 'cancelling' | 'ended' | 'not_found'>
-  /** Cancels one page of what a tenant has in the queue, newest first; go on with `next` until it is null. */
+  /** Cancels one page of a tenant's executions, newest first. Go on with `next` until it is null. */
   cancelTenant(tenantId: string, asked: TenantCancel): Promise<CancelledPage>
   /** Delayed, queued and running executions of a tenant, newest first. */
   live(tenantId: string, limit: number): Promise<ExecutionState[]>
-  /** The same a page at a time, of all tenants for null. `before` is `next` of the page before. */
+  /** One page of the same; of all tenants if null. `before` is `next` of the previous page. */
   livePage(tenantId: string | null, asked: { limit: number; before?: string }): Promise<LivePage>
   stats(): Promise<QueueStats>
-  /** Holds from the next pick on, in the whole fleet. */
+  /** Applies from the next pick on, in the whole fleet. */
   setTenantLimits(tenantId: string, limits: TenantQueueLimits): Promise<void>
-  /** Whether executions of a tenant share the session of their run; holds for those put from now on. */
+  /** Sets whether a tenant's executions share the session of their run; applies to later puts. */
   setRunSessions(tenantId: string, shares: boolean): Promise<void>
 }
 
 /** Executions that `live` returns at most. */
 const LIVE_MAX = 1000
-/** Described by one script call: each costs a forecast, so this keeps a call below about 5 ms. */
+/** Executions described by one script call. Each costs a forecast, so this keeps a call below about 5 ms. */
 const LIVE_CHUNK = 100
 
 export function createProducer({
@@ -134,7 +117,7 @@ export function createProducer({
   const producerId = randomUUID()
   const newId = ids ?? (() => newExecutionId(now()))
   const guard = createGuard(redis)
-  const life = createServerLife(redis)
+  const serverRun = createServerRun(redis)
   const replies = createReplies(redis, subscriber, guard, producerId)
   const tails = createEventTails(redis, producerId)
 
@@ -144,12 +127,12 @@ export function createProducer({
     awaitReply: boolean,
   ): Promise<Accepted> {
     const id = newId()
-    const request = await placed(redis, asked)
+    const request = await withTenantSession(redis, asked)
     const { json, blobs } = dehydrate(request)
     const idempotency = idempotencyName(request)
     await storeBlobs(redis, blobs)
     if (awaitReply) await replies.expect(id)
-    const ofLife = await life()
+    const runId = await serverRun()
     const enqueued = runCoded(redis, SCRIPTS.enqueue, KEYS.record + id, [
       id,
       request.tenant_id,
@@ -160,18 +143,18 @@ export function createProducer({
       json,
       traceparent ?? '',
       idempotency,
-      // Of what was asked: the policy may change before the same request is sent again.
+      // Hashes what was asked for, because the policy may change before the same request is sent again.
       idempotency === '' ? '' : bodyHash(withReuse(asked)),
       awaitReply ? replies.channel : '',
       request.session?.key ?? '',
       request.callback_url ?? '',
-      ofLife,
+      runId,
       needOf(request),
     ])
-    if (awaitReply) enqueued.catch(() => replies.forget(id))
+    if (awaitReply) enqueued.catch(() => replies.unexpect(id))
     const { code, rest } = await enqueued
     if (awaitReply && code !== 'accepted') {
-      replies.forget(id)
+      replies.unexpect(id)
       if (code === 'duplicate' && text(rest[1]) !== 'ended')
         await replies.expect(text(rest[0]) as ExecutionId)
     }
@@ -183,16 +166,16 @@ export function createProducer({
     { limit, before = '' }: { limit: number; before?: string },
   ): Promise<LivePage> {
     const states: ExecutionState[] = []
-    let place: string | null = before
-    while (place !== null && states.length < limit) {
+    let cursor: string | null = before
+    while (cursor !== null && states.length < limit) {
       const wanted = Math.min(LIVE_CHUNK, limit - states.length)
-      const asked: (string | number)[] = [tenantId ?? '', wanted, place]
+      const asked: (string | number)[] = [tenantId ?? '', wanted, cursor]
       const reply = list(await guard(() => run(redis, SCRIPTS.live, KEYS.window, asked)))
       for (const description of list(reply[0])) states.push(stateOf(description, null))
       // An entry without a record makes a page shorter; only an empty one is the end.
-      place = text(reply[1]) === '' ? null : text(reply[1])
+      cursor = text(reply[1]) === '' ? null : text(reply[1])
     }
-    return { states, next: place }
+    return { states, next: cursor }
   }
 
   function acceptedOf(code: string, rest: Reply[]): Accepted {
@@ -250,7 +233,10 @@ export function createProducer({
         run(redis, SCRIPTS.limits, KEYS.window, [tenantId, weight, concurrency ?? '', max_queued ?? '']),
       )
     },
-    setRunSessions: (tenantId, shares) => guard(() => writeRunSessions(redis, tenantId, shares)),
+    async setRunSessions(tenantId, shares) {
+      const key = KEYS.runSessions
+      await guard(() => (shares ? redis.sadd(key, tenantId) : redis.srem(key, tenantId)))
+    },
     async [Symbol.asyncDispose]() {
       tails.close()
       await replies.close()

@@ -1,9 +1,10 @@
 /** Figures for dashboards and metrics, read in one round trip. */
 import type { Redis } from 'ioredis'
+import { bullmqKey } from './bullmq-keys.ts'
 import { KEYS, LANES, type Lane } from './keys.ts'
 
 export interface LaneStats {
-  /** In the fair backlogs. */
+  /** Waiting in the fair backlogs. */
   queued: number
   delayed: number
   /** Outstanding: released to the workers or running there. */
@@ -17,14 +18,14 @@ export interface LaneStats {
 export interface QueueStats {
   lanes: Record<Lane, LaneStats>
   workers: { worker_id: string; slots: number; running: number; last_seen_ms: number }[]
-  /** Attempt records that Postgres has not got yet. */
+  /** Attempt records that Postgres does not have yet. */
   outbox: number
-  /** Results on their way to a `callback_url`: to be posted now, and waiting for another try. */
+  /** Results to post to a `callback_url`: due now, and waiting for another try. */
   callbacks: { due: number; retrying: number }
 }
 
-/** BullMQ's own keys of the queue in which callbacks are posted (libs/routines/src/callbacks). */
-const CALLBACKS = `${KEYS.bull}callbacks:`
+/** BullMQ queue whose jobs post results to callback URLs (libs/routines/src/callbacks). */
+const CALLBACKS = 'callbacks'
 
 export async function readStats(redis: Redis): Promise<QueueStats> {
   const [time, window, beats, workers, outbox, callbacks, interactive, routine] = await Promise.all([
@@ -35,9 +36,9 @@ export async function readStats(redis: Redis): Promise<QueueStats> {
     redis.xlen(KEYS.outbox),
     Promise.all([
       redis.llen(KEYS.callbacksDue),
-      redis.llen(`${CALLBACKS}wait`),
-      redis.llen(`${CALLBACKS}active`),
-      redis.zcard(`${CALLBACKS}delayed`),
+      redis.llen(bullmqKey(CALLBACKS, 'wait')),
+      redis.llen(bullmqKey(CALLBACKS, 'active')),
+      redis.zcard(bullmqKey(CALLBACKS, 'delayed')),
     ]),
     ...LANES.map((lane) =>
       Promise.all([

@@ -6,8 +6,8 @@
  *   redis+sentinel://s1:26379,s2,s3/master-name/2               the master that Sentinels name now
  *   redis+cluster://n1:7000,n2:7001                             a Redis Cluster, known by some of its nodes
  *
- * User and password stand before the hosts; `rediss+sentinel` and `rediss+cluster` use TLS. Sentinels with a password
- * of their own: `?sentinel_password=…`.
+ * User and password stand before the hosts; `rediss+sentinel` and `rediss+cluster` use TLS. Sentinels with a
+ * password of their own: `?sentinel_password=…`.
  */
 import { CofferdamError } from '@cofferdam/contract'
 

@@ -1,10 +1,10 @@
 /**
- * Waiting for results: one subscription per producer. A waiter's channel is registered in Redis (await.lua), the
- * ending publishes to it. Messages may be lost, so every waiter asks again every few seconds and after a
+ * Waits for results, with one subscription per producer. await.lua registers a waiter's channel in Redis, and
+ * the ending publishes to it. Messages may be lost, so every waiter asks again every few seconds and after a
  * reconnect: a lost message costs time, never an answer.
  *
- * Life of an entry:   expect (before put) ─┐
- *                     wait ────────────────┴→ registered → answered (message or recheck) → gone
+ * States of an entry:   expect (before put) ─┐
+ *                       wait ────────────────┴→ registered → answered (message or recheck) → removed
  */
 import { CofferdamError, type ExecutionId, type ExecutionResult } from '@cofferdam/contract'
 import type { Redis } from 'ioredis'
@@ -27,10 +27,10 @@ interface Entry {
 
 export interface Replies {
   readonly channel: string
-  /** Makes sure that the subscription stands and that an answer for `id` is kept until somebody waits for it. */
+  /** Subscribes if necessary, and keeps an answer for `id` until somebody waits for it. */
   expect(id: ExecutionId): Promise<void>
-  /** Forgets an expectation that was not accepted. */
-  forget(id: ExecutionId): void
+  /** Removes the expectation of an execution that was not accepted. */
+  unexpect(id: ExecutionId): void
   /** The result; null when it did not end in time. Throws not_found, or the reason of an aborted signal. */
   wait(
     id: ExecutionId,
@@ -42,7 +42,7 @@ export interface Replies {
 export function createReplies(redis: Redis, subscriber: Redis, guard: Guard, producerId: string): Replies {
   const channel = CHANNELS.reply + producerId
   const entries = new Map<ExecutionId, Entry>()
-  /** Expected, and not waited for yet; the oldest first. */
+  /** Expected and not yet waited for; oldest first. */
   const unclaimed = new Set<ExecutionId>()
   let subscribed: Promise<unknown> | null = null
   let isSubscribed = false
@@ -80,7 +80,7 @@ export function createReplies(redis: Redis, subscriber: Redis, guard: Guard, pro
     else answer(id, entry, result)
   }
 
-  /** Bounded: without a subscription the rechecks still find every result. */
+  /** Waits a bounded time: without a subscription the rechecks still find every result. */
   const subscribe = async (): Promise<void> => {
     if (isSubscribed) return
     if (subscribed === null) {
@@ -112,7 +112,7 @@ export function createReplies(redis: Redis, subscriber: Redis, guard: Guard, pro
     const [oldest] = unclaimed
     if (oldest === undefined) return
     unclaimed.delete(oldest)
-    // Somebody may wait for an execution that was put again under its key.
+    // Somebody may wait for it because the same idempotency key was put again.
     if (entries.get(oldest)?.listeners.size === 0) entries.delete(oldest)
   }
 
@@ -130,7 +130,7 @@ export function createReplies(redis: Redis, subscriber: Redis, guard: Guard, pro
       unclaimed.add(id)
       if (unclaimed.size > QUEUE_BOUNDS.unclaimedReplies) dropOldestUnclaimed()
     },
-    forget(id) {
+    unexpect(id) {
       entries.delete(id)
       unclaimed.delete(id)
     },
@@ -144,7 +144,7 @@ export function createReplies(redis: Redis, subscriber: Redis, guard: Guard, pro
         return entry.result
       }
       const ended = Promise.withResolvers<ExecutionResult | null>()
-      // Aborted or closed while the first question fails: then nobody is left to hear of it.
+      // If it is aborted or closed while the first question fails, nobody handles this rejection.
       ended.promise.catch(() => undefined)
       const listener: Listener = (result) =>
         result instanceof CofferdamError ? ended.reject(result) : ended.resolve(result)
@@ -153,7 +153,7 @@ export function createReplies(redis: Redis, subscriber: Redis, guard: Guard, pro
       signal?.addEventListener('abort', onAbort)
       let timer: NodeJS.Timeout | undefined
       try {
-        // Asked before the clock starts: what has ended already is answered whatever the patience.
+        // Asks before the timer starts, so that an ended execution is answered whatever the timeout is.
         if (!entry.registered) await guard(() => ask(id, entry))
         timer = setTimeout(() => ended.resolve(null), Math.min(timeoutMs, TIMER_MAX_MS))
         return await ended.promise

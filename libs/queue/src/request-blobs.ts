@@ -1,10 +1,11 @@
 /**
- * How a request is stored: strings above `QUEUE_BOUNDS.inlineBytes` become `{"$blob": "<sha256>"}` and are kept once per
- * content (queue-caps-audit.md §2.1: 64 KiB inline costs eight times the CPU per add). No object of a request can
- * have a key `$blob` (strict schemas; environment names start with a letter or `_`), so references are unambiguous.
+ * How a request is stored. Strings above `QUEUE_BOUNDS.inlineBytes` become `{"$blob": "<sha256>"}` and are stored
+ * once per content, because 64 KiB inline costs eight times the CPU per enqueue (measured). No object of a
+ * request can have a key `$blob` (strict schemas; environment names start with a letter or `_`), so
+ * references are unambiguous.
  */
 import { createHash } from 'node:crypto'
-import type { ExecutionRequest } from '@cofferdam/contract'
+import { canHaveRunSession, withRunSession, type ExecutionRequest } from '@cofferdam/contract'
 import type { Redis } from 'ioredis'
 import { QUEUE_BOUNDS } from './bounds.ts'
 import { KEYS } from './keys.ts'
@@ -18,7 +19,7 @@ export interface StoredRequest {
 /** Splits a request into a small JSON text and its large parts. */
 export function dehydrate(request: ExecutionRequest): StoredRequest {
   const whole = JSON.stringify(request)
-  // Then no part of it is large: a text is never longer than its JSON.
+  // No part is large if the whole is not: a string is never longer than its JSON.
   if (!isLarge(whole, QUEUE_BOUNDS.inlineBytes)) return { json: whole, blobs: new Map() }
   const blobs = new Map<string, string>()
   const keep = (content: string): { $blob: string } => {
@@ -36,7 +37,7 @@ export function dehydrate(request: ExecutionRequest): StoredRequest {
 const isLarge = (value: string, bytes: number): boolean =>
   value.length > bytes || (value.length * 3 > bytes && Buffer.byteLength(value) > bytes)
 
-/** Stores blobs that are not there yet and refreshes the life of those that are. */
+/** Stores missing blobs and extends the expiry of those that exist. */
 export async function storeBlobs(redis: Redis, blobs: StoredRequest['blobs']): Promise<void> {
   if (blobs.size === 0) return
   const entries = [...blobs]
@@ -50,11 +51,11 @@ export async function storeBlobs(redis: Redis, blobs: StoredRequest['blobs']): P
   )
 }
 
-/** Puts a stored request together again; null when a blob is gone. Refreshes the life of the blobs it reads. */
+/** Restores a stored request; null when a blob is gone. Extends the expiry of the blobs it reads. */
 export async function hydrate(redis: Redis, json: string): Promise<ExecutionRequest | null> {
   let stored: unknown = JSON.parse(json)
   if (!json.includes('"$blob"')) return stored as ExecutionRequest
-  // Twice at most: the whole request may be one blob, whose text refers to others.
+  // At most twice: the whole request may be one blob, whose text refers to others.
   for (let depth = 0; depth < 2; depth += 1) {
     const shas = [...new Set(references(stored))]
     if (shas.length === 0) break
@@ -88,3 +89,15 @@ function replaceReferences(value: unknown, bySha: Map<string, string>): unknown 
   if (typeof value !== 'object' || value === null) return value
   return Object.fromEntries(Object.entries(value).map(([k, v]) => [k, replaceReferences(v, bySha)]))
 }
+
+/** The request as it is stored: with its reuse scope, and perhaps in the session of its run. */
+export async function withTenantSession(redis: Redis, asked: ExecutionRequest): Promise<ExecutionRequest> {
+  const shares = canHaveRunSession(asked) && (await redis.sismember(KEYS.runSessions, asked.tenant_id)) === 1
+  return withReuse(shares ? withRunSession(asked) : asked)
+}
+
+/** The request with its default reuse scope written out, as records and body hashes have it. */
+export const withReuse = (request: ExecutionRequest): ExecutionRequest => ({
+  ...request,
+  reuse: request.reuse ?? 'job',
+})

@@ -1,13 +1,15 @@
 /**
- * Whether this worker has room for one more execution beyond a free slot (memory). While it has none, executions stay
- * in the fair queue, where their order, position and ETA are kept, instead of waiting inside the worker.
+ * Whether this worker has memory for one more execution besides a free slot. While it has none, executions
+ * stay in the fair queue, with their order, position and ETA, instead of waiting inside the worker.
  */
 import type { Lane } from './keys.ts'
 
 export interface Room {
-  /** False while an execution that was taken here waits for its share, or `lane` has had its own. */
+  /** False while a taken execution waits here for memory, or `lane` has used its share. */
   isFree(lane?: Lane): boolean
-  /** True while less than half of the lane's room is taken: as many as are here would have room, too. */
+  /**
+   * True while less than half of the lane's memory is used, so that as many executions as run here fit again.
+   */
   isAmple(lane: Lane): boolean
   /** Calls `listener` whenever the answer changed. */
   onChange(listener: () => void): void
@@ -16,9 +18,9 @@ export interface Room {
 export interface RoomGate {
   isFree(lane?: Lane): boolean
   isAmple(lane: Lane): boolean
-  /** Resolves when there is room for the lane, or when the signal aborts. */
+  /** Resolves when the lane may take one more, or when the signal aborts. */
   free(signal: AbortSignal, lane?: Lane): Promise<void>
-  /** Share of the time since the last call, 0 to 1, in which there was none. */
+  /** Share of the time since the last call, 0 to 1, in which memory was short. */
   shortShare(): number
 }
 
@@ -60,6 +62,37 @@ export function createRoomGate(room?: Room, now: () => number = () => performanc
       sinceMs = now()
       shortMs = 0
       return share
+    },
+  }
+}
+
+/**
+ * How many of its slots a worker can fill. When memory is the bottleneck and not slots, the scheduler's
+ * window and the ETAs follow what really ran at once, so that the rest waits in fair order instead of being
+ * released.
+ */
+export interface Fillable {
+  /** Sets how many executions have begun here and not ended. */
+  note(begun: number): void
+  /** Figure for the next heartbeat: all slots, or one more than ran at once since the last heartbeat. */
+  read(): number
+}
+
+/** Memory that is short for less than this share of a period is no bottleneck. */
+const SHORT_SHARE = 0.5
+
+export function createFillable(slots: number, room: RoomGate): Fillable {
+  let begun = 0
+  let most = 0
+  return {
+    note(count) {
+      begun = count
+      most = Math.max(most, count)
+    },
+    read() {
+      const filled = Math.min(slots, most + 1)
+      most = begun
+      return room.shortShare() < SHORT_SHARE ? slots : filled
     },
   }
 }

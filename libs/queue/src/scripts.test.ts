@@ -17,6 +17,16 @@ describe('the scripts', () => {
       expect(text).toMatch(new RegExp(`^-- ${word}`, 'm'))
   })
 
+  it('leave the private keys of BullMQ to include/bullmq.lua', () => {
+    const all = readdirSync(new URL('./lua/', import.meta.url), { recursive: true, encoding: 'utf8' })
+    const naming = all.filter(
+      (name) =>
+        name.endsWith('.lua') &&
+        /\bB\.\w|K\.bull/.test(readFileSync(new URL(`./lua/${name}`, import.meta.url), 'utf8')),
+    )
+    expect(naming).toEqual(['include/bullmq.lua'])
+  })
+
   it('name no key outside of the tag', () => {
     const names = [...Object.values(KEYS), ...Object.values(CHANNELS)]
     expect(names.filter((name) => !name.startsWith('{cofferdam}:'))).toEqual([])
@@ -28,7 +38,7 @@ describe('the scripts', () => {
       expect(source).not.toMatch(/^--- @include/m)
       const functions = [...source.matchAll(/^local function (\w+)/gm)].map(([, name]) => name)
       expect(functions).toEqual([...new Set(functions)])
-      expect(source).not.toMatch(/\b[KC]\.\w/)
+      expect(source).not.toMatch(/\b[BCK]\.\w/)
     },
   )
 })

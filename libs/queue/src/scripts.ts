@@ -1,15 +1,18 @@
 /**
- * Loads lua/*.lua once. A line `--- @include name` is replaced by lua/include/name.lua (each at most once), `K.name` by a
- * key of keys.ts and `C.name` by a number of bounds.ts, so both languages read the same table and no call builds it anew.
- * Scripts build the keys they touch from `K`; KEYS[1] routes the call to the right node of a cluster.
+ * Loads lua/*.lua once. A line `--- @include name` is replaced by lua/include/name.lua (each at most once),
+ * `K.name` by a key of keys.ts, `B.name` by a name of bullmq-keys.ts and `C.name` by a number of bounds.ts.
+ * So both languages share one table. Scripts build the keys they touch from `K`; KEYS[1] only routes the call
+ * to the right node of a cluster.
  *
- * Of the scripts that every execution needs, the calls of one turn of the process go to the server as one, one after the
- * other: each finds what it would have found by itself, and one that fails fails alone. A call costs server and process some 15 us besides what it does.
+ * Gathered scripts: the calls that a process makes in one turn of its event loop go to the server as one
+ * call, which runs them one after the other. Each finds what it would have found by itself, and a failed one
+ * fails alone. That saves about 15 us of server and process time per call.
  */
 import { createHash } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import type { Redis } from 'ioredis'
 import { QUEUE_BOUNDS, TENANT_DEFAULTS } from './bounds.ts'
+import { BULLMQ } from './bullmq-keys.ts'
 import { CHANNELS, KEYS } from './keys.ts'
 import { createGathering, togetherCall, togetherText, type ScriptCall } from './redis-calls.ts'
 
@@ -20,11 +23,11 @@ interface Text {
 
 export interface Script extends Text {
   name: string
-  /** The text takes many calls at once. */
+  /** The script runs many gathered calls at once. */
   isGathered: boolean
 }
 
-/** What Lua hands back: strings, integers, nil and nested arrays. */
+/** What a script returns: strings, integers, nil and nested arrays. */
 export type Reply = string | number | null | Reply[]
 
 const CONSTANTS = {
@@ -41,7 +44,7 @@ const CONSTANTS = {
   event_bytes: QUEUE_BOUNDS.eventStreamBytes,
   earlier_events: QUEUE_BOUNDS.earlierEvents,
   lost_fences: QUEUE_BOUNDS.lostFences,
-  life_digits: QUEUE_BOUNDS.lifeDigits,
+  run_id_digits: QUEUE_BOUNDS.runIdDigits,
   pick_max: QUEUE_BOUNDS.pickMax,
   promote_max: QUEUE_BOUNDS.promoteMax,
   sweep_max: QUEUE_BOUNDS.sweepMax,
@@ -63,13 +66,15 @@ const snakeCase = (name: string): string => name.replaceAll(/[A-Z]/g, (letter) =
 const NAMES: Record<string, string | number> = {
   ...Object.fromEntries(Object.entries(KEYS).map(([name, key]) => [`K.${snakeCase(name)}`, `'${key}'`])),
   'K.control': `'${CHANNELS.control}'`,
-  'K.handed_channel': `'${CHANNELS.handed}'`,
+  'K.assigned_channel': `'${CHANNELS.assigned}'`,
+  ...Object.fromEntries(Object.entries(BULLMQ).map(([name, key]) => [`B.${snakeCase(name)}`, `'${key}'`])),
   ...Object.fromEntries(Object.entries(CONSTANTS).map(([name, value]) => [`C.${name}`, value])),
 }
 
 function nameToValue(name: string): string {
   const value = NAMES[name]
-  if (value === undefined) throw new Error(`a script names ${name}, which neither keys.ts nor scripts.ts has`)
+  if (value === undefined)
+    throw new Error(`a script names ${name}, which no table in keys.ts, bullmq-keys.ts or scripts.ts has`)
   return String(value)
 }
 
@@ -84,7 +89,7 @@ function expand(source: string, included: Set<string>): string {
 }
 
 function textOf(lua: string): Text {
-  const source = lua.replaceAll(/\b[KC]\.\w+/g, nameToValue)
+  const source = lua.replaceAll(/\b[BCK]\.\w+/g, nameToValue)
   return { source, sha1: createHash('sha1').update(source).digest('hex') }
 }
 
@@ -93,31 +98,26 @@ function load(name: string): Script {
 }
 
 /**
- * What it includes stands in front of its first line of code, and is then set up once for all calls; what stands behind a line
- * `--- @end` is done once when all are through.
+ * Loads a script whose calls are gathered. What stands before its line `--- @each` is set up once for all
+ * calls; what stands behind an optional line `--- @end` runs once after all of them.
  */
-function loadTogether(name: string): Script {
-  const lua = read(name)
-  const code = lua.search(/^(?!--)/m)
-  const [each = '', end = ''] = lua.slice(code).split(/^--- @end$/m)
-  return {
-    name,
-    ...textOf(togetherText(expand(lua.slice(0, code), new Set()), each, end)),
-    isGathered: true,
-  }
+function loadGathered(name: string): Script {
+  const [shared = '', body = ''] = read(name).split(/^--- @each$/m)
+  const [each = '', end = ''] = body.split(/^--- @end$/m)
+  return { name, ...textOf(togetherText(expand(shared, new Set()), each, end)), isGathered: true }
 }
 
 export const SCRIPTS = {
-  enqueue: loadTogether('enqueue'),
+  enqueue: loadGathered('enqueue'),
   pick: load('pick'),
   take: load('take'),
-  takeHanded: load('take-handed'),
-  next: loadTogether('next'),
+  takeAssigned: load('take-assigned'),
+  next: loadGathered('next'),
   takeLost: load('take-lost'),
-  begin: loadTogether('begin'),
-  handover: loadTogether('handover'),
+  begin: loadGathered('begin'),
+  handover: loadGathered('handover'),
   append: load('append'),
-  settle: loadTogether('settle'),
+  settle: loadGathered('settle'),
   requeue: load('requeue'),
   endUnstarted: load('end-unstarted'),
   await: load('await'),
@@ -132,13 +132,15 @@ export const SCRIPTS = {
 
 type Gathered = (call: ScriptCall) => Promise<Reply>
 
-/** Calls that go together: an enqueue takes the server about 60 us, so that one call holds it for 2 ms. */
+/**
+ * Calls gathered at most: an enqueue takes the server about 60 us, so one call blocks it for at most 2 ms.
+ */
 const TOGETHER_MAX = 32
 
-/** Per connection, with which they go. */
+/** By connection. */
 const gatherings = new WeakMap<Redis, Map<Script, Gathered>>()
 
-/** Runs a script; with others of the same turn, where that pays. */
+/** Runs a script, gathered with other calls where the script allows it. */
 export async function run(
   redis: Redis,
   script: Script,
@@ -162,7 +164,7 @@ function gatheredOf(redis: Redis, script: Script): Gathered {
   return gathered
 }
 
-/** Runs a text by its hash, and as it is once when the server does not know it (first use, restart). */
+/** Runs a script by its hash; sends the whole text when the server does not know it (first use, restart). */
 async function evaluate(redis: Redis, { source, sha1 }: Text, { keys, args }: ScriptCall): Promise<Reply> {
   try {
     return (await redis.evalsha(sha1, keys.length, ...keys, ...args)) as Reply

@@ -1,25 +1,26 @@
 /**
- * What a worker does of itself when Redis is silent: nobody can tell it any more that another worker owns what it runs.
+ * Stops executions by itself when Redis is silent, because nothing can tell the worker then that another
+ * worker owns them.
  *
- *   runs again elsewhere when it is lost (`retry.on` worker_lost) ─► stopped when the lock runs out: two runs of a program
- *                                                                    that counts on its predecessor's end must not overlap
- *   any other ─► stopped after `silenceMs`: nobody starts it again, so that a restart or a failover of Redis costs no run;
- *                but its side effects end, for its heir has ended it and cannot reach its sandbox from another host
+ *   An execution that is retried after `worker_lost` stops when its lock expires: two attempts must not overlap.
+ *   Any other execution stops after `silenceMs`. No worker starts it again, so a restart of Redis costs no run. It has to stop in
+ *   the end because its next owner ends it, but cannot reach its sandbox from another host.
  *
- * Stopped means that the signal aborts with `lock_lost`, as if the worker had heard it: the sandbox is destroyed and nothing is
- * recorded. Time counts from the moment a renewal was sent, by a monotonic clock, and ends a turn early.
+ * Its signal aborts with `lock_lost`, as if Redis had said so: the sandbox is destroyed and nothing is
+ * recorded. Time counts from when the last answered renewal was sent, by a monotonic clock, and ends one
+ * check early.
  */
 import { StopReason } from '@cofferdam/contract'
 import type { HeldExecution } from './taken.ts'
 
 export interface SelfFence {
-  /** Redis took a renewal of these that was sent then. */
+  /** Notes that Redis accepted a renewal of these, sent at `sentMs`. */
   renewed(held: Iterable<HeldExecution | null>, sentMs: number): void
-  /** One turn: stops what has been held for too long without a renewal. */
+  /** Stops executions that have gone without a renewal for too long. */
   check(held: readonly HeldExecution[]): void
 }
 
-/** `now` is a monotonic clock; `turnMs` how often `check` is called. */
+/** `now` is a monotonic clock; `turnMs` is the period of `check`. */
 export function createSelfFence(
   { lockMs, silenceMs, turnMs }: { lockMs: number; silenceMs: number; turnMs: number },
   now: () => number = () => performance.now(),
@@ -34,7 +35,8 @@ export function createSelfFence(
     },
     check(held) {
       const atMs = now()
-      // This process itself slept: Redis may answer at once, and knows better. Once: one that is always late must stop, too.
+      // If this process itself was suspended, Redis may answer at once, so one check is skipped. Only one: a
+      // process that is always late must stop its executions, too.
       slept = !slept && atMs - checkedMs > 2 * turnMs
       checkedMs = atMs
       for (const one of held) {
@@ -49,7 +51,7 @@ export function createSelfFence(
 
 function runsAgain({ taken: { request, attempt } }: HeldExecution): boolean {
   const { program, retry } = request
-  // Files of a session have no point of no return: whoever takes such an execution next does it all again.
+  // File transfers of a session have no point of no return; the next owner repeats them.
   if (program.type === 'files') return true
   return retry !== undefined && attempt < retry.max_attempts && retry.on.includes('worker_lost')
 }

@@ -1,6 +1,6 @@
 /**
- * The slots of one worker, shared by its lanes. The routine lane gets at most half of them, or what the operator says, when
- * the worker serves both, so that long background runs cannot fill it.
+ * The slots of one worker, shared by its lanes. When the worker serves both lanes, routines get at most half
+ * of the slots, or what the operator sets, so that long background runs cannot fill it.
  */
 import type { Lane } from './keys.ts'
 
@@ -8,14 +8,16 @@ export interface Slots {
   readonly busy: number
   /** Slots that a lane may use at most, of `of` in all (default: all). */
   max(lane: Lane, of?: number): number
-  /** Resolves when a slot is free for the lane (it is not taken yet), or when the signal aborts. */
+  /** Resolves when the lane could acquire a slot, or when the signal aborts. Acquires none. */
   free(lane: Lane, signal: AbortSignal): Promise<void>
-  /** Takes a slot; false when the lane has none free. */
+  /** Acquires a slot; false when the lane has none free. */
   tryAcquire(lane: Lane): boolean
   release(lane: Lane): void
 }
 
-/** `total` slots for `lanes`; routine's share is at least one, and leaves interactive one where there are two. */
+/**
+ * `total` slots for `lanes`; routine's share is at least one, and leaves interactive one where there are two.
+ */
 export function createSlots(
   total: number,
   lanes: readonly Lane[],

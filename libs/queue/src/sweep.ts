@@ -1,4 +1,4 @@
-/** Repairs what crashes left (sweep.lua); one worker of the fleet does it per period. */
+/** Repairs what crashes left (sweep.lua); one worker of the fleet does so per period. */
 import type { ExecutionId, ExecutionRequest, SandboxRef, WorkerId } from '@cofferdam/contract'
 import type { Redis } from 'ioredis'
 import { endUnstarted } from './end-unstarted.ts'
@@ -6,7 +6,7 @@ import { KEYS } from './keys.ts'
 import { hydrate } from './request-blobs.ts'
 import { list, runCoded, SCRIPTS, text, type Reply } from './scripts.ts'
 
-/** A running execution that no worker and no BullMQ job carries any more. */
+/** A running execution that has lost its worker and its BullMQ job. */
 export interface LostExecution {
   executionId: ExecutionId
   request: ExecutionRequest
@@ -29,7 +29,7 @@ export async function sweep(
   redis: Redis,
   { sweepMs, lockMs }: { sweepMs: number; lockMs: number },
 ): Promise<LostExecution[]> {
-  // Slightly less than the period, so that the same worker is not refused by its own mark.
+  // Slightly less than the period, so that a worker's own lock does not block its next sweep.
   const { code, rest } = await runCoded(redis, SCRIPTS.sweep, KEYS.window, [Math.ceil(sweepMs * 0.9), lockMs])
   if (code !== 'swept') return []
   const lost = await Promise.all(list(rest[0]).map((one) => lostOf(redis, list(one))))

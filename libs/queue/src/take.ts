@@ -1,4 +1,7 @@
-/** Turns a BullMQ job, or the next one in this worker's hand, into an owned execution, or tells why there is nothing to run. */
+/**
+ * Turns a fetched BullMQ job, or the next execution assigned to this worker, into an execution that the
+ * worker owns.
+ */
 import { StopReason, type ExecutionId, type ExecutionRequest } from '@cofferdam/contract'
 import { interruptedOf } from './begun-mark.ts'
 import { QUEUE_BOUNDS } from './bounds.ts'
@@ -17,9 +20,10 @@ export interface TakeDeps extends TakenDeps {
 }
 
 /**
- * Takes the execution of a job, unless that was done along with it (`reply`). Null when the job is stale (ended, put back or released again since), or when the
- * execution cannot be run: taken too often without an ending, or parts of its request are gone. Such a one is
- * ended here, so that every accepted execution has an ending.
+ * Takes the execution of a job, unless the fetch has done so (`reply`). Returns null when the job is stale
+ * (its execution ended, was put back or was released again), or when the execution cannot run: it was taken
+ * too often without an ending, or parts of its request are gone. Such an execution is ended here, so that
+ * every accepted execution has an ending.
  */
 export async function take(
   job: LaneJob,
@@ -34,18 +38,18 @@ export async function take(
   return code === 'taken' ? await ownedOf(id as ExecutionId, job, rest, deps) : null
 }
 
-/** Whose turn it is between the hand and the run queue (lua/take-handed.lua). */
-export type HandedTurn = 'fair' | 'yield' | 'force'
+/** Priority of assigned executions against the run queue (lua/take-assigned.lua). */
+export type AssignedTurn = 'fair' | 'yield' | 'force'
 
-/** `held` is null when the execution that was taken could not be run and was ended. */
-export type HandedAnswer = { code: 'taken'; held: HeldExecution | null } | { code: 'later' | 'none' }
+/** `held` is null when the taken execution could not run and was ended. */
+export type AssignedAnswer = { code: 'taken'; held: HeldExecution | null } | { code: 'later' | 'none' }
 
 /**
- * Takes the next execution out of this worker's hand. Not repeated when Redis goes away: an execution whose answer was
- * lost is not reported by any heartbeat, and the sweep gives it out again after the lock time.
+ * Takes the next execution assigned to this worker. Not repeated when Redis goes away: no heartbeat reports
+ * an execution whose answer was lost, so the sweep releases it again after the lock time.
  */
-export async function takeHanded(lane: Lane, turn: HandedTurn, deps: TakeDeps): Promise<HandedAnswer> {
-  const { code, rest } = await runCoded(deps.redis, SCRIPTS.takeHanded, KEYS.window, [
+export async function takeAssigned(lane: Lane, turn: AssignedTurn, deps: TakeDeps): Promise<AssignedAnswer> {
+  const { code, rest } = await runCoded(deps.redis, SCRIPTS.takeAssigned, KEYS.window, [
     deps.workerId,
     lane,
     turn,
@@ -114,7 +118,7 @@ async function endAs(
   await taken.settle(record, { slotMs: 0, outbox: true })
 }
 
-/** Stands in where the request's blobs are gone, so that its ending can be composed. */
+/** A stand-in for a request whose blobs are gone, so that its ending can be composed. */
 function unknownRequest(tenantId: string): ExecutionRequest {
   return {
     tenant_id: tenantId,

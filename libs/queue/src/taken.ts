@@ -1,10 +1,12 @@
 /**
- * One execution in the hands of a worker.
+ * One execution that a worker has taken.
  *
- *   taken ──begin──→ begun ──settle──→ over          every write carries the fence of this take: when another
- *     │                │  └──retry───→ over          worker took the execution since, it fails with `fenced` and
- *     ├──settle────────┼─────────────→ over          the signal aborts with `lock_lost`
- *     └──defer, putOff, giveBack (only before begin) ─→ over
+ *   taken ──begin──→ begun ──settle──→ over
+ *     │                └─────retry───→ over
+ *     └──settle, defer, putOff, route, giveBack (only before begin) ─→ over
+ *
+ * Every write carries the fence of this take. Once another worker has taken the execution, writes fail with
+ * `fenced` and the signal aborts with `lock_lost`.
  */
 import {
   CofferdamError,
@@ -23,83 +25,76 @@ import { createEventBuffer } from './event-buffer.ts'
 import { patiently } from './fenced-write.ts'
 import { KEYS, type Lane } from './keys.ts'
 import type { LaneJob } from './lane-source.ts'
+import { readStreamed, type Streamed } from './live-events.ts'
 import { createOwnership } from './ownership.ts'
 import { numberOrNull, runCoded, SCRIPTS, type Script } from './scripts.ts'
-import { readStreamed, type Streamed } from './streamed-output.ts'
 
 export interface EndingInfo {
-  /** What the tenant is charged for, milliseconds. */
+  /** Milliseconds that the tenant is charged for. */
   slotMs: number
-  /** Postgres is away: keep the record in Redis until some worker's `onOutbox` has stored it. Default false. */
+  /** Set while Postgres is away: keeps the record in Redis until `onOutbox` stored it. Default false. */
   outbox?: boolean
 }
 
 export interface Taken {
   readonly executionId: ExecutionId
   readonly request: ExecutionRequest
-  /** Starts at 1; the same again when an earlier owner vanished. */
+  /** Starts at 1. Stays the same when a former owner died. */
   readonly attempt: number
   readonly fence: number
-  /** Redis' clock, like all times here. */
+  /** By Redis' clock, like all times here. */
   readonly enqueuedAtMs: number
   readonly takenAtMs: number
   readonly traceparent: string | null
   readonly lane: Lane
-  /** Set when an earlier owner began this attempt and vanished: kill its sandbox, then settle worker_lost or retry. */
+  /** Set when a former owner began this attempt and died: kill its sandbox, then settle or retry. */
   readonly interrupted: Interrupted | null
   /**
-   * An earlier owner vanished, and may have recorded an ending that needs no beginning (refused, not provisioned); or Redis
-   * restarted or failed over since this was accepted, and may have forgotten that it ran. Whoever has the audit rows looks
-   * there before it runs.
+   * True when a former owner died and may have recorded an ending without a begin (refused, not provisioned),
+   * or when Redis restarted or failed over since the execution was accepted and may have lost that it ran.
+   * Check the audit rows before you run it.
    */
   readonly mayHaveRun: boolean
-  /** Redis' clock now, as far as it is known here: it goes on from the take, whatever happens to this host's wall clock. */
+  /** Estimate of Redis' clock: advances from the take, whatever this host's wall clock does. */
   nowMs(): number
   /** Aborts with StopReason cancelled | drain | lock_lost. */
   readonly signal: AbortSignal
   /**
    * Point of no return, before user code starts; appends the `started` event. Repeating it is harmless.
-   * Throws StopReason `cancelled` when the execution was cancelled before, CofferdamError fenced | queue_unavailable.
-   * `fenced` with `details.unbegun: true`: surely this owner has not begun it, also by no call whose answer was lost.
+   * Throws StopReason `cancelled` when the execution was cancelled before, CofferdamError fenced |
+   * queue_unavailable. `fenced` with `details.unbegun: true` means that this owner certainly has not begun
+   * it, even by a call without answer.
    */
   begin(ref: SandboxRef, place: Place): Promise<void>
-  /**
-   * After begin: the program was handed over to its sandbox. Best effort: where it gets lost, a crash of this
-   * worker leaves nothing that shows that the program ran. Never rejects.
-   */
+  /** After begin: records, best effort, that the sandbox received the program. Never rejects. */
   handOver(): Promise<void>
-  /**
-   * Appends a live event: buffered, in order, best effort. `queued`, `started` and `ended` are written by the
-   * scripts that make them true, and are ignored here.
-   */
+  /** Appends an output, notice or progress event, buffered, in order and best effort. Ignores others. */
   emit(event: ExecutionEvent): void
-  /**
-   * What this attempt printed as far as it was streamed, also by an owner that vanished. Throws what Redis
-   * throws.
-   */
+  /** Output of this attempt as far as it was streamed, even by a former owner. Throws what Redis throws. */
   streamed(): Promise<Streamed>
   /**
-   * Ends the execution in one step: result visible, slot freed, waiters told, record in the outbox if asked for.
-   * Retried for 60 s while Redis is away. Throws CofferdamError fenced | queue_unavailable.
+   * Ends the execution in one step: stores the result, frees the slot, tells the waiters, and puts the record
+   * into the outbox if asked to. Retries for 60 s while Redis is away. Throws CofferdamError fenced |
+   * queue_unavailable.
    */
   settle(record: AttemptRecord, info: EndingInfo): Promise<void>
-  /** This attempt is over (and audited); runs again as the next one through the fair queue. Throws like settle. */
+  /** Ends this attempt, which is audited, and queues the next one. Throws like settle. */
   retry(record: AttemptRecord, info: EndingInfo): Promise<void>
-  /** Put back un-begun; its tenant gets no slot until `untilMs` (Redis' clock; add jitter). Throws like settle. */
+  /** Requeues it before begin; its tenant gets no slot until then (Redis' clock). Throws like settle. */
   defer(untilMs: number, why: string): Promise<void>
-  /** Put back un-begun; it alone waits until `untilMs`, then it is next in line of its agent. Throws like settle. */
+  /** Requeues it before begin; it alone waits until then, as the next of its agent. Throws like settle. */
   putOff(untilMs: number, why: string): Promise<void>
   /**
-   * Put back un-begun for a worker that has what it needs; false when no other worker of the fleet has
-   * (`needOf` of the contract), and it still is this worker's to refuse. Workers that left less than a minute
-   * ago count: they may be back. Throws like settle.
+   * Requeues it before begin for a worker that has `need` (`needOf` of the contract). Returns false when no
+   * other worker of the fleet has it; then this worker still owns the execution and refuses it. Workers that
+   * left less than a minute ago count, because they may come back. Throws like settle.
    */
   route(need: string): Promise<boolean>
-  /** Put back un-begun, next in line of its agent; repeating it is harmless. Throws like settle, `conflict` after begin. */
+  /** Requeues it before begin as the next of its agent. Throws like settle; `conflict` after begin. */
   giveBack(): Promise<void>
 }
 
-/** What the take told of it. */
+/** The reply of the take. */
 export type TakenFacts = Pick<
   Taken,
   | 'executionId'
@@ -116,7 +111,7 @@ export type TakenFacts = Pick<
 /** The consumer's view of a taken execution. */
 export interface HeldExecution {
   readonly taken: Taken
-  /** Its token is empty when it came from the worker's hand: then BullMQ has no job of it. */
+  /** Its token is empty when the execution was assigned to this worker: then BullMQ has no job for it. */
   readonly job: LaneJob
   /** `<id> <fence>`, as heartbeat.lua names it. */
   readonly name: string
@@ -130,11 +125,11 @@ export interface TakenDeps {
   redis: Redis
   workerId: WorkerId
   onError: (error: unknown) => void
-  /** Hears that one began here. */
+  /** Called when an execution begins here. */
   onBegun: () => void
 }
 
-/** Owned by this worker from now on; its clock goes on from the take. */
+/** Creates the view of an execution that this worker has just taken. */
 export function createTaken({ job, ...facts }: TakenFacts, deps: TakenDeps): HeldExecution {
   const { executionId, fence, attempt } = facts
   const madeMs = performance.now()
@@ -246,7 +241,7 @@ export function createTaken({ job, ...facts }: TakenFacts, deps: TakenDeps): Hel
       return owned.over
     },
     stop: (reason) => {
-      // A renewal that crosses the settlement finds the lock gone with the job.
+      // A renewal that overlaps with the ending finds the lock already removed with the job.
       if (!owned.finishing) owned.stop(reason)
     },
   }

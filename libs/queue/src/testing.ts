@@ -1,6 +1,6 @@
 /**
- * The scripts for tests that drive them one by one, in orders that no worker would choose (tests/model). They are the
- * real ones but for their clock, which is a key that the test sets: hours pass at once, and clocks go back.
+ * The scripts for tests that call them one by one, in orders that no worker would choose (tests/model). Only
+ * their clock differs: it is a key that the test sets, so that hours pass at once and clocks go back.
  */
 import { createHash } from 'node:crypto'
 import { TAG } from './keys.ts'

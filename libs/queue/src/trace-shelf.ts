@@ -1,26 +1,25 @@
 /**
- * Keeps the spans of lately ended executions in Redis, so that any API can show them without a collector. A convenience,
- * bounded everywhere: what does not fit is not kept, and nothing waits for it.
- *
- *   an execution ended ─► offered ─► (every FLUSH_MS, at most BATCH, failures first) ─► Redis, for KEPT_MS
+ * Stores the spans of recently ended executions in Redis, so that any API can show them without a collector.
+ * It is a convenience: every FLUSH_MS it stores at most BATCH traces, failures first, for KEPT_MS. It drops
+ * the rest, and nothing waits for it.
  */
 import type { Redis } from 'ioredis'
 import { KEYS } from './keys.ts'
 import { run, SCRIPTS } from './scripts.ts'
 
-/** A person who asks right after the end finds it. */
+/** Short enough that a person who asks right after the end finds the trace. */
 const FLUSH_MS = 250
-/** 64 traces a second and process: below that rate every execution is kept, above it a sample with its failures. */
+/** 64 traces a second per process: below that rate all are stored, above it a sample with the failures. */
 const BATCH = 16
 /** An ordinary execution has two parts (request, attempt) of 3 KiB together: 6 MiB of Redis. */
 const MAX_KEPT = 2000
 const MAX_BYTES = 16 * 1024
-/** One that is held back is taken again and again: its last parts tell how it went. */
+/** Parts kept of an execution that is taken many times; the last ones tell how it ended. */
 const MAX_PARTS = 8
-/** As long as the queue itself remembers an ended execution. */
+/** As long as the queue keeps an ended execution. */
 const KEPT_MS = 3_600_000
 
-/** One part of an execution's trace: a request or an attempt. `read` is called for those that are kept only. */
+/** One part of an execution's trace: a request or an attempt. `read` is called only for stored traces. */
 export interface OfferedTrace {
   executionId: string
   failed: boolean
@@ -31,7 +30,7 @@ export interface TraceShelf extends AsyncDisposable {
   offer(trace: OfferedTrace): void
 }
 
-/** Makes the shelf of one process. */
+/** Creates the trace store of one process. */
 export function createTraceShelf(deps: {
   /** Connection of role `producer`: fails fast. */
   redis: Redis
@@ -60,8 +59,8 @@ export function createTraceShelf(deps: {
     offer(trace) {
       if (waiting.length < BATCH) return void waiting.push(trace)
       if (!trace.failed) return
-      const place = waiting.findIndex((other) => !other.failed)
-      if (place !== -1) waiting[place] = trace
+      const replaced = waiting.findIndex((other) => !other.failed)
+      if (replaced !== -1) waiting[replaced] = trace
     },
     async [Symbol.asyncDispose]() {
       clearInterval(timer)
@@ -77,7 +76,7 @@ function textOf(trace: OfferedTrace): string | null {
   return Buffer.byteLength(text) <= MAX_BYTES ? text : null
 }
 
-/** The spans that processes kept of an execution, unordered and unchecked; empty when there are none (any more). */
+/** The stored spans of an execution, unordered and unchecked; empty when there are none, or no longer. */
 export async function readShelvedTrace(redis: Redis, executionId: string): Promise<unknown[]> {
   const { parts: _count, ...parts } = await redis.hgetall(KEYS.trace + executionId)
   return Object.values(parts).flatMap((part) => JSON.parse(part) as unknown[])

@@ -1,5 +1,5 @@
 /**
- * What a worker tells the scheduler that it can run. Workers that offer the same are of one kind; the
+ * What a worker tells the scheduler that it can run. Workers that offer the same are of one kind, and the
  * scheduler gives each kind only what it can serve (lua/include/kinds.lua).
  */
 import { createHash } from 'node:crypto'
@@ -7,16 +7,16 @@ import { ISOLATIONS } from '@cofferdam/contract'
 import type { Offer } from './needs.ts'
 
 export interface WorkerKind {
-  /** Begins with the strongest isolation that it offers, so that names sort by it. */
+  /** Begins with the strongest isolation that it offers, so that names sort by isolation. */
   name: string
   /** One line per backend: its words, joined by commas. */
   offers: string
 }
 
-/** Of workers that say nothing: whatever is asked for, they take it. */
+/** The kind of workers without `offers`, which take every execution. */
 export const ANY_KIND: WorkerKind = { name: '', offers: '*' }
 
-/** The kind of a worker whose backends offer this; the same whatever their order is. */
+/** The kind of a worker whose backends offer this, independent of their order. */
 export function kindOf(offers: readonly Offer[]): WorkerKind {
   const lines = offers.map((words) => [...words].toSorted().join(',')).toSorted()
   const strongest = ISOLATIONS.findLastIndex((level) =>
@@ -25,4 +25,17 @@ export function kindOf(offers: readonly Offer[]): WorkerKind {
   const text = lines.join('\n')
   const digest = createHash('sha1').update(text).digest('hex').slice(0, 10)
   return { name: `${strongest + 1}-${digest}`, offers: text }
+}
+
+/** Reads the kind of a worker from its offers, the same array until they change. Default: any kind. */
+export function kindReader(offersOf: () => readonly Offer[] | undefined = () => undefined): () => WorkerKind {
+  let known: { offers: readonly Offer[] | undefined; kind: WorkerKind } = {
+    offers: undefined,
+    kind: ANY_KIND,
+  }
+  return () => {
+    const offers = offersOf()
+    if (offers !== known.offers) known = { offers, kind: offers === undefined ? ANY_KIND : kindOf(offers) }
+    return known.kind
+  }
 }

@@ -1,6 +1,6 @@
 /**
- * The scripts that take many calls at once read and write less for each than one call alone (lua/include/later.lua, at-once.lua,
- * slots.lua). Nobody may be able to tell.
+ * Gathered calls read and write less per call than single calls (lua/include/later.lua, slots.lua, enqueue.lua).
+ * Replies and stored state must be the same either way.
  */
 import { afterAll, beforeEach, beforeAll, describe, expect, it } from 'vitest'
 import { KEYS } from '../src/keys.ts'
@@ -170,7 +170,7 @@ const MIXED: Asked[] = Array.from({ length: 30 }, (_, i) => ({
   ...(i % 6 === 5 ? { channel: '' } : {}),
 }))
 
-describe('calls of one turn answer and leave what they answer and leave one by one', () => {
+describe('gathered calls reply and leave the same as calls one by one', () => {
   it.each<[string, number, Asked[]]>([
     ['where all find room at once', 100, Array.from({ length: 20 }, (_, i) => ({ tenant: `t${i % 3}` }))],
     [

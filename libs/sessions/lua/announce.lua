@@ -1,11 +1,12 @@
--- announce: a session whose sandbox only its worker reaches is shown while that worker says so.
+-- announce: lists a session whose sandbox only its worker reaches, while that worker announces it.
 --
 -- KEYS  1 session  hash  owner, busy ('1' while an execution runs in it), entry (JSON)   2 tenant  zset, as in keep
--- ARGV  1 owner  2 entry, '' when it ended  3 busy  4 member of the tenant's zset  5 when it was made, ms  6 how long it is shown, ms
--- Returns {'shown'} | {'removed'} | {'other'}: it is claimed by fence, or another worker's
+-- ARGV  1 owner  2 entry, '' when it ended  3 busy  4 member of the tenant's zset  5 creation time, ms
+--       6 how long it is listed, ms
+-- Returns {'shown'} | {'removed'} | {'other'}: it is claimed by fence, or belongs to another worker
 -- Invariants
 --   - A session that is claimed by fence is never overwritten.
---   - The end that an earlier owner announces does not take away what a later one shows.
+--   - A former owner that announces the end does not remove what a later owner lists.
 -- Complexity O(log n) for n sessions of the tenant.
 
 local x = redis.call('HMGET', KEYS[1], 'fence', 'owner')

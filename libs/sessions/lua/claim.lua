@@ -1,12 +1,13 @@
--- claim: takes a session that nobody holds.
+-- claim: claims a session that nobody holds.
 --
 -- KEYS  1 session  hash  fence, holder, till (end of the lease, ms), epoch (highest ever kept), entry (JSON)
--- ARGV  1 holder  2 lease, ms  3 how long a session without an entry is remembered, ms
--- Returns {'held', milliseconds until the lease ends} | {'claimed', fence, next epoch, entry or '', the server's clock, ms}
+-- ARGV  1 holder  2 lease, ms  3 how long a session without an entry is kept, ms
+-- Returns {'held', milliseconds until the lease ends}
+--         | {'claimed', fence, next epoch, entry or '', the server's clock, ms}
 -- Invariants
---   - The fence is above every earlier one of the name, and not below the server's clock in microseconds (no two claims
---     happen in one): it also rises over the loss of the key, unless the clock was set back meanwhile.
---   - The next epoch is above every epoch that was kept, and above what an earlier holder was told.
+--   - The fence is above every earlier fence of the session, and at least the server's clock in microseconds (no two
+--     claims share one). So it rises even after the key was lost, unless the clock was set back meanwhile.
+--   - The next epoch is above every stored epoch, and above every epoch that a former holder was told.
 -- Complexity O(1).
 
 local t = redis.call('TIME')

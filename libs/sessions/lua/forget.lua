@@ -1,7 +1,7 @@
--- forget: the session has no sandbox any more. Fence and epoch stay, so that they go on rising.
+-- forget: removes the entry of a session without a sandbox. Fence and epoch stay, so that they only rise.
 --
 -- KEYS  1 session  hash, as in claim   2 tenant  zset, as in keep
--- ARGV  1 fence  2 member of the tenant's zset  3 how long a session without an entry is remembered, ms
+-- ARGV  1 fence  2 member of the tenant's zset  3 how long a session without an entry is kept, ms
 -- Returns {'forgotten'} | {'fenced'}
 -- Complexity O(log n) for n sessions of the tenant.
 

@@ -1,13 +1,13 @@
--- keep: writes what is known of a session that has a sandbox.
+-- keep: writes the entry of a session that has a sandbox.
 --
 -- KEYS  1 session  hash, as in claim
---       2 tenant   zset  '<backend>:<key>' -> when the session was made, ms
--- ARGV  1 fence  2 entry  3 its epoch  4 member of the tenant's zset  5 when it was made, ms
---       6 when it ends at the latest, ms  7 how long it is remembered after that, ms
+--       2 tenant   zset  '<backend>:<key>' -> creation time, ms
+-- ARGV  1 fence  2 entry  3 its epoch  4 member of the tenant's zset  5 creation time, ms
+--       6 its deadline, ms  7 how long it is kept after that, ms
 -- Returns {'kept'} | {'fenced'}
 -- Invariants
---   - Nothing is written with another fence than the latest.
---   - A session is remembered for long after its deadline, so that what nobody could end yet is not forgotten.
+--   - Only the latest fence can write.
+--   - A session is kept long after its deadline, so that a sandbox that nobody could end yet stays known.
 -- Complexity O(log n) for n sessions of the tenant.
 
 if redis.call('HGET', KEYS[1], 'fence') ~= ARGV[1] then return {'fenced'} end

@@ -1,4 +1,4 @@
--- prune: takes a session that has expired out of its tenant's list.
+-- prune: removes an expired session from its tenant's list.
 --
 -- KEYS  1 session  hash, as in claim   2 tenant  zset, as in keep
 -- ARGV  1 member of the tenant's zset

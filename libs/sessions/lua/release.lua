@@ -1,4 +1,4 @@
--- release: gives a lease back; what was kept stays. A no-op for whoever lost it.
+-- release: ends a lease and keeps the entry. Does nothing for a holder that lost it.
 --
 -- KEYS  1 session  hash, as in claim
 -- ARGV  1 fence

@@ -1,10 +1,11 @@
--- renew: prolongs a lease, unless a later holder has claimed since.
+-- renew: extends a lease, unless another holder has claimed the session since.
 --
 -- KEYS  1 session  hash, as in claim
--- ARGV  1 fence  2 holder  3 lease, ms  4 how long a session without an entry is remembered, ms
--- Returns {'renewed', 1 where its entry stands and else 0} | {'gone'}: nothing is known of the session, so the server lost it | {'lost'}
+-- ARGV  1 fence  2 holder  3 lease, ms  4 how long a session without an entry is kept, ms
+-- Returns {'renewed', 1 if its entry exists, otherwise 0} | {'lost'}
+--         | {'gone'}: the server does not know the session, so it lost its data
 -- Invariants
---   - A lease that ran out while nobody else came is prolonged: whether its holder still works is for the holder to judge.
+--   - An expired lease that nobody else claimed is extended. The holder itself decides whether it still works.
 -- Complexity O(1).
 
 local fence = redis.call('HGET', KEYS[1], 'fence')

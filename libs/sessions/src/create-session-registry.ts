@@ -1,9 +1,10 @@
 /**
- * The factory: claims, and the three ways to look at sessions (contract: session-registry.ts says what each promises).
+ * Creates the registry: claims, and three ways to read sessions. session-registry.ts of the contract has the
+ * promises.
  *
- * What it rests on: one Lua script per change of a session, the server's clock for leases, and fences that only rise. A
- * session's deadline stands a second time under its backend, written before its entry; what is read there is checked
- * against the entry, so a line too many is harmless.
+ * It relies on one Lua script per change of a session, the server's clock for leases, and fences that only
+ * rise. A session's deadline is also listed under its backend, written before its entry. Readers check each
+ * listed session against its entry, so a stale line is harmless.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import {
@@ -20,35 +21,38 @@ import { createLease, REMEMBER_MS } from './lease.ts'
 import { createCalls } from './scripts.ts'
 import { deadlineOf, entryText, readSession, serverNowMs } from './session-record.ts'
 
-/** As with executions: a dead worker's sessions are free after this. */
+/** A dead worker's sessions are free after this time. */
 const LEASE_MS = 15_000
 /** A third of the lease: a call that takes longer could not renew in time. */
 const TIMEOUT_MS = 5_000
-/** A session that is held is asked for again after 10 ms, then ever later; an idle server hears 4 questions a second. */
+/** A claim of a held session is retried after 10 ms, then less and less often: at least 4 times a second. */
 const FIRST_ASK_MS = 10
 const LAST_ASK_MS = 250
-/** One page of a tenant's list: what a screen or a script takes, in about 1 MiB of answers. */
+/** Sessions per page of a tenant's list: about 1 MiB of replies. */
 const PAGE = 500
-/** Lines read per name asked for, because some are held or moved. */
+/** Lines read per name asked for, because some sessions are held or have a later deadline. */
 const LOOK_AHEAD = 4
-/** A session that was named as overdue is named again when it is so twice as long, after this at most. */
+/** An overdue session is named again once it is overdue twice as long, but after this time at the latest. */
 const LONGEST_PAUSE_MS = 600_000
-/** What one worker shows of its own: three times the pause after which it says it again. */
+/** How long a worker's announcement of its own session is shown: three times the period of announcements. */
 export const SHOWN_MS = 60_000
 
 export interface SessionsDeps {
-  /** Any connection of role worker or producer; it stays the caller's. */
+  /** Any connection of role worker or producer. Not closed by the registry. */
   redis: Redis
   /** Default 15,000. */
   leaseMs?: number
-  /** How long one call waits before it throws `queue_unavailable`. Default 5,000, at most a third of the lease. */
+  /**
+   * How long one call waits before it throws `queue_unavailable`. Default 5,000, at most a third of the
+   * lease.
+   */
   timeoutMs?: number
 }
 
 export interface Sessions extends SessionRegistry {
   /**
-   * Shows a session whose sandbox only `owner` reaches, for a minute, or (null) takes it out of the list. Nothing is
-   * claimed by it. Throws `queue_unavailable`.
+   * Lists a session whose sandbox only `owner` reaches, for a minute; null removes it from the list. Claims
+   * nothing. Throws `queue_unavailable`.
    */
   announce(
     name: SessionName,
@@ -61,7 +65,10 @@ export function createSessionRegistry(deps: SessionsDeps): Sessions {
   const { redis, leaseMs = LEASE_MS } = deps
   const calls = createCalls(redis, Math.min(deps.timeoutMs ?? TIMEOUT_MS, leaseMs / 3))
 
-  /** One that cannot be ended leaves its place to others; one whose worker died on it is free after a lease. */
+  /**
+   * Lets other sessions go first while this one cannot be ended. At least a lease, in case a worker died on
+   * it.
+   */
   const pauseAfter = (overdueMs: number): number => Math.min(Math.max(leaseMs, overdueMs), LONGEST_PAUSE_MS)
 
   async function tryClaim(name: SessionName, holder: WorkerId) {
@@ -132,7 +139,7 @@ export function createSessionRegistry(deps: SessionsDeps): Sessions {
           const deadlineMs = info === null ? null : deadlineOf(info)
           if (heldUntilMs === null && deadlineMs !== null && deadlineMs <= nowMs)
             return { name, line: [member, score, nowMs + pauseAfter(nowMs - deadlineMs)] }
-          // Whoever holds it may be writing its entry now; looked at again when the lease has ended.
+          // Its holder may be writing the entry now, so it is checked again when the lease has ended.
           await calls.script('move-due', [due], [member, score, heldUntilMs ?? deadlineMs ?? ''])
           return null
         }),
@@ -146,7 +153,7 @@ export function createSessionRegistry(deps: SessionsDeps): Sessions {
       const nowMs = await serverNowMs(redis, calls)
       let cursor = '0'
       do {
-        // What stands during all of a scan is in it, also when its deadline moves.
+        // A scan returns every member that exists throughout, even if its deadline moves.
         const scanned = redis.zscan(keys.due(backend), cursor, 'COUNT', PAGE)
         const [next, lines] = await calls.bounded(scanned, 'sessions of a backend')
         const names = pairs(lines).map(({ member }) => nameOfDueMember(backend, member))
@@ -168,14 +175,15 @@ export function createSessionRegistry(deps: SessionsDeps): Sessions {
     },
   }
 
-  /** One line more than a page, newest first. The cursor names the last line before it. */
+  /** One line more than a page, newest first. The cursor names the last line of the previous page. */
   async function pageOf(tenantId: string, cursor: string | undefined) {
     const colon = cursor?.indexOf(':') ?? -1
     const from = cursor === undefined ? '+inf' : cursor.slice(0, colon)
     if (cursor !== undefined && (colon < 1 || !/^\d+$/.test(from)))
       throw new CofferdamError('invalid_request', 'The cursor is not one of ours.')
     const after = cursor?.slice(colon + 1)
-    // Lines of the cursor's own millisecond come again; a page of them is more than one tenant makes in one.
+    // Lines of the cursor's own millisecond come again; a tenant never creates a page of them in one
+    // millisecond.
     const lines = await calls.bounded(
       redis.zrevrangebyscore(keys.tenant(tenantId), from, '-inf', 'WITHSCORES', 'LIMIT', 0, 2 * PAGE + 1),
       'sessions of a tenant',

@@ -1,2 +1,2 @@
-/** The registry of sessions: where each one's sandbox is and who may use it now. */
+/** The registry of sessions: where each session's sandbox is, and which worker may use it now. */
 export { createSessionRegistry, type Sessions, type SessionsDeps } from './create-session-registry.ts'

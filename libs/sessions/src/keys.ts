@@ -1,8 +1,8 @@
 /**
- * Every key of the registry. The keys of one script share a tenant's hash tag, so the scripts are valid on Redis Cluster;
- * when a session is due stands under the fleet's tag, because a reaper looks over all tenants. Names of tenants
- * and backends hold neither braces nor colons (contract: nameSchema), and the key of a session comes last, so
- * members never collide.
+ * Every key of the registry. The keys of one script share a tenant's hash tag, so the scripts work on Redis
+ * Cluster. The deadlines have the fleet's tag, because the reaper reads those of all tenants. Names of
+ * tenants and backends contain neither braces nor colons (contract: nameSchema), and session keys come last,
+ * so members never collide.
  */
 import type { SessionName } from '@cofferdam/contract'
 
@@ -10,9 +10,9 @@ const prefix = (tenantId: string): string => `cfd:{${tenantId}}:`
 
 export const keys = {
   session: (name: SessionName): string => `${prefix(name.tenantId)}session:${memberOf(name)}`,
-  /** Sessions of a tenant by the time they were made. */
+  /** Sessions of a tenant by creation time. */
   tenant: (tenantId: string): string => `${prefix(tenantId)}sessions`,
-  /** Sessions of a backend by the time they are to be looked at: never later than their entry says. */
+  /** Sessions of a backend by the time of their next check, which is never later than their deadline. */
   due: (backend: string): string => `{cofferdam}:sessions-due:${backend}`,
 }
 

@@ -1,13 +1,11 @@
 /**
- * One held session.
+ * The lease of one claimed session, renewed every third of its time until it is disposed. It is lost when
+ * another holder claims the session, or when no renewal is answered until a tenth before its end. Then
+ * `signal` aborts and writes throw `fenced`.
  *
- *   held ──a third of the lease──▶ renewed ──▶ held …
- *     │ no renewal answered until a tenth before its end, or a later holder ─▶ lost: `signal`, writes throw `fenced`
- *     └ dispose ─▶ given back
- *
- * The end is counted from the moment at which the last answered renewal was sent, by the process's own steady clock: the
- * server's count begins later, so the holder knows first. What a stopped process or a clock set forward gets past this
- * is caught by the fence.
+ * The end counts from when the last answered renewal was sent, by a monotonic clock. The server's count
+ * begins later, so the holder is the first to know. The fence covers a suspended process and a server clock
+ * that is set forward.
  */
 import {
   CofferdamError,
@@ -22,9 +20,9 @@ import { dueMemberOf, keys, memberOf } from './keys.ts'
 import type { Calls, Reply } from './scripts.ts'
 import { deadlineOf, entryText, readEntry } from './session-record.ts'
 
-/** Fence and epoch of a session without a sandbox outlive it by this: more than any clock is set back by. */
+/** How long fence and epoch of a session without a sandbox are kept: more than any clock is set back. */
 export const REMEMBER_MS = 2 * 86_400_000
-/** So long after its deadline a session that nobody could end is given up: its backend was gone from every worker. */
+/** How long after its deadline a session is kept that no worker could end, because none had its backend. */
 export const KEEP_AFTER_MS = 30 * 86_400_000
 
 export interface LeaseParts {
@@ -39,7 +37,7 @@ export interface LeaseParts {
   reply: Reply
 }
 
-/** Keeps a session that was claimed. */
+/** Creates the lease of a claimed session. */
 export function createLease({
   redis,
   calls,
@@ -78,13 +76,13 @@ export function createLease({
     clearTimeout(end)
   }
 
-  /** Never rejects: what fails now is tried again, and a silent server ends the lease. */
+  /** Never rejects: a failure is retried, and a silent server ends the lease. */
   async function renew(): Promise<void> {
     const atMs = performance.now()
     try {
       const lease = [fence, holder, leaseMs, REMEMBER_MS]
       let [code, hasEntry] = await calls.script('renew', [session], lease)
-      // The server lost its memory; what this holder knows is true as long as nobody else came.
+      // The server lost its data. This holder's state is valid unless another worker has claimed since.
       if (code === 'gone') [code, hasEntry] = await calls.script('restore', [session], lease)
       if (code === 'lost') return lose()
       if (hasEntry !== 1 && current !== null) await write(current)
@@ -93,7 +91,8 @@ export function createLease({
       clearTimeout(end)
       end = setTimeout(lose, aliveUntilMs - performance.now())
       end.unref()
-      // It stands on another shard of a cluster, which may have lost it alone. The lease does not depend on that.
+      // The deadline is on another shard of a cluster, which may have lost it. The lease does not depend on
+      // it.
       if (current !== null)
         await calls.bounded(redis.zadd(due, 'NX', deadlineOf(current), dueMember), 'a session deadline')
     } catch (error) {
@@ -102,16 +101,18 @@ export function createLease({
   }
 
   function assertHeld(): void {
-    if (isReleased) throw new CofferdamError('fenced', 'The session was given back.')
+    if (isReleased) throw new CofferdamError('fenced', 'The session was released.')
     if (performance.now() > aliveUntilMs) lose()
     if (lost.signal.aborted) throw new CofferdamError('fenced', 'The session belongs to another worker now.')
   }
 
-  /** When to look at it is written first: a holder that dies in between leaves a look too many, never one too few. */
+  /**
+   * Writes the deadline first: a holder that dies in between causes one check too many, never one too few.
+   */
   async function write(next: SessionEntry, written: SessionEntry | null = null): Promise<void> {
     const text = entryText(next)
     const deadlineMs = deadlineOf(next)
-    // One that stands stays: the look at it may have been put off (`overdue`).
+    // An unchanged deadline is not written, because `overdue` may have postponed the check.
     if (written === null || deadlineOf(written) !== deadlineMs)
       await calls.bounded(redis.zadd(due, deadlineMs, dueMember), 'a session deadline')
     await fenced(
@@ -149,21 +150,21 @@ export function createLease({
     },
     async forget() {
       assertHeld()
-      const forgotten = current
-      // Before it is gone there: no renewal puts it back.
+      const ended = current
+      // Cleared first, so that no renewal writes it back.
       current = null
       await fenced('forget', [session, keys.tenant(name.tenantId)], [memberOf(name), REMEMBER_MS])
-      if (forgotten === null) return
-      // Harmless when it fails: the reaper finds nothing to end and drops it. Given up, it may happen when the next holder
-      // has written its own deadline: that one stays.
-      await calls.script('move-due', [due], [dueMember, deadlineOf(forgotten), '']).catch(() => {})
+      if (ended === null) return
+      // A failure is harmless: the reaper finds nothing to end and removes the line. If the call happens
+      // late, it leaves the deadline of the next holder alone.
+      await calls.script('move-due', [due], [dueMember, deadlineOf(ended), '']).catch(() => {})
     },
     async [Symbol.asyncDispose]() {
       if (isReleased) return
       isReleased = true
       stop()
       await last
-      // A server that is away: the lease runs out by itself.
+      // If the server is away, the lease expires by itself.
       await calls.script('release', [session], [fence]).catch(() => {})
     },
   }

@@ -1,7 +1,7 @@
 /**
- * The Lua scripts as calls that answer in time or throw `queue_unavailable`. Every key is declared. A call that was given
- * up may still happen: each is safe then, because all but `claim` act for one fence, and a claim that nobody waits for is
- * given back when its answer comes.
+ * Calls the Lua scripts, each with a deadline after which it throws `queue_unavailable`. A call may still
+ * happen after its deadline. That is safe: all scripts but `claim` act for one fence, and a late claim is
+ * released when its answer comes.
  */
 import { readFileSync } from 'node:fs'
 import { CofferdamError } from '@cofferdam/contract'
@@ -21,7 +21,7 @@ const NAMES = [
 ] as const
 export type ScriptName = (typeof NAMES)[number]
 
-/** A named code and what the script's header says of the rest. */
+/** A named code and the values that the script's header describes. */
 export type Reply = [code: string, ...rest: (string | number)[]]
 
 export interface Calls {
@@ -29,14 +29,14 @@ export interface Calls {
     name: ScriptName,
     keys: readonly string[],
     args: readonly (string | number)[],
-    /** Hears the answer of a call that had been given up. */
+    /** Called with an answer that comes after the deadline. */
     late?: (reply: Reply) => void,
   ): Promise<Reply>
   /** The same bound for plain commands. */
   bounded<T>(pending: Promise<T>, what: string): Promise<T>
 }
 
-/** Defines the scripts on the connection (again is harmless). */
+/** Defines the scripts on the connection; may be repeated. */
 export function createCalls(redis: Redis, timeoutMs: number): Calls {
   const commands = new Map(NAMES.map((name) => [name, define(redis, name)]))
   return {
@@ -62,6 +62,6 @@ function define(redis: Redis, name: ScriptName): (args: (string | number)[]) => 
   return async (args) => {
     const reply: unknown = await Reflect.apply(call, redis, args)
     if (Array.isArray(reply) && typeof reply[0] === 'string') return reply as Reply
-    throw new CofferdamError('internal', `script ${name} answered what it never answers`)
+    throw new CofferdamError('internal', `script ${name} returned an unknown reply`)
   }
 }

@@ -1,4 +1,4 @@
-/** What Redis holds of a session, read as the API and the reaper need it. */
+/** Reads what Redis has of a session, for the API and the reaper. */
 import {
   executionIdSchema,
   CofferdamError,
@@ -32,7 +32,7 @@ const entrySchema = z.object({
   expiresAtMs: z.number().nullable(),
 })
 
-/** The wire form. Throws `internal` for one that is too large. */
+/** Encodes an entry. Throws `internal` when it is too large. */
 export function entryText(entry: SessionEntry): string {
   const text = JSON.stringify(entry)
   if (Buffer.byteLength(text) > MAX_ENTRY_BYTES)
@@ -40,12 +40,12 @@ export function entryText(entry: SessionEntry): string {
   return text
 }
 
-/** Null for no entry. Throws `internal` for one that was not written by us. */
+/** Decodes an entry; null for ''. Throws `internal` for an entry of unknown form. */
 export function readEntry(text: string): SessionEntry | null {
   if (text === '') return null
   const found = entrySchema.safeParse(JSON.parse(text))
   if (found.success) return found.data
-  throw new CofferdamError('internal', 'A session has an entry that is none.', { cause: found.error })
+  throw new CofferdamError('internal', 'A session has an entry of unknown form.', { cause: found.error })
 }
 
 function ownEntry(text: string): SessionEntry | null {
@@ -57,15 +57,15 @@ function ownEntry(text: string): SessionEntry | null {
   }
 }
 
-/** When the session ends by itself or may be ended. */
+/** When the session expires or may be ended. */
 export const deadlineOf = (entry: SessionEntry): number =>
   Math.min(entry.idleAtMs, entry.expiresAtMs ?? Infinity)
 
 export interface SessionRecord {
   info: SessionInfo | null
-  /** There is an entry, of a release that writes others than this one: shown to nobody here, and left alone. */
+  /** Its entry is from a release with another format. It is not shown here, and not changed. */
   isForeign: boolean
-  /** End of the lease that holds it now, milliseconds; null while nobody does. */
+  /** End of its present lease, milliseconds; null while nobody holds it. */
   heldUntilMs: number | null
 }
 

@@ -53,7 +53,7 @@ interface Book {
   epoch: number
 }
 
-it('has one holder, lands no fenced write, and forgets nothing that has a sandbox', async () => {
+it('has one holder, accepts no fenced write, and keeps every session that has a sandbox', async () => {
   await fc.assert(
     fc.asyncProperty(fc.array(stepArb, { minLength: 5, maxLength: 50 }), async (steps) => {
       const base = freshName()

@@ -43,7 +43,7 @@ describe('a claim', () => {
     expect(second.nextEpoch).toBeGreaterThan(entry.epoch)
   })
 
-  it('waits for the holder to give back', async () => {
+  it('waits until the holder releases the session', async () => {
     const name = freshName()
     const first = await a.claim(name)
     const waiting = b.claim(name, 10_000)
@@ -61,7 +61,7 @@ describe('a claim', () => {
     await expect(waiting).rejects.toThrow('drained')
   })
 
-  it('goes to exactly one of fifty that race', async () => {
+  it('succeeds for exactly one of fifty concurrent callers', async () => {
     const name = freshName()
     const tries = Array.from({ length: 50 }, async (_, i) => await (i % 2 === 0 ? a : b).claim(name))
     const settled = await Promise.allSettled(tries)
@@ -70,7 +70,7 @@ describe('a claim', () => {
     for (const each of won) await each.value[Symbol.asyncDispose]()
   })
 
-  it('has higher fences and epochs after a session was forgotten, and when its key is lost', async () => {
+  it('has higher fences and epochs after a session was removed, and after its key was lost', async () => {
     const name = freshName()
     const first = await a.claim(name)
     await first.keep(entryAt(first.nextEpoch, FAR))
@@ -152,7 +152,7 @@ describe('a lease', () => {
     expect(lease.entry).toMatchObject({ handle: { id: 'of-the-dead' } })
   })
 
-  it('goes on over a server that restarts with its memory', async () => {
+  it('continues after a server restart that kept its data', async () => {
     const dataDir = mkdtempSync(join(tmpdir(), 'cofferdam-sessions-'))
     let own = await startRedis({ dataDir, durable: true })
     const [open, other] = [openSessions(own.url), openSessions(own.url)]
@@ -174,7 +174,7 @@ describe('a lease', () => {
     rmSync(dataDir, { recursive: true, force: true })
   })
 
-  it('survives a server that restarts without its memory, and takes its entry along', async () => {
+  it('survives a server restart that lost its data, and writes its entry back', async () => {
     const own = await isolatedRedis()
     const open = openSessions(own.url, { leaseMs: 4500 })
     const name = freshName()
@@ -189,7 +189,7 @@ describe('a lease', () => {
     await own.stop()
   })
 
-  it('takes its entry along with a later renewal when the first could not write it', async () => {
+  it('writes its entry back with a later renewal when the first one could not', async () => {
     const own = await isolatedRedis()
     const open = openSessions(own.url, { leaseMs: 6000, timeoutMs: 500 })
     const name = freshName()
@@ -208,7 +208,7 @@ describe('a lease', () => {
     await own.stop()
   })
 
-  it('puts back what a part of the servers lost: its entry, or when that is due', async () => {
+  it('writes back what one shard lost: its entry or its deadline', async () => {
     const open = openSessions(server.url, { leaseMs: 4500 })
     const name = freshName()
     await using lease = await open.claim(name)
@@ -223,7 +223,7 @@ describe('a lease', () => {
     open.close()
   })
 
-  it('is lost to whoever claimed first after such a restart', async () => {
+  it('is lost if another worker claims first after such a restart', async () => {
     const own = await isolatedRedis()
     const [former, next] = [openSessions(own.url, { leaseMs: 4500 }), openSessions(own.url)]
     const name = freshName()
@@ -251,7 +251,7 @@ describe('a lease', () => {
 describe('sessions that are overdue', () => {
   const PAST = 1_700_000_001_000
 
-  it('are named once their deadline or their vendor ended them, and only while nobody holds them', async () => {
+  it('are named after their deadline or the end at their vendor, and only while nobody holds them', async () => {
     const name = freshName()
     const lease = await a.claim(name)
     await lease.keep({ ...entryAt(lease.nextEpoch, FAR), expiresAtMs: PAST })
@@ -269,7 +269,7 @@ describe('sessions that are overdue', () => {
     expect(await a.redis.zcard(`{cofferdam}:sessions-due:${name.backend}`)).toBe(0)
   })
 
-  it('give way to others when they stay: each is named again after a pause, a used one at its new deadline', async () => {
+  it('do not block others: each is named again after a pause, and after use at its new deadline', async () => {
     const one = freshName()
     const names = ['s1', 's2', 's3'].map((key) => ({ ...one, key }))
     for (const [at, name] of names.entries()) {
@@ -292,7 +292,7 @@ describe('sessions that are overdue', () => {
     expect(await b.sessions.overdue(one.backend, 2)).toEqual([names[1]])
   })
 
-  it('are not those that are used again, nor those of another backend', async () => {
+  it('exclude those that are used again and those of another backend', async () => {
     const name = freshName()
     await using lease = await a.claim(name)
     await lease.keep(entryAt(lease.nextEpoch, PAST))
@@ -313,7 +313,7 @@ describe('sessions that are overdue', () => {
 })
 
 describe('the entries of a backend', () => {
-  it('are all that stand, of every tenant and over any number of pages, and no others', async () => {
+  it('are exactly the existing ones, of every tenant and over any number of pages', async () => {
     const { backend } = freshName()
     // More than Redis answers in one step of its scan.
     const names = Array.from({ length: 700 }, (_, number) => ({ ...freshName(), backend, key: `s${number}` }))
@@ -334,7 +334,7 @@ describe('the entries of a backend', () => {
     await other[Symbol.asyncDispose]()
   })
 
-  it('are not known where the server cannot be asked', async () => {
+  it('cannot be read while the server does not answer', async () => {
     const away = openSessions(server.url, { timeoutMs: 50 })
     away.close()
     await expect(Array.fromAsync(away.sessions.entries('any'))).rejects.toMatchObject({
@@ -344,7 +344,7 @@ describe('the entries of a backend', () => {
 })
 
 describe('an entry of a newer release', () => {
-  it('hides no other session, and is neither reaped nor forgotten here', async () => {
+  it('hides no other session, and is neither reaped nor removed', async () => {
     const name = freshName()
     const known = { ...name, key: 'known' }
     for (const one of [name, known]) {
@@ -386,7 +386,7 @@ describe('the list of a tenant', () => {
     expect([pages[0]?.[0], pages[2]?.at(-1)]).toEqual(['s1009', 's0000'])
   })
 
-  it('leaves out what expired', async () => {
+  it('omits expired sessions', async () => {
     const name = freshName()
     await a.sessions.announce(name, a.worker, { entry: entryAt(1, FAR), isBusy: true })
     expect((await a.sessions.list(name.tenantId)).sessions).toMatchObject([
@@ -397,13 +397,13 @@ describe('the list of a tenant', () => {
     expect(await a.redis.zcard(`cfd:{${name.tenantId}}:sessions`)).toBe(0)
   })
 
-  it('refuses a cursor that is none', async () => {
+  it('refuses an invalid cursor', async () => {
     await expect(a.sessions.list('t', 'nonsense')).rejects.toMatchObject({ code: 'invalid_request' })
   })
 })
 
 describe('a session that only its worker reaches', () => {
-  it('is shown for as long as its worker says so, and is taken out by nobody else', async () => {
+  it('is listed while its worker announces it, and removed by no other worker', async () => {
     const name = freshName()
     await a.sessions.announce(name, a.worker, { entry: entryAt(1, FAR), isBusy: false })
     expect(await a.redis.pttl(sessionKey(name))).toBeLessThanOrEqual(60_000)
@@ -414,7 +414,7 @@ describe('a session that only its worker reaches', () => {
     expect(await a.sessions.find(name)).toBe(null)
   })
 
-  it('never overwrites one that is claimed', async () => {
+  it('never overwrites a claimed session', async () => {
     const name = freshName()
     await using lease = await a.claim(name)
     await lease.keep(entryAt(lease.nextEpoch, FAR))
@@ -424,7 +424,7 @@ describe('a session that only its worker reaches', () => {
 })
 
 describe('a call that was given up', () => {
-  it('takes nothing of what the next holder wrote when it happens after all', async () => {
+  it('removes nothing that the next holder wrote when it happens late', async () => {
     const name = freshName()
     const slow = openSessions(server.url, { timeoutMs: 1000 })
     await using lease = await slow.claim(name)

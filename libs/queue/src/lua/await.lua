@@ -1,8 +1,8 @@
--- Purpose: register a waiter, or answer at once.
+-- Purpose: register a waiter, or answer it at once.
 -- KEYS[1]  record
 -- ARGV     1 id, 2 reply channel
 -- Returns  {'ended', result JSON or ''} | {'waiting'} | {'not_found'}
--- Invariants: either the result is there, or the channel is in the set that the ending reads.
+-- Invariants: either the result exists, or the channel is in the set that the ending reads.
 -- Complexity: O(1).
 local state = redis.call('HGET', KEYS[1], 's')
 if not state or state == 'ended' then

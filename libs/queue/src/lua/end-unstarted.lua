@@ -1,20 +1,22 @@
 -- Purpose: cancel an execution, or end one that waited too long.
 -- KEYS[1]  record
--- ARGV     1 id, 2 attempt that the composed record names, 3 result JSON, 4 JSON of the `ended` event after its
+-- ARGV     1 id, 2 attempt that the composed record names, 3 result JSON, 4 JSON of the `ended` event after
+--          its
 --          at_ms, 5 attempt record JSON for the outbox, 6 reason, 7 '1' to cancel a running one too
--- Returns  {'cancelled'}            it had no owner and is ended: result, waiters and outbox entry in one step
---          {'cancelling'}           it has an owner: a flag that `begin` and the heartbeat read, and a message
---          {'began'}                waits, but an earlier owner lost it, and may have begun or recorded it: left to
---                                   whoever takes it next
---          {'ended'} | {'not_found'} | {'changed'} (compose again for another attempt, or it runs by now)
--- Invariants: the outbox entry exists exactly when this script ended the execution. A BullMQ job left behind is
---          stale and is dropped by `take`.
+-- Returns  {'cancelled'}   it had no owner and has ended: result, waiters and outbox entry in one step
+--          {'cancelling'}  it has an owner: sets a flag that `begin` and the heartbeat read, and sends a
+--                          message
+--          {'began'}       it waits, but a former owner may have begun or recorded it: the next owner decides
+--          {'ended'} | {'not_found'} | {'changed'} (compose again for another attempt, or it runs now)
+-- Invariants: the outbox entry exists exactly when this script ended the execution. Its BullMQ job becomes
+--          stale, and `take` deletes it.
 -- Complexity: O(log n + waiters) plus the picks.
 --- @include clock
 --- @include pick
 --- @include ending
 local id = ARGV[1]
-local x = redis.call('HMGET', KEYS[1], 's', 't', 'a', 'l', 'at', 'est', 'sk', 'hd', 'pre', 'bg', 'd', 'cb', 'eq', 'wc', 'k')
+local x = redis.call('HMGET', KEYS[1], 's', 't', 'a', 'l', 'at', 'est', 'sk', 'hd', 'pre', 'bg', 'd', 'cb',
+  'eq', 'wc', 'k')
 local state, tenant, lane = x[1], x[2], x[4]
 if not state then return { 'not_found' } end
 if state == 'ended' then return { 'ended' } end
@@ -25,8 +27,8 @@ if state == 'running' then
   return { 'cancelling' }
 end
 if x[10] or tonumber(x[11]) > 0 then
-  -- Its owner died or lost it, and the next one put it back: user code may have begun, or its audit row may be there
-  -- already. Whoever takes it looks, and ends it.
+  -- A former owner died or lost it, and the next owner put it back. User code may have begun, or the audit
+  -- row may exist. The worker that takes it next checks both and ends it.
   if ARGV[7] ~= '1' then return { 'began' } end
   redis.call('HSET', KEYS[1], 'can', ARGV[6])
   return { 'cancelling' }
@@ -43,7 +45,7 @@ else
   slot_free(lane, tenant, id, x[15], tonumber(x[6]))
 end
 session_leave(x[7], id)
-forget_if_idle(tenant)
+expire_if_idle(tenant)
 redis.call('XADD', K.outbox, '*', 'r', ARGV[5])
 finish(id, tenant, ARGV[3], ARGV[4], now, x[12], x[14], x[13])
 write_now()

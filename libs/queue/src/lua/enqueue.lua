@@ -1,19 +1,62 @@
--- Purpose: accept one execution: idempotency, depth limit, record, backlog or delayed set, waiter; the next are released.
+-- Purpose: accept an execution: idempotency, depth limit, record, backlog or delayed set, waiter; then
+--          release the next ones.
 -- KEYS[1]  record of the new id
 -- ARGV     1 id, 2 tenant, 3 agent, 4 lane, 5 priority 0..9, 6 delay ms, 7 request JSON, 8 traceparent or '',
---          9 '<tenant>:<sha256 of the idempotency key>' or '', 10 body hash, 11 reply channel or '', 12 session key or '',
---          13 callback URL or '', 14 life of the server that its caller knew, or '': sent again after a restart it names the one before, so
---          that whoever takes it looks for what was done of it in that, 15 what it needs of a worker
---          (include/kinds.lua), or ''
+--          9 '<tenant>:<sha256 of the idempotency key>' or '', 10 body hash, 11 reply channel or '', 12
+--          session key or '',
+--          13 callback URL or '', 14 run ID of the server as its caller knew it, or '' (own.lua compares it
+--          at the take),
+--          15 what it needs of a worker (include/kinds.lua), or ''
 -- Returns  {'accepted' | 'duplicate', id, status, position, eta_ms or -1}
 --          {'conflict', id of the other execution} | {'full', waiting, limit, ms until there is room or -1}
--- Invariants: one idempotency key names one execution; repeating a call changes nothing; a refused call writes nothing; a tenant never has more
---          than its depth limit waiting (unless the execution starts at once).
+-- Invariants: one idempotency key names one execution. Repeating a call changes nothing. A refused call
+--          writes nothing. A tenant never has more executions waiting than its depth limit, unless the
+--          execution starts at once.
 -- Complexity: O(log n) plus the picks.
 --- @include clock
---- @include at-once
+--- @include pick
 --- @include forecast
---- @include status
+
+-- Direct release. An execution without a session skips backlog and ring when nobody waits and its lane has a
+-- free slot. Only when all workers are of one kind: otherwise its kind has to be chosen first.
+
+-- State that a direct release read and updated; the next call gathered into this script reuses it.
+local seen
+
+-- A lane, with how many more executions the kinds that can serve a need may have outstanding.
+local function read_lane(lane, need)
+  local free = 0
+  for _, kind in ipairs(known_kinds()) do
+    if serves(kind, need) then
+      local window, total = window_of(kind, lane)
+      local out = out_at(kind)
+      free = free + math.max(0, math.min(total - out.interactive - out.routine, window - out[lane]))
+    end
+  end
+  return { lane = lane, kind = known_kinds()[1], tenants = {}, free = free }
+end
+
+-- Does what entering the ring and being picked at once would do. `state`: of the tenant, from waiting_of.
+-- Returns the estimate that the tenant is charged with.
+local function release_at_once(around, tenant, id, state, weight, now)
+  local lane, kind, key = around.lane, around.kind, K.tenant .. tenant
+  local clock = around.clock or clock_of(lane, kind)
+  local v, estimate = math.max(clock, state.v), estimate_of(state.mean, lane)
+  state.outstanding, state.v = state.outstanding + 1, v + estimate / weight
+  set_later(key, 'n', state.outstanding)
+  state.here = state.here + 1
+  set_later(key, 'n:' .. lane .. ':' .. kind, state.here)
+  set_later(key, 'vt:' .. lane .. ':' .. kind, state.v)
+  -- The tenant has nothing waiting, so with nothing outstanding it was idle.
+  if state.outstanding == 1 then redis.call('PERSIST', key) end
+  if v > clock then set_later(K.clock, 'v:' .. lane .. ':' .. kind, v) end
+  write_later('ZADD', K.out .. lane, now, id)
+  count_out(lane, kind, 1)
+  job_add(lane, id, 1, kind, math.min(state.outstanding, C.priority_max), now, true)
+  around.clock, around.free, around.tenants[tenant] = v, around.free - 1, state
+  return estimate
+end
+--- @each
 local id, tenant, agent, lane = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 local delay, channel = tonumber(ARGV[6]), ARGV[11]
 local sk = ARGV[12] ~= '' and tenant .. ':' .. ARGV[12] or ''
@@ -25,7 +68,7 @@ if not around or around.lane ~= lane then
   around = nil
 end
 
--- The client library sends a call again whose answer was lost with the connection.
+-- The Redis client repeats a call whose answer was lost with the connection.
 if redis.call('EXISTS', KEYS[1]) == 1 then
   write_now()
   local x = redis.call('HMGET', KEYS[1], 's', 'st', 'hd')
@@ -58,25 +101,25 @@ end
 local weight, concurrency, max_queued = limits_of(tenant)
 local waiting, state = 0, around and around.tenants[tenant]
 if not state then waiting, state = waiting_of(tenant, lane, known_kinds()[1]) end
-local calm, room = false, false
+local is_idle, has_slot = false, false
 if delay == 0 and waiting == 0 and (sk == '' or redis.call('HEXISTS', K.session .. sk, 'f') == 0) then
-  calm = around or nobody_waits(now)
-  if calm or not anybody_waits_in(lane) then
+  is_idle = around or nobody_waits(now)
+  if is_idle or not anybody_waits_in(lane) then
     around = around or read_lane(lane, ARGV[15])
-    room = not state.is_parked and state.outstanding < concurrency and around.free > 0
+    has_slot = not state.is_parked and state.outstanding < concurrency and around.free > 0
       and not has_its_share(lane, around.kind, tenant, state.outstanding, state.here, state.mean)
   end
 end
-if not room or sk ~= '' then write_now() end
-if waiting >= max_queued and not room then
-  return { 'full', waiting, max_queued, waiting == 0 and 0 or forecast_room(tenant, now) }
+if not has_slot or sk ~= '' then write_now() end
+if waiting >= max_queued and not has_slot then
+  return { 'full', waiting, max_queued, waiting == 0 and 0 or forecast_first_start(tenant, now) }
 end
-local at_once = room and sk == '' and calm and are_kinds_alike()
+local at_once = has_slot and sk == '' and is_idle and are_kinds_alike()
 
 local sequence = count_later(K.sequence)
 local score = score_of(tonumber(ARGV[5]), sequence)
-local record = { 't', tenant, 'a', agent, 'l', lane, 'p', ARGV[5], 'eq', now, 'at', 0, 'f', 0, 'd', 0, 'sc', score,
-  'req', ARGV[7], 'tp', ARGV[8] }
+local record = { 't', tenant, 'a', agent, 'l', lane, 'p', ARGV[5], 'eq', now, 'at', 0, 'f', 0, 'd', 0,
+  'sc', score,  'req', ARGV[7], 'tp', ARGV[8] }
 local function note(field, value)
   record[#record + 1] = field
   record[#record + 1] = value
@@ -111,7 +154,8 @@ if at_once then
 end
 enter_queue(lane, tenant, agent, id, score, sequence, sk, now)
 pick(now)
-local position, eta = forecast(lane, tenant, agent, id, now, sk, sk ~= '' and redis.call('HGET', KEYS[1], 'hd'))
+local worker = sk ~= '' and redis.call('HGET', KEYS[1], 'hd')
+local position, eta = forecast(lane, tenant, agent, id, now, sk, worker)
 return { 'accepted', id, 'queued', position, eta }
 --- @end
 write_now()

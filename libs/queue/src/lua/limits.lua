@@ -1,8 +1,8 @@
--- Purpose: set the limits of a tenant; they hold from the next pick on.
+-- Purpose: set the limits of a tenant, from the next pick on.
 -- KEYS[1]  any key of the tag (routing)
 -- ARGV     1 tenant, 2 weight or '', 3 concurrency or '', 4 max_queued or '' ('' means the default)
 -- Returns  {'ok'}
--- Invariants: a raised limit lets a waiting tenant back into the rings at once; a lowered one never stops what
+-- Invariants: a raised limit lets a waiting tenant enter the rings at once. A lowered limit never stops what
 --          already runs.
 -- Complexity: O(log n) plus the picks.
 --- @include clock

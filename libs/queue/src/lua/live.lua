@@ -1,7 +1,7 @@
--- Purpose: executions that have not ended, of one tenant or of all, newest first.
+-- Purpose: list executions that have not ended, of one tenant or of all, newest first.
 -- KEYS[1]  any key of the tag (routing)
--- ARGV     1 tenant or '' for all, 2 limit, 3 place of the last one of the page before, or ''
--- Returns  {list of descriptions (include/describe.lua), place of the last one looked at or ''}
+-- ARGV     1 tenant or '' for all, 2 limit, 3 cursor from the page before, or ''
+-- Returns  {list of descriptions (include/describe.lua), cursor or ''}
 -- Complexity: O(limit * log n).
 --- @include clock
 --- @include describe

@@ -1,4 +1,4 @@
--- Purpose: what is known of one execution now.
+-- Purpose: describe one execution.
 -- KEYS[1]  record
 -- ARGV     1 id
 -- Returns  {'found', description (include/describe.lua), result JSON or '', now} | {'not_found'}

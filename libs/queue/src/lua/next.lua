@@ -1,38 +1,44 @@
--- Purpose: a worker is through with a BullMQ job, or has a slot: the job ends, and the lane's next one is
---          fetched and taken in the same step.
+-- Purpose: end a worker's BullMQ job, if it has one, and fetch and take the next one of the lane in the same
+--          step.
 -- KEYS[1]  any key of the tag (routing)
--- ARGV     1 lane, 2 job that ends, or '', 3 token of its lock and of the next one's, 4 '1' to take the next
+-- ARGV     1 lane, 2 job that ends, or '', 3 lock token of that job and of the next one, 4 '1' to take the
+--          next
 --          one, 5 worker, 6 lock milliseconds, 7 kind of the worker
--- Returns  {'taken', …as take.lua} with the job behind it | {'none'} | {'limited'} when no job ends, and
---          BullMQ has to fetch
--- Invariants: those of take.lua; what the worker's kind cannot serve is left for others; stale jobs on the
---          way end. An execution whose answer is lost is redelivered when its lock ran out, as one whose
---          worker died.
--- Complexity: O(log n + active jobs of the lane + jobs in front for other kinds), times C.promote_max at most
---          for stale ones.
+-- Returns  {'taken', …as take.lua} with the job last | {'none'} | {'limited'} when no job ends and BullMQ
+--          must fetch
+-- Invariants: those of take.lua. Jobs that the worker's kind cannot serve stay for other workers; stale jobs
+--          are deleted. If the answer is lost, the execution is redelivered when its lock expires, as after a
+--          crash of the worker.
+-- Complexity: O(log n + active jobs of the lane + jobs in front for other kinds), times at most C.promote_max
+--          for stale jobs.
 --- @include clock
 --- @include own
---- @include run-queue
+--- @include bullmq
+local function none(lane)
+  trim_events(lane)
+  return { 'none' }
+end
+--- @each
 local lane, token, worker, kind = ARGV[1], ARGV[3], ARGV[5], ARGV[7]
 if ARGV[2] ~= '' then job_end(lane, ARGV[2], token) end
-if ARGV[4] ~= '1' then return job_none(lane) end
+if ARGV[4] ~= '1' then return none(lane) end
 for _ = 1, C.promote_max do
   local job = job_next(lane, kind)
   if job == false and ARGV[2] == '' then return { 'limited' } end
-  if not job then return job_none(lane) end
-  local id, release = string.match(job, '^([^.]*)%.?(%d*)$')
+  if not job then return none(lane) end
+  local id, release = execution_of(job)
   local x = read_for_take(id)
-  if is_current(x, release == '' and '1' or release) then
+  if is_current(x, release) then
     local now = now_ms()
     job_lock(lane, job, worker, kind, token, ARGV[6], now, false)
     local reply = own(id, x, worker, kind, now, false)
     reply[#reply + 1] = job
     return reply
   end
-  redis.call('DEL', K.bull .. lane .. ':' .. job)
+  job_delete(lane, job)
 end
--- Behind so many stale ones there may be others: somebody looks again.
+-- More jobs may follow so many stale ones, so another call has to look again.
 job_mark(lane, kind)
-return job_none(lane)
+return none(lane)
 --- @end
 write_now()

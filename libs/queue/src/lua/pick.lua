@@ -1,4 +1,4 @@
--- Purpose: promote what is due and release what fits into the window.
+-- Purpose: promote what is due and release executions into the window.
 -- KEYS[1]  any key of the tag (routing)
 -- Returns  {'ok'}
 -- Invariants: see include/pick.lua.

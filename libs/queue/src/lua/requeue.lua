@@ -1,16 +1,19 @@
 -- Purpose: the owner puts a taken execution back into its backlog.
 -- KEYS[1]  record
--- ARGV     1 id, 2 fence, 3 mode, 4 slot milliseconds (retry), 5 milliseconds until it or its tenant may go on (later, defer),
---          6 JSON of the `notice` event after its at_ms, or '', 7 attempt record JSON for the outbox, or ''
---          retry: this attempt is over; the next number runs later.   defer: did not begin, tenant parked.
---          back:  did not begin, another worker runs it.              later: did not begin, it alone is delayed.
---          route: did not begin, and needs what its owner has not (8: what it needs, include/kinds.lua).
--- Returns  {'ok'} | {'fenced'} | {'began'} (only `retry` may follow `begin`) | {'nobody'} (route: no other
---          kind has what it needs; it is still its owner's)
--- Invariants: what an earlier owner began (`bg`) stays until `retry` or `settle`, so the next owner still sees it.
---          Keeps its place in the order (same score, its agent is next). Only `retry` uses up the attempt and
---          charges the slot; the others return the charge in full. Repeating it answers ok until it is taken again.
---          It stays the front of its session.
+-- ARGV     1 id, 2 fence, 3 mode, 4 slot milliseconds (retry), 5 milliseconds to wait (later, defer),
+--          6 JSON of the `notice` event after its at_ms, or '', 7 attempt record JSON for the outbox, or '',
+--          8 what it needs of a worker (route; include/kinds.lua)
+-- Modes    retry  this attempt is over; the next attempt runs later
+--          defer  not begun; its tenant is parked for a time
+--          back   not begun; another worker runs it
+--          later  not begun; only this execution is delayed
+--          route  not begun; needs something that its owner does not have
+-- Returns  {'ok'} | {'fenced'} | {'began'} (only `retry` may follow `begin`) | {'nobody'} (route: no
+--          other kind has what it needs, and its owner keeps it)
+-- Invariants: the mark of an earlier `begin` (`bg`) stays until `retry` or `settle`, so the next owner sees
+--          it. The execution keeps its position (same score, next of its agent) and stays the front of its
+--          session. Only `retry` uses up the attempt and charges the slot; the other modes refund the whole
+--          charge. Repeating the call answers ok until it is taken again.
 -- Complexity: O(log n) plus the picks.
 --- @include clock
 --- @include pick
@@ -36,7 +39,8 @@ if mode == 'retry' then
   redis.call('HDEL', KEYS[1], 'bg', 'st')
 end
 redis.call('HDEL', KEYS[1], 'w', 'tk', 'dw')
--- An owner that lost this attempt may yet record how it ended: whoever takes it next is told, as this one was.
+-- A former owner that lost this attempt may still record its ending, so the next owner is told as this one
+-- was.
 local lost = mode ~= 'retry' and tonumber(x[10]) > 1 and 1 or 0
 redis.call('HSET', KEYS[1], 's', mode == 'later' and 'delayed' or 'queued', 'd', lost)
 if mode == 'defer' then
@@ -58,6 +62,8 @@ else
 end
 slot_free(lane, tenant, id, x[12], tonumber(x[7]), used)
 if ARGV[7] ~= '' then redis.call('XADD', K.outbox, '*', 'r', ARGV[7]) end
-if ARGV[6] ~= '' then append_event(id, string.format('{"type":"notice","at_ms":%.0f,', now) .. ARGV[6], x[11]) end
+if ARGV[6] ~= '' then
+  append_event(id, string.format('{"type":"notice","at_ms":%.0f,', now) .. ARGV[6], x[11])
+end
 pick(now)
 return { 'ok' }

@@ -1,10 +1,11 @@
--- Purpose: keep one part of an execution's trace (a request, an attempt), for whoever asks soon.
+-- Purpose: store one part of an execution's trace (a request, an attempt) for a short time.
 -- KEYS[1]  any key of the tag (routing)
--- ARGV     1 id, 2 spans as JSON, 3 parts kept of an execution, 4 traces kept at most, 5 milliseconds that one is kept
--- Returns  traces kept
--- Invariants: the last ARGV[3] parts of an execution are kept; at most ARGV[4] traces are, the oldest go first; each
---          expires by itself.
--- Complexity: O(log n) plus what goes.
+-- ARGV     1 id, 2 spans as JSON, 3 parts kept per execution, 4 traces kept at most, 5 milliseconds that a
+--          trace is kept
+-- Returns  number of traces kept
+-- Invariants: keeps the last ARGV[3] parts of an execution and at most ARGV[4] traces, oldest removed first.
+--          Each trace expires by itself.
+-- Complexity: O(log n) plus the removals.
 --- @include clock
 local key = K.trace .. ARGV[1]
 local part = redis.call('HINCRBY', key, 'parts', 1)

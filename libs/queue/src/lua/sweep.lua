@@ -1,11 +1,11 @@
--- Purpose: repair what a crash left: lost jobs, dead workers, executions that waited too long.
+-- Purpose: repair what crashes left: lost jobs, dead workers, executions that waited too long.
 -- KEYS[1]  any key of the tag (routing)
 -- ARGV     1 milliseconds during which no other worker sweeps, 2 lock milliseconds
--- Returns  {'swept', {id, {fields of its lost owner}} of each that ran, overdue ids} | {'skipped'}
--- Invariants: an execution in `out` that BullMQ does not know is added again after C.lost_release, so a process that
---          ended without settling only costs time. One that was taken goes to those whose worker died
---          (take-lost.lua).
--- Complexity: O(C.sweep_max) per lane and call; a cursor walks over the rest.
+-- Returns  {'swept', {id, {fields of its lost owner}} of each running one, overdue ids} | {'skipped'}
+-- Invariants: an outstanding execution without a BullMQ job gets a new job after C.lost_release, so a process
+--          that ended without settling costs only time. An execution that was taken goes to the jobs of dead
+--          workers (take-lost.lua).
+-- Complexity: O(C.sweep_max) per lane and call; a cursor covers the rest in later calls.
 --- @include clock
 --- @include pick
 if not redis.call('SET', K.sweep_lock, '1', 'NX', 'PX', ARGV[1]) then return { 'skipped' } end
@@ -20,30 +20,36 @@ for _, lane in ipairs({ 'interactive', 'routine' }) do
     local id = page[i]
     if tonumber(page[i + 1]) < now - C.lost_release then
       local x = redis.call('HMGET', K.record .. id, 's', 'rel', 'dw', 'k')
-      -- Taken from a hand: no BullMQ job carries it, its lock is renewed by its owner's heartbeats.
-      local held = x[1] == 'running' and x[3] and now - tonumber(x[3]) < tonumber(ARGV[2])
-      if not held and (x[1] == 'released' or x[1] == 'running') then
-        if redis.call('EXISTS', K.bull .. lane .. ':' .. job_of(id, x[2])) == 0 then
-          -- Read now: the next owner may be there before the answer is.
+      -- Field `dw` is the lock of an execution without a BullMQ job; its owner's heartbeats renew it.
+      local is_locked = x[1] == 'running' and x[3] and now - tonumber(x[3]) < tonumber(ARGV[2])
+      if not is_locked and (x[1] == 'released' or x[1] == 'running') then
+        if not job_exists(lane, job_of(id, x[2])) then
+          -- Read now, because the next owner may change these fields before the caller gets the answer.
           if x[1] == 'running' then
-            lost[#lost + 1] = { id, redis.call('HMGET', K.record .. id, 'req', 'at', 'eq', 'tk', 'w', 'bg', 'f') }
+            local fields = redis.call('HMGET', K.record .. id, 'req', 'at', 'eq', 'tk', 'w', 'bg', 'f')
+            lost[#lost + 1] = { id, fields }
           end
           redis.call('ZADD', out, now, id)
-          if x[1] == 'running' then job_add_lost(lane, id, x[2], now) else job_add(lane, id, x[2], x[4], 1, now) end
+          if x[1] == 'running' then
+            job_add_lost(lane, id, x[2], now)
+          else
+            job_add(lane, id, x[2], x[4], 1, now)
+          end
         end
-      elseif not held then
+      elseif not is_locked then
         redis.call('ZREM', out, id)
       end
     end
   end
-  for _, id in ipairs(redis.call('ZRANGEBYSCORE', K.waiting .. lane, '-inf', now - C.overdue, 'LIMIT', 0, 20)) do
+  local due = redis.call('ZRANGEBYSCORE', K.waiting .. lane, '-inf', now - C.overdue, 'LIMIT', 0, 20)
+  for _, id in ipairs(due) do
     overdue[#overdue + 1] = id
   end
 end
--- The hand of a worker that was silent for a lock period goes back to the fair queue. After three it is dead: BullMQ
--- has redelivered its jobs by then.
+-- After one lock period of silence, executions assigned to a worker return to the fair queue. After three the
+-- worker counts as dead, because BullMQ has redelivered its jobs by then.
 for _, silent in ipairs(redis.call('ZRANGEBYSCORE', K.beats, '-inf', now - tonumber(ARGV[2]))) do
-  local is_empty = hand_return(silent)
+  local is_empty = unassign_all(silent)
   if is_empty and tonumber(redis.call('ZSCORE', K.beats, silent)) <= now - 3 * tonumber(ARGV[2]) then
     redis.call('ZREM', K.beats, silent)
     redis.call('HDEL', K.workers, silent)

@@ -8,8 +8,8 @@ end
 
 local function backlog_of(class, tenant, agent) return K.backlog .. class .. ':' .. tenant .. ':' .. agent end
 
--- Counts a waiting execution, wherever it waits (backlog, behind its session, in a worker's hand): depth limit,
--- lane figures and the overdue check read these counts.
+-- Counts a waiting execution, wherever it waits (backlog, behind its session, assigned to a worker). The
+-- depth limit, the lane figures and the overdue check read these counts.
 local function wait_begins(lane, tenant, id, now)
   redis.call('HINCRBY', K.tenant .. tenant, 'q:' .. lane, 1)
   redis.call('PERSIST', K.tenant .. tenant)
@@ -21,7 +21,7 @@ local function wait_ends(lane, tenant, id)
   redis.call('ZREM', K.waiting .. lane, id)
 end
 
--- The class in which a waiting execution stands (`c` of its record; left out where it is the lane).
+-- The class of a waiting execution, stored in `c` of its record unless it is the lane.
 local function class_enter(lane, tenant, id)
   if are_kinds_alike() then return lane end
   local class = class_of(lane, redis.call('HGET', K.record .. id, 'nd'))
@@ -32,7 +32,7 @@ local function class_enter(lane, tenant, id)
   return class
 end
 
--- An agent has its turn once for all classes of the tenant.
+-- The turn of an agent, which is the same in all classes of its tenant.
 local function turn_of(lane, tenant, agent)
   for _, class in ipairs(classes_of(lane, tenant)) do
     local turn = redis.call('ZSCORE', K.turns .. class .. ':' .. tenant, agent)
@@ -41,9 +41,9 @@ local function turn_of(lane, tenant, agent)
   return redis.call('HINCRBY', K.tenant .. tenant, 'turn', 1)
 end
 
--- Puts a waiting id into its backlog. A new agent queues up behind the others of its tenant; with `first` it is
--- next (its turn was used up by an execution that did not run).
-local function backlog_place(lane, tenant, agent, id, score, first)
+-- Inserts a waiting id into its backlog. A new agent comes after the other agents of its tenant. With `first`
+-- it comes before them, because its turn was used up by an execution that did not run.
+local function backlog_insert(lane, tenant, agent, id, score, first)
   local class = class_enter(lane, tenant, id)
   local turns = K.turns .. class .. ':' .. tenant
   if first then
@@ -59,10 +59,10 @@ end
 
 local function backlog_push(lane, tenant, agent, id, score, now, first)
   wait_begins(lane, tenant, id, now)
-  backlog_place(lane, tenant, agent, id, score, first)
+  backlog_insert(lane, tenant, agent, id, score, first)
 end
 
--- An agent without a backlog in a class has no turn in it, and a class without turns is gone.
+-- Removes the turn of an agent without a backlog in a class, and a class without turns.
 local function class_trim(lane, class, tenant, agent)
   if redis.call('EXISTS', backlog_of(class, tenant, agent)) == 1 then return end
   local turns = K.turns .. class .. ':' .. tenant
@@ -72,7 +72,7 @@ local function class_trim(lane, class, tenant, agent)
   ring_trim(lane, tenant)
 end
 
--- Takes an id out of its backlog; false when it was not there.
+-- Removes an id from its backlog; false when it was not there.
 local function backlog_remove(lane, tenant, agent, id)
   local class = redis.call('HGET', K.record .. id, 'c')
   if class then redis.call('HDEL', K.record .. id, 'c') end
@@ -82,8 +82,8 @@ local function backlog_remove(lane, tenant, agent, id)
   return true
 end
 
--- The next execution of a tenant that a kind can serve: of the agent whose turn it is, the one that comes
--- first. Nil when there is none. O(classes of the tenant * log n).
+-- The next execution of a tenant that a kind can serve: the first one of the agent whose turn it is. Nil when
+-- there is none. O(classes of the tenant * log n).
 local function backlog_next(lane, tenant, kind)
   local best
   for _, class in ipairs(classes_of(lane, tenant)) do
@@ -99,8 +99,8 @@ local function backlog_next(lane, tenant, kind)
   return best
 end
 
--- Takes what backlog_next found, and lets the agent's turn pass in every class. The caller trims the rings
--- (ring_trim).
+-- Removes what backlog_next found and moves the agent behind the others in every class. The caller calls
+-- ring_trim.
 local function backlog_take(lane, tenant, head)
   local agent, backlog = head.agent, backlog_of(head.class, tenant, head.agent)
   redis.call('ZREM', backlog, head.id)

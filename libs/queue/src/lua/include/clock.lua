@@ -1,4 +1,5 @@
--- Milliseconds of the server's clock: the only clock of the queue. A script is one moment, however many calls it serves.
+-- Milliseconds of the server's clock, the only clock of the queue. One script has one time, however many
+-- calls are gathered in it.
 local moment
 local function now_ms()
   if not moment then

@@ -1,8 +1,6 @@
 --- @include forecast
---- @include status
--- {id, tenant, agent, status, attempt, enqueued ms, started ms or '', position or -1, eta ms or -1,
--- last progress event or ''}; nil when
--- there is no record.
+-- Describes one execution: {id, tenant, agent, status, attempt, enqueued ms, started ms or '', position or
+-- -1, eta ms or -1, last progress event or ''}. Nil when it has no record.
 local function describe(id, now)
   local x = redis.call('HMGET', K.record .. id, 't', 'a', 's', 'at', 'eq', 'st', 'l', 'sk', 'hd', 'rel', 'pg')
   if not x[1] then return nil end

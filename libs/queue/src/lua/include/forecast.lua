@@ -1,21 +1,58 @@
---- @include status
 --- @include session
---- @include run-queue
---- @include share
---- @include rivals
--- Where a waiting execution stands: executions expected to start before it, and milliseconds until it starts.
--- Estimates from the scheduler's state, O(C.rivals_max * log n): agents of the tenant take turns, and the tenant's
--- virtual time at its turn says which of the others come before (rivals.lua), at the kinds of workers that
--- can serve it. Tenants at their concurrency are left out, and what comes later is not foreseen. The ETA is
--- -1 (unknown) while no worker serves the lane. The lane's slots are those that workers can fill: one whose
--- memory is the bottleneck reports fewer (heartbeat.lua).
+--- @include bullmq
+--- @include slots
+-- Forecast of a waiting execution: how many executions are expected to start before it, and milliseconds
+-- until it starts. It is an estimate from the scheduler's state, O(C.rivals_max * log n). Agents of the
+-- tenant take turns, and the tenant's virtual time at its turn tells which other tenants come first, at each
+-- kind of worker that can serve the execution. Tenants at their concurrency limit and later arrivals are left
+-- out. The ETA is -1 (unknown) while no worker serves the lane. A lane has as many slots as its workers can
+-- fill; a worker that is short of memory reports fewer than it has (heartbeat.lua).
+
+-- Public status of a stored state. A released execution waits for a worker, and a taken one waits for memory
+-- and a sandbox until `begin` sets `started`; callers see both as queued.
+local function status_of(state, started)
+  if state == 'released' or (state == 'running' and not started) then return 'queued' end
+  return state or 'ended'
+end
+
+-- Seconds of a tenant's average run; the lane's average, or a guess, until its first run has ended.
+local function average_of(average, lane)
+  return tonumber(average) or tonumber(redis.call('HGET', K.clock, 'avg:' .. lane)) or C.first_estimate
+end
+
+-- Executions of other tenants that come before virtual time `v` at a kind of worker, and the seconds they
+-- take. Each tenant runs one when its virtual time comes, which then advances by run length over weight,
+-- until its backlog is empty. Looks at C.rivals_max tenants, evenly spread, and assumes that the others are
+-- like them. `own_below`: the tenant itself is below `v`.
+local function tenants_before(lane, kind, tenant, v, own_below)
+  local ring = ring_of(lane, kind)
+  local below = redis.call('ZCOUNT', ring, '-inf', string.format('(%.17g', v))
+  local looked, count, seconds = 0, 0, 0
+  local samples = math.min(below, C.rivals_max)
+  for i = 0, samples - 1 do
+    local at = math.floor(i * below / samples)
+    local other = redis.call('ZRANGE', ring, at, at, 'WITHSCORES')
+    if other[1] and other[1] ~= tenant then
+      local s = redis.call('HMGET', K.tenant .. other[1], 'q:' .. lane, 'avg')
+      local length = average_of(s[2], lane)
+      local step = length / limits_of(other[1])
+      local turns = math.ceil((v - tonumber(other[2])) / math.max(step, 0.000001))
+      local runs = math.min(tonumber(s[1]) or 0, turns)
+      looked, count, seconds = looked + 1, count + runs, seconds + runs * length
+    end
+  end
+  if looked == 0 then return 0, 0 end
+  local others = below - (own_below and 1 or 0)
+  return count / looked * others, seconds / looked * others
+end
+
 local forecast
 
 local function slots_of_lane(lane)
   return (tonumber(redis.call('HGET', K.window, lane)) or 0) / C.window_factor
 end
 
--- Slots of a lane at the kinds that can serve a need, and these kinds.
+-- Slots of a lane at the kinds that can serve a need, and those kinds.
 local function slots_for(lane, need)
   local slots, kinds = 0, {}
   for _, kind in ipairs(known_kinds()) do
@@ -28,9 +65,10 @@ local function slots_for(lane, need)
   return slots, kinds
 end
 
--- Seconds from one start to the next on a lane whose slots are taken: something starts whenever one of those that run ends, each of
--- which takes what its tenant's take on the average. Where small programs come by the hundred and large ones have the slots, the mean
--- of the lane says little of that. C.rivals_max of them, evenly spread, are looked at. By the mean of the lane where slots are free.
+-- Seconds between two starts on a lane. While all slots are taken, an execution starts whenever a running one
+-- ends, and each of those is assumed to take its tenant's average: the mean of the lane says little when long
+-- runs hold the slots and hundreds of short ones wait. Looks at C.rivals_max of them, evenly spread. While
+-- slots are free it uses the mean of the lane.
 local paces = {}
 local function pace_of(lane, slots)
   if paces[lane] then return paces[lane] end
@@ -39,21 +77,24 @@ local function pace_of(lane, slots)
   for i = 0, out > slots and samples - 1 or -1 do
     local at = math.floor(i * out / samples)
     local x = redis.call('HMGET', K.record .. redis.call('ZRANGE', K.out .. lane, at, at)[1], 't', 'st')
-    if x[2] then ends = ends + 1 / math.max(average_of(redis.call('HGET', K.tenant .. x[1], 'avg'), lane), 0.000001) end
+    if x[2] then
+      local average = average_of(redis.call('HGET', K.tenant .. x[1], 'avg'), lane)
+      ends = ends + 1 / math.max(average, 0.000001)
+    end
   end
   paces[lane] = ends > 0 and samples / (ends * out) or average_of(false, lane) / slots
   return paces[lane]
 end
 
--- In the hand of a worker: behind what is in it, at that worker's pace.
-local function forecast_in_hand(lane, id, worker, now)
-  local position = redis.call('ZRANK', K.handed .. lane .. ':' .. worker, id) or 0
+-- Assigned to a worker: after the executions assigned to it before, at that worker's pace.
+local function forecast_assigned(lane, id, worker, now)
+  local position = redis.call('ZRANK', K.assigned .. lane .. ':' .. worker, id) or 0
   local slots, all_slots = slots_of_worker(worker, lane, now), slots_of_lane(lane)
   if slots == 0 or all_slots == 0 then return position, -1 end
   return position, math.ceil((position + 1) * pace_of(lane, all_slots) * all_slots / slots * 1000)
 end
 
--- Behind others of its session, which run one at a time.
+-- Behind other executions of its session, which run one at a time.
 local function forecast_in_session(lane, tenant, rank, sk, now)
   local front = redis.call('HGET', K.session .. sk, 'f')
   local x = redis.call('HMGET', K.record .. front, 's', 'a', 'hd', 'l', 'st')
@@ -66,10 +107,9 @@ local function forecast_in_session(lane, tenant, rank, sk, now)
   return position, eta < 0 and -1 or math.ceil(eta + (rank + 1) * mean * 1000)
 end
 
--- Released: in the run queue of its lane, or with a worker already.
+-- Released: in the run queue of its lane, or fetched by a worker.
 local function forecast_released(lane, id, release)
-  local job = release == '1' and id or id .. '.' .. release
-  local position = redis.call('ZRANK', K.bull .. lane .. ':prioritized', job)
+  local position = job_rank(lane, job_of(id, release))
   if not position then return 0, 0 end
   local slots = slots_of_lane(lane)
   if slots == 0 then return position, -1 end
@@ -78,7 +118,7 @@ end
 
 -- `sk` and `worker` are fields `sk` and `hd` of the record, or false.
 forecast = function(lane, tenant, agent, id, now, sk, worker)
-  if worker then return forecast_in_hand(lane, id, worker, now) end
+  if worker then return forecast_assigned(lane, id, worker, now) end
   local behind = sk and sk ~= '' and redis.call('ZRANK', K.session_queue .. sk, id)
   if behind then return forecast_in_session(lane, tenant, behind, sk, now) end
   local x = redis.call('HMGET', K.record .. id, 'c', 'nd')
@@ -97,30 +137,36 @@ forecast = function(lane, tenant, agent, id, now, sk, worker)
 
   local own = average_of(s[2], lane)
   local slots, kinds = slots_for(lane, x[2])
-  -- What any of several kinds can serve goes where the least is before it.
+  -- An execution that several kinds can serve goes to the kind with the least work before it.
   local before_in_lane, seconds_in_lane
   for _, kind in ipairs(#kinds > 0 and kinds or known_kinds()) do
     local v = turn_at(lane, tenant, kind) + before_in_tenant * own / weight
     local in_ring = redis.call('ZSCORE', ring_of(lane, kind), tenant)
-    local count, length = rivals_before(lane, kind, tenant, v, in_ring and before_in_tenant > 0)
-    if not seconds_in_lane or length < seconds_in_lane then before_in_lane, seconds_in_lane = count, length end
+    local count, length = tenants_before(lane, kind, tenant, v, in_ring and before_in_tenant > 0)
+    if not seconds_in_lane or length < seconds_in_lane then
+      before_in_lane, seconds_in_lane = count, length
+    end
   end
   local ready = jobs_waiting(lane)
   local position = before_in_tenant + math.floor(before_in_lane + 0.5) + ready
 
   if slots == 0 then return position, -1 end
   local lane_mean = average_of(false, lane)
-  concurrency = math.max(1, math.min(concurrency, share_of(tenant, s[5], fleet_window()), share_of(tenant, s[5], slots * C.window_factor)))
+  local window = math.min(fleet_window(), slots * C.window_factor)
+  local share = share_of(tenant, s[5], window)
+  concurrency = math.max(1, math.min(concurrency, share))
   local over = (tonumber(s[4]) or 0) + before_in_tenant + 1 - concurrency
+  local ready_seconds = (ready * slots / slots_of_lane(lane) + 1) * lane_mean
   local seconds = math.max(
-    (before_in_tenant * own + seconds_in_lane + (ready * slots / slots_of_lane(lane) + 1) * lane_mean) / slots,
+    (before_in_tenant * own + seconds_in_lane + ready_seconds) / slots,
     math.max(0, over) * own / concurrency
   )
   return position, math.ceil(math.max(seconds * 1000, (tonumber(s[3]) or now) - now))
 end
 
--- Milliseconds until the first of a tenant's waiting executions starts, and so makes room for another; -1 when that is unknown.
-local function forecast_room(tenant, now)
+-- Milliseconds until the first of a tenant's waiting executions starts, so that another can wait; -1 when
+-- unknown.
+local function forecast_first_start(tenant, now)
   local first = -1
   for _, lane in ipairs({ 'interactive', 'routine' }) do
     for _, kind in ipairs(known_kinds()) do

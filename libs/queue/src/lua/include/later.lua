@@ -1,5 +1,6 @@
--- Writes that the calls of one script have in common, each made once for all of them by write_now. Whoever reads what one of them
--- changes calls that first, and a script that leaves any calls it at its end.
+-- Deferred writes: the calls gathered into one script often write the same keys, and write_now makes each of
+-- these writes once for all of them. Code that reads such a key calls write_now first, and a script that
+-- defers writes calls it at its end.
 local later, counted = {}, {}
 
 local function writes_of(command, key)
@@ -12,21 +13,21 @@ local function writes_of(command, key)
   return writes
 end
 
--- What else `command` is given for the key.
+-- Adds arguments to the deferred `command` for a key.
 local function write_later(command, key, first, second)
   local writes = writes_of(command, key)
   writes[#writes + 1] = first
   writes[#writes + 1] = second
 end
 
--- A field of a hash; the last value counts.
+-- Defers a field of a hash; the last value wins.
 local function set_later(key, field, value)
   local writes = writes_of('HSET', key)
   local at = writes.at[field] or #writes + 2
   writes[at - 1], writes[at], writes.at[field] = field, value, at
 end
 
--- The next number of a counter.
+-- Returns the next number of a counter.
 local function count_later(key)
   local count = counted[key]
   if not count then

@@ -1,19 +1,35 @@
---- @include life
 --- @include slots
--- What `own` needs of a record, and what a take is judged by: one read for both.
+-- Taking an execution: what take.lua, take-lost.lua, take-assigned.lua and next.lua share.
+
+-- The record fields that decide about a take, and those that `own` needs, in one read.
 local function read_for_take(id)
-  return redis.call('HMGET', K.record .. id, 'at', 'eq', 'tp', 'bg', 'req', 'can', 't', 'sk', 'dw', 's', 'rel', 'f', 'd',
-    'life', 'k', 'nd', 'l', 'a', 'sc', 'est', 'ho')
+  return redis.call('HMGET', K.record .. id, 'at', 'eq', 'tp', 'bg', 'req', 'can', 't', 'sk', 'dw', 's', 'rel',
+    'f', 'd', 'life', 'k', 'nd', 'l', 'a', 'sc', 'est', 'ho')
 end
 
--- False for the job of an execution that ended, was put back or released again since.
+-- Names the run of the server by its run ID, or '' where the server hides it. A server that came back may
+-- have lost its last second (AOF everysec), and a promoted replica what it had not received; both have
+-- another run ID. The script asks the server itself (4 us), because a client repeats an unanswered call with
+-- what it knew of the server before.
+local known_run_id
+local function run_id()
+  if not known_run_id then
+    local info = redis.pcall('INFO', 'server')
+    local id = type(info) == 'string' and string.match(info, 'run_id:(%x+)') or ''
+    known_run_id = string.sub(id, 1, C.run_id_digits)
+  end
+  return known_run_id
+end
+
+-- False when the job is stale: its execution has ended, was put back, or was released again.
 local function is_current(x, release)
   return (x[10] == 'released' or x[10] == 'running') and x[11] == release
 end
 
--- True when the session of a run stays with its living owner, who could not serve this execution for the amounts
--- that it asks for: the files of the run are there, and executions that ask for no more find them again. What
--- asks for a session itself is refused for other amounts than the first one's, and moves with its worker.
+-- True when the session of a run stays with its live owner, although that owner lacks the amounts (memory,
+-- seconds) that this one execution asks for. The files of the run are there, and later executions that ask
+-- for no more find them again. Sessions that a request names are different: they refuse other amounts than
+-- the first execution's, and they move with the worker.
 local function keeps_owner(sk, worker, need, now)
   if not string.find(sk, ':run:', 1, true) then return false end
   local owner = redis.call('HGET', K.session .. sk, 'w')
@@ -27,21 +43,36 @@ local function keeps_owner(sk, worker, need, now)
   return false
 end
 
--- A worker of a kind becomes the owner of a released or running execution: fields of the reply shared by take
--- and take-handed. `direct`: no BullMQ job carries it; `dw` is then its lock, renewed by the heartbeats of
--- the owner. In another life of the server than the execution was accepted in, the record may be older than
--- what was done: the fence jumps over all that were given out and lost, and the worker is told.
+-- Makes a worker the owner of a released or running execution, and returns the reply of a take. `direct`: the
+-- execution has no BullMQ job, and field `dw` is its lock, which the owner's heartbeats renew. If Redis
+-- restarted since the execution was accepted, its record can be stale. The fence then rises past every value
+-- that could have been issued, and the reply tells the worker.
 local function own(id, x, worker, kind, now, direct)
   local key = K.record .. id
-  local is_older = x[14] and life() ~= '' and x[14] ~= life()
+  local is_older = x[14] and run_id() ~= '' and x[14] ~= run_id()
   local fence, deliveries = tonumber(x[12]) + (is_older and C.lost_fences or 1), tonumber(x[13]) + 1
   local attempt = math.max(1, tonumber(x[1]))
   redis.call('HSET', key, 's', 'running', 'w', worker, 'tk', now, 'at', attempt, 'f', fence, 'd', deliveries)
   if direct then redis.call('HSET', key, 'dw', now) elseif x[9] then redis.call('HDEL', key, 'dw') end
-  if x[8] and not keeps_owner(x[8], worker, x[16], now) then redis.call('HSET', K.session .. x[8], 'w', worker) end
-  if not direct and x[15] ~= kind and not are_kinds_alike() then slot_move(x[17], x[7], id, x[15], kind, tonumber(x[20])) end
-  -- The mark and, on a line of its own, the fence of the last program that was handed over.
+  if x[8] and not keeps_owner(x[8], worker, x[16], now) then
+    redis.call('HSET', K.session .. x[8], 'w', worker)
+  end
+  if not direct and x[15] ~= kind and not are_kinds_alike() then
+    slot_move(x[17], x[7], id, x[15], kind, tonumber(x[20]))
+  end
+  -- The mark of `begin` and, on a second line, the fence of the last program that was handed to its sandbox.
   local began = x[4] and (x[4] .. '\n' .. (x[21] or '')) or ''
   return { 'taken', fence, attempt, x[2], now, x[3], began, x[5], x[6] and '1' or '', deliveries, x[7],
     is_older and '1' or '' }
+end
+
+-- Puts an execution back into its backlog, as the next one of its agent, when it was released or taken and
+-- has not begun. Its former owner can write nothing more, because the execution is no longer running.
+-- Deliveries stay counted. `x`: from read_for_take.
+local function put_back(id, x, now)
+  local key, tenant, lane = K.record .. id, x[7], x[17]
+  redis.call('HDEL', key, 'w', 'tk', 'dw')
+  redis.call('HSET', key, 's', 'queued')
+  backlog_push(lane, tenant, x[18], id, tonumber(x[19]), now, true)
+  slot_free(lane, tenant, id, x[15], tonumber(x[20]))
 end

@@ -1,5 +1,5 @@
 --- @include slots
---- @include run-queue
+--- @include bullmq
 -- The scheduler: promotes what is due, then releases into the window in virtual-time order.
 
 -- Milliseconds until something delayed or parked is due; -1 when nothing is.
@@ -18,12 +18,13 @@ end
 local function promote(now)
   if next_due(now) ~= 0 then return end
   for _, lane in ipairs({ 'interactive', 'routine' }) do
-    for _, id in ipairs(redis.call('ZRANGEBYSCORE', K.delayed .. lane, '-inf', now, 'LIMIT', 0, C.promote_max)) do
+    local due = redis.call('ZRANGEBYSCORE', K.delayed .. lane, '-inf', now, 'LIMIT', 0, C.promote_max)
+    for _, id in ipairs(due) do
       redis.call('ZREM', K.delayed .. lane, id)
       local x = redis.call('HMGET', K.record .. id, 't', 'a', 'p', 'sk', 'po', 'sc')
       if x[1] then redis.call('HINCRBY', K.tenant .. x[1], 'd', -1) end
       if x[5] then
-        -- Put off when it had its turn (requeue.lua): it has its place, and its session's front, still.
+        -- Delayed by requeue.lua after its turn: it keeps its score and stays the front of its session.
         redis.call('HDEL', K.record .. id, 'po')
         redis.call('HSET', K.record .. id, 's', 'queued')
         backlog_push(lane, x[1], x[2], id, tonumber(x[6]), now, true)
@@ -42,10 +43,10 @@ local function promote(now)
   end
 end
 
--- Releases the next execution of a lane that a kind can serve: its job is in the run queue. False when none
--- may go. On the way, executions of sessions with a living owner go to that worker's hand: they use no
--- window, for the worker takes them when it has a slot. `steps.left` bounds how many tenants and executions
--- one script call looks at besides.
+-- Releases the next execution of a lane that a kind can serve, by adding its job to the run queue; false when
+-- none may go. On the way it assigns executions of sessions with a live owner to that worker. These do not
+-- count against the window, because the worker takes them when it has a slot. `steps.left` bounds how many
+-- other tenants and executions one call looks at.
 local function release_next(lane, kind, now, steps)
   local ring, skipped = ring_of(lane, kind), 0
   while steps.left > 0 do
@@ -63,7 +64,7 @@ local function release_next(lane, kind, now, steps)
       ring_leave_kind(lane, tenant, kind)
       steps.left = steps.left - 1
     elseif has_its_share(lane, kind, tenant, out, tonumber(state[3]) or 0, state[2]) then
-      -- It keeps its place. Few are passed over: a share is most of the slots.
+      -- The tenant keeps its position. Few tenants are skipped, because a share is most of the slots.
       skipped = skipped + 1
       steps.left = steps.left - 1
     else
@@ -71,7 +72,7 @@ local function release_next(lane, kind, now, steps)
       backlog_take(lane, tenant, first)
       local estimate = estimate_of(state[2], lane)
       local x = redis.call('HMGET', K.record .. id, 'sk', 'pre', 'nd')
-      if x[1] and hand_over(lane, tenant, id, x[1], x[3], estimate / weight, now) then
+      if x[1] and assign(lane, tenant, id, x[1], x[3], estimate / weight, now) then
         ring_trim(lane, tenant)
         steps.left = steps.left - 1
       else
@@ -90,9 +91,9 @@ local function release_next(lane, kind, now, steps)
   return false
 end
 
--- Releases for a kind until `total` executions are out at it, `window` of each lane at most. A quarter is
--- offered to the routine lane first, so that neither lane can starve the other. O((released + looked at) *
--- log n).
+-- Releases executions for a kind until `total` are outstanding at it, and at most `window` of each lane.
+-- Offers a quarter to the routine lane first, so that neither lane can starve the other. O((released + looked
+-- at) * log n).
 local function fill(kind, window, total, now, steps)
   local out, dry, reserve = out_at(kind), {}, math.ceil(total / 4)
   while steps.released < C.pick_max and out.interactive + out.routine < total do
@@ -125,9 +126,9 @@ local function all_rings()
   return rings
 end
 
--- Releases until the windows of all kinds are full. Where there are several, all free slots are filled first,
--- those of the strongest isolation before the others, and only then what is released beyond them: so that
--- what any kind may run does not wait for one of them while another has a slot.
+-- Releases until the windows of all kinds are full. With several kinds it fills all free slots first,
+-- strongest isolation first, and only then releases beyond the slots. So an execution that any kind may run
+-- does not wait for one kind while another has a slot.
 local function pick(now)
   promote(now)
   if redis.call('EXISTS', unpack(all_rings())) == 0 then return end
@@ -135,13 +136,14 @@ local function pick(now)
   for _, factor in ipairs(are_kinds_alike() and { 1 } or { 1 / C.window_factor, 1 }) do
     for _, kind in ipairs(known_kinds()) do
       local interactive, total = window_of(kind, 'interactive')
-      local window = { interactive = math.floor(interactive * factor), routine = math.floor(window_of(kind, 'routine') * factor) }
+      local routine = window_of(kind, 'routine')
+      local window = { interactive = math.floor(interactive * factor), routine = math.floor(routine * factor) }
       if total > 0 then fill(kind, window, math.floor(total * factor), now, steps) end
     end
   end
 end
 
--- Somebody is in a ring of the lane.
+-- True when a tenant is in a ring of the lane.
 local function anybody_waits_in(lane)
   for _, kind in ipairs(known_kinds()) do
     if redis.call('EXISTS', ring_of(lane, kind)) == 1 then return true end
@@ -149,9 +151,10 @@ local function anybody_waits_in(lane)
   return false
 end
 
--- Nobody is in a ring, and nothing that is delayed or parked is due: pick would do nothing.
+-- True when pick would do nothing: no tenant is in a ring, and nothing delayed or parked is due.
 local function nobody_waits(now)
   local rings = all_rings()
   local keys = { K.delayed .. 'interactive', K.delayed .. 'routine', K.parked, unpack(rings) }
-  return redis.call('EXISTS', unpack(keys)) == 0 or redis.call('EXISTS', unpack(rings)) == 0 and next_due(now) ~= 0
+  if redis.call('EXISTS', unpack(keys)) == 0 then return true end
+  return redis.call('EXISTS', unpack(rings)) == 0 and next_due(now) ~= 0
 end

@@ -1,13 +1,12 @@
 --- @include tenant
 --- @include kinds
--- Each kind of worker serves tenants in an order of its own: the ring of a lane and a kind has the tenants
--- that may be served there, by the virtual time that they used of this kind. A tenant is in it exactly when
--- it has a backlog that the kind can serve, is below its concurrency and is not parked. Outside of it, its
--- virtual time rests in `vt:<lane>:<kind>`. One virtual time per kind, not one for all: kinds advance at
--- different speeds, so that times of two of them cannot be compared.
+-- Each kind of worker serves tenants in an order of its own. The ring of a lane and a kind is a sorted set of
+-- the tenants that may be served there, by the virtual time that they used of the kind. A tenant is in it
+-- exactly when it has a backlog that the kind can serve, is below its concurrency limit and is not parked.
+-- Otherwise `vt:<lane>:<kind>` of the tenant keeps the time. Each kind has a virtual time of its own, because
+-- kinds advance at different speeds and their times cannot be compared.
 
--- Classes of a lane in which a tenant has a backlog. O(such classes), of which there is one where all workers
--- are of one kind.
+-- Classes of a lane in which a tenant has a backlog. O(such classes); one if all workers are of one kind.
 local function classes_of(lane, tenant)
   local classes = redis.call('SMEMBERS', K.classes .. lane .. ':' .. tenant)
   if redis.call('EXISTS', K.turns .. lane .. ':' .. tenant) == 1 then classes[#classes + 1] = lane end
@@ -35,9 +34,12 @@ local function ring_leave(lane, tenant)
   for _, kind in ipairs(known_kinds()) do ring_leave_kind(lane, tenant, kind) end
 end
 
-local function clock_of(lane, kind) return tonumber(redis.call('HGET', K.clock, 'v:' .. lane .. ':' .. kind)) or 0 end
+local function clock_of(lane, kind)
+  return tonumber(redis.call('HGET', K.clock, 'v:' .. lane .. ':' .. kind)) or 0
+end
 
--- Enters at max(the kind's virtual clock, own virtual time): idling earns nothing, and debts stay.
+-- Enters at the later of the kind's virtual clock and the tenant's own time, so idling earns no credit and
+-- debts stay.
 local function ring_enter(lane, tenant)
   local classes, s
   for _, kind in ipairs(known_kinds()) do
@@ -64,36 +66,11 @@ local function ring_enter_lanes(tenant)
   if (queued[2] or '0') ~= '0' then ring_enter('routine', tenant) end
 end
 
--- A tenant leaves the rings of kinds that can serve nothing of what is left of its backlog.
+-- Removes a tenant from the rings of kinds that can serve nothing in the rest of its backlog.
 local function ring_trim(lane, tenant)
   local classes = classes_of(lane, tenant)
   if #classes == 0 then redis.call('ZREM', K.queued .. lane, tenant) end
   for _, kind in ipairs(known_kinds()) do
     if not serves_any(kind, classes) then ring_leave_kind(lane, tenant, kind) end
-  end
-end
-
--- The known kinds changed: every tenant with a backlog enters every ring at its clock, and the next look at
--- it takes it out where it does not belong. Two commands per ring however many tenants there are.
-local function rings_rebuild()
-  kinds_read, servers_read = nil, {}
-  redis.call('DEL', K.servers)
-  for _, lane in ipairs({ 'interactive', 'routine' }) do
-    for _, kind in ipairs(known_kinds()) do
-      local ring = ring_of(lane, kind)
-      redis.call('ZUNIONSTORE', ring, 2, ring, K.queued .. lane, 'WEIGHTS', 1, clock_of(lane, kind), 'AGGREGATE', 'MAX')
-      redis.call('ZDIFFSTORE', ring, 2, ring, K.parked)
-    end
-  end
-end
-
--- Nothing is served at a kind that no worker is of any more. Its clock goes on: the times that tenants used
--- of it rest in their hashes, and from zero all others would go before them when the kind is back.
-local function kind_forget(kind)
-  redis.call('ZREM', K.kinds, kind)
-  redis.call('HDEL', K.offers, kind)
-  for _, lane in ipairs({ 'interactive', 'routine' }) do
-    redis.call('DEL', ring_of(lane, kind))
-    if kind ~= '' then redis.call('DEL', K.bull .. lane .. ':marker:' .. kind) end
   end
 end

@@ -1,16 +1,37 @@
 --- @include later
 --- @include session
---- @include share
--- Slots: a tenant holds one from release to ending. Its virtual time is charged with an estimate at release and
--- corrected to what was used at the end, so long runs cost more than short ones.
+-- Slots. A tenant holds one from the release of an execution to its end. Its virtual time is charged with an
+-- estimate at release and corrected to the time used at the end, so long runs cost more than short ones.
 
--- Seconds that the tenant's next execution is expected to take: its own mean, else the lane's. The very first guess is
--- low: what is charged too much moves the virtual clock that others enter at, and comes back to this tenant alone.
+-- Share of a tenant without a concurrency limit of its own. While its runs are short it may use every slot,
+-- because others get one within a run. If its runs are long, or none has ended yet, it leaves a quarter of
+-- the slots to others: of the fleet, and of each lane at each kind of worker. With fewer than four slots
+-- there is no quarter to leave.
+
+-- How many executions a tenant may have outstanding in a window. `mean`: seconds that its last runs took.
+local function share_of(tenant, mean, window)
+  mean = tonumber(mean)
+  if has_own_concurrency(tenant) or mean and mean < C.long_run then return math.huge end
+  local slots = math.floor(window / C.window_factor)
+  return slots - math.floor(slots / 4)
+end
+
+local function fleet_window() return tonumber(redis.call('HGET', K.window, 'total')) or 0 end
+
+-- `out` executions of the tenant hold slots, `out_here` of them in this lane at this kind.
+local function has_its_share(lane, kind, tenant, out, out_here, mean)
+  local here = window_of(kind, lane)
+  return out >= share_of(tenant, mean, fleet_window()) or out_here >= share_of(tenant, mean, here)
+end
+
+-- Seconds that the tenant's next execution is expected to take: its own mean, or else the mean of the lane.
+-- The very first guess is low, because an overcharge moves the virtual clock at which others enter, and only
+-- this tenant gets it back.
 local function estimate_of(mean, lane)
   return tonumber(mean) or tonumber(redis.call('HGET', K.clock, 'mean:' .. lane)) or C.first_estimate
 end
 
--- Adds virtual time of a kind to a tenant, wherever it is kept.
+-- Adds virtual time of a kind to a tenant, in the ring or in the tenant's hash.
 local function charge(lane, tenant, kind, amount)
   if redis.call('ZSCORE', ring_of(lane, kind), tenant) then
     redis.call('ZINCRBY', ring_of(lane, kind), amount, tenant)
@@ -19,8 +40,9 @@ local function charge(lane, tenant, kind, amount)
   end
 end
 
--- The tenant's outstanding count, the lane's out set, the count of the kind (`k` of the record) and the
--- estimate; returns the new count. At its concurrency the tenant leaves the rings.
+-- Takes a slot: counts the execution as outstanding for its tenant, lane and kind (`k` of the record) and
+-- stores the estimate.
+-- Returns the tenant's new count. At its concurrency limit the tenant leaves the rings.
 local function slot_take(lane, tenant, id, kind, concurrency, estimate, now)
   local outstanding = redis.call('HINCRBY', K.tenant .. tenant, 'n', 1)
   redis.call('HINCRBY', K.tenant .. tenant, 'n:' .. lane .. ':' .. kind, 1)
@@ -34,8 +56,8 @@ local function slot_take(lane, tenant, id, kind, concurrency, estimate, now)
   return outstanding
 end
 
--- A worker of another kind took it than the one for which it was released: its slot and charge are of that
--- kind.
+-- Moves slot and charge to another kind, because a worker of that kind took an execution released for the
+-- first one.
 local function slot_move(lane, tenant, id, from, to, estimate)
   count_out(lane, from, -1)
   count_out(lane, to, 1)
@@ -47,15 +69,17 @@ local function slot_move(lane, tenant, id, from, to, estimate)
   redis.call('HSET', K.record .. id, 'k', to)
 end
 
--- Two moving averages of run lengths: a quick one over about five for the next charge, which is corrected at the end
--- anyway, and one over about C.average_runs for ETAs, which nobody corrects. Returns them and the count of runs.
+-- Updates two moving averages of run lengths and returns them with the count of runs. The quick one, over
+-- about five runs, is for the next charge, which is corrected at the end. The one over about C.average_runs
+-- runs is for ETAs, which nobody corrects.
 local function averages_with(used, mean, average, runs)
   mean, average = tonumber(mean) or used, tonumber(average) or used
   runs = math.min(C.average_runs, (tonumber(runs) or 0) + 1)
   return mean + (used - mean) * 0.2, average + (used - average) / runs, runs
 end
 
--- What slot_free read and left, of one lane: the next call of the same script need not read it again.
+-- Values of one lane and kind that slot_free read and updated. Further calls gathered into this script reuse
+-- them.
 local freed = { tenants = {} }
 
 local function note_length(lane, used)
@@ -65,20 +89,20 @@ local function note_length(lane, used)
   for i, field in ipairs({ 'mean:', 'avg:', 'runs:' }) do set_later(K.clock, field .. lane, x[i]) end
 end
 
--- Gives back the slot that `id` has at a kind. `used` in seconds; nil when it did not run (the charge is
--- returned in full). `goes_on`: unless the tenant has a backlog, what follows reads nothing of it before
--- write_now. Returns whether it had the slot, and whether it has a backlog.
-local function slot_free(lane, tenant, id, kind, estimate, used, goes_on)
+-- Frees the slot of `id` at a kind. `used`: seconds; nil when it did not run, and then the whole charge is
+-- returned. With `defer_writes` and an empty backlog, the writes wait for write_now. Returns whether it had a
+-- slot, and whether its tenant has a backlog.
+local function slot_free(lane, tenant, id, kind, estimate, used, defer_writes)
   if redis.call('ZREM', K.out .. lane, id) == 0 then return false end
-  if not goes_on or freed.lane ~= lane or freed.kind ~= kind then
+  if not defer_writes or freed.lane ~= lane or freed.kind ~= kind then
     write_now()
     freed = { lane = lane, kind = kind, tenants = {} }
   end
   count_out(lane, kind, -1)
   local key = K.tenant .. tenant
   local s = freed.tenants[tenant]
-    or redis.call('HMGET', key, 'n', 'q:interactive', 'q:routine', 'd', 'vt:' .. lane .. ':' .. kind, 'mean', 'avg', 'runs',
-      'n:' .. lane .. ':' .. kind)
+    or redis.call('HMGET', key, 'n', 'q:interactive', 'q:routine', 'd', 'vt:' .. lane .. ':' .. kind, 'mean',
+      'avg', 'runs', 'n:' .. lane .. ':' .. kind)
   freed.tenants[tenant] = s
   s[1] = math.max(0, (tonumber(s[1]) or 0) - 1)
   set_later(key, 'n', s[1])
@@ -87,7 +111,7 @@ local function slot_free(lane, tenant, id, kind, estimate, used, goes_on)
   local queued = { interactive = tonumber(s[2]) or 0, routine = tonumber(s[3]) or 0 }
   local weight = limits_of(tenant)
   local correction = ((used or 0) - estimate) / weight
-  -- Without a backlog it is in no ring.
+  -- A tenant without a backlog is in no ring.
   if queued[lane] > 0 and redis.call('ZSCORE', ring_of(lane, kind), tenant) then
     redis.call('ZINCRBY', ring_of(lane, kind), correction, tenant)
   else
@@ -100,7 +124,7 @@ local function slot_free(lane, tenant, id, kind, estimate, used, goes_on)
     note_length(lane, used)
   end
   local has_backlog = queued.interactive > 0 or queued.routine > 0
-  if not goes_on or has_backlog then write_now() end
+  if not defer_writes or has_backlog then write_now() end
   if queued.interactive > 0 then ring_enter('interactive', tenant) end
   if queued.routine > 0 then ring_enter('routine', tenant) end
   if s[1] == 0 and not has_backlog and (tonumber(s[4]) or 0) <= 0 then

@@ -1,5 +1,5 @@
--- Limits of a tenant: weight, concurrency, depth. Stored as `w|c|m`; an empty part means the default. Read once: the only script
--- that sets them does so first.
+-- Limits of a tenant: weight, concurrency, depth. Stored as `w|c|m`; an empty part means the default. A
+-- script reads them once, because only limits.lua changes them, and it does so first.
 local limits_read = {}
 local function limits_of(tenant)
   local raw = limits_read[tenant]
@@ -18,17 +18,19 @@ local function has_own_concurrency(tenant)
   return raw and string.match(raw, '^[^|]*|([^|]*)|') ~= '' or false
 end
 
--- Executions of a tenant that wait (backlogs of both lanes and delayed ones), and its state for at-once.lua
--- at a kind.
+-- Number of waiting executions of a tenant (both backlogs and delayed), and its state at a kind for a direct
+-- release (enqueue.lua).
 local function waiting_of(tenant, lane, kind)
-  local s = redis.call('HMGET', K.tenant .. tenant, 'q:interactive', 'q:routine', 'd', 'n', 'park', 'mean', 'vt:' .. lane .. ':' .. kind,
-    'n:' .. lane .. ':' .. kind)
+  local s = redis.call('HMGET', K.tenant .. tenant, 'q:interactive', 'q:routine', 'd', 'n', 'park', 'mean',
+    'vt:' .. lane .. ':' .. kind, 'n:' .. lane .. ':' .. kind)
   local waiting = (tonumber(s[1]) or 0) + (tonumber(s[2]) or 0) + (tonumber(s[3]) or 0)
-  return waiting, { outstanding = tonumber(s[4]) or 0, is_parked = s[5], mean = s[6], v = tonumber(s[7]) or 0, here = tonumber(s[8]) or 0 }
+  local state = { outstanding = tonumber(s[4]) or 0, is_parked = s[5], mean = s[6] }
+  state.v, state.here = tonumber(s[7]) or 0, tonumber(s[8]) or 0
+  return waiting, state
 end
 
--- Lets the state of a tenant go that has nothing queued and nothing running.
-local function forget_if_idle(tenant)
+-- Lets the state of a tenant expire that has nothing queued and nothing running.
+local function expire_if_idle(tenant)
   for _, count in pairs(redis.call('HMGET', K.tenant .. tenant, 'n', 'q:interactive', 'q:routine', 'd')) do
     if count and tonumber(count) > 0 then return end
   end

@@ -1,58 +1,58 @@
 /**
- * The hand of this worker: executions whose session has its sandbox here. The scheduler puts them there
- * (lua/include/session.lua); only this worker takes them, without BullMQ, when it has a slot.
+ * Executions that the scheduler assigned to this worker because it has the sandbox of their session
+ * (lua/include/session.lua). Only this worker takes them, without BullMQ, when it has a slot.
  *
- * Between them and the run queue turns are taken: virtual time decides (take-handed.lua); beyond it, none comes from
- * the hand twice in a row while other work is ready, and the hand is served at the latest after `OTHERS_IN_A_ROW`
- * others. So neither can starve the other, whatever the estimates are worth.
+ * Virtual time decides between them and the run queue (take-assigned.lua). Besides, two assigned executions
+ * never run in a row on a lane while other work is ready, and one runs after at most `OTHERS_IN_A_ROW`
+ * others. So neither side can starve the other, however wrong the estimates are.
  */
 import { setTimeout as pause } from 'node:timers/promises'
 import type { Lane } from './keys.ts'
 import type { RoomGate } from './room.ts'
 import type { Slots } from './slots.ts'
-import type { HandedAnswer, HandedTurn } from './take.ts'
+import type { AssignedAnswer, AssignedTurn } from './take.ts'
 
 const OTHERS_IN_A_ROW = 8
-/** Other work was due first, and another worker may take it without a word to us: ask again after this. */
+/** Pause after other work was due first: another worker may take that work without notice. */
 const LATER_MS = 20
 /** After a failed call (Redis is away). */
 const FAILED_MS = 100
 
-export interface Handed {
-  /** True while something may be in the hand: a slot that frees is then offered to it too. */
+export interface AssignedQueue {
+  /** True while executions may be assigned; then a freed slot is offered to them, too. */
   waits(lane: Lane): boolean
-  /** Something was put into the hand, or may have been. */
+  /** An execution was assigned, or may have been. */
   wake(lane: Lane): void
   /** An execution of the run queue got a slot. */
   noteOther(lane: Lane): void
-  /** Takes from the hand while there are slots, until the signal aborts. */
+  /** Takes assigned executions while there are slots, until the signal aborts. */
   serve(lane: Lane, signal: AbortSignal): Promise<void>
 }
 
-interface HandedDeps {
+interface AssignedDeps {
   slots: Slots
   room: RoomGate
-  take: (lane: Lane, turn: HandedTurn) => Promise<HandedAnswer>
+  take: (lane: Lane, turn: AssignedTurn) => Promise<AssignedAnswer>
   /** Carries it to its end; the slot is held meanwhile. Never rejects. */
-  carry: (answer: Extract<HandedAnswer, { code: 'taken' }>) => Promise<void>
+  carry: (answer: Extract<AssignedAnswer, { code: 'taken' }>) => Promise<void>
   onError: (error: unknown) => void
 }
 
 interface LaneTurns {
-  mayHold: boolean
-  /** Ask the hand again. */
+  mayWait: boolean
+  /** Ask Redis again. */
   isDue: boolean
   changed: PromiseWithResolvers<void>
-  lastWasHanded: boolean
+  lastWasAssigned: boolean
   others: number
 }
 
-export function createHanded({ slots, room, take, carry, onError }: HandedDeps): Handed {
+export function createAssignedQueue({ slots, room, take, carry, onError }: AssignedDeps): AssignedQueue {
   const fresh = (): LaneTurns => ({
-    mayHold: false,
+    mayWait: false,
     isDue: false,
     changed: Promise.withResolvers(),
-    lastWasHanded: false,
+    lastWasAssigned: false,
     others: 0,
   })
   const turns: Record<Lane, LaneTurns> = { interactive: fresh(), routine: fresh() }
@@ -64,24 +64,24 @@ export function createHanded({ slots, room, take, carry, onError }: HandedDeps):
     resolve()
   }
 
-  const turnOf = ({ lastWasHanded, others }: LaneTurns): HandedTurn =>
-    lastWasHanded ? 'yield' : others >= OTHERS_IN_A_ROW ? 'force' : 'fair'
+  const turnOf = ({ lastWasAssigned, others }: LaneTurns): AssignedTurn =>
+    lastWasAssigned ? 'yield' : others >= OTHERS_IN_A_ROW ? 'force' : 'fair'
 
-  type Taken = Extract<HandedAnswer, { code: 'taken' }>
+  type Taken = Extract<AssignedAnswer, { code: 'taken' }>
 
-  /** Takes one for a slot that is held already; null when there is none for now. */
+  /** Takes one for an acquired slot; null when none is due now. */
   async function next(lane: Lane): Promise<Taken | null> {
     const turn = turns[lane]
     turn.isDue = false
     const answer = await take(lane, turnOf(turn))
     if (answer.code === 'taken') {
-      turn.lastWasHanded = true
+      turn.lastWasAssigned = true
       turn.others = 0
       poke(turn)
       return answer
     }
-    // Unless something was put in while the answer travelled.
-    if (answer.code === 'none') turn.mayHold = turn.isDue
+    // `isDue` is set again if one was assigned while the answer was on its way.
+    if (answer.code === 'none') turn.mayWait = turn.isDue
     else void pause(LATER_MS).then(() => poke(turn))
     return null
   }
@@ -90,28 +90,28 @@ export function createHanded({ slots, room, take, carry, onError }: HandedDeps):
     try {
       for (let held: Taken | null = first; held !== null;) {
         await carry(held)
-        // Right after the end of one, the next of its session is in the hand.
+        // When one ends, the next execution of its session is assigned at once.
         held = room.isFree(lane) ? await next(lane) : null
       }
     } catch (error) {
       onError(error)
     } finally {
       slots.release(lane)
-      if (turns[lane].mayHold) poke(turns[lane])
+      if (turns[lane].mayWait) poke(turns[lane])
     }
   }
 
   return {
-    waits: (lane) => turns[lane].mayHold,
+    waits: (lane) => turns[lane].mayWait,
     wake(lane) {
-      turns[lane].mayHold = true
+      turns[lane].mayWait = true
       poke(turns[lane])
     },
     noteOther(lane) {
       const turn = turns[lane]
-      turn.lastWasHanded = false
+      turn.lastWasAssigned = false
       turn.others += 1
-      if (turn.mayHold) poke(turn)
+      if (turn.mayWait) poke(turn)
     },
     async serve(lane, signal) {
       const turn = turns[lane]

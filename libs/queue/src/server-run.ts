@@ -1,25 +1,25 @@
 /**
- * Names the life of the Redis server that has the queue, for whoever puts executions into it: its run id, as the scripts read it
- * (lua/include/life.lua). An execution that was accepted in an earlier life than it is taken in may have run, and ended, without a
- * trace in this one (Taken.mayHaveRun).
+ * The run ID of the Redis server that holds the queue, which a producer stores with each execution. When a
+ * worker takes an execution that was accepted under another run ID, it may have run, and ended, without a
+ * trace in this server (Taken.mayHaveRun).
  */
 import { Cluster, type Redis } from 'ioredis'
 import { QUEUE_BOUNDS } from './bounds.ts'
 import { KEYS } from './keys.ts'
 
-/** A cluster tells nobody that one of its nodes restarted: it is asked again after this. */
+/** A cluster connection does not tell of restarted nodes, so the ID is asked for again. */
 const CLUSTER_FRESH_MS = 500
 
 const ASK = `return redis.call('INFO', 'server')`
 
-/** Returns the name, asked once per connection; '' where the server hides it, and then nothing is noticed. */
-export function createServerLife(redis: Redis): () => Promise<string> {
+/** Asks once per connection. '' when the server hides its run ID; then restarts go unnoticed. */
+export function createServerRun(redis: Redis): () => Promise<string> {
   let known: Promise<string> | null = null
   let atMs = 0
-  const forget = (): void => {
+  const expire = (): void => {
     known = null
   }
-  redis.on('close', forget)
+  redis.on('close', expire)
   const either: unknown = redis
   const isCluster = either instanceof Cluster
   return () => {
@@ -35,13 +35,13 @@ export function createServerLife(redis: Redis): () => Promise<string> {
   }
 }
 
-/** By a script, so that a cluster asks the node that has the queue. */
+/** Asks by a script, so that a cluster asks the node that holds the queue. */
 async function read(redis: Redis): Promise<string> {
   try {
     const found = /^run_id:(\S+)/m.exec(String(await redis.eval(ASK, 1, KEYS.window)))
-    return found?.[1]?.slice(0, QUEUE_BOUNDS.lifeDigits) ?? ''
+    return found?.[1]?.slice(0, QUEUE_BOUNDS.runIdDigits) ?? ''
   } catch (error) {
-    // INFO is not allowed to us.
+    // Our user may not call INFO.
     if (error instanceof Error && /NOPERM|not allowed|unknown command/i.test(error.message)) return ''
     throw error
   }

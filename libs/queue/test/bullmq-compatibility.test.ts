@@ -1,6 +1,12 @@
+/**
+ * Our scripts read and write BullMQ's private keys (src/bullmq-keys.ts). These tests run the same steps once through BullMQ
+ * and once through our scripts, and compare every key that is left.
+ */
+import { readFileSync } from 'node:fs'
 import { Queue, Worker } from 'bullmq'
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
 import { QUEUE_BOUNDS } from '../src/bounds.ts'
+import { BULLMQ_VERSION } from '../src/bullmq-keys.ts'
 import { KEYS } from '../src/keys.ts'
 import { runCoded, SCRIPTS } from '../src/scripts.ts'
 import { requestOf } from './fixtures.ts'
@@ -70,6 +76,12 @@ const TOKEN = 'token:1'
 
 const next = (job: string, token: string, andNext: 0 | 1) =>
   runCoded(bench.redis, SCRIPTS.next, KEYS.window, ['interactive', job, token, andNext, WORKER, 30_000, ''])
+
+it('runs against the BullMQ version that the scripts were compared with', () => {
+  const manifest = readFileSync(new URL('../package.json', import.meta.url), 'utf8')
+  const { dependencies } = JSON.parse(manifest) as { dependencies: Record<string, string> }
+  expect(dependencies['bullmq']).toBe(BULLMQ_VERSION)
+})
 
 describe('a release', () => {
   it('adds the job that BullMQ would have added, in the same step', async () => {

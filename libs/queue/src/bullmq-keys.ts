@@ -1,0 +1,58 @@
+/**
+ * Every private name of BullMQ that this package reads or writes: keys, and fields of its hashes. No other
+ * file spells one out. Lua reads them as `B.name` (scripts.ts), and only lua/include/bullmq.lua does
+ * (scripts.test.ts checks that).
+ *
+ * BullMQ does not promise these names. test/bullmq-compatibility.test.ts compares what our scripts leave in
+ * them with what BullMQ itself leaves, and fails when the installed version is not the one named here.
+ * docs/decisions/0017 has the reasons and figures.
+ */
+import { TAG } from './keys.ts'
+
+/** The version whose data these names and the scripts were compared with. */
+export const BULLMQ_VERSION = '6.7.0'
+
+/** Names behind `{cofferdam}:<queue>:` with their Redis type, and behind the key of a job. */
+export const BULLMQ = {
+  /** Sorted set of jobs that wait, by priority and then by order of arrival. */
+  prioritized: ':prioritized',
+  /** Counter behind that order. */
+  priorityCounter: ':pc',
+  /** List of jobs without a priority: here those of dead workers, from BullMQ's stalled check. */
+  wait: ':wait',
+  /** List of jobs that workers have. */
+  active: ':active',
+  /** Set of active jobs whose lock the next stalled check looks at. */
+  stalled: ':stalled',
+  /** Sorted set that wakes one waiting worker. */
+  marker: ':marker',
+  /** Hash of the queue's settings. */
+  meta: ':meta',
+  /** Stream of BullMQ's events. */
+  events: ':events',
+  /** Sorted set of delayed jobs. */
+  delayed: ':delayed',
+  /** String behind the key of a job: the token of the worker that has it. */
+  lock: ':lock',
+
+  /** Fields of `meta`. */
+  metaPaused: 'paused',
+  metaConcurrency: 'concurrency',
+  metaRateLimit: 'max',
+  metaMaxEvents: 'opts.maxLenEvents',
+
+  /** Fields of a job's hash. */
+  jobName: 'name',
+  jobData: 'data',
+  jobOptions: 'opts',
+  jobTimestamp: 'timestamp',
+  jobDelay: 'delay',
+  jobPriority: 'priority',
+  jobProcessedOn: 'processedOn',
+  jobProcessedBy: 'pb',
+  jobAttemptsStarted: 'ats',
+} as const
+
+/** The full key of one of a queue's parts. */
+export const bullmqKey = (queue: string, part: 'meta' | 'marker' | 'wait' | 'active' | 'delayed'): string =>
+  `${TAG}:${queue}${BULLMQ[part]}`
