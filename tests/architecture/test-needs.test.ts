@@ -179,7 +179,8 @@ it('every test says what it needs of the machine', () => {
     cwd: ROOT,
     exclude: (name) => name.endsWith('node_modules'),
   }).filter(
-    (file) => /\.test\.ts$|\/(?:test|conformance|doubles?)\/|^tests\//.test(file) && !OTHERWISE.includes(file),
+    (file) =>
+      /\.test\.ts$|\/(?:test|conformance|doubles?)\/|^tests\//.test(file) && !OTHERWISE.includes(file),
   )
   expect(files.length).toBeGreaterThan(100)
   expect(files.flatMap((file) => problemsOf(file, readFileSync(ROOT + file, 'utf8')))).toEqual([])

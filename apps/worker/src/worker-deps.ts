@@ -1,12 +1,7 @@
 /**
  * What processing an execution needs: policy, caps, leases, the executor, and state that outlives an attempt.
  */
-import {
-  createAdmission,
-  createCapsWriter,
-  LEASE_MS,
-  type Admission,
-} from '@cofferdam/admission'
+import { createAdmission, createCapsWriter, LEASE_MS, type Admission } from '@cofferdam/admission'
 import type {
   AttemptRecord,
   Backend,
