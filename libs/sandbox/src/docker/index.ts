@@ -5,20 +5,20 @@
  */
 import { CofferdamError, refuseMissing, type Backend, type Capabilities } from '@cofferdam/contract'
 import { SILENT, type BackendDeps } from '../deps.ts'
+import { GuestSandbox } from '../guest-sandbox.ts'
+import type { GuestSlot } from '../guest-slot.ts'
 import { createWarmth, type SlotSpec } from '../warm/index.ts'
 import { createHostChoice } from './choose-host.ts'
 import { dockerConfigSchema, type DockerConfig } from './config.ts'
 import { containerName } from './container-options.ts'
 import { connectDaemon } from './daemon.ts'
 import { destroyContainer } from './destroy-container.ts'
-import type { DockerSlot } from './docker-slot.ts'
 import { findSandboxes, isSandboxId } from './find-sandboxes.ts'
 import { createHostCounterSource } from './host-counters.ts'
 import { countOomKills, createOomEvents } from './oom-events.ts'
 import { createPreloadOffer } from './preload-offer.ts'
 import { probeDocker } from './probe.ts'
 import { runtimeKind } from './runtime-kind.ts'
-import { bindSlot } from './sandbox.ts'
 import { createSocketFolders, defaultSocketRoot } from './socket-channel.ts'
 import { startSlot, type StartParts } from './start-slot.ts'
 
@@ -41,10 +41,11 @@ export async function createDockerBackend(
     host,
     sockets,
     hostCounters,
+    oomEvents,
     readyTimeoutMs: settings.ready_timeout_ms,
     logger,
   }
-  const warmth = createWarmth<DockerSlot>({ backend: name, start, deps: deps.warm ?? null, logger })
+  const warmth = createWarmth<GuestSlot>({ backend: name, start, deps: deps.warm ?? null, logger })
   const offer = createPreloadOffer(warmth.preloadSets, logger)
   const capabilities: Capabilities = {
     ...kind.capabilities,
@@ -58,7 +59,7 @@ export async function createDockerBackend(
   }
   const { isolation } = kind
 
-  async function start(spec: SlotSpec, signal: AbortSignal): Promise<DockerSlot> {
+  async function start(spec: SlotSpec, signal: AbortSignal): Promise<GuestSlot> {
     // The event stream before the container: an OOM of its first moments counts too.
     await oomEvents.listen()
     try {
@@ -86,8 +87,8 @@ export async function createDockerBackend(
     async open(spec, signal) {
       signal.throwIfAborted()
       refuseMissing(name, capabilities, spec)
-      const place = await warmth.take(spec, signal)
-      return bindSlot(place, spec, { backend: name, isolation, capabilities, oomEvents })
+      const bound = await warmth.take(spec, signal)
+      return new GuestSandbox({ name, isolation, capabilities }, spec, bound)
     },
 
     async kill(ref) {

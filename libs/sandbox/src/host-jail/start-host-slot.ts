@@ -12,7 +12,8 @@ import { createGuestSession, type GuestSession } from '../guest/index.ts'
 import type { SlotSpec } from '../warm/index.ts'
 import type { Cgroup, Cgroups } from './cgroups.ts'
 import type { Ends, SlotRemains } from './ends.ts'
-import { HostSlot } from './host-slot.ts'
+import type { GuestSlot } from '../guest-slot.ts'
+import { createHostSlot } from './host-slot.ts'
 import { agentOf } from './process-identity.ts'
 import type { Records } from './records.ts'
 import type { DropTo, Launched, Rung } from './rung.ts'
@@ -39,7 +40,7 @@ export async function startHostSlot(
   starter: SlotStarter,
   spec: SlotSpec,
   signal: AbortSignal,
-): Promise<HostSlot> {
+): Promise<GuestSlot> {
   const { name, rung, records, cgroups, uids, ends, place } = starter
   signal.throwIfAborted()
   const { slotId: id, owner } = spec
@@ -47,7 +48,6 @@ export async function startHostSlot(
   const remains: SlotRemains = { owner, id, child: null, identity: null, uid: null }
   let session: GuestSession | null = null
   let makingGroup: Promise<Cgroup | null> | null = null
-  let slot: HostSlot | null = null
   let lastWords = (): string => ''
   try {
     const user = uids?.take(id) ?? starter.dropTo
@@ -65,10 +65,11 @@ export async function startHostSlot(
     remains.child = child
     lastWords = keepLastWords(child)
     if (child.stdin === null || child.stdout === null) throw new Error('no channel')
+    const closed = Promise.withResolvers<CofferdamError>()
     session = createGuestSession({
       readable: child.stdout,
       writable: child.stdin,
-      onClosed: () => slot?.closed(),
+      onClosed: closed.resolve,
     })
     const pid = await unlessAborted(launched.agentPid, signal)
     const identity = agentOf(child.pid, pid, place)
@@ -79,7 +80,7 @@ export async function startHostSlot(
     await Promise.all([records.save(owner, id, record), cgroup?.join(pid)])
     session.release(launched.options)
     await session.ready(AbortSignal.any([signal, AbortSignal.timeout(starter.readyTimeoutMs)]))
-    slot = new HostSlot({
+    const slot = createHostSlot({
       spec,
       session,
       identity,
@@ -87,8 +88,9 @@ export async function startHostSlot(
       atRest: cgroup?.read() ?? null,
       folder: rung.ownDisks.length === 0 ? home : null,
       disks: rung.ownDisks.map((path) => join('/proc', String(pid), 'root', path)),
-      lastWords,
-      end: () => ends.endSlot(remains).finally(() => cgroup?.close()),
+      closed: closed.promise,
+      stderrTail: lastWords,
+      destroy: () => ends.endSlot(remains).finally(() => cgroup?.close()),
     })
     // A child that dies by itself closes its pipes, and the session with them.
     child.once('exit', () => session?.close())

@@ -1,41 +1,41 @@
 /**
- * One of a worker's own sandboxes at a vendor, which is there when its program is sent: what waited may hang by now while its connection
- * stays open, or its vendor may have ended it without a word. So it is asked whether it is well, while its life is set.
+ * Takes a slot of this worker's own at a vendor. A slot that waited may hang while its connection stays open, or its vendor may have
+ * ended it without a word. So its agent has to answer once, while the vendor is told how long the slot is to live.
  *
- *   taken ──fresh──▶ life set ─────────────────────▶ place
- *     ▲  └──waited─▶ life set, and asked ──answers──▶ place
+ *   taken ──fresh──▶ life set ─────────────────────▶ bound
+ *     ▲  └──waited─▶ life set, and asked ──answers──▶ bound
  *     └── the next one ──silent, gone──┘ ended         (a fresh one that is gone fails the open)
  */
 import { CofferdamError, isCofferdamError, unlessAborted, type SandboxSpec } from '@cofferdam/contract'
-import type { Place, Warmth } from '@cofferdam/sandbox/warm'
+import type { BoundSlot, Warmth } from '@cofferdam/sandbox/warm'
 import type { RemoteSlot } from './remote-slot.ts'
 
 /** A waiting agent answers in a millisecond beyond the way to it and back; the rest is for a host or a network that is busy. */
 const SILENT_MS = 2_000
 
 /**
- * The place, to live for `lifeMs` from now. As many as wait are tried, for as long as `signal` allows. Rejects like `warmth.take`, with
- * `sandbox_open_failed`, or as setting its life does.
+ * Takes a slot that lives for `lifeMs` from now. Tries all that wait, for as long as `signal` allows. Rejects like `warmth.take`,
+ * with `sandbox_open_failed`, or as setting its life does.
  */
-export async function ownPlace(
+export async function takeOwnSlot(
   warmth: Warmth<RemoteSlot>,
   spec: SandboxSpec,
   lifeMs: number,
   signal: AbortSignal,
-): Promise<Place<RemoteSlot>> {
+): Promise<BoundSlot<RemoteSlot>> {
   for (;;) {
-    const place = await warmth.take(spec, signal)
+    const bound = await warmth.take(spec, signal)
     try {
-      await Promise.all([place.slot.keep(lifeMs), place.warm ? answers(place.slot) : undefined])
+      await Promise.all([bound.slot.keep(lifeMs), bound.warm ? answers(bound.slot) : undefined])
       signal.throwIfAborted()
-      return place
+      return bound
     } catch (error) {
       const isLost = isCofferdamError(error) && error.code === 'sandbox_lost'
-      if (isLost && place.warm) {
-        warmth.abandon(place)
+      if (isLost && bound.warm) {
+        warmth.abandon(bound)
         continue
       }
-      await place.end(true)
+      await bound.end(true)
       throw isLost
         ? new CofferdamError('sandbox_open_failed', 'The sandbox was gone before it was used.', {
             cause: error,

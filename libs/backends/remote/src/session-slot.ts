@@ -1,14 +1,14 @@
-/** A kept session's turn as the place of a RemoteSandbox. */
+/** The slot of a session that any worker attaches to, for one turn. */
 import { CofferdamError, type SessionScope } from '@cofferdam/contract'
-import type { Place } from '@cofferdam/sandbox/warm'
+import type { BoundSlot } from '@cofferdam/sandbox/warm'
 import type { RemoteSlot } from './remote-slot.ts'
 import type { KeptTurn } from './take-turn.ts'
 
 /** Below the executor's patience with a dispose (20 s), of which a part is calls to the vendor. */
 const CLEAN_MS = 3_500
 
-/** The place; its channel closes when the lease is lost. */
-export function sessionPlace(turn: Omit<KeptTurn<unknown>, 'held'>, slot: RemoteSlot): Place<RemoteSlot> {
+/** Binds the session's slot to its turn; the slot's channel closes when the lease is lost. */
+export function bindTurn(turn: Omit<KeptTurn<unknown>, 'held'>, slot: RemoteSlot): BoundSlot<RemoteSlot> {
   const { entry, isFresh, revoked } = turn
   const onLost = (): void => slot.session.close(new CofferdamError('fenced'))
   revoked.addEventListener('abort', onLost, { once: true })
@@ -18,7 +18,7 @@ export function sessionPlace(turn: Omit<KeptTurn<unknown>, 'held'>, slot: Remote
     warm: !isFresh,
     session: { id: entry.sessionId, fresh: isFresh || entry.scope === 'none' },
     keepsInterpreter: entry.scope === 'interpreter',
-    settle: () => undefined,
+    programEnded: () => undefined,
     end: (isLost) => turn.end(isLost),
   }
 }
