@@ -1,6 +1,7 @@
 /**
- * The sandbox of every backend that runs our guest agent: one execution on a slot, or one turn in a cell. What differs between
- * backends (how a sandbox is destroyed, what the host sees of a run, what a ref holds) is the slot's (guest-slot.ts).
+ * The sandbox of every backend that runs our guest agent: one execution on a slot, or one turn in a cell.
+ * What differs between backends (how a sandbox is destroyed, what the host sees of a run, what a ref holds)
+ * is the slot's (guest-slot.ts).
  *
  * After dispose this object reaches nothing any more: the cell behind it may be serving the next execution.
  */
@@ -115,8 +116,8 @@ export class GuestSandbox implements Sandbox {
   }
 
   /**
-   * The one soft stop: the agent sends SIGINT now, and SIGTERM after half of the time between the deadlines. The kill at the
-   * hard deadline is the executor's dispose.
+   * The one soft stop: the agent sends SIGINT now, and SIGTERM after half of the time between the deadlines.
+   * The kill at the hard deadline is the executor's dispose.
    */
   async interrupt(): Promise<void> {
     if (this.#isDisposed) return
@@ -144,8 +145,9 @@ export class GuestSandbox implements Sandbox {
   }
 
   /**
-   * Since the start of the run that goes on, or of the last one up to its end, with the CPU time that its files took since. What the
-   * host measures is taken without asking the agent, which a busy program may hold up.
+   * Since the start of the run that goes on, or of the last one up to its end, with the CPU time that its
+   * files took since. What the host measures is taken without asking the agent, which a busy program may hold
+   * up.
    */
   async usage(): Promise<Usage> {
     const guest = this.#guest

@@ -3,7 +3,7 @@ import { CofferdamError, type Exit, type SandboxRef, type SandboxSpec, type Usag
 import type { GuestSession } from './guest/index.ts'
 import type { CellSlot, SlotSpec } from './warm/slot.ts'
 
-/** What the worker's host sees of one run, beside the agent's word for it. */
+/** What the worker's host sees of one run, in addition to what the agent reports. */
 export interface RunWatch {
   /** Adds what was seen to the agent's account of the run. */
   addTo(exit: Exit): Exit
@@ -35,13 +35,13 @@ export interface GuestSlotParts extends Pick<
   /** Resolves when the session is over. */
   closed: Promise<unknown>
   /**
-   * Called after the agent said that a cell is clean but for `waiting` processes of its own. False when this host sees more than
-   * those. Left out where the host sees nothing.
+   * Called after the agent said that a cell is clean but for `waiting` processes of its own. False when this
+   * host sees more than those. Left out where the host sees nothing.
    */
   holdsAtMost?(waiting: number): boolean
   /**
-   * Destroys the sandbox, whose session was just closed; resolves when it is proven gone. Called again if it failed.
-   * `wasAtRest`: no program ran, so that an agent that is well ends by itself.
+   * Destroys the sandbox, whose session was just closed; resolves when it is proven gone. Called again if it
+   * failed. `wasAtRest`: no program ran, so that an agent that is well ends by itself.
    */
   destroy(wasAtRest: boolean): Promise<unknown>
 }

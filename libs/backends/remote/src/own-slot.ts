@@ -1,21 +1,41 @@
 /**
- * Takes a slot of this worker's own at a vendor. A slot that waited may hang while its connection stays open, or its vendor may have
- * ended it without a word. So its agent has to answer once, while the vendor is told how long the slot is to live.
+ * Takes a slot of this worker's own at a vendor. A slot that waited may hang while its connection stays open,
+ * or its vendor may have ended it without a word. So its agent has to answer once, while the vendor is told
+ * how long the slot is to live.
  *
  *   taken ──fresh──▶ life set ─────────────────────▶ bound
  *     ▲  └──waited─▶ life set, and asked ──answers──▶ bound
  *     └── the next one ──silent, gone──┘ ended         (a fresh one that is gone fails the open)
  */
-import { CofferdamError, isCofferdamError, unlessAborted, type SandboxSpec } from '@cofferdam/contract'
-import type { BoundSlot, Warmth } from '@cofferdam/sandbox/warm'
+import {
+  CofferdamError,
+  isCofferdamError,
+  REMOTE_HOST_MIB,
+  unlessAborted,
+  type SandboxSpec,
+} from '@cofferdam/contract'
+import type { BoundSlot, WarmDeps, Warmth } from '@cofferdam/sandbox/warm'
 import type { RemoteSlot } from './remote-slot.ts'
 
-/** A waiting agent answers in a millisecond beyond the way to it and back; the rest is for a host or a network that is busy. */
+/**
+ * A waiting agent answers in a millisecond beyond the way to it and back; the rest is for a host or a network
+ * that is busy.
+ */
 const SILENT_MS = 2_000
+const HOST_BYTES = REMOTE_HOST_MIB * 1024 * 1024
+
+/** `warm` for slots that wait in a vendor's memory: each is counted with what it takes of this worker's. */
+export const remoteWarm = (warm: WarmDeps): WarmDeps => ({
+  ...warm,
+  memory: {
+    tryAcquire: (bytes) => warm.memory.tryAcquire(Math.min(bytes, HOST_BYTES)),
+    onPressure: (listener) => warm.memory.onPressure(listener),
+  },
+})
 
 /**
- * Takes a slot that lives for `lifeMs` from now. Tries all that wait, for as long as `signal` allows. Rejects like `warmth.take`,
- * with `sandbox_open_failed`, or as setting its life does.
+ * Takes a slot that lives for `lifeMs` from now. Tries all that wait, for as long as `signal` allows. Rejects
+ * like `warmth.take`, with `sandbox_open_failed`, or as setting its life does.
  */
 export async function takeOwnSlot(
   warmth: Warmth<RemoteSlot>,

@@ -1,7 +1,29 @@
-/** A sandbox at a vendor in which our guest agent waits. */
+/** A sandbox at a vendor in which our guest agent waits, and the channel to it. */
+import { Writable, type Readable } from 'node:stream'
+import { callbackify } from 'node:util'
 import { createGuestSlot, type GuestSlot, type GuestSlotParts } from '@cofferdam/sandbox/backend'
 import type { GuestReady } from '@cofferdam/sandbox/guest'
 import { requireNode } from './require-node.ts'
+
+/** A process at a vendor whose stdin and stdout are a byte channel. */
+export interface Channel {
+  readable: Readable
+  writable: Writable
+  /** What it wrote last to stderr. */
+  stderrTail(): string
+}
+
+/**
+ * A stdin that is written by calls, one after the other. What is written during a call goes with the next
+ * one.
+ */
+export function writableOf(send: (bytes: Buffer) => Promise<void>): Writable {
+  const sendThen = callbackify(send)
+  return new Writable({
+    writev: (chunks, done) => sendThen(Buffer.concat(chunks.map(({ chunk }) => chunk as Buffer)), done),
+    write: (chunk: Buffer, _encoding, done) => sendThen(chunk, done),
+  })
+}
 
 export interface RemoteSlot extends GuestSlot {
   readonly vendorRef: string

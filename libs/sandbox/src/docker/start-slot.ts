@@ -1,10 +1,12 @@
 /**
- * Starts one container up to the point where its interpreter waits: everything that is the same for any program of
- * its kind. What the program brings comes at bind (sandbox.ts), so that slots can be started ahead of need.
+ * Starts one container up to the point where its interpreter waits: everything that is the same for any
+ * program of its kind. The program comes when the slot is bound (../guest-sandbox.ts), so that slots can be
+ * started ahead of need.
  *
  *   create ──attach──start──(agent connects)──R──> slot        any failure or abort: destroyed, then thrown
  *
- * The attach stream carries the frames, or with a socket only the agent's stdin (its second life line) and stderr.
+ * The attach stream carries the frames, or with a socket only the agent's stdin (whose end also ends it) and
+ * stderr.
  */
 import type { Duplex } from 'node:stream'
 import { CofferdamError, isCofferdamError } from '@cofferdam/contract'
@@ -33,8 +35,8 @@ export interface StartParts {
 }
 
 /**
- * Throws `backend_unavailable` when the image is missing, `sandbox_open_failed` for everything else that the daemon or
- * the agent refuses, or the reason of `signal`. Nothing is left behind when it throws.
+ * Throws `backend_unavailable` when the image is missing, `sandbox_open_failed` for everything else that the
+ * daemon or the agent refuses, or the reason of `signal`. Nothing is left behind when it throws.
  */
 export async function startSlot(parts: StartParts, spec: SlotSpec, signal: AbortSignal): Promise<GuestSlot> {
   const { host } = parts
@@ -169,7 +171,10 @@ async function startContainer(
   }
 }
 
-/** Watches a run by what the daemon tells of its container, and this host's counters of it where there are any. */
+/**
+ * Watches a run by what the daemon tells of its container, and this host's counters of it where there are
+ * any.
+ */
 function watchRun(oomEvents: OomEvents, name: string, counters: HostCounters | null): RunWatch {
   // What happened in this cell before says nothing about this run.
   oomEvents.begin(name)

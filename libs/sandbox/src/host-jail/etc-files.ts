@@ -1,4 +1,7 @@
-/** The /etc of a jail: stubs that name nobody, and copies of the few public files that loaders and interpreters look at. */
+/**
+ * The /etc of a jail: stubs that name nobody, and copies of the few public files that loaders and
+ * interpreters look at.
+ */
 import { readdir, readFile, readlink, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { SURROUNDINGS } from '@cofferdam/contract'
@@ -34,7 +37,10 @@ export interface JailFile {
   isLink: boolean
 }
 
-/** Paths below /etc with their contents. Copies, not binds: each bind costs a jail 0.1 ms at its start and shows where it comes from. */
+/**
+ * Paths below /etc with their contents. Copies, not binds: each bind costs a jail 0.1 ms at its start and
+ * shows where it comes from.
+ */
 export async function etcFiles(python: Python): Promise<JailFile[]> {
   const files: JailFile[] = Object.entries(STUBS).map(([path, content]) => ({
     path,

@@ -1,13 +1,17 @@
 /**
- * Where a sandbox writes into a folder of the host and nothing limits its size: counts what is in it and kills the
- * sandbox's programs when there is too much. A program can pass the limit for one interval, so `disk` is not declared as enforced then.
+ * Where a sandbox writes into a folder of the host and nothing limits its size: counts what is in it and
+ * kills the sandbox's programs when there is too much. A program can pass the limit for one interval, so
+ * `disk` is not declared as enforced then.
  */
 import type { Dirent } from 'node:fs'
 import { lstat, opendir } from 'node:fs/promises'
 import { inodesOf } from '../disk-inodes.ts'
 import { descendants } from './process-identity.ts'
 
-/** A look at 10,000 files takes some 100 ms of which little is CPU; programs fill disks at 1 GB/s: 250 MB too much at worst. */
+/**
+ * A look at 10,000 files takes some 100 ms of which little is CPU; programs fill disks at 1 GB/s: 250 MB too
+ * much at worst.
+ */
 const INTERVAL_MS = 250
 const MiB = 1024 * 1024
 
@@ -18,7 +22,7 @@ export interface FolderWatch {
 
 /**
  * Watches until `stop()`: bytes, and as many files, folders and links as a disk of that size may have.
- * `agent` is the process whose descendants are killed; itself it lives on.
+ * `agent` is the process whose descendants are killed; it itself is not.
  */
 export function watchFolder(folder: string, diskMib: number, agent: number): FolderWatch {
   let kills = 0
@@ -64,8 +68,9 @@ export function watchFolder(folder: string, diskMib: number, agent: number): Fol
 }
 
 /**
- * Blocks are counted, not sizes, so that a hole is no disk. Links are not followed; a name that cannot be looked at because its path
- * is too long lies deeper than any honest one and counts as too much. What goes away while we look counts as nothing.
+ * Blocks are counted, not sizes, so that a hole is no disk. Links are not followed; a name that cannot be
+ * looked at because its path is too long lies deeper than any honest one and counts as too much. What goes
+ * away while we look counts as nothing.
  */
 async function holdsMore(root: Buffer, diskMib: number): Promise<boolean> {
   let bytes = 0

@@ -1,6 +1,6 @@
 /**
- * The Backend of everything that runs as processes of this host: warm slots, records, cgroups and the proven end.
- * How a sandbox is fenced in is the rung's matter (bwrap, self-jail, plain).
+ * The backend of everything that runs as processes of this host: warm slots, records, cgroups and the proven
+ * end. A rung (bwrap, self-jail, plain) decides how a sandbox is isolated.
  */
 import { CofferdamError, refuseMissing, type Backend, type Probe, type Sandbox } from '@cofferdam/contract'
 import { SILENT, type BackendDeps } from '../deps.ts'
@@ -54,7 +54,7 @@ export async function createHostBackend(options: HostBackendOptions, signal: Abo
   const live = new Set<Sandbox>()
   let isDisposed = false
   let sweeping: Promise<unknown> = Promise.resolve()
-  /** One at a time, beside everything else: nobody waits for what an unknown worker left. */
+  /** One sweep at a time, in the background. */
   const sweepOrphans = (): void => {
     sweeping = sweeping
       .then(() => (isDisposed ? 0 : cgroups?.sweep(Date.now())))

@@ -58,7 +58,6 @@ function slotThatSays(waiting: number): GuestSlot {
     session: createGuestSession({ readable, writable }),
     identity,
     cgroup: null,
-    atRest: null,
     folder: null,
     disks: [],
     closed: new Promise(() => undefined),
@@ -81,7 +80,7 @@ it.each([0, 1])('is not clean with two processes when its agent lets only %i wai
   await expect(clean(waiting)).rejects.toMatchObject({ code: 'sandbox_lost' })
 })
 
-it('believes no agent that lets more wait than an agent ever does', async () => {
+it('refuses an agent that says that more processes wait than an agent ever has', async () => {
   await expect(clean(3)).rejects.toMatchObject({ code: 'protocol_violation' })
 })
 

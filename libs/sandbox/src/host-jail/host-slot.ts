@@ -1,6 +1,6 @@
 /** The slot of a sandbox that is processes of this host. */
 import { createGuestSlot, type GuestSlot, type GuestSlotParts } from '../guest-slot.ts'
-import type { Cgroup, CgroupCounters } from './cgroups.ts'
+import type { Cgroup } from './cgroups.ts'
 import { descendants, type ProcessIdentity } from './process-identity.ts'
 import { watchRun } from './run-evidence.ts'
 
@@ -13,8 +13,6 @@ export interface HostSlotView {
   identity: ProcessIdentity
   /** Null where none can be made; memory is then watched from outside. */
   cgroup: Cgroup | null
-  /** Its counters when the interpreter waited: a slot that serves one program does nothing until then. Null without a group. */
-  atRest: CgroupCounters | null
   /** Where programs write on the host; null when they write to file systems of their own. */
   folder: string | null
   /** The same as paths that the worker can look at (`statfs`); empty with `folder`. */
@@ -25,9 +23,10 @@ export type HostSlotParts = HostSlotView &
   Pick<GuestSlotParts, 'spec' | 'session' | 'closed' | 'stderrTail' | 'destroy'>
 
 /**
- * Makes the slot. A cell is clean when the agent says so and this host sees no other process of it in the cgroup (or below the
- * agent), whatever a program did to the agent. What waits is counted at each clean, because it changes with the language of
- * the last program. An agent that a program has taken over can hide no more processes in that number than it may keep anyway.
+ * Makes the slot. A cell is clean when the agent says so and this host sees no other process of it in the
+ * cgroup (or below the agent), whatever a program did to the agent. What waits is counted at each clean,
+ * because it changes with the language of the last program. An agent that a program has taken over can hide
+ * no more processes in that number than it may keep anyway.
  */
 export function createHostSlot(parts: HostSlotParts): GuestSlot {
   const { spec, session, closed, identity, cgroup } = parts

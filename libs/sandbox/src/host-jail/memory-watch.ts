@@ -1,14 +1,21 @@
 /**
- * Where no cgroup limits memory: looks at the resident memory of a sandbox's processes and kills the largest when their
- * sum passes the limit. A program can pass it for one interval, which is why `memory` is not declared as enforced then.
+ * Where no cgroup limits memory: looks at the resident memory of a sandbox's processes and kills the largest
+ * when their sum passes the limit. A program can pass it for one interval, which is why `memory` is not
+ * declared as enforced then.
  */
 import { readdir, readFile } from 'node:fs/promises'
 import { diskUse } from './disk-use.ts'
 import { descendants } from './process-identity.ts'
 
-/** A program fills memory at 1-4 GB/s: 25 ms let it pass the limit by some 25-100 MB, for some 0.2 ms of CPU per look. */
+/**
+ * A program fills memory at 1-4 GB/s: 25 ms let it pass the limit by some 25-100 MB, for some 0.2 ms of CPU
+ * per look.
+ */
 const INTERVAL_MS = 25
-/** Kernel memory of an empty file on tmpfs: inode and directory entry (752 + 192 bytes in /proc/slabinfo of Linux 6.18). */
+/**
+ * Kernel memory of an empty file on tmpfs: inode and directory entry (752 + 192 bytes in /proc/slabinfo of
+ * Linux 6.18).
+ */
 const INODE_BYTES = 1024
 
 export interface MemoryWatch {
@@ -19,8 +26,9 @@ export interface MemoryWatch {
 }
 
 /**
- * Watches the descendants of `root` (the agent, which is not counted) and the sandbox's own tmpfs, which are memory too, until
- * `stop()`. What no process and no file holds is kept out by the filter there (memfd_create, shmget).
+ * Watches the descendants of `root` (the agent, which is not counted) and the sandbox's own tmpfs, which are
+ * memory too, until `stop()`. What no process and no file holds is kept out by the filter there
+ * (memfd_create, shmget).
  */
 export function watchMemory(root: number, limitBytes: number, disks: readonly string[]): MemoryWatch {
   const seen = { kills: 0, peak: 0 }
@@ -33,7 +41,8 @@ export function watchMemory(root: number, limitBytes: number, disks: readonly st
     const inFiles = fileBytes(disks)
     const left = limitBytes - inFiles
     let sizes = await sizesOf(pids, residentOf)
-    // Pages that forked processes still share count once per process in the cheap look: ask exactly before killing.
+    // Pages that forked processes still share count once per process in the cheap look: ask exactly before
+    // killing.
     if (sumOf(sizes) > left) sizes = await sizesOf(pids, proportionalOf)
     seen.peak = Math.max(seen.peak, sumOf(sizes) + inFiles)
     const largest = sizes.reduce((a, b) => (b.bytes > a.bytes ? b : a), { pid: 0, bytes: 0 })

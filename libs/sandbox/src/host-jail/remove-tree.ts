@@ -1,7 +1,8 @@
 /**
- * Removes a tree that a program made, whatever its shape. Directories nested beyond PATH_MAX have no path that a system call takes, so
- * every directory is moved up to the root of the tree before it is emptied: no path is longer than two names below it.
- * Names are bytes here, because a program's need not be text. Nothing may run in the tree any more. Links are removed, not followed.
+ * Removes a tree that a program made, whatever its shape. Directories nested beyond PATH_MAX have no path
+ * that a system call takes, so every directory is moved up to the root of the tree before it is emptied: no
+ * path is longer than two names below it. Names are bytes here, because a program's need not be text. Nothing
+ * may run in the tree any more. Links are removed, not followed.
  */
 import type { Dirent } from 'node:fs'
 import { chmod, lstat, opendir, rename, rmdir, unlink } from 'node:fs/promises'

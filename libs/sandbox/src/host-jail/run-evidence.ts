@@ -1,4 +1,4 @@
-/** What this host sees of a run from outside, beside the guest's word for it. */
+/** What this host sees of a run from outside, in addition to what the agent reports. */
 import type { Exit, SandboxSpec, Usage } from '@cofferdam/contract'
 import type { CgroupCounters } from './cgroups.ts'
 import { diskUse } from './disk-use.ts'
@@ -11,14 +11,14 @@ import { treeCpuMs } from './tree-cpu.ts'
 const MiB = 1024 * 1024
 
 /**
- * Begins to watch a run that is about to start: reads its counters, and looks at what the kernel does not limit on this host (memory
- * without a cgroup, a folder of the host's).
+ * Begins to watch a run that is about to start: reads its counters, and looks at what the kernel does not
+ * limit on this host (memory without a cgroup, a folder of the host's).
  */
 export function watchRun(view: HostSlotView, { limits, reuse }: SandboxSpec): RunWatch {
-  const { cgroup, identity, disks, folder, atRest } = view
+  const { cgroup, identity, disks, folder } = view
+  // Of a cell's earlier runs nothing counts.
   if (reuse !== 'job') cgroup?.resetPeak()
-  // Reading takes 0.2 ms, which a program of its own slot need not wait for.
-  const before = reuse === 'job' ? atRest : (cgroup?.read() ?? null)
+  const before = cgroup?.read() ?? null
   // Without a cgroup, CPU time is found by a walk over the processes, where a limit needs it before the end.
   const isWalked = cgroup === null && limits.cpu_time_ms !== undefined
   const cpuBefore = isWalked ? treeCpuMs(identity.pid) : null

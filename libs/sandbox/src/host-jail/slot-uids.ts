@@ -1,11 +1,12 @@
 /**
- * A uid of its own for every sandbox of a worker that is root. What the kernel counts per user (inotify instances, timers, pending
- * signals, RLIMIT_NPROC, pipe and socket buffers) and what one user may do to his other processes then ends at the sandbox.
+ * A uid of its own for every sandbox of a worker that is root. What the kernel counts per user (inotify
+ * instances, timers, pending signals, RLIMIT_NPROC, pipe and socket buffers) and what one user may do to his
+ * other processes then ends at the sandbox.
  *
- * The uids in use are links in one folder, `<uid>` → slot id, shared by all workers of the runtime folder: making a link is
- * atomic, and a worker that dies leaves it, so that nobody gets a uid before its processes are proven gone. A
- * worker that dies between the two steps of an end (the slot's folder goes, then its uid) leaves a link that
- * no slot has any more: `sweep` gives it back.
+ * The uids in use are links in one folder, `<uid>` → slot id, shared by all workers of the runtime folder:
+ * making a link is atomic, and a worker that dies leaves it, so that nobody gets a uid before its processes
+ * are proven gone. A worker that dies between the two steps of an end (the slot's folder goes, then its uid)
+ * leaves a link that no slot has any more: `sweep` gives it back.
  */
 import { mkdirSync, readdirSync, readFileSync, readlinkSync, rmSync, symlinkSync, unlinkSync } from 'node:fs'
 import { readdir } from 'node:fs/promises'
@@ -21,14 +22,16 @@ export interface UidRange {
 }
 
 /**
- * In the block that systemd's table of uids calls unused (1879048192–2147483647, systemd.io/UIDS-GIDS): no host hands these out, and
- * useradd's subordinate ids, which begin at 100000 and grow, do not reach them.
+ * In the block that systemd's table of uids calls unused (1879048192–2147483647, systemd.io/UIDS-GIDS): no
+ * host hands these out, and useradd's subordinate ids, which begin at 100000 and grow, do not reach them.
  */
 export const DEFAULT_UIDS: UidRange = { first: 1_900_000_000, count: 65_536 }
 
 export interface SlotUids {
   readonly range: UidRange
-  /** Takes a uid (and the gid of the same number) for a slot. Throws `sandbox_open_failed` when all are taken. */
+  /**
+   * Takes a uid (and the gid of the same number) for a slot. Throws `sandbox_open_failed` when all are taken.
+   */
   take(slotId: string): DropTo
   /** The uid that a slot has; also of another worker's. */
   of(slotId: string): number | null

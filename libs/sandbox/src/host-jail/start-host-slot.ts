@@ -1,9 +1,11 @@
 /**
- * Starts one slot up to the point where its interpreter waits: everything that is the same for any program of its kind.
+ * Starts one slot up to the point where its interpreter waits: everything that is the same for any program of
+ * its kind.
  *
- *   record, uid, cgroup ──start──pid──join, save──release──R──▶ slot        any failure or abort: ended, then thrown
+ *   record, uid, cgroup ──start──pid──join, save──release──R──▶ slot     any failure or abort: ended, then thrown
  *
- * The agent holds before it starts anything until its cgroups are joined, which happens while its own interpreter loads.
+ * The agent holds before it starts anything until its cgroups are joined, which happens while its own
+ * interpreter loads.
  */
 import { chownSync, mkdirSync } from 'node:fs'
 import { join } from 'node:path'
@@ -35,7 +37,10 @@ export interface SlotStarter {
   readyTimeoutMs: number
 }
 
-/** Throws `conflict` for an id in use, `sandbox_open_failed`, or the reason of `signal`; nothing is left behind then. */
+/**
+ * Throws `conflict` for an id in use, `sandbox_open_failed`, or the reason of `signal`; nothing is left
+ * behind then.
+ */
 export async function startHostSlot(
   starter: SlotStarter,
   spec: SlotSpec,
@@ -85,7 +90,6 @@ export async function startHostSlot(
       session,
       identity,
       cgroup,
-      atRest: cgroup?.read() ?? null,
       folder: rung.ownDisks.length === 0 ? home : null,
       disks: rung.ownDisks.map((path) => join('/proc', String(pid), 'root', path)),
       closed: closed.promise,

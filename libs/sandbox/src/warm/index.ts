@@ -1,4 +1,4 @@
-/** What a backend has ready: slots that wait for their one program, and cells that serve one trust domain. */
+/** Slots that wait for their one program, and cells that serve one session or tenant. */
 export { warmConfigSchema, type WarmConfig } from './config.ts'
 export { createRefillGate, type RefillGate } from './refill-gate.ts'
 export { refuseBeginning, unlike } from './session-refusals.ts'

@@ -1,8 +1,8 @@
 /**
  * Warm slots of one backend, by kind (slot-pool.ts).
  *
- * take() never waits longer than a start of its own would: it gets an idle slot, or one that was warming already and
- * that no earlier caller waits for, or starts one.
+ * take() never waits longer than a start of its own would: it gets an idle slot, or one that was warming
+ * already and that no earlier caller waits for, or starts one.
  */
 import { newSandboxId, type WorkerId } from '@cofferdam/contract'
 import { SILENT, type BackendLogger } from '../deps.ts'

@@ -6,8 +6,8 @@
  *      ▼                 ▼
  *    gone              destroyed
  *
- * Refill begins a moment after a slot was taken, because a start in parallel is what makes the running one slow; it is
- * not put off for ever.
+ * Refill begins a moment after a slot was taken, because a start in parallel slows down the program that just
+ * began. It is not put off for ever.
  */
 import { newSandboxId } from '@cofferdam/contract'
 import type { BackendLogger } from '../deps.ts'
@@ -19,7 +19,10 @@ import type { DropReason, WarmDeps } from './warm-deps.ts'
 
 /** Refill waits until a short program has run and its answer is out, but not for long programs. */
 const REFILL_AFTER_MS = 25
-/** After so many cold starts one is warmed beside the next: short programs on a fast backend left it no moment for seconds. */
+/**
+ * After so many cold starts one is warmed beside the next: short programs on a fast backend left it no moment
+ * for seconds.
+ */
 const COLD_IN_A_ROW = 4
 /** After a failed start a kind rests, so that a broken image does not start containers in a loop. */
 const REST_AFTER_FAILURE_MS = 5_000
@@ -33,7 +36,10 @@ export interface SlotPoolParts<S extends Slot> {
   logger: BackendLogger
   /** Aborts when nothing is to be warmed any more. */
   closing: AbortSignal
-  /** A caller waits for a start of its own, of whatever kind: a refill beside it would make it take half as long again (measured). */
+  /**
+   * A caller waits for a start of its own, of whatever kind: a refill beside it would make it take half as
+   * long again (measured).
+   */
   isStarting(): boolean
   /** Takes what goes on without a caller, to wait for its end. */
   track(work: Promise<unknown>): void
@@ -138,7 +144,7 @@ export function createSlotPool<S extends Slot>(parts: SlotPoolParts<S>): SlotPoo
 
   function shelve(slot: S, memory: Disposable): void {
     const isUsable = slot.alive && !closing.aborted
-    // Null where there is nothing to hand over: whoever waited for this one starts its own.
+    // Null tells whoever waited for this one to start its own.
     if (line.serve(isUsable ? slot : null) && isUsable) return memory[Symbol.dispose]()
     if (isUsable && !isGivenUp) idle.add(slot, memory)
     else discard(slot, memory, 'died')

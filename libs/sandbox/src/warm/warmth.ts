@@ -16,14 +16,19 @@ export interface BoundSlot<S extends CellSlot> {
   readonly keepsInterpreter: boolean
   /** The program ended: it no longer slows down the start of other slots. */
   programEnded(): void
-  /** Destroys the slot, or ends the turn; `lost` when the sandbox cannot be used again. Idempotent, resolves when proven. */
+  /**
+   * Destroys the slot, or ends the turn; `lost` when the sandbox cannot be used again. Idempotent, resolves
+   * when proven.
+   */
   end(lost: boolean): Promise<void>
 }
 
 export interface Warmth<S extends CellSlot> {
   /** Rejects like `start`, with `conflict` for a session of other limits, or with the signal's reason. */
   take(spec: SandboxSpec, signal: AbortSignal): Promise<BoundSlot<S>>
-  /** Ends a slot that waited and turned out to be lost before it was used. Nobody waits for that but `close`. */
+  /**
+   * Ends a slot that waited and turned out to be lost before it was used. Nobody waits for that but `close`.
+   */
   abandon(bound: BoundSlot<S>): void
   /** Starts the slots that stand ready from the worker's start. */
   prewarm(): void
