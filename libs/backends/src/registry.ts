@@ -45,8 +45,8 @@ function register<Schema extends z.ZodType>(line: {
     config: line.config,
     create: async (config, deps, name) => {
       const parsed = line.config.parse(config)
-      const { createBackend } = await line.load()
-      return createBackend(parsed, deps, name)
+      const backend = await line.load()
+      return backend.createBackend(parsed, deps, name)
     },
   }
 }

@@ -168,8 +168,9 @@ async function run(
   sandbox: Sandbox,
   limits: Limits,
   program: Program,
-  { stdin, onOutput, signal = new AbortController().signal }: RunOptions,
+  options: RunOptions,
 ): Promise<RunResult> {
+  const { stdin, signal = new AbortController().signal } = options
   const output = { stdout: [] as Buffer[], stderr: [] as Buffer[] }
   const text = (stream: 'stdout' | 'stderr'): string => Buffer.concat(output[stream]).toString('utf8')
   let timedOut: RunResult['timedOut'] = null
@@ -189,7 +190,7 @@ async function run(
       async onOutput(stream, chunk) {
         // The bytes are only there until this call resolves.
         output[stream].push(Buffer.from(chunk))
-        await onOutput?.(stream, chunk)
+        await options.onOutput?.(stream, chunk)
       },
       maxOutputBytes: { stdout: limits.stdout_bytes, stderr: limits.stderr_bytes },
       ...(stdin === undefined ? {} : { stdin: Buffer.from(stdin) }),

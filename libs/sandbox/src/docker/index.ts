@@ -1,7 +1,7 @@
 /**
  * The `docker` backend, and `gvisor`, which is the same with runtime runsc: one hardened container per
  * sandbox, our guest agent inside, frames over a unix socket or the attach stream, started before it is
- * needed where the worker lends warm places. README.md says what it isolates and what it does not.
+ * needed if the worker has warm slots. README.md says what it isolates and what it does not.
  */
 import {
   CofferdamError,

@@ -1,6 +1,7 @@
 /**
  * A cgroup per slot where this process may make one: v1 as root, v2 as root or below a delegated group.
- * Without, there are resource limits and the memory watch, which are weaker; `createCgroups` then gives null.
+ * Elsewhere `createCgroups` returns null, and resource limits and the memory watch replace it, which are
+ * weaker.
  *
  * Joining costs 7-19 ms per process on an idle host (the kernel waits for an RCU grace period), so it happens
  * while the agent's interpreter starts, before any program process exists. Making and removing a group waits
@@ -45,7 +46,7 @@ export interface CgroupCounters {
   pidsPeak: number | null
 }
 
-/** A group by its folders, one per controller of v1: all that its end needs. */
+/** A group by its folders (one per controller of v1), which is enough to end it. */
 export interface FoundCgroup {
   readonly folders: readonly string[]
   pids(): number[]
@@ -56,7 +57,7 @@ export interface FoundCgroup {
 export interface Cgroup extends FoundCgroup {
   join(pid: number): Promise<void>
   read(): CgroupCounters
-  /** Lets `memoryPeak` begin anew, where the kernel can. */
+  /** Starts `memoryPeak` from zero, where the kernel can (v1). */
   resetPeak(): void
   /**
    * How many processes are in it, by one controller alone: all were moved into every one, and nobody inside
@@ -78,7 +79,7 @@ export interface Cgroups {
   readonly version: 'v1' | 'v2'
   readonly countsPidsPeak: boolean
   create(id: string, limits: SlotLimits, cell: boolean): Promise<Cgroup>
-  /** Removes our own group above when no sandbox of any worker is in it. */
+  /** Removes the parent group when no sandbox of any worker is in it. */
   close(): void
   /**
    * The group that a slot has here; a worker in another group of the host had it elsewhere (its record says
@@ -138,7 +139,7 @@ const basesOf = ({ folder }: CgroupLayout): string[] => [...new Set(Object.value
 const foldersOf = (layout: CgroupLayout, id: string): string[] =>
   basesOf(layout).map((base) => join(base, id))
 
-/** True when nothing is there any more. */
+/** True when the folder is gone. */
 const removed = (folder: string): Promise<boolean> =>
   rmdir(folder).then(
     () => true,

@@ -13,6 +13,7 @@ import {
   killExactly,
   killTree,
   processesOf,
+  signal,
   waitGone,
   type ProcessIdentity,
 } from './process-identity.ts'
@@ -139,13 +140,7 @@ async function killStrays(find: () => number[]): Promise<boolean> {
     const pids = find()
     if (pids.length === 0) return true
     if (performance.now() > end) return false
-    for (const pid of pids) {
-      try {
-        process.kill(pid, 'SIGKILL')
-      } catch {
-        // Gone meanwhile.
-      }
-    }
+    for (const pid of pids) signal(pid)
     // What is dead stays listed until its parent has reaped it.
     await sleep(pause)
   }

@@ -28,7 +28,7 @@ const COPIED = [
 /** A bundle of certificates has 200-400 KB; what is larger is something else. */
 const COPIED_MAX = 4 * 1024 * 1024
 
-/** A file that is made once per host and read by every jail. */
+/** A file that is made once per host and that every jail reads. */
 export interface JailFile {
   /** Relative; of those here below /etc. */
   path: string

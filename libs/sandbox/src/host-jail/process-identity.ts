@@ -227,7 +227,8 @@ function childrenByWalk(): (pid: number) => number[] {
   return (pid) => children.get(pid) ?? []
 }
 
-function signal(pid: number, name: 'SIGKILL' | 'SIGSTOP' = 'SIGKILL'): void {
+/** Sends a signal, by default SIGKILL; does nothing when there is no such process. */
+export function signal(pid: number, name: 'SIGKILL' | 'SIGSTOP' = 'SIGKILL'): void {
   try {
     process.kill(pid, name)
   } catch {

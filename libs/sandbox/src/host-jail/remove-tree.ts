@@ -44,7 +44,7 @@ export async function removeTree(path: string): Promise<void> {
   await rmdir(root)
 }
 
-/** A program may have taken its own right to look. */
+/** The program may have removed its own right to list the folder. */
 async function opened(path: Buffer): Promise<AsyncIterable<Dirent<Buffer>>> {
   await chmod(path, 0o700)
   // The types of opendir know no names in bytes, which `encoding` gives.

@@ -1,12 +1,12 @@
 /**
- * Starts the first process of sandboxes without a fork of this process, which would copy the page tables of a
- * worker: 8 ms of standing still per sandbox at 150 MiB, measured. A small Python process (starter.py) forks
+ * Starts the first process of sandboxes without a fork of this process, which would copy the worker's page
+ * tables and block it for 8 ms per sandbox (measured at 150 MiB). A small Python process (starter.py) forks
  * instead, on sockets that exist before it does.
  *
  *   none ──first start──▶ serving ──channels used up, or no answer──▶ draining ──last process ended──▶ gone
  *
- * While one drains, another one serves. One that drains and says nothing for a minute is killed. If one dies, the
- * kernel sends SIGKILL to everything that it had started.
+ * While one drains, another one serves. One that drains and says nothing for a minute is killed. If one dies,
+ * the kernel sends SIGKILL to everything that it had started.
  */
 import { spawn, type ChildProcess } from 'node:child_process'
 import type { Readable } from 'node:stream'
@@ -18,12 +18,12 @@ import { inTime, SURROUNDINGS } from '@cofferdam/contract'
 import { JailChild, type JailProcess } from './jail-process.ts'
 import type { DropTo } from './rung.ts'
 
-/** Two descriptors each as long as it serves; its own start, 10 ms of CPU, is shared by as many. */
+/** Sandboxes per helper. Each takes two descriptors; they share the helper's own start, 10 ms of CPU. */
 const CHANNELS = 32
 /** A start takes a millisecond; on a host that swaps a thousand times that. */
 const ANSWER_MS = 10_000
 /**
- * Who says nothing for so long after it was given up hangs: it would neither end nor reap what it has
+ * A helper that says nothing for so long after it was given up hangs: it would neither end nor reap what it
  * started.
  */
 const HUNG_MS = 60_000
