@@ -44,7 +44,7 @@ export interface OpenOptions {
 
 export interface RunOptions {
   stdin?: string | Uint8Array
-  /** Receives output as it comes, besides what `run` returns. */
+  /** Receives the output while the program runs. `run` returns it as well. */
   onOutput?(stream: 'stdout' | 'stderr', chunk: Uint8Array): void | Promise<void>
   /** Stops waiting: `run` rejects with the signal's reason. Dispose the sandbox then. */
   signal?: AbortSignal

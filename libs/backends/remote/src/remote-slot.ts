@@ -43,6 +43,6 @@ export function createRemoteSlot(
 ): RemoteSlot {
   const { backend, spec, ready, vendorRef } = parts
   requireNode(backend, spec, ready)
-  // Not a spread: whether the slot is alive is asked anew each time.
+  // Not a spread, which would freeze the getter `alive`.
   return Object.assign(createGuestSlot(parts), { vendorRef, ready, keep: (ms: number) => parts.keep(ms) })
 }

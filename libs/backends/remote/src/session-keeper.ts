@@ -15,9 +15,9 @@ export interface AtRest {
   idleMs: number
   signal: AbortSignal
   /**
-   * Writes the turn, which only the lease's holder can. Awaited once by whoever attaches: as late as can be,
-   * for a worker that dies before it costs nobody the session, but before anything that a replaced holder
-   * must not ask.
+   * Marks the entry as in a turn, which only the holder of the lease can. `attach` awaits it once, as late as
+   * possible, because a session survives a worker that dies before this write. It must come before any
+   * request that a replaced holder must not make.
    */
   begins: (change?: Pick<SessionEntry, 'expiresAtMs'>) => Promise<void>
 }
@@ -30,7 +30,7 @@ export interface SessionKeeper<Held> {
   backend: string
   registry: SessionRegistry
   limits: SessionLimits
-  /** What a start may take. */
+  /** Milliseconds that `start` may take at most. */
   startMs: number
   logger: BackendLogger
   /** Throws `conflict` when the session is none for this execution. */

@@ -1,10 +1,10 @@
 /**
  * One execution's turn in a session that any worker attaches to, the same for all vendors.
  *
- *   claim ─▶ none ─────────promised, in turn─▶ started ─┐
- *         ├▶ at rest ───────────────▶ attached, in turn ┴▶ turn ──let go of, at rest──▶ lease given back
- *         └▶ in a turn, too old, not to be had              └──lost, unclean, spent, fenced──▶ ended ──▶ lease given back
- *              └─▶ in turn, ended, then as none
+ *   claim ─▶ no entry ──promised, in turn──▶ started ─┐
+ *         ├▶ at rest ──────────────▶ attached, in turn ┴▶ turn ──at rest──────────────────▶ lease given back
+ *         └▶ in a turn, too old, not to be had              └──lost, unclean, spent, fenced──▶ ended ─▶ the same
+ *              └─▶ in turn, ended, then as without an entry
  *
  * A worker joins a sandbox only while its entry is at rest. If a worker dies during a turn, nobody joins that
  * sandbox, because its program may still run. A worker marks the entry as in a turn before it ends the
@@ -168,7 +168,7 @@ function turnOf<Held>(
   }
   async function discard(): Promise<void> {
     await keeper.destroy(held)
-    // Fenced: the name is another's by now, and so is its entry.
+    // `fenced` means that the name and its entry belong to another holder by now.
     await lease.forget().catch(() => undefined)
   }
 
@@ -208,8 +208,8 @@ export function bindTurn(turn: Omit<KeptTurn<unknown>, 'held'>, slot: RemoteSlot
 }
 
 /**
- * Proves a slot clean of everything but what the session keeps, and closes its channel: the agent waits for
- * the next worker.
+ * Proves that the slot holds nothing but what the session keeps, and closes the channel. The agent then waits
+ * for the next worker.
  */
 export async function cleanAndClose(slot: RemoteSlot, scope: SessionScope): Promise<void> {
   await slot.clean(scope, AbortSignal.timeout(CLEAN_MS))

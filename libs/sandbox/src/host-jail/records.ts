@@ -42,7 +42,7 @@ export interface Records {
   /** Makes the folder of a slot; its path. Throws EEXIST when the id is in use. */
   create(owner: WorkerId, id: SandboxId): Promise<string>
   save(owner: WorkerId, id: SandboxId, record: SlotRecord): Promise<void>
-  /** Forgets a slot and removes its folder with all that is in it. Idempotent. */
+  /** Removes a slot's record and folder with everything in it. Idempotent. */
   remove(owner: WorkerId, id: SandboxId): Promise<void>
   owners(): Promise<WorkerId[]>
   list(owner: WorkerId): Promise<{ id: SandboxId; record: SlotRecord | null }[]>

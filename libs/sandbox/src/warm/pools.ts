@@ -113,7 +113,8 @@ export function createSlotPools<S extends Slot>(parts: PoolParts<S>): SlotPools<
   return {
     async take(kind, owner, signal) {
       signal.throwIfAborted()
-      // A waiting slot carries our label: a sandbox of another owner must be found by its own.
+      // Waiting slots are labelled with this worker as their owner. A sandbox of another owner needs that
+      // owner's label.
       const isOurs = owner === deps.owner && settings.enabled && !closing.signal.aborted
       const pool = isOurs ? poolOf(kind) : null
       const ready = pool?.take() ?? null

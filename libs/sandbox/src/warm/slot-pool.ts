@@ -50,9 +50,9 @@ export interface SlotPool<S extends Slot> {
   readonly idle: number
   /** When it was asked for one last. */
   readonly lastArrivalMs: number
-  /** One that stands ready; null when there is none. */
+  /** A slot that is ready; null when there is none. */
   take(): S | null
-  /** One is warming that nobody waits for. */
+  /** True when a slot is warming that nobody waits for. */
   readonly hasFreeWarming: boolean
   /** Waits for that; null when it failed. Rejects with the signal's reason. */
   nextWarming(signal: AbortSignal): Promise<S | null>
@@ -66,9 +66,9 @@ export interface SlotPool<S extends Slot> {
   drop(count: number, why: DropReason): void
   /** Looks at ages and at a shrunken demand. */
   tend(): void
-  /** Destroys what waits and warms nothing any more; who waits for what is warming still gets it. */
+  /** Destroys what waits and starts no more slots. A caller that waits for a warming slot still gets it. */
   giveUp(): void
-  /** The same for all who wait, too: they start their own. */
+  /** The same, and tells all callers that wait to start their own. */
   close(): void
 }
 

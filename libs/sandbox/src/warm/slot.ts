@@ -8,7 +8,10 @@ import type { Language, Limits, SandboxId, SandboxSpec, SessionScope, WorkerId }
  */
 export type SlotLimits = Pick<Limits, 'memory_mib' | 'cpus' | 'pids' | 'disk_mib'>
 
-/** Everything about a slot that is decided before it starts; the program and its environment come at bind. */
+/**
+ * Everything about a slot that is decided before it starts. Its program and environment come when it is
+ * bound.
+ */
 export interface SlotKind {
   /** The interpreter that waits; `none` for commands. */
   language: Language | 'none'
@@ -49,7 +52,7 @@ export interface CellSlot extends Slot {
 export type Preloads = Readonly<Record<string, readonly string[]>>
 
 /**
- * The kind of slot that an execution needs. A set that is only for Python leaves other languages as they are.
+ * The kind of slot that an execution needs. Preload sets apply to Python only.
  */
 export function kindOf(spec: SandboxSpec, preloads: Preloads): SlotKind {
   const language = languageOf(spec.program)

@@ -27,7 +27,7 @@ export type WarmEvent =
 export interface WarmDeps {
   owner: WorkerId
   memory: WarmMemory
-  /** One for all backends: starting sandboxes must not crowd out running ones. */
+  /** Shared by all backends, so that starts do not slow down running programs. */
   refillGate: RefillGate
   config: WarmConfig
   observe?(event: WarmEvent): void
