@@ -28,7 +28,8 @@ await onTargets((target) => {
     const { outcome, stdout } = await target.run({ program: program('forge') })
     expect(outcome).toMatchObject({ ending: 'error', exitCode: 3 })
     const written = /^written (\[.*\])$/m.exec(stdout)?.[1]
-    // gVisor shows what its first process has open to everybody: pipes of the program's own run, never the channel.
+    // gVisor shows what its first process has open to everybody: pipes of the program's own run, never the
+    // channel.
     if (target.kernel === 'own') expect(written).not.toMatch(/host:|socket:|\/mem/)
     else expect(written).toBe('[]')
     expect(outcome.value).toBeUndefined()
@@ -88,7 +89,7 @@ await onTargets((target) => {
     expect(processesNamed(name)).toEqual([])
   })
 
-  test('so it does with a worker that is killed', async () => {
+  test('a daemon that forked twice dies with a worker that is killed', async () => {
     await using victim = await startTarget(target)
     const name = marker()
     const attack = victim.start({
@@ -114,7 +115,7 @@ await onTargets((target) => {
     expect(outcome).toMatchObject({ ending: 'crashed', signal: 'SIGKILL', stdout: { text: 'up\n' } })
   })
 
-  test('its value is a value, however it is forged', async () => {
+  test('takes a forged value as a value and nothing else', async () => {
     const { outcome } = await target.run({
       program: python(`
 import os, struct
@@ -126,7 +127,7 @@ os._exit(0)`),
     expect(outcome.value).toBeUndefined()
   })
 
-  test('what it says of itself on /proc moves no verdict: an exit of 0 after a lost child is 0', async () => {
+  test('what a program writes to /proc changes no ending: an exit of 0 after a lost child is 0', async () => {
     const { outcome } = await target.run({
       program: bash('bash -c "kill -SEGV \\$\\$"; bash -c "kill -KILL \\$\\$"; exit 0'),
     })

@@ -1,6 +1,7 @@
 /**
- * Executions that share a sandbox: what one of them leaves behind, and does to the processes that wait for the next one. Either
- * the next execution finds a place that cannot be told from a fresh one, or it is given a fresh one.
+ * Executions that share a sandbox: what one of them leaves behind, and does to the processes that wait for
+ * the next one. Either the next execution finds a place that cannot be told from a fresh one, or it is given
+ * a fresh one.
  */
 import { expect, test } from 'vitest'
 import { agentOf, processesNamed, processesOf, statusOf } from './host.ts'
@@ -45,7 +46,10 @@ const leaving = (name: string, what: 'places' | 'processes'): ReturnType<typeof 
   ({ ...program('leave_behind'), argv: [name, what] }) as ReturnType<typeof python>
 
 const looks = new Map<string, Promise<Look>>()
-/** A fresh place as it looks to the same program; one per scope, for the paths and counts of a target are always the same. */
+/**
+ * A fresh place as it looks to the same program; one per scope, for the paths and counts of a target are
+ * always the same.
+ */
 function fresh(target: Target, scope: Scope | 'tenant'): Promise<Look> {
   const key = `${target.name} ${scope}`
   const found =
@@ -61,8 +65,9 @@ function fresh(target: Target, scope: Scope | 'tenant'): Promise<Look> {
 const WIPING_MS = 1000
 
 /**
- * Repeats an execution and a look after it until its cell was wiped: one that takes longer than its agent allows, as on a busy host, is
- * thrown away, which is as clean and proves nothing about wiping. One that is thrown away sooner fails, and so does the fifth.
+ * Repeats an execution and a look after it until its cell was wiped: one that takes longer than its agent
+ * allows, as on a busy host, is thrown away, which is as clean and proves nothing about wiping. One that is
+ * thrown away sooner fails, and so does the fifth.
  */
 async function untilWiped(wasWiped: () => Promise<boolean>): Promise<void> {
   for (let tries = 1; ; tries++) {
@@ -150,7 +155,7 @@ await onTargets(
         })
       })
 
-    test('one that changes all the processes that it may gives the next one a place as before', async () => {
+    test('a program that changes every process that it may leaves the cell as it was', async () => {
       const expected = await fresh(target, 'none')
       const cell = cellOf(target, 'none')
       const name = marker()
@@ -191,7 +196,7 @@ await onTargets(
     })
 
     for (const [what, attack] of Object.entries(ATTACKS))
-      test(`one that ${what} leaves a clean place or none`, async () => {
+      test(`a program that ${what} leaves a clean cell or none`, async () => {
         const expected = await fresh(target, 'none')
         const cell = cellOf(target, 'none')
         await cell.look()
@@ -202,7 +207,7 @@ await onTargets(
         expect((await cell.look()).look).toEqual(expected)
       })
 
-    test('a fork bomb that the deadline ends leaves a clean place or none', async () => {
+    test('a fork bomb that the deadline ends leaves a clean cell or none', async () => {
       const expected = await fresh(target, 'none')
       const cell = cellOf(target, 'none')
       const { outcome } = await cell.run(program('fork_bomb'), {
@@ -214,7 +219,7 @@ await onTargets(
       expect((await cell.look()).look).toEqual(expected)
     })
 
-    test('another tenant, and another session, never get the place', async () => {
+    test('never gives the cell to another tenant or another session', async () => {
       const name = marker()
       const [mallory, alice] = [cellOf(target, 'tenant', `m${name}`), cellOf(target, 'tenant', `a${name}`)]
       await mallory.run(python(`open('/tmp/${name}', 'w').close(); open('mine', 'w').write('${name}')`))
@@ -226,11 +231,12 @@ await onTargets(
       expect(other.stdout.replace('main.sh\n', '')).toBe('')
     })
 
-    test('chance differs between executions that share a sandbox', async () => {
+    test('random numbers differ between executions that share a sandbox', async () => {
       const cell = cellOf(target, 'none')
       const runs = []
       for (let turn = 0; turn < 4; turn++) runs.push((await cell.look()).chance)
-      // random, uuid, urandom; numpy's where it is installed. Hash seeds and addresses may be shared (README).
+      // random, uuid, urandom; numpy's where it is installed. Hash seeds and addresses may be shared
+      // (README).
       for (const index of [0, 1, 2, 3]) {
         const values = runs.map((chance) => chance[index])
         if (values[0] !== '') expect(new Set(values).size, JSON.stringify(values)).toBe(runs.length)
@@ -283,7 +289,8 @@ print(x + 1, [f for f in ('/tmp', '/dev/shm') if os.path.exists(f + '/${name}')]
       const agent = agentOf(target, ref)
       attack.stop('cancelled')
       await attack.gone
-      // A cancelled execution may have cost the cell; one that rests has the agent, the fork server and one fork.
+      // A cancelled execution may have cost the cell; one that rests has the agent, the fork server and one
+      // fork.
       await eventually(() => {
         if (!/^[SRD]/.test(statusOf(agent, 'State'))) return
         const waiting = processesOf(target, ref)

@@ -1,6 +1,7 @@
 /**
- * The way out as a way to somewhere else: what a program reaches through the proxy, beside it, and against it. The one origin
- * that may be reached stands on this host's loopback; a forbidden one stands on every address of this host.
+ * The way out as a way to somewhere else: what a program reaches through the proxy, beside it, and against
+ * it. The one origin that may be reached stands on this host's loopback; a forbidden one stands on every
+ * address of this host.
  */
 import { readdirSync } from 'node:fs'
 import { inLongTier } from '@cofferdam/embedded/needs'
@@ -34,7 +35,10 @@ const get = (url: string, host = 'origin'): string =>
 const connect = (authority: string, after = ''): string =>
   `CONNECT ${authority} HTTP/1.1\r\nHost: ${authority}\r\n\r\n${after}`
 
-/** Spellings of loopback, metadata, private and link-local addresses, and of things that are no address at all. */
+/**
+ * Spellings of loopback, metadata, private and link-local addresses, and of things that are no address at
+ * all.
+ */
 const HOSTS = `
   localhost LOCALHOST. 127.1 127.0.0.1. 0 0.0.0.0 2130706433 0x7f000001 0x7f.1 0177.0.0.1
   [::] [::1] [::ffff:127.0.0.1] [::ffff:7f00:1] [64:ff9b::7f00:1] [2002:7f00:1::] [::127.0.0.1]
@@ -242,7 +246,8 @@ print(made)`),
       expect(most - descriptors).toBeLessThan(64 + 24)
       expect(peakMemoryOf(target.pid) - memory).toBeLessThan(160 * MiB)
       await eventually(() => {
-        // What the first count did not have: slots that wait since. The connections had hundreds of each kind.
+        // What the first count did not have: slots that wait since. The connections had hundreds of each
+        // kind.
         expect(descriptorsOf(target)).toBeLessThanOrEqual(descriptors + 4 * IDLE_MAX + 4)
         expect(origins.open.size).toBe(0)
       })
@@ -384,7 +389,7 @@ print([name for name in os.environ if 'proxy' in name.lower()])`),
       await waiting.gone
     })
 
-    test('frames of the tunnel that a program forges are nobody’s', async () => {
+    test('ignores frames of the tunnel that a program forges', async () => {
       const { outcome } = await target.run({ program: program('forge'), network: { allow: [here] }, limits })
       expect(outcome).toMatchObject({ ending: 'error', exitCode: 3, outboundHosts: [] })
       expect(outcome.value).toBeUndefined()

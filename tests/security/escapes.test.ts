@@ -1,4 +1,7 @@
-/** Ways out that are on public lists of container escapes and are files: kernel handlers, devices, mounts, other processes' roots, sockets. */
+/**
+ * Ways out that are on public lists of container escapes and are files: kernel handlers, devices, mounts,
+ * other processes' roots, sockets.
+ */
 import { createHash } from 'node:crypto'
 import { readFileSync, realpathSync } from 'node:fs'
 import { expect, test } from 'vitest'
@@ -9,7 +12,10 @@ import { isOfEachKind, bash } from './target.ts'
 const SOCKET_FOLDER = '/run/cofferdam'
 const digest = (path: string): string => createHash('sha256').update(readFileSync(path)).digest('hex')
 
-/** Its own kernel's view of itself, and a root file system that is its own copy in memory: none of it is the host's. */
+/**
+ * Its own kernel's view of itself, and a root file system that is its own copy in memory: none of it is the
+ * host's.
+ */
 const ITS_OWN = /^(enter|climb) \/proc\/\d+\/(root|cwd)$|^write \/dev\/(fuse|net\/tun)$/
 
 await onTargets(

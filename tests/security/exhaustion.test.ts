@@ -6,12 +6,15 @@ import { eventually, onTargets, program } from './on-targets.ts'
 import { bash, isCold, python, type Ended, type Target } from './target.ts'
 
 const MiB = 1024 * 1024
-/** A deadline is passed by at most 250 ms on a quiet machine; a busy one gets this much. Without an end they run for minutes. */
+/**
+ * A deadline is passed by at most 250 ms on a quiet machine; a busy one gets this much. Without an end they
+ * run for minutes.
+ */
 const LATE_MS = 20_000
 
 /**
- * Runs what says `up` once it is deaf to signals to its hard deadline, and again with twice the time where it was not up when the soft one
- * interrupted it, as on a busy host.
+ * Runs what says `up` once it is deaf to signals to its hard deadline, and again with twice the time where it
+ * was not up when the soft one interrupted it, as on a busy host.
  */
 async function endedByDeadline(
   target: Target,
@@ -60,7 +63,8 @@ await onTargets(
       const ref = await attack.began
       await attack.said('up')
       const count = (): number => processesOf(target, ref).length
-      // Without namespaces the user's other processes count, the worker's threads too: it may get none at all.
+      // Without namespaces the user's other processes count, the worker's threads too: it may get none at
+      // all.
       if (target.kernel === 'host' && target.section['namespaces'] !== false)
         await eventually(() => expect(count()).toBeGreaterThan(24 / 2))
       // Threads of the agent and the waiting interpreter count too. Of gVisor's processes the host sees only
@@ -148,7 +152,7 @@ time.sleep(60)`),
 
 await onTargets(
   (target) => {
-    test('every empty file costs, so there is an end to them', async () => {
+    test('bounds the number of empty files', async () => {
       const { outcome, stdout } = await target.run({
         program: program('inodes'),
         limits: { memory_mib: 96, soft_timeout_ms: 30_000, hard_timeout_ms: 32_000 },

@@ -42,7 +42,8 @@ await onTargets(
   (target) => {
     test('only regular files of the work directory become artifacts, whatever they are called or stand beside', async () => {
       const victim = placeVictim(target)
-      // Where the directory is a folder of the host, a path longer than any name of it counts as too much, for whoever is there at a look.
+      // Where the directory is a folder of the host, a path longer than any name of it counts as too much,
+      // for whoever is there at a look.
       const isWatched = target.section['namespaces'] === false
       const argv = isWatched ? [victim, 'stay'] : [victim]
       const { outcome, ms } = await target.run({
@@ -88,7 +89,8 @@ await onTargets(
         program: program('many_files'),
         artifacts: ['**/*.txt'],
       })
-      // Where the directory is a folder of the host, names count towards the disk, and it is stopped for them.
+      // Where the directory is a folder of the host, names count towards the disk, and it is stopped for
+      // them.
       if (outcome.ending !== 'disk_limit') expect(Number(stdout)).toBeGreaterThan(1000)
       expect(outcome.artifacts.length).toBeLessThanOrEqual(256)
       expect(peakMemoryOf(target.pid) - before).toBeLessThan(128 * MiB)

@@ -1,4 +1,7 @@
-/** What the host itself says, without asking the code under test: /proc, cgroup folders, the Docker client, the file system. */
+/**
+ * What the host itself says, without asking the code under test: /proc, cgroup folders, the Docker client,
+ * the file system.
+ */
 import { execFileSync } from 'node:child_process'
 import { existsSync, readdirSync, readFileSync, readlinkSync, writeFileSync } from 'node:fs'
 import type { SandboxRef } from '@cofferdam/contract'
@@ -56,7 +59,10 @@ export function agentOf(target: Target, ref: SandboxRef): number {
   return Number(docker('inspect', '--format', '{{.State.Pid}}', `cofferdam-${ref.handle['slot']}`))
 }
 
-/** Host pids of all that runs in a sandbox beside its agent: by its pid namespace, or as descendants where it has none. */
+/**
+ * Host pids of all that runs in a sandbox beside its agent: by its pid namespace, or as descendants where it
+ * has none.
+ */
 export function processesOf(target: Target, ref: SandboxRef): number[] {
   const agent = agentOf(target, ref)
   const namespace = (pid: number): string => orElse(() => readlinkSync(`/proc/${pid}/ns/pid`), '')
@@ -77,14 +83,20 @@ export function slotsOf(target: Target): string[] {
   )
 }
 
-/** bwrap twice (the outer one waits), the agent, the fork server and two forks: what a sandbox that waits may consist of. */
+/**
+ * bwrap twice (the outer one waits), the agent, the fork server and two forks: what a sandbox that waits may
+ * consist of.
+ */
 const PROCESSES_OF_A_SLOT = 6
-/** Processes of ours that start jails: one that serves, and one that waits for the last of what it started. */
+/**
+ * Processes of ours that start jails: one that serves, and one that waits for the last of what it started.
+ */
 const STARTERS_MAX = 2
 
 /**
- * Sandboxes beyond those that may wait: no program has ever run in them and the pool holds no more, or they are cells between two
- * executions. For a moment there may be some, while those of one kind give way to those of another.
+ * Sandboxes beyond those that may wait: no program has ever run in them and the pool holds no more, or they
+ * are cells between two executions. For a moment there may be some, while those of one kind give way to those
+ * of another.
  */
 export function crowdOf(target: Target, slots = slotsOf(target)): string[] {
   const cells = slots.filter((slot) => target.cells.has(slot))

@@ -5,15 +5,18 @@ import { processesOf, statusOf } from './host.ts'
 import { onTargets, program } from './on-targets.ts'
 import { isOfEachKind, bash, python } from './target.ts'
 
-/** All that an attack may come back with; EINVAL and ESRCH would mean that the kernel looked at the arguments. */
+/**
+ * All that an attack may come back with; EINVAL and ESRCH would mean that the kernel looked at the arguments.
+ */
 const REFUSALS = new Set(['EPERM', 'EACCES', 'ENOSYS', 'EAFNOSUPPORT', 'SIGSYS'])
 /** In a user namespace there is no other id to become: EINVAL. */
 const isRefused = (name: string, answer: string): boolean =>
   REFUSALS.has(answer) || (/^set(uid|gid|reuid|groups)$/.test(name) && answer === 'EINVAL')
 
 /**
- * What gVisor answers by itself (release 20221219; Docker's filter is not in force inside of it): namespaces, devices and sockets
- * of its own kernel, none of which is the host's. Whatever is not in this list must be refused there too.
+ * What gVisor answers by itself (release 20221219; Docker's filter is not in force inside of it): namespaces,
+ * devices and sockets of its own kernel, none of which is the host's. Whatever is not in this list must be
+ * refused there too.
  */
 const ITS_OWN = [
   /^(unshare|clone) /,

@@ -1,4 +1,7 @@
-/** Well-behaved executions beside programs that press every resource they are allowed, and thirty hostile programs in a row. */
+/**
+ * Well-behaved executions beside programs that press every resource they are allowed, and thirty hostile
+ * programs in a row.
+ */
 import { readdirSync } from 'node:fs'
 import { expect, test } from 'vitest'
 import { processesNamed, slotsOf } from './host.ts'

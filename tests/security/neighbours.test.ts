@@ -66,7 +66,8 @@ await onTargets((target) => {
     if (target.backend === 'process' && groups.includes(slot)) expect(cgroupsOf(ref)).not.toEqual([])
     // It forks from here on, and is killed for that half a second later.
     attack.stop('cancelled')
-    // Also on gVisor, which counts no processes, so that the bomb is as large as its memory: within the executor's wait.
+    // Also on gVisor, which counts no processes, so that the bomb is as large as its memory: within the
+    // executor's wait.
     await attack.gone
     expect(statusOf(agent, 'State')).toBe('')
     expect(cgroupsOf(ref)).toEqual([])

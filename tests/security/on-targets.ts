@@ -1,4 +1,6 @@
-/** Declares a suite once per backend under attack, with its worker, and looks for leftovers after every test. */
+/**
+ * Declares a suite once per backend under attack, with its worker, and looks for leftovers after every test.
+ */
 import { readFileSync } from 'node:fs'
 import type { ExecutionRequestInput } from '@cofferdam/contract'
 import { isLongTier, needs } from '@cofferdam/embedded/needs'
@@ -12,7 +14,9 @@ const TEST_MS = 90_000
 interface Choice {
   /** Leaves out targets that do not promise what the suite asks, or where another one stands for them. */
   where?: (kind: TargetKind) => boolean
-  /** Of these, the targets that `npm test` attacks; the long tier attacks all. Default: those of `isDaily`. */
+  /**
+   * Of these, the targets that `npm test` attacks; the long tier attacks all. Default: those of `isDaily`.
+   */
   daily?: (kind: TargetKind) => boolean
   /** What the worker has besides. */
   more?: Partial<TargetKind>
@@ -44,7 +48,8 @@ export async function onTargets(
       beforeAll(() => {
         if (target.absent !== null) throw new Error(`${target.name}: ${target.absent}`)
       })
-      // A worker answers before the sandbox is gone; `run` and `gone` wait for the proof, so nothing may be left by then.
+      // A worker answers before the sandbox is gone; `run` and `gone` wait for the proof, so nothing may be
+      // left by then.
       afterEach(async () => {
         await target.settle()
         const slots = slotsOf(target)

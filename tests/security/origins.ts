@@ -1,4 +1,7 @@
-/** Servers on this host that programs are tempted with: one that they may reach, and one on every address that they may not. */
+/**
+ * Servers on this host that programs are tempted with: one that they may reach, and one on every address that
+ * they may not.
+ */
 import { createSocket } from 'node:dgram'
 import { createServer as createHttpServer, type RequestListener } from 'node:http'
 import { createServer, type AddressInfo, type Server, type Socket } from 'node:net'

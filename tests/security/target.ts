@@ -1,4 +1,7 @@
-/** The backends under attack, each in a worker process of its own, and the questions that the host answers about them. */
+/**
+ * The backends under attack, each in a worker process of its own, and the questions that the host answers
+ * about them.
+ */
 import { spawn, type ChildProcess } from 'node:child_process'
 import { chmodSync, chownSync, mkdirSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -11,8 +14,8 @@ import type { FromWorker, ToWorker, WorkerSettings } from './worker-process.ts'
 /** In the environment of every worker; no program may ever see it. */
 export const WORKER_SECRET = 'worker-secret-4f1c9a7e2b'
 /**
- * A user that owns nothing on a usual host, and another one for whatever runs beside this file, another run on this host too: the kernel
- * counts processes per user, and one user may signal all of his.
+ * A user that owns nothing on a usual host, and another one for whatever runs beside this file, another run
+ * on this host too: the kernel counts processes per user, and one user may signal all of his.
  */
 const PLAIN_UID = 1_700_000_000 + process.pid
 const here = (name: string): string => fileURLToPath(new URL(name, import.meta.url))
@@ -25,13 +28,19 @@ export interface TargetKind {
   as: 'root' | 'user'
   /** What the target needs of this machine. */
   needs: readonly PartName[]
-  /** Whose kernel the programs talk to: with `own` their processes are none of this host, which only sees the kernel's. */
+  /**
+   * Whose kernel the programs talk to: with `own` their processes are none of this host, which only sees the
+   * kernel's.
+   */
   kernel: 'host' | 'own'
   warm: WorkerSettings['warm']
   egress: WorkerSettings['egress']
 }
 
-/** Sandboxes that may wait on a warm target: enough that each execution after the first finds one, few for two cores. */
+/**
+ * Sandboxes that may wait on a warm target: enough that each execution after the first finds one, few for two
+ * cores.
+ */
 export const IDLE_MAX = 2
 /** Cells that may wait on any target; one more gives way. */
 export const CELLS_MAX = 4
@@ -78,7 +87,9 @@ export const TARGETS: readonly TargetKind[] = [
   asUser('self-jail without namespaces', { jail: 'self', namespaces: false }, ['landlock-jail']),
 ]
 
-/** The two that most fleets have. The others differ in their kernel, in who the worker is, and in what waits. */
+/**
+ * The two that most fleets have. The others differ in their kernel, in who the worker is, and in what waits.
+ */
 export const isDaily = ({ name }: TargetKind): boolean => ['docker warm', 'bwrap as root'].includes(name)
 /** One for each kind of isolation: for the attacks that isolation itself must stop. */
 export const isOfEachKind = (kind: TargetKind): boolean =>

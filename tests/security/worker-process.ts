@@ -1,6 +1,7 @@
 /**
- * A worker of its own process around one backend: what the attacks run in. Started by target.ts as root, as a plain user, or
- * where the kernel refuses user namespaces; it takes requests over the IPC channel and says what came of them.
+ * A worker of its own process around one backend: what the attacks run in. Started by target.ts as root, as a
+ * plain user, or where the kernel refuses user namespaces; it takes requests over the IPC channel and says
+ * what came of them.
  */
 import { availableParallelism } from 'node:os'
 import { createEgress, egressConfigSchema } from '@cofferdam/egress'

@@ -4,7 +4,8 @@ import { capabilitiesTable } from './capabilities-table.ts'
 import { createBackends } from './create-backends.ts'
 
 test('README.md shows what the backends declare', async () => {
-  // Those whose capabilities do not depend on the host; `process` and `none` say in their own README what holds where.
+  // Those whose capabilities do not depend on the host; `process` and `none` say in their own README what
+  // holds where.
   const backends = await createBackends({
     docker: {},
     gvisor: {},

@@ -1,4 +1,7 @@
-/** The `backends` section of the configuration: one key per backend that this worker shall have, strict all the way down. */
+/**
+ * The `backends` section of the configuration: one key per backend that this worker shall have, strict all
+ * the way down.
+ */
 import { z } from 'zod'
 import { BACKENDS, type BackendName } from './registry.ts'
 
@@ -10,14 +13,14 @@ const shape = Object.fromEntries(
 ) as unknown as Shape
 
 /**
- * Composed of each folder's own schema. A backend exists on a worker only when its key is there (`docker: {}`);
- * the doubles `fake` and `hostile` therefore never run unless somebody wrote their names.
+ * Composed of each folder's own schema. A backend exists on a worker only when its key is there (`docker:
+ * {}`); the doubles `fake` and `hostile` therefore never run unless somebody wrote their names.
  */
 export const backendsConfigSchema = z.strictObject(shape)
 /** What stands in a file, with defaults left out. */
 export type BackendsConfigInput = z.input<typeof backendsConfigSchema>
 
-/** The same, with the names in the order in which they were written: it is the order of preference. */
+/** The same, with the names in the order of the file: it is the order of preference. */
 export const orderedBackendsConfigSchema = z.unknown().transform((written, context) => {
   const { data, error } = backendsConfigSchema.safeParse(written)
   if (error !== undefined) {

@@ -34,6 +34,4 @@ export {
 export { capabilitiesTable } from './capabilities-table.ts'
 export { backendsConfigSchema, orderedBackendsConfigSchema, type BackendsConfigInput } from './config.ts'
 export { createBackends } from './create-backends.ts'
-export type { BackendDeps } from './deps.ts'
-export { BACKENDS, isBackendName, type BackendName } from './registry.ts'
-export { register, type BackendModule, type Registration } from './registration.ts'
+export { BACKENDS, isBackendName, type BackendDeps, type BackendName } from './registry.ts'

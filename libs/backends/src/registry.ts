@@ -1,7 +1,7 @@
 /**
- * Every place that can make sandboxes, by name. A new backend is one folder and one line here: its config schema is
- * imported now (zod only), its code by `await import()` when it is configured, so that a worker that runs
- * containers never loads a cloud SDK.
+ * Every backend by name. A new backend is one package and one line here. Its config schema is imported now
+ * (zod only) and its code when it is configured, so that a worker that runs containers never loads a cloud
+ * SDK.
  */
 import { agentcoreConfigSchema } from '@cofferdam/backend-agentcore/config'
 import { azureConfigSchema } from '@cofferdam/backend-azure/config'
@@ -12,7 +12,44 @@ import { hostileConfigSchema } from '@cofferdam/sandbox/hostile/config'
 import { kubernetesConfigSchema } from '@cofferdam/backend-kubernetes/config'
 import { noneConfigSchema } from '@cofferdam/sandbox/none/config'
 import { processConfigSchema } from '@cofferdam/sandbox/process/config'
-import { register } from './registration.ts'
+import type { AgentcoreDeps } from '@cofferdam/backend-agentcore'
+import type { AzureDeps } from '@cofferdam/backend-azure'
+import type { Backend } from '@cofferdam/contract'
+import type { z } from 'zod'
+
+/** What backends get besides their configs: what all get, and what single vendors add. */
+export type BackendDeps = AgentcoreDeps & AzureDeps
+
+interface Registration<Schema extends z.ZodType = z.ZodType> {
+  /** One sentence for people: what separates a program from the host here. */
+  isolation: string
+  /**
+   * The backend's own config schema; strict, and `{}` must be valid where the backend can run with no
+   * settings.
+   */
+  config: Schema
+  /** Imports the backend and makes it. Parses `config` again, so that callers need no type of it. */
+  create(config: unknown, deps: BackendDeps, name: string): Promise<Backend>
+}
+
+/** One line of the registry. `load` imports the package, which makes the backend under the registry's key. */
+function register<Schema extends z.ZodType>(line: {
+  isolation: string
+  config: Schema
+  load: () => Promise<{
+    createBackend(config: z.output<Schema>, deps: BackendDeps, name: string): Backend | Promise<Backend>
+  }>
+}): Registration<Schema> {
+  return {
+    isolation: line.isolation,
+    config: line.config,
+    create: async (config, deps, name) => {
+      const parsed = line.config.parse(config)
+      const backend = await line.load()
+      return backend.createBackend(parsed, deps, name)
+    },
+  }
+}
 
 export const BACKENDS = {
   docker: register({

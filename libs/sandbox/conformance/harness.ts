@@ -23,25 +23,36 @@ import type { Theme } from './themes/index.ts'
 
 export interface ExerciseOptions {
   /**
-   * Themes that `npm test` runs; the long tier runs all. For the second carrier, pool or rung of a backend that is exercised whole
-   * elsewhere: those that the difference can change. Default: all.
+   * Themes that `npm test` runs; the long tier runs all. For the second carrier, pool or rung of a backend
+   * that is exercised whole elsewhere: those that the difference can change. Default: all.
    */
   shortThemes?: readonly Theme[]
-  /** What it needs of the machine; without it one test is skipped with the reason, and no backend is made. Default: nothing. */
+  /**
+   * What it needs of the machine; without it one test is skipped with the reason, and no backend is made.
+   * Default: nothing.
+   */
   needs?: readonly PartName[]
   /** Default: Python with the standard library. */
   programs?: Programs
-  /** Sandboxes of an owner as something outside of the backend sees them (`docker ps`, /proc); must be empty at the end. */
+  /**
+   * Sandboxes of an owner as something outside of the backend sees them (`docker ps`, /proc); must be empty
+   * at the end.
+   */
   leftovers?: (owner: WorkerId) => Promise<string[]>
   /** Kills a sandbox behind the backend's back. */
   destroyUnderneath?: (sandbox: Sandbox) => Promise<void>
-  /** What a program has printed so far, seen from outside: for backends whose output comes at the end alone. */
+  /**
+   * What a program has printed so far, seen from outside: for backends whose output comes at the end alone.
+   */
   printedSoFar?: (sandbox: Sandbox) => Promise<string>
-  /** True when another instance cannot know the sandboxes of this one (they live in memory). Default: false. */
+  /**
+   * True when another instance cannot know the sandboxes of this one (they live in memory). Default: false.
+   */
   refsAreLocal?: boolean
   /**
-   * True where the service begins another sandbox for whoever asks for one that is over: a worker that lives and asks in the moment of
-   * a kill brings it back, empty, until it hears of that. What strangers ended is then gone a moment later.
+   * True where the service starts a new, empty sandbox when somebody asks for one that has ended. A worker
+   * that asks during a kill brings it back until it hears of the kill. Then the suite waits for a sandbox
+   * that others killed to be gone.
    */
   beginsAnew?: boolean
   /** True when programs show in the host's /proc. Default: true below gVisor. */
@@ -49,8 +60,9 @@ export interface ExerciseOptions {
   /** Sandboxes opened at once. Default: 4. */
   parallel?: number
   /**
-   * The owner that the backend's warm slots are labelled with, where the factory gives it warm places (`warmPlaces`): every
-   * sandbox of the suite is then its, so that slots fit, and what is left is looked for when the backend is disposed.
+   * The owner that the backend's warm slots are labelled with, where the factory lets slots wait
+   * (`warmSlots`): every sandbox of the suite is then its, so that slots fit, and what is left is looked for
+   * when the backend is disposed.
    */
   warmOwner?: WorkerId
   /**
@@ -85,7 +97,10 @@ export interface Harness {
   readonly owner: () => WorkerId
   /** Another owner of this run's own fleet. */
   readonly newOwner: () => WorkerId
-  /** Looks at once whether something is gone, but where a sandbox that is over can come back for a moment (`beginsAnew`). */
+  /**
+   * Looks at once whether something is gone, but where a sandbox that is over can come back for a moment
+   * (`beginsAnew`).
+   */
   readonly gone: (check: () => Promise<void>) => Promise<void>
   spec(program: Program, change?: SpecChange): SandboxSpec
   open(program: Program, change?: SpecChange, signal?: AbortSignal): Promise<Sandbox>
@@ -111,7 +126,8 @@ export function createHarness(
   programs: Programs,
   other: () => Promise<Backend>,
 ): Harness {
-  // A fleet of its own, so that neither a janitor nor another run on this host takes our sandboxes for its leftovers.
+  // A fleet of its own, so that neither a janitor nor another run on this host takes our sandboxes for its
+  // leftovers.
   const fleet = randomBytes(6).toString('hex')
   const newOwner = (): WorkerId => newWorkerId(fleet)
   let owner = options.warmOwner ?? newOwner()

@@ -1,12 +1,14 @@
 /**
- * The conformance suite: what every backend, and both doubles, must do. New semantics land here, not in one backend's
- * tests. A backend's test file is `await exerciseBackend(name, factory, options)`.
+ * The conformance suite: what every backend, and both doubles, must do. New semantics land here, not in one
+ * backend's tests. A backend's test file is `await exerciseBackend(name, factory, options)`.
  */
-import type { Backend } from '@cofferdam/contract'
+import { availableParallelism } from 'node:os'
+import type { Backend, WorkerId } from '@cofferdam/contract'
 import { isLongTier, needs, type PartName } from '@cofferdam/embedded/needs'
 import { afterAll, describe, expect, test } from 'vitest'
 import { createHarness, type ExerciseOptions } from './harness.ts'
 import { pythonPrograms } from './programs.ts'
+import { createRefillGate, warmConfigSchema, type WarmDeps } from '../src/warm/index.ts'
 import { HOST_MARKER } from './themes/environment.ts'
 import { THEMES } from './themes/index.ts'
 
@@ -14,9 +16,10 @@ export { fakePrograms } from './fake-programs.ts'
 export { descendants } from '../src/host-jail/process-identity.ts'
 export { hostProcesses, type ExerciseOptions } from './harness.ts'
 export { pythonPrograms, type Programs } from './programs.ts'
-export { warmPlaces } from './warm-places.ts'
 
-/** What another kernel below the same container can change; each of its sandboxes costs a second of CPU time. */
+/**
+ * What another kernel below the same container can change; each of its sandboxes costs a second of CPU time.
+ */
 export const KERNEL_THEMES = [
   'lifecycle',
   'surroundings',
@@ -53,10 +56,10 @@ export const RUNG_THEMES = [
 const PROBE_MS = 60_000
 
 /**
- * Registers all themes for one backend; `await` it at the top of a test file, because the backend's capabilities decide
- * which tests there are. Where a part of `options.needs` is missing, one test is skipped with the reason. With all of them
- * there a backend that cannot run is a failure.
- * `factory` is called once, and again for a second instance that stands for another worker; both are disposed.
+ * Registers all themes for one backend; `await` it at the top of a test file, because the backend's
+ * capabilities decide which tests there are. Where a part of `options.needs` is missing, one test is skipped
+ * with the reason. With all of them there a backend that cannot run is a failure. `factory` is called once,
+ * and again for a second instance that stands for another worker; both are disposed.
  */
 export async function exerciseBackend(
   name: string,
@@ -103,7 +106,9 @@ export async function exerciseBackend(
 /** What `exerciseBackend` takes after the name. */
 export type Exercised = [factory: () => Backend | Promise<Backend>, options?: ExerciseOptions]
 
-/** `exerciseBackend` for a backend whose service is started by `start`: not where one of the parts is missing. */
+/**
+ * `exerciseBackend` for a backend whose service is started by `start`: not where one of the parts is missing.
+ */
 export async function exerciseStarted(
   name: string,
   parts: readonly PartName[],
@@ -112,4 +117,23 @@ export async function exerciseStarted(
   const { lacking, it } = needs(...parts)
   if (lacking === null) await exerciseBackend(name, ...(await start()))
   else it(name, () => {})
+}
+
+/**
+ * What a worker gives a backend so that slots wait started: here with memory without end. `config` is the
+ * `warm` section of the configuration.
+ */
+export function warmSlots(
+  owner: WorkerId,
+  config: Parameters<typeof warmConfigSchema.parse>[0] = {},
+): WarmDeps {
+  return {
+    owner,
+    config: warmConfigSchema.parse(config),
+    refillGate: createRefillGate(availableParallelism()),
+    memory: {
+      tryAcquire: () => ({ [Symbol.dispose]: () => undefined }),
+      onPressure: () => undefined,
+    },
+  }
 }

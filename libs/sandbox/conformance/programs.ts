@@ -1,6 +1,6 @@
 /**
- * The programs that the suite runs, as a dialect: a backend that runs no Python brings its own. What a dialect cannot
- * say is left out, and the cases that need it are not registered.
+ * The programs that the suite runs, as a dialect: a backend that runs no Python brings its own. What a
+ * dialect cannot say is left out, and the cases that need it are not registered.
  */
 import type { Language, Program } from '@cofferdam/contract'
 
@@ -38,7 +38,10 @@ export interface Programs {
   killSelf?: (signal: string) => Program
   /** Executes a file of the work directory directly. */
   execute?: (path: string) => Program
-  /** Leaves three kinds of processes behind that show `marker` in their command line, prints `ready`, then waits; all ignore signals. */
+  /**
+   * Leaves three kinds of processes behind that show `marker` in their command line, prints `ready`, then
+   * waits; all ignore signals.
+   */
   orphans?: (marker: string) => Program
   /** Fills so many MiB of memory and prints `survived`. */
   fillMemory?: (mib: number) => Program
@@ -58,9 +61,12 @@ export interface Programs {
   connect?: (targets: readonly (readonly [string, number])[]) => Program
   /** Makes a symbolic link in the work directory. */
   symlink?: (target: string, path: string) => Program
-  /** Prints the command lines of every process it can see, and the entries of /tmp, /dev/shm and the work directory. */
+  /**
+   * Prints the command lines of every process it can see, and the entries of /tmp, /dev/shm and the work
+   * directory.
+   */
   look?: () => Program
-  /** Writes the marker into a file name at every writable shared place, prints `ready`, waits. */
+  /** Writes the marker into a file name in every writable shared folder, prints `ready`, waits. */
   leaveTraces?: (marker: string) => Program
   /** Prints what it finds around itself, as the JSON of `Surroundings` (themes/surroundings.ts). */
   surroundings?: () => Program
@@ -114,8 +120,9 @@ open(path, 'w').write(${text(content)})
   environment: () => python('import json, os\nprint(json.dumps(dict(os.environ)))'),
   printThenWait: (value) => python(`import time\nprint(${text(value)}, flush=True)\ntime.sleep(600)`),
   handleInterrupt: (value, code) =>
-    // It waits in short steps: an interrupt between CPython's last look and the sleep itself is seen when the sleep is over. And SIGTERM,
-    // which follows a second later, must not end one that a slow machine keeps from cleaning up.
+    // It waits in short steps: an interrupt between CPython's last look and the sleep itself is seen when the
+    // sleep is over. And SIGTERM, which follows a second later, must not end one that a slow machine keeps
+    // from cleaning up.
     python(`
 import signal, sys, time
 signal.signal(signal.SIGTERM, signal.SIG_IGN)

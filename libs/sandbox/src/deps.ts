@@ -1,4 +1,7 @@
-/** What every backend gets besides its config. Backends never read the environment and install no signal handlers. */
+/**
+ * What every backend gets besides its config. Backends never read the environment and install no signal
+ * handlers.
+ */
 import type { RateGate, SandboxRef, SessionRegistry } from '@cofferdam/contract'
 import type { WarmDeps } from './warm/warm-deps.ts'
 
@@ -10,18 +13,23 @@ export interface BackendLogger {
 }
 
 export interface BackendDeps {
-  /** Takes what no caller waits for, such as a clean-up that failed; nothing is logged when it is left out. */
+  /**
+   * Told of failures that no caller waits for, such as a clean-up that failed. Left out: nothing is logged.
+   */
   logger?: BackendLogger
   /**
-   * Told of what an `open` that failed may have left, when it could not be removed at once: it is killed by this ref until that succeeds.
-   * Without it such a thing ends by its vendor's own clock.
+   * Called when an `open` failed and what it may have left could not be removed at once. The caller kills it
+   * by this ref until that succeeds. Left out: the vendor's own deadline ends it.
    */
   onLeft?: (ref: SandboxRef) => void
-  /** Shared by all backends of a worker; without it nothing is started ahead of need. */
+  /** Shared by all backends of a worker. Left out: no slot is started ahead of need. */
   warm?: WarmDeps
-  /** Sessions of the whole fleet, for backends whose sandboxes any worker can attach to; without it these offer no sessions. */
+  /**
+   * Sessions of the fleet, for backends whose sandboxes any worker can attach to. Left out: those have no
+   * sessions.
+   */
   sessions?: SessionRegistry
-  /** Rates of a vendor's account that all workers share; without it each worker keeps to them alone. */
+  /** Rate limits of a vendor's account that all workers share. Left out: this worker keeps to them alone. */
   rate?: RateGate
 }
 

@@ -1,12 +1,10 @@
 /** How many files and folders a sandbox may have on a disk of its own. */
 
-/**
- * What a small disk gets: enough for a program that writes many empty files, and a few MiB of kernel memory.
- */
+/** Enough for a program that writes many empty files to a small disk; costs 16 MiB of kernel memory. */
 const LEAST = 16_384
 /**
- * One per page, the least that a file with something in it takes: who may fill the disk may do so with the
- * smallest files.
+ * One per page, which is the least that a file with content takes: the disk can be filled with the smallest
+ * files.
  */
 const PER_MIB = 256
 

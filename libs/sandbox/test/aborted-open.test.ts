@@ -1,4 +1,7 @@
-/** Opens that are given up while the helper binary still forks: whatever it made must be gone, seen from /proc. */
+/**
+ * Opens that are given up while the helper binary still forks: whatever it made must be gone, seen from
+ * /proc.
+ */
 import { spawn } from 'node:child_process'
 import { chmodSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -28,8 +31,9 @@ function running(text: string): string[] {
 withBwrap.it('an open that is aborted while its helper forks leaves no process', async () => {
   const marker = `fork${newSandboxId()}`
   const stand = join(runtimeDir, 'bwrap')
-  // Stands for bwrap between its clone and the moment at which the child is bound to its parent's life: it never says
-  // which child it has, and makes one after the other. The trial start, which has no --info-fd, is bwrap's own.
+  // Stands for bwrap between its clone and the moment at which the child is bound to its parent's life: it
+  // never says which child it has, and makes one after the other. The trial start, which has no --info-fd, is
+  // bwrap's own.
   writeFileSync(
     stand,
     `#!/bin/bash

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Backend, Sandbox, WorkerId } from '@cofferdam/contract'
 import { afterAll } from 'vitest'
-import { warmPlaces, type ExerciseOptions } from '../conformance/index.ts'
+import { warmSlots, type ExerciseOptions } from '../conformance/index.ts'
 import { noneConfigSchema } from '../src/none/config.ts'
 import { createBackend as createNone } from '../src/none/index.ts'
 import { processConfigSchema } from '../src/process/config.ts'
@@ -19,8 +19,9 @@ export function runtimeFolder(): string {
 }
 
 /**
- * Factory and options for `exerciseBackend`; the folder of the run is removed at its end. With `options.warmOwner` the backend gets
- * pools, and what they leave of records and uids is looked for. Cgroups are looked for by the ids of this run's own slots.
+ * Factory and options for `exerciseBackend`; the folder of the run is removed at its end. With
+ * `options.warmOwner` the backend gets pools, and what they leave of records and uids is looked for. Cgroups
+ * are looked for by the ids of this run's own slots.
  */
 export function onRung(
   rung: 'bwrap' | 'self' | 'plain' | 'none',
@@ -29,7 +30,7 @@ export function onRung(
 ): [() => Promise<Backend>, ExerciseOptions] {
   const runtimeDir = runtimeFolder()
   const { warmOwner } = options
-  const deps = warmOwner === undefined ? {} : { warm: warmPlaces(warmOwner) }
+  const deps = warmOwner === undefined ? {} : { warm: warmSlots(warmOwner) }
   const records = join(runtimeDir, 'sandboxes', rung === 'none' ? 'none' : 'process')
   const recorded = (owner: WorkerId): string[] => namesIn(join(records, owner))
   const slots = new Set<string>()

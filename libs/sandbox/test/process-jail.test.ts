@@ -245,7 +245,8 @@ os._exit(0)`),
       processConfigSchema.parse({ ...settings, cgroups: false, runtime_dir: runtimeDir }),
       {},
     )
-    // Twice what it may, and no more: the net of resource limits below the watch is wider, and a busy watch looks late.
+    // Twice what it may, and no more: the net of resource limits below the watch is wider, and a busy watch
+    // looks late.
     const program = python(`
 import time
 held = []
@@ -468,7 +469,8 @@ print(json.dumps({'read': read, 'mounts': mounts, 'root': os.path.exists('/root'
     expect(new Set(Object.values(seen.read))).toEqual(new Set(['']))
     if (!backend.capabilities.enforces.includes('disk')) return
     expect([seen.root, seen.home, seen.sys]).toEqual([false, false, false])
-    // Root fields of mounts name where a bind comes from: system folders and our own runtime folder, nothing else.
+    // Root fields of mounts name where a bind comes from: system folders and our own runtime folder, nothing
+    // else.
     const sources = seen.mounts
       .trim()
       .split('\n')

@@ -1,7 +1,7 @@
 /**
- * Run as a process of its own. With `idle`: keeps warm slots and a cell that nobody uses, names the pids of all, and waits to be
- * killed. With a marker: opens a sandbox whose program leaves processes, says so, and waits to be
- * killed. With a program as JSON: runs that, passes its output on and ends.
+ * Run as a process of its own. With `idle`: keeps warm slots and a cell that nobody uses, names the pids of
+ * all, and waits to be killed. With a marker: opens a sandbox whose program leaves processes, says so, and
+ * waits to be killed. With a program as JSON: runs that, passes its output on and ends.
  */
 import {
   DEFAULT_LIMITS,
@@ -11,7 +11,7 @@ import {
   type SandboxSpec,
   type WorkerId,
 } from '@cofferdam/contract'
-import { warmPlaces } from '../conformance/index.ts'
+import { warmSlots } from '../conformance/index.ts'
 import { processConfigSchema } from '../src/process/config.ts'
 import { createBackend } from '../src/process/index.ts'
 
@@ -24,7 +24,7 @@ const program: Program = given ?? {
 const signal = new AbortController().signal
 const warm =
   marker === 'idle'
-    ? { warm: warmPlaces(owner as WorkerId, { pools: { start: [{ language: 'python' }] } }) }
+    ? { warm: warmSlots(owner as WorkerId, { pools: { start: [{ language: 'python' }] } }) }
     : {}
 const backend = await createBackend(processConfigSchema.parse(JSON.parse(settings)), warm)
 const spec = (what: Program, reuse: 'job' | 'tenant'): SandboxSpec => ({

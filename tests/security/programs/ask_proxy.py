@@ -1,5 +1,5 @@
-# argv[1]: JSON list of [label, raw request as latin-1 text]. Sends each on a connection of its own to the proxy; prints what came
-# back at first: the status lines, or why there was none.
+# argv[1]: JSON list of [label, raw request as latin-1 text]. Sends each on a connection of its own to the
+# proxy; prints what came back at first: the status lines, or why there was none.
 import json
 import re
 import socket

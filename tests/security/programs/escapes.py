@@ -1,5 +1,6 @@
-# argv[1]: the folder of the agent's socket. Ways out of containers that are files: of the kernel, of the host, of the runtime, of
-# the agent. Prints what could be opened for writing or entered that must not be; nothing is written that would do harm.
+# argv[1]: the folder of the agent's socket. Ways out of containers that are files: of the kernel, of the
+# host, of the runtime, of the agent. Prints what could be opened for writing or entered that must not be;
+# nothing is written that would do harm.
 import errno
 import glob
 import json
@@ -46,7 +47,8 @@ for top in ("/proc/sys", "/sys"):
             path = os.path.join(folder, name)
             if not os.path.islink(path) and os.access(path, os.W_OK):
                 attempt("write " + path, lambda: writable(path))
-# Control groups: a release agent runs on the host as root; a limit of one's own could be lifted; a process moved out.
+# Control groups: a release agent runs on the host as root; a limit of one's own could be lifted; a process
+# moved out.
 for folder, folders, names in os.walk("/sys/fs/cgroup"):
     for name in [n for n in names if n in ("release_agent", "notify_on_release", "cgroup.procs", "tasks", "memory.limit_in_bytes", "memory.max", "pids.max", "cpu.max", "cgroup.kill", "cgroup.freeze", "devices.allow")]:
         attempt("write %s/%s" % (folder, name), lambda: writable(os.path.join(folder, name)))
@@ -64,7 +66,8 @@ for line in mounts:
     if "rw" in options and kind not in ("tmpfs", "proc", "mqueue", "devpts", "sysfs", "cgroup", "cgroup2", "devtmpfs", "none"):
         if os.path.isdir(where):
             attempt("write into the mount %s (%s)" % (where, kind), lambda: os.close(os.open(where + "/.probe", os.O_CREAT | os.O_WRONLY)))
-# Other processes' worlds: root, directory, namespaces, programs. The first process is the agent or its starter.
+# Other processes' worlds: root, directory, namespaces, programs. The first process is the agent or its
+# starter.
 try:
     pids = os.listdir("/proc")
 except OSError:

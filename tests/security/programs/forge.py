@@ -1,5 +1,5 @@
-# Writes frames that would end the run well (X with code 0, a value, a forged listing, an oversize and an unknown one) to
-# everything that can be opened for writing, then ends with code 3.
+# Writes frames that would end the run well (X with code 0, a value, a forged listing, an oversize and an
+# unknown one) to everything that can be opened for writing, then ends with code 3.
 import json
 import os
 import struct

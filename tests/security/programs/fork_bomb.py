@@ -1,5 +1,6 @@
-# Children of children in sessions of their own, which ignore every signal and fork on, whatever fork says. With an argument it begins when
-# it is interrupted: whoever looks at the sandbox before that may take his time.
+# Children of children in sessions of their own, which ignore every signal and fork on, whatever fork says.
+# With an argument it begins when it is interrupted: whoever looks at the sandbox before that may take his
+# time.
 import os
 import signal
 import sys

@@ -1,5 +1,5 @@
-# Everything that one process can do to another, done to the agent and to whatever else has a pid. With an argument it then waits until
-# it is interrupted: whoever looks at the agent meanwhile may take his time.
+# Everything that one process can do to another, done to the agent and to whatever else has a pid. With an
+# argument it then waits until it is interrupted: whoever looks at the agent meanwhile may take his time.
 import ctypes
 import os
 import resource

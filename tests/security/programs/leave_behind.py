@@ -1,5 +1,6 @@
-# argv: a name by which the host finds what is left, and `places` or `processes` too. Leaves something of every kind for whoever runs here next, and changes
-# what the next one would inherit of the processes that wait for it. Prints what could be left.
+# argv: a name by which the host finds what is left, and `places` or `processes` too. Leaves something of
+# every kind for whoever runs here next, and changes what the next one would inherit of the processes that
+# wait for it. Prints what could be left.
 import ctypes
 import fcntl
 import json
@@ -135,7 +136,8 @@ leave("message queue", lambda: ctypes.CDLL("librt.so.1", use_errno=True).mq_open
 for path, value in (("kernel/msgmax", "4096"), ("kernel/msgmni", "7"), ("kernel/sem", "7 7 7 7"), ("kernel/shmmax", "8192"), ("kernel/shm_rmid_forced", "1"), ("kernel/pid_max", "400"), ("fs/mqueue/queues_max", "7"), ("fs/mqueue/msg_max", "7"), ("net/ipv4/ip_local_port_range", "2000 2100"), ("net/ipv4/ping_group_range", "0 7"), ("net/core/somaxconn", "7")):
     leave("switch " + path, lambda: open("/proc/sys/" + path, "w").write(value))
 
-# What the processes that wait here would hand on: done to each of them, and to all of a user or a group at once.
+# What the processes that wait here would hand on: done to each of them, and to all of a user or a group at
+# once.
 others = [int(pid) for pid in os.listdir("/proc") if pid.isdigit() and int(pid) != os.getpid()]
 for pid in {1, os.getppid(), *others} if what == "processes" else ():
     leave("nice %d" % pid, lambda: libc.setpriority(0, pid, 7))

@@ -1,5 +1,6 @@
-# Prints all that a program can tell of the place that it starts in and that must be the same in a fresh one: files, processes,
-# descriptors, limits, scheduling, signals, System V objects, sockets, locks, mounts. Chance values stand apart, under `chance`.
+# Prints all that a program can tell of the place that it starts in and that must be the same in a fresh one:
+# files, processes, descriptors, limits, scheduling, signals, System V objects, sockets, locks, mounts. Chance
+# values stand apart, under `chance`.
 import ctypes
 import fcntl
 import os
@@ -100,7 +101,8 @@ def listening():
 
 
 def locks():
-    # A lock of an open file, not of a process, is shown in every namespace as -1's: of those only the ones on file systems in reach count.
+    # A lock of an open file, not of a process, is shown in every namespace as -1's: of those only the ones on
+    # file systems in reach count.
     devices = [os.stat(path).st_dev for path in (work, "/tmp", "/dev/shm") if os.path.isdir(path)]
     marks = [" -1 %02x:%02x:" % (os.major(device), os.minor(device)) for device in devices]
     lines = text("/proc/locks").splitlines()

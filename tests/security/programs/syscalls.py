@@ -1,4 +1,5 @@
-# Every call that has led out of a sandbox, or that a program has no business with; prints what became of each.
+# Every call that has led out of a sandbox, or that a program has no business with; prints what became of
+# each.
 import ctypes
 import errno
 import json

@@ -3,7 +3,7 @@ import { newWorkerId, type Backend, type SessionRegistry } from '@cofferdam/cont
 import { connectRedis } from '@cofferdam/queue'
 import { createSessionRegistry } from '@cofferdam/sessions'
 import { afterEach, beforeEach, expect, it } from 'vitest'
-import { warmPlaces } from '@cofferdam/sandbox/conformance'
+import { warmSlots } from '@cofferdam/sandbox/conformance'
 import { AT_MOST, describeAgentcore, FLEET, run } from './at-double.ts'
 import { redisSessions, type TestSessions, python } from '@cofferdam/backend-remote/testing'
 
@@ -22,7 +22,7 @@ describeAgentcore('a session of agentcore that the registry lost', (at) => {
 
   /** A worker for which two looks are enough. */
   const worker = (registry: SessionRegistry = sessions, fleet = FLEET, afterMs = 0): Backend =>
-    at.backend({ forgotten_after_ms: afterMs }, { sessions: registry, warm: warmPlaces(newWorkerId(fleet)) })
+    at.backend({ forgotten_after_ms: afterMs }, { sessions: registry, warm: warmSlots(newWorkerId(fleet)) })
   const running = (): number => at.double.sessions.running().length
   async function rested(by: Backend): Promise<void> {
     const sandbox = await at.open(SET, KEPT, by)

@@ -9,7 +9,7 @@ import {
 import { expect, it, vi } from 'vitest'
 import type { Fault } from '../double/faults.ts'
 import type { Session } from '../double/sessions.ts'
-import { warmPlaces } from '@cofferdam/sandbox/conformance'
+import { warmSlots } from '@cofferdam/sandbox/conformance'
 import { isWarmName } from '../src/session-name.ts'
 import type { WarmEvent } from '@cofferdam/sandbox/warm'
 import { AT_MOST, describeAgentcore, effectsIn, FLEET, IDS } from './at-double.ts'
@@ -23,7 +23,7 @@ describeAgentcore('agentcore’s sessions that wait', (at) => {
   function worker(change: object = {}, sessions?: SessionRegistry) {
     const owner = newWorkerId(FLEET)
     const events: WarmEvent[] = []
-    const warm = { ...warmPlaces(owner), observe: (event: WarmEvent) => void events.push(event) }
+    const warm = { ...warmSlots(owner), observe: (event: WarmEvent) => void events.push(event) }
     const deps = { warm, ...(sessions === undefined ? {} : { sessions }) }
     const backend = at.backend({ interpreters: INTERNAL, ...change }, deps)
     const open = async (more: Partial<SandboxSpec> = {}): Promise<Sandbox> =>

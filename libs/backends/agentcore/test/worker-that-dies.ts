@@ -6,7 +6,7 @@
 import type { SandboxSpec } from '@cofferdam/contract'
 import { connectRedis } from '@cofferdam/queue'
 import { createSessionRegistry } from '@cofferdam/sessions'
-import { warmPlaces } from '@cofferdam/sandbox/conformance'
+import { warmSlots } from '@cofferdam/sandbox/conformance'
 import { createAgentcoreBackend } from '../src/index.ts'
 
 /** What it is told, as JSON in its argument. */
@@ -21,7 +21,7 @@ export interface DyingWorker {
 const [given = '{}'] = process.argv.slice(2)
 const { settings, spec, waits = false, redisUrl } = JSON.parse(given) as DyingWorker
 const backend = createAgentcoreBackend(settings, {
-  warm: warmPlaces(spec.owner),
+  warm: warmSlots(spec.owner),
   ...(redisUrl === undefined
     ? {}
     : { sessions: createSessionRegistry({ redis: connectRedis(redisUrl, 'worker') }) }),

@@ -13,14 +13,14 @@ import {
   type WorkerId,
 } from '@cofferdam/contract'
 import type { z } from 'zod'
-import { SILENT, type BackendDeps } from '@cofferdam/sandbox/backend'
-import { RemoteSandbox, sessionLimits } from '@cofferdam/backend-remote'
+import { GuestSandbox, SILENT, type BackendDeps } from '@cofferdam/sandbox/backend'
+import { sessionLimits } from '@cofferdam/backend-remote'
 import { azureConfigSchema, type AzureConfig } from './config.ts'
 import { createCredentials, type ManagedIdentity } from './credentials.ts'
 import { createExecutions, LONGEST_MS } from './dialects.ts'
 import { createFleetPoolBackend, type FleetPool } from './fleet-pool.ts'
 import { createIdentifiers, identifierOf, ownerOf } from './identifier.ts'
-import { takePlace, type PlaceParts } from './places.ts'
+import { takeSlot, type TakeParts } from './take-slot.ts'
 import { createPoolApi } from './pool-api.ts'
 import { createSessionsAtPool } from './sessions-at-pool.ts'
 import { warnOfLeft } from './start-slot.ts'
@@ -62,7 +62,7 @@ export function createAzureBackend(
   const executions = kind === 'container' ? null : createExecutions(api, settings)
   const atPool = createSessionsAtPool(api, kind)
   const preloads = deps.warm?.config.preload ?? {}
-  const parts: PlaceParts = {
+  const parts: TakeParts = {
     backend: name,
     config: settings,
     api,
@@ -126,8 +126,8 @@ export function createAzureBackend(
       signal.throwIfAborted()
       await refuseUnset()
       refuseMissing(name, capabilities, spec)
-      const place = await takePlace(parts, spec, signal)
-      return new RemoteSandbox({ name, isolation: ISOLATION, measures: capabilities.measures }, spec, place)
+      const bound = await takeSlot(parts, spec, signal)
+      return new GuestSandbox({ name, isolation: ISOLATION, capabilities }, spec, bound)
     },
 
     async kill(ref) {

@@ -15,18 +15,17 @@ import {
   type WorkerId,
 } from '@cofferdam/contract'
 import type { z } from 'zod'
-import { SILENT, type BackendDeps } from '@cofferdam/sandbox/backend'
+import { GuestSandbox, SILENT, type BackendDeps } from '@cofferdam/sandbox/backend'
 import {
+  bindTurn,
   createLeftBehind,
-  ownPlace,
-  RemoteSandbox,
   type RemoteSlot,
   remoteWarm,
   sessionLimits,
-  sessionPlace,
+  takeOwnSlot,
   takeTurn,
 } from '@cofferdam/backend-remote'
-import { createWarmth, type Place, type WarmDeps } from '@cofferdam/sandbox/warm'
+import { createWarmth, type BoundSlot, type WarmDeps } from '@cofferdam/sandbox/warm'
 import { readKey } from './api-key.ts'
 import { e2bConfigSchema, type E2bConfig } from './config.ts'
 import { createControlApi } from './control-api.ts'
@@ -65,8 +64,8 @@ export function createE2bBackend(
   })
   const capabilities = capabilitiesOf(settings, deps)
 
-  const ownOf = async (spec: SandboxSpec, signal: AbortSignal): Promise<Place<RemoteSlot>> =>
-    await ownPlace(warmth, spec, spec.limits.hard_timeout_ms + LIFE_MARGIN_MS, signal)
+  const ownOf = async (spec: SandboxSpec, signal: AbortSignal): Promise<BoundSlot<RemoteSlot>> =>
+    await takeOwnSlot(warmth, spec, spec.limits.hard_timeout_ms + LIFE_MARGIN_MS, signal)
 
   const keeper =
     deps.sessions === undefined
@@ -79,10 +78,10 @@ export function createE2bBackend(
           marginMs: LIFE_MARGIN_MS,
         })
 
-  async function turnIn(spec: SandboxSpec, signal: AbortSignal): Promise<Place<RemoteSlot>> {
+  async function turnIn(spec: SandboxSpec, signal: AbortSignal): Promise<BoundSlot<RemoteSlot>> {
     if (keeper === null) throw new CofferdamError('capability_missing', `${name} keeps no sessions.`)
     const turn = await takeTurn(keeper, spec, signal)
-    return sessionPlace(turn, turn.held)
+    return bindTurn(turn, turn.held)
   }
 
   return {
@@ -114,9 +113,9 @@ export function createE2bBackend(
     async open(spec, signal) {
       signal.throwIfAborted()
       refuseMissing(name, capabilities, spec)
-      const place = await (spec.session === null ? ownOf : turnIn)(spec, signal)
-      const Made = settings.code_interpreter ? InterpreterSandbox : RemoteSandbox
-      return new Made({ name, isolation: 'microvm', measures: capabilities.measures }, spec, place)
+      const bound = await (spec.session === null ? ownOf : turnIn)(spec, signal)
+      const Made = settings.code_interpreter ? InterpreterSandbox : GuestSandbox
+      return new Made({ name, isolation: 'microvm', capabilities }, spec, bound)
     },
 
     async kill(ref) {

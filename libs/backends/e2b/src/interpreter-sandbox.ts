@@ -4,26 +4,27 @@
  */
 import { readFileSync } from 'node:fs'
 import { CofferdamError, type Exit, type Program, type RunIo, type SandboxSpec } from '@cofferdam/contract'
-import { RemoteSandbox, type RemoteSlot } from '@cofferdam/backend-remote'
-import type { Place } from '@cofferdam/sandbox/warm'
+import type { RemoteSlot } from '@cofferdam/backend-remote'
+import { GuestSandbox } from '@cofferdam/sandbox/backend'
+import type { BoundSlot } from '@cofferdam/sandbox/warm'
 import { accessTokenOf } from './access-token.ts'
 
 const IN_KERNEL = new URL('in-kernel.py', import.meta.url)
 
 /** See `Sandbox` in the contract. */
-export class InterpreterSandbox extends RemoteSandbox {
+export class InterpreterSandbox extends GuestSandbox {
   readonly #env: Record<string, string>
   readonly #slot: RemoteSlot
 
   constructor(
-    backend: ConstructorParameters<typeof RemoteSandbox>[0],
+    backend: ConstructorParameters<typeof GuestSandbox>[0],
     spec: SandboxSpec,
-    place: Place<RemoteSlot>,
+    bound: BoundSlot<RemoteSlot>,
   ) {
     // The kernel keeps the names; of what hands programs over nothing is to be kept.
-    super(backend, spec, isForKernel(spec.program) ? { ...place, keepsInterpreter: false } : place)
+    super(backend, spec, isForKernel(spec.program) ? { ...bound, keepsInterpreter: false } : bound)
     this.#env = spec.env
-    this.#slot = place.slot
+    this.#slot = bound.slot
   }
 
   override async run(program: Program, io: RunIo): Promise<Exit> {

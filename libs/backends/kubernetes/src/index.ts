@@ -15,15 +15,9 @@ import {
   type SandboxSpec,
 } from '@cofferdam/contract'
 import type { z } from 'zod'
-import { SILENT, type BackendDeps } from '@cofferdam/sandbox/backend'
-import {
-  ownPlace,
-  RemoteSandbox,
-  remoteWarm,
-  sessionLimits,
-  type RemoteSlot,
-} from '@cofferdam/backend-remote'
-import { createWarmth, type Place } from '@cofferdam/sandbox/warm'
+import { GuestSandbox, SILENT, type BackendDeps } from '@cofferdam/sandbox/backend'
+import { remoteWarm, sessionLimits, takeOwnSlot, type RemoteSlot } from '@cofferdam/backend-remote'
+import { createWarmth, type BoundSlot } from '@cofferdam/sandbox/warm'
 import { claimOf, createClaims } from './claims.ts'
 import { kubernetesConfigSchema, type KubernetesConfig } from './config.ts'
 import { createKeptSessions } from './kept-sessions.ts'
@@ -70,9 +64,9 @@ export function createKubernetesBackend(
   const capabilities = capabilitiesOf(settings, warmth.preloads)
 
   /** One of this worker's own: a pod for one execution, or a cell. */
-  const ownOf = async (spec: SandboxSpec, signal: AbortSignal): Promise<Place<RemoteSlot>> => {
+  const ownOf = async (spec: SandboxSpec, signal: AbortSignal): Promise<BoundSlot<RemoteSlot>> => {
     const waitsMs = spec.reuse === 'job' ? 0 : WAIT_MS
-    return await ownPlace(warmth, spec, spec.limits.hard_timeout_ms + LIFE_MARGIN_MS + waitsMs, signal)
+    return await takeOwnSlot(warmth, spec, spec.limits.hard_timeout_ms + LIFE_MARGIN_MS + waitsMs, signal)
   }
 
   return {
@@ -111,9 +105,9 @@ export function createKubernetesBackend(
     async open(spec, signal) {
       signal.throwIfAborted()
       refuseMissing(name, capabilities, spec)
-      const place =
+      const bound =
         kept !== null && spec.session !== null ? await kept.take(spec, signal) : await ownOf(spec, signal)
-      return new RemoteSandbox({ name, isolation, measures: capabilities.measures }, spec, place)
+      return new GuestSandbox({ name, isolation, capabilities }, spec, bound)
     },
     async kill(ref) {
       const claim = claimOf(ref.handle)

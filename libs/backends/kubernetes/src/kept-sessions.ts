@@ -14,11 +14,11 @@ import {
   type SessionLimits,
   type AtRest,
   type SessionKeeper,
+  bindTurn,
   cleanAndClose,
-  sessionPlace,
   takeTurn,
 } from '@cofferdam/backend-remote'
-import { type Place, type Preloads, kindOf, type SlotSpec } from '@cofferdam/sandbox/warm'
+import { type BoundSlot, type Preloads, kindOf, type SlotSpec } from '@cofferdam/sandbox/warm'
 import { claimName, claimOf, type Claims } from './claims.ts'
 import type { KubernetesConfig } from './config.ts'
 import { sessionKey } from './session-keys.ts'
@@ -44,7 +44,7 @@ export interface KeptParts {
 
 export interface KeptSessions {
   /** Throws like `startSlot`; `conflict` for a session of other limits or scope, or that stays held; `not_found`. */
-  take(spec: SandboxSpec, signal: AbortSignal): Promise<Place<RemoteSlot>>
+  take(spec: SandboxSpec, signal: AbortSignal): Promise<BoundSlot<RemoteSlot>>
   /** Ends what an entry names; true when something was there. */
   end(entry: SessionEntry): Promise<boolean>
   /** Ends what no entry names any more. Throws when the cluster does not say what there is. */
@@ -134,7 +134,7 @@ export function createKeptSessions(parts: KeptParts): KeptSessions {
   return {
     async take(spec, signal) {
       const turn = await takeTurn(keeper, spec, signal)
-      return sessionPlace(turn, turn.held)
+      return bindTurn(turn, turn.held)
     },
     end,
     async endForgotten() {

@@ -19,7 +19,7 @@ import { createSessionRegistry } from '@cofferdam/sessions'
 import { needs } from '@cofferdam/embedded/needs'
 import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest'
 import { startKubernetesDouble, type KubernetesDouble } from '../double/kubernetes-double.ts'
-import { warmPlaces } from '@cofferdam/sandbox/conformance'
+import { warmSlots } from '@cofferdam/sandbox/conformance'
 import { claimName } from '../src/claims.ts'
 import { greetAgain } from '../src/greet-pod.ts'
 import { createKubernetesBackend } from '../src/index.ts'
@@ -185,7 +185,7 @@ needs('bwrap').describe('kubernetes sessions', { timeout: 60_000 }, () => {
     const looker = (fleet: string): Backend =>
       createKubernetesBackend(
         { ...settings(), forgotten_after_ms: 0 },
-        { sessions: two.registry, warm: warmPlaces(newWorkerId(fleet)) },
+        { sessions: two.registry, warm: warmSlots(newWorkerId(fleet)) },
       )
     await using ours = looker(FLEET)
     await using another = looker('0123456789ab')

@@ -3,7 +3,7 @@ import { newWorkerId, type Sandbox, type SandboxSpec } from '@cofferdam/contract
 import { needs } from '@cofferdam/embedded/needs'
 import { afterAll, afterEach, beforeAll, expect, it, vi } from 'vitest'
 import { startKubernetesDouble, type KubernetesDouble } from '../double/kubernetes-double.ts'
-import { warmPlaces } from '@cofferdam/sandbox/conformance'
+import { warmSlots } from '@cofferdam/sandbox/conformance'
 import { createKubernetesBackend } from '../src/index.ts'
 import type { WarmEvent } from '@cofferdam/sandbox/warm'
 import { jobSpec, printed, python } from '@cofferdam/backend-remote/testing'
@@ -28,7 +28,7 @@ needs('bwrap').describe('kubernetes, pods that wait', { timeout: 60_000 }, () =>
   function worker() {
     const owner = newWorkerId(FLEET)
     const events: WarmEvent[] = []
-    const warm = { ...warmPlaces(owner), observe: (event: WarmEvent) => void events.push(event) }
+    const warm = { ...warmSlots(owner), observe: (event: WarmEvent) => void events.push(event) }
     const backend = createKubernetesBackend({ api_server: double.origin, token_file: null }, { warm })
     const open = async (more: Partial<SandboxSpec> = {}): Promise<Sandbox> =>
       await backend.open({ ...jobSpec(FLEET, PROGRAM), owner, ...more }, AbortSignal.timeout(40_000))

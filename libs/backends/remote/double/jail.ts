@@ -1,4 +1,7 @@
-/** A sandbox of a double: one server program in a bubblewrap jail, reached over a unix socket that it listens on. */
+/**
+ * A sandbox of a double: one server program in a bubblewrap jail, reached over a unix socket that it listens
+ * on.
+ */
 import { spawn, spawnSync, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
 import { chownSync, existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
@@ -33,7 +36,10 @@ export interface JailOptions {
   environment: Record<string, string>
   /** The program is the first process of the jail, not a child of it. */
   isInit: boolean
-  /** Programs may make jails of their own inside, with a /proc: a root's bubblewrap covers parts of it, and the kernel then gives no other. */
+  /**
+   * Programs may make jails of their own inside, with a /proc: a root's bubblewrap covers parts of it, and
+   * the kernel then gives no other.
+   */
   nests?: boolean
 }
 
@@ -46,7 +52,10 @@ export interface Jail extends AsyncDisposable {
   hang(): Promise<void>
 }
 
-/** Why jails cannot run here; null when they can. Opens a jail for it: bubblewrap may be installed and still be refused its namespaces. */
+/**
+ * Why jails cannot run here; null when they can. Opens a jail for it: bubblewrap may be installed and still
+ * be refused its namespaces.
+ */
 export function missing(): string | null {
   if (process.platform !== 'linux') return 'doubles that run programs need Linux'
   const namespaces = ['--unshare-all', '--unshare-user', '--die-with-parent']
@@ -80,7 +89,8 @@ export async function startJail(options: JailOptions): Promise<Jail> {
     socket: join(root, 'run/socket'),
     ended,
     async [Symbol.asyncDispose]() {
-      // bubblewrap waits for the namespace's first process, and the kernel ends that one only after all others in it.
+      // bubblewrap waits for the namespace's first process, and the kernel ends that one only after all
+      // others in it.
       const pid = await Promise.race([init, ended])
       if (typeof pid === 'number') signalled(pid, 'SIGKILL')
       else child.kill('SIGKILL')
@@ -100,7 +110,9 @@ export async function startJail(options: JailOptions): Promise<Jail> {
   }
 }
 
-/** Whom to run as instead of root; root where nobody may make jails, or does not reach what this one shows. */
+/**
+ * Whom to run as instead of root; root where nobody may make jails, or does not reach what this one shows.
+ */
 async function nobody({ shows }: JailOptions): Promise<{ uid?: number; gid?: number }> {
   if (process.getuid?.() !== 0) return {}
   const user = { uid: NOBODY, gid: NOBODY }

@@ -1,4 +1,7 @@
-/** What both mirror doubles share: a loopback HTTP server that closes completely, the files of a folder, and the command line. */
+/**
+ * What both mirror doubles share: a loopback HTTP server that closes completely, the files of a folder, and
+ * the command line.
+ */
 import { readdirSync, readFileSync } from 'node:fs'
 import { createServer, type RequestListener } from 'node:http'
 import { createServer as createTlsServer } from 'node:https'

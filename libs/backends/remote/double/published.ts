@@ -1,6 +1,7 @@
 /**
- * A vendor's published description of its wire, and the double that is held to it. A double that answers otherwise would agree with our
- * client and with nobody else, so every answer is checked as it is sent, in each test that uses the double.
+ * A vendor's published description of its wire, and the double that is held to it. A double that answers
+ * otherwise would agree with our client and with nobody else, so every answer is checked as it is sent, in
+ * each test that uses the double.
  */
 import type { z } from 'zod'
 
@@ -20,7 +21,10 @@ export interface Operation {
 export interface Published {
   /** Throws for an answer that the vendor does not describe: the double is wrong. */
   checkAnswer(method: string, path: string, status: number, body: unknown): void
-  /** What is wrong with a request's body; null for one as published, or of an operation that has no description of it. */
+  /**
+   * What is wrong with a request's body; null for one as published, or of an operation that has no
+   * description of it.
+   */
   faultOfRequest(method: string, path: string, body: unknown): string | null
 }
 

@@ -1,4 +1,7 @@
-/** Patience with a call that is on its way when its attempt is stopped: to know how it ended costs less than what it would leave open. */
+/**
+ * A grace for calls that are in flight when an attempt is aborted: it is cheaper to learn how they ended than
+ * to leave that open.
+ */
 
 /** Aborts `ms` after `signal` does, with its reason. */
 export function abortedAfter(signal: AbortSignal, ms: number): { signal: AbortSignal } & Disposable {

@@ -1,18 +1,19 @@
 /**
- * Sandboxes of sessions that the registry has lost, as a Redis does that loses its memory: nobody attaches to them any more, and their
- * vendor would end them as late as their time is over.
+ * Ends sandboxes whose session the registry has lost, as happens when Redis loses its data. Nobody attaches
+ * to them any more, and their vendor would let them run until their time is over.
  *
  *   listed ──named by an entry──▶ kept
  *      └──by none──▶ looked at again ──by none for `afterMs`──▶ ended
  *
- * An entry names its sandbox from before that is asked for until it is proven gone, and who has its turn puts back within seconds what
- * Redis lost. So what ran before the entries were read and is named by none of them, at every look of that time, is nobody's.
+ * An entry names its sandbox from before the sandbox is requested until it is proven gone. The worker of a
+ * turn restores a lost entry within seconds. So a sandbox that no entry names, at every look for `afterMs`,
+ * belongs to nobody.
  */
 import type { SessionRegistry } from '@cofferdam/contract'
 import { z } from 'zod'
 import type { BackendLogger } from '@cofferdam/sandbox/backend'
 
-/** The setting `forgotten_after_ms`, milliseconds: two minutes, as the reference's reaper has them (agentcore-and-thinkwork.md §7.6). */
+/** The setting `forgotten_after_ms`, milliseconds. */
 export const forgottenAfterSchema = z.int().min(0).max(3_600_000).default(120_000)
 
 /** What a vendor lists: `id` is its own, `name` what its entry's handle has. */
@@ -35,8 +36,8 @@ export interface ForgottenParts<Kept extends KeptSandbox> {
 
 export interface ForgottenSessions<Kept extends KeptSandbox> {
   /**
-   * Ends those among all that this fleet keeps, as they were listed just before. Never rejects: where the registry or the vendor cannot be
-   * asked, the next look goes on.
+   * Ends the lost ones among all sandboxes that this fleet keeps, as they were listed just before. Never
+   * rejects: what fails is tried again with the next list.
    */
   endAmong(kept: readonly Kept[]): Promise<void>
 }
@@ -46,7 +47,7 @@ export function createForgottenSessions<Kept extends KeptSandbox>(
   parts: ForgottenParts<Kept>,
 ): ForgottenSessions<Kept> {
   const { registry, backend, field, afterMs, logger } = parts
-  /** By id: since which look no entry names it, by the steady clock. */
+  /** By id: when it was first seen without an entry (monotonic clock). */
   let namedByNone = new Map<string, number>()
 
   async function look(kept: readonly Kept[]): Promise<void> {
@@ -61,7 +62,7 @@ export function createForgottenSessions<Kept extends KeptSandbox>(
   }
 
   async function end(one: Kept): Promise<void> {
-    // What another worker ended, or a list that is behind itself still names, is nobody's news.
+    // False: another worker ended it, or the vendor's list is behind. Not worth a line in the log.
     if (await parts.end(one))
       logger.warn({ backend, sandbox: one.id }, 'ended a sandbox of a session that the registry has lost')
   }
@@ -75,7 +76,7 @@ export function createForgottenSessions<Kept extends KeptSandbox>(
   }
 }
 
-/** What entries of a backend call their sandboxes. */
+/** The names of sandboxes in all entries of a backend. */
 export async function namesInUse(
   registry: SessionRegistry,
   backend: string,

@@ -16,7 +16,7 @@ test.each([
   expect(retryAfterMs(header)).toBe(ms)
 })
 
-test('a body of the size that is allowed is read whole, one byte more is refused, and none is empty', async () => {
+test('reads a body up to the bound, refuses one byte more, and takes no body as an empty one', async () => {
   const body = (): AsyncIterable<Uint8Array> => new Response('12345').body ?? expect.fail('no body')
   expect(String(await boundedBody('Vendor', body(), 5))).toBe('12345')
   await expect(boundedBody('Vendor', body(), 4)).rejects.toMatchObject({

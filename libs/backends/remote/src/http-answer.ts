@@ -1,7 +1,10 @@
-/** What every vendor's HTTP answers are read with: when to come back, and a body that cannot fill the memory. */
+/** Reads HTTP answers of vendors: when to retry, and a body of bounded size. */
 import { CofferdamError } from '@cofferdam/contract'
 
-/** Milliseconds that `Retry-After` asks for (RFC 9110 §10.2.3: seconds; some send parts of one); null where it says nothing, or a date. */
+/**
+ * Milliseconds of `Retry-After` (RFC 9110 §10.2.3: seconds; some vendors send fractions); null without a
+ * number, as for a date.
+ */
 export function retryAfterMs(header: string | null | undefined): number | null {
   return /^\d{1,6}(\.\d{1,6})?$/.test(header ?? '') ? Number(header) * 1000 : null
 }

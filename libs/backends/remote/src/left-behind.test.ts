@@ -15,7 +15,7 @@ function vendor(failures = 0) {
   return { seen, end }
 }
 
-test('what was not ended is asked for again until it is gone, and not after', async () => {
+test('ends again what was not ended, until it is gone', async () => {
   const left = createLeftBehind()
   const { seen, end } = vendor(2)
   await expect(left.end('a', end)).rejects.toThrow('away')
@@ -25,7 +25,7 @@ test('what was not ended is asked for again until it is gone, and not after', as
   }
 })
 
-test('what is gone at once is asked for once; its end is told as it was', async () => {
+test('asks once for what is gone at once, and returns its answer', async () => {
   const left = createLeftBehind()
   const { seen, end } = vendor()
   expect(await left.end('a', end)).toBe(true)
@@ -33,7 +33,7 @@ test('what is gone at once is asked for once; its end is told as it was', async 
   expect(seen.calls).toBe(1)
 })
 
-test('what may come later is looked for until it cannot, and has to be gone then', async () => {
+test('keeps ending what may still appear until it no longer can', async () => {
   const left = createLeftBehind()
   const { seen, end } = vendor()
   await left.end('a', end, { comesUntilMs: Date.now() + 1000 })
@@ -46,7 +46,7 @@ test('what may come later is looked for until it cannot, and has to be gone then
   }
 })
 
-test('what its vendor has ended by itself is not asked for any more', async () => {
+test('forgets what its vendor has ended by itself', async () => {
   const left = createLeftBehind()
   const { seen, end } = vendor(9)
   await expect(left.end('a', end, { endsAtMs: Date.now() + 1000 })).rejects.toThrow('away')
@@ -56,7 +56,7 @@ test('what its vendor has ended by itself is not asked for any more', async () =
   expect(seen.calls).toBe(2)
 })
 
-test('no more than a thousand are remembered', async () => {
+test('remembers a thousand at most', async () => {
   const left = createLeftBehind()
   const { seen, end } = vendor(Number.POSITIVE_INFINITY)
   await Promise.allSettled(Array.from({ length: 1001 }, (_, number) => left.end(String(number), end)))

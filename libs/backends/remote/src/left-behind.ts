@@ -1,22 +1,28 @@
 /**
- * What a vendor may still run although its end was asked for: ends that were not confirmed, and what an answer that was lost may have made,
- * or may make later. Its owner lives, so no janitor sweeps it: it is asked for again with each of the janitor's rounds, until it is gone.
+ * Sandboxes that a vendor may still run although we asked to end them: the end was not confirmed, or a lost
+ * answer hides what a request made. Their owner is alive, so no janitor sweeps them. They are ended again
+ * with each round of the janitor until they are gone.
  */
 
-/** More at once are a vendor that is out; what is left out ends by the vendor's own clock. */
+/** More than this at once means that the vendor is down; its own deadline ends what is not remembered. */
 const LEFT_MAX = 1000
 
 export interface LeftTimes {
-  /** Until then it may come, or come again: it is looked for though it was seen to be gone. */
+  /**
+   * Until then it may still appear, or appear again: it is ended once more although it was seen to be gone.
+   */
   comesUntilMs?: number
-  /** From then on its vendor has ended it. */
+  /** From then on the vendor has ended it by itself. */
   endsAtMs?: number
 }
 
 export interface LeftBehind {
-  /** Ends `what` by `work`, which rejects where that is not known, and resolves as it does; remembered until it is gone for good. */
+  /**
+   * Ends `what` by calling `work`, and resolves or rejects as it does. Remembers it until it is gone for
+   * good.
+   */
   end<T>(what: string, work: () => Promise<T>, times?: LeftTimes): Promise<T>
-  /** Asks again for all that is remembered. Never rejects. */
+  /** Ends all that is remembered once more. Never rejects. */
   endAll(): Promise<void>
 }
 

@@ -1,6 +1,7 @@
 /**
- * Files as one body of `multipart/form-data`. By hand, because fetch feeds a FormData in the background, and where such a request is
- * aborted half-way its feeder rejects where nobody can catch it (undici in Node 26): that would end the worker.
+ * Files as one body of `multipart/form-data`. Not by FormData: fetch (undici in Node 26) feeds one in the
+ * background, and if such a request is aborted half-way, a promise rejects that nobody can catch, which would
+ * end the worker.
  */
 import { randomBytes } from 'node:crypto'
 

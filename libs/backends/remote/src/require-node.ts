@@ -1,5 +1,5 @@
 /**
- * Node.js of a template, image or pool that is not ours, read from the agent's first frame before any program
+ * Checks the Node.js version of an image that is not ours, by the agent's first frame, before any program
  * runs.
  */
 import { CofferdamError } from '@cofferdam/contract'

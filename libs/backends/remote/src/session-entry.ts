@@ -1,4 +1,4 @@
-/** What stands in the registry of a session that any worker attaches to: in a turn, and between two. */
+/** The registry entry of a session that any worker attaches to: during a turn, and between two turns. */
 import { CofferdamError, type SandboxSpec, type SessionEntry } from '@cofferdam/contract'
 import type { BackendDeps } from '@cofferdam/sandbox/backend'
 import { warmConfigSchema, unlike, type SlotLimits } from '@cofferdam/sandbox/warm'
@@ -7,7 +7,7 @@ import { warmConfigSchema, unlike, type SlotLimits } from '@cofferdam/sandbox/wa
 export interface SessionLimits {
   /** How long a session waits for its next execution, when none of its executions said. */
   idleMs: number
-  /** At this age it ends when it rests, so that one interpreter state never lives for ever. */
+  /** At this age it ends after its turn, so that no interpreter state is kept for ever. */
   maxAgeMs: number
   /** Runs after which one that keeps nothing is replaced. */
   maxRuns: number
@@ -19,7 +19,10 @@ export function sessionLimits({ warm }: BackendDeps, idleMs?: number): SessionLi
   return { idleMs: idleMs ?? cells.idle_ms, maxAgeMs: cells.max_age_ms, maxRuns: cells.max_runs }
 }
 
-/** From now on nobody joins it until the write that rests it. `moreMs` is what its start may take besides the program. */
+/**
+ * From now on nobody joins it until the write that rests it. `moreMs` is what its start may take besides the
+ * program.
+ */
 export function inTurn(entry: SessionEntry, spec: SandboxSpec, moreMs = 0): SessionEntry {
   const usedAtMs = Date.now()
   return {

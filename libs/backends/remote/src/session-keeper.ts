@@ -1,4 +1,7 @@
-/** What a backend knows of keeping sessions that any worker attaches to; all else is the same for all (take-turn.ts). */
+/**
+ * What a backend does for sessions that any worker attaches to. Everything else is the same for all backends
+ * (take-turn.ts).
+ */
 import type { SandboxSpec, SessionEntry, SessionLease, SessionRegistry } from '@cofferdam/contract'
 import type { BackendLogger } from '@cofferdam/sandbox/backend'
 import type { SessionLimits } from './session-entry.ts'
@@ -12,8 +15,9 @@ export interface AtRest {
   idleMs: number
   signal: AbortSignal
   /**
-   * Writes the turn, which only the lease's holder can. Awaited once by whoever attaches: as late as can be, for a worker that dies
-   * before it costs nobody the session, but before anything that a replaced holder must not ask.
+   * Marks the entry as in a turn, which only the holder of the lease can. `attach` awaits it once, as late as
+   * possible, because a session survives a worker that dies before this write. It must come before any
+   * request that a replaced holder must not make.
    */
   begins: (change?: Pick<SessionEntry, 'expiresAtMs'>) => Promise<void>
 }
@@ -26,14 +30,19 @@ export interface SessionKeeper<Held> {
   backend: string
   registry: SessionRegistry
   limits: SessionLimits
-  /** What a start may take. */
+  /** Milliseconds that `start` may take at most. */
   startMs: number
   logger: BackendLogger
   /** Throws `conflict` when the session is none for this execution. */
   refuse(entry: SessionEntry, spec: SandboxSpec): void
-  /** Null: it cannot be had any more, and is to be ended. Throws, and leaves it as it was, when nobody could ask. */
+  /**
+   * Null: it cannot be had any more, and is to be ended. Throws, and leaves it as it was, when nobody could
+   * ask.
+   */
   attach(at: AtRest): Promise<Held | null>
-  /** What is written before a fresh one is asked for: enough to find what a worker that dies meanwhile leaves. */
+  /**
+   * What is written before a fresh one is asked for: enough to find what a worker that dies meanwhile leaves.
+   */
   promise(
     at: Pick<AtRest, 'spec' | 'idleMs'> & { key: string; epoch: number },
   ): Promise<Pick<SessionEntry, 'handle' | 'expiresAtMs'>>
@@ -53,5 +62,8 @@ export interface Kept<Held> {
   handle: SessionEntry['handle']
 }
 
-/** What a vendor makes of it otherwise than written so far; `idleAtMs` instead of what the session's idle time says. */
+/**
+ * What a vendor makes of it otherwise than written so far; `idleAtMs` instead of what the session's idle time
+ * says.
+ */
 export type Rested = Partial<Pick<SessionEntry, 'handle' | 'idleAtMs' | 'expiresAtMs'>>

@@ -1,31 +1,37 @@
 /**
  * One execution's turn in a session that any worker attaches to, the same for all vendors.
  *
- *   claim ─▶ none ─────────promised, in turn─▶ started ─┐
- *         ├▶ at rest ───────────────▶ attached, in turn ┴▶ turn ──let go of, at rest──▶ lease given back
- *         └▶ in a turn, too old, not to be had              └──lost, unclean, spent, fenced──▶ ended, forgotten ──▶ lease given back
- *              └─▶ in turn, ended, forgotten, then as none
+ *   claim ─▶ no entry ──promised, in turn──▶ started ─┐
+ *         ├▶ at rest ──────────────▶ attached, in turn ┴▶ turn ──at rest──────────────────▶ lease given back
+ *         └▶ in a turn, too old, not to be had              └──lost, unclean, spent, fenced──▶ ended ─▶ the same
+ *              └─▶ in turn, ended, then as without an entry
  *
- * What its entry names is joined only while the entry rests. So a turn that never ended, because its worker died, leaves a sandbox that
- * nobody joins, for its program may still run; and nothing is ended before its entry says a turn, so that a holder
- * that stood still meanwhile, and was replaced, ends nothing that is the next one's.
+ * A worker joins a sandbox only while its entry is at rest. If a worker dies during a turn, nobody joins that
+ * sandbox, because its program may still run. A worker marks the entry as in a turn before it ends the
+ * sandbox. So a worker that was suspended and replaced meanwhile cannot end the sandbox of the next holder.
  */
 import {
+  CofferdamError,
   isCofferdamError,
   newSessionId,
   type SandboxSpec,
   type SessionEntry,
   type SessionLease,
+  type SessionScope,
 } from '@cofferdam/contract'
-import { refuseBeginning } from '@cofferdam/sandbox/warm'
+import { refuseBeginning, type BoundSlot } from '@cofferdam/sandbox/warm'
+import type { RemoteSlot } from './remote-slot.ts'
 import { atRest, idleMsOf, inTurn, isSpent, isTooOld } from './session-entry.ts'
 import type { SessionKeeper } from './session-keeper.ts'
 
 /**
- * Twice the lease of a worker that died. Below the executor's patience with an open (60 s): who waited in vain is told that the session is
- * in use, and no other backend is asked for a second one of the name.
+ * Twice the lease of a worker that died, and less than the executor waits for an open (60 s). A caller that
+ * waited in vain hears that the session is in use, and no other backend is asked for a second one of that
+ * name.
  */
 const WAIT_MS = 30_000
+/** Below the executor's patience with a dispose (20 s), of which a part is calls to the vendor. */
+const CLEAN_MS = 3_500
 
 interface Begun<Held> {
   held: Held
@@ -37,7 +43,10 @@ interface Begun<Held> {
 export interface KeptTurn<Held> extends Pick<Begun<Held>, 'held' | 'entry' | 'isFresh'> {
   /** Aborts when the session must not be used any more. */
   readonly revoked: AbortSignal
-  /** Gives the lease back, whatever fails; `isLost` when what is held cannot be used again. May be asked again when it rejected. */
+  /**
+   * Gives the lease back, whatever fails; `isLost` when what is held cannot be used again. May be asked again
+   * when it rejected.
+   */
   end: (isLost: boolean) => Promise<void>
 }
 
@@ -159,7 +168,7 @@ function turnOf<Held>(
   }
   async function discard(): Promise<void> {
     await keeper.destroy(held)
-    // Fenced: the name is another's by now, and so is its entry.
+    // `fenced` means that the name and its entry belong to another holder by now.
     await lease.forget().catch(() => undefined)
   }
 
@@ -181,3 +190,28 @@ const about = ({ backend }: { backend: string }, { sessionId }: SessionEntry, er
   backend,
   session: sessionId,
 })
+
+/** Binds the session's slot to its turn; the slot's channel closes when the lease is lost. */
+export function bindTurn(turn: Omit<KeptTurn<unknown>, 'held'>, slot: RemoteSlot): BoundSlot<RemoteSlot> {
+  const { entry, isFresh, revoked } = turn
+  const onLost = (): void => slot.session.close(new CofferdamError('fenced'))
+  revoked.addEventListener('abort', onLost, { once: true })
+  if (revoked.aborted) onLost()
+  return {
+    slot,
+    warm: !isFresh,
+    session: { id: entry.sessionId, fresh: isFresh || entry.scope === 'none' },
+    keepsInterpreter: entry.scope === 'interpreter',
+    programEnded: () => undefined,
+    end: (isLost) => turn.end(isLost),
+  }
+}
+
+/**
+ * Proves that the slot holds nothing but what the session keeps, and closes the channel. The agent then waits
+ * for the next worker.
+ */
+export async function cleanAndClose(slot: RemoteSlot, scope: SessionScope): Promise<void> {
+  await slot.clean(scope, AbortSignal.timeout(CLEAN_MS))
+  slot.session.close()
+}

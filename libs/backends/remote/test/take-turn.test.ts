@@ -1,4 +1,7 @@
-/** Turns in kept sessions, at a vendor that only remembers what is there: the registry is the real one, on a real Redis. */
+/**
+ * Turns in kept sessions, at a vendor that only remembers what is there: the registry is the real one, on a
+ * real Redis.
+ */
 import {
   CofferdamError,
   newSessionId,
@@ -151,7 +154,7 @@ describe('a turn', () => {
     expect(running).toEqual(new Set([id]))
   })
 
-  it('ends nothing that is the next one’s, when its holder stood still and was replaced', async () => {
+  it('does not end the next holder’s sandbox when its own holder was suspended and replaced', async () => {
     const id = await rested()
     let next: KeptTurn<string> | undefined
     const stalled = take({
@@ -238,7 +241,7 @@ describe('a kept session', () => {
     expect(idleAtMs - usedAtMs).toBe(3_000_000)
   })
 
-  it('is listed until its end is known, when it did not start', async () => {
+  it('stays listed until its end is known if it did not start', async () => {
     const failed = new Error('no sandbox')
     const start = (): Promise<never> => Promise.reject(failed)
     await expect(take({ start, end: () => Promise.reject(new Error('away')) })).rejects.toBe(failed)

@@ -1,4 +1,7 @@
-/** The program's environment is what the spec says, plus a few names that any program needs, and nothing of ours. */
+/**
+ * The program's environment is what the spec says, plus a few names that any program needs, and nothing of
+ * ours.
+ */
 import { expect, test } from 'vitest'
 import type { Harness } from '../harness.ts'
 

@@ -1,4 +1,6 @@
-/** Files in and out: whole, inside the work directory only, and never through a link that the program made. */
+/**
+ * Files in and out: whole, inside the work directory only, and never through a link that the program made.
+ */
 import { randomBytes } from 'node:crypto'
 import type { Sandbox } from '@cofferdam/contract'
 import { expect, test } from 'vitest'
@@ -22,7 +24,7 @@ export function files(h: Harness): void {
     expect(await sandbox.list(['**'], 100)).toEqual([])
   })
 
-  test('hands back what the program wrote', async () => {
+  test('gives back what the program wrote', async () => {
     const sandbox = await h.open(programs.exit(0))
     await h.run(sandbox, programs.writeFile('out/result.txt', 'from inside'))
     expect(await sandbox.list(['out/*.txt'], 100)).toEqual([{ path: 'out/result.txt', size: 11 }])
@@ -76,7 +78,7 @@ export function files(h: Harness): void {
     await expect(sandbox.read('none', 10)).rejects.toMatchObject({ code: 'not_found' })
   })
 
-  test('removes', async () => {
+  test('removes a file', async () => {
     const sandbox = await h.open(programs.exit(0))
     await sandbox.write([{ path: 'd/a', bytes: bytes('a') }])
     await sandbox.remove('d/a')

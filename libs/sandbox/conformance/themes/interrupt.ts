@@ -34,26 +34,26 @@ export function interrupt(h: Harness): void {
       const { ended } = await h.start(sandbox, program, 'ready')
       await sandbox.interrupt()
       const [, waitedMs] = (await ended).stdout.toString().split('\n')
-      // 3,000 ms from signal to signal; how long a busy host takes to hand the first one over is missing from
-      // it.
+      // 3,000 ms from signal to signal, less the time that a busy host takes to deliver the first one.
       expect(Number(waitedMs)).toBeGreaterThan(2000)
     })
 
-  test('does nothing before, after or without a program, and twice', async () => {
+  test('does nothing without a running program, and can be called twice', async () => {
     const sandbox = await h.open(programs.exit(3))
     await sandbox.interrupt()
     expect((await h.run(sandbox, programs.exit(3))).exit.exitCode).toBe(3)
     await Promise.all([sandbox.interrupt(), sandbox.interrupt()])
   })
 
-  test('leaves a program that ignores it to dispose, which does not ask', async () => {
+  test('leaves a program that ignores it to dispose, which kills it', async () => {
     const program = programs.ignoreInterrupts()
     const sandbox = await h.open(program)
     const { ended } = await h.start(sandbox, program, 'ready')
     await sandbox.interrupt()
     const startedAt = performance.now()
     await sandbox[Symbol.asyncDispose]()
-    // The promise is 250 ms on an idle machine (DESIGN §10.7); tests share theirs, so only "does not wait for the program" is asserted.
+    // The promise is 250 ms on an idle machine. Tests share theirs, so this only asserts that dispose does
+    // not wait for the program.
     expect(performance.now() - startedAt).toBeLessThan(20_000)
     await expect(ended).rejects.toMatchObject({ code: 'sandbox_lost' })
   })

@@ -77,7 +77,7 @@ export function lifecycle(h: Harness): void {
       h.open(programs.exit(0), { owner: left }),
       h.open(programs.exit(0), { owner: left }),
     ])
-    // Beside those of other workers on this host, which come and go.
+    // Other workers on this host may have sandboxes too.
     expect(await other.owners()).toEqual(expect.arrayContaining([h.owner(), left]))
     expect(await other.sweep(left)).toEqual({ destroyed: 2 })
     await h.gone(async () => expect(await other.owners()).not.toContain(left))

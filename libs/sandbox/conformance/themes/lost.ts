@@ -15,7 +15,7 @@ export function lost(h: Harness): void {
     await sandbox[Symbol.asyncDispose]()
   })
 
-  test('a sandbox that died while nobody looked refuses to run', async () => {
+  test('refuses to run in a sandbox that died while it was idle', async () => {
     const sandbox = await h.open(h.programs.exit(0))
     await destroyUnderneath(sandbox)
     await expect(h.run(sandbox, h.programs.exit(0))).rejects.toMatchObject({ code: 'sandbox_lost' })

@@ -1,6 +1,6 @@
 /**
- * `network: none` reaches nothing: not the host, not the neighbours, not the metadata service. Any other network is the
- * proxy on the sandbox's loopback, whose connections the worker gets, and nothing beside it.
+ * `network: none` reaches nothing: not the host, not the neighbours, not the metadata service. Any other
+ * network is the proxy on the sandbox's loopback, whose connections the worker gets, and nothing beside it.
  */
 import { createServer, type AddressInfo } from 'node:net'
 import type { Duplex } from 'node:stream'
@@ -9,7 +9,9 @@ import { networkInterfaces } from 'node:os'
 import { expect, test } from 'vitest'
 import type { Harness } from '../harness.ts'
 
-/** Stands for the worker's proxy: answers every GET with the line it was asked by, every CONNECT as an echo. */
+/**
+ * Stands for the worker's proxy: answers every GET with the line it was asked by, every CONNECT as an echo.
+ */
 function proxyDouble(): { take: (connection: Duplex) => void; asked: string[]; open: () => number } {
   const asked: string[] = []
   let open = 0
@@ -47,7 +49,7 @@ const python = (source: string): Program => ({ type: 'script', language: 'python
 /** The channel to the worker's proxy; a backend with a network of its own for `public` has no `allow`. */
 function proxied(h: Harness): void {
   const networks: Network[] = ['public', { allow: ['example.test:80'] }]
-  test.each(networks)('hands the connections of a program to the worker with network %j', async (wanted) => {
+  test.each(networks)('passes the connections of a program to the worker with network %j', async (wanted) => {
     const proxy = proxyDouble()
     const program = python(
       `import urllib.request\nprint(urllib.request.urlopen('http://example.test/path').read().decode())`,

@@ -25,7 +25,7 @@ export function output(h: Harness): void {
     expect(exit.outputDropped).toEqual({ stdout: false, stderr: false })
   })
 
-  test('hands over as much as was asked for, counts the rest, and lets the program end', async () => {
+  test('passes on as much as was asked for, counts the rest, and lets the program end', async () => {
     const { exit, stdout } = await h.once(
       programs.flood(8 * MiB),
       {},
@@ -70,7 +70,7 @@ export function output(h: Harness): void {
   })
 
   if (h.capabilities.streaming)
-    test('brings output while the program runs', async () => {
+    test('passes output on while the program runs', async () => {
       const program = programs.printThenWait('first line')
       const sandbox = await h.open(program)
       const { ended } = await h.start(sandbox, program, 'first line')
@@ -78,7 +78,7 @@ export function output(h: Harness): void {
       await expect(ended).rejects.toMatchObject({ code: 'sandbox_lost' })
     })
 
-  test('waits for a slow reader: never two chunks at once, and no hoard of 8 MiB in memory', async () => {
+  test('waits for a slow reader: never two chunks at once, and never 8 MiB in memory', async () => {
     let reading = 0
     let most = 0
     let got = 0

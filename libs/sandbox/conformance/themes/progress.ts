@@ -1,4 +1,7 @@
-/** Progress that a program reports from inside, and copies of its files while it runs; or a refusal to wait for either. */
+/**
+ * Progress that a program reports from inside, and copies of its files while it runs; or a refusal to wait
+ * for either.
+ */
 import type { Program, Progress } from '@cofferdam/contract'
 import { expect, test } from 'vitest'
 import type { Harness } from '../harness.ts'
@@ -8,7 +11,7 @@ const python = (source: string): Program => ({ type: 'script', language: 'python
 export function progress(h: Harness): void {
   const { capabilities, programs } = h
   if (capabilities.progress !== true) {
-    test('refuses a heartbeat that it could not hear', async () => {
+    test('refuses a heartbeat when it cannot report progress', async () => {
       await expect(
         h.open(programs.exit(0), { limits: { heartbeat_timeout_ms: 1000 } }),
       ).rejects.toMatchObject({ code: 'capability_missing' })
@@ -16,7 +19,7 @@ export function progress(h: Harness): void {
     return
   }
 
-  test('hears what a program says of its progress while it runs', async () => {
+  test('reports a program’s progress while it runs', async () => {
     const heard: Progress[] = []
     const source = 'import cofferdam, sys\ncofferdam.progress(0.25, "one")\nprint(sys.stdin.read())'
     const { exit } = await h.once(python(source), {}, { onProgress: (said) => void heard.push(said) })

@@ -1,6 +1,6 @@
 /**
- * Sandboxes that serve several executions of one session or tenant: what the scope keeps is there, and nothing else of
- * an earlier execution is, wherever a program may have left it.
+ * Sandboxes that serve several executions of one session or tenant: what the scope keeps is there, and
+ * nothing else of an earlier execution is, wherever a program may have left it.
  */
 import { randomBytes } from 'node:crypto'
 import {
@@ -15,7 +15,7 @@ import { hostProcesses, type Harness, type SpecChange } from '../harness.ts'
 
 const python = (source: string): Program => ({ type: 'script', language: 'python', source })
 
-/** Leaves something at every place a program can reach, and says which of them took it. */
+/** Leaves something wherever a program can write, and prints where that worked. */
 const leaveEverywhere = (marker: string, key: number): Program =>
   python(`
 import ctypes, json, os, subprocess, sys
@@ -195,7 +195,7 @@ export function reuse(h: Harness): void {
       expect(stdout.toString()).toBe('first')
     })
 
-    test('a waiter for a session can give up', async () => {
+    test('lets a waiter for a session give up', async () => {
       const change = session(newKey(), 'files')
       const first = await h.open(programs.exit(0), change)
       const stop = new AbortController()

@@ -21,7 +21,7 @@ export function separation(h: Harness): void {
   if (!isAtLeast(h.backend.isolation, 'jail')) return
 
   if (leaveTraces !== undefined && look !== undefined)
-    test('shows neither processes nor shared places of another sandbox', async () => {
+    test('shows neither processes nor shared folders of another sandbox', async () => {
       const marker = `trace-${newSandboxId()}`
       const traces = leaveTraces(marker)
       const a = await h.open(traces)

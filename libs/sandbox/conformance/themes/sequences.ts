@@ -157,7 +157,7 @@ const EXAMPLES: Record<SessionScope, Step[]> = {
   ],
 }
 
-/** Random ones of the long tier; each step of Azure's interpreter pools takes a second. */
+/** Random ones of the long tier; each step takes a second on some vendors. */
 const RANDOM_RUNS = 8
 const LONG_MS = 300_000
 

@@ -13,7 +13,7 @@ export function stdin(h: Harness): void {
     expect(stdout.equals(bytes)).toBe(true)
   })
 
-  test('is empty and closed when there is none', async () => {
+  test('is empty and closed when the request has none', async () => {
     const { exit, stdout } = await h.once(programs.echoStdin())
     expect({ code: exit.exitCode, bytes: stdout.length }).toEqual({ code: 0, bytes: 0 })
   })

@@ -1,11 +1,13 @@
-/** Slots that wait: the next execution of a kind finds one, each serves once, and nobody notices but by time. */
+/**
+ * Slots that wait: the next execution of a kind finds one, each serves once, and nobody notices but by time.
+ */
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { Program } from '@cofferdam/contract'
 import { expect, test } from 'vitest'
 import type { Harness, SpecChange } from '../harness.ts'
 
-// A start takes 0.3 s, with gVisor 0.5, and with a preload set there 10 beside the executions that look for it; a loaded machine ten
-// times that.
+// A start takes 0.3 s, with gVisor 0.5, and with a preload set there 10 beside the executions that look for
+// it; a loaded machine ten times that.
 const WARM_WITHIN_MS = 100_000
 const TEST_MS = WARM_WITHIN_MS + 60_000
 

@@ -2,7 +2,9 @@ import { Duplex } from 'node:stream'
 import { expect, test } from 'vitest'
 import { openAttachStream } from './attach-stream.ts'
 
-/** The daemon's side of a hijacked connection; `push` sends to the worker, `received` is what came from it. */
+/**
+ * The daemon's side of a hijacked connection; `push` sends to the worker, `received` is what came from it.
+ */
 function connection(): { socket: Duplex; received: Buffer[]; reads: () => number } {
   const received: Buffer[] = []
   let reads = 0
@@ -26,7 +28,7 @@ function packed(stream: 1 | 2, payload: string | Buffer): Buffer {
   return Buffer.concat([head, body])
 }
 
-test('takes stdout out of the packets and keeps stderr for the error message', async () => {
+test('takes stdout out of the packets and keeps stderr for error messages', async () => {
   const { socket } = connection()
   const attached = openAttachStream(socket)
   socket.push(Buffer.concat([packed(1, 'ab'), packed(2, 'agent: oops\n'), packed(1, 'cd')]))

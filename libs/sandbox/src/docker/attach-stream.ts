@@ -1,8 +1,7 @@
 /**
- * The hijacked attach stream, taken apart. Without a terminal the daemon packs what the container writes into
- * [stream u8][0 0 0][length u32 BE][payload]. docker-modem's demuxStream ignores backpressure and joins its buffer again for
- * every chunk (a slow reader of 1 GB grew Node by 2.1 GB, local-isolation.md §3); this one stops reading the socket
- * while the reader is behind and copies nothing but split headers.
+ * Demultiplexes the hijacked attach stream. Without a terminal the daemon packs what the container writes
+ * into [stream u8][0 0 0][length u32 BE][payload]. This reader stops reading the socket while its consumer is
+ * behind. docker-modem's demuxStream does not: with a slow reader of 1 GB, Node grew by 2.1 GB.
  */
 import { Readable, type Duplex } from 'node:stream'
 

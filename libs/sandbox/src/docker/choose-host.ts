@@ -1,7 +1,7 @@
 /**
- * What all containers of one backend have in common, decided once and from then on the same: the image by its id (a
- * tag may move to another build meanwhile), the runtime, and how frames travel. What was chosen by itself is given up
- * when it turns out not to work; what the settings name is not.
+ * What all containers of one backend have in common, decided once and from then on the same: the image by its
+ * id (a tag may move to another build meanwhile), the runtime, and how frames travel. What was chosen by
+ * itself is given up when it turns out not to work; what the settings name is not.
  */
 import { CofferdamError, IMAGE_SIZES, imageName, type ImageSize } from '@cofferdam/contract'
 import { guestDigest } from '../guest/index.ts'
@@ -20,7 +20,7 @@ export const AGENT_LABEL = 'cofferdam.guest'
 /** Label under which it writes which of the two images it is. */
 const SIZE_LABEL = 'cofferdam.image'
 
-// crun needs 20 CPU-ms less per container than runc (local-isolation.md §3).
+// crun needs 20 CPU-ms less per container than runc.
 const PREFERRED_RUNTIME = 'crun'
 
 export interface Chosen {
@@ -34,7 +34,9 @@ export interface Chosen {
 export type Transport = 'socket' | 'attach'
 
 export interface HostChoice {
-  /** Asks the daemon once; again after a failure. Throws `backend_unavailable` when the image is not there. */
+  /**
+   * Asks the daemon once; again after a failure. Throws `backend_unavailable` when the image is not there.
+   */
   chosen(): Promise<Chosen>
   /** How the next container is connected; `isProven` once one has been. */
   readonly transport: { use: Transport; isProven: boolean }
@@ -136,13 +138,17 @@ export interface RuntimeInfo {
 export const hasPreferred = ({ Runtimes = {} }: RuntimeInfo): boolean => PREFERRED_RUNTIME in Runtimes
 
 /**
- * AppArmor 4 (Debian 13, Ubuntu 24.04) brings an unconfined profile for crun. Under `no-new-privileges` Docker's own is put upon that one
- * ("crun//&docker-default"), which it does not know as its own: no program may signal another, nor the agent any (seen on Debian 13).
+ * AppArmor 4 (Debian 13, Ubuntu 24.04) brings an unconfined profile for crun. Under `no-new-privileges`
+ * Docker's own is put upon that one ("crun//&docker-default"), which it does not know as its own: no program
+ * may signal another, nor the agent any (seen on Debian 13).
  */
 export const hasAppArmor = ({ SecurityOptions = [] }: RuntimeInfo): boolean =>
   SecurityOptions.some((option) => option.includes('name=apparmor'))
 
-/** The runtime for `runtime: null`: crun where the daemon has it and no AppArmor, else the daemon's own default. */
+/**
+ * The runtime for `runtime: null`: crun where the daemon has it and no AppArmor, else the daemon's own
+ * default.
+ */
 export const automaticRuntime = (info: RuntimeInfo): string | null =>
   hasPreferred(info) && !hasAppArmor(info) ? PREFERRED_RUNTIME : null
 

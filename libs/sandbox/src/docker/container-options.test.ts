@@ -14,7 +14,7 @@ const slot: ContainerSpec = {
   limits: { memory_mib: 256, cpus: 0.5, pids: 64, disk_mib: 64 },
 }
 
-test('hardens the container in every way that local-isolation.md §3 names', () => {
+test('hardens the container in every way that a container can be hardened', () => {
   const options = containerOptions(slot)
   expect(options).toMatchObject({
     name: `cofferdam-${slot.slotId}`,
@@ -84,7 +84,7 @@ test('never gives a disk that is larger than the memory it lies in', () => {
   expect(options.HostConfig?.Tmpfs?.['/tmp']).toContain('size=32m')
 })
 
-test('leaves room for the threads of a user-space kernel', () => {
+test('leaves headroom for the threads of a user-space kernel', () => {
   const options = containerOptions({ ...slot, runtime: 'runsc' })
   expect(options.HostConfig).toMatchObject({
     Runtime: 'runsc',

@@ -1,6 +1,6 @@
 /**
- * What one sandbox is to the daemon: every line of hardening in one place, pure, so that a test can read it.
- * Facts and measurements behind the lines: local-isolation.md §3 and §7.
+ * The options of one sandbox's container. All hardening is here, in a pure function, so that a test can check
+ * it.
  */
 import { SURROUNDINGS, type SandboxId } from '@cofferdam/contract'
 import { agentArgv } from '../guest/index.ts'
@@ -26,7 +26,8 @@ const UNPRIVILEGED = 65_534
 // The kernel's default period, 100 ms.
 const CFS_PERIOD_US = 100_000
 
-// The field replaces Docker's defaults, so both stand here: first moby's own, then what tells a program about the host.
+// The field replaces Docker's defaults, so both stand here: first moby's own, then what tells a program about
+// the host.
 const MASKED_PATHS = [
   '/proc/asound',
   '/proc/acpi',
@@ -45,8 +46,9 @@ const MASKED_PATHS = [
   '/proc/diskstats',
   '/proc/pressure',
   '/proc/partitions',
-  // Runtimes read /sys/devices/system, /sys/fs/cgroup and /sys/kernel/mm of it. `virtual` has moby's powercap in it. A list knows no
-  // patterns: further roots of PCI, which large hosts have, stay (pci0000:80, with the disks on them).
+  // Runtimes read /sys/devices/system, /sys/fs/cgroup and /sys/kernel/mm of it. `virtual` has moby's powercap
+  // in it. A list knows no patterns: further roots of PCI, which large hosts have, stay (pci0000:80, with the
+  // disks on them).
   '/sys/block',
   '/sys/bus',
   '/sys/class',
@@ -77,10 +79,16 @@ export interface ContainerSpec extends SlotSpec {
   socketFolder: string | null
 }
 
-/** The container's name: from it alone kill and clean-up find the container, also when no answer ever brought its id. */
+/**
+ * The container's name: from it alone kill and clean-up find the container, also when no answer ever brought
+ * its id.
+ */
 export const containerName = (slotId: SandboxId): string => `cofferdam-${slotId}`
 
-/** Options of the create call. Files count as memory, because /tmp is a tmpfs: `disk_mib` above `memory_mib` is cut to it. */
+/**
+ * Options of the create call. Files count as memory, because /tmp is a tmpfs: `disk_mib` above `memory_mib`
+ * is cut to it.
+ */
 export function containerOptions(slot: ContainerSpec): Docker.ContainerCreateOptions {
   const { limits } = slot
   const kind = runtimeKind(slot.runtime)
@@ -96,7 +104,7 @@ export function containerOptions(slot: ContainerSpec): Docker.ContainerCreateOpt
     Image: slot.image,
     Labels: { [LABELS.owner]: slot.owner, [LABELS.sandbox]: slot.slotId, [LABELS.language]: slot.language },
     Hostname: SURROUNDINGS.hostName,
-    // The agent is uid 0 with three capabilities; the program becomes 65534 with none (§3, two uids).
+    // The agent is uid 0 with three capabilities; the program becomes 65534 with none.
     User: '0:0',
     WorkingDir: '/',
     Entrypoint: agentArgv({
@@ -121,7 +129,8 @@ export function containerOptions(slot: ContainerSpec): Docker.ContainerCreateOpt
     // The end of our stream is the end of the agent's input, and with it of the container.
     StdinOnce: true,
     Tty: false,
-    // Both: NetworkDisabled spares the prestart hook (start 296 to 127 ms below Docker 28), NetworkMode says it again.
+    // Both: NetworkDisabled spares the prestart hook (start 296 to 127 ms below Docker 28), NetworkMode says
+    // it again.
     NetworkDisabled: true,
     HostConfig: {
       NetworkMode: 'none',
@@ -132,7 +141,8 @@ export function containerOptions(slot: ContainerSpec): Docker.ContainerCreateOpt
       SecurityOpt: ['no-new-privileges', SECCOMP],
       Memory: memory,
       MemorySwap: memory,
-      // Not NanoCpus, which the daemon refuses above the host's number of CPUs: more than there is means all there is.
+      // Not NanoCpus, which the daemon refuses above the host's number of CPUs: more than there is means all
+      // there is.
       CpuPeriod: CFS_PERIOD_US,
       CpuQuota: Math.round(limits.cpus * CFS_PERIOD_US),
       PidsLimit: kind.pidsLimit(limits),
@@ -147,7 +157,8 @@ export function containerOptions(slot: ContainerSpec): Docker.ContainerCreateOpt
       Init: false,
       MaskedPaths: MASKED_PATHS,
       ReadonlyPaths: READONLY_PATHS,
-      // Mounts, not Binds: the daemon refuses a folder that is not there instead of making one (a worker on another file system).
+      // Mounts, not Binds: the daemon refuses a folder that is not there instead of making one (a worker on
+      // another file system).
       ...(slot.socketFolder === null
         ? {}
         : {

@@ -6,8 +6,8 @@ import type { DockerConfig } from './config.ts'
 export interface Daemon {
   readonly docker: Docker
   /**
-   * One API call. Ends after the configured timeout or when `stop` aborts, with its reason; `what` names the call in the
-   * error. Pass `stop` only where an unfinished call leaves nothing behind.
+   * One API call. Ends after the configured timeout or when `stop` aborts, with its reason; `what` names the
+   * call in the error. Pass `stop` only where an unfinished call leaves nothing behind.
    */
   call<T>(what: string, work: (signal: AbortSignal) => Promise<T>, stop?: AbortSignal): Promise<T>
 }
@@ -15,13 +15,15 @@ export interface Daemon {
 /** Loads dockerode and points it at the configured daemon. Talks to nothing yet. */
 export async function connectDaemon(config: Pick<DockerConfig, 'host' | 'api_timeout_ms'>): Promise<Daemon> {
   const { default: Dockerode } = await import('dockerode')
-  // Without a host of our own docker-modem follows DOCKER_HOST and Docker Desktop's socket, as the docker command does.
+  // Without a host of our own docker-modem follows DOCKER_HOST and Docker Desktop's socket, as the docker
+  // command does.
   const docker = new Dockerode(config.host === undefined ? {} : addressOf(config.host))
   return {
     docker,
     async call(what, work, stop) {
       stop?.throwIfAborted()
-      // A controller of this call alone: the signal of a hijacked connection must not fire after the call has answered.
+      // A controller of this call alone: the signal of a hijacked connection must not fire after the call has
+      // answered.
       const limit = new AbortController()
       const ended = Promise.withResolvers<never>()
       const end = (reason: unknown): void => {

@@ -65,12 +65,12 @@ test.each([
   expect(await endedByItself(daemon, NAME, WITHIN_MS)).toBe(false)
 })
 
-test('a daemon that says nothing is not waited for', async () => {
+test('does not wait for a daemon that says nothing', async () => {
   const { daemon } = await daemonThat(() => undefined)
   expect(await endedByItself(daemon, NAME, 1)).toBe(false)
 })
 
-test('a container that the daemon removes between its kill from this host and the call for its end was one all the same', async () => {
+test('counts a container that the daemon removes between our kill and the call to remove it', async () => {
   const { daemon } = await daemonThat(
     listing((request, response) =>
       request.method === 'GET'
@@ -81,7 +81,7 @@ test('a container that the daemon removes between its kill from this host and th
   expect(await destroyContainer(daemon, NAME, { heedsKillLate: true })).toBe(true)
 })
 
-test('a container that was never there was none, however it is ended', async () => {
+test('counts no container that was never there, however it is ended', async () => {
   const { daemon } = await daemonThat(listing(says(404, { message: `No such container: ${NAME}` })))
   for (const heedsKillLate of [true, false])
     expect(await destroyContainer(daemon, NAME, { heedsKillLate })).toBe(false)

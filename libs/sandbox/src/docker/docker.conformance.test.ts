@@ -1,7 +1,7 @@
 import Docker from 'dockerode'
 import { type Sandbox, type WorkerId, newWorkerId } from '@cofferdam/contract'
 import { isLongTier } from '@cofferdam/embedded/needs'
-import { exerciseBackend, warmPlaces, type ExerciseOptions } from '../../conformance/index.ts'
+import { exerciseBackend, warmSlots, type ExerciseOptions } from '../../conformance/index.ts'
 import { createDockerBackend } from './index.ts'
 
 const docker = new Docker()
@@ -24,7 +24,7 @@ if (isLongTier()) {
 
   const pools = 'docker with pools'
   const warmOwner = newWorkerId('c0ffee000001')
-  await exerciseBackend(pools, () => createDockerBackend({}, { warm: warmPlaces(warmOwner) }, pools), {
+  await exerciseBackend(pools, () => createDockerBackend({}, { warm: warmSlots(warmOwner) }, pools), {
     ...outside,
     warmOwner,
   })

@@ -1,7 +1,7 @@
 import Docker from 'dockerode'
 import { type Sandbox, type WorkerId, newWorkerId } from '@cofferdam/contract'
 import { isLongTier } from '@cofferdam/embedded/needs'
-import { exerciseBackend, KERNEL_THEMES, warmPlaces, type ExerciseOptions } from '../../conformance/index.ts'
+import { exerciseBackend, KERNEL_THEMES, warmSlots, type ExerciseOptions } from '../../conformance/index.ts'
 import type { BackendDeps } from '../deps.ts'
 import { gvisorConfigSchema } from './config.ts'
 import { createDockerBackend } from './index.ts'
@@ -25,7 +25,7 @@ await exerciseBackend('gvisor', () => gvisor('gvisor'), { ...outside, shortTheme
 if (isLongTier()) {
   const pools = 'gvisor with pools'
   const warmOwner = newWorkerId('c0ffee000002')
-  await exerciseBackend(pools, () => gvisor(pools, { warm: warmPlaces(warmOwner) }), {
+  await exerciseBackend(pools, () => gvisor(pools, { warm: warmSlots(warmOwner) }), {
     ...outside,
     warmOwner,
   })

@@ -1,5 +1,5 @@
 /**
- * What the docker backend adds to the contract: attacks of local-isolation.md §7 against a hardened container, and what
+ * What the docker backend adds to the contract: known attacks against a hardened container, and what
  * must keep working under the seccomp profile.
  */
 import { spawn } from 'node:child_process'
@@ -129,7 +129,7 @@ print(json.dumps(out))
     expect(new Set(Object.values(JSON.parse(said) as object))).toEqual(new Set(['PermissionError']))
   })
 
-  test('has a read-only root, one bounded place to write, and no word about the host', async () => {
+  test('has a read-only root, one bounded folder to write to, and nothing about the host', async () => {
     const said = await output(
       python(`
 import json, os

@@ -1,28 +1,37 @@
 /**
- * The `docker` backend, and `gvisor`, which is the same with runtime runsc: one hardened container per sandbox, our
- * guest agent inside, frames over a unix socket or the attach stream, started before it is needed where the worker
- * lends warm places. README.md says what it isolates and what it does not.
+ * The `docker` backend, and `gvisor`, which is the same with runtime runsc: one hardened container per
+ * sandbox, our guest agent inside, frames over a unix socket or the attach stream, started before it is
+ * needed if the worker has warm slots. README.md says what it isolates and what it does not.
  */
-import { CofferdamError, refuseMissing, type Backend, type Capabilities } from '@cofferdam/contract'
+import {
+  CofferdamError,
+  refuseMissing,
+  type Backend,
+  type Capabilities,
+  type SandboxId,
+  type WorkerId,
+} from '@cofferdam/contract'
 import { SILENT, type BackendDeps } from '../deps.ts'
+import { GuestSandbox } from '../guest-sandbox.ts'
+import type { GuestSlot } from '../guest-slot.ts'
 import { createWarmth, type SlotSpec } from '../warm/index.ts'
 import { createHostChoice } from './choose-host.ts'
 import { dockerConfigSchema, type DockerConfig } from './config.ts'
-import { containerName } from './container-options.ts'
-import { connectDaemon } from './daemon.ts'
+import { containerName, LABELS } from './container-options.ts'
+import { connectDaemon, type Daemon } from './daemon.ts'
 import { destroyContainer } from './destroy-container.ts'
-import type { DockerSlot } from './docker-slot.ts'
-import { findSandboxes, isSandboxId } from './find-sandboxes.ts'
 import { createHostCounterSource } from './host-counters.ts'
 import { countOomKills, createOomEvents } from './oom-events.ts'
 import { createPreloadOffer } from './preload-offer.ts'
 import { probeDocker } from './probe.ts'
 import { runtimeKind } from './runtime-kind.ts'
-import { bindSlot } from './sandbox.ts'
 import { createSocketFolders, defaultSocketRoot } from './socket-channel.ts'
 import { startSlot, type StartParts } from './start-slot.ts'
 
-/** Makes the backend; loads dockerode, talks to no daemon before `probe`, `prewarm` or `open`. `config` takes its defaults from the schema. */
+/**
+ * Makes the backend; loads dockerode, talks to no daemon before `probe`, `prewarm` or `open`. `config` takes
+ * its defaults from the schema.
+ */
 export async function createDockerBackend(
   config: Partial<DockerConfig> = {},
   deps: BackendDeps = {},
@@ -41,10 +50,11 @@ export async function createDockerBackend(
     host,
     sockets,
     hostCounters,
+    oomEvents,
     readyTimeoutMs: settings.ready_timeout_ms,
     logger,
   }
-  const warmth = createWarmth<DockerSlot>({ backend: name, start, deps: deps.warm ?? null, logger })
+  const warmth = createWarmth<GuestSlot>({ backend: name, start, deps: deps.warm ?? null, logger })
   const offer = createPreloadOffer(warmth.preloadSets, logger)
   const capabilities: Capabilities = {
     ...kind.capabilities,
@@ -58,7 +68,7 @@ export async function createDockerBackend(
   }
   const { isolation } = kind
 
-  async function start(spec: SlotSpec, signal: AbortSignal): Promise<DockerSlot> {
+  async function start(spec: SlotSpec, signal: AbortSignal): Promise<GuestSlot> {
     // The event stream before the container: an OOM of its first moments counts too.
     await oomEvents.listen()
     try {
@@ -86,8 +96,8 @@ export async function createDockerBackend(
     async open(spec, signal) {
       signal.throwIfAborted()
       refuseMissing(name, capabilities, spec)
-      const place = await warmth.take(spec, signal)
-      return bindSlot(place, spec, { backend: name, isolation, capabilities, oomEvents })
+      const bound = await warmth.take(spec, signal)
+      return new GuestSandbox({ name, isolation, capabilities }, spec, bound)
     },
 
     async kill(ref) {
@@ -117,6 +127,27 @@ export async function createDockerBackend(
     },
   }
 }
+
+/** All containers with our labels, running or not; those of one owner when it is given. */
+async function findSandboxes(
+  daemon: Daemon,
+  owner?: WorkerId,
+): Promise<{ slotId: SandboxId; owner: WorkerId }[]> {
+  const label = [LABELS.sandbox, owner === undefined ? LABELS.owner : `${LABELS.owner}=${owner}`]
+  const containers = await daemon.call('list', (abortSignal) =>
+    daemon.docker.listContainers({ all: true, filters: { label }, abortSignal }),
+  )
+  return containers.flatMap(({ Labels: labels }) => {
+    const slotId = labels[LABELS.sandbox]
+    const owned = labels[LABELS.owner]
+    return isSandboxId(slotId) && owned?.startsWith('wrk_') === true
+      ? [{ slotId, owner: owned as WorkerId }]
+      : []
+  })
+}
+
+const isSandboxId = (text: unknown): text is SandboxId =>
+  typeof text === 'string' && /^sbx_[0-9a-f]{32}$/.test(text)
 
 /** What the registry calls. */
 export const createBackend = (config: DockerConfig, deps: BackendDeps, name: string): Promise<Backend> =>

@@ -14,7 +14,7 @@ async function listening(killsOfHost: (() => number) | null) {
   return { events, say, [Symbol.dispose]: () => events.close() }
 }
 
-it('believes the event', async () => {
+it('takes the event as evidence', async () => {
   using daemon = await listening(null)
   daemon.events.begin('one')
   daemon.say('oom')
@@ -22,7 +22,7 @@ it('believes the event', async () => {
   expect(await daemon.events.happened('one')).toBe(true)
 })
 
-it('believes the kernel where the event was lost', async () => {
+it('takes the kernel’s count as evidence when the event was lost', async () => {
   let kills = 7
   using daemon = await listening(() => kills)
   daemon.events.begin('one')
@@ -31,7 +31,7 @@ it('believes the kernel where the event was lost', async () => {
   expect(await daemon.events.happened('one')).toBe(true)
 })
 
-it('takes a sandbox that was dead before its program for no OOM, whatever the host does then', async () => {
+it('reports no OOM for a sandbox that was dead before its program, whatever the host counts', async () => {
   let kills = 7
   using daemon = await listening(() => kills)
   daemon.say('die', { exitCode: '137' })

@@ -1,9 +1,11 @@
 /**
- * The daemon's `oom` events: evidence for a sandbox whose agent died too and cannot report. They arrive before the
- * channel closes (20 of 20 times, 20 ms earlier, local-isolation.md §6), while `State.OOMKilled` is mostly late. The `die` event
- * tells how long to wait for one on a daemon that is late with everything. Where a kernel of its own dies, the cgroup can be gone before
- * containerd's shim looks, and then there is no event (gVisor on a busy host, one in ten): SIGKILL, and a kill for memory that this
- * host's kernel counted since the program began, say the same.
+ * The daemon's `oom` events: evidence for a sandbox whose agent died too and cannot report. They arrive
+ * before the channel closes (20 of 20 times, 20 ms earlier), while `State.OOMKilled` is mostly late. The
+ * `die` event bounds the wait on a slow daemon.
+ *
+ * When gVisor's kernel dies, the cgroup can be gone before containerd's shim looks, and then there is no
+ * event (one in ten on a busy host). Then a death by SIGKILL counts as evidence if this host's kernel killed
+ * for memory since the program began.
  */
 import { readFileSync } from 'node:fs'
 import type { Readable } from 'node:stream'
@@ -12,12 +14,13 @@ import type { BackendLogger } from '../deps.ts'
 import { LABELS } from './container-options.ts'
 import { daemonMessage, type Daemon } from './daemon.ts'
 
-// Names are forgotten first in, first out; a question about one comes within milliseconds of its event.
+// Bound of the remembered names; the oldest are dropped. A name is asked for within milliseconds of its
+// event.
 const REMEMBERED = 1024
 // One event is a few hundred bytes; a line longer than this is not one.
 const LINE_BYTES = 65_536
-// How long an `oom` event may come after the container's `die`: mostly it is 20-60 ms earlier, with gVisor once 100 ms later, and on a
-// busy machine more than 500.
+// How long an `oom` event may come after the container's `die`: mostly it is 20-60 ms earlier, with gVisor
+// once 100 ms later, and on a busy machine more than 500.
 const GRACE_MS = 3_000
 // A daemon under load says late that a container died; without that word there is no sense in waiting on.
 const DEATH_WITHIN_MS = 5_000
@@ -25,16 +28,25 @@ const DEATH_WITHIN_MS = 5_000
 const SIGKILLED = '137'
 
 export interface OomEvents {
-  /** Listens from now on; opens the stream again when it broke. Never throws: without it an OOM shows as `sandbox_lost`. */
+  /**
+   * Listens from now on; opens the stream again when it broke. Never throws: without it an OOM shows as
+   * `sandbox_lost`.
+   */
   listen(): Promise<void>
-  /** True when the kernel killed for memory in that container; waits for the event until 3 s after the container's death. */
+  /**
+   * True when the kernel killed for memory in that container; waits for the event until 3 s after the
+   * container's death.
+   */
   happened(containerName: string): Promise<boolean>
   /** A program begins: what happened in that container so far is no evidence any more. */
   begin(containerName: string): void
   close(): void
 }
 
-/** `killsOfHost` counts the kernel's kills for memory so far; null where the event is never lost, and its absence is an answer. */
+/**
+ * `killsOfHost` counts the kernel's kills for memory so far; null where the event is never lost, and its
+ * absence is an answer.
+ */
 export function createOomEvents(
   daemon: Daemon,
   logger: BackendLogger,
@@ -119,7 +131,10 @@ export function createOomEvents(
   }
 }
 
-/** Of this host's kernel since its start, in all cgroups. Infinity where it does not count (no Linux, before 4.13), so that it never grows. */
+/**
+ * Of this host's kernel since its start, in all cgroups. Infinity where it does not count (no Linux, before
+ * 4.13), so that it never grows.
+ */
 export function countOomKills(): number {
   try {
     return Number(/^oom_kill (\d+)$/m.exec(readFileSync('/proc/vmstat', 'latin1'))?.[1] ?? Infinity)

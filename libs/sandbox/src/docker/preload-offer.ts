@@ -1,4 +1,6 @@
-/** Which preload sets are offered: all that are configured, until the image proves that it cannot import one. */
+/**
+ * Which preload sets are offered: all that are configured, until the image proves that it cannot import one.
+ */
 import { isCofferdamError } from '@cofferdam/contract'
 import type { BackendLogger } from '../deps.ts'
 import type { Preloads } from '../warm/index.ts'
@@ -7,7 +9,10 @@ export interface PreloadOffer {
   names(): readonly string[]
   /** Why a set is not offered, one line each. */
   refusals(): readonly string[]
-  /** Looks at a start that failed: a module that is not there takes its sets out of the offer, a start that was only slow does not. */
+  /**
+   * Looks at a start that failed: a module that is not there takes its sets out of the offer, a start that
+   * was only slow does not.
+   */
   failed(modules: readonly string[], error: unknown): void
 }
 

@@ -101,7 +101,8 @@ export async function probeDocker(
 function runtimeRefusal(runtime: string | null, info: DaemonInfo): { why: string; fix: string } | null {
   if (runtime === null || info.Runtimes === undefined || runtime in info.Runtimes) return null
   const major = Number.parseInt(info.ServerVersion ?? '', 10)
-  // From Docker 23 on a containerd shim may be named without being registered; whether it is installed shows at the first start.
+  // From Docker 23 on a containerd shim may be named without being registered; whether it is installed shows
+  // at the first start.
   if (runtime.startsWith('io.containerd.') && major >= 23) return null
   const has = `The daemon has no runtime "${runtime}"; it has ${Object.keys(info.Runtimes).join(', ')}.`
   switch (runtimeKind(runtime).isolation) {

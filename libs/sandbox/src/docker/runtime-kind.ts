@@ -1,4 +1,7 @@
-/** What an OCI runtime makes of the same container: who the kernel is decides which limits hold and what is measured. */
+/**
+ * What an OCI runtime makes of the same container: who the kernel is decides which limits hold and what is
+ * measured.
+ */
 import {
   LANGUAGES,
   SESSION_SCOPES,
@@ -30,7 +33,7 @@ export interface RuntimeKind {
    * holds where that is visible.
    */
   countsOnHost: boolean
-  /** The runtime's kill waits for a kernel that the program keeps busy: it is killed from this host first (kill-from-host.ts). */
+  /** The runtime's kill waits for a kernel that the program keeps busy: it is killed from this host first. */
   heedsKillLate: boolean
 }
 
@@ -72,17 +75,19 @@ const HOST_KERNEL: RuntimeKind = {
 }
 
 /**
- * gVisor. The pids cgroup counts threads of its own kernel and stubs, not the program's processes: at 65 it died on a
- * `touch` (measured, release 20221219), so that number only protects the host; its kernel holds RLIMIT_NPROC
- * for the program's user instead. Its clock of CPU time counts in ticks, also while it is throttled or
- * sleeps, and there is no cgroup inside: what it used is read from the container's cgroup on this host.
+ * gVisor. The pids cgroup counts threads of its own kernel and stubs, not the program's processes: at 65 it
+ * died on a `touch` (measured, release 20221219), so that number only protects the host; its kernel holds
+ * RLIMIT_NPROC for the program's user instead. Its clock of CPU time counts in ticks, also while it is
+ * throttled or sleeps, and there is no cgroup inside: what it used is read from the container's cgroup on
+ * this host.
  */
 const USER_SPACE_KERNEL: RuntimeKind = {
   isolation: 'gvisor',
   hasOwnKernel: true,
   capabilities: {
     ...COMMON,
-    // No list of a process's children in its /proc: what else runs cannot be told from an interpreter that should stay.
+    // No list of a process's children in its /proc: what else runs cannot be told from an interpreter that
+    // should stay.
     sessions: ['none', 'files'],
     enforces: ['memory', 'cpus', 'pids', 'disk'],
     measures: ['cpu_ms', 'peak_memory_bytes', 'wall_ms'],
@@ -102,8 +107,8 @@ const USER_SPACE_KERNEL: RuntimeKind = {
 }
 
 /**
- * Kata Containers: a virtual machine with a kernel of its own, untested here. Nothing is claimed of its counters; memory
- * and CPUs are the machine's size, the disk is a tmpfs inside it.
+ * Kata Containers: a virtual machine with a kernel of its own, untested here. Nothing is claimed of its
+ * counters; memory and CPUs are the machine's size, the disk is a tmpfs inside it.
  */
 const VIRTUAL_MACHINE: RuntimeKind = {
   isolation: 'microvm',
@@ -119,7 +124,10 @@ const VIRTUAL_MACHINE: RuntimeKind = {
   heedsKillLate: false,
 }
 
-/** The kind by the runtime's name: `runsc`, `runsc-kvm`; `kata`, `kata-qemu`, `io.containerd.kata.v2`; all else is the host's kernel. */
+/**
+ * The kind by the runtime's name: `runsc`, `runsc-kvm`; `kata`, `kata-qemu`, `io.containerd.kata.v2`; all
+ * else is the host's kernel.
+ */
 export function runtimeKind(runtime: string | null): RuntimeKind {
   if (runtime === null) return HOST_KERNEL
   const name = runtime.replace(/^io\.containerd\./, '')

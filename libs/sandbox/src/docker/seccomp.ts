@@ -1,7 +1,7 @@
 /**
- * Our own seccomp profile: default deny, and a list of what Python, Node, bash and their children need.
- * It starts from the list that moby's default profile gives a container without capabilities and drops what has been
- * a way out of containers or is of no use to a program. Against that default (local-isolation.md §7):
+ * Our own seccomp profile: default deny, and a list of what Python, Node, bash and their children need. It
+ * starts from the list that moby's default profile gives a container without capabilities and drops what has
+ * been a way out of containers or is of no use to a program. Beyond that default it refuses:
  *   - io_uring_*: still allowed by the default of dockerd 20.10, removed upstream by moby/moby#46762
  *   - userfaultfd, keyctl, add_key, request_key, bpf, perf_event_open, ptrace, process_vm_*, kcmp, pidfd_getfd
  *   - unshare, setns, and clone with any namespace flag; clone3 answers ENOSYS, because its flags lie in memory that
@@ -9,7 +9,7 @@
  *   - mount and everything about mounts, chroot, pivot_root, quotactl, swap, modules, reboot, clock setting, acct
  *   - sockets of families other than unix, IPv4 and IPv6 (netlink, packet, vsock, alg, bluetooth, …)
  *   - vmsplice, name_to_handle_at, open_by_handle_at, fanotify, lookup_dcookie, personality changes
- * One architecture per host is compiled, which is half of what the default costs at start (same file, §2).
+ * One architecture per host is compiled, which is half of what the default costs at start.
  */
 
 interface Rule {
@@ -67,7 +67,10 @@ const IPC = words(`
   shmctl shmdt shmget shutdown socketpair
 `)
 
-/** Calls that must stay forbidden; the test of this file looks for each, so that nobody lets one in by a tidy-up. */
+/**
+ * Calls that must stay forbidden; the test of this file looks for each, so that nobody lets one in by a
+ * tidy-up.
+ */
 export const FORBIDDEN = words(`
   io_uring_setup io_uring_enter io_uring_register userfaultfd keyctl add_key request_key bpf perf_event_open ptrace
   process_vm_readv process_vm_writev kcmp pidfd_getfd unshare setns mount umount umount2 move_mount open_tree fsopen fsmount fsconfig
@@ -77,7 +80,8 @@ export const FORBIDDEN = words(`
   iopl ioperm modify_ldt mbind migrate_pages move_pages set_mempolicy memfd_secret process_madvise statmount listmount
 `)
 
-// Namespace bits of clone(2): NEWNS | NEWCGROUP | NEWUTS | NEWIPC | NEWUSER | NEWPID | NEWNET, as moby masks them.
+// Namespace bits of clone(2): NEWNS | NEWCGROUP | NEWUTS | NEWIPC | NEWUSER | NEWPID | NEWNET, as moby masks
+// them.
 const CLONE_NAMESPACES = 0x7e020000
 // asm-generic/errno.h
 const ENOSYS = 38
@@ -98,9 +102,11 @@ export function seccompProfile(): object {
     allow([...FILES, ...MEMORY, ...PROCESSES, ...WAITING, ...IPC]),
     allow(['clone'], [{ index: 0, value: CLONE_NAMESPACES, valueTwo: 0, op: 'SCMP_CMP_MASKED_EQ' }]),
     { names: ['clone3'], action: 'SCMP_ACT_ERRNO', errnoRet: ENOSYS },
-    // AF_UNIX, AF_INET, AF_INET6. There is no interface but loopback; these are for loopback and socket pairs.
+    // AF_UNIX, AF_INET, AF_INET6. There is no interface but loopback; these are for loopback and socket
+    // pairs.
     ...[1, 2, 10].map((family) => allow(['socket'], equals(0, family))),
-    // Reading the personality, and the three values that runtimes set: PER_LINUX, UNAME26, ADDR_NO_RANDOMIZE off.
+    // Reading the personality, and the three values that runtimes set: PER_LINUX, UNAME26, ADDR_NO_RANDOMIZE
+    // off.
     ...[0x0, 0x20000, 0xffffffff].map((persona) => allow(['personality'], equals(0, persona))),
   ]
   return {

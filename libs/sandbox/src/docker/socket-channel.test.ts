@@ -45,7 +45,7 @@ test('takes one connection, then leaves neither socket nor folder to a second on
   accepted.destroy()
 })
 
-test('drops whoever connects beside the first one', async () => {
+test('drops every connection but the first one', async () => {
   const channel = await createSocketFolders(root).listen(owner)
   const path = join(channel.folder, 's')
   const both = [connect(path), connect(path)]

@@ -1,14 +1,14 @@
 /**
- * The fast path: a unix socket in a folder of the slot's own, bound read-only into its container. It saves the daemon's
- * copy of every frame (1.0 instead of 2.3 ms, local-isolation.md §2).
+ * The fast path: a unix socket in a folder of the slot's own, bound read-only into its container. It saves
+ * the daemon's copy of every frame: 1.0 instead of 2.3 ms for a round trip.
  *
  *   listening ──first connection──▶ channel       the socket is unlinked and its folder removed at once
  *       │ close()                                 before any program runs there is only the agent to connect
  *       ▼
  *     gone
  *
- * Only this user can reach the folder from the host (0700 above it), only this container from inside. The program finds
- * neither socket nor folder. Names are random: /proc/self/mountinfo shows them to the program.
+ * Only this user can reach the folder from the host (0700 above it), only this container from inside. The
+ * program finds neither socket nor folder. Names are random: /proc/self/mountinfo shows them to the program.
  */
 import { createHash, randomBytes } from 'node:crypto'
 import { chmod, lstat, mkdir, readdir, rm, rmdir } from 'node:fs/promises'
@@ -21,7 +21,8 @@ import { CofferdamError, type WorkerId } from '@cofferdam/contract'
 export const SOCKET_FOLDER = '/run/cofferdam'
 export const SOCKET_PATH = `${SOCKET_FOLDER}/s`
 
-// Each start makes a folder in it and thereby changes its time; no start takes an hour (ready_timeout_ms: 10 minutes at most).
+// Each start makes a folder in it and thereby changes its time; no start takes an hour (ready_timeout_ms: 10
+// minutes at most).
 const STALE_MS = 3_600_000
 // sun_path on Linux, with its ending NUL.
 const SUN_PATH_BYTES = 108
@@ -39,8 +40,8 @@ export interface SocketChannel {
 
 export interface SocketFolders {
   /**
-   * Listens in a new folder; the first one of a worker removes those that nobody has listened in for an hour. Throws what the file
-   * system throws, or `config_invalid` for a folder that others can write to.
+   * Listens in a new folder; the first one of a worker removes those that nobody has listened in for an hour.
+   * Throws what the file system throws, or `config_invalid` for a folder that others can write to.
    */
   listen(owner: WorkerId): Promise<SocketChannel>
   /** Removes the folder of a worker that is gone, and those that nobody has listened in for an hour. */
@@ -49,7 +50,7 @@ export interface SocketFolders {
   close(): Promise<void>
 }
 
-/** Default place of the folders: this user's own below the temporary folder. */
+/** Where the folders are by default: below the temporary folder, in a folder of this user. */
 export const defaultSocketRoot = (): string => join(tmpdir(), `cofd-${process.getuid?.() ?? 'user'}`)
 
 /** A worker's folder by its id, so that another one can sweep it; a digest, because programs see the name. */
@@ -95,7 +96,8 @@ export function createSocketFolders(root: string): SocketFolders {
     async close() {
       const folders = [...made.keys()]
       made.clear()
-      // Not recursive: another backend of this worker (or of another worker, for the root) may be listening there.
+      // Not recursive: another backend of this worker (or of another worker, for the root) may be listening
+      // there.
       for (const folder of [...folders, root]) await rmdir(folder).catch(() => {})
     },
   }
@@ -164,8 +166,9 @@ async function listenIn(own: string): Promise<SocketChannel> {
 }
 
 /**
- * Workers that died without a container (with a channel's end their agents end too) are no owners that anybody sweeps: their folders
- * go by age, a living one makes its own again. Never rejects: the next one tries again what could not be removed.
+ * Workers that died without a container (with a channel's end their agents end too) are no owners that
+ * anybody sweeps: their folders go by age, a living one makes its own again. Never rejects: the next one
+ * tries again what could not be removed.
  */
 async function removeStale(root: string): Promise<void> {
   for (const name of await readdir(root).catch(() => [])) {

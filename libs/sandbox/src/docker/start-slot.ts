@@ -1,23 +1,26 @@
 /**
- * Starts one container up to the point where its interpreter waits: everything that is the same for any program of
- * its kind. What the program brings comes at bind (sandbox.ts), so that slots can be started ahead of need.
+ * Starts one container up to the point where its interpreter waits: everything that is the same for any
+ * program of its kind. The program comes when the slot is bound (../guest-sandbox.ts), so that slots can be
+ * started ahead of need.
  *
  *   create ──attach──start──(agent connects)──R──> slot        any failure or abort: destroyed, then thrown
  *
- * The attach stream carries the frames, or with a socket only the agent's stdin (its second life line) and stderr.
+ * The attach stream carries the frames, or with a socket only the agent's stdin (whose end also ends it) and
+ * stderr.
  */
 import type { Duplex } from 'node:stream'
 import { CofferdamError, isCofferdamError } from '@cofferdam/contract'
 import { createGuestSession } from '../guest/index.ts'
 import type { BackendLogger } from '../deps.ts'
+import { createGuestSlot, type GuestSlot, type RunWatch } from '../guest-slot.ts'
 import type { SlotSpec } from '../warm/index.ts'
 import { openAttachStream, type AttachStream } from './attach-stream.ts'
 import { blamesRuntime, buildFix, type HostChoice } from './choose-host.ts'
 import { containerName, containerOptions, type ContainerSpec } from './container-options.ts'
 import { daemonMessage, statusOf, type Daemon } from './daemon.ts'
 import { destroyContainer, endedByItself } from './destroy-container.ts'
-import { createDockerSlot, type DockerSlot } from './docker-slot.ts'
-import type { HostCounterSource } from './host-counters.ts'
+import type { HostCounters, HostCounterSource } from './host-counters.ts'
+import type { OomEvents } from './oom-events.ts'
 import { runsOnHostKernel, runtimeKind } from './runtime-kind.ts'
 import type { SocketChannel, SocketFolders } from './socket-channel.ts'
 
@@ -26,22 +29,23 @@ export interface StartParts {
   host: HostChoice
   sockets: SocketFolders
   hostCounters: HostCounterSource
+  oomEvents: OomEvents
   readyTimeoutMs: number
   logger: BackendLogger
 }
 
 /**
- * Throws `backend_unavailable` when the image is missing, `sandbox_open_failed` for everything else that the daemon or
- * the agent refuses, or the reason of `signal`. Nothing is left behind when it throws.
+ * Throws `backend_unavailable` when the image is missing, `sandbox_open_failed` for everything else that the
+ * daemon or the agent refuses, or the reason of `signal`. Nothing is left behind when it throws.
  */
-export async function startSlot(parts: StartParts, spec: SlotSpec, signal: AbortSignal): Promise<DockerSlot> {
+export async function startSlot(parts: StartParts, spec: SlotSpec, signal: AbortSignal): Promise<GuestSlot> {
   const { host } = parts
   const { imageId, runtime } = await host.chosen().catch((error: unknown) => {
     throw explain(error, spec, '')
   })
   signal.throwIfAborted()
   const common = { ...spec, image: imageId, runtime }
-  const viaAttach = (): Promise<DockerSlot> =>
+  const viaAttach = (): Promise<GuestSlot> =>
     startContainer(parts, { ...common, socketFolder: null }, null, signal)
   try {
     if (host.transport.use === 'attach') return await viaAttach()
@@ -65,7 +69,7 @@ async function viaSocket(
   parts: StartParts,
   common: Omit<ContainerSpec, 'socketFolder'>,
   signal: AbortSignal,
-): Promise<DockerSlot | { failed: CofferdamError }> {
+): Promise<GuestSlot | { failed: CofferdamError }> {
   let channel: SocketChannel
   try {
     channel = await parts.sockets.listen(common.owner)
@@ -93,7 +97,7 @@ async function startContainer(
   spec: ContainerSpec,
   channel: SocketChannel | null,
   signal: AbortSignal,
-): Promise<DockerSlot> {
+): Promise<GuestSlot> {
   const { daemon } = parts
   const name = containerName(spec.slotId)
   const kind = runtimeKind(spec.runtime)
@@ -134,18 +138,17 @@ async function startContainer(
           'sandbox_open_failed',
           `The runtime ${spec.runtime} does not isolate as ${kind.isolation}: programs run on the kernel of the host (${hostKernel ?? 'unknown'}). Register the real one under this name.`,
         )
-      return createDockerSlot({
+      // Null where the agent's own counters are the better ones, or the only ones.
+      const counters = kind.countsOnHost ? await parts.hostCounters.of(name) : null
+      return createGuestSlot({
         spec,
-        name,
         session,
-        ready,
-        counters: kind.countsOnHost ? await parts.hostCounters.of(name) : null,
+        handle: { slot: spec.slotId },
         closed: closed.promise,
         stderrTail: () => stream.stderrTail(),
-        destroy: async () => {
-          const endsByItself = session.atRest
-          session.close()
-          if (endsByItself && (await endedByItself(daemon, name))) return
+        watch: () => watchRun(parts.oomEvents, name, counters),
+        async destroy(wasAtRest) {
+          if (wasAtRest && (await endedByItself(daemon, name))) return
           await destroyContainer(daemon, name, kind)
         },
       })
@@ -165,6 +168,22 @@ async function startContainer(
     })
     if (isImageGone(error)) parts.host.imageGone()
     throw signal.aborted ? signal.reason : explain(error, spec, tail)
+  }
+}
+
+/**
+ * Watches a run by what the daemon tells of its container, and this host's counters of it where there are
+ * any.
+ */
+function watchRun(oomEvents: OomEvents, name: string, counters: HostCounters | null): RunWatch {
+  // What happened in this cell before says nothing about this run.
+  oomEvents.begin(name)
+  counters?.begin()
+  return {
+    addTo: (exit) => ({ ...exit, usage: { ...exit.usage, ...counters?.used() } }),
+    usage: () => counters?.used() ?? null,
+    killedForMemory: () => oomEvents.happened(name),
+    stop: () => undefined,
   }
 }
 

@@ -45,7 +45,7 @@ export class BoundedOutput {
     this.#written[stream] += total - kept
   }
 
-  /** What `Exit` says of the output. */
+  /** The output counters of `Exit`. */
   counts(): Pick<Exit, 'outputBytes' | 'outputDropped'> {
     const { maxOutputBytes } = this.#io
     return {

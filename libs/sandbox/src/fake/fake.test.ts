@@ -41,7 +41,7 @@ async function run(...steps: FakeStep[]): Promise<{ exit: Exit; stdout: string; 
   return { exit, ...text }
 }
 
-test('runs any other text as nothing at all', () => {
+test('does nothing for any other text', () => {
   expect(parseSteps('import os\nprint("hello")\n\n[1, 2]\n"text"\n{ not json')).toEqual([])
 })
 
@@ -49,7 +49,7 @@ test('ends a program with a wrong step as a syntax error, with the line', () => 
   expect(parseSteps('# ok\n{"prnt": "x"}')).toEqual({ error: 'fake: line 2 is no step: {"prnt": "x"}' })
 })
 
-test('brings the evidence that a script asks for', async () => {
+test('returns the evidence that a script asks for', async () => {
   expect((await run({ oom: true })).exit).toMatchObject({ exitCode: null, signal: 'SIGKILL', oomKills: 1 })
   expect((await run({ pids_limit: true }, { exit: 3 })).exit).toMatchObject({
     exitCode: 3,

@@ -1,6 +1,7 @@
 /**
- * The `fake` backend: scripted, instant, in this process. It runs no code: it reads the tiny language of steps.ts, so
- * that tests and benches of everything above need no process. It exists only where the configuration names it.
+ * The `fake` backend: scripted, instant, in this process. It runs no code: it reads the tiny language of
+ * steps.ts, so that tests and benches of everything above need no process. It exists only where the
+ * configuration names it.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import {

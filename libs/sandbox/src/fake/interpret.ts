@@ -23,7 +23,8 @@ type Evidence = Pick<Exit, 'exitCode' | 'signal' | 'oomKills' | 'pidsLimitHit' |
   valueJson?: string
 }
 
-// setTimeout's longest delay; a fake program that waits for its interrupt waits this long at most (24.8 days).
+// setTimeout's longest delay; a fake program that waits for its interrupt waits this long at most (24.8
+// days).
 const FOREVER_MS = 2_147_483_647
 
 /** Runs to the end; rejects with the reason of `stop` as soon as that aborts. */

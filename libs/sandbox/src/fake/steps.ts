@@ -1,7 +1,7 @@
 /**
- * The language of the `fake` backend: one JSON object per line, each with one key, done in order. Lines that are no
- * JSON object do nothing, so any real program "runs" and exits 0 silently. A JSON object that is not a step
- * ends the program with exit code 2 and says so on stderr, as a syntax error would.
+ * The language of the `fake` backend: one JSON object per line, each with one key, done in order. Lines that
+ * are no JSON object do nothing, so any real program "runs" and exits 0 silently. A JSON object that is not a
+ * step ends the program with exit code 2 and says so on stderr, as a syntax error would.
  */
 import { z } from 'zod'
 

@@ -1,4 +1,6 @@
-/** What a host backend can do on this host, as it was found; for `open` to refuse by and for doctor to print. */
+/**
+ * What a host backend can do on this host, as it was found; for `open` to refuse by and for doctor to print.
+ */
 import { LANGUAGES, type Capabilities } from '@cofferdam/contract'
 import type { Cgroups } from './cgroups.ts'
 import type { Rung } from './rung.ts'
@@ -17,8 +19,8 @@ export function capabilitiesOf(
     files: true,
     artifacts: true,
     streaming: true,
-    // Only where everything that a run can leave behind is in namespaces of the slot: elsewhere it may write to folders, shared memory
-    // and message queues of the host, and a wipe would have to reach for these.
+    // Only where everything that a run can leave behind is in namespaces of the slot: elsewhere it may write
+    // to folders, shared memory and message queues of the host, and a wipe would have to reach for these.
     sessions: rung?.ownsPids === true ? ['none', 'files', 'interpreter'] : [],
     preloads,
     value: true,

@@ -11,7 +11,9 @@ export interface CgroupLayout {
   folder: Record<Controller, string>
 }
 
-/** Null where no cgroup with memory, pids and cpu can be made. `parent` names a delegated v2 group or null. */
+/**
+ * Null where no cgroup with memory, pids and cpu can be made. `parent` names a delegated v2 group or null.
+ */
 export const findCgroupLayout = (parent: string | null): CgroupLayout | null => v2Layout(parent) ?? v1Layout()
 
 const read = (path: string): string => readFileSync(path, 'utf8').trim()
@@ -32,8 +34,8 @@ function v1Layout(): CgroupLayout | null {
     const parent = join('/sys/fs/cgroup', controller, line.split(':').slice(2).join(':'))
     const base = join(parent, 'cofferdam')
     try {
-      // First: where no cgroup is mounted (a chroot, a plain sysfs), Node's recursive mkdir never ends, because each
-      // level answers ENOENT and the one above it EEXIST.
+      // First: where no cgroup is mounted (a chroot, a plain sysfs), Node's recursive mkdir never ends,
+      // because each level answers ENOENT and the one above it EEXIST.
       read(join(parent, 'cgroup.procs'))
       mkdirSync(base, { recursive: true })
       read(join(base, 'cgroup.procs'))

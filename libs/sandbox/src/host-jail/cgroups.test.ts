@@ -9,8 +9,8 @@ import { createCgroups, type Cgroup } from './cgroups.ts'
 
 const LIMITS: SlotLimits = { memory_mib: 64, cpus: 1, pids: 16, disk_mib: 16 }
 /**
- * Half of the age at which an empty group is swept: whoever sweeps beside this test spares it, and a sweep this much later, and a minute,
- * does not. The groups of other tests are younger than that.
+ * Half of the age at which an empty group is swept: whoever sweeps beside this test spares it, and a sweep
+ * this much later, and a minute, does not. The groups of other tests are younger than that.
  */
 const HALF_MS = 300_000
 const cgroups = createCgroups(null)
@@ -42,7 +42,7 @@ needs('cgroups').describe('groups', () => {
   const isThere = (group: Cgroup): boolean[] => group.folders.map((folder) => existsSync(folder))
   const all = (group: Cgroup, there: boolean): boolean[] => group.folders.map(() => there)
 
-  test('that nobody stands for go when they are old, also where some controllers have none any more', async () => {
+  test('are removed when they are old and nobody uses them, also if some controllers have none any more', async () => {
     const [whole, part] = [await groupOf(HALF_MS), await groupOf(HALF_MS)]
     rmdirSync(part.folders[0] ?? '')
     await sweepLater()

@@ -1,10 +1,12 @@
 /**
- * A cgroup per slot where this process may make one: v1 as root, v2 as root or below a delegated group. Without, there
- * are resource limits and the memory watch, which are weaker; `createCgroups` then gives null.
+ * A cgroup per slot where this process may make one: v1 as root, v2 as root or below a delegated group.
+ * Elsewhere `createCgroups` returns null, and resource limits and the memory watch replace it, which are
+ * weaker.
  *
- * Joining costs 7-19 ms per process on an idle host (the kernel waits for an RCU grace period, local-isolation.md §2), so it
- * happens while the agent's interpreter starts, before any program process exists. Making and removing a group waits for the same lock,
- * so none of it happens on the worker's own thread. Counters need no lock and are read at once, from files that stay open.
+ * Joining costs 7-19 ms per process on an idle host (the kernel waits for an RCU grace period), so it happens
+ * while the agent's interpreter starts, before any program process exists. Making and removing a group waits
+ * for the same lock, so none of it happens on the worker's own thread. Counters need no lock and are read at
+ * once, from files that stay open.
  */
 import { readFileSync, rmdirSync } from 'node:fs'
 import { mkdir, readdir, rmdir, writeFile } from 'node:fs/promises'
@@ -17,14 +19,20 @@ import { createHeldFiles } from './held-files.ts'
 import { isSlotId, ORPHAN_MS } from './records.ts'
 
 const MiB = 1024 * 1024
-/** What the agent and the waiting interpreter's shared parts take beside the program (measured 9-11 MiB for the agent). */
+/**
+ * What the agent and the waiting interpreter's shared parts take beside the program (measured 9-11 MiB for
+ * the agent).
+ */
 const AGENT_MIB = 12
 /** The agent beside the program's processes. */
 const AGENT_PIDS = 1
 /** A cell also has the interpreters that wait, and the server that they are forked from. */
 const CELL_PIDS = 3
 const PERIOD_US = 100_000
-/** Longest pause between two looks at a busy group, about one second in all: a parent that is stopped or starved reaps late. */
+/**
+ * Longest pause between two looks at a busy group, about one second in all: a parent that is stopped or
+ * starved reaps late.
+ */
 const LAST_PAUSE_MS = 512
 
 export interface CgroupCounters {
@@ -38,7 +46,7 @@ export interface CgroupCounters {
   pidsPeak: number | null
 }
 
-/** A group by its folders, one per controller of v1: all that its end needs. */
+/** A group by its folders (one per controller of v1), which is enough to end it. */
 export interface FoundCgroup {
   readonly folders: readonly string[]
   pids(): number[]
@@ -49,13 +57,21 @@ export interface FoundCgroup {
 export interface Cgroup extends FoundCgroup {
   join(pid: number): Promise<void>
   read(): CgroupCounters
-  /** Lets `memoryPeak` begin anew, where the kernel can. */
+  /** Starts `memoryPeak` from zero, where the kernel can (v1). */
   resetPeak(): void
-  /** How many processes are in it, by one controller alone: all were moved into every one, and nobody inside can leave one. */
+  /**
+   * How many processes are in it, by one controller alone: all were moved into every one, and nobody inside
+   * can leave one.
+   */
   countPids(): number
-  /** True when there are at most `processes`: each is a task or more, and the number of tasks is one small file that stays open. */
+  /**
+   * True when there are at most `processes`: each is a task or more, and the number of tasks is one small
+   * file that stays open.
+   */
   holdsAtMost(processes: number): boolean
-  /** Counters read as nothing from now on. To be called by whoever had it made, also where it was never read. */
+  /**
+   * Counters read as nothing from now on. To be called by whoever had it made, also where it was never read.
+   */
   close(): void
 }
 
@@ -63,18 +79,24 @@ export interface Cgroups {
   readonly version: 'v1' | 'v2'
   readonly countsPidsPeak: boolean
   create(id: string, limits: SlotLimits, cell: boolean): Promise<Cgroup>
-  /** Removes our own group above when no sandbox of any worker is in it. */
+  /** Removes the parent group when no sandbox of any worker is in it. */
   close(): void
-  /** The group that a slot has here; a worker in another group of the host had it elsewhere (its record says where). */
+  /**
+   * The group that a slot has here; a worker in another group of the host had it elsewhere (its record says
+   * where).
+   */
   find(id: string): FoundCgroup
   /**
-   * Removes empty groups beside ours that no record names any more: their worker was killed, and its runtime folder went away
-   * before anybody swept it. The kernel refuses for a group with a process in it, so no living slot is touched. How many went.
+   * Removes empty groups beside ours that no record names any more: their worker was killed, and its runtime
+   * folder went away before anybody swept it. The kernel refuses for a group with a process in it, so no
+   * living slot is touched. How many went.
    */
   sweep(nowMs: number): Promise<number>
 }
 
-/** Null where no cgroup with memory, pids and cpu can be made. `parent` names a delegated v2 group or null. */
+/**
+ * Null where no cgroup with memory, pids and cpu can be made. `parent` names a delegated v2 group or null.
+ */
 export function createCgroups(parent: string | null): Cgroups | null {
   const layout = findCgroupLayout(parent)
   if (layout === null) return null
@@ -85,7 +107,8 @@ export function createCgroups(parent: string | null): Cgroups | null {
     async sweep(nowMs) {
       const named = await Promise.all(basesOf(layout).map((base) => readdir(base).catch(() => [])))
       const old = [...new Set(named.flat())].filter(isSlotId).filter((id) => nowMs - idTimeMs(id) > ORPHAN_MS)
-      // One after the other: each waits for the kernel's cgroup lock, which the starts of living slots need as well.
+      // One after the other: each waits for the kernel's cgroup lock, which the starts of living slots need
+      // as well.
       let swept = 0
       for (const id of old) {
         let isGone = true
@@ -116,7 +139,7 @@ const basesOf = ({ folder }: CgroupLayout): string[] => [...new Set(Object.value
 const foldersOf = (layout: CgroupLayout, id: string): string[] =>
   basesOf(layout).map((base) => join(base, id))
 
-/** True when nothing is there any more. */
+/** True when the folder is gone. */
 const removed = (folder: string): Promise<boolean> =>
   rmdir(folder).then(
     () => true,

@@ -1,4 +1,4 @@
-/** What lies on a sandbox's own file systems, asked of the kernel from outside. */
+/** How full a sandbox's own file systems are, as the kernel tells from outside. */
 import { statfsSync } from 'node:fs'
 
 export interface DiskUse {
@@ -6,7 +6,10 @@ export interface DiskUse {
   files: number
 }
 
-/** Null where we may not look. A mount point inside cannot be replaced by the program, so no path here is of its making. */
+/**
+ * Null where we may not look. A mount point inside cannot be replaced by the program, so no path here is of
+ * its making.
+ */
 export function diskUse(disks: readonly string[]): DiskUse | null {
   if (disks.length === 0) return null
   const sum = { bytes: 0, files: 0 }

@@ -1,4 +1,7 @@
-/** The ways to a proven end: of a slot of our own, and of one that only a record names. */
+/**
+ * Ends slots of this host and proves it: slots of this worker, and slots that only a dead worker's record
+ * names.
+ */
 import { basename } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { CofferdamError, type SandboxId, type WorkerId } from '@cofferdam/contract'
@@ -10,6 +13,7 @@ import {
   killExactly,
   killTree,
   processesOf,
+  signal,
   waitGone,
   type ProcessIdentity,
 } from './process-identity.ts'
@@ -17,23 +21,31 @@ import type { Records } from './records.ts'
 import type { SlotUids } from './slot-uids.ts'
 import type { JailProcess } from './jail-process.ts'
 
-/** After SIGKILL everything is gone in milliseconds; a CPU quota or a busy host stretches that (41 spinning processes: 250 ms). */
+/**
+ * After SIGKILL everything is gone in milliseconds; a CPU quota or a busy host stretches that (41 spinning
+ * processes: 250 ms).
+ */
 const GONE_MS = 10_000
-/** An agent without a pid namespace ends what it started when its channel closes, and reaps it; then the tree is killed. */
+/**
+ * An agent without a pid namespace ends what it started when its channel closes, and reaps it; then the tree
+ * is killed.
+ */
 const OWN_END_MS = 250
 
-/** What there is of a slot while it starts or lives. */
+/** The parts of a slot that is starting or running. */
 export interface SlotRemains {
   owner: WorkerId
   id: SandboxId
   child: JailProcess | null
-  /** The agent; null when it never came to life. */
+  /** The agent; null when it never started. */
   identity: ProcessIdentity | null
   uid: number | null
 }
 
 export interface Ends {
-  /** Kills a slot of our own, proves it and forgets it. Throws `internal` when it still runs. */
+  /**
+   * Kills a slot of this worker, proves it gone and removes its record. Throws `internal` when it still runs.
+   */
   endSlot(remains: SlotRemains): Promise<void>
   /** The same for what a record names; 1 when something was there. */
   endRecorded(owner: WorkerId, id: SandboxId): Promise<number>
@@ -62,7 +74,8 @@ export function createEnds(deps: {
       gone = await waitGone(identity, place, GONE_MS)
     } else {
       gone = await killTree(identity, place, GONE_MS)
-      // Whatever left the agent's tree is still in the slot's cgroup; where there is none, it still has the slot's uid.
+      // Whatever left the agent's tree is still in the slot's cgroup; where there is none, it still has the
+      // slot's uid.
       const uid = cgroup === null ? (uids?.of(id) ?? null) : null
       const left = uid === null ? () => cgroup?.pids() ?? [] : () => processesOf(uid)
       gone &&= await killStrays(left)
@@ -90,7 +103,8 @@ export function createEnds(deps: {
     async endSlot({ owner, id, child, identity, uid }) {
       if (identity !== null && deps.ownsPids) {
         killExactly(identity, place)
-        // Our child waits for the init of the namespace, which the kernel lets go only after all others in it.
+        // Our child waits for the init of the namespace, which the kernel lets go only after all others in
+        // it.
         if (child !== null) await exitOf(child, GONE_MS)
       } else if (identity !== null) await waitGone(identity, place, OWN_END_MS)
       if (identity !== null && (!deps.ownsPids || isRunning(identity, place)))
@@ -116,20 +130,17 @@ export function createEnds(deps: {
   }
 }
 
-/** Without a pid namespace a process may have left the agent's tree (the agent was killed first). True when none is left. */
+/**
+ * Without a pid namespace a process may have left the agent's tree (the agent was killed first). True when
+ * none is left.
+ */
 async function killStrays(find: () => number[]): Promise<boolean> {
   const end = performance.now() + GONE_MS
   for (let pause = 1; ; pause = Math.min(pause * 2, 20)) {
     const pids = find()
     if (pids.length === 0) return true
     if (performance.now() > end) return false
-    for (const pid of pids) {
-      try {
-        process.kill(pid, 'SIGKILL')
-      } catch {
-        // Gone meanwhile.
-      }
-    }
+    for (const pid of pids) signal(pid)
     // What is dead stays listed until its parent has reaped it.
     await sleep(pause)
   }
@@ -155,7 +166,7 @@ async function exitOf(child: JailProcess, timeoutMs: number): Promise<void> {
 /** Our own child is the agent or waits for it; either way it ends now, and Node reaps it. */
 async function endChild(child: JailProcess, place: string): Promise<void> {
   if (isOver(child) || child.pid === undefined) return
-  // What it is just forking is not yet bound to its life (bwrap's child waits for it for ever): so not simply a kill.
+  // Not only a kill: what it is just forking does not end with it yet (bwrap's child waits for it for ever).
   const identity = identityOf(child.pid, place)
   if (identity !== null) await killTree(identity, place, GONE_MS)
   child.kill('SIGKILL')

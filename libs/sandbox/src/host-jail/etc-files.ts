@@ -1,4 +1,7 @@
-/** The /etc of a jail: stubs that name nobody, and copies of the few public files that loaders and interpreters look at. */
+/**
+ * The /etc of a jail: stubs that name nobody, and copies of the few public files that loaders and
+ * interpreters look at.
+ */
 import { readdir, readFile, readlink, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { SURROUNDINGS } from '@cofferdam/contract'
@@ -25,7 +28,7 @@ const COPIED = [
 /** A bundle of certificates has 200-400 KB; what is larger is something else. */
 const COPIED_MAX = 4 * 1024 * 1024
 
-/** A file that is made once per host and read by every jail. */
+/** A file that is made once per host and that every jail reads. */
 export interface JailFile {
   /** Relative; of those here below /etc. */
   path: string
@@ -34,7 +37,10 @@ export interface JailFile {
   isLink: boolean
 }
 
-/** Paths below /etc with their contents. Copies, not binds: each bind costs a jail 0.1 ms at its start and shows where it comes from. */
+/**
+ * Paths below /etc with their contents. Copies, not binds: each bind costs a jail 0.1 ms at its start and
+ * shows where it comes from.
+ */
 export async function etcFiles(python: Python): Promise<JailFile[]> {
   const files: JailFile[] = Object.entries(STUBS).map(([path, content]) => ({
     path,

@@ -1,13 +1,17 @@
 /**
- * Where a sandbox writes into a folder of the host and nothing limits its size: counts what is in it and kills the
- * sandbox's programs when there is too much. A program can pass the limit for one interval, so `disk` is not declared as enforced then.
+ * Watches the folder of a sandbox that writes to the host's disk, where nothing limits its size, and kills
+ * the sandbox's programs when it holds too much. A program can pass the limit for one interval, so `disk` is
+ * not declared as enforced.
  */
 import type { Dirent } from 'node:fs'
 import { lstat, opendir } from 'node:fs/promises'
 import { inodesOf } from '../disk-inodes.ts'
-import { descendants } from './process-identity.ts'
+import { descendants, signal } from './process-identity.ts'
 
-/** A look at 10,000 files takes some 100 ms of which little is CPU; programs fill disks at 1 GB/s: 250 MB too much at worst. */
+/**
+ * A look at 10,000 files takes some 100 ms, little of it CPU. Programs write 1 GB/s, so 250 MB too much at
+ * worst.
+ */
 const INTERVAL_MS = 250
 const MiB = 1024 * 1024
 
@@ -18,7 +22,7 @@ export interface FolderWatch {
 
 /**
  * Watches until `stop()`: bytes, and as many files, folders and links as a disk of that size may have.
- * `agent` is the process whose descendants are killed; itself it lives on.
+ * `agent` is the process whose descendants are killed; it itself is not.
  */
 export function watchFolder(folder: string, diskMib: number, agent: number): FolderWatch {
   let kills = 0
@@ -30,11 +34,7 @@ export function watchFolder(folder: string, diskMib: number, agent: number): Fol
     // Killing gives no files back, so every process of the program follows until nobody makes more.
     for (const pid of isFull && !isStopped ? descendants(agent) : []) {
       kills++
-      try {
-        process.kill(pid, 'SIGKILL')
-      } catch {
-        // Gone meanwhile.
-      }
+      signal(pid)
     }
   }
   // One look at a time: a slow disk makes them rarer, never parallel.
@@ -64,8 +64,9 @@ export function watchFolder(folder: string, diskMib: number, agent: number): Fol
 }
 
 /**
- * Blocks are counted, not sizes, so that a hole is no disk. Links are not followed; a name that cannot be looked at because its path
- * is too long lies deeper than any honest one and counts as too much. What goes away while we look counts as nothing.
+ * Counts blocks, not sizes, because holes take no disk. Follows no links. A path that is too long to look at
+ * counts as too much, because only a hostile program nests that deep. Files that vanish meanwhile count as
+ * nothing.
  */
 async function holdsMore(root: Buffer, diskMib: number): Promise<boolean> {
   let bytes = 0

@@ -1,15 +1,15 @@
 /**
- * The Backend of everything that runs as processes of this host: warm slots, records, cgroups and the proven end.
- * How a sandbox is fenced in is the rung's matter (bwrap, self-jail, plain).
+ * The backend of everything that runs as processes of this host: warm slots, records, cgroups and the proven
+ * end. A rung (bwrap, self-jail, plain) decides how a sandbox is isolated.
  */
 import { CofferdamError, refuseMissing, type Backend, type Probe, type Sandbox } from '@cofferdam/contract'
 import { SILENT, type BackendDeps } from '../deps.ts'
+import { GuestSandbox } from '../guest-sandbox.ts'
+import type { GuestSlot } from '../guest-slot.ts'
 import { createWarmth } from '../warm/index.ts'
 import { capabilitiesOf, limitFeatures } from './capabilities.ts'
 import { createCgroups } from './cgroups.ts'
 import { createEnds } from './ends.ts'
-import { GuestSandbox } from './guest-sandbox.ts'
-import type { HostSlot } from './host-slot.ts'
 import { findPreloadSets } from './preload-sets.ts'
 import type { HostParts } from './prepare-host.ts'
 import { thisPlace } from './process-identity.ts'
@@ -54,7 +54,7 @@ export async function createHostBackend(options: HostBackendOptions, signal: Abo
   const live = new Set<Sandbox>()
   let isDisposed = false
   let sweeping: Promise<unknown> = Promise.resolve()
-  /** One at a time, beside everything else: nobody waits for what an unknown worker left. */
+  /** One sweep at a time, in the background. */
   const sweepOrphans = (): void => {
     sweeping = sweeping
       .then(() => (isDisposed ? 0 : cgroups?.sweep(Date.now())))
@@ -76,7 +76,7 @@ export async function createHostBackend(options: HostBackendOptions, signal: Abo
     place,
     readyTimeoutMs: options.readyTimeoutMs,
   })
-  const warmth = createWarmth<HostSlot>({
+  const warmth = createWarmth<GuestSlot>({
     backend: name,
     start: (spec, stop) => {
       if (rung === null) throw new CofferdamError('backend_unavailable', options.refusal.why)
@@ -108,14 +108,10 @@ export async function createHostBackend(options: HostBackendOptions, signal: Abo
       if (rung === null || isDisposed) throw new CofferdamError('backend_unavailable', options.refusal.why)
       refuseMissing(name, capabilities, spec)
       const taken = await warmth.take(spec, stop)
-      const sandbox: Sandbox = new GuestSandbox(
-        { name, isolation: rung.isolation, measures: capabilities.measures },
-        spec,
-        {
-          ...taken,
-          end: (lost) => taken.end(lost).finally(() => live.delete(sandbox)),
-        },
-      )
+      const sandbox: Sandbox = new GuestSandbox({ name, isolation: rung.isolation, capabilities }, spec, {
+        ...taken,
+        end: (lost) => taken.end(lost).finally(() => live.delete(sandbox)),
+      })
       live.add(sandbox)
       return sandbox
     },

@@ -8,7 +8,8 @@ import { PassThrough } from 'node:stream'
 import { DEFAULT_LIMITS, newSandboxId, newWorkerId } from '@cofferdam/contract'
 import { createGuestSession } from '../guest/index.ts'
 import { afterAll, beforeAll, expect, it } from 'vitest'
-import { HostSlot } from './host-slot.ts'
+import type { GuestSlot } from '../guest-slot.ts'
+import { createHostSlot } from './host-slot.ts'
 import { identityOf, thisPlace, type ProcessIdentity } from './process-identity.ts'
 
 const READY = {
@@ -34,7 +35,7 @@ beforeAll(async () => {
 afterAll(() => process.kill(-(agent.pid ?? 0), 'SIGKILL'))
 
 /** A slot whose agent answers every clean by saying that so many processes of its own wait. */
-function slotThatSays(waiting: number): HostSlot {
+function slotThatSays(waiting: number): GuestSlot {
   const [readable, writable] = [new PassThrough(), new PassThrough()]
   const say = (type: string, body: Buffer): void => {
     const head = Buffer.alloc(5)
@@ -45,7 +46,7 @@ function slotThatSays(waiting: number): HostSlot {
   writable.on('data', () => say('Z', Buffer.from([0, waiting])))
   say('R', Buffer.from(JSON.stringify(READY)))
   const { memory_mib, cpus, pids, disk_mib } = DEFAULT_LIMITS
-  return new HostSlot({
+  return createHostSlot({
     spec: {
       slotId: newSandboxId(),
       owner: newWorkerId('abcabcabcabc'),
@@ -57,11 +58,11 @@ function slotThatSays(waiting: number): HostSlot {
     session: createGuestSession({ readable, writable }),
     identity,
     cgroup: null,
-    atRest: null,
     folder: null,
     disks: [],
-    lastWords: () => '',
-    end: async () => undefined,
+    closed: new Promise(() => undefined),
+    stderrTail: () => '',
+    destroy: async () => undefined,
   })
 }
 
@@ -79,7 +80,7 @@ it.each([0, 1])('is not clean with two processes when its agent lets only %i wai
   await expect(clean(waiting)).rejects.toMatchObject({ code: 'sandbox_lost' })
 })
 
-it('believes no agent that lets more wait than an agent ever does', async () => {
+it('refuses an agent that says that more processes wait than an agent ever has', async () => {
   await expect(clean(3)).rejects.toMatchObject({ code: 'protocol_violation' })
 })
 

@@ -1,4 +1,4 @@
-/** Which Python and Node the sandboxes of this host use: found once, asked for their real place. */
+/** Which Python and Node the sandboxes of this host use: found once, by their real paths. */
 import { execFile } from 'node:child_process'
 import { promisify } from 'node:util'
 import { z } from 'zod'
@@ -6,7 +6,7 @@ import { z } from 'zod'
 const run = promisify(execFile)
 
 export interface Python {
-  /** The interpreter itself, never a shim: a pyenv shim costs 100 ms per start (local-isolation.md §2). */
+  /** The interpreter itself, never a shim: a pyenv shim costs 100 ms per start. */
   executable: string
   version: string
   /** Folders besides /usr that it needs to start. */

@@ -1,14 +1,21 @@
 /**
- * Where no cgroup limits memory: looks at the resident memory of a sandbox's processes and kills the largest when their
- * sum passes the limit. A program can pass it for one interval, which is why `memory` is not declared as enforced then.
+ * Limits memory where no cgroup does: sums the resident memory of a sandbox's processes and kills the largest
+ * when the sum passes the limit. A program can pass it for one interval, so `memory` is not declared as
+ * enforced.
  */
 import { readdir, readFile } from 'node:fs/promises'
 import { diskUse } from './disk-use.ts'
-import { descendants } from './process-identity.ts'
+import { descendants, signal } from './process-identity.ts'
 
-/** A program fills memory at 1-4 GB/s: 25 ms let it pass the limit by some 25-100 MB, for some 0.2 ms of CPU per look. */
+/**
+ * A program fills memory at 1-4 GB/s, so it passes the limit by 25-100 MB in 25 ms. A look costs 0.2 ms of
+ * CPU.
+ */
 const INTERVAL_MS = 25
-/** Kernel memory of an empty file on tmpfs: inode and directory entry (752 + 192 bytes in /proc/slabinfo of Linux 6.18). */
+/**
+ * Kernel memory of an empty file on tmpfs: inode and directory entry (752 + 192 bytes in /proc/slabinfo of
+ * Linux 6.18).
+ */
 const INODE_BYTES = 1024
 
 export interface MemoryWatch {
@@ -19,8 +26,8 @@ export interface MemoryWatch {
 }
 
 /**
- * Watches the descendants of `root` (the agent, which is not counted) and the sandbox's own tmpfs, which are memory too, until
- * `stop()`. What no process and no file holds is kept out by the filter there (memfd_create, shmget).
+ * Watches the descendants of `root` (the agent, which is not counted) and the sandbox's own tmpfs, which are
+ * memory too, until `stop()`. The seccomp filter refuses memory that neither shows (memfd_create, shmget).
  */
 export function watchMemory(root: number, limitBytes: number, disks: readonly string[]): MemoryWatch {
   const seen = { kills: 0, peak: 0 }
@@ -33,17 +40,14 @@ export function watchMemory(root: number, limitBytes: number, disks: readonly st
     const inFiles = fileBytes(disks)
     const left = limitBytes - inFiles
     let sizes = await sizesOf(pids, residentOf)
-    // Pages that forked processes still share count once per process in the cheap look: ask exactly before killing.
+    // Pages that forked processes still share count once per process in the cheap look: ask exactly before
+    // killing.
     if (sumOf(sizes) > left) sizes = await sizesOf(pids, proportionalOf)
     seen.peak = Math.max(seen.peak, sumOf(sizes) + inFiles)
     const largest = sizes.reduce((a, b) => (b.bytes > a.bytes ? b : a), { pid: 0, bytes: 0 })
     if (sumOf(sizes) > left && largest.pid > 0 && !isStopped) {
       seen.kills++
-      try {
-        process.kill(largest.pid, 'SIGKILL')
-      } catch {
-        // Gone meanwhile.
-      }
+      signal(largest.pid)
     }
   }
 
@@ -93,7 +97,9 @@ async function residentOf(pid: number): Promise<number> {
   return (fieldKb(status, 'RssAnon') + fieldKb(status, 'RssShmem')) * 1024
 }
 
-/** A first thread that has ended has no memory any more; that of its process is told by the others. */
+/**
+ * If the first thread has ended, its entry shows no memory, and the other threads tell that of the process.
+ */
 async function statusOf(pid: number): Promise<string> {
   const status = await readFile(`/proc/${pid}/status`, 'latin1').catch(() => '')
   if (status.includes('\nRssAnon:')) return status
@@ -102,7 +108,7 @@ async function statusOf(pid: number): Promise<string> {
   return other === undefined ? '' : readFile(`/proc/${pid}/task/${other}/status`, 'latin1').catch(() => '')
 }
 
-/** The same with shared pages divided among those that share them; dearer. */
+/** The same with shared pages divided among their processes; it costs more. */
 async function proportionalOf(pid: number): Promise<number> {
   const rollup = await readFile(`/proc/${pid}/smaps_rollup`, 'latin1').catch(() => '')
   return rollup === '' ? residentOf(pid) : (fieldKb(rollup, 'Pss_Anon') + fieldKb(rollup, 'Pss_Shmem')) * 1024

@@ -32,7 +32,10 @@ export interface Refusal {
 /** All of it together takes 0.2 s; a host that hangs here cannot run sandboxes either. */
 const PREPARE_MS = 60_000
 
-/** Makes the backend. What keeps this host from running it becomes the answer of `probe`; throws only `config_invalid`. */
+/**
+ * Makes the backend. What keeps this host from running it becomes the answer of `probe`; throws only
+ * `config_invalid`.
+ */
 export async function openHost(
   name: string,
   config: HostSettings,

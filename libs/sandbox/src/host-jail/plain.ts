@@ -1,4 +1,7 @@
-/** The rung without a fence: a subprocess of the worker's user (of nobody, when that is root), bounded and cleaned up, not isolated. */
+/**
+ * The rung without a fence: a subprocess of the worker's user (of nobody, when that is root), bounded and
+ * cleaned up, not isolated.
+ */
 import { spawn } from 'node:child_process'
 import type { Isolation } from '@cofferdam/contract'
 import { agentArgv } from '../guest/index.ts'
@@ -36,7 +39,8 @@ export function createPlainRung(parts: HostParts, isolation: Isolation): Rung {
         cell: spec.cell,
         work: `${folder}/work`,
         hold: true,
-        // Keeps the program from killing the agent, which would let its children leave the tree; kernels below 6.12 do not.
+        // Keeps the program from killing the agent, which would let its children leave the tree; kernels
+        // below 6.12 do not.
         scope: true,
         env: { HOME: `${folder}/tmp`, TMPDIR: `${folder}/tmp` },
         rlimits: {

@@ -1,4 +1,7 @@
-/** What every host backend needs on disk before its first sandbox: guest files, filters, stubs of /etc, a readable Node. */
+/**
+ * What every host backend needs on disk before its first sandbox: guest files, filters, stubs of /etc, a
+ * readable Node.
+ */
 import { createHash } from 'node:crypto'
 import {
   access,
@@ -109,7 +112,10 @@ const filtersIn = (folder: string): Filters => ({
   noNetwork: join(folder, 'no-network.bpf'),
 })
 
-/** What fences sandboxes in, by name. The folder is named by these contents: a new version must never find an old filter. */
+/**
+ * What fences sandboxes in, by name. The folder is named by these contents: a new version must never find an
+ * old filter.
+ */
 async function fenceFiles(arch: SeccompArch | null, python: Python): Promise<JailFile[]> {
   const jail = await readFile(fileURLToPath(new URL('../process/jail.py', import.meta.url)))
   const etc = await etcFiles(python)
@@ -160,8 +166,9 @@ async function once(folder: string, fill: (folder: string) => Promise<void>): Pr
 }
 
 /**
- * The worker's Node may lie where only root can look, and its path would show in every sandbox's mountinfo: root gives it a neutral
- * name in the runtime folder, by a second link where that is possible, else by a copy.
+ * The worker's Node may lie where only root can look, and its path would show in every sandbox's mountinfo:
+ * root gives it a neutral name in the runtime folder, by a second link where that is possible, else by a
+ * copy.
  */
 async function readableNode(node: string, runtimeDir: string, dropTo: DropTo | null): Promise<string> {
   if (dropTo === null || node.startsWith('/usr/')) return node

@@ -43,7 +43,7 @@ describe.runIf(isLinux)('a process of ours', () => {
     expect(agentOf(holder.pid, below, place)).toBeNull()
   })
 
-  it('is never one of the host that a pid of another namespace happens to name', async () => {
+  it('is never a process of the host that has the same pid as one of another namespace', async () => {
     const holder = spawn('/bin/sh', ['-c', 'read line'], { stdio: ['pipe', 'inherit', 'inherit'] })
     expect(agentOf(holder.pid, 1, place)).toBeNull()
     expect(agentOf(holder.pid, process.pid, place)).toBeNull()

@@ -1,6 +1,6 @@
 /**
- * A host process that cannot be mistaken for another: pids are reused, so a pid is only believed together with its start
- * time and with the host and pid namespace that it was read in. Linux only (/proc).
+ * A host process that cannot be mistaken for another: pids are reused, so a pid is only believed together
+ * with its start time and with the host and pid namespace that it was read in. Linux only (/proc).
  */
 import { createHash } from 'node:crypto'
 import { readdirSync, readFileSync } from 'node:fs'
@@ -22,14 +22,17 @@ interface Stat {
   threads: number
 }
 
-/** Names the place where our pids mean something. */
+/** Identifies this boot of this host and our pid namespace: pids mean nothing elsewhere. */
 export async function thisPlace(): Promise<string> {
   const boot = await readFile('/proc/sys/kernel/random/boot_id', 'utf8')
   const namespace = await readlink('/proc/self/ns/pid')
   return createHash('sha256').update(`${boot.trim()} ${namespace}`).digest('hex').slice(0, 16)
 }
 
-/** Synchronous: 15 µs, where a promise would cost the worker ten times that, and no gap between a look and a kill. */
+/**
+ * Synchronous: 15 µs, where a promise would cost the worker ten times that, and no gap between a look and a
+ * kill.
+ */
 function statOf(pid: number): Stat | null {
   try {
     const line = readFileSync(`/proc/${pid}/stat`, 'latin1')
@@ -53,8 +56,9 @@ export function identityOf(pid: number, place: string): ProcessIdentity | null {
 }
 
 /**
- * The agent that a child of ours reported: the child itself or a child of it. Null when it is gone, or when the pid is another
- * process's: a pid of a namespace inside means somebody else out here, who must not be limited, stopped or killed for it.
+ * The agent that a child of ours reported: the child itself or a child of it. Null when it is gone, or when
+ * the pid is another process's: a pid of a namespace inside means somebody else out here, who must not be
+ * limited, stopped or killed for it.
  */
 export function agentOf(child: number | undefined, pid: number, place: string): ProcessIdentity | null {
   const stat = statOf(pid)
@@ -62,7 +66,10 @@ export function agentOf(child: number | undefined, pid: number, place: string): 
   return { pid, start: stat.start, place }
 }
 
-/** False also for a zombie: it runs nothing, and the init of a pid namespace is one only after all others are gone. */
+/**
+ * False also for a zombie: it runs nothing, and the init of a pid namespace is one only after all others are
+ * gone.
+ */
 export function isRunning(identity: ProcessIdentity, place: string): boolean {
   if (identity.place !== place) return false
   const stat = statOf(identity.pid)
@@ -93,9 +100,10 @@ export async function waitGone(
 }
 
 /**
- * Kills all descendants of a child subreaper, then the subreaper itself. Children of what dies become children of the
- * subreaper, so the search repeats until it finds none; the subreaper goes last, else its orphans would leave the tree. It is stopped
- * first, so that it reports no end of a program that we killed. Resolves true when proven gone.
+ * Kills all descendants of a child subreaper, then the subreaper itself. Children of what dies become
+ * children of the subreaper, so the search repeats until it finds none; the subreaper goes last, else its
+ * orphans would leave the tree. It is stopped first, so that it reports no end of a program that we killed.
+ * Resolves true when proven gone.
  */
 export async function killTree(root: ProcessIdentity, place: string, timeoutMs: number): Promise<boolean> {
   const end = performance.now() + timeoutMs
@@ -111,7 +119,10 @@ export async function killTree(root: ProcessIdentity, place: string, timeoutMs: 
   return waitGone(root, place, Math.max(0, end - performance.now()))
 }
 
-/** Stops a process and waits until it is: only then is the list of its children the last word, for it forks no more. */
+/**
+ * Stops a process and waits until it is: only then is the list of its children the last word, for it forks no
+ * more.
+ */
 async function freeze(identity: ProcessIdentity, place: string, end: number): Promise<void> {
   if (isRunning(identity, place)) signal(identity.pid, 'SIGSTOP')
   while (isRunning(identity, place)) {
@@ -124,8 +135,8 @@ async function freeze(identity: ProcessIdentity, place: string, end: number): Pr
 export const MARK = 'COFFERDAM_SANDBOX'
 
 /**
- * Processes that were started for a sandbox and whose pid nobody wrote down: the worker died while it opened one. The mark
- * is an unguessable id, so a program that carries one on purpose only names itself.
+ * Processes that were started for a sandbox and whose pid nobody wrote down: the worker died while it opened
+ * one. The mark is an unguessable id, so a program that carries one on purpose only names itself.
  */
 export async function findMarked(sandboxId: string, place: string): Promise<ProcessIdentity[]> {
   const found: ProcessIdentity[] = []
@@ -152,7 +163,10 @@ export function processesOf(uid: number): number[] {
   })
 }
 
-/** Living descendants of a process, from the kernel's lists of children where it keeps them, else by a walk over /proc. */
+/**
+ * Living descendants of a process, from the kernel's lists of children where it keeps them, else by a walk
+ * over /proc.
+ */
 export const descendants = (root: number): number[] => allBelow(root, isAlive)
 
 /** Those that ended and were not waited for, too. Parents come before their children. */
@@ -175,7 +189,10 @@ function isAlive(pid: number): boolean {
   return stat !== null && runs(stat)
 }
 
-/** CONFIG_PROC_CHILDREN, which distributions set. A process that ended says nothing about the kernel, but has no children either. */
+/**
+ * CONFIG_PROC_CHILDREN, which distributions set. A process that ended says nothing about the kernel, but has
+ * no children either.
+ */
 function hasChildLists(pid: number): boolean {
   try {
     readFileSync(`/proc/${pid}/task/${pid}/children`)
@@ -210,7 +227,8 @@ function childrenByWalk(): (pid: number) => number[] {
   return (pid) => children.get(pid) ?? []
 }
 
-function signal(pid: number, name: 'SIGKILL' | 'SIGSTOP' = 'SIGKILL'): void {
+/** Sends a signal, by default SIGKILL; does nothing when there is no such process. */
+export function signal(pid: number, name: 'SIGKILL' | 'SIGSTOP' = 'SIGKILL'): void {
   try {
     process.kill(pid, name)
   } catch {

@@ -1,9 +1,10 @@
 /**
- * What a dead worker leaves for others to find: one folder per slot, `<root>/<owner>/<slot id>/`, with the identity of
- * its first process. The folder is made before the process and removed after its proven end, so a folder without a
- * record means that nothing was started (processes die with a worker that dies in between).
+ * What a dead worker leaves for others to find: one folder per slot, `<root>/<owner>/<slot id>/`, with the
+ * identity of its first process. The folder is made before the process and removed after its proven end, so a
+ * folder without a record means that nothing was started (processes die with a worker that dies in between).
  *
- * Nothing here waits for the disk on the worker's own thread: a busy journal holds a rmdir up for milliseconds (measured: 4 ms each).
+ * Nothing here waits for the disk on the worker's own thread: a busy journal holds a rmdir up for
+ * milliseconds (measured: 4 ms each).
  */
 import { readFileSync } from 'node:fs'
 import { mkdir, readdir, rmdir, unlink, writeFile } from 'node:fs/promises'
@@ -41,7 +42,7 @@ export interface Records {
   /** Makes the folder of a slot; its path. Throws EEXIST when the id is in use. */
   create(owner: WorkerId, id: SandboxId): Promise<string>
   save(owner: WorkerId, id: SandboxId, record: SlotRecord): Promise<void>
-  /** Forgets a slot and removes its folder with all that is in it. Idempotent. */
+  /** Removes a slot's record and folder with everything in it. Idempotent. */
   remove(owner: WorkerId, id: SandboxId): Promise<void>
   owners(): Promise<WorkerId[]>
   list(owner: WorkerId): Promise<{ id: SandboxId; record: SlotRecord | null }[]>
@@ -73,15 +74,16 @@ export function createRecords(root: string): Records {
   return {
     async create(owner, id) {
       const path = folder(owner, id)
-      // Another slot of the owner may just remove the empty folder above. Each round is lost to another removal, so rounds are few
-      // unless the file system always lets removals win; then it is an error.
+      // Another slot of the owner may just remove the empty folder above. Each round is lost to another
+      // removal, so rounds are few unless the file system always lets removals win; then it is an error.
       for (let attempt = 0; ; attempt++) {
         try {
           await mkdir(path, { mode: 0o711 })
           return path
         } catch (error) {
           if ((error as NodeJS.ErrnoException).code !== 'ENOENT' || attempt === LOST_ROUNDS) throw error
-          // Recursive, it fails with ENOENT when the folder goes away between its own two looks: then there is another round.
+          // Recursive, it fails with ENOENT when the folder goes away between its own two looks: then there
+          // is another round.
           await mkdir(join(root, owner), { recursive: true, mode: 0o711 }).catch(() => {})
         }
       }
@@ -115,7 +117,7 @@ export function createRecords(root: string): Records {
   }
 }
 
-/** The slot's own worker and one that sweeps may remove it at the same time: each finds things gone under its hands. */
+/** The slot's own worker and one that sweeps may remove it at the same time: each may find things gone. */
 async function removeShared(path: string): Promise<void> {
   for (let attempt = 0; ; attempt++) {
     try {

@@ -51,6 +51,6 @@ test('removes links, locked directories and names that look like its own, and fo
   expect(readFileSync(join(outside, 'kept'), 'utf8')).toBe('kept')
 })
 
-test('is content when there is nothing', async () => {
+test('succeeds when there is nothing to remove', async () => {
   await expect(removeTree(join(base, 'absent'))).resolves.toBeUndefined()
 })

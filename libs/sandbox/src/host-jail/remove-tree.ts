@@ -1,7 +1,8 @@
 /**
- * Removes a tree that a program made, whatever its shape. Directories nested beyond PATH_MAX have no path that a system call takes, so
- * every directory is moved up to the root of the tree before it is emptied: no path is longer than two names below it.
- * Names are bytes here, because a program's need not be text. Nothing may run in the tree any more. Links are removed, not followed.
+ * Removes a tree that a program made, whatever its shape. Directories nested beyond PATH_MAX have no path
+ * that a system call takes, so every directory is moved up to the root of the tree before it is emptied: no
+ * path is longer than two names below it. Names are bytes here, because a program's need not be text. Nothing
+ * may run in the tree any more. Links are removed, not followed.
  */
 import type { Dirent } from 'node:fs'
 import { chmod, lstat, opendir, rename, rmdir, unlink } from 'node:fs/promises'
@@ -43,7 +44,7 @@ export async function removeTree(path: string): Promise<void> {
   await rmdir(root)
 }
 
-/** A program may have taken its own right to look. */
+/** The program may have removed its own right to list the folder. */
 async function opened(path: Buffer): Promise<AsyncIterable<Dirent<Buffer>>> {
   await chmod(path, 0o700)
   // The types of opendir know no names in bytes, which `encoding` gives.

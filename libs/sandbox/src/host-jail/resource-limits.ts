@@ -6,8 +6,8 @@ const MiB = 1024 * 1024
 const RESERVED_MIB = 768
 
 /**
- * Per process or per user, so weaker than a cgroup. `data` counts writable private memory: a net below the memory watch, wide
- * enough for what allocators reserve. RLIMIT_AS would break Node (local-isolation.md §8).
+ * Per process or per user, so weaker than a cgroup. `data` counts writable private memory: a net below the
+ * memory watch, wide enough for what allocators reserve. RLIMIT_AS would break Node.
  */
 export const withoutCgroup = (limits: { memory_mib: number; pids: number }): Record<string, number> => ({
   nproc: limits.pids + 1,

@@ -7,16 +7,21 @@ export interface Launch {
   spec: SlotSpec
   /** An empty folder of the slot's own on the host, removed at its end. */
   folder: string
-  /** Whether a cgroup limits memory and processes; else the rung sets resource limits and a stricter filter. */
+  /**
+   * Whether a cgroup limits memory and processes; else the rung sets resource limits and a stricter filter.
+   */
   hasCgroup: boolean
   /** Whom the slot runs as; null for the worker's own user. */
   user: DropTo | null
 }
 
 export interface Launched {
-  /** Our child, or the starter's: the agent itself, or what holds its namespaces. stdin and stdout are the frame channel. */
+  /**
+   * Our child, or the starter's: the agent itself, or what holds its namespaces. stdin and stdout are the
+   * frame channel.
+   */
   child: JailProcess
-  /** Host pid of the agent. Rejects when it did not come to life. */
+  /** Host pid of the agent. Rejects when it did not start. */
   agentPid: Promise<number>
   /** What the agent is told with its release, when it was started by `sharedStart`. */
   options?: readonly string[]
@@ -34,7 +39,10 @@ export interface Rung {
   readonly network: Capabilities['network']
   /** True when the sandbox must be able to reach and own `folder` as the program's uid. */
   readonly usesFolder: boolean
-  /** File systems of the sandbox's own that programs can fill, as paths inside; empty where they write into `folder`. */
+  /**
+   * File systems of the sandbox's own that programs can fill, as paths inside; empty where they write into
+   * `folder`.
+   */
   readonly ownDisks: readonly string[]
   /** True when the agent finds its own figures in /proc. */
   readonly showsProc: boolean

@@ -1,11 +1,12 @@
 /**
- * A uid of its own for every sandbox of a worker that is root. What the kernel counts per user (inotify instances, timers, pending
- * signals, RLIMIT_NPROC, pipe and socket buffers) and what one user may do to his other processes then ends at the sandbox.
+ * Gives every sandbox of a worker that is root a uid of its own. So sandboxes share no limit that the kernel
+ * counts per user (inotify instances, timers, pending signals, RLIMIT_NPROC, pipe and socket buffers), and
+ * cannot signal each other.
  *
- * The uids in use are links in one folder, `<uid>` → slot id, shared by all workers of the runtime folder: making a link is
- * atomic, and a worker that dies leaves it, so that nobody gets a uid before its processes are proven gone. A
- * worker that dies between the two steps of an end (the slot's folder goes, then its uid) leaves a link that
- * no slot has any more: `sweep` gives it back.
+ * The uids in use are links in one folder, `<uid>` → slot id, shared by all workers of the runtime folder:
+ * making a link is atomic. The link of a worker that died stays, so that nobody gets its uid before its
+ * processes are proven gone. A worker removes the slot's folder first and then the link. If it dies between
+ * the two, `sweep` removes the link.
  */
 import { mkdirSync, readdirSync, readFileSync, readlinkSync, rmSync, symlinkSync, unlinkSync } from 'node:fs'
 import { readdir } from 'node:fs/promises'
@@ -21,18 +22,23 @@ export interface UidRange {
 }
 
 /**
- * In the block that systemd's table of uids calls unused (1879048192–2147483647, systemd.io/UIDS-GIDS): no host hands these out, and
- * useradd's subordinate ids, which begin at 100000 and grow, do not reach them.
+ * In the block that systemd's table of uids calls unused (1879048192–2147483647, systemd.io/UIDS-GIDS): no
+ * host hands these out, and useradd's subordinate ids, which begin at 100000 and grow, do not reach them.
  */
 export const DEFAULT_UIDS: UidRange = { first: 1_900_000_000, count: 65_536 }
 
 export interface SlotUids {
   readonly range: UidRange
-  /** Takes a uid (and the gid of the same number) for a slot. Throws `sandbox_open_failed` when all are taken. */
+  /**
+   * Takes a uid (and the gid of the same number) for a slot. Throws `sandbox_open_failed` when all are taken.
+   */
   take(slotId: string): DropTo
-  /** The uid that a slot has; also of another worker's. */
+  /** The uid of a slot, of this worker or another. */
   of(slotId: string): number | null
-  /** Gives it back; only after nothing of the slot runs any more. Without a uid, whichever the slot has. */
+  /**
+   * Gives the uid back. Call it only after the slot's processes are gone. With null, gives back whichever the
+   * slot has.
+   */
   release(slotId: string, uid: number | null): void
   /**
    * Gives back the uids of slots that nobody has any more: older than ten minutes, without a folder in any
@@ -48,7 +54,8 @@ export interface SlotUids {
 export function createSlotUids(runtimeDir: string, range: UidRange): SlotUids {
   const folder = join(runtimeDir, 'uids')
   mkdirSync(folder, { recursive: true, mode: 0o700 })
-  // In turn, so that a uid rests as long as possible; from anywhere, so that two runtime folders rarely meet.
+  // In turn, so that a uid stays unused for long; from a random start, so that two runtime folders rarely use
+  // the same.
   let next = Math.floor(Math.random() * range.count)
   function of(slotId: string): number | null {
     for (const name of readdirSync(folder)) if (holderOf(join(folder, name)) === slotId) return Number(name)
@@ -111,7 +118,7 @@ function holderOf(path: string): string | null {
   }
 }
 
-/** Why this process cannot use the range, in words; null when it can. */
+/** The reason why this process cannot use the range; null when it can. */
 export function refusedUids({ first, count }: UidRange): string | null {
   const last = first + count - 1
   // Inside a user namespace (a rootless container) only mapped ids exist.

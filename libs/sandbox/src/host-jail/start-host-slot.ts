@@ -1,9 +1,11 @@
 /**
- * Starts one slot up to the point where its interpreter waits: everything that is the same for any program of its kind.
+ * Starts one slot up to the point where its interpreter waits: everything that is the same for any program of
+ * its kind.
  *
- *   record, uid, cgroup ──start──pid──join, save──release──R──▶ slot        any failure or abort: ended, then thrown
+ *   record, uid, cgroup ──start──pid──join, save──release──R──▶ slot     any failure or abort: ended, then thrown
  *
- * The agent holds before it starts anything until its cgroups are joined, which happens while its own interpreter loads.
+ * The agent holds before it starts anything until its cgroups are joined, which happens while its own
+ * interpreter loads.
  */
 import { chownSync, mkdirSync } from 'node:fs'
 import { join } from 'node:path'
@@ -12,7 +14,8 @@ import { createGuestSession, type GuestSession } from '../guest/index.ts'
 import type { SlotSpec } from '../warm/index.ts'
 import type { Cgroup, Cgroups } from './cgroups.ts'
 import type { Ends, SlotRemains } from './ends.ts'
-import { HostSlot } from './host-slot.ts'
+import type { GuestSlot } from '../guest-slot.ts'
+import { createHostSlot } from './host-slot.ts'
 import { agentOf } from './process-identity.ts'
 import type { Records } from './records.ts'
 import type { DropTo, Launched, Rung } from './rung.ts'
@@ -34,12 +37,15 @@ export interface SlotStarter {
   readyTimeoutMs: number
 }
 
-/** Throws `conflict` for an id in use, `sandbox_open_failed`, or the reason of `signal`; nothing is left behind then. */
+/**
+ * Throws `conflict` for an id in use, `sandbox_open_failed`, or the reason of `signal`; nothing is left
+ * behind then.
+ */
 export async function startHostSlot(
   starter: SlotStarter,
   spec: SlotSpec,
   signal: AbortSignal,
-): Promise<HostSlot> {
+): Promise<GuestSlot> {
   const { name, rung, records, cgroups, uids, ends, place } = starter
   signal.throwIfAborted()
   const { slotId: id, owner } = spec
@@ -47,7 +53,6 @@ export async function startHostSlot(
   const remains: SlotRemains = { owner, id, child: null, identity: null, uid: null }
   let session: GuestSession | null = null
   let makingGroup: Promise<Cgroup | null> | null = null
-  let slot: HostSlot | null = null
   let lastWords = (): string => ''
   try {
     const user = uids?.take(id) ?? starter.dropTo
@@ -65,10 +70,11 @@ export async function startHostSlot(
     remains.child = child
     lastWords = keepLastWords(child)
     if (child.stdin === null || child.stdout === null) throw new Error('no channel')
+    const closed = Promise.withResolvers<CofferdamError>()
     session = createGuestSession({
       readable: child.stdout,
       writable: child.stdin,
-      onClosed: () => slot?.closed(),
+      onClosed: closed.resolve,
     })
     const pid = await unlessAborted(launched.agentPid, signal)
     const identity = agentOf(child.pid, pid, place)
@@ -79,16 +85,16 @@ export async function startHostSlot(
     await Promise.all([records.save(owner, id, record), cgroup?.join(pid)])
     session.release(launched.options)
     await session.ready(AbortSignal.any([signal, AbortSignal.timeout(starter.readyTimeoutMs)]))
-    slot = new HostSlot({
+    const slot = createHostSlot({
       spec,
       session,
       identity,
       cgroup,
-      atRest: cgroup?.read() ?? null,
       folder: rung.ownDisks.length === 0 ? home : null,
       disks: rung.ownDisks.map((path) => join('/proc', String(pid), 'root', path)),
-      lastWords,
-      end: () => ends.endSlot(remains).finally(() => cgroup?.close()),
+      closed: closed.promise,
+      stderrTail: lastWords,
+      destroy: () => ends.endSlot(remains).finally(() => cgroup?.close()),
     })
     // A child that dies by itself closes its pipes, and the session with them.
     child.once('exit', () => session?.close())

@@ -1,16 +1,19 @@
-"""Starts the first process of jails for a worker, so that the worker itself never forks: `python3 -I -S starter.py FILES PATH…`.
+"""Starts the first process of jails, so that the worker itself never forks: `python3 -I -S starter.py FILES PATH…`.
 
-fork(2) copies the page tables of whoever calls it. A worker of 150 MiB stood still for 8 ms per sandbox, this process of 8 MiB takes 0.4.
+fork(2) copies the page tables of its caller. That stopped a worker of 150 MiB for 8 ms per sandbox; this process of
+8 MiB takes 0.4 ms.
 
-Requests come on stdin: u32 LE length, then fields separated by NUL: `kill` and channel, or `start`, channel, uid, gid (-1: as this process), filter (a file for fd 4, or
-nothing), number of arguments, arguments, environment. The started process has the channel (a socket that the worker made, fd 3 and up of
-this process) as stdin and stdout. What is to tell goes to stdout, one line each:
+Requests come on stdin: u32 LE length, then fields separated by NUL. They are `kill` and a channel, or `start`, channel,
+uid, gid (-1: as this process), filter (a file for fd 4, or nothing), number of arguments, arguments, environment. The
+started process has the channel (a socket that the worker made, fd 3 and up of this process) as stdin and stdout.
+Answers go to stdout, one line each:
 
     started CHANNEL PID     failed CHANNEL TEXT     ended CHANNEL CODE SIGNAL (-1: none)
     info CHANNEL TEXT       a line that the process wrote on its fd 3
     said CHANNEL HEX        bytes of its stderr
 
-What it starts may open FILES files. With PATHs it leaves every mount in which none of them lies, where it may. Ends when stdin ends. What it started asks the kernel for a signal when its parent dies.
+What it starts may open FILES files. With PATHs it leaves every mount that holds none of them, where it may. It ends when
+stdin ends; what it started has asked the kernel for a signal at the death of its parent.
 """
 import _signal as signal
 import fcntl
@@ -19,7 +22,8 @@ import resource
 import select
 import sys
 
-# What one process may say on stderr or fd 3 before it is only drained: its last words are kept by the worker, 4 KiB of them.
+# What one process may say on stderr or fd 3 before it is only drained: its last words are kept by the worker,
+# 4 KiB of them.
 TOLD_MAX = 64 * 1024
 BASE = 3
 CLONE_NEWNS, MS_REC, MS_PRIVATE, MNT_DETACH = 0x20000, 0x4000, 1 << 18, 2

@@ -8,7 +8,10 @@ import { createStarter, type StartCommand, type StartedProcess, type Starter } f
 
 const asRoot = needs('root')
 const PYTHON = '/usr/bin/python3'
-/** A helper that stands still is waited for so long; the start of one takes 30 ms on a quiet machine, and all of it on one that is too slow. */
+/**
+ * A helper that stands still is waited for so long; the start of one takes 30 ms on a quiet machine, and all
+ * of it on one that is too slow.
+ */
 const PATIENCE_MS = 2000
 
 function starter(): Starter {
@@ -33,7 +36,7 @@ async function ran(started: StartedProcess): Promise<unknown[]> {
   return [code, signal, ...(await said)]
 }
 
-test('gives a process its arguments, environment, streams and folder, and nothing else that is open', async () => {
+test('gives a process its arguments, environment, streams and folder, and no other open descriptor', async () => {
   const script =
     'read line; echo "$line $A $0 $1"; pwd; echo words >&2; echo news >&3; ls /proc/self/fd; exit 3'
   const started = await starter().start({
@@ -95,12 +98,12 @@ asRoot.it('keeps the mount of a needed link that leads to another one', async ()
 const mountPoints = (mountinfo: string): (string | undefined)[] =>
   mountinfo.split('\n').map((line) => line.split(' ')[4])
 
-test('says of a command that is not there what a shell would', async () => {
+test('reports a missing command with status 127, as a shell does', async () => {
   const [code, , , words] = await ran(await starter().start({ ...sh(''), argv: ['/no/such/thing'] }))
   expect([code, words]).toEqual([127, expect.stringContaining('No such file')])
 })
 
-test('kills what it started, and tells so', async () => {
+test('kills what it started, and reports the signal', async () => {
   const { child } = await starter().start(sh('exec /bin/sleep 1000'))
   expect(child.kill('SIGKILL')).toBe(true)
   expect(await once(child, 'exit')).toEqual([null, 'SIGKILL'])
@@ -116,13 +119,13 @@ test('serves more processes than one helper has channels, and keeps no helper fo
   expect(helpers()).toEqual(before)
 })
 
-test('many at once get their own streams each', async () => {
+test('gives each of many processes streams of its own', async () => {
   const made = starter()
   const all = Array.from({ length: 40 }, async (_, i) => (await ran(await made.start(sh(`echo ${i}`))))[2])
   expect(await Promise.all(all)).toEqual(Array.from({ length: 40 }, (_, i) => `${i}\n`))
 })
 
-test('a helper that dies is the end of what it started, and the next start has another one', async () => {
+test('ends what a helper started when the helper dies, and begins another one', async () => {
   const before = helpers()
   const made = starter()
   const { child } = await made.start(sh('exec /bin/sleep 1000'))
@@ -133,7 +136,7 @@ test('a helper that dies is the end of what it started, and the next start has a
   expect((await ran(await made.start(sh('echo again'))))[2]).toBe('again\n')
 })
 
-test('a helper that is late starts nothing more, costs nobody his process, and is gone after the last of them', async () => {
+test('gives a late helper no more starts, keeps its processes, and ends it after the last of them', async () => {
   const before = helpers()
   const made = createStarter(PYTHON, [], PATIENCE_MS)
   onTestFinished(() => made.close())
@@ -154,7 +157,7 @@ test('a helper that is late starts nothing more, costs nobody his process, and i
   await vi.waitFor(() => expect(helpers().filter((pid) => late.includes(pid))).toEqual([]), 15_000)
 })
 
-test('a helper that hangs is gone with its starter', async () => {
+test('kills a hanging helper when the starter is closed', async () => {
   const made = createStarter(PYTHON, [], PATIENCE_MS)
   onTestFinished(() => made.close())
   const { child } = await vi.waitFor(() => made.start(sh('exec /bin/sleep 1000')), 15_000)

@@ -1,11 +1,12 @@
 /**
- * Starts the first process of sandboxes without a fork of this process, which would copy the page tables of a worker: 8 ms of standing still
- * per sandbox at 150 MiB, measured. A small Python process (starter.py) forks instead, on sockets that exist before it does.
+ * Starts the first process of sandboxes without a fork of this process, which would copy the worker's page
+ * tables and block it for 8 ms per sandbox (measured at 150 MiB). A small Python process (starter.py) forks
+ * instead, on sockets that exist before it does.
  *
- *   none ──first start──▶ serving ──all channels used, or a start not answered──▶ draining ──its last process ended──▶ gone
- *                            │                                                       │      another one serves meanwhile
- *                            │                                                       └ silent for a minute: killed
- *                            └ died: what it had started gets SIGKILL from the kernel, every one of them ends here with SIGKILL
+ *   none ──first start──▶ serving ──channels used up, or no answer──▶ draining ──last process ended──▶ gone
+ *
+ * While one drains, another one serves. One that drains and says nothing for a minute is killed. If one dies,
+ * the kernel sends SIGKILL to everything that it had started.
  */
 import { spawn, type ChildProcess } from 'node:child_process'
 import type { Readable } from 'node:stream'
@@ -17,11 +18,14 @@ import { inTime, SURROUNDINGS } from '@cofferdam/contract'
 import { JailChild, type JailProcess } from './jail-process.ts'
 import type { DropTo } from './rung.ts'
 
-/** Two descriptors each as long as it serves; its own start, 10 ms of CPU, is shared by as many. */
+/** Sandboxes per helper. Each takes two descriptors; they share the helper's own start, 10 ms of CPU. */
 const CHANNELS = 32
 /** A start takes a millisecond; on a host that swaps a thousand times that. */
 const ANSWER_MS = 10_000
-/** Who says nothing for so long after it was given up hangs: it would neither end nor reap what it has started. */
+/**
+ * A helper that says nothing for so long after it was given up hangs: it would neither end nor reap what it
+ * started.
+ */
 const HUNG_MS = 60_000
 
 export interface StartCommand {
@@ -41,14 +45,17 @@ export interface StartedProcess {
 export interface Starter {
   /** Rejects when the process cannot be made; a command that is not there ends with code 127 instead. */
   start(command: StartCommand): Promise<StartedProcess>
-  /** Ends the starter and with it whatever it started that asked for its parent's death. Another start begins a new one. */
+  /**
+   * Ends the starter and with it whatever it started that asked for its parent's death. Another start begins
+   * a new one.
+   */
   close(): Promise<void>
 }
 
 /**
- * Creates one; nothing runs before its first `start`. `python` is 3.8 or newer. `needed`: all that what it starts opens on this host; a mount
- * with none of that in it is then not there for it, where this process may leave one out. Without, all are. A start that takes longer than
- * `answerMs` rejects.
+ * Creates one; nothing runs before its first `start`. `python` is 3.8 or newer. `needed`: all that what it
+ * starts opens on this host; a mount with none of that in it is then not there for it, where this process may
+ * leave one out. Without, all are. A start that takes longer than `answerMs` rejects.
  */
 export function createStarter(python: string, needed: readonly string[] = [], answerMs = ANSWER_MS): Starter {
   const serving = new Set<Helper>()
@@ -125,7 +132,10 @@ class Helper {
     return { child: started, info: started.info }
   }
 
-  /** It is asked for nothing more. What it has started lives on: a host may be slow, and their executions are none the worse for it. */
+  /**
+   * Asks it for nothing more. What it has started runs on: the host may just be slow, which harms no
+   * execution.
+   */
   #giveUp(channel: number, late: JailChild): Error {
     this.#isGivenUp = true
     this.#hung ??= setTimeout(() => this.#child.kill('SIGKILL'), HUNG_MS).unref()

@@ -1,4 +1,7 @@
-/** CPU time of a sandbox's processes where no cgroup counts it: the guest's word of a live program leaves out that program's children. */
+/**
+ * CPU time of a sandbox's processes where no cgroup counts it. The agent's own figure of a running program
+ * leaves out its children.
+ */
 import { readFileSync } from 'node:fs'
 import { descendantsAndZombies } from './process-identity.ts'
 
@@ -6,8 +9,8 @@ import { descendantsAndZombies } from './process-identity.ts'
 const TICK_MS = 10
 
 /**
- * Of all below `agent`, and of what was waited for, by the agent or by one of these, since they began. Only what ended without
- * anybody waiting for it (a parent that ignores SIGCHLD) is missing.
+ * Of all below `agent`, and of what was waited for, by the agent or by one of these, since they began. Only
+ * what ended without anybody waiting for it (a parent that ignores SIGCHLD) is missing.
  */
 export function treeCpuMs(agent: number): number {
   // Parents first: what is waited for meanwhile is missing once, and never counted twice.

@@ -6,24 +6,28 @@ const ms = z.int().min(0).max(600_000)
 /** What one sandbox does wrong. Every key that is left out behaves. */
 const hostileTricksSchema = z.strictObject({
   /**
-   * `hangs`: never ready, until aborted. `fails`: throws `sandbox_open_failed`. `throws_foreign`: throws an error that
-   * is not ours. `deaf`: takes `late_ms` and does not listen to the abort.
+   * `hangs`: never ready, until aborted. `fails`: throws `sandbox_open_failed`. `throws_foreign`: throws an
+   * error that is not ours. `deaf`: takes `late_ms` and does not listen to the abort.
    */
   open: z.enum(['hangs', 'fails', 'throws_foreign', 'deaf']).optional(),
   /** Milliseconds added to `open`. */
   open_late_ms: ms.optional(),
   /**
-   * `dies`: the channel ends after the first output (or at once), `sandbox_lost`. `violates_protocol`: the same with
-   * `protocol_violation`. `hangs`: never ends, deaf to interrupts; only abort or dispose end it. `throws_foreign`: rejects with
-   * an error that is not ours.
+   * `dies`: the channel ends after the first output (or at once), `sandbox_lost`. `violates_protocol`: the
+   * same with `protocol_violation`. `hangs`: never ends, deaf to interrupts; only abort or dispose end it.
+   * `throws_foreign`: rejects with an error that is not ours.
    */
   run: z.enum(['dies', 'violates_protocol', 'hangs', 'throws_foreign']).optional(),
   /**
-   * `lies_about_bytes`: byte counts that cannot be. `lies_about_exit`: exit code and signal at once, negative usage, a value that is no
-   * JSON. `talks_after_exit`: more output, and the end once more, after `run` resolved.
+   * `lies_about_bytes`: byte counts that cannot be. `lies_about_exit`: exit code and signal at once, negative
+   * usage, a value that is no JSON. `talks_after_exit`: more output, and the end once more, after `run`
+   * resolved.
    */
   exit: z.enum(['lies_about_bytes', 'lies_about_exit', 'talks_after_exit']).optional(),
-  /** Bytes of stdout that arrive before the program's own, far beyond `maxOutputBytes` and without waiting for the reader. */
+  /**
+   * Bytes of stdout that arrive before the program's own, far beyond `maxOutputBytes` and without waiting for
+   * the reader.
+   */
   flood_bytes: z.int().min(0).max(1_073_741_824).optional(),
   /** Splits the output into single bytes, which also splits UTF-8 sequences. */
   crumbles_output: z.boolean().optional(),

@@ -1,6 +1,6 @@
 /**
- * The `hostile` backend: wraps another one (a fake by default) and is late, lies and dies as its script says. What
- * stands above backends is tested against it; without tricks it behaves and passes conformance.
+ * The `hostile` backend: wraps another backend (by default a fake) and is late, lies and dies as its script
+ * says. It tests the layers above backends. Without tricks it behaves and passes the conformance suite.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { CofferdamError, type Backend, type SandboxRef, type SandboxSpec } from '@cofferdam/contract'

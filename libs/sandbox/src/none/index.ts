@@ -1,4 +1,7 @@
-/** The `none` backend: a plain subprocess through the same agent. Isolation `none`; only a tenant policy that says so may use it. */
+/**
+ * The `none` backend: the same agent in a plain subprocess, without isolation. A tenant's policy has to allow
+ * it.
+ */
 import type { Backend } from '@cofferdam/contract'
 import type { BackendDeps } from '../deps.ts'
 import { openHost } from '../host-jail/open-host.ts'

@@ -1,6 +1,6 @@
 /**
- * Rung 1: bubblewrap. Namespaces of every kind, a file tree of read-only system folders and small tmpfs, no capability, a
- * seccomp filter, and the agent as PID 1, so that its death is the death of everything inside.
+ * Rung 1: bubblewrap. Namespaces of every kind, a file tree of read-only system folders and small tmpfs, no
+ * capability, a seccomp filter, and the agent as PID 1, so that its death is the death of everything inside.
  */
 import { execFile } from 'node:child_process'
 import { stat } from 'node:fs/promises'
@@ -31,7 +31,10 @@ const sized = (folder: string, bytes: number): string[] => [
   folder,
 ]
 
-/** After the mounts: the root becomes read-only, the child's pid is told on fd 3, the filter is read from fd 4. */
+/**
+ * After the mounts: the root becomes read-only, the child's pid is told on fd 3, the filter is read from fd
+ * 4.
+ */
 const START = ['--remount-ro', '/', '--info-fd', '3', '--seccomp', '4']
 
 /** Arguments that do not change from sandbox to sandbox. */
@@ -40,12 +43,14 @@ function fixedArguments(tree: JailTree): string[] {
   args.push('--clearenv', '--hostname', SURROUNDINGS.hostName, '--uid', '65534', '--gid', '65534')
   for (const [target, path] of tree.links) args.push('--symlink', target, path)
   for (const [source, path] of tree.binds) args.push('--ro-bind', source, path)
-  // Switches of the sandbox's own IPC and pid namespaces belong to its user, and in a cell would outlive an execution.
+  // Switches of the sandbox's own IPC and pid namespaces belong to its user, and in a cell would outlive an
+  // execution.
   args.push('--proc', '/proc', '--ro-bind', '/proc/sys', '/proc/sys')
   for (const path of tree.maskedFiles) args.push('--ro-bind', tree.empty, path)
   for (const path of tree.maskedFolders) args.push('--tmpfs', path, '--remount-ro', path)
   args.push('--dev', '/dev', ...sized('/dev/shm', SURROUNDINGS.shmBytes))
-  // /dev and / are tmpfs of their own without a size: read-only, or they would be a way around the disk limit.
+  // /dev and / are tmpfs of their own without a size: read-only, or they would be a way around the disk
+  // limit.
   args.push('--remount-ro', '/dev')
   return args
 }

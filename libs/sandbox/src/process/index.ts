@@ -1,6 +1,6 @@
 /**
- * The `process` backend: jails without Docker. A ladder, probed once: bubblewrap, then a jail that fences itself in by
- * Landlock and seccomp; a plain subprocess only when the configuration says so.
+ * The `process` backend: jails without Docker. A ladder, probed once: bubblewrap, then a jail that fences
+ * itself in by Landlock and seccomp; a plain subprocess only when the configuration says so.
  */
 import { execFile } from 'node:child_process'
 import { promisify } from 'node:util'

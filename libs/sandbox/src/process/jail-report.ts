@@ -16,8 +16,8 @@ const lineSchema = z.union([
 ])
 
 /**
- * Reads it from a jail that has just been started. The pid is known before the jail stands; the two lines of a jail with a tree come in
- * either order. Both reject when it ends before.
+ * Reads it from a jail that has just been started. The pid is known before the jail stands; the two lines of
+ * a jail with a tree come in either order. Both reject when it ends before.
  */
 export function readReport(
   child: ChildProcess,

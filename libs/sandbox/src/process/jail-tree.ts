@@ -1,6 +1,7 @@
 /**
- * The file tree of a jail with a mount namespace, the same for bubblewrap and the self-jail: system folders read-only, a small /etc,
- * our guest files and Node under names that are the same on every host, and a /proc without the host's own story.
+ * The file tree of a jail with a mount namespace, the same for bubblewrap and the self-jail: system folders
+ * read-only, a small /etc, our guest files and Node under names that are the same on every host, and a /proc
+ * that says little about the host.
  */
 import { lstatSync, readlinkSync } from 'node:fs'
 import { SURROUNDINGS } from '@cofferdam/contract'
@@ -26,8 +27,8 @@ export interface JailTree {
 }
 
 /**
- * What Docker masks, and besides what tells the host's story: its command line, build, devices, modules and load
- * (local-isolation.md §7). cpuinfo, meminfo, stat, loadavg and uptime stay, for runtimes size themselves by them.
+ * What Docker masks, and besides what identifies the host: its command line, build, devices, modules and
+ * load. cpuinfo, meminfo, stat, loadavg and uptime stay, because runtimes size themselves by them.
  */
 const MASKED_FILES = [
   'cmdline',

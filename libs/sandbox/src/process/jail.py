@@ -1,10 +1,11 @@
 """Rung 2: fences itself in, then becomes the guest agent. Start: `python3 -I -S jail.py NAME VALUE … -- AGENT-OPTIONS…`.
 
-NAMEs: guest (folder of the guest files, as it will be inside), folder (the slot's own on the host), filter (BPF file), and
+NAMEs: guest (folder of the guest files, by its path inside), folder (the slot's own on the host), filter (BPF), and
   with namespaces   links, binds (lines: target or source, space, path), masks (lines), empty (a file), disk, shm (bytes)
   without           read (lines: folders and files that programs may read)
-It prints JSON lines on fd 3: pid (in the namespace it was started in), and with namespaces another one with proc once the tree stands,
-in either order: two processes write them. Any step that must hold and does not ends the process with a message before any program can run.
+It prints JSON lines on fd 3: pid (in the namespace that it was started in), and with namespaces another one with proc
+once the tree stands. Two processes write them, so they come in either order. If a step fails that must hold, the
+process ends with a message before any program can run.
 
 With namespaces: unshare → loopback up → fork → file tree of its own → no capability → seccomp → agent as PID 1.
 Without: Landlock → seccomp → agent.

@@ -1,4 +1,6 @@
-/** Conformance of the self-jail where the host gives no namespaces: Landlock, seccomp and the process tree. */
+/**
+ * Conformance of the self-jail where the host gives no namespaces: Landlock, seccomp and the process tree.
+ */
 import { exerciseBackend, pythonPrograms } from '../../conformance/index.ts'
 import { killAgent, onRung } from '../../test/host-rungs.ts'
 

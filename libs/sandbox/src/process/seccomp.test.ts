@@ -1,4 +1,7 @@
-/** The filter is executed here by a small BPF machine: what it answers is asked of the bytes, not of their maker. */
+/**
+ * The filter is executed here by a small BPF machine: what it answers is asked of the bytes, not of their
+ * maker.
+ */
 import { describe, expect, test } from 'vitest'
 import { ALLOWED, FORBIDDEN } from '../docker/seccomp.ts'
 import { bareFilter, DENIED_CALLS, noNetworkFilter, seccompFilter, type SeccompArch } from './seccomp.ts'

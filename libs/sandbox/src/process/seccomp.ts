@@ -1,13 +1,15 @@
 /**
  * Our seccomp filter as BPF bytes, assembled here so that no compiler or library is needed on the host.
  *
- * It is a deny list (EPERM) that is closed at its upper end: every call that Docker's default profile does not give a container without
- * capabilities is in it (its test compares the two), and numbers beyond the last known one do not exist. The jail's namespaces and mounts are
- * the fence, the filter takes away what could loosen it or reach rarely tested kernel code. Decided in this order: foreign architecture → kill; x32 → EPERM; denied number →
- * EPERM; clone3 and unknown numbers → ENOSYS (its flags lie in memory that a filter cannot read; libc falls back to clone); then the calls
- * whose arguments matter: clone with namespace flags, prlimit64 on another process (it could wedge the agent, which shares the program's
- * uid), personality, ioctl that types into terminals, socket families.
- * Numbers: Linux arch/x86/entry/syscalls/syscall_64.tbl and include/uapi/asm-generic/unistd.h; equal from 424 on.
+ * It is a deny list (EPERM) that is closed at its upper end: every call that Docker's default profile does
+ * not give a container without capabilities is in it (its test compares the two), and numbers beyond the last
+ * known one do not exist. The jail's namespaces and mounts are the fence, the filter takes away what could
+ * loosen it or reach rarely tested kernel code. Decided in this order: foreign architecture → kill; x32 →
+ * EPERM; denied number → EPERM; clone3 and unknown numbers → ENOSYS (its flags lie in memory that a filter
+ * cannot read; libc falls back to clone); then the calls whose arguments matter: clone with namespace flags,
+ * prlimit64 on another process (it could wedge the agent, which shares the program's uid), personality, ioctl
+ * that types into terminals, socket families. Numbers: Linux arch/x86/entry/syscalls/syscall_64.tbl and
+ * include/uapi/asm-generic/unistd.h; equal from 424 on.
  */
 
 export type SeccompArch = 'x64' | 'arm64'
@@ -73,7 +75,8 @@ const DENIED: Record<string, readonly [number | null, number | null]> = {
   io_uring_setup: [425, 425],
   io_uring_enter: [426, 426],
   io_uring_register: [427, 427],
-  // Takes from fs.aio-max-nr, which is one number for the whole host: a database beside us would find nothing left.
+  // Takes from fs.aio-max-nr, which is one number for the whole host: a database beside us would find nothing
+  // left.
   io_setup: [206, 0],
   io_destroy: [207, 1],
   io_getevents: [208, 4],
@@ -113,14 +116,14 @@ const DENIED: Record<string, readonly [number | null, number | null]> = {
 }
 
 /**
- * The highest number that this file was checked against (file_setattr, Linux 6.17). What comes later answers ENOSYS, as on a kernel
- * that does not have it, so that no call of a newer kernel is let in unseen.
+ * The highest number that this file was checked against (file_setattr, Linux 6.17). What comes later answers
+ * ENOSYS, as on a kernel that does not have it, so that no call of a newer kernel is let in unseen.
  */
 const LAST_KNOWN = 469
 
 /**
- * Refused besides where no cgroup limits memory and the worker watches it: memory that belongs to no process and to no file
- * system of the sandbox, so that no look from outside sees it.
+ * Refused besides where no cgroup limits memory and the worker watches it: memory that belongs to no process
+ * and to no file system of the sandbox, so that no look from outside sees it.
  */
 const DENIED_WATCHED: typeof DENIED = {
   memfd_create: [319, 279],
@@ -128,9 +131,9 @@ const DENIED_WATCHED: typeof DENIED = {
 }
 
 /**
- * Refused besides where a jail has no namespaces. Landlock does not know the calls that change a file's mode, owner, times or
- * attributes (also through a file opened for reading), nor watches and System V IPC: the program would reach every file and
- * segment of the worker's user, and those of other sandboxes.
+ * Refused besides where a jail has no namespaces. Landlock does not know the calls that change a file's mode,
+ * owner, times or attributes (also through a file opened for reading), nor watches and System V IPC: the
+ * program would reach every file and segment of the worker's user, and those of other sandboxes.
  */
 const DENIED_BARE: typeof DENIED = {
   chmod: [90, null],
@@ -177,7 +180,10 @@ const ON_PROCESSES = {
   sched_setattr: [314, 274],
 } as const
 
-/** The same where the pid stands second, after a kind of which 0 or 1 is a process and others are all of a user's. */
+/**
+ * The same where the pid stands second, after a kind of which 0 or 1 is a process and others are all of a
+ * user's.
+ */
 const ON_GROUPS = {
   setpriority: { nr: [141, 140], self: 0 },
   ioprio_set: { nr: [251, 30], self: 1 },
@@ -203,8 +209,8 @@ const EPERM = ERRNO | 1
 const ENOSYS = ERRNO | 38
 const EAFNOSUPPORT = ERRNO | 97
 
-// NEWNS | NEWCGROUP | NEWUTS | NEWIPC | NEWUSER | NEWPID | NEWNET and NEWTIME, which shares a bit with the exit signal's byte in
-// clone and is therefore only reachable by clone3 and unshare.
+// NEWNS | NEWCGROUP | NEWUTS | NEWIPC | NEWUSER | NEWPID | NEWNET and NEWTIME, which shares a bit with the
+// exit signal's byte in clone and is therefore only reachable by clone3 and unshare.
 const CLONE_NAMESPACES = 0x7e020000
 const TIOCSTI = 0x5412
 const TIOCLINUX = 0x541c
@@ -257,8 +263,8 @@ const refused = (calls: typeof DENIED, column: 0 | 1): Instruction[] =>
   })
 
 /**
- * The filter of a jail with namespaces for one architecture, as an array of `struct sock_filter` (8 bytes each, little endian).
- * `watched`: no cgroup limits memory, so only such as a look from outside can count.
+ * The filter of a jail with namespaces for one architecture, as an array of `struct sock_filter` (8 bytes
+ * each, little endian). `watched`: no cgroup limits memory, so only such as a look from outside can count.
  */
 export const seccompFilter = (arch: SeccompArch, watched: boolean): Buffer =>
   filterOf(arch, 'local', memoryRules(arch, watched))
@@ -266,7 +272,10 @@ export const seccompFilter = (arch: SeccompArch, watched: boolean): Buffer =>
 const memoryRules = (arch: SeccompArch, watched: boolean): Instruction[] =>
   watched ? refused(DENIED_WATCHED, arch === 'x64' ? 0 : 1) : []
 
-/** The filter of a jail without namespaces: no sockets, and nothing that reaches other processes or files of its user. */
+/**
+ * The filter of a jail without namespaces: no sockets, and nothing that reaches other processes or files of
+ * its user.
+ */
 export function bareFilter(arch: SeccompArch, watched: boolean): Buffer {
   const column = arch === 'x64' ? 0 : 1
   const zero = (index: number): Instruction[] => [argument(index), jump(JUMP_EQ, 0, 1, 0), ret(EPERM)]
@@ -277,7 +286,8 @@ export function bareFilter(arch: SeccompArch, watched: boolean): Buffer {
     ...Object.values(ON_GROUPS).flatMap(({ nr, self }) =>
       when(nr[column], [argument(0), jump(JUMP_EQ, self, 1, 0), ret(EPERM), ...zero(1), ret(ALLOW)]),
     ),
-    // Without a path it sets the times of an open file; the high word counts too, for this argument is a pointer.
+    // Without a path it sets the times of an open file; the high word counts too, for this argument is a
+    // pointer.
     ...when(UTIMENSAT[column], [
       ...zero(1),
       load(16 + 8 + 4),

@@ -14,7 +14,10 @@ export interface JailParts extends HostParts {
   filters: Filters
 }
 
-/** What interpreters and the loader read where there is no file tree of our own. Node fails without openssl.cnf (local-isolation.md §5). */
+/**
+ * What interpreters and the loader read where there is no file tree of our own. Node fails without
+ * openssl.cnf.
+ */
 const READ = [
   '/usr',
   '/bin',

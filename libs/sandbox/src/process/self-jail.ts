@@ -1,6 +1,6 @@
 /**
- * Rung 2: no helper binary and no root. A Python bootstrap fences itself in (namespaces and a file tree of its own where the host gives
- * them, else Landlock; seccomp in both) and becomes the agent; see jail.py.
+ * Rung 2: no helper binary and no root. A Python bootstrap fences itself in (namespaces and a file tree of
+ * its own where the host gives them, else Landlock; seccomp in both) and becomes the agent; see jail.py.
  */
 import { spawn } from 'node:child_process'
 import { mkdir, mkdtemp, rm, chown } from 'node:fs/promises'
@@ -87,7 +87,8 @@ function start(
     ...launch.user,
   })
   const report = readReport(child, tree !== null)
-  // The trial does not look at it; a host that cannot run the jail must not end the worker by an unhandled rejection.
+  // The trial does not look at it; a host that cannot run the jail must not end the worker by an unhandled
+  // rejection.
   for (const promise of [report.pid, report.whole]) promise.catch(() => {})
   return { launched: { child, agentPid: report.pid }, report: report.whole }
 }

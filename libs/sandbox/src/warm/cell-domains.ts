@@ -1,11 +1,19 @@
 /**
- * Who shares cells, and in which order they get them: the executions of one session, or those of one tenant and kind.
+ * Who shares cells, and in which order they get them: the executions of one session, or those of one tenant
+ * and kind.
  *
- *   an idle cell ─▶ its own      fewer than `max` ─▶ the right to open one      else in line, in order of arrival
+ *   an idle cell ─▶ that one     fewer than `max` ─▶ the right to open one     else: waits, in order of arrival
  *
  * A cell never serves two tenants: the tenant is in the key.
  */
-import type { ExecutionId, SandboxSpec, SessionId, SessionName, SessionScope } from '@cofferdam/contract'
+import type {
+  ExecutionId,
+  SandboxSpec,
+  SessionEntry,
+  SessionId,
+  SessionName,
+  SessionScope,
+} from '@cofferdam/contract'
 import type { CellSettings } from './config.ts'
 import { createLine, type Line } from './line.ts'
 import type { CellSlot, SlotKind, SlotLimits } from './slot.ts'
@@ -26,6 +34,32 @@ export interface Cell<S extends CellSlot> {
   memory: Disposable | null
 }
 
+/**
+ * A session's cell as `/v1/sessions` shows it. Only its worker reaches it: it has no epoch and no handle for
+ * another.
+ */
+export function shownCell<S extends CellSlot>(
+  cell: Cell<S>,
+  maxAgeMs: number,
+): { entry: SessionEntry; isBusy: boolean } {
+  const usedAtMs = cell.idleSinceMs ?? Date.now()
+  const expiresAtMs = cell.startedMs + maxAgeMs
+  return {
+    entry: {
+      sessionId: cell.id,
+      scope: cell.scope,
+      epoch: 0,
+      handle: {},
+      createdAtMs: cell.startedMs,
+      usedAtMs,
+      executionId: cell.executionId,
+      idleAtMs: Math.min(usedAtMs + cell.idleMs, expiresAtMs),
+      expiresAtMs,
+    },
+    isBusy: cell.idleSinceMs === null,
+  }
+}
+
 /** All cells of one session, or of one tenant and kind. */
 export interface Domain<S extends CellSlot> {
   readonly key: string
@@ -41,9 +75,14 @@ export interface Domain<S extends CellSlot> {
 
 export interface CellDomains<S extends CellSlot> {
   of(spec: SandboxSpec, kind: SlotKind): Domain<S>
-  /** A cell, or null for the right to open one (counted). Who comes later never gets one earlier. Rejects with the signal's reason. */
+  /**
+   * A cell, or null for the right to open one (counted). Who comes later never gets one earlier. Rejects with
+   * the signal's reason.
+   */
   turnIn(domain: Domain<S>, signal: AbortSignal): Promise<Cell<S> | null>
-  /** A cell became idle, or one went: hands it, or its place, to who waits longest. */
+  /**
+   * A cell became idle or was destroyed: gives it, or the right to open one, to whoever has waited longest.
+   */
   freed(domain: Domain<S>): void
   /** Cells of all domains, also those that are only opening. */
   readonly count: number

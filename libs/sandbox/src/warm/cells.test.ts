@@ -65,7 +65,7 @@ test('turns of one session follow each other in order of arrival, also behind a 
   expect(new Set(turns.map(({ slot }) => slot)).size).toBe(2)
 })
 
-test('who comes later never overtakes a waiter while a turn changes hands', async () => {
+test('never lets a later caller overtake a waiter between two turns', async () => {
   const { take } = open(stage({ instant: true }))
   const order: string[] = []
   const holder = await take(inSession('a'))
@@ -143,7 +143,7 @@ test('a tenant has as many cells at once as it may, and nothing is kept in them'
   expect([a.session, b.slot.cleaned]).toEqual([null, ['none']])
 })
 
-test('what cannot be proven clean is destroyed, and the next turn is fresh with a new id', async () => {
+test('destroys a cell that cannot be proven clean; the next turn is fresh and has a new id', async () => {
   const on = stage({ instant: true })
   const { take } = open(on)
   const first = await take(inSession('a'))
@@ -290,7 +290,7 @@ const files = (key: string): SandboxSpec => ({
   limits: { ...inSession(key).limits, memory_mib: 16 },
 })
 
-test('what is done with files finds the session whatever its limits, and makes none', async () => {
+test('lets operations on files join a session whatever its limits, and begin none', async () => {
   const on = stage({ instant: true })
   const { cells, take } = open(on)
   await expect(take(files('a'))).rejects.toMatchObject({ code: 'session_not_found' })
@@ -306,7 +306,7 @@ test('what is done with files finds the session whatever its limits, and makes n
   expect(cells.count).toBe(0)
 })
 
-test('a session is told of when its turn begins and ends, and when it is gone', async () => {
+test('reports a session when its turn begins and ends, and when it is gone', async () => {
   const on = stage({ instant: true })
   const told: string[] = []
   on.deps.onSession = ({ tenantId, backend, key }, state) =>

@@ -6,9 +6,9 @@
  *      ▼          ▼                                 ▼
  *    gone       destroyed ◀─────────────────────────┘
  *
- * A session has one cell at a time; its executions take turns in order of arrival. Reuse scope `tenant` has up to
- * `max_per_tenant` cells of a kind, which keep nothing. A cell never serves two tenants: the tenant is in the key.
- * Whoever waits for a turn holds a worker's slot, so waiters are bounded by the worker's slots.
+ * A session has one cell at a time; its executions take turns in order of arrival. Reuse scope `tenant` has
+ * up to `max_per_tenant` cells of a kind, which keep nothing. A cell never serves two tenants: the tenant is
+ * in the key. Whoever waits for a turn holds a worker's slot, so waiters are bounded by the worker's slots.
  */
 import {
   CofferdamError,
@@ -18,9 +18,8 @@ import {
   type SessionId,
 } from '@cofferdam/contract'
 import { SILENT, type BackendLogger } from '../deps.ts'
-import { createCellDomains, type Cell, type Domain } from './cell-domains.ts'
+import { createCellDomains, shownCell, type Cell, type Domain } from './cell-domains.ts'
 import { refuseBeginning, unlike } from './session-refusals.ts'
-import { shownCell } from './shown-cell.ts'
 import { bytesOf, type CellSlot, type SlotKind, type SlotSpec } from './slot.ts'
 import type { DropReason, WarmDeps, WarmEvent } from './warm-deps.ts'
 
@@ -28,8 +27,8 @@ import type { DropReason, WarmDeps, WarmEvent } from './warm-deps.ts'
 const TEND_MS = 1_000
 
 /**
- * Killing, wiping and proving take milliseconds, a full tmpfs some hundred. Then the cell is destroyed, which must be over
- * before the executor stops waiting for the proof (20 s) and reports a leak.
+ * Killing, wiping and proving take milliseconds, a full tmpfs some hundred. Then the cell is destroyed, which
+ * must be over before the executor stops waiting for the proof (20 s) and reports a leak.
  */
 const CLEAN_MS = 3_000
 
@@ -41,12 +40,18 @@ export interface Turn<S extends CellSlot> {
   readonly session: { id: SessionId; fresh: boolean } | null
   /** True for scope `interpreter`: the run goes to the kept interpreter. */
   readonly keepsInterpreter: boolean
-  /** Ends the turn, once: cleaned and handed on, or destroyed (always when `lost`). Resolves when either is proven. */
+  /**
+   * Ends the turn, once: cleaned and handed on, or destroyed (always when `lost`). Resolves when either is
+   * proven.
+   */
   end(lost: boolean): Promise<void>
 }
 
 export interface Cells<S extends CellSlot> {
-  /** Waits for the turn. Rejects with `conflict` when the session was opened with other limits, like `start`, or with the signal's reason. */
+  /**
+   * Waits for the turn. Rejects with `conflict` when the session was opened with other limits, like `start`,
+   * or with the signal's reason.
+   */
   take(spec: SandboxSpec, kind: SlotKind, signal: AbortSignal): Promise<Turn<S>>
   readonly count: number
   /** Destroys every cell and opens no more. */

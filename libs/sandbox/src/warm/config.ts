@@ -54,7 +54,7 @@ const cellsSchema = z.strictObject({
     .max(1000)
     .default(4)
     .describe(
-      'Cells of one tenant for reuse scope `tenant`: that many of its executions run at once in warm places.',
+      'Cells of one tenant for reuse scope `tenant`: so many of its executions run at once in cells.',
     ),
   max_runs: z
     .int()

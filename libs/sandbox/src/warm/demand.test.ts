@@ -9,7 +9,7 @@ test('wants six slots at six arrivals a second and a warm-up of a quarter second
   const demand = createDemand(0)
   for (let i = 0; i < 40; i += 1) demand.warmed(250)
   for (let now = 0; now < 120_000; now += 1000 / 6) demand.arrived(now)
-  // r·W = 1.5, 2.3·√1.5 = 2.8: local-isolation.md §4 says 6.
+  // r·W = 1.5, 2.3·√1.5 = 2.8, and one more.
   expect(demand.target(120_000)).toBe(6)
 })
 

@@ -1,8 +1,10 @@
 /** How many slots of a kind should wait, from how often they are asked for and how long one takes to warm. */
 
-/** Averages over two spans: the short one sees a burst within seconds, the long one remembers steady traffic. */
+/**
+ * Averages over two spans: the short one sees a burst within seconds, the long one remembers steady traffic.
+ */
 const SPANS_MS = [2_000, 30_000] as const
-/** Weight of the newest warm-up time; ten starts settle it. */
+/** Weight of the newest warm-up time: after ten starts the older ones hardly count. */
 const WARM_UP_WEIGHT = 0.2
 /** Before anything was measured: between bwrap (0.03 s) and gVisor (0.5 s). */
 const FIRST_WARM_UP_MS = 200
@@ -16,8 +18,8 @@ export interface Demand {
 }
 
 /**
- * Poisson arrivals of rate r find a slot with about 99 % when r·W + 2.3·√(r·W) slots are on their way, W being the
- * warm-up time (local-isolation.md §4); one more waits for the next.
+ * Poisson arrivals of rate r find a slot with about 99 % probability when r·W + 2.3·√(r·W) slots are warming
+ * or ready (W is the warm-up time). One more waits for the next arrival.
  */
 export function createDemand(nowMs: number): Demand {
   const counts = SPANS_MS.map(() => 0)

@@ -1,4 +1,4 @@
-/** Slots of one kind that stand ready, oldest first, each with the memory that it holds. */
+/** The waiting slots of one kind, oldest first, each with its share of the memory budget. */
 import type { Slot } from './slot.ts'
 import type { DropReason } from './warm-deps.ts'
 

@@ -1,4 +1,4 @@
-/** Warm places of a backend: slots that wait for their one program, and cells that serve one trust domain. */
+/** Slots that wait for their one program, and cells that serve one session or tenant. */
 export { warmConfigSchema, type WarmConfig } from './config.ts'
 export { createRefillGate, type RefillGate } from './refill-gate.ts'
 export { refuseBeginning, unlike } from './session-refusals.ts'
@@ -11,5 +11,5 @@ export {
   type SlotSpec,
   type SlotLimits,
 } from './slot.ts'
-export { createWarmth, type Place, type Warmth } from './warmth.ts'
+export { createWarmth, type BoundSlot, type Warmth } from './warmth.ts'
 export type { WarmDeps, WarmEvent, WarmMemory } from './warm-deps.ts'

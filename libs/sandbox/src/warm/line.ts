@@ -1,9 +1,15 @@
-/** Callers who wait for what others give up, in order of arrival. Whoever waits holds a worker's slot, so they are bounded by those. */
+/**
+ * A first-in, first-out queue of callers. Each of them holds an execution slot of the worker, which bounds
+ * it.
+ */
 export interface Line<T> {
   readonly length: number
-  /** Waits for what it is given. Rejects with the signal's reason, and is then no longer in the line. */
+  /**
+   * Joins the queue and resolves with what `serve` gives. Rejects with the signal's reason and leaves the
+   * queue then.
+   */
   join(signal: AbortSignal): Promise<T>
-  /** Gives it to who waits longest; false when nobody does. */
+  /** Gives it to whoever has waited longest; false when nobody waits. */
   serve(given: T): boolean
 }
 

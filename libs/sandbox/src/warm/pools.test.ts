@@ -36,7 +36,7 @@ async function withOneIdle(on: Stage): Promise<{ pool: SlotPools<MemorySlot>; sl
   return { pool, slot }
 }
 
-test('starts one for the first who asks, and hands the second one that waits', async () => {
+test('starts a slot for the first caller, and gives a waiting one to the second', async () => {
   const on = stage({ instant: true })
   const pool = open(on)
   expect(await pool.take(python, OWNER, never)).toMatchObject({ warm: false })
@@ -44,7 +44,7 @@ test('starts one for the first who asks, and hands the second one that waits', a
   expect(await pool.take(python, OWNER, never)).toMatchObject({ warm: true })
 })
 
-test('hands every slot out once', async () => {
+test('gives every slot to one caller only', async () => {
   const on = stage({ instant: true })
   const pool = open(on)
   const taken: MemorySlot[] = []
@@ -79,7 +79,7 @@ test('starts a slot with its own label for an execution of another owner', async
   expect(pool.idle).toBe(1)
 })
 
-test('starts none beside a start that a caller waits for, and one after it', async () => {
+test('refills after a start that a caller waits for, not beside it', async () => {
   const on = stage()
   const pool = open(on)
   const cold = pool.take(python, OWNER, never)
@@ -92,7 +92,7 @@ test('starts none beside a start that a caller waits for, and one after it', asy
   expect(await cold).toMatchObject({ warm: false })
 })
 
-test('starts one beside it all the same when several before it left no time for a refill', async () => {
+test('starts one beside a caller’s start after several cold starts without a refill', async () => {
   const on = stage()
   const pool = open(on)
   for (let n = 0; n < 4; n += 1) {
@@ -112,7 +112,7 @@ test('starts one beside it all the same when several before it left no time for 
   expect(await pool.take(python, OWNER, never)).toMatchObject({ warm: true })
 })
 
-test('hands the next warming slot to whoever waits longest', async () => {
+test('gives the next warming slot to whoever has waited longest', async () => {
   const on = stage()
   const pool = open(on)
   pool.keep(python, 2)
@@ -187,7 +187,7 @@ test('a waiter that gives up leaves the slot to the pool', async () => {
   expect(pool.idle).toBe(1)
 })
 
-test('never hands out a slot whose channel closed, and destroys it', async () => {
+test('never gives out a slot whose channel closed, and destroys it', async () => {
   const on = stage()
   const { pool, slot } = await withOneIdle(on)
   slot.die()
@@ -200,7 +200,7 @@ test('never hands out a slot whose channel closed, and destroys it', async () =>
   expect((await taking).slot).not.toBe(slot)
 })
 
-test('destroys a slot that it finds dead before anybody has told it', async () => {
+test('destroys a slot that it finds closed before its listener was called', async () => {
   const on = stage()
   const { pool, slot } = await withOneIdle(on)
   slot.alive = false
@@ -236,7 +236,7 @@ test('gives surplus back when demand falls, down to the floor', async () => {
   )
 })
 
-test('gives a kind up that nobody asks for, but not one that is kept', async () => {
+test('gives up a kind that nobody asks for, but not one that is kept', async () => {
   const on = stage({ instant: true })
   const { pool } = await withOneIdle(on)
   await pool.take(bash, OWNER, never)

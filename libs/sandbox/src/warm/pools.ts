@@ -1,8 +1,8 @@
 /**
  * Warm slots of one backend, by kind (slot-pool.ts).
  *
- * take() never waits longer than a start of its own would: it gets an idle slot, or one that was warming already and
- * that no earlier caller waits for, or starts one.
+ * take() never waits longer than a start of its own would: it gets an idle slot, or one that was warming
+ * already and that no earlier caller waits for, or starts one.
  */
 import { newSandboxId, type WorkerId } from '@cofferdam/contract'
 import { SILENT, type BackendLogger } from '../deps.ts'
@@ -113,7 +113,8 @@ export function createSlotPools<S extends Slot>(parts: PoolParts<S>): SlotPools<
   return {
     async take(kind, owner, signal) {
       signal.throwIfAborted()
-      // A waiting slot carries our label: a sandbox of another owner must be found by its own.
+      // Waiting slots are labelled with this worker as their owner. A sandbox of another owner needs that
+      // owner's label.
       const isOurs = owner === deps.owner && settings.enabled && !closing.signal.aborted
       const pool = isOurs ? poolOf(kind) : null
       const ready = pool?.take() ?? null

@@ -1,10 +1,10 @@
 /**
- * How many sandboxes are warmed at once, over all pools of a worker. Beyond one per core nothing gets faster, each only
- * takes longer (137 to 847 ms at eight, local-isolation.md §2); on two cores or fewer one at a time while programs
- * run, because refill is what stretches their p99 from 3 to 20 ms (§4).
+ * Bounds how many sandboxes of a worker start at once, over all its pools. More than one per core only makes
+ * each start longer (847 instead of 137 ms with eight). On two cores or fewer only one starts while programs
+ * run, because starts raise the programs' p99 from 3 to 20 ms.
  */
 export interface RefillGate {
-  /** Runs `work` when its turn comes, in order. The result is the work's own. */
+  /** Runs `work` when its turn comes, in order, and resolves or rejects as it does. */
   enter<T>(work: () => Promise<T>): Promise<T>
   /** Counts an execution in; the returned call counts it out, once. */
   executing(): () => void

@@ -3,16 +3,16 @@ import { CofferdamError, type SandboxSpec, type SessionScope } from '@cofferdam/
 import type { SlotLimits } from './slot.ts'
 
 /**
- * Throws `session_not_found` for an execution that only ever goes on in a session: a look at its files, or
- * one that says so.
+ * Throws `session_not_found` for an execution that may not begin a session: an operation on files, or
+ * `mustExist`.
  */
 export function refuseBeginning({ program, session }: Pick<SandboxSpec, 'program' | 'session'>): void {
   if (program.type === 'files' || session?.mustExist === true) throw new CofferdamError('session_not_found')
 }
 
 /**
- * A session is one place: it cannot have other limits or keep other things for one of its executions. Null where it fits;
- * what is done with its files takes it as it is.
+ * Why a session does not fit an execution; null where it does. Its sandbox cannot change its limits or its
+ * scope for one execution. Operations on its files fit always.
  */
 export function unlike(
   cell: { scope: SessionScope; limits: SlotLimits },

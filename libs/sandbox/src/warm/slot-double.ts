@@ -13,7 +13,7 @@ import type { WarmDeps, WarmEvent } from './warm-deps.ts'
 
 export const OWNER = newWorkerId('0123456789ab')
 
-/** A slot whose life the test holds. */
+/** A slot that lives until the test ends it. */
 export class MemorySlot implements CellSlot {
   alive = true
   isDestroyed = false
@@ -67,7 +67,10 @@ export interface Stage {
   press(bytes: number): void
 }
 
-/** Everything around a pool: memory of `budget` bytes, a gate for many, the events. With `instant` starts end by themselves. */
+/**
+ * Everything around a pool: memory of `budget` bytes, a gate for many, the events. With `instant` starts end
+ * by themselves.
+ */
 export function stage(
   change: {
     config?: Parameters<typeof warmConfigSchema.parse>[0]

@@ -6,8 +6,8 @@
  *      ▼                 ▼
  *    gone              destroyed
  *
- * Refill begins a moment after a slot was taken, because a start in parallel is what makes the running one slow; it is
- * not put off for ever.
+ * Refill begins a moment after a slot was taken, because a start in parallel slows down the program that just
+ * began. It is not put off for ever.
  */
 import { newSandboxId } from '@cofferdam/contract'
 import type { BackendLogger } from '../deps.ts'
@@ -19,7 +19,10 @@ import type { DropReason, WarmDeps } from './warm-deps.ts'
 
 /** Refill waits until a short program has run and its answer is out, but not for long programs. */
 const REFILL_AFTER_MS = 25
-/** After so many cold starts one is warmed beside the next: short programs on a fast backend left it no moment for seconds. */
+/**
+ * After so many cold starts one is warmed beside the next: short programs on a fast backend left it no moment
+ * for seconds.
+ */
 const COLD_IN_A_ROW = 4
 /** After a failed start a kind rests, so that a broken image does not start containers in a loop. */
 const REST_AFTER_FAILURE_MS = 5_000
@@ -33,7 +36,10 @@ export interface SlotPoolParts<S extends Slot> {
   logger: BackendLogger
   /** Aborts when nothing is to be warmed any more. */
   closing: AbortSignal
-  /** A caller waits for a start of its own, of whatever kind: a refill beside it would make it take half as long again (measured). */
+  /**
+   * A caller waits for a start of its own, of whatever kind: a refill beside it would make it take half as
+   * long again (measured).
+   */
   isStarting(): boolean
   /** Takes what goes on without a caller, to wait for its end. */
   track(work: Promise<unknown>): void
@@ -44,9 +50,9 @@ export interface SlotPool<S extends Slot> {
   readonly idle: number
   /** When it was asked for one last. */
   readonly lastArrivalMs: number
-  /** One that stands ready; null when there is none. */
+  /** A slot that is ready; null when there is none. */
   take(): S | null
-  /** One is warming that nobody waits for. */
+  /** True when a slot is warming that nobody waits for. */
   readonly hasFreeWarming: boolean
   /** Waits for that; null when it failed. Rejects with the signal's reason. */
   nextWarming(signal: AbortSignal): Promise<S | null>
@@ -60,9 +66,9 @@ export interface SlotPool<S extends Slot> {
   drop(count: number, why: DropReason): void
   /** Looks at ages and at a shrunken demand. */
   tend(): void
-  /** Destroys what waits and warms nothing any more; who waits for what is warming still gets it. */
+  /** Destroys what waits and starts no more slots. A caller that waits for a warming slot still gets it. */
   giveUp(): void
-  /** The same for all who wait, too: they start their own. */
+  /** The same, and tells all callers that wait to start their own. */
   close(): void
 }
 
@@ -138,7 +144,7 @@ export function createSlotPool<S extends Slot>(parts: SlotPoolParts<S>): SlotPoo
 
   function shelve(slot: S, memory: Disposable): void {
     const isUsable = slot.alive && !closing.aborted
-    // Null where there is nothing to hand over: whoever waited for this one starts its own.
+    // Null tells whoever waited for this one to start its own.
     if (line.serve(isUsable ? slot : null) && isUsable) return memory[Symbol.dispose]()
     if (isUsable && !isGivenUp) idle.add(slot, memory)
     else discard(slot, memory, 'died')

@@ -1,11 +1,17 @@
-/** What stands ready before any program is known: a started sandbox whose agent waits, and the key of what it fits. */
+/** Slots: sandboxes that are started before any program is known, and the key of what they fit. */
 import { languageOf } from '../guest/index.ts'
 import type { Language, Limits, SandboxId, SandboxSpec, SessionScope, WorkerId } from '@cofferdam/contract'
 
-/** Limits that are fixed when a sandbox starts. Slots of other limits never fit, so that limits always hold exactly. */
+/**
+ * Limits that are fixed when a sandbox starts. Slots of other limits never fit, so that limits always hold
+ * exactly.
+ */
 export type SlotLimits = Pick<Limits, 'memory_mib' | 'cpus' | 'pids' | 'disk_mib'>
 
-/** Everything about a slot that is decided before it starts; the program and its environment come at bind. */
+/**
+ * Everything about a slot that is decided before it starts. Its program and environment come when it is
+ * bound.
+ */
 export interface SlotKind {
   /** The interpreter that waits; `none` for commands. */
   language: Language | 'none'
@@ -35,14 +41,19 @@ export interface Slot {
 
 /** A slot that can be cleaned between runs. */
 export interface CellSlot extends Slot {
-  /** Kills, wipes and proves; rejects when it cannot be proven before the signal, and the cell is then destroyed. */
+  /**
+   * Kills, wipes and proves; rejects when it cannot be proven before the signal, and the cell is then
+   * destroyed.
+   */
   clean(keep: SessionScope, signal: AbortSignal): Promise<void>
 }
 
 /** Modules of each preload set by its name; `none` is always there and empty. */
 export type Preloads = Readonly<Record<string, readonly string[]>>
 
-/** The kind of slot that an execution needs. A set that is only for Python leaves other languages as they are. */
+/**
+ * The kind of slot that an execution needs. Preload sets apply to Python only.
+ */
 export function kindOf(spec: SandboxSpec, preloads: Preloads): SlotKind {
   const language = languageOf(spec.program)
   const { memory_mib, cpus, pids, disk_mib } = spec.limits
@@ -58,7 +69,10 @@ export function kindOf(spec: SandboxSpec, preloads: Preloads): SlotKind {
 export const mayRunNode = ({ cell, language }: SlotKind): boolean =>
   cell || language === 'javascript' || language === 'typescript'
 
-/** Slots of equal keys are interchangeable. The backend adds what is fixed for it (image digest, runtime) by being one. */
+/**
+ * Slots of equal keys are interchangeable. The backend adds what is fixed for it (image digest, runtime) by
+ * being one.
+ */
 export function keyOf({ language, preload, limits, cell }: SlotKind): string {
   const { memory_mib, cpus, pids, disk_mib } = limits
   return [language, preload.join('+'), memory_mib, cpus, pids, disk_mib, cell ? 'cell' : 'job'].join('/')
@@ -66,8 +80,8 @@ export function keyOf({ language, preload, limits, cell }: SlotKind): string {
 
 const MiB = 1024 * 1024
 /**
- * Measured PSS of a waiting container with its shim: python 10 MiB, javascript 20, python with pandas 51, bash less
- * (runc; gVisor adds 15, a jail of bwrap has no shim).
+ * Measured PSS of a waiting container with its shim: python 10 MiB, javascript 20, python with pandas 51,
+ * bash less (runc; gVisor adds 15, a jail of bwrap has no shim).
  */
 export function bytesOf({ language, preload }: SlotKind): number {
   if (preload.length > 0) return 56 * MiB

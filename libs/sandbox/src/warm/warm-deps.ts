@@ -1,4 +1,4 @@
-/** What warm slots share over all backends of a worker. */
+/** What the warm slots and cells of all backends of a worker share. */
 import type { SessionEntry, SessionName, WorkerId } from '@cofferdam/contract'
 import type { WarmConfig } from './config.ts'
 import type { RefillGate } from './refill-gate.ts'
@@ -7,7 +7,10 @@ import type { RefillGate } from './refill-gate.ts'
 export interface WarmMemory {
   /** Takes `bytes` at once or not at all; disposing gives them back. */
   tryAcquire(bytes: number): Disposable | null
-  /** Calls `listener` when an execution has to wait for `bytes`: whoever holds memory for later must let go. */
+  /**
+   * Calls `listener` when an execution has to wait for `bytes`: waiting slots and idle cells must be given
+   * up.
+   */
   onPressure(listener: (bytes: number) => void): void
 }
 
@@ -24,10 +27,13 @@ export type WarmEvent =
 export interface WarmDeps {
   owner: WorkerId
   memory: WarmMemory
-  /** One for all backends: starting sandboxes must not crowd out running ones. */
+  /** Shared by all backends, so that starts do not slow down running programs. */
   refillGate: RefillGate
   config: WarmConfig
   observe?(event: WarmEvent): void
-  /** Hears of each session that has its sandbox here: when a turn begins and ends, and (null) when the sandbox is gone. */
+  /**
+   * Hears of each session that has its sandbox here: when a turn begins and ends, and (null) when the sandbox
+   * is gone.
+   */
   onSession?(name: SessionName, state: { entry: SessionEntry; isBusy: boolean } | null): void
 }

@@ -1,4 +1,4 @@
-/** One backend's warm places: single-use slots and cells, behind the one call that `open` makes. */
+/** One backend's warm slots and cells, behind the one call that `open` makes. */
 import type { SandboxSpec, SessionId } from '@cofferdam/contract'
 import { SILENT, type BackendLogger } from '../deps.ts'
 import { createCells } from './cells.ts'
@@ -8,23 +8,28 @@ import { createRefillGate } from './refill-gate.ts'
 import { kindOf, type CellSlot, type Preloads, type SlotSpec } from './slot.ts'
 import type { WarmDeps } from './warm-deps.ts'
 
-/** A sandbox for one execution: a slot of its own, or a turn in a cell. */
-export interface Place<S extends CellSlot> {
+/** The slot that one execution is bound to: one of its own, or a cell for one turn. */
+export interface BoundSlot<S extends CellSlot> {
   readonly slot: S
   readonly warm: boolean
   readonly session: { id: SessionId; fresh: boolean } | null
   readonly keepsInterpreter: boolean
-  /** Says that the program ran: it counts no longer as running beside those that warm. */
-  settle(): void
-  /** Destroys the slot, or ends the turn; `lost` when the sandbox cannot be used again. Idempotent, resolves when proven. */
+  /** The program ended: it no longer slows down the start of other slots. */
+  programEnded(): void
+  /**
+   * Destroys the slot, or ends the turn; `lost` when the sandbox cannot be used again. Idempotent, resolves
+   * when proven.
+   */
   end(lost: boolean): Promise<void>
 }
 
 export interface Warmth<S extends CellSlot> {
   /** Rejects like `start`, with `conflict` for a session of other limits, or with the signal's reason. */
-  take(spec: SandboxSpec, signal: AbortSignal): Promise<Place<S>>
-  /** Ends a place that waited and turned out to be lost before it was used. Nobody waits for that but `close`. */
-  abandon(place: Place<S>): void
+  take(spec: SandboxSpec, signal: AbortSignal): Promise<BoundSlot<S>>
+  /**
+   * Ends a slot that waited and turned out to be lost before it was used. Nobody waits for that but `close`.
+   */
+  abandon(bound: BoundSlot<S>): void
   /** Starts the slots that stand ready from the worker's start. */
   prewarm(): void
   /** Names of the preload sets. */
@@ -44,7 +49,7 @@ export interface WarmthParts<S extends CellSlot> {
   logger?: BackendLogger
 }
 
-/** Creates the warm places of one backend. */
+/** Creates the warm slots and cells of one backend; none is started yet. */
 export function createWarmth<S extends CellSlot>(parts: WarmthParts<S>): Warmth<S> {
   const deps = parts.deps ?? alone()
   const { backend, logger = SILENT } = parts
@@ -61,7 +66,7 @@ export function createWarmth<S extends CellSlot>(parts: WarmthParts<S>): Warmth<
       try {
         if (kind.cell) {
           const turn = await cells.take(spec, kind, signal)
-          return { ...turn, settle: () => undefined, end: (lost) => turn.end(lost).finally(left) }
+          return { ...turn, programEnded: () => undefined, end: (lost) => turn.end(lost).finally(left) }
         }
         const { slot, warm } = await pools.take(kind, spec.owner, signal)
         return {
@@ -69,7 +74,7 @@ export function createWarmth<S extends CellSlot>(parts: WarmthParts<S>): Warmth<
           warm,
           session: null,
           keepsInterpreter: false,
-          settle: left,
+          programEnded: left,
           end: () => slot.destroy().finally(left),
         }
       } catch (error) {
@@ -77,10 +82,10 @@ export function createWarmth<S extends CellSlot>(parts: WarmthParts<S>): Warmth<
         throw error
       }
     },
-    abandon(place) {
+    abandon(bound) {
       // A cell says so itself.
-      if (!place.slot.spec.cell) deps.observe?.({ type: 'dropped', backend, why: 'died' })
-      const ended = place
+      if (!bound.slot.spec.cell) deps.observe?.({ type: 'dropped', backend, why: 'died' })
+      const ended = bound
         .end(true)
         .catch((error: unknown) => logger.warn({ err: error, backend }, 'a warm slot was not destroyed'))
         .finally(() => abandoned.delete(ended))

@@ -3,32 +3,32 @@
  * can attach to while it holds the lease (remote/take-turn.ts).
  */
 import { CofferdamError, type SandboxSpec, type SessionRegistry } from '@cofferdam/contract'
-import { type RemoteSlot, sessionPlace, takeTurn } from '@cofferdam/backend-remote'
-import type { Place } from '@cofferdam/sandbox/warm'
+import { bindTurn, type RemoteSlot, takeTurn } from '@cofferdam/backend-remote'
+import type { BoundSlot } from '@cofferdam/sandbox/warm'
 import { createKeeper, deadlinesOf, slotSpec, type KeeperParts } from './session-keeper.ts'
 import { startSlot, type SlotWish } from './start-slot.ts'
 
-export interface PlaceParts extends KeeperParts {
+export interface TakeParts extends KeeperParts {
   sessions: SessionRegistry | null
 }
 
 /** Opens it. Throws like `startSlot`; `conflict` for a session of other limits or scope, or that stays held. */
-export async function takePlace(
-  parts: PlaceParts,
+export async function takeSlot(
+  parts: TakeParts,
   spec: SandboxSpec,
   signal: AbortSignal,
-): Promise<Place<RemoteSlot>> {
-  if (spec.session === null) return await ownPlace(parts, spec, signal)
+): Promise<BoundSlot<RemoteSlot>> {
+  if (spec.session === null) return await ownSlot(parts, spec, signal)
   if (parts.sessions === null) throw new CofferdamError('capability_missing')
   const turn = await takeTurn(createKeeper(parts, parts.sessions), spec, signal)
-  return sessionPlace(turn, turn.held.slot)
+  return bindTurn(turn, turn.held.slot)
 }
 
-async function ownPlace(
-  parts: PlaceParts,
+async function ownSlot(
+  parts: TakeParts,
   spec: SandboxSpec,
   signal: AbortSignal,
-): Promise<Place<RemoteSlot>> {
+): Promise<BoundSlot<RemoteSlot>> {
   const handle = { owner: spec.owner, seed: spec.sandboxId }
   const identifier = await parts.identifiers.ofJob(spec.owner, spec.sandboxId)
   const wish: SlotWish = {
@@ -45,7 +45,7 @@ async function ownPlace(
     warm: false,
     session: null,
     keepsInterpreter: false,
-    settle: () => undefined,
+    programEnded: () => undefined,
     end: () => slot.destroy(),
   }
 }
