@@ -1,7 +1,7 @@
 """The agent's loop.
 
     start ──(runner waits in its gate)── R ── idle
-    idle ──J── binding ──F*── G ── running ──main process ended or rests── ending ──pipes empty── X ── idle
+    idle ──J── binding ──F*── G ── running ──main process ended── ending ──pipes empty── X ── idle
     idle ──C── Z (with F* before it)          any state ──P── A          any error, end of input ── kill all, exit
     idle, proven clean, with a door: end of input ── the door's next worker ── R ── idle
 
@@ -40,8 +40,6 @@ class Agent:
         self.last = (0, 0, None, None, 0, None, None)
         # Proven clean, and nothing was asked since.
         self.rests = False
-        # A program that rested at its end was killed, and nobody has waited for that yet.
-        self.is_dying = False
         self.wake = reap.open_wake()
         if self.state == "idle":
             self.surroundings.begin()
@@ -57,8 +55,6 @@ class Agent:
 
     def on_frame(self, kind, payload):
         self.rests = False
-        if self.is_dying and kind in "JCB":
-            self.wait_for_last()
         if self.state == "hold":
             if kind != "G":
                 raise Closed("frame %s while held" % kind)
@@ -161,19 +157,19 @@ class Agent:
         if self.run is not None and self.run.runs_as(pid):
             self.run.ended(status, used)
             self.surroundings.on_end(self.run)
-        elif self.run is None or not self.run.reaped_at_rest(pid, used):
+        else:
             if self.state == "ending":
                 self.run.left += 1
             self.surroundings.on_reaped(pid)
 
     def end(self):
-        """The main process ended, or rests at its end: kill what it left, then empty its pipes."""
+        """The main process ended: kill what it left, then empty its pipes."""
         run = self.run
         self.state = "ending"
         run.disk_full = run.disk_full or self.options.own_disk and self.work.is_full()
-        if not run.alive and not run.rests:
+        if not run.alive:
             reap.kill_group(run.child.pid)
-        run.proven_gone = self.surroundings.kill_others(self.on_reaped, run)
+        run.proven_gone = self.surroundings.kill_others(self.on_reaped)
         # Where no cgroup counts refusals: what it left was as many as it may have, itself perhaps included.
         most = self.options.rlimits.get("nproc")
         run.at_limit = most is not None and run.left + 1 >= most
@@ -193,16 +189,10 @@ class Agent:
         self.channel.send("X", jsontext.encode(evidence))
         self.last = usage_of(evidence)
         run.close()
-        self.is_dying = run.rests
         self.run, self.state = None, "idle"
         self.surroundings.prepare_after(run)
         if self.clean_after is not None:
             self.clean()
-
-    def wait_for_last(self):
-        """What rested until it was killed may have made others after the agent's look, which only its end brings to light."""
-        self.is_dying = False
-        self.surroundings.kill_others(self.on_reaped)
 
     # ---- between two executions of a cell
 
@@ -252,8 +242,6 @@ class Agent:
             handlers[fd]()
         if run is not None and run is self.run and run.child is not None:
             run.fire_timers()
-            if run.may_rest and run.status is None and not run.open_streams():
-                run.look_for_rest(self.meters)
             if self.state == "running" and run.status is not None:
                 self.end()
             if self.state == "ending" and run.is_drained():

@@ -25,7 +25,7 @@ def kill_others(kept, confined, kill_all, on_reaped, deadline_s=2.0):
     sacrifice = time.monotonic() + 0.2
     pause = 0.0002
     # Most programs leave nobody, which the list proves as it is.
-    if has_only(kept, on_reaped):
+    if reap(on_reaped) and LISTS_CHILDREN or _other_children(kept, False) == []:
         return True
     while True:
         if kill_all is not None:
@@ -44,11 +44,6 @@ def kill_others(kept, confined, kill_all, on_reaped, deadline_s=2.0):
             return False
         time.sleep(pause)
         pause = min(pause * 2, 0.02)
-
-
-def has_only(kept, on_reaped):
-    """True when the kernel's list says that none of our children but `kept` is there."""
-    return reap(on_reaped) and LISTS_CHILDREN or _other_children(kept, False) == []
 
 
 def _other_children(kept, is_shrinking):

@@ -4,7 +4,7 @@ import os
 import select
 import time
 
-from . import meters, reap
+from . import meters
 from .channel import read_some
 from .files import GivenFiles
 from .streams import Input, Output
@@ -31,9 +31,6 @@ class Run:
         # Whether the worker wants to hear of progress; what listens for it.
         self.report = job.get("report", False)
         self.reports = None
-        # Whether its gate rests at the end, and its largest resident size, KiB, once it does.
-        self.may_rest = False
-        self.peak_kb = None
         self.session = None
         # Whether the session had kept an interpreter for it: kept, restarted, none.
         self.found = "none"
@@ -158,24 +155,6 @@ class Run:
         self.ended(code << 8, None)
         self.alive = True
 
-    def look_for_rest(self, seen_by):
-        """Nobody writes any more. A process that rests at its end need not be waited for: 0.6 ms, with pandas some 4."""
-        self.may_rest = False
-        self.peak_kb = seen_by.peak_kb_at_rest(self.child.pid)
-        if self.rests:
-            self.ended(0, None)
-
-    @property
-    def rests(self):
-        return self.peak_kb is not None
-
-    def reaped_at_rest(self, pid, used):
-        """True when it was its process: it rested no longer, and what it used is counted with that of all who were reaped."""
-        if self.rests and self.child.pid == pid:
-            self.used = used
-            return True
-        return False
-
     def lost_session(self):
         """The interpreter did not outlive the end of its run, which stays what it was."""
         self.alive, self.used = False, _Unknown
@@ -244,8 +223,7 @@ class Run:
         return _figures(seen_by.since(self.at_bind, self.child.pid), wall)
 
     def evidence(self, seen_by):
-        is_there = self.alive or self.rests and self.used is None
-        seen = seen_by.since(self.at_bind, self.child.pid if is_there else None, self.peak_kb)
+        seen = seen_by.since(self.at_bind, self.child.pid if self.alive else None)
         out, err = self.streams
         signalled = os.WIFSIGNALED(self.status)
         return {
@@ -272,15 +250,11 @@ class Run:
         }
 
     def _peak_kb(self):
-        if self.rests:
-            return self.peak_kb
         return meters.peak_kb_of(self.child.pid) if self.alive else self.used.ru_maxrss
 
     def close(self):
         if self.session is not None:
             self.session.run = None
-        if self.rests and self.used is None:
-            reap.kill_group(self.child.pid)
         if not self.alive:
             self.child.close()
 

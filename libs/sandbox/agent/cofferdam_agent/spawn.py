@@ -212,8 +212,7 @@ def fits_waiting(language, env, base, preload=()):
 def bind_message(run, env):
     """What the gate needs, NUL-separated so that it imports nothing to read it; u32 LE length in front."""
     has_input = "1" if run.stdin_size is not None else "0"
-    flags = has_input + ("r" if run.report else "") + ("e" if run.may_rest else "")
-    fields = [flags, run.entry, str(len(run.argv))] + run.argv
+    fields = [has_input + ("r" if run.report else ""), run.entry, str(len(run.argv))] + run.argv
     return _lengthened(fields + ["%s=%s" % item for item in env.items()])
 
 

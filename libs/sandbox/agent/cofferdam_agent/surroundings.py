@@ -74,8 +74,6 @@ class Surroundings:
     def on_warm_told(self):
         told = self.warm.on_told()
         if told:
-            if not self.options.cell:
-                self.meters.rest(self.warm.child.pid)
             self.ready.say({self.warm.child.language: self.warm.version})
         elif told is None:
             self.ready.say_failed(self.warm.failure)
@@ -89,7 +87,6 @@ class Surroundings:
         elif run.language in ENTRIES:
             run.child = self.warm.take(run, run.env) or self.warm.start(run.language, run.entry, env)
             self.meters.exclude(run.at_bind, run.child.pid, self.options.cell)
-            run.may_rest = run.language == "python" and self.meters.knows(run.child.pid) and reap.LISTS_CHILDREN
             run.child.tell(spawn.bind_message(run, env))
         else:
             self.warm.release()
@@ -126,16 +123,11 @@ class Surroundings:
         if run.session is not None:
             self.kept_runs.finish(run)
 
-    def kill_others(self, on_reaped, run=None):
-        """All but what waits and what is kept, and what rests at the end of `run` when nobody else is there. True when proven gone."""
+    def kill_others(self, on_reaped):
+        """All but what waits and what is kept. True when proven gone."""
         if self.kept:
             self.kept_runs.freeze()
         kept = self.warm.pids() | {kept.pid for kept in self.kept.values()}
-        if run is not None and run.rests:
-            if reap.has_only(kept | {run.child.pid}, on_reaped):
-                return True
-            # It only says that it rests: while the others are killed it could make new ones, whom the list of our children lacks.
-            reap.kill_group(run.child.pid)
         if not kept:
             return reap.kill_leftovers(self.options.confined, on_reaped)
         kill_all = None if self.kept or self.warm.is_exposed() else self.kill_all

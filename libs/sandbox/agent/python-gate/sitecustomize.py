@@ -22,7 +22,7 @@ if IS_START:
     from cofferdam_given import WithoutInput, add_arguments, drop_own_variables, program_of, set_environment
     from cofferdam_host import Host
     from cofferdam_preload import freeze, preload
-    from cofferdam_program import WarningsAreErrors, awaits_value, prepare
+    from cofferdam_program import WarningsAreErrors, prepare
 
     # For a session alone, which is given this module and loads none of them again.
     from cofferdam_given import new_stdin  # noqa: F401
@@ -45,7 +45,7 @@ def ready_line(preloaded):
     return ("R%d.%d.%d %d %s\n" % (sys.version_info[:3] + (os.getpid(), names))).encode("utf-8", "replace")
 
 
-def wait(preloaded, serve, ending):
+def wait(preloaded, serve):
     without_input = WithoutInput()
     env_of_start = [name + b"=" + value for name, value in os.environb.items()]
     become = None
@@ -68,8 +68,6 @@ def wait(preloaded, serve, ending):
         return None
     if b"r" in flags:
         offer_reports()
-    if ending is not None:
-        ending.is_awaited = b"e" in flags
     os.close(CONTROL_IN)
     add_arguments(argv)
     return os.fsdecode(entry)
@@ -104,15 +102,6 @@ def read(size):
     return data
 
 
-def load_ending():
-    """Before the preload, whose own atexit functions must run before it. None where it cannot be had."""
-    if sys.version_info < (3, 10) or not getattr(sys, "_is_gil_enabled", lambda: True)():
-        return None  # Without a GIL the collector keeps no list of what is frozen.
-    from cofferdam_ending import register
-
-    return register()
-
-
 def load_forks():
     """Only where the agent has a cell's socket for us."""
     if os.fstat(CONTROL_IN).st_mode & 0o170000 != 0o140000:
@@ -140,7 +129,6 @@ def forget_imports():
 
 
 def main():
-    ending = load_ending()
     begin = load_start()
     serve = load_forks() if begin is None else None
     forget_imports()
@@ -148,10 +136,6 @@ def main():
         host = Host()
     except Exception:
         host = None
-    has_preload = bool(os.environ.get("COFFERDAM_PRELOAD"))
-    if not has_preload and ending is not None:
-        # Before another process shares the pages: a collection writes to all of them.
-        freeze()
     if begin is not None:
         begin((CONTROL_IN, CONTROL_OUT))
     try:
@@ -159,26 +143,23 @@ def main():
     except Exception as error:
         os.write(2, ("preload: %s: %s" % (type(error).__name__, error)).encode("utf-8", "replace")[-2000:])
         os._exit(1)
-    if ending is not None:
-        ending.preloaded(preloaded)
-        if not has_preload and serve is None:
-            ending.note_frozen()
     drop_own_variables(HERE)
     started = os.getpid()
     try:
-        entry = wait(preloaded, serve, ending)
+        entry = wait(preloaded, serve)
     except OSError:
         if os.getpid() != started:
             os._exit(1)  # A fork that was not told what to run has the agent's uid still.
         return host
     if entry is None:
         serve_session()
+    may_have_value = False
     try:
         with WarningsAreErrors():
-            prepare(entry, ending, CONTROL_OUT)
+            may_have_value = prepare(entry, CONTROL_OUT)
     except Exception:
         pass
-    if not awaits_value() and LIBRARY not in sys.path:
+    if not may_have_value and LIBRARY not in sys.path:
         os.close(CONTROL_OUT)
     return host
 
