@@ -39,7 +39,7 @@ def kill_others(kept, confined, kill_all, on_reaped, deadline_s=2.0):
             return kill_leftovers(confined, on_reaped, deadline_s)
         if kill_all is None:
             for pid in others:
-                _signal(pid)
+                kill(pid)
         if time.monotonic() > end:
             return False
         time.sleep(pause)
@@ -62,10 +62,10 @@ def kill_leftovers(confined, on_reaped, deadline_s=2.0):
         return True
     while True:
         if confined:
-            _signal(-1)
+            kill(-1)
         else:
             for pid in _children():
-                _signal(pid)
+                kill(pid)
         gone = reap(on_reaped)
         if gone:
             return True
@@ -104,7 +104,7 @@ def open_wake():
     return wake
 
 
-def _signal(pid):
+def kill(pid):
     try:
         os.kill(pid, signal.SIGKILL)
     except OSError:

@@ -55,7 +55,7 @@ def wait(preloaded, serve):
     os.write(CONTROL_OUT, ready_line(preloaded))
     size = int.from_bytes(read(4), "little")
     while size == 0:
-        os.write(CONTROL_OUT, b"\n")  # The agent asks whether it is well, see warm.py.
+        os.write(CONTROL_OUT, b"\n")  # The agent asks whether it is well, see waiting.py.
         size = int.from_bytes(read(4), "little")
     flags, entry, count, *rest = read(size).split(b"\0")
     if become is not None:

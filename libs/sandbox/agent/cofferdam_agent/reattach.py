@@ -1,12 +1,12 @@
-"""Where the next worker of a session comes in, when nothing of a program runs.
+"""Lets the next worker of a session attach, while nothing of a program runs.
 
     worker ── {"pod", "fence", "nonce"} ──▶        another pod's name, or a fence that is not higher: refused
-           ◀── {"nonce", "proof"} ──               we have the key as well, so that nobody else can stand in for us
+           ◀── {"nonce", "proof"} ──               proves that the agent has the key, so nobody can impersonate it
            ── {"proof"} ──▶                        wrong: refused
            ◀── {"pod"} ── then frames
 
-A program of the session shares this loopback and so reaches the port. The key never travels again, it lies in a page that no child
-gets, and this process is not dumpable; the port stays ours from the first worker on, so nobody else can listen on it.
+A program of the session shares this loopback and so reaches the port. The key is sent only once, is kept in a page that no
+child inherits, and this process is not dumpable. The agent listens from the first worker on, so nobody else can.
 """
 import hmac
 import json
@@ -17,10 +17,10 @@ import time
 
 KEY_SIZE = 32
 LINE_MAX = 4096
-# A worker answers at once; whoever does not is none.
-GUEST_SECONDS = 5
-# More at once are a program's own, left from its turn: the oldest go.
-GUESTS_MAX = 16
+# A worker answers at once.
+CANDIDATE_SECONDS = 5
+# More connections at once are a program's, left from its turn: the oldest are closed.
+CANDIDATES_MAX = 16
 
 
 class Key:
@@ -43,55 +43,55 @@ class Key:
         return hmac.digest(self.bytes, text.encode(), "sha256").hex()
 
 
-class Door:
-    """`settle` makes a connection what the agent wants."""
+class Listener:
+    """`configure` sets the options that the agent needs on a connection."""
 
-    def __init__(self, server, settle, name, fence, key):
-        self.server, self.settle, self.name, self.fence, self.key = server, settle, name, fence, key
+    def __init__(self, server, configure, name, fence, key):
+        self.server, self.configure, self.name, self.fence, self.key = server, configure, name, fence, key
 
-    def next(self):
-        """Blocks until a worker with the key and a higher fence is there; its connection."""
+    def next_worker(self):
+        """Blocks until a worker with the key and a higher fence attaches. Returns its connection."""
         self.server.setblocking(False)
-        guests = {}
+        candidates = {}
         try:
             while True:
                 poller = select.poll()
-                for fd in [self.server.fileno(), *guests]:
+                for fd in [self.server.fileno(), *candidates]:
                     poller.register(fd, select.POLLIN)
-                for fd, _ in poller.poll(GUEST_SECONDS * 1000 if guests else None):
+                for fd, _ in poller.poll(CANDIDATE_SECONDS * 1000 if candidates else None):
                     if fd == self.server.fileno():
-                        self.admit(guests)
-                    elif fd in guests and guests[fd].hear():
-                        worker = guests.pop(fd).connection
-                        self.settle(worker)
+                        self.admit(candidates)
+                    elif fd in candidates and candidates[fd].on_data():
+                        worker = candidates.pop(fd).connection
+                        self.configure(worker)
                         return worker
                 now = time.monotonic()
-                for fd in [fd for fd, guest in guests.items() if guest.is_over or now > guest.until]:
-                    guests.pop(fd).connection.close()
+                for fd in [fd for fd, candidate in candidates.items() if candidate.is_over or now > candidate.until]:
+                    candidates.pop(fd).connection.close()
         finally:
-            for guest in guests.values():
-                guest.connection.close()
+            for candidate in candidates.values():
+                candidate.connection.close()
 
-    def admit(self, guests):
+    def admit(self, candidates):
         try:
             connection, _ = self.server.accept()
         except OSError:
-            # It went again, or a program took our descriptors' limit: then this must not become a busy loop.
+            # The peer has gone, or a program used up our descriptors. The pause keeps this from becoming a busy loop.
             return time.sleep(0.01)
         connection.setblocking(False)
-        if len(guests) == GUESTS_MAX:
-            guests.pop(next(iter(guests))).connection.close()
-        guests[connection.fileno()] = Guest(connection, self)
+        if len(candidates) == CANDIDATES_MAX:
+            candidates.pop(next(iter(candidates))).connection.close()
+        candidates[connection.fileno()] = Candidate(connection, self)
 
 
-class Guest:
-    def __init__(self, connection, door):
-        self.connection, self.door = connection, door
-        self.until = time.monotonic() + GUEST_SECONDS
+class Candidate:
+    def __init__(self, connection, listener):
+        self.connection, self.listener = connection, listener
+        self.until = time.monotonic() + CANDIDATE_SECONDS
         self.line, self.expected, self.is_over = b"", None, False
 
-    def hear(self):
-        """True when it is the next worker."""
+    def on_data(self):
+        """Reads what has arrived. True when this is the next worker."""
         try:
             data = self.connection.recv(LINE_MAX)
             self.line += data
@@ -108,27 +108,27 @@ class Guest:
             return False
 
     def challenge(self, said):
-        door, fence, theirs = self.door, said["fence"], said["nonce"]
-        if said["pod"] != door.name:
+        listener, fence, theirs = self.listener, said["fence"], said["nonce"]
+        if said["pod"] != listener.name:
             return self.refuse("this is another pod")
         if type(fence) is not int or type(theirs) is not str:
             raise ValueError("not a worker's")
-        if fence <= door.fence:
+        if fence <= listener.fence:
             return self.refuse("fenced")
         ours = os.urandom(16).hex()
-        self.fence, self.expected = fence, door.key.proof("worker", door.name, fence, theirs, ours)
-        self.say({"nonce": ours, "proof": door.key.proof("pod", door.name, fence, theirs, ours)})
+        self.fence, self.expected = fence, listener.key.proof("worker", listener.name, fence, theirs, ours)
+        self.say({"nonce": ours, "proof": listener.key.proof("pod", listener.name, fence, theirs, ours)})
         return False
 
     def prove(self, said):
         proof = said["proof"]
         if type(proof) is not str or not hmac.compare_digest(proof.encode(), self.expected.encode()):
             return self.refuse("not a worker of this session")
-        # Looked at again: another may have come in since.
-        if self.fence <= self.door.fence:
+        # Checked again: another worker may have attached since.
+        if self.fence <= self.listener.fence:
             return self.refuse("fenced")
-        self.say({"pod": self.door.name})
-        self.door.fence = self.fence
+        self.say({"pod": self.listener.name})
+        self.listener.fence = self.fence
         return True
 
     def refuse(self, why):
@@ -137,5 +137,5 @@ class Guest:
         return False
 
     def say(self, words):
-        # A few hundred bytes: they fit into the buffer of a connection that has carried nothing.
+        # A few hundred bytes, which fit into the empty buffer of a new connection.
         self.connection.sendall(json.dumps(words).encode() + b"\n")
