@@ -36,7 +36,7 @@ class Reports:
                 words += word
             elif self.send is not None:
                 self._latest = word[1:-1]
-                self.tell()
+                self.send_due()
         return words
 
     def _size(self):
@@ -74,7 +74,7 @@ class Reports:
             return None
         return max(0, int((self._sent_at + GAP_S - time.monotonic()) * 1000) + 1)
 
-    def tell(self, at_end=False):
+    def send_due(self, at_end=False):
         if self._latest is None:
             return
         now = time.monotonic()

@@ -1,4 +1,4 @@
-/** Where the agent's files are, what identifies them, and how they get into a folder that a sandbox can see. */
+/** The agent's files: where they are, their digest, and how to install them into a folder that a sandbox can read. */
 import { execFile } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { readFileSync } from 'node:fs'
@@ -13,9 +13,9 @@ const AGENT_DIR = fileURLToPath(new URL('../../agent/', import.meta.url))
 const resolved = (name: string): string => createRequire(import.meta.url).resolve(name)
 
 /**
- * What node-gate/typescript.cjs works with, each one self-contained CommonJS file: the transformer of syntax
- * that Node's stripper refuses, the reader of tsconfig.json, and the compiler for decorators and JSX (its
- * last line that is JavaScript itself).
+ * Libraries of node-gate/typescript.cjs, each one self-contained CommonJS file: the transformer of syntax that
+ * Node's stripper refuses, the reader of tsconfig.json, and the compiler for decorators and JSX (the last major
+ * version that is written in JavaScript).
  */
 const LIBRARIES = (): GuestFile[] => [
   { name: 'node-gate/amaro.cjs', source: join(dirname(resolved('amaro')), 'internal.js') },
@@ -23,7 +23,7 @@ const LIBRARIES = (): GuestFile[] => [
   { name: 'node-gate/node_modules/resolve-pkg-maps/index.js', source: resolved('resolve-pkg-maps') },
   { name: COMPILER, source: resolved('typescript-compiler') },
 ]
-/** 9 MB: not for sandboxes that must be sent their files, where decorators stay Node's error. */
+/** 9 MB, so it is left out where files are sent to each sandbox. Decorators then fail with Node's error. */
 export const COMPILER = 'node-gate/compiler.cjs'
 
 const NAMES = [
@@ -84,7 +84,7 @@ const NAMES = [
 ] as const
 
 export interface GuestFile {
-  /** Where it must stand, relative to the guest folder. */
+  /** Its path relative to the guest folder. */
   name: string
   /** Where it is on this machine. */
   source: string
@@ -95,7 +95,7 @@ export function guestFiles(): GuestFile[] {
   return [...NAMES.map((name) => ({ name, source: join(AGENT_DIR, name) })), ...LIBRARIES()]
 }
 
-/** All of them in one file, for an image that is not ours: what `unpackArgv` reads. */
+/** All of them except COMPILER in one file, for a third-party image. `unpackArgv` unpacks it. */
 export function guestBundle(): Buffer {
   const sent = guestFiles().filter(({ name }) => name !== COMPILER)
   const contents = sent.map(({ name, source }) => [name, readFileSync(source).toString('base64')])
@@ -103,8 +103,8 @@ export function guestBundle(): Buffer {
 }
 
 /**
- * The command that unpacks `bundle` into `folder` inside, on the host of that name only, and then becomes the agent (`exec`: its
- * channel is stdin and stdout), or leaves pod.py behind (`listen`). `args` are that program's.
+ * The command that unpacks `bundle` into `folder` inside a container whose host name is `host`. It then becomes the agent
+ * with `args` (`exec`, with stdin and stdout as its channel), or starts pod.py with `args` and ends (`listen`).
  */
 export function unpackArgv(
   python: string,
@@ -116,7 +116,7 @@ export function unpackArgv(
   return [python, '-I', '-S', '-c', code, where.bundle, where.folder, where.host, way, ...args]
 }
 
-/** SHA-256 (hex) over names and contents: part of a pool's key, so that old slots do not serve a new worker. */
+/** SHA-256 (hex) of names and contents. It is part of every pool key, so that a new worker never uses old slots. */
 export function guestDigest(): string {
   const hash = createHash('sha256')
   for (const { name, source } of guestFiles()) {
@@ -127,8 +127,8 @@ export function guestDigest(): string {
 }
 
 /**
- * Copies the guest files into `folder` (made if needed, readable by everyone) and, with `python`, compiles them for
- * that interpreter: without byte code the agent's start takes twice as long. Throws what the file system throws.
+ * Copies the guest files into `folder`, which it creates if needed and makes readable for everyone. With `python` it also
+ * compiles them for that interpreter: without byte code the agent's start takes twice as long. Throws file system errors.
  */
 export async function installGuest(folder: string, python?: string): Promise<void> {
   await mkdir(folder, { recursive: true })
@@ -141,7 +141,7 @@ export async function installGuest(folder: string, python?: string): Promise<voi
   }
   await chmod(folder, 0o755)
   if (python === undefined) return
-  // Unchecked: the folder is read-only for whoever runs it, and mount or copy may change times.
+  // Unchecked, because the folder is read-only inside a sandbox, and a mount or copy may change file times.
   const args = ['-I', '-m', 'compileall', '-q', '--invalidation-mode', 'unchecked-hash', folder]
   await promisify(execFile)(python, args, { cwd: folder })
 }

@@ -2,7 +2,7 @@
 import { PassThrough } from 'node:stream'
 import type { Program, Progress } from '@cofferdam/contract'
 import { describe, expect, it, vi } from 'vitest'
-import { mentionsReports, parseReport } from './progress.ts'
+import { mentionsReports, parseReport } from './guest-run.ts'
 import { createGuestSession } from './session.ts'
 
 const READY = {
