@@ -1,8 +1,10 @@
-"""First process of a session's container at a vendor that forwards plain requests only: the agent's frames over HTTP.
+"""First process of a session's container at a vendor that forwards plain requests only: the agent's frames
+over HTTP.
 
-Start: `python3 -I -S http_pod.py LISTEN [OPTIONS OF agent.py that belong to the image]`. LISTEN is a TCP port or the path of
-a unix socket. A worker attaches with a channel name of its own choosing, which nobody inside can guess. It then moves bytes
-by numbered requests: a request whose answer was lost is sent again and has no second effect. States: http_agent.py.
+Start: `python3 -I -S http_pod.py LISTEN [OPTIONS OF agent.py that belong to the image]`. LISTEN is a TCP port
+or the path of a unix socket. A worker attaches with a channel name of its own choosing, which nobody inside
+can guess. It then moves bytes by numbered requests: a request whose answer was lost is sent again and has no
+second effect. States: http_agent.py.
 
   POST /v1/attach   {"channel", "fence", "boot", "options"} → {"pod", "fresh"}     boot: the incarnation that is expected, or null
   POST /v1/send?channel=&at=N         bytes for the agent from its N-th on → {"at"}: how many it has now (perhaps not all of these)
@@ -10,8 +12,9 @@ by numbered requests: a request whose answer was lost is sent again and has no s
   POST /v1/release?channel=&at=N&keep=files|interpreter|none    the turn is over: proves the container clean; another may attach
   GET  /health
 
-Errors are JSON with `pod`, so that they cannot be mistaken for the vendor's own: 409 when another worker holds the pod, 410
-when it is over or another incarnation. An attached pod without a request for LIFE_SECONDS ends, and its container with it.
+Errors are JSON with `pod`, so that they cannot be mistaken for the vendor's own: 409 when another worker
+holds the pod, 410 when it is over or another incarnation. An attached pod without a request for LIFE_SECONDS
+ends, and its container with it.
 """
 import json
 import os

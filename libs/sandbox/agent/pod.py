@@ -1,14 +1,17 @@
-"""First process of a pod: waits for one worker, then becomes the guest agent whose channel is that connection.
+"""First process of a pod: waits for one worker, then becomes the guest agent whose channel is that
+connection.
 
-Start: `python3 -I -S pod.py LISTEN [OPTIONS OF agent.py that belong to the image]`. LISTEN is a TCP port or the path of a
-unix socket. The worker sends one line of JSON, {"pod": NAME, "options": [MORE OPTIONS]}. The answer is {"pod": NAME}, or
-{"error": TEXT} before the connection is closed. The address may meanwhile belong to another pod, so another name is refused.
+Start: `python3 -I -S pod.py LISTEN [OPTIONS OF agent.py that belong to the image]`. LISTEN is a TCP port or
+the path of a unix socket. The worker sends one line of JSON, {"pod": NAME, "options": [MORE OPTIONS]}. The
+answer is {"pod": NAME}, or {"error": TEXT} before the connection is closed. The address may meanwhile belong
+to another pod, so another name is refused.
 
-The agent is then this process, PID 1: when the connection ends, it ends everything, the container, and so the pod.
+The agent is then this process, PID 1: when the connection ends, it ends everything, the container, and so the
+pod.
 
-For a session that outlives its worker the line also has {"fence": N}, and 32 bytes of a key follow it. The answer is then
-{"pod", "keeps": true}. If such a connection ends when the sandbox is proven clean, the agent waits for the next worker that
-has the key (reattach.py). At any other time its end ends everything, as above.
+For a session that outlives its worker the line also has {"fence": N}, and 32 bytes of a key follow it. The
+answer is then {"pod", "keeps": true}. If such a connection ends when the sandbox is proven clean, the agent
+waits for the next worker that has the key (reattach.py). At any other time its end ends everything, as above.
 """
 import json
 import os

@@ -5,8 +5,9 @@
     idle ──C── Z (with F* before it)          any state ──P── A          any error, end of input ── kill all, exit
     idle, proven clean, in a pod that keeps a session: end of input ── the next worker attaches ── R ── idle
 
-Where to look: spawn.py starts a program's process, soft_stop.py asks it to stop, program_end.py sees its end, and
-processes.py has every other process of the sandbox. Only killing those that a program left blocks, for two seconds at most.
+Where to look: spawn.py starts a program's process, soft_stop.py asks it to stop, program_end.py sees its end,
+and processes.py has every other process of the sandbox. Only killing those that a program left blocks, for
+two seconds at most.
 """
 import os
 import select

@@ -1,8 +1,9 @@
 """Makes a cell what it was when it was fresh, and proves it, between two executions.
 
-`clean` empties every folder that a program can write to (writable_paths.py) and removes its System V objects. Files from
-before the first program stay. `prove` compares used bytes and inodes with those of the fresh cell. It also compares the
-limits and scheduling of the agent, which a process with its uid can change and which everything that it starts inherits.
+`clean` empties every folder that a program can write to (writable_paths.py) and removes its System V objects.
+Files from before the first program stay. `prove` compares used bytes and inodes with those of the fresh cell.
+It also compares the limits and scheduling of the agent, which a process with its uid can change and which
+everything that it starts inherits.
 """
 import os
 import time
@@ -18,7 +19,9 @@ FREE_S = 1.0
 
 
 class Cell:
-    """`owns_mounts`: every writable mount belongs to the program, not only the folders beside the work directory."""
+    """`owns_mounts`: every writable mount belongs to the program, not only the folders beside the work
+    directory.
+    """
 
     def __init__(self, options, work, split, owns_mounts=None):
         self.work = work
@@ -26,7 +29,8 @@ class Cell:
         self.roots = [Root(path, owns_mounts and is_on_own_mount(path)) for path in writable_paths(options, work, owns_mounts)]
         self.objects = SystemV(options, split, split or owns_mounts)
         self.agent = fingerprint(os.getpid())
-        # Set when the agent took the program's uid for a moment, in which a process of the program could reach it.
+        # Set when the agent took the program's uid for a moment, in which a process of the program could
+        # reach it.
         self.was_in_reach = not split or os.geteuid() != 0
 
     def clean(self, keep):

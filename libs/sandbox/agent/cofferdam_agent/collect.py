@@ -1,4 +1,5 @@
-"""Files of the sandbox for the worker: read, list and remove (C) after a program, copies (B) while it runs."""
+"""Files of the sandbox for the worker: read, list and remove (C) after a program, copies (B) while it runs.
+"""
 import os
 import struct
 
@@ -10,7 +11,9 @@ CHUNK = 60 * 1024
 
 
 def collect(work, send, payload):
-    """Answers C but for Z, which the caller sends. `send` waits for a slow worker. Raises WorkError for a refusal."""
+    """Answers C but for Z, which the caller sends. `send` waits for a slow worker. Raises WorkError for a
+    refusal.
+    """
     operation, limit = chr(payload[0]), struct.unpack_from("<I", payload, 1)[0]
     names = [name.decode("utf-8", "surrogateescape") for name in payload[5:].split(b"\0")]
     if operation == "r":
@@ -40,8 +43,8 @@ def _list(send, found):
 
 
 def back_up(work, send, payload):
-    """Answers B: h path, d bytes, x (ignore this file), e. The program may write meanwhile: a file that it replaces by
-    rename is whole, one that it writes in place may be half new.
+    """Answers B: h path, d bytes, x (ignore this file), e. The program may write meanwhile: a file that it
+    replaces by rename is whole, one that it writes in place may be half new.
     """
     most_files, left = struct.unpack_from("<II", payload)
     globs = [glob.decode("utf-8", "surrogateescape") for glob in payload[8:].split(b"\0")]

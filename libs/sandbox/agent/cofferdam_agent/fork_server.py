@@ -1,8 +1,10 @@
-"""The agent's end of a Python fork server (cofferdam_forks.py of the gate): starts it, asks it for forks, replaces it.
+"""The agent's end of a Python fork server (cofferdam_forks.py of the gate): starts it, asks it for forks,
+replaces it.
 
-It forks only between runs, when every process of earlier programs is proven gone. With two uids a program cannot reach it.
-With one uid a program can signal it, but cannot touch its memory or files, because it is not dumpable. If it was killed or
-stopped, or if a limit or its scheduling has changed since its start, it is replaced before the next fork.
+It forks only between runs, when every process of earlier programs is proven gone. With two uids a program
+cannot reach it. With one uid a program can signal it, but cannot touch its memory or files, because it is not
+dumpable. If it was killed or stopped, or if a limit or its scheduling has changed since its start, it is
+replaced before the next fork.
 """
 import _socket
 import errno
@@ -16,7 +18,8 @@ from . import gate, linux, reap, restrictions, spawn
 # All forks share its address layout and hash seed, so it is replaced after an hour or a thousand forks.
 AGE_MAX_S = 3600
 FORKS_MAX = 1000
-# Files of a process that its owner may write. Root owns them while it is not dumpable, but a user namespace may map root.
+# Files of a process that its owner may write. Root owns them while it is not dumpable, but a user namespace
+# may map root.
 _FILES = ("oom_score_adj", "coredump_filter", "autogroup")
 _LIMITS = [getattr(resource, name) for name in sorted(dir(resource)) if name.startswith("RLIMIT_")]
 
@@ -77,7 +80,8 @@ class ForkServer:
 def fingerprint(pid, mark=None):
     """What another process of the same uid could change from outside and a fork would inherit.
 
-    What was refused when `mark` was taken is not asked again, because a program with our uid and filter is refused it too.
+    What was refused when `mark` was taken is not asked again, because a program with our uid and filter is
+    refused it too.
     """
     asked = [(os.getpriority, os.PRIO_PROCESS, pid), (os.sched_getscheduler, pid), (_sched_priority, pid)]
     asked += [(os.sched_getaffinity, pid), (linux.scheduling, pid)]

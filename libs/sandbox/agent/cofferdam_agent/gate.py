@@ -1,5 +1,6 @@
-"""What the agent and an interpreter that waits in its gate (python-gate, node-gate, bash-gate) agree on: the command and
-environment that start it, the messages on its control pipe, and the variables that it reads only at its start.
+"""What the agent and an interpreter that waits in its gate (python-gate, node-gate, bash-gate) agree on: the
+command and environment that start it, the messages on its control pipe, and the variables that it reads only
+at its start.
 """
 import os
 
@@ -15,7 +16,8 @@ def argv_of(language, entry, options):
     return [options.node, "--require", os.path.join(folder_of("node-gate"), "gate.cjs"), entry]
 
 
-# Libraries make their threads when they are imported, and threads do not survive a fork: one thread in a preload.
+# Libraries make their threads when they are imported, and threads do not survive a fork: one thread in a
+# preload.
 ONE_THREAD = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS")
 
 
@@ -40,7 +42,9 @@ _FIXED_AT_IMPORT = ("OPENBLAS_", "OMP_", "GOTO_", "MKL_", "NUMEXPR_", "BLIS_", "
 
 
 def fits_waiting(language, env, base, preload=()):
-    """False when `env` changes a variable that an interpreter, or a library of the preload, reads only at its start."""
+    """False when `env` changes a variable that an interpreter, or a library of the preload, reads only at its
+    start.
+    """
     prefixes = _FIXED_AT_START[language]
     if preload and language == "python":
         prefixes += _FIXED_AT_IMPORT
@@ -61,7 +65,9 @@ def session_message(env):
 
 
 def run_message(run, stdin, work):
-    """One run of a session: a file with its input or an empty name, entry, arguments, and variables that it adds."""
+    """One run of a session: a file with its input or an empty name, entry, arguments, and variables that it
+    adds.
+    """
     fields = [stdin, run.entry, str(len(run.argv))] + run.argv + ["%s=%s" % item for item in run.env.items()]
     if run.language != "bash":
         return _with_length(fields)
@@ -82,7 +88,9 @@ def with_commands(env, run):
 
 
 def with_packages(env, work):
-    """Lets a program find what an install of the same session left: `.packages` (pip --target) and `node_modules`."""
+    """Lets a program find what an install of the same session left: `.packages` (pip --target) and
+    `node_modules`.
+    """
     python = os.path.join(work, ".packages")
     if os.path.isdir(python):
         env.setdefault("PYTHONPATH", python)

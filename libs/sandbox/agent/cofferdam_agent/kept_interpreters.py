@@ -3,8 +3,8 @@
     start ──session message──> waits ──run──> runs ──D──> SIGSTOP, its children are killed ──run (SIGCONT)──> …
     any ──it dies, or breaks the protocol of the control pipe──> gone: that run ends with its exit, the next starts a fresh one
 
-The interpreter says when a run is over and with which code. A program of the session can forge that for its own session's
-runs, and for nothing else.
+The interpreter says when a run is over and with which code. A program of the session can forge that for its
+own session's runs, and for nothing else.
 """
 import _signal as signal
 import os
@@ -39,7 +39,8 @@ class KeptInterpreter:
         self.child.send(message)
 
     def on_message(self, data):
-        """The exit code when the run is over, None while it is not. Raises ValueError for an unknown message."""
+        """The exit code when the run is over, None while it is not. Raises ValueError for an unknown message.
+        """
         self._unread += data
         if self._unread[:1] == b"R":
             # The ready line of an interpreter that did not wait.
@@ -89,7 +90,9 @@ class KeptInterpreter:
             time.sleep(0.0001)
 
     def kill_children(self, until):
-        """Kills its children. It is stopped, and nobody else could wait for them: a list of dead ones that stays the same is final."""
+        """Kills its children. It is stopped, and nobody else could wait for them: a list of dead ones that
+        stays the same is final.
+        """
         before = None
         while time.monotonic() < until:
             children = _children_of(self.pid)
@@ -146,7 +149,9 @@ class KeptInterpreters:
         return child
 
     def begin(self, run):
-        """Begins the run once its whole input is here. The input is a file, because the process gets another one with each run."""
+        """Begins the run once its whole input is here. The input is a file, because the process gets another
+        one with each run.
+        """
         if run.begun_in_session or not run.input.is_whole:
             return
         run.begun_in_session = True
@@ -189,7 +194,8 @@ class KeptInterpreters:
                 pass
 
     def stop_all(self):
-        """Stops every interpreter without a run and kills its children. One for which that fails is killed."""
+        """Stops every interpreter without a run and kills its children. One for which that fails is killed.
+        """
         for kept in list(self.kept.values()):
             if kept.run is not None and not kept.run.end.interpreter_lives:
                 continue

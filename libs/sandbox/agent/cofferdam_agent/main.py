@@ -1,4 +1,6 @@
-"""The agent's start: protects this process before anything of a program runs, then enters the loop of agent.py."""
+"""The agent's start: protects this process before anything of a program runs, then enters the loop of
+agent.py.
+"""
 import _signal as signal  # `signal` itself pulls in enum: 2 ms of a start of 15
 import os
 import sys
@@ -11,7 +13,9 @@ from .options import Options
 
 
 class Ready:
-    """Frame R: the languages whose interpreters wait, or why none does. Sent once, and again to each worker that attaches later."""
+    """Frame R: the languages whose interpreters wait, or why none does. Sent once, and again to each worker
+    that attaches later.
+    """
 
     def __init__(self, channel, cgroup, split, started):
         self.channel = channel
@@ -52,7 +56,8 @@ class Ready:
 
 
 def main(argv, started_with_us=None, listener=None):
-    """`started_with_us`: pid and our five pipe ends of an interpreter that was forked from this process (cofferdam_start).
+    """`started_with_us`: pid and our five pipe ends of an interpreter that was forked from this process
+    (cofferdam_start).
 
     `listener`: where the next worker of a session attaches (see reattach.py).
     """
@@ -123,7 +128,9 @@ def _protect():
 
 
 def _take_channel(path):
-    """Descriptors for Channel. They move away from 0 and 1, so that nothing that prints by accident can forge a frame."""
+    """Descriptors for Channel. They move away from 0 and 1, so that nothing that prints by accident can forge
+    a frame.
+    """
     if path is None:
         fds = os.dup(0), os.dup(1)
     else:

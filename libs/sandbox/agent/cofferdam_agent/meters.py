@@ -8,10 +8,10 @@
                          next to nothing here: work directories are tmpfs, and the rest is the page cache of the host
     diskBytes            what was taken on the work directory's own file system (`--own-disk`) and is left at the end
 
-The kernel adds the I/O of a child to its parent's when that one waits for it (wait_task_zombie), so the I/O of
-everything that the agent has reaped is what its process has beyond what its only thread did. That needs no rights over
-other uids and misses nothing that was killed; it does miss children of a parent that ignores SIGCHLD, and everything in
-gVisor, which keeps no such sum: there it is null.
+The kernel adds the I/O of a child to its parent's when that one waits for it (wait_task_zombie), so the I/O
+of everything that the agent has reaped is what its process has beyond what its only thread did. That needs no
+rights over other uids and misses nothing that was killed; it does miss children of a parent that ignores
+SIGCHLD, and everything in gVisor, which keeps no such sum: there it is null.
 """
 import os
 import resource
@@ -81,7 +81,8 @@ def _io_of(pid):
 
 
 class _ReapedIo:
-    """I/O of the children that were waited for. Open files, because the agent may not open them again later."""
+    """I/O of the children that were waited for. Open files, because the agent may not open them again later.
+    """
 
     def __init__(self):
         self._fds = []
@@ -94,7 +95,8 @@ class _ReapedIo:
 
     def read(self):
         try:
-            # The thread first: reading its file then counts for the process alike each time, and subtracts itself.
+            # The thread first: reading its file then counts for the process alike each time, and subtracts
+            # itself.
             thread, process = [_io_fields(os.pread(fd, 4096, 0).decode("ascii", "replace")) for fd in self._fds]
         except (OSError, ValueError):
             return None
@@ -158,7 +160,9 @@ class Meters:
         return self.read()
 
     def exclude(self, at_bind, pid, is_fork):
-        """Takes out what the waiting interpreter used while it started, which the kernel adds up when it ends."""
+        """Takes out what the waiting interpreter used while it started, which the kernel adds up when it
+        ends.
+        """
         if self.version is None:
             at_bind["cpuUs"] += cpu_us_of(pid)
         # A fork begins at zero, and a cell's is hidden until it is the program's.
@@ -167,7 +171,9 @@ class Meters:
             at_bind[name] = None if used is None or at_bind[name] is None else at_bind[name] + used[at]
 
     def since(self, at_bind, live_pid=None):
-        """Counters minus their value at bind, peaks as they are. `live_pid`: the program still runs, add what it has."""
+        """Counters minus their value at bind, peaks as they are. `live_pid`: the program still runs, add what
+        it has.
+        """
         seen = self.read()
         if live_pid is not None:
             if self.version is None:
@@ -194,9 +200,12 @@ def since(now, then, is_reused=False):
 
 
 def cpu_us_of(pid):
-    """CPU time of a live process, microseconds, with its threads that have ended; 0 where the kernel does not tell."""
+    """CPU time of a live process, microseconds, with its threads that have ended; 0 where the kernel does not
+    tell.
+    """
     try:
-        # The scheduler's clock of a process, as clock_getcpuclockid(3) makes its number, which Python has for threads only.
+        # The scheduler's clock of a process, as clock_getcpuclockid(3) makes its number, which Python has for
+        # threads only.
         return time.clock_gettime_ns(~pid << 3 | 2) // 1000
     except OSError:
         return 0

@@ -1,5 +1,5 @@
-"""Every process of the sandbox but the running program: the interpreter that waits for the next program, the interpreters
-that a session keeps, and whatever a program left.
+"""Every process of the sandbox but the running program: the interpreter that waits for the next program, the
+interpreters that a session keeps, and whatever a program left.
 
     a program begins   it gets the waiting interpreter, a kept one, or a process of its own
     a program ends     everything but waiting and kept interpreters is killed, then the next interpreter is started
@@ -27,13 +27,15 @@ class Processes:
         self.kept_interpreters = None
         # The language whose next interpreter was not started while kept interpreters could reach it.
         self.postponed = None
-        # A kill(-1) that spares what waits: only PID 1 may take the program's uid for a moment without danger.
+        # A kill(-1) that spares what waits: only PID 1 may take the program's uid for a moment without
+        # danger.
         can_spare = split and os.getpid() == 1 and self.waiting.has_forks
         self.kill_all = self.kill_all_of_program if can_spare else None
 
     def begin(self):
         if self.options.cell:
-            # Before anything starts, because a cell is compared with what it is now. Imported here, for cells alone.
+            # Before anything starts, because a cell is compared with what it is now. Imported here, for cells
+            # alone.
             from .cell import Cell
 
             self.cell = Cell(self.options, self.work.path, self.split)
@@ -53,12 +55,15 @@ class Processes:
             self.ready.say({})
 
     def prepare_after(self, run):
-        # Nothing is started beside what may still run: the clean that follows proves it gone, or ends this cell.
+        # Nothing is started beside what may still run: the clean that follows proves it gone, or ends this
+        # cell.
         if self.options.cell and run.end.proven_gone and not (run.end.interpreter_lives and run.language != "python"):
             self.prepare_beside_kept(run.language)
 
     def prepare_beside_kept(self, language):
-        """A kept interpreter is stopped, but a timer of its own can wake it (SIGCONT), so nothing may wait within its reach."""
+        """A kept interpreter is stopped, but a timer of its own can wake it (SIGCONT), so nothing may wait
+        within its reach.
+        """
         is_out_of_reach = self.split and self.waiting.has_forks and language == "python"
         self.postponed = language if self.kept and not is_out_of_reach else None
         if self.postponed is None:
@@ -145,8 +150,8 @@ class Processes:
     def clean(self, keep, on_reaped):
         """Returns how many processes of the agent's own wait for the next program.
 
-        Unless kept interpreters stay, no other process starts before the next request, because the host counts what is
-        left. Raises WorkError when the cell cannot be proven clean.
+        Unless kept interpreters stay, no other process starts before the next request, because the host
+        counts what is left. Raises WorkError when the cell cannot be proven clean.
         """
         if self.cell is None:
             raise WorkError(REFUSED, "this agent keeps no cell")

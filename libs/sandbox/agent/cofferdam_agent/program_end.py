@@ -2,8 +2,8 @@
 
     SIGCHLD, wait4 ── the main process has a status ── whatever it left is killed ── its pipes are empty ── V, X
 
-The exit status is the kernel's, so a program cannot forge it. Only a run in an interpreter that the session keeps has no
-process of its own: there the interpreter says the exit code, and lives on.
+The exit status is the kernel's, so a program cannot forge it. Only a run in an interpreter that the session
+keeps has no process of its own: there the interpreter says the exit code, and lives on.
 """
 import _signal as signal
 import os
@@ -13,7 +13,8 @@ import time
 from . import meters
 from .streams import read_all
 
-# The largest value of a script (contract BOUNDS.valueBytes). On the control pipe, 'V' and a u32 length precede it.
+# The largest value of a script (contract BOUNDS.valueBytes). On the control pipe, 'V' and a u32 length
+# precede it.
 VALUE_MAX = 32 * 1024
 # How long the pipes are read when it is not proven that every process that could write to them is gone.
 DRAIN_S = 0.25
@@ -26,7 +27,8 @@ class ProgramEnd:
         self.used = None
         # The interpreter that the session keeps outlived the run.
         self.interpreter_lives = False
-        # Processes that were still there when the main process had ended, and whether they were as many as it may have.
+        # Processes that were still there when the main process had ended, and whether they were as many as it
+        # may have.
         self.left = 0
         self.at_limit = False
         self.proven_gone = True
@@ -48,7 +50,8 @@ class ProgramEnd:
 
     def killed_others(self, proven_gone, process_limit):
         self.proven_gone = proven_gone
-        # For a sandbox without a cgroup, which would count refused forks: as many processes as it may have, itself included.
+        # For a sandbox without a cgroup, which would count refused forks: as many processes as it may have,
+        # itself included.
         self.at_limit = process_limit is not None and self.left + 1 >= process_limit
         self._drain_until = None if proven_gone else time.monotonic() + DRAIN_S
 

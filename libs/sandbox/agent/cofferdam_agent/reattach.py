@@ -5,8 +5,9 @@
            ── {"proof"} ──▶                        wrong: refused
            ◀── {"pod"} ── then frames
 
-A program of the session shares this loopback and so reaches the port. The key is sent only once, is kept in a page that no
-child inherits, and this process is not dumpable. The agent listens from the first worker on, so nobody else can.
+A program of the session shares this loopback and so reaches the port. The key is sent only once, is kept in a
+page that no child inherits, and this process is not dumpable. The agent listens from the first worker on, so
+nobody else can.
 """
 import hmac
 import json
@@ -24,7 +25,9 @@ CANDIDATES_MAX = 16
 
 
 class Key:
-    """Read from a connection straight into a page that forks do not have: a child is dumpable for a moment before its exec."""
+    """Read from a connection straight into a page that forks do not have: a child is dumpable for a moment
+    before its exec.
+    """
 
     def __init__(self, connection):
         self.page = mmap.mmap(-1, mmap.PAGESIZE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
@@ -38,7 +41,8 @@ class Key:
             at += read
 
     def proof(self, side, name, fence, theirs, ours):
-        """Of worker or pod, for these two nonces. Nothing of the key is copied to where a child could see it."""
+        """Of worker or pod, for these two nonces. Nothing of the key is copied to where a child could see it.
+        """
         text = json.dumps([side, name, fence, theirs, ours], separators=(",", ":"))
         return hmac.digest(self.bytes, text.encode(), "sha256").hex()
 
@@ -76,7 +80,8 @@ class Listener:
         try:
             connection, _ = self.server.accept()
         except OSError:
-            # The peer has gone, or a program used up our descriptors. The pause keeps this from becoming a busy loop.
+            # The peer has gone, or a program used up our descriptors. The pause keeps this from becoming a
+            # busy loop.
             return time.sleep(0.01)
         connection.setblocking(False)
         if len(candidates) == CANDIDATES_MAX:

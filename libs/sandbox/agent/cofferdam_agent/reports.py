@@ -2,8 +2,8 @@
 
     R…\\n  ready    P<fraction> <text>\\n  progress    V<u32><bytes>  value    D<code>\\n  end of a session's run
 
-The program writes on the same pipe, so all of it is hearsay: the worker reads a report, and judges it. Of more than ten
-reports a second the newest is sent, and the last one before the end always.
+The program writes on the same pipe, so all of it is hearsay: the worker reads a report, and judges it. Of
+more than ten reports a second the newest is sent, and the last one before the end always.
 """
 import time
 

@@ -1,4 +1,6 @@
-"""What a process gives up before it becomes a program: signals out of a Landlock domain, and POSIX message queues."""
+"""What a process gives up before it becomes a program: signals out of a Landlock domain, and POSIX message
+queues.
+"""
 import errno
 import os
 import resource
@@ -12,10 +14,11 @@ _SCOPE_ABSTRACT_UNIX, _SCOPE_SIGNAL = 1, 2
 
 
 def create_rules():
-    """A descriptor of Landlock rules that forbid signals to processes outside of the domain; -1 where the kernel has no scopes.
+    """A descriptor of Landlock rules that forbid signals to processes outside of the domain; -1 where the
+    kernel has no scopes.
 
-    Each process that restricts itself by it gets a domain of its own. Used where agent and program share a uid and no pid
-    namespace protects the agent as PID 1.
+    Each process that restricts itself by it gets a domain of its own. Used where agent and program share a
+    uid and no pid namespace protects the agent as PID 1.
     """
     import ctypes
 
@@ -43,10 +46,11 @@ _ALLOW, _FAIL = 0x7FFF0000, 0x00050000
 
 
 def forbid_queues():
-    """Forbids POSIX message queues to this process and its children, after PR_SET_NO_NEW_PRIVS. Raises when it cannot.
+    """Forbids POSIX message queues to this process and its children, after PR_SET_NO_NEW_PRIVS. Raises when
+    it cannot.
 
-    For programs of a cell: a queue lives as long as its namespace and no directory lists it, so one run would leave it to
-    the next.
+    For programs of a cell: a queue lives as long as its namespace and no directory lists it, so one run would
+    leave it to the next.
     """
     try:
         resource.setrlimit(resource.RLIMIT_MSGQUEUE, (0, 0))

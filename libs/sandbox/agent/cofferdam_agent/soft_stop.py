@@ -1,7 +1,8 @@
-"""The soft stop of a program and its grace: SIGINT now, SIGTERM after half of the grace, to the program's process group.
+"""The soft stop of a program and its grace: SIGINT now, SIGTERM after half of the grace, to the program's
+process group.
 
-The worker sends the grace with frame S: the milliseconds until it kills the sandbox. The second half is what a program has
-for its own SIGTERM handler. A program gets one soft stop; later ones change nothing.
+The worker sends the grace with frame S: the milliseconds until it kills the sandbox. The second half is what
+a program has for its own SIGTERM handler. A program gets one soft stop; later ones change nothing.
 """
 import _signal as signal
 import os

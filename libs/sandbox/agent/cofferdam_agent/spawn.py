@@ -1,8 +1,9 @@
 """How a program is started: fork, then what the child becomes before exec, in the order of `_become`.
 
-A session of its own, its pipes as descriptors 0 to 2 and the control pipes, default signals, limits, the program's uid, no
-new privileges, and the filters that the options name. It dies with the agent. processes.py decides whether a program gets a
-new process at all; one that a waiting interpreter runs got all this when that interpreter was started.
+A session of its own, its pipes as descriptors 0 to 2 and the control pipes, default signals, limits, the
+program's uid, no new privileges, and the filters that the options name. It dies with the agent. processes.py
+decides whether a program gets a new process at all; one that a waiting interpreter runs got all this when
+that interpreter was started.
 """
 import _signal as signal
 import os
@@ -14,7 +15,8 @@ from . import linux
 # The control pipes. High numbers, so that a program that opens files gets 3, 4, … as in a bare run.
 CONTROL_IN = 198
 CONTROL_OUT = 199
-# With one uid RLIMIT_NPROC also counts the fork server, the process between its two forks, and the waiting interpreter.
+# With one uid RLIMIT_NPROC also counts the fork server, the process between its two forks, and the waiting
+# interpreter.
 CELL_PROCESSES = 3
 
 
@@ -60,10 +62,11 @@ def pipes(gated, has_input=True, control=None, reports=False):
 
 
 def spawn(argv, env, cwd, options, split, gated, has_input=True, control=None, reports=False):
-    """Without input a program gets /dev/null. A gate learns only with its first message whether there is input.
+    """Without input a program gets /dev/null. A gate learns only with its first message whether there is
+    input.
 
-    `control` is the socket of a fork server, which keeps the agent's uid and gets no Landlock scope: its forks become
-    programs, not the server itself.
+    `control` is the socket of a fork server, which keeps the agent's uid and gets no Landlock scope: its
+    forks become programs, not the server itself.
     """
     child, theirs = pipes(gated, has_input, control, reports)
     parent = os.getpid()
@@ -151,7 +154,9 @@ def _limit(which, value):
 
 
 def _exec(argv, env):
-    """Like the shell: a name with a slash is relative to the work directory, else PATH of the program is searched."""
+    """Like the shell: a name with a slash is relative to the work directory, else PATH of the program is
+    searched.
+    """
     if "/" in argv[0]:
         os.execve(argv[0], argv, env)
     refused = FileNotFoundError(2, "command not found")

@@ -1,10 +1,12 @@
-"""The interpreter that waits for the next program: an own start of it (single use, and Node), or a fork of the fork server.
+"""The interpreter that waits for the next program: an own start of it (single use, and Node), or a fork of
+the fork server.
 
     cell, python    fork server ──fork──> waiting ──take──> the program        the next fork is made when the run has ended
     else            start ──> waiting ──take──> the program                    in a cell, another one when the run has ended
 
-In a cell the waiting interpreter is still there while a program of another language runs. That program cannot reach a fork
-of the server. It could reach any other interpreter, so such a one is killed before the program begins.
+In a cell the waiting interpreter is still there while a program of another language runs. That program cannot
+reach a fork of the server. It could reach any other interpreter, so such a one is killed before the program
+begins.
 """
 import os
 import select
@@ -27,15 +29,16 @@ class WaitingInterpreter:
         self.options = options
         self.split = split
         self.cwd = cwd
-        # A Python that was forked from this process's own start (cofferdam_start), taken by the first prepare().
+        # A Python that was forked from this process's own start (cofferdam_start), taken by the first
+        # prepare().
         self.started_with_us = None if started_with_us is None else spawn.Child(*started_with_us)
         self.fork_server = None
         self.child = None
         self.version = None
         self.preloaded = set()
         self.failure = None
-        # gVisor (release 20221219) dies of the fork server, with Go's exit code 2; it also lacks this list. There a cell starts an
-        # interpreter after each run.
+        # gVisor (release 20221219) dies of the fork server, with Go's exit code 2; it also lacks this list.
+        # There a cell starts an interpreter after each run.
         self.has_forks = options.cell and os.path.exists("/proc/self/task/%d/children" % os.getpid())
         if self.has_forks:
             # Only here: what it imports would make the start of every other agent longer.
@@ -98,7 +101,9 @@ class WaitingInterpreter:
         child.is_fork, child.mark = False, None
 
     def on_message(self):
-        """A starting process wrote something, or died. True when the interpreter waits, None when it failed, else False."""
+        """A starting process wrote something, or died. True when the interpreter waits, None when it failed,
+        else False.
+        """
         if self.fork_server is not None and self.fork_server.mark is None:
             if self.read(self.fork_server.child) is None:
                 self.failure = self.error_of(self.fork_server.child)
@@ -164,11 +169,15 @@ class WaitingInterpreter:
             self.on_message()
 
     def is_exposed(self):
-        """True when the waiting interpreter already has the program's uid, so that killing all of that uid kills it too."""
+        """True when the waiting interpreter already has the program's uid, so that killing all of that uid
+        kills it too.
+        """
         return self.child is not None and not self.child.is_fork
 
     def release(self):
-        """For a program that does not take it: drops an interpreter that the program could reach, else fingerprints it."""
+        """For a program that does not take it: drops an interpreter that the program could reach, else
+        fingerprints it.
+        """
         if self.options.cell and self.is_exposed():
             self.drop()
         elif self.child is not None and self.child.is_fork and not self.split and self.child.mark is None:
@@ -196,11 +205,15 @@ class WaitingInterpreter:
         return None
 
     def is_untouched(self, child):
-        """True when no program ran beside it, or when that program changed nothing of it. With two uids none could."""
+        """True when no program ran beside it, or when that program changed nothing of it. With two uids none
+        could.
+        """
         return child.mark is None or self.fork_servers.is_intact(child.pid, child.mark) and self.answers(child)
 
     def answers(self, child):
-        """Asks `child` for an answer. When it has answered, it has obeyed every signal that a program sent before its end."""
+        """Asks `child` for an answer. When it has answered, it has obeyed every signal that a program sent
+        before its end.
+        """
         until = time.monotonic() + START_S
         poller = select.poll()
         poller.register(child.control_out, select.POLLIN)

@@ -1,5 +1,6 @@
-"""Folders that a program can write to: the work directory and, in a sandbox with mounts of its own, every writable tmpfs and
-message queue file system. In other sandboxes: the folders of HOME and TMPDIR beside the work directory.
+"""Folders that a program can write to: the work directory and, in a sandbox with mounts of its own, every
+writable tmpfs and message queue file system. In other sandboxes: the folders of HOME and TMPDIR beside the
+work directory.
 """
 import os
 
@@ -45,7 +46,8 @@ def _own_mounts():
     listed = _mounts()
     if listed:
         return [where for where, kind, _ in listed if kind in _OWN_MOUNTS]
-    # No /proc (a container whose masked one lets no other be mounted). A jail's own file systems stand at /tmp and /dev/shm.
+    # No /proc (a container whose masked one lets no other be mounted). A jail's own file systems stand at
+    # /tmp and /dev/shm.
     folders = ["/" + name for name in os.listdir("/")]
     below = [os.path.join(path, name) for path in folders for name in _names(path)]
     return [path for path in folders + below if os.path.ismount(path)]
@@ -83,6 +85,7 @@ def _mount_of(path):
 
 
 def is_on_own_mount(path):
-    """False for a bind mount of a folder from another tmpfs: the root of such a mount is that folder, not /."""
+    """False for a bind mount of a folder from another tmpfs: the root of such a mount is that folder, not /.
+    """
     mount = _mount_of(path)
     return mount[1] in _OWN_MOUNTS and mount[2] == "/"

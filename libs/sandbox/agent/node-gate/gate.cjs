@@ -1,10 +1,11 @@
 'use strict'
 /**
- * Where a waiting Node waits: in `--require`, before Node opens the program. It reports that it is ready, waits for the
- * program, removes its traces and returns. Node then runs the entry itself, as a bare `node main.js` would.
+ * Where a waiting Node waits: in `--require`, before Node opens the program. It reports that it is ready,
+ * waits for the program, removes its traces and returns. Node then runs the entry itself, as a bare `node
+ * main.js` would.
  *
- * typescript.cjs handles TypeScript beyond type stripping; it is loaded only for a program that may need it. value.cjs
- * reports the value.
+ * typescript.cjs handles TypeScript beyond type stripping; it is loaded only for a program that may need it.
+ * value.cjs reports the value.
  */
 const fs = require('node:fs')
 const path = require('node:path')
@@ -30,8 +31,8 @@ function readExactly(size) {
 }
 
 function wait() {
-  // Loaded now, because nearly every program needs it for its first output: 1.5 ms and more. The streams are not made
-  // now, because they would be handles that a bare run has not opened yet.
+  // Loaded now, because nearly every program needs it for its first output: 1.5 ms and more. The streams are
+  // not made now, because they would be handles that a bare run has not opened yet.
   require('node:net')
   require('node:vm')
   fs.writeSync(CONTROL_OUT, `R${process.version}\n`)
@@ -134,8 +135,8 @@ function offerReports() {
 // ---- TypeScript beyond what Node strips by itself
 
 /**
- * Imports of other files or packages, decorators, and keywords of what is more than types. May match too much:
- * typescript.cjs then parses properly.
+ * Imports of other files or packages, decorators, and keywords of what is more than types. May match too
+ * much: typescript.cjs then parses properly.
  */
 const MAY_NEED_HOOKS =
   /(?:\bfrom|\bimport|\brequire\s*\()\s*\(?\s*['"](?!node:)|(?:^|[\s(,{;])@[A-Za-z_$(]|\b(?:enum|namespace|module|public|private|protected|readonly|override)\b|\bimport\s+(?:type\s+)?[\w$]+\s*=|\bexport\s*=|(?:[=(,?:;&|[!]|\breturn)\s*<[A-Za-z]/m
@@ -158,7 +159,8 @@ function hasOtherTypeScript(entry) {
 }
 
 function open() {
-  // Worker threads of the program load preload modules again. They, and a Node without our pipes, pass through.
+  // Worker threads of the program load preload modules again. They, and a Node without our pipes, pass
+  // through.
   if (!require('node:worker_threads').isMainThread) return removeTraces()
   let program
   try {

@@ -1,7 +1,7 @@
 'use strict'
 /**
- * The value of a program or of a session's run, as it goes down the control pipe: `V`, a length, and JSON text. A program's
- * value is module.exports or the default export when it is plain data, read at exit.
+ * The value of a program or of a session's run, as it goes down the control pipe: `V`, a length, and JSON
+ * text. A program's value is module.exports or the default export when it is plain data, read at exit.
  */
 const fs = require('node:fs')
 const { isModuleNamespaceObject, isProxy } = require('node:util/types')
@@ -44,8 +44,9 @@ function valueOf(filename, source) {
     if (isEsmNamespace(exports)) return Object.getOwnPropertyDescriptor(exports, 'default')?.value
     return Object.keys(exports).length === 0 ? undefined : exports
   }
-  // An ES module: require() returns the namespace that is already evaluated, and throws for top-level await. Node first
-  // tried it as CommonJS, and that empty attempt is cached. A program that rewrote its own file has no value.
+  // An ES module: require() returns the namespace that is already evaluated, and throws for top-level await.
+  // Node first tried it as CommonJS, and that empty attempt is cached. A program that rewrote its own file
+  // has no value.
   if (main !== undefined || fs.readFileSync(filename, 'utf8') !== source) return undefined
   delete require.cache[filename]
   const namespace = createRequire(filename)(filename)

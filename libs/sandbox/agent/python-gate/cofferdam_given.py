@@ -4,7 +4,9 @@ import sys
 
 
 class WithoutInput:
-    """Most programs are given no input: what they get instead is made before they come, 0.1 ms earlier, in a cell once for all."""
+    """Most programs are given no input: what they get instead is made before they come, 0.1 ms earlier, in a
+    cell once for all.
+    """
 
     def __init__(self):
         self.pipe = os.dup(0)
@@ -13,7 +15,9 @@ class WithoutInput:
         sys.stdin = sys.__stdin__ = new_stdin(self.given)
 
     def is_forked(self, pipe):
-        """A fork has a pipe of its own, and opens /dev/null itself: flags of an open file are of all who have it."""
+        """A fork has a pipe of its own, and opens /dev/null itself: flags of an open file are of all who have
+        it.
+        """
         os.dup2(pipe, self.pipe)
         open_null()
 

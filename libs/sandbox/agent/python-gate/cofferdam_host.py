@@ -1,7 +1,8 @@
 """The host's own sitecustomize, which the gate stands in front of.
 
-It belongs behind the wait, for it may look at the variables and arguments of the program. Where there is none, or only
-Debian's, which does nothing unless apport is installed, it is the same before the wait: 0.2 to 0.4 ms.
+It belongs behind the wait, for it may look at the variables and arguments of the program. Where there is
+none, or only Debian's, which does nothing unless apport is installed, it is the same before the wait: 0.2 to
+0.4 ms.
 """
 import os
 import sys

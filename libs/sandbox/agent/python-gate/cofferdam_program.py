@@ -1,8 +1,8 @@
 """Makes a program report its value: that of its last top-level statement, when that is an expression.
 
-main.py is compiled with that expression assigned to a hook. CPython is given the byte code under the name main.py, and its
-first statement puts the source back. Whatever is unusual (syntax errors, warnings while compiling, a full disk) means that
-the source runs as it is and has no value.
+main.py is compiled with that expression assigned to a hook. CPython is given the byte code under the name
+main.py, and its first statement puts the source back. Whatever is unusual (syntax errors, warnings while
+compiling, a full disk) means that the source runs as it is and has no value.
 """
 # 0.7 ms for its first import, so now and not when a program waits for it.
 import _ast
@@ -25,7 +25,9 @@ getpid, rename, fstat, write = os.getpid, os.rename, os.fstat, os.write
 
 
 def prepare(entry, control):
-    """Replaces the entry by byte code that reports the value of its last expression. True when a value may come."""
+    """Replaces the entry by byte code that reports the value of its last expression. True when a value may
+    come.
+    """
     text = read_source(entry)
     if len(text) > SOURCE_MAX:
         return False
@@ -43,7 +45,8 @@ def prepare(entry, control):
     setattr(builtins, HOOK, Hook(filename, os.path.join(here, entry), os.path.join(here, hidden), control))
     os.rename(entry, hidden)
     os.rename(pyc, entry)
-    # CPython asks all importers whether it is an archive, and remembers None for the source: it need not read the byte code.
+    # CPython asks all importers whether it is an archive, and remembers None for the source: it need not read
+    # the byte code.
     sys.path_importer_cache[filename] = None
     return True
 
@@ -66,7 +69,8 @@ def read_source(entry):
 
 
 def add_hook(body):
-    """A call of the hook behind what must stand first; the last expression becomes its value; `END` follows."""
+    """A call of the hook behind what must stand first; the last expression becomes its value; `END` follows.
+    """
     last = body[-1].value
     place = place_of(last)
     name = _ast.Name(id=HOOK, ctx=_ast.Load(), **place)
@@ -126,9 +130,9 @@ def is_valueless(node):
 
 
 def unwatched():
-    """An iterator that says, each time it is asked, whether no trace or profile function and no tool of `sys.monitoring`
-    watches the program. It is made of C functions alone, because the watcher would see a call of a Python function. It
-    compares by identity, because the watcher may have an `__eq__` of its own.
+    """An iterator that says, each time it is asked, whether no trace or profile function and no tool of
+    `sys.monitoring` watches the program. It is made of C functions alone, because the watcher would see a
+    call of a Python function. It compares by identity, because the watcher may have an `__eq__` of its own.
     """
     watchers = [sys.gettrace, sys.getprofile]
     if hasattr(sys, "monitoring"):
@@ -139,7 +143,9 @@ def unwatched():
 
 
 class Hook:
-    """The byte code calls it first without an argument. At the end it calls it with one, when `value` has been set."""
+    """The byte code calls it first without an argument. At the end it calls it with one, when `value` has
+    been set.
+    """
 
     # `-hook` asks whether nobody watches: an operator is no call that a profile function would see.
     __neg__ = unwatched().__next__
@@ -150,7 +156,8 @@ class Hook:
         self.hidden = hidden
         self.pid = getpid()
         self.value = None
-        # Where the value goes, and which pipe that was: the program may close it and open something else there.
+        # Where the value goes, and which pipe that was: the program may close it and open something else
+        # there.
         self.control = control
         self.pipe = fstat(control).st_ino
 
@@ -178,7 +185,8 @@ class Hook:
 
 
 class WarningsAreErrors:
-    """While compiling: what would warn is run as it is, so that the warning comes once and from CPython itself.
+    """While compiling: what would warn is run as it is, so that the warning comes once and from CPython
+    itself.
 
     Works on the interpreter's own list of filters, because importing `warnings` would be a trace.
     """

@@ -1,8 +1,8 @@
 """The Python that a session keeps: every run is executed in the same `__main__`, one after the other.
 
-Beneath are the gate and a half-finished start, so nothing is finalised: atexit functions and finalisers of what lives
-do not run. A run's source has the file name `<run N>`; `linecache` knows its lines, so that tracebacks of functions
-that an earlier run defined still show the right ones.
+Beneath are the gate and a half-finished start, so nothing is finalised: atexit functions and finalisers of
+what lives do not run. A run's source has the file name `<run N>`; `linecache` knows its lines, so that
+tracebacks of functions that an earlier run defined still show the right ones.
 """
 import _ast
 import linecache
@@ -60,7 +60,9 @@ def serve(gate, fd_in, fd_out):
 
 
 def restore_outputs():
-    """The next run's output is to arrive, whatever this one closed or put in its place. Raises OSError when the copies are gone."""
+    """The next run's output is to arrive, whatever this one closed or put in its place. Raises OSError when
+    the copies are gone.
+    """
     for fd, copy, name, buffering, errors in OUTPUTS:
         os.dup2(copy, fd)
         unusable = [stream for stream in (name, "__%s__" % name) if is_unusable(getattr(sys, stream, None))]
@@ -71,7 +73,8 @@ def restore_outputs():
 
 
 def is_unusable(stream):
-    """A stream of the program's own may be anything; one that is closed or detached takes nothing any more."""
+    """A stream of the program's own may be anything; one that is closed or detached takes nothing any more.
+    """
     try:
         return stream is None or stream.closed is True
     except ValueError:

@@ -1,20 +1,23 @@
 """Where a warm Python interpreter waits: inside its own start, before CPython opens the program.
 
-`python3 main.py` imports `site`, which imports this file (its folder is on PYTHONPATH). It says that it is ready, waits
-for the program, takes every trace of itself away and returns; CPython then opens and runs main.py itself. So traceback,
-SyntaxError, sys.argv, __main__, threads, atexit and finalisation are those of a bare run, because it is one.
-Nothing is imported here that a bare start would not have imported, so provided files shadow modules as in a bare run.
+`python3 main.py` imports `site`, which imports this file (its folder is on PYTHONPATH). It says that it is
+ready, waits for the program, takes every trace of itself away and returns; CPython then opens and runs
+main.py itself. So traceback, SyntaxError, sys.argv, __main__, threads, atexit and finalisation are those of a
+bare run, because it is one. Nothing is imported here that a bare start would not have imported, so provided
+files shadow modules as in a bare run.
 
-What it needs stands beside it, and all of it is loaded before it says that it is ready: what happens between the
-program's coming and its first statement is somebody's waiting time. Only cofferdam_session.py comes later, for a session.
+What it needs stands beside it, and all of it is loaded before it says that it is ready: what happens between
+the program's coming and its first statement is somebody's waiting time. Only cofferdam_session.py comes
+later, for a session.
 """
 import os
 import sys
 
 modules = set(sys.modules)
 HERE = os.path.dirname(os.path.abspath(__file__))
-# False in a further interpreter of the process, which CPython gives the first one's path, this folder included: by then the variable
-# is gone. There is nothing to wait for, and our descriptors are closed, the program's, or those that its session goes on with.
+# False in a further interpreter of the process, which CPython gives the first one's path, this folder
+# included: by then the variable is gone. There is nothing to wait for, and our descriptors are closed, the
+# program's, or those that its session goes on with.
 IS_START = os.path.abspath(os.environ.get("PYTHONPATH", "").partition(":")[0]) == HERE
 
 if IS_START:
@@ -34,7 +37,8 @@ CONTROL_IN, CONTROL_OUT = 198, 199
 RULES = 197
 # Holds what `import cofferdam` finds, for a program in which that word stands.
 LIBRARY = os.path.join(os.path.dirname(HERE), "python-lib")
-# The agent reads at most 64 KiB of a ready line; names of modules beyond this make it take a fresh interpreter.
+# The agent reads at most 64 KiB of a ready line; names of modules beyond this make it take a fresh
+# interpreter.
 NAMES_MAX = 48 * 1024
 
 
@@ -169,7 +173,8 @@ if IS_START:
 else:
     host = None
     forget_imports()
-# The host's own sitecustomize, which this one stood in front of; absent, as in a bare run, when there is none.
+# The host's own sitecustomize, which this one stood in front of; absent, as in a bare run, when there is
+# none.
 del sys.modules["sitecustomize"]
 if host is None or not host.take_place():
     import sitecustomize  # noqa: F401

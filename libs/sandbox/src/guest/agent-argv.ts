@@ -18,7 +18,10 @@ export interface AgentOptions {
   ownDisk?: boolean
   /** Wait for `release()` before any process starts. */
   hold?: boolean
-  /** Several runs, one after the other, with `clean()` between executions. An interpreter waits again after each run. */
+  /**
+   * Several runs, one after the other, with `clean()` between executions. An interpreter waits again after
+   * each run.
+   */
   cell?: boolean
   /** Modules that the waiting Python imports before it is ready. */
   preload?: readonly string[]
@@ -29,8 +32,9 @@ export interface AgentOptions {
   /** File with a seccomp filter (BPF) for the program's processes. */
   seccomp?: string
   /**
-   * Unix socket inside the sandbox to which the agent connects first of all, for its frames. stdin then only shows that
-   * the worker lives: its end, or a byte on it, ends the agent. Default: frames on stdin and stdout.
+   * Unix socket inside the sandbox to which the agent connects first of all, for its frames. stdin then only
+   * shows that the worker lives: its end, or a byte on it, ends the agent. Default: frames on stdin and
+   * stdout.
    */
   socket?: string
   uid?: number

@@ -1,4 +1,7 @@
-/** Requests about files in the sandbox (C) and their answers: F frames within the agreed bytes, then Z with a status. */
+/**
+ * Requests about files in the sandbox (C) and their answers: F frames within the agreed bytes, then Z with a
+ * status.
+ */
 import { CofferdamError, type Listing } from '@cofferdam/contract'
 import { encodeFrame, violation } from './protocol.ts'
 
@@ -102,16 +105,22 @@ function parseEntries(bytes: Buffer, maxEntries: number): Listing {
   return entries
 }
 
-/** What `clean` keeps: nothing, the work directory, or the work directory and the interpreter of a session. */
+/**
+ * What `clean` keeps: nothing, the work directory, or the work directory and the interpreter of a session.
+ */
 export type Kept = 'none' | 'files' | 'interpreter'
 
 const KEPT_BYTE: Record<Kept, string> = { none: 'n', files: 'f', interpreter: 'i' }
 
-/** Processes of an agent that wait for the next program: one interpreter, and the fork server that it comes from. */
+/**
+ * Processes of an agent that wait for the next program: one interpreter, and the fork server that it comes
+ * from.
+ */
 const WAITING_MAX = 2
 
 /**
- * K. When the agent has proven that nothing else is left, Z answers with the number of processes that wait (u8).
+ * K. When the agent has proven that nothing else is left, Z answers with the number of processes that wait
+ * (u8).
  */
 export const cleanRequest = (keep: Kept): { collector: Collection<number>; frame: Buffer } => ({
   collector: createCollector(0, (_none, { said }) => {

@@ -1,4 +1,7 @@
-/** Parses what the agent reports in JSON (R, X) and binary (A). Strict, because the program may have forged it. */
+/**
+ * Parses what the agent reports in JSON (R, X) and binary (A). Strict, because the program may have forged
+ * it.
+ */
 import { constants } from 'node:os'
 import { z } from 'zod'
 import { BOUNDS, INTERPRETER_FINDINGS, type Exit, type Usage } from '@cofferdam/contract'
@@ -68,8 +71,8 @@ const exitSchema = z.strictObject({
   /** Whether the kept interpreter waits for the session's next run. Only with `keepInterpreter`. */
   alive: z.boolean().optional(),
   /**
-   * Whether earlier runs had left that interpreter. Only with `keepInterpreter`. The first agents of protocol 1
-   * do not report it.
+   * Whether earlier runs had left that interpreter. Only with `keepInterpreter`. The first agents of protocol
+   * 1 do not report it.
    */
   interpreter: z.enum(INTERPRETER_FINDINGS).optional(),
 })
@@ -89,7 +92,9 @@ export function parseReady(payload: Buffer): Ready {
   return parsed.data
 }
 
-/** Parses X into the contract's evidence, and whether a kept interpreter lives. Throws `protocol_violation`. */
+/**
+ * Parses X into the contract's evidence, and whether a kept interpreter lives. Throws `protocol_violation`.
+ */
 export function parseExit(payload: Buffer, valueJson: string | undefined): { exit: Exit; alive: boolean } {
   const parsed = exitSchema.safeParse(json(payload, 'X'))
   if (!parsed.success || (parsed.data.code === null) === (parsed.data.signal === null))
@@ -140,7 +145,10 @@ export function parseUsage(payload: Buffer): Usage {
   }
 }
 
-/** The text of V when it is JSON, else undefined: a forged value is no value. Throws `protocol_violation` above the bound. */
+/**
+ * The text of V when it is JSON, else undefined: a forged value is no value. Throws `protocol_violation`
+ * above the bound.
+ */
 export function parseValue(payload: Buffer): string | undefined {
   if (payload.length > BOUNDS.valueBytes) throw violation(`frame V of ${payload.length} bytes`)
   const text = payload.toString('utf8')

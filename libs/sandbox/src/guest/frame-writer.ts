@@ -1,6 +1,6 @@
 /**
- * Writes frames to the agent with backpressure. The frames of one request never mix with those of the next, even when
- * the caller of the first has stopped waiting.
+ * Writes frames to the agent with backpressure. The frames of one request never mix with those of the next,
+ * even when the caller of the first has stopped waiting.
  */
 import type { Writable } from 'node:stream'
 

@@ -1,4 +1,7 @@
-/** The agent's files: where they are, their digest, and how to install them into a folder that a sandbox can read. */
+/**
+ * The agent's files: where they are, their digest, and how to install them into a folder that a sandbox can
+ * read.
+ */
 import { execFile } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { readFileSync } from 'node:fs'
@@ -13,9 +16,9 @@ const AGENT_DIR = fileURLToPath(new URL('../../agent/', import.meta.url))
 const resolved = (name: string): string => createRequire(import.meta.url).resolve(name)
 
 /**
- * Libraries of node-gate/typescript.cjs, each one self-contained CommonJS file: the transformer of syntax that
- * Node's stripper refuses, the reader of tsconfig.json, and the compiler for decorators and JSX (the last major
- * version that is written in JavaScript).
+ * Libraries of node-gate/typescript.cjs, each one self-contained CommonJS file: the transformer of syntax
+ * that Node's stripper refuses, the reader of tsconfig.json, and the compiler for decorators and JSX (the
+ * last major version that is written in JavaScript).
  */
 const LIBRARIES = (): GuestFile[] => [
   { name: 'node-gate/amaro.cjs', source: join(dirname(resolved('amaro')), 'internal.js') },
@@ -103,8 +106,9 @@ export function guestBundle(): Buffer {
 }
 
 /**
- * The command that unpacks `bundle` into `folder` inside a container whose host name is `host`. It then becomes the agent
- * with `args` (`exec`, with stdin and stdout as its channel), or starts pod.py with `args` and ends (`listen`).
+ * The command that unpacks `bundle` into `folder` inside a container whose host name is `host`. It then
+ * becomes the agent with `args` (`exec`, with stdin and stdout as its channel), or starts pod.py with `args`
+ * and ends (`listen`).
  */
 export function unpackArgv(
   python: string,
@@ -116,7 +120,10 @@ export function unpackArgv(
   return [python, '-I', '-S', '-c', code, where.bundle, where.folder, where.host, way, ...args]
 }
 
-/** SHA-256 (hex) of names and contents. It is part of every pool key, so that a new worker never uses old slots. */
+/**
+ * SHA-256 (hex) of names and contents. It is part of every pool key, so that a new worker never uses old
+ * slots.
+ */
 export function guestDigest(): string {
   const hash = createHash('sha256')
   for (const { name, source } of guestFiles()) {
@@ -127,8 +134,9 @@ export function guestDigest(): string {
 }
 
 /**
- * Copies the guest files into `folder`, which it creates if needed and makes readable for everyone. With `python` it also
- * compiles them for that interpreter: without byte code the agent's start takes twice as long. Throws file system errors.
+ * Copies the guest files into `folder`, which it creates if needed and makes readable for everyone. With
+ * `python` it also compiles them for that interpreter: without byte code the agent's start takes twice as
+ * long. Throws file system errors.
  */
 export async function installGuest(folder: string, python?: string): Promise<void> {
   await mkdir(folder, { recursive: true })

@@ -1,6 +1,6 @@
 /**
- * One run: the frames that begin it, and a check of everything that the agent sends about it. The program may have forged
- * all of that, so each frame must be within what was agreed before the run.
+ * One run: the frames that begin it, and a check of everything that the agent sends about it. The program may
+ * have forged all of that, so each frame must be within what was agreed before the run.
  */
 import {
   CofferdamError,
@@ -22,7 +22,10 @@ const WORD = 'cofferdam'
 export interface GuestRun {
   readonly frames: readonly Buffer[]
   readonly exit: Promise<Exit>
-  /** Takes O or E; no other frame is read before the returned promise is ended. Throws `protocol_violation`, as the others do. */
+  /**
+   * Takes O or E; no other frame is read before the returned promise is ended. Throws `protocol_violation`,
+   * as the others do.
+   */
   output(stream: 'stdout' | 'stderr', payload: Buffer): void | Promise<void>
   /** Takes T. */
   capReached(payload: Buffer): void
@@ -121,7 +124,10 @@ export function mentionsReports(program: Program, files: readonly ProgramFile[])
   )
 }
 
-/** Parses U. Null for anything else, because the program itself may have written it. Throws `protocol_violation` above the bound. */
+/**
+ * Parses U. Null for anything else, because the program itself may have written it. Throws
+ * `protocol_violation` above the bound.
+ */
 export function parseReport(payload: Buffer): Progress | null {
   if (payload.length > REPORT_BYTES) throw violation(`a report of ${payload.length} bytes`)
   const text = payload.toString('utf8')

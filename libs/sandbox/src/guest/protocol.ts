@@ -1,7 +1,8 @@
 /**
- * Frames v1 between worker and guest agent: type u8, length u32 LE, payload. A payload has at most 64 KiB to the host and
- * 1 MiB to the agent. Only J, R and X are JSON. The program may have forged whatever comes from the guest. A frame that is
- * unknown or too large throws `protocol_violation`, and the caller then destroys the sandbox.
+ * Frames v1 between worker and guest agent: type u8, length u32 LE, payload. A payload has at most 64 KiB to
+ * the host and 1 MiB to the agent. Only J, R and X are JSON. The program may have forged whatever comes from
+ * the guest. A frame that is unknown or too large throws `protocol_violation`, and the caller then destroys
+ * the sandbox.
  *
  *   to agent   J job · F file chunk (u32 index, bytes) · G go · I stdin chunk (empty: end) · S soft stop (u32 grace ms)
  *              · B copies of files, also while a program runs (u32 files, u32 bytes, NUL-separated globs)
@@ -47,13 +48,16 @@ export function encodeFrame(type: ToAgentType, payload: Uint8Array = new Uint8Ar
 
 export interface FrameDecoder {
   /**
-   * The complete frames of the stream so far, in order. Throws `protocol_violation`, and must not be used after that. The
-   * payload of an output frame is valid only until the next frame is requested, so that a flood is not copied.
+   * The complete frames of the stream so far, in order. Throws `protocol_violation`, and must not be used
+   * after that. The payload of an output frame is valid only until the next frame is requested, so that a
+   * flood is not copied.
    */
   push(chunk: Buffer): Generator<Frame, void, void>
 }
 
-/** Incremental decoder. It holds at most one incomplete frame (64 KiB and its head) besides the current chunk. */
+/**
+ * Incremental decoder. It holds at most one incomplete frame (64 KiB and its head) besides the current chunk.
+ */
 export function createFrameDecoder(): FrameDecoder {
   // Assembles a frame that is split over chunks. The buffer is reused.
   let cut: Buffer = Buffer.alloc(0)

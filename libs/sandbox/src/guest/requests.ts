@@ -1,6 +1,6 @@
 /**
- * Requests that the agent answers with F frames and one Z, one at a time: files of the sandbox, and the proof that a cell
- * is clean. Also the files that wait to be sent with the next job.
+ * Requests that the agent answers with F frames and one Z, one at a time: files of the sandbox, and the proof
+ * that a cell is clean. Also the files that wait to be sent with the next job.
  */
 import { BOUNDS, CofferdamError, type Listing, type ProgramFile } from '@cofferdam/contract'
 import { cleanRequest, collectRequest, createCollector } from './collect.ts'

@@ -1,11 +1,12 @@
 /**
- * The worker's end of the frame protocol over any byte stream: everything that a Sandbox needs except open and kill.
+ * The worker's end of the frame protocol over any byte stream: everything that a Sandbox needs except open
+ * and kill.
  *
  *   starting ──R── ready ──run── running ──X── ready            files are queued by write() and sent with the next job
  *   any ──stream ends, close(), violation── closed: pending calls reject with sandbox_lost | protocol_violation
  *
- * Memory is bounded whatever the guest sends: one chunk of the stream is in memory at a time, nothing is read while
- * `onOutput` is pending, and every frame must be an expected one, within the bytes that were agreed.
+ * Memory is bounded whatever the guest sends: one chunk of the stream is in memory at a time, nothing is read
+ * while `onOutput` is pending, and every frame must be an expected one, within the bytes that were agreed.
  */
 import { CofferdamError, unlessAborted } from '@cofferdam/contract'
 import { parseAnswer, type Answer } from './collect.ts'
@@ -118,7 +119,8 @@ export function createGuestSession(options: GuestSessionOptions): GuestSession {
   }
 
   function onAnswer(answer: Answer): void {
-    // The agent answers in order. While a run has not ended, this is its answer, even if its caller stopped waiting.
+    // The agent answers in order. While a run has not ended, this is its answer, even if its caller stopped
+    // waiting.
     if (requests.isWaiting && running === null) return requests.answer(answer)
     // Instead of X: the files of the job were refused, so the program never began.
     if (running === null || !(answer instanceof CofferdamError)) throw violation('frame Z without a request')

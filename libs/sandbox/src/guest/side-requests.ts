@@ -1,8 +1,9 @@
 /**
- * Requests that do not wait for the end of a run, one of each kind at a time: copies of files (B), and what the sandbox has
- * used so far (P, answered by A).
+ * Requests that do not wait for the end of a run, one of each kind at a time: copies of files (B), and what
+ * the sandbox has used so far (P, answered by A).
  *
- * B carries h path, d bytes, x (ignore this file), e end. Its answer is bounded by the request, whatever the guest sends.
+ * B carries h path, d bytes, x (ignore this file), e end. Its answer is bounded by the request, whatever the
+ * guest sends.
  */
 import { CofferdamError, pathSchema, type ProgramFile, type Usage } from '@cofferdam/contract'
 import { parseUsage } from './evidence.ts'

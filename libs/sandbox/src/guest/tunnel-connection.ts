@@ -1,7 +1,8 @@
 /**
- * One connection of the program as a Duplex, with credit in both directions. Neither side sends more than the other can
- * buffer, so a slow reader on either end stops the writer on the other. Received bytes are copied into one buffer before
- * the stream gets them, because a flood of one-byte frames would otherwise hold an object per byte.
+ * One connection of the program as a Duplex, with credit in both directions. Neither side sends more than the
+ * other can buffer, so a slow reader on either end stops the writer on the other. Received bytes are copied
+ * into one buffer before the stream gets them, because a flood of one-byte frames would otherwise hold an
+ * object per byte.
  */
 import { Duplex } from 'node:stream'
 import { encodeFrame, violation } from './protocol.ts'
@@ -14,7 +15,10 @@ const RESET = 2
 
 /** Small enough that output frames and other connections do not wait long behind one chunk. */
 const CHUNK = 64 * 1024
-/** Larger payloads are passed on without a copy. Smaller ones are copied, because they would pin 64 KiB of a read. */
+/**
+ * Larger payloads are passed on without a copy. Smaller ones are copied, because they would pin 64 KiB of a
+ * read.
+ */
 const UNCOPIED_MIN = 16 * 1024
 
 /** The channel to the guest, shared by all connections. */
@@ -46,8 +50,8 @@ export class Connection extends Duplex {
   #isOver = false
 
   constructor(id: number, lane: Lane<Connection>) {
-    // One byte: the stream then holds one buffer at a time and asks for the next when that one was read, which is
-    // when credit is returned.
+    // One byte: the stream then holds one buffer at a time and asks for the next when that one was read,
+    // which is when credit is returned.
     super({ allowHalfOpen: true, readableHighWaterMark: 1, writableHighWaterMark: CHUNK })
     this.#id = id
     this.#lane = lane
@@ -147,7 +151,8 @@ export class Connection extends Duplex {
 
   override _read(): void {
     this.#isWanted = true
-    // The reader has taken what it was given. Credit returns in quarters of the window: few frames, and no sender stalls.
+    // The reader has taken what it was given. Credit returns in quarters of the window: few frames, and no
+    // sender stalls.
     if (this.#taken >= WINDOW / 4 && !this.#isEnded) {
       const more = Buffer.alloc(4)
       more.writeUInt32LE(this.#taken)

@@ -1,10 +1,10 @@
 /**
- * The worker's end of the program's connections: each is a Duplex whose far end is the program. The agent's tunnel.py
- * describes the frames and the states.
+ * The worker's end of the program's connections: each is a Duplex whose far end is the program. The agent's
+ * tunnel.py describes the frames and the states.
  *
- * All of it may be forged. Ids go up by one, so an id is either the next one, an earlier one, or a violation, and closed
- * connections need not be remembered. A connection counts until its Duplex is destroyed, whatever the guest says, so at
- * most 64 windows of bytes are buffered.
+ * All of it may be forged. Ids go up by one, so an id is either the next one, an earlier one, or a violation,
+ * and closed connections need not be remembered. A connection counts until its Duplex is destroyed, whatever
+ * the guest says, so at most 64 windows of bytes are buffered.
  */
 import type { Duplex, Writable } from 'node:stream'
 import { violation } from './protocol.ts'
@@ -21,7 +21,10 @@ const UNREAD_MAX = 256 * 1024
 export interface Tunnel {
   /** Connections that begin from now on go to `onConnection`, until `end`. */
   serve(onConnection: (connection: Duplex) => void): void
-  /** Takes N, D, W or Q. True: wait for `drain` of the writable before the next frame. Throws `protocol_violation`. */
+  /**
+   * Takes N, D, W or Q. True: wait for `drain` of the writable before the next frame. Throws
+   * `protocol_violation`.
+   */
   take(type: 'N' | 'D' | 'W' | 'Q', payload: Buffer): boolean
   /** The caller has given up the run: destroys all connections and ignores the guest's frames until `end`. */
   discard(): void
