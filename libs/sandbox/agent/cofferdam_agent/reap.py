@@ -26,7 +26,7 @@ def kill_others(kept, confined, kill_all, on_reaped, deadline_s=2.0):
     end = time.monotonic() + deadline_s
     sacrifice = time.monotonic() + 0.2
     pause = 0.0002
-    # Most programs leave nobody, which the list proves as it is.
+    # Most programs leave no process, which the list proves at once.
     if reap(on_reaped) and LISTS_CHILDREN or _other_children(kept, False) == []:
         return True
     while True:
@@ -99,7 +99,7 @@ def kill_group(group):
 
 
 def open_wake():
-    """A descriptor on which something is to be read when a child has ended."""
+    """A descriptor that becomes readable when a child has ended."""
     wake, wake_write = os.pipe()
     for fd in (wake, wake_write):
         os.set_blocking(fd, False)

@@ -52,5 +52,5 @@ def open_files():
         try:
             found.add((name, os.readlink("/proc/self/fd/" + name)))
         except OSError:
-            pass  # The listing's own.
+            pass  # The descriptor of the listing itself.
     return found

@@ -1,4 +1,4 @@
-"""The Python that a session keeps: every run is executed in the same `__main__`, one after the other.
+"""The Python of a session: it executes every run in the same `__main__`, one after the other.
 
 Beneath are the gate and a half-finished start, so nothing is finalised: atexit functions and finalisers of
 what lives do not run. A run's source has the file name `<run N>`; `linecache` knows its lines, so that
@@ -31,7 +31,7 @@ def serve(gate, fd_in, fd_out):
     own_pid, number = os.getpid(), 0
     handler = _signal.getsignal(_signal.SIGINT)
     while True:
-        # Between runs an interrupt is late: it was meant for the run that has ended.
+        # An interrupt between runs is late. It was meant for the run that has ended.
         _signal.signal(_signal.SIGINT, _signal.SIG_IGN)
         stdin, entry, count, *rest = gate.read(int.from_bytes(gate.read(4), "little")).split(b"\0")
         number += 1
@@ -50,7 +50,7 @@ def serve(gate, fd_in, fd_out):
             code = 130
         flush()
         if os.getpid() != own_pid:
-            os._exit(code)  # A fork of the program came to the end of the source.
+            os._exit(code)  # A fork that the program made came to the end of the source.
         try:
             restore_outputs()
             flush()  # What was written after the outputs were closed belongs to this run.
@@ -139,7 +139,7 @@ def exit_code(code):
 
 
 def show(error):
-    """Without our own frames, which stand first."""
+    """Prints the traceback without the frames of this file, which come first."""
     trace = error.__traceback__
     while trace is not None and is_ours(trace.tb_frame.f_code.co_filename):
         trace = trace.tb_next

@@ -1,4 +1,4 @@
-"""Where a warm Python interpreter waits: inside its own start, before CPython opens the program.
+"""The gate of Python: where an interpreter waits inside its own start, before CPython opens the program.
 
 `python3 main.py` imports `site`, which imports this file (its folder is on PYTHONPATH). It says that it is
 ready, waits for the program, takes every trace of itself away and returns; CPython then opens and runs
@@ -21,21 +21,22 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 IS_START = os.path.abspath(os.environ.get("PYTHONPATH", "").partition(":")[0]) == HERE
 
 if IS_START:
-    # By their names only: a module that is held here would be one more object for the program to find.
+    # By name only, because a module that this file refers to would be one more object that the program can
+    # find.
     from cofferdam_given import WithoutInput, add_arguments, drop_own_variables, program_of, set_environment
     from cofferdam_host import Host
     from cofferdam_preload import freeze, preload
     from cofferdam_program import WarningsAreErrors, prepare
 
-    # For a session alone, which is given this module and loads none of them again.
+    # For sessions alone, whose code gets this module and loads none of these again.
     from cofferdam_given import new_stdin  # noqa: F401
     from cofferdam_program import SOURCE_MAX, is_valueless  # noqa: F401
     from cofferdam_value import message_of  # noqa: F401
 
 CONTROL_IN, CONTROL_OUT = 198, 199
-# Where a fork gets the Landlock rules that it restricts itself by, when the agent asks for a scope.
+# Descriptor of the Landlock rules by which a fork restricts itself, if the agent uses a scope.
 RULES = 197
-# Holds what `import cofferdam` finds, for a program in which that word stands.
+# Folder of the module `cofferdam`, for a program that contains that word.
 LIBRARY = os.path.join(os.path.dirname(HERE), "python-lib")
 # The agent reads at most 64 KiB of a ready line; names of modules beyond this make it take a fresh
 # interpreter.
@@ -78,13 +79,13 @@ def wait(preloaded, serve):
 
 
 def offer_reports():
-    """Last on the path: a module of the program's own has the name first."""
+    """Last on the path, so that a module of the program's own with this name is found first."""
     if LIBRARY not in sys.path:
         sys.path.append(LIBRARY)
 
 
 def serve_session():
-    """An interpreter that a session keeps: every run in one `__main__`, see cofferdam_session.py."""
+    """Runs every program of a session in one `__main__`, see cofferdam_session.py."""
     sys.path.insert(0, HERE)
     import cofferdam_session
 
@@ -107,7 +108,7 @@ def read(size):
 
 
 def load_forks():
-    """Only where the agent has a cell's socket for us."""
+    """None unless the agent gave this interpreter the socket of a cell's fork server."""
     if os.fstat(CONTROL_IN).st_mode & 0o170000 != 0o140000:
         return None
     from cofferdam_forks import serve
@@ -116,7 +117,9 @@ def load_forks():
 
 
 def load_start():
-    """Only where this start is the agent's, too: whatever else waits is a child of it."""
+    """None unless this process is to become the agent too (PID 1). Other interpreters are children of the
+    agent.
+    """
     if os.getpid() != 1:
         return None
     from cofferdam_start import begin
@@ -125,7 +128,8 @@ def load_start():
 
 
 def forget_imports():
-    """What was imported since the start is not a module of the program's; whoever holds it keeps it."""
+    """Removes modules imported since the start from the program's view. Code that refers to them keeps them.
+    """
     for name in set(sys.modules) - modules:
         del sys.modules[name]
     sys.path[:] = [path for path in sys.path if path != HERE]
@@ -153,7 +157,7 @@ def main():
         entry = wait(preloaded, serve)
     except OSError:
         if os.getpid() != started:
-            os._exit(1)  # A fork that was not told what to run has the agent's uid still.
+            os._exit(1)  # A fork that got no program still has the agent's uid.
         return host
     if entry is None:
         serve_session()
