@@ -1,14 +1,17 @@
-"""First process of a pod: waits for one worker, then becomes the guest agent whose channel is that connection.
+"""First process of a pod: waits for one worker, then becomes the guest agent whose channel is that
+connection.
 
-Start: `python3 -I -S pod.py LISTEN [OPTIONS OF agent.py that are the image's own]`, LISTEN being a TCP port, or the path of a unix
-socket. The worker sends one line of JSON, {"pod": NAME, "options": [MORE OF THEM]}; the answer is {"pod": OUR NAME}, or {"error": TEXT} and the end of the connection. An
-address may have come to another pod meanwhile: who asks for another name is refused. A probe that says nothing costs nothing.
+Start: `python3 -I -S pod.py LISTEN [OPTIONS OF agent.py that belong to the image]`. LISTEN is a TCP port or
+the path of a unix socket. The worker sends one line of JSON, {"pod": NAME, "options": [MORE OPTIONS]}. The
+answer is {"pod": NAME}, or {"error": TEXT} before the connection is closed. The address may meanwhile belong
+to another pod, so another name is refused.
 
-The agent is then this process, PID 1: when the connection ends it ends everything, the container, and so the pod.
+The agent is then this process, PID 1: when the connection ends, it ends everything, the container, and so the
+pod.
 
-A session that outlives its worker has {"fence": N} in that line too, and 32 bytes of a key after it; the answer is then {"pod", "keeps": true}. A
-connection that ends when all is proven clean leaves the agent waiting for the next worker with that key (door.py); at any other time it
-ends everything, as above.
+For a session that outlives its worker the line also has {"fence": N}, and 32 bytes of a key follow it. The
+answer is then {"pod", "keeps": true}. If such a connection ends when the sandbox is proven clean, the agent
+waits for the next worker that has the key (reattach.py). At any other time its end ends everything, as above.
 """
 import json
 import os
@@ -37,8 +40,8 @@ def listen(where):
     return server
 
 
-def settle(connection):
-    # No timeout any more: the agent reads and writes blocking descriptors.
+def configure(connection):
+    # The timeout of the greeting ends here: the agent reads and writes blocking descriptors.
     connection.setblocking(True)
     if connection.family != socket.AF_UNIX:
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -48,9 +51,9 @@ def settle(connection):
 
 
 def hello(connection, server):
-    """The options of the agent and a session's door (or None); None for who is no worker of ours.
+    """The options of the agent, and the Listener of a session or None. None for a peer that is no worker.
 
-    Reads byte by byte: what follows is the agent's.
+    Reads byte by byte, because what follows belongs to the agent.
     """
     connection.settimeout(HELLO_SECONDS)
     line = b""
@@ -66,21 +69,21 @@ def hello(connection, server):
         return None
     if not all(isinstance(option, str) for option in options):
         raise ValueError("options")
-    door, answer = None, {"pod": name}
+    listener, answer = None, {"pod": name}
     if fence is not None:
-        door, answer["keeps"] = door_for(connection, server, name, fence), True
+        listener, answer["keeps"] = listener_for(connection, server, name, fence), True
     connection.sendall(json.dumps(answer).encode() + b"\n")
-    return options, door
+    return options, listener
 
 
-def door_for(connection, server, name, fence):
+def listener_for(connection, server, name, fence):
     sys.dont_write_bytecode = True
     if HERE not in sys.path:
         sys.path.insert(0, HERE)
     # Imported here: for sessions alone.
-    from cofferdam_agent.door import Door, Key
+    from cofferdam_agent.reattach import Key, Listener
 
-    return Door(server, settle, name, int(fence), Key(connection))
+    return Listener(server, configure, name, int(fence), Key(connection))
 
 
 def main():
@@ -88,21 +91,21 @@ def main():
     while True:
         connection, _ = server.accept()
         try:
-            said = hello(connection, server)
+            greeting = hello(connection, server)
         except (OSError, ValueError, KeyError, TypeError):
-            said = None
-        if said is not None:
+            greeting = None
+        if greeting is not None:
             break
         connection.close()
-    options, door = said
-    settle(connection)
+    options, listener = greeting
+    configure(connection)
     for number in (0, 1):
         os.dup2(connection.fileno(), number)
     connection.close()
-    if door is not None:
+    if listener is not None:
         from cofferdam_agent.main import main as become
 
-        become([*sys.argv[2:], *options], door=door)
+        become([*sys.argv[2:], *options], listener=listener)
     server.close()
     os.execv(sys.executable, [sys.executable, "-I", "-S", os.path.join(HERE, "agent.py"), *sys.argv[2:], *options])
 

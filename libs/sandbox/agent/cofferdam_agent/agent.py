@@ -1,53 +1,53 @@
-"""The agent's loop.
+"""The agent's loop, driven by one poll. One program runs at a time.
 
-    start ──(runner waits in its gate)── R ── idle
-    idle ──J── binding ──F*── G ── running ──main process ended or rests── ending ──pipes empty── X ── idle
+    start ──(an interpreter waits in its gate)── R ── idle
+    idle ──J── binding ──F*── G ── running ──main process ended── ending ──pipes empty── X ── idle
     idle ──C── Z (with F* before it)          any state ──P── A          any error, end of input ── kill all, exit
-    idle, proven clean, with a door: end of input ── the door's next worker ── R ── idle
+    idle, proven clean, in a pod that keeps a session: end of input ── the next worker attaches ── R ── idle
 
-One program at a time. Everything is driven by one poll; only killing leftovers blocks, for at most two seconds.
+Where to look: spawn.py starts a program's process, soft_stop.py asks it to stop, program_end.py sees its end,
+and processes.py has every other process of the sandbox. Only killing those that a program left blocks, for
+two seconds at most.
 """
 import os
 import select
 import struct
 import time
 
-from . import jsontext, reap, spawn
+from . import gate, jsontext, reap
 from .channel import Closed, read_some
-from .run import Run, usage_of
-from .surroundings import Surroundings
+from .processes import Processes
+from .program_end import usage_of
+from .run import Run
 from .workdir import NO_LOOPBACK, OK, WorkError, Workdir
 
 UNKNOWN = 2**64 - 1
 
 
 class Agent:
-    """`ready` says R on the same channel."""
+    """`ready` says R on the same channel. `started_with_us` is what main() says."""
 
-    def __init__(self, options, split, channel, meters, ready, waiting):
+    def __init__(self, options, split, channel, meters, ready, started_with_us):
         self.options = options
         self.channel = channel
         self.work = Workdir(options.work)
-        self.meters = meters
+        self.meters, self.ready = meters, ready
         if options.own_disk:
             meters.used_bytes = self.work.used_bytes
-        self.ready = ready
         self.tunnel = None
         self.state = "hold" if options.hold else "idle"
-        self.surroundings = Surroundings(options, self.work, split, meters, ready, waiting)
+        self.processes = Processes(options, self.work, split, meters, ready, started_with_us)
         self.run = None
         self.clean_after = None
-        self.last = (0, 0, None, None, 0, None, None)
-        # Proven clean, and nothing was asked since.
-        self.rests = False
-        # A program that rested at its end was killed, and nobody has waited for that yet.
-        self.is_dying = False
+        self.last_usage = (0, 0, None, None, 0, None, None)
+        # Proven clean, and no frame came since.
+        self.is_clean = False
         self.wake = reap.open_wake()
         if self.state == "idle":
-            self.surroundings.begin()
+            self.processes.begin()
 
     def attach(self, channel):
-        """Another worker goes on where the last one left."""
+        """Continues with another worker where the last one left."""
         for fd in {self.channel.fd_in, self.channel.fd_out}:
             os.close(fd)
         self.channel, self.tunnel = channel, None
@@ -56,37 +56,35 @@ class Agent:
     # ---- frames from the worker
 
     def on_frame(self, kind, payload):
-        self.rests = False
-        if self.is_dying and kind in "JCB":
-            self.wait_for_last()
+        self.is_clean = False
         if self.state == "hold":
             if kind != "G":
                 raise Closed("frame %s while held" % kind)
             self.state = "idle"
-            self.surroundings.begin()
+            self.processes.begin()
         elif kind == "J" and self.state == "idle":
             self.run = Run(self.channel, self.work, jsontext.decode(payload.decode("utf-8")))
             self.state = "binding"
         elif kind == "F" and self.state == "binding":
             self.run.take_file(payload)
         elif kind == "G" and self.state == "binding":
-            self.bind()
+            self.start_program()
         elif kind == "I" and self.run is not None:
             self.run.take_stdin(payload)
             if self.state == "running":
-                self.surroundings.on_stdin(self.run)
+                self.processes.on_stdin(self.run)
         elif kind == "I":
             pass  # Input that was on its way when the program ended.
         elif kind in "DWQ" and self.tunnel is not None:
             self.tunnel.on_frame(kind, payload)
         elif kind == "S":
-            if self.state == "running":
-                self.run.soft_stop(struct.unpack("<I", payload)[0] / 1000)
+            if self.state == "running" and not self.run.has_ended:
+                self.run.soft_stop.begin(self.run.child.pid, struct.unpack("<I", payload)[0] / 1000)
         elif kind == "C" and self.state == "idle":
             self.collect(payload)
         elif kind == "B" and self.state != "binding":
-            # Imported here: few programs leave checkpoints.
-            from .backup import back_up
+            # Imported here: few programs have checkpoints.
+            from .collect import back_up
 
             back_up(self.work, self.channel.send_and_drain, payload)
         elif kind == "K" and self.state in ("idle", "running", "ending"):
@@ -105,25 +103,26 @@ class Agent:
             collect(self.work, self.channel.send_and_drain, payload)
         except WorkError as error:
             refused = error
-        # The program made the files: what it costs to find and read them is its CPU time too.
-        if self.last[0] is not None:
-            self.last = (self.last[0] + int((time.process_time() - began) * 1e6),) + self.last[1:]
+        # The program made the files, so the time to find and read them is charged to it.
+        if self.last_usage[0] is not None:
+            used_us = int((time.process_time() - began) * 1e6)
+            self.last_usage = (self.last_usage[0] + used_us,) + self.last_usage[1:]
         self.answer(refused)
 
-    def answer(self, refused=None, said=b""):
+    def answer(self, refused=None, payload=b""):
         if refused is not None:
-            said = str(refused).encode("utf-8", "replace")[:512]
-        self.channel.send("Z", bytes([OK if refused is None else refused.status]) + said)
+            payload = str(refused).encode("utf-8", "replace")[:512]
+        self.channel.send("Z", bytes([OK if refused is None else refused.status]) + payload)
 
     def send_usage(self):
         """Of the running program so far, else of the last one."""
         if self.run is not None:
-            self.last = self.run.usage(self.meters) or self.last
-        self.channel.send("A", struct.pack("<7Q", *(UNKNOWN if v is None else v for v in self.last)))
+            self.last_usage = self.run.usage(self.meters) or self.last_usage
+        self.channel.send("A", struct.pack("<7Q", *(UNKNOWN if v is None else v for v in self.last_usage)))
 
     # ---- the program
 
-    def bind(self):
+    def start_program(self):
         run = self.run
         run.finish_files()
         if run.refused is None and run.connect is not None:
@@ -135,13 +134,13 @@ class Agent:
         env = dict(self.options.env)
         env.update(run.env)
         if self.options.cell:
-            env = spawn.with_packages(env, self.work.path)
-            self.surroundings.settle()
+            env = gate.with_packages(env, self.work.path)
+            self.processes.wait_for_starting()
         run.at_bind, run.began = self.meters.bind(), time.monotonic()
         if run.report:
             run.listen_for_reports()
-            env = spawn.with_commands(env, run)
-        self.surroundings.start(run, env)
+            env = gate.with_commands(env, run)
+        self.processes.start(run, env)
         run.start_streams()
         self.state = "running"
 
@@ -154,55 +153,47 @@ class Agent:
         try:
             self.tunnel.listen(run.connect)
         except OSError as error:
-            said = "cannot listen on 127.0.0.1:%d: %s" % (run.connect, error.strerror or error)
-            run.refuse(WorkError(NO_LOOPBACK, said))
+            message = "cannot listen on 127.0.0.1:%d: %s" % (run.connect, error.strerror or error)
+            run.refused = WorkError(NO_LOOPBACK, message)
 
     def on_reaped(self, pid, status, used):
-        if self.run is not None and self.run.runs_as(pid):
-            self.run.ended(status, used)
-            self.surroundings.on_end(self.run)
-        elif self.run is None or not self.run.reaped_at_rest(pid, used):
+        run = self.run
+        if run is not None and run.runs_as(pid):
+            run.end.seen(status, used, run.began)
+            self.processes.on_end(run)
+        else:
             if self.state == "ending":
-                self.run.left += 1
-            self.surroundings.on_reaped(pid)
+                run.end.left += 1
+            self.processes.on_reaped(pid)
 
     def end(self):
-        """The main process ended, or rests at its end: kill what it left, then empty its pipes."""
+        """The main process ended: kills what it left. Its pipes are emptied by the loop."""
         run = self.run
         self.state = "ending"
-        run.disk_full = run.disk_full or self.options.own_disk and self.work.is_full()
-        if not run.alive and not run.rests:
+        run.end.disk_full = run.end.disk_full or self.options.own_disk and self.work.is_full()
+        if not run.end.interpreter_lives:
             reap.kill_group(run.child.pid)
-        run.proven_gone = self.surroundings.kill_others(self.on_reaped, run)
-        # Where no cgroup counts refusals: what it left was as many as it may have, itself perhaps included.
-        most = self.options.rlimits.get("nproc")
-        run.at_limit = most is not None and run.left + 1 >= most
+        proven_gone = self.processes.kill_others(self.on_reaped)
+        run.end.killed_others(proven_gone, self.options.rlimits.get("nproc"))
         if self.tunnel is not None:
             self.tunnel.close()
-        run.drain_until = None if run.proven_gone else time.monotonic() + 0.25
 
     def finish(self):
         run = self.run
         if run.reports is not None:
             run.end_reports()
-        value = run.take_value()
+        value = run.end.value(run)
         if value is not None:
             self.channel.send("V", value)
-        self.surroundings.finish(run)
-        evidence = run.evidence(self.meters)
+        self.processes.finish(run)
+        evidence = run.end.evidence(run, self.meters)
         self.channel.send("X", jsontext.encode(evidence))
-        self.last = usage_of(evidence)
+        self.last_usage = usage_of(evidence)
         run.close()
-        self.is_dying = run.rests
         self.run, self.state = None, "idle"
-        self.surroundings.prepare_after(run)
+        self.processes.prepare_after(run)
         if self.clean_after is not None:
             self.clean()
-
-    def wait_for_last(self):
-        """What rested until it was killed may have made others after the agent's look, which only its end brings to light."""
-        self.is_dying = False
-        self.surroundings.kill_others(self.on_reaped)
 
     # ---- between two executions of a cell
 
@@ -211,17 +202,17 @@ class Agent:
         if self.clean_after is None:
             raise Closed("frame K with %r" % payload[:8])
         if self.state == "running":
-            reap.kill_group(self.run.child.pid)  # Its end leads to X, and then here.
+            reap.kill_group(self.run.child.pid)  # Its end leads to X, and then to `clean`.
         elif self.state == "idle":
             self.clean()
 
     def clean(self):
         keep, self.clean_after = self.clean_after, None
         try:
-            waiting = self.surroundings.clean(keep, self.on_reaped)
-            self.answer(said=bytes([waiting]))
-            self.rests = True
-            self.surroundings.prepare_put_off()
+            waiting = self.processes.clean(keep, self.on_reaped)
+            self.answer(payload=bytes([waiting]))
+            self.is_clean = True
+            self.processes.prepare_postponed()
         except WorkError as error:
             self.answer(error)
 
@@ -237,7 +228,7 @@ class Agent:
         channel, run = self.channel, self.run
         channel.watch(watch, self.on_frame)
         watch(self.wake, select.POLLIN, self.on_wake)
-        self.surroundings.watch(watch, run)
+        self.processes.watch(watch, run)
         timeout = None
         if run is not None and run.child is not None:
             run.watch(watch, channel.has_room())
@@ -245,18 +236,14 @@ class Agent:
                 self.tunnel.watch(watch, channel.has_room())
             timeout = run.next_timer_ms()
         for fd, events in poller.poll(timeout):
-            if fd == channel.fd_in and events & (select.POLLERR | select.POLLNVAL):
-                raise Closed("poll %d" % events)
-            if events & select.POLLNVAL:
-                raise Closed("poll on fd %d" % fd)
+            if events & select.POLLNVAL or fd == channel.fd_in and events & select.POLLERR:
+                raise Closed("poll %d on fd %d" % (events, fd))
             handlers[fd]()
         if run is not None and run is self.run and run.child is not None:
             run.fire_timers()
-            if run.may_rest and run.status is None and not run.open_streams():
-                run.look_for_rest(self.meters)
-            if self.state == "running" and run.status is not None:
+            if self.state == "running" and run.has_ended:
                 self.end()
-            if self.state == "ending" and run.is_drained():
+            if self.state == "ending" and run.end.is_drained(run.streams):
                 self.finish()
 
     def on_wake(self):

@@ -1,32 +1,36 @@
-"""What a cell must be between two executions: the same as when it was fresh, proven.
+"""Makes a cell what it was when it was fresh, and proves it, between two executions.
 
-`clean` empties every place that a program can write (places.py) and removes its System V objects. What stood there before the
-first program stays. `prove` compares used bytes and inodes with those of the fresh cell, and what whoever has the agent's uid
-can change of it from outside: everything that it starts would inherit that.
+`clean` empties every folder that a program can write to (writable_paths.py) and removes its System V objects.
+Files from before the first program stay. `prove` compares used bytes and inodes with those of the fresh cell.
+It also compares the limits and scheduling of the agent, which a process with its uid can change and which
+everything that it starts inherits.
 """
 import os
 import time
 
-from .places import is_on_own_mount, places
+from .writable_paths import is_on_own_mount, writable_paths
+from .fork_server import fingerprint
 from .root import Root, WIPE_S
 from .sysv import SystemV
 from .workdir import IO_ERROR, WorkError
-from .zygote import fingerprint
 
-# Files of killed processes are given back a moment after them (sockets in flight by the kernel's own collector).
-SETTLE_S = 1.0
+# The kernel frees files of killed processes a moment later (sockets in flight by its own collector).
+FREE_S = 1.0
 
 
 class Cell:
-    """`owns_mounts`: every writable mount of its own is the program's, not only what stands beside the work directory."""
+    """`owns_mounts`: every writable mount belongs to the program, not only the folders beside the work
+    directory.
+    """
 
     def __init__(self, options, work, split, owns_mounts=None):
         self.work = work
         owns_mounts = os.getpid() == 1 if owns_mounts is None else owns_mounts
-        self.roots = [Root(path, owns_mounts and is_on_own_mount(path)) for path in places(options, work, owns_mounts)]
+        self.roots = [Root(path, owns_mounts and is_on_own_mount(path)) for path in writable_paths(options, work, owns_mounts)]
         self.objects = SystemV(options, split, split or owns_mounts)
         self.agent = fingerprint(os.getpid())
-        # Set when the agent took the program's uid for a moment, in which a process of the program could reach it.
+        # Set when the agent took the program's uid for a moment, in which a process of the program could
+        # reach it.
         self.was_in_reach = not split or os.geteuid() != 0
 
     def clean(self, keep):
@@ -42,11 +46,11 @@ class Cell:
         self.prove(keep, had_objects)
 
     def prove(self, keep, had_objects):
-        """Nothing runs that could make System V objects: where none were left, none can be."""
+        """No process runs that could make System V objects, so if none were left, there are none."""
         if self.was_in_reach and fingerprint(os.getpid(), self.agent) != self.agent:
             # A nice value cannot be lowered again without a capability.
             raise WorkError(IO_ERROR, "a program changed the agent's limits or scheduling")
-        until = time.monotonic() + SETTLE_S
+        until = time.monotonic() + FREE_S
         while True:
             spared = keep != "none" and self.work
             wrong = [root.path for root in self.roots if not root.is_fresh(spared, keep == "interpreter")]

@@ -1,7 +1,8 @@
 """Frames v1 on two file descriptors, or on one socket for both: type u8, length u32 LE, payload.
 
-To the host a payload has at most 64 KiB, to the agent at most 1 MiB. Only `send_and_drain` blocks: sent frames wait in a
-queue, and whoever produces output asks `has_room` first. Any error means that the worker is gone: exit.
+To the host a payload has at most 64 KiB, to the agent at most 1 MiB. Only `send_and_drain` blocks: sent
+frames wait in a queue, and whoever produces output asks `has_room` first. Any error means that the worker is
+gone: exit.
 """
 import fcntl
 import os
@@ -39,7 +40,9 @@ def connect(path):
 
 
 class Channel:
-    """`life`: a descriptor that carries nothing; its end means that the worker is gone, as the channel's own does."""
+    """`life`: a descriptor that carries nothing; its end means that the worker is gone, as the channel's own
+    does.
+    """
 
     def __init__(self, fd_in, fd_out, life=None):
         self.fd_in = fd_in

@@ -1,11 +1,19 @@
-"""Files of the sandbox for the worker: one read, a list by patterns, or one removed. The answer's last frame is the caller's."""
+"""Files of the sandbox for the worker: read, list and remove (C) after a program, copies (B) while it runs.
+"""
+import os
 import struct
 
 from .channel import Closed, TO_HOST_MAX
+from .workdir import WorkError
+
+# Bytes of a file per frame of a copy.
+CHUNK = 60 * 1024
 
 
 def collect(work, send, payload):
-    """`send` takes frames and waits for a slow worker. Raises WorkError for what the worker is told as a refusal."""
+    """Answers C but for Z, which the caller sends. `send` waits for a slow worker. Raises WorkError for a
+    refusal.
+    """
     operation, limit = chr(payload[0]), struct.unpack_from("<I", payload, 1)[0]
     names = [name.decode("utf-8", "surrogateescape") for name in payload[5:].split(b"\0")]
     if operation == "r":
@@ -32,3 +40,36 @@ def _list(send, found):
         # What was found counts, also where the search ended early.
         if batch:
             send("F", batch)
+
+
+def back_up(work, send, payload):
+    """Answers B: h path, d bytes, x (ignore this file), e. The program may write meanwhile: a file that it
+    replaces by rename is whole, one that it writes in place may be half new.
+    """
+    most_files, left = struct.unpack_from("<II", payload)
+    globs = [glob.decode("utf-8", "surrogateescape") for glob in payload[8:].split(b"\0")]
+    try:
+        for path, size in _found(work, globs, most_files):
+            if size > left:
+                continue
+            send("B", b"h" + path)
+            try:
+                for data in work.read(os.fsdecode(path), left):
+                    left -= len(data)
+                    for at in range(0, len(data), CHUNK):
+                        send("B", b"d" + data[at : at + CHUNK])
+            except WorkError:
+                send("B", b"x")
+    finally:
+        send("B", b"e")
+
+
+def _found(work, globs, most):
+    """The whole list, because reading the first file may take long."""
+    entries = []
+    try:
+        for entry in work.list(globs, most):
+            entries.append(entry)
+    except WorkError:
+        pass  # What was found until then is copied.
+    return entries

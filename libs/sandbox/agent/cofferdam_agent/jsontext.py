@@ -1,4 +1,6 @@
-"""JSON without `import json`, which costs more than the rest of the agent's start (it pulls in re, enum and collections)."""
+"""JSON without `import json`, which costs more than the rest of the agent's start (it pulls in re, enum and
+collections).
+"""
 import _json
 
 

@@ -37,8 +37,9 @@ def prctl(option, value):
 def set_file_ids(uid, gid):
     """Lets this process touch files as another user while its signals and ids stay root's (setfsuid(2)).
 
-    gVisor has no setfsuid; there the effective ids change instead. Signals to the program still work, because they
-    look at the sender's effective uid too; signals from it still do not, because our real and saved uids stay 0.
+    gVisor has no setfsuid; there the effective ids change instead. Signals to the program still work, because
+    they look at the sender's effective uid too; signals from it still do not, because our real and saved uids
+    stay 0.
     """
     _call("setfsgid", gid)
     _call("setfsuid", uid)
@@ -48,7 +49,8 @@ def set_file_ids(uid, gid):
 
 
 def kill_all_of(uid, gid):
-    """SIGKILL to every process of the program's user in one call, which no fork escapes, and to nobody else's.
+    """SIGKILL to every process of the program's user in one call, which no fork escapes, and to nobody
+    else's.
 
     For PID 1 only, which the program cannot signal while both have one uid.
     """
@@ -68,7 +70,9 @@ _NUMBERS = {"x86_64": (252, 315), "aarch64": (31, 275)}.get(os.uname().machine)
 
 
 def scheduling(pid):
-    """What Python cannot ask of a process's scheduling: its I/O priority, and its slice and bounds of utilisation."""
+    """What Python cannot ask of a process's scheduling: its I/O priority, and its slice and bounds of
+    utilisation.
+    """
     if _NUMBERS is None:
         return None
     import ctypes

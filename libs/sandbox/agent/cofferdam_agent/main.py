@@ -1,4 +1,6 @@
-"""The agent's start: what this process must be before anything of a program runs, then the loop of agent.py."""
+"""The agent's start: protects this process before anything of a program runs, then enters the loop of
+agent.py.
+"""
 import _signal as signal  # `signal` itself pulls in enum: 2 ms of a start of 15
 import os
 import sys
@@ -11,7 +13,9 @@ from .options import Options
 
 
 class Ready:
-    """R: the languages whose interpreters wait, or why none does. Said once, and again to every worker that comes later."""
+    """Frame R: the languages whose interpreters wait, or why none does. Sent once, and again to each worker
+    that attaches later.
+    """
 
     def __init__(self, channel, cgroup, split, started):
         self.channel = channel
@@ -19,13 +23,13 @@ class Ready:
         self.split = split
         self.started = started
         self.sent = False
-        self.words = b""
+        self.payload = b""
 
     def say(self, languages):
         if self.sent:
             return
         self.sent = True
-        self.words = jsontext.encode(
+        self.payload = jsontext.encode(
             {
                 "protocol": PROTOCOL,
                 "agentPython": spawn.version(),
@@ -38,28 +42,29 @@ class Ready:
                 "bootMs": int((time.monotonic() - self.started) * 1000),
             }
         )
-        self.channel.send("R", self.words)
+        self.channel.send("R", self.payload)
 
     def say_failed(self, message):
         if not self.sent:
             self.sent = True
-            said = {"protocol": PROTOCOL, "error": "interpreter_not_ready", "message": message}
-            self.channel.send("R", jsontext.encode(said))
+            failure = {"protocol": PROTOCOL, "error": "interpreter_not_ready", "message": message}
+            self.channel.send("R", jsontext.encode(failure))
 
     def attach(self, channel):
         self.channel = channel
-        channel.send("R", self.words)
+        channel.send("R", self.payload)
 
 
-def main(argv, waiting=None, door=None):
-    """`waiting`: pid and our five pipe ends of an interpreter that began with this process (cofferdam_start).
+def main(argv, started_with_us=None, listener=None):
+    """`started_with_us`: pid and our five pipe ends of an interpreter that was forked from this process
+    (cofferdam_start).
 
-    `door`: where the next worker of a session comes in (see door.py).
+    `listener`: where the next worker of a session attaches (see reattach.py).
     """
     started = time.monotonic()
     options = Options(argv)
-    if waiting is None:
-        _close_inherited(None if door is None else door.server.fileno())
+    if started_with_us is None:
+        _close_inherited(None if listener is None else listener.server.fileno())
     # Before: a process that is not dumpable cannot open its own counters.
     counters = meters.Meters(options.cgroup)
     _protect()
@@ -71,7 +76,7 @@ def main(argv, waiting=None, door=None):
         if split:
             linux.set_file_ids(options.uid, options.gid)
         ready = Ready(channel, counters.version, split, started)
-        _serve(Agent(options, split, channel, counters, ready, waiting), door)
+        _serve(Agent(options, split, channel, counters, ready, started_with_us), listener)
     except Closed:
         pass
     except BaseException:
@@ -87,15 +92,15 @@ def main(argv, waiting=None, door=None):
             os._exit(code)
 
 
-def _serve(agent, door):
+def _serve(agent, listener):
     while True:
         try:
             agent.step()
         except Closed:
-            # A worker that goes within a turn takes the program, and this sandbox, with it.
-            if door is None or not agent.rests:
+            # When a worker goes during a turn, its program and this sandbox end with it.
+            if listener is None or not agent.is_clean:
                 raise
-            connection = door.next().detach()
+            connection = listener.next_worker().detach()
             agent.attach(Channel(connection, connection))
 
 
@@ -123,7 +128,9 @@ def _protect():
 
 
 def _take_channel(path):
-    """Descriptors for Channel. They move away from 0 and 1, so that nothing that prints by accident can forge a frame."""
+    """Descriptors for Channel. They move away from 0 and 1, so that nothing that prints by accident can forge
+    a frame.
+    """
     if path is None:
         fds = os.dup(0), os.dup(1)
     else:

@@ -8,20 +8,16 @@
                          next to nothing here: work directories are tmpfs, and the rest is the page cache of the host
     diskBytes            what was taken on the work directory's own file system (`--own-disk`) and is left at the end
 
-The kernel adds the I/O of a child to its parent's when that one waits for it (wait_task_zombie), so the I/O of
-everything that the agent has reaped is what its process has beyond what its only thread did. That needs no rights over
-other uids and misses nothing that was killed; it does miss children of a parent that ignores SIGCHLD, and everything in
-gVisor, which keeps no such sum: there it is null.
+The kernel adds the I/O of a child to its parent's when that one waits for it (wait_task_zombie), so the I/O
+of everything that the agent has reaped is what its process has beyond what its only thread did. That needs no
+rights over other uids and misses nothing that was killed; it does miss children of a parent that ignores
+SIGCHLD, and everything in gVisor, which keeps no such sum: there it is null.
 """
-import _signal as signal
 import os
 import resource
 import time
 
 ROOT = "/sys/fs/cgroup"
-# The mask of a process that rests at its end: all but these two, and but the two that cannot be blocked.
-_OPEN = {signal.SIGRTMAX, signal.SIGRTMAX - 7, signal.SIGKILL, signal.SIGSTOP}
-AT_REST = "%016x" % sum(1 << number - 1 for number in set(signal.valid_signals()) - _OPEN)
 _SUMS = ("cpuUs", "oomKills", "pidsHit", "readBytes", "writeBytes", "diskBytes")
 
 
@@ -85,7 +81,8 @@ def _io_of(pid):
 
 
 class _ReapedIo:
-    """I/O of the children that were waited for. Open files, because the agent may not open them again later."""
+    """I/O of the children that were waited for. Open files, because the agent may not open them again later.
+    """
 
     def __init__(self):
         self._fds = []
@@ -98,7 +95,8 @@ class _ReapedIo:
 
     def read(self):
         try:
-            # The thread first: reading its file then counts for the process alike each time, and subtracts itself.
+            # The thread first: reading its file then counts for the process alike each time, and subtracts
+            # itself.
             thread, process = [_io_fields(os.pread(fd, 4096, 0).decode("ascii", "replace")) for fd in self._fds]
         except (OSError, ValueError):
             return None
@@ -111,7 +109,6 @@ class Meters:
         self.version = None
         self.used_bytes = None
         self.runs = 0
-        self._rest = None
         self._io = _ReapedIo()
         self._files = _Files()
         if use_cgroup:
@@ -127,18 +124,11 @@ class Meters:
         seen["diskBytes"] = None if self.used_bytes is None else self.used_bytes()
         return seen
 
-    def _cgroup_cpu(self):
-        if self.version == "v2":
-            return self._files.field(self.root + "/cpu.stat", "usage_usec")
-        # Its hierarchy is called cpu,cpuacct; the short name is a link that not everybody makes.
-        paths = [self.root + "/%s/cpuacct.usage" % name for name in ("cpuacct", "cpu,cpuacct")]
-        return _first(self._files.number(path, 1000) for path in paths)
-
     def _controllers(self):
         root, _number, _field = self.root, self._files.number, self._files.field
         if self.version == "v2":
             return {
-                "cpuUs": self._cgroup_cpu(),
+                "cpuUs": _field(root + "/cpu.stat", "usage_usec"),
                 # The peaks are younger (memory.peak: Linux 5.19) than the rest.
                 "memPeak": _number(root + "/memory.peak"),
                 "oomKills": _field(root + "/memory.events", "oom_kill"),
@@ -146,8 +136,10 @@ class Meters:
                 "pidsHit": _field(root + "/pids.events", "max"),
             }
         if self.version == "v1":
+            # The hierarchy is called cpu,cpuacct; the short name is a link that not every host has.
+            cpu = [_number(root + "/%s/cpuacct.usage" % name, 1000) for name in ("cpuacct", "cpu,cpuacct")]
             return {
-                "cpuUs": self._cgroup_cpu(),
+                "cpuUs": next((value for value in cpu if value is not None), None),
                 "memPeak": _number(root + "/memory/memory.max_usage_in_bytes"),
                 "oomKills": _field(root + "/memory/memory.oom_control", "oom_kill"),
                 "pidsPeak": _number(root + "/pids/pids.peak"),
@@ -162,71 +154,30 @@ class Meters:
             "pidsHit": None,
         }
 
-    def rest(self, pid):
-        """An interpreter waits, and nothing else runs until the first program: what cannot change till then is read now."""
-        self._rest = {
-            "pid": pid,
-            "seen": self.read(),
-            "cpuUs": self._cpu_of(pid),
-            "io": _io_of(pid),
-            "start": _start_of(pid),
-        }
-
     def bind(self):
         """Counters as a program begins."""
         self.runs += 1
-        if self._rest is None or self.runs > 1:
-            return self.read()
-        seen = dict(self._rest["seen"])
-        seen["diskBytes"] = None if self.used_bytes is None else self.used_bytes()
-        if self.version is not None:
-            # The agent's own work is in it.
-            seen["cpuUs"] = self._cgroup_cpu()
-        return seen
-
-    def knows(self, pid):
-        """True when it waited here and /proc showed it, which Landlock may forbid: what it was then tells what it did since."""
-        return self._rest is not None and self._rest["pid"] == pid and self._rest["start"] is not None
-
-    def peak_kb_at_rest(self, pid):
-        """The largest resident size, KiB, of a process that rests at its end (cofferdam_ending.py); None of any other.
-
-        What it shows is its signal mask, which no other program has: one that has it all the same has ended, since it is killed.
-        With threads or children it does not rest. What is counted of a process only when it is waited for is that of children that it
-        had, and of the program that it was before an exec; and one that is not dumpable hides its I/O.
-        """
-        status = _status_of(pid)
-        if status.get("SigBlk") != AT_REST or status.get("Threads") != "1" or "VmHWM" not in status:
-            return None
-        if not self.knows(pid) or _start_of(pid) != self._rest["start"] or _text("/proc/%d/task/%d/children" % (pid, pid)) != "":
-            return None
-        if self._rest["io"] is not None and _io_of(pid) is None:
-            return None
-        return int(status["VmHWM"].split()[0])
-
-    def _cpu_of(self, pid):
-        return cpu_us_of(pid) if self.version is None else None
+        return self.read()
 
     def exclude(self, at_bind, pid, is_fork):
-        """What the waiting interpreter used while it started is not the program's, but is summed up when it ends."""
-        rest = self._rest if self._rest is not None and self.runs == 1 and self._rest["pid"] == pid else None
+        """Takes out what the waiting interpreter used while it started, which the kernel adds up when it
+        ends.
+        """
         if self.version is None:
-            at_bind["cpuUs"] += cpu_us_of(pid) if rest is None else rest["cpuUs"]
+            at_bind["cpuUs"] += cpu_us_of(pid)
         # A fork begins at zero, and a cell's is hidden until it is the program's.
-        used = (_io_of(pid) if rest is None else rest["io"]) or ((0, 0) if is_fork else None)
+        used = _io_of(pid) or ((0, 0) if is_fork else None)
         for at, name in enumerate(("readBytes", "writeBytes")):
             at_bind[name] = None if used is None or at_bind[name] is None else at_bind[name] + used[at]
 
-    def since(self, at_bind, live_pid=None, peak_kb=None):
-        """Counters minus their value at bind, peaks as they are. `live_pid`: the program still runs, add what it has.
-
-        `peak_kb`: its largest resident size, where that is known already.
+    def since(self, at_bind, live_pid=None):
+        """Counters minus their value at bind, peaks as they are. `live_pid`: the program still runs, add what
+        it has.
         """
         seen = self.read()
         if live_pid is not None:
             if self.version is None:
                 seen["cpuUs"] += cpu_us_of(live_pid)
-                seen["memPeak"] = max(seen["memPeak"], (peak_kb or 0) * 1024)
             used = _io_of(live_pid)
             for at, name in enumerate(("readBytes", "writeBytes")):
                 seen[name] = None if used is None or seen[name] is None else seen[name] + used[at]
@@ -248,14 +199,13 @@ def since(now, then, is_reused=False):
     return out
 
 
-def _first(values):
-    return next((value for value in values if value is not None), None)
-
-
 def cpu_us_of(pid):
-    """CPU time of a live process, microseconds, with its threads that have ended; 0 where the kernel does not tell."""
+    """CPU time of a live process, microseconds, with its threads that have ended; 0 where the kernel does not
+    tell.
+    """
     try:
-        # The scheduler's clock of a process, as clock_getcpuclockid(3) makes its number, which Python has for threads only.
+        # The scheduler's clock of a process, as clock_getcpuclockid(3) makes its number, which Python has for
+        # threads only.
         return time.clock_gettime_ns(~pid << 3 | 2) // 1000
     except OSError:
         return 0
@@ -263,20 +213,7 @@ def cpu_us_of(pid):
 
 def peak_kb_of(pid):
     """Largest resident size of a live process so far, KiB; 0 when /proc does not show it."""
-    peak = _status_of(pid).get("VmHWM")
-    return 0 if peak is None else int(peak.split()[0])
-
-
-def _start_of(pid):
-    """What stays as it is while a process has neither waited for a child nor gone through exec. None when /proc does not show it.
-
-    proc(5), of which what follows the name begins with field 3: page faults (11, 13) and time (16, 17) of children, start of the stack (28).
-    """
-    stat = _text("/proc/%d/stat" % pid)
-    fields = [] if stat is None else stat.rpartition(")")[2].split()
-    return [fields[at] for at in (8, 10, 13, 14, 25)] if len(fields) > 25 else None
-
-
-def _status_of(pid):
-    fields = (line.partition(":") for line in (_text("/proc/%d/status" % pid) or "").splitlines())
-    return {name: value.strip() for name, _, value in fields}
+    for line in (_text("/proc/%d/status" % pid) or "").splitlines():
+        if line.startswith("VmHWM:"):
+            return int(line.split()[1])
+    return 0

@@ -1,31 +1,33 @@
 """Kills and reaps what a program left behind.
 
-As PID 1 of a pid namespace, kill(-1) reaches everything and every orphan becomes our child, so "no child left" proves
-that nothing is left. Elsewhere the agent is a child subreaper: it kills its children until none comes back; a killed
-parent hands its own children to us, so the loop reaches every descendant. `confined` says that kill(-1) cannot leave
-the sandbox (pid namespace, or Landlock's signal scope).
+As PID 1 of a pid namespace, kill(-1) reaches everything and every orphan becomes our child, so "no child
+left" proves that nothing is left. Elsewhere the agent is a child subreaper: it kills its children until none
+comes back; a killed parent hands its own children to us, so the loop reaches every descendant. `confined`
+says that kill(-1) cannot leave the sandbox (pid namespace, or Landlock's signal scope).
 """
 import _signal as signal
 import os
 import time
 
-# gVisor lacks this list; whether every orphan becomes our child there was not shown, so there the kill comes first.
+# gVisor lacks this list; whether every orphan becomes our child there was not shown, so there the kill comes
+# first.
 LISTS_CHILDREN = os.path.exists("/proc/self/task/%d/children" % os.getpid())
 
 
 def kill_others(kept, confined, kill_all, on_reaped, deadline_s=2.0):
-    """Kills every descendant but `kept`, which have no children. True when proven gone, False when the deadline came first.
+    """Kills every descendant but `kept`, which have no children. True when proven gone, False when the
+    deadline came first.
 
-    `kill_all` is a kill(-1) that spares them, or None. The proof is the kernel's list of our children: it loses nobody but
-    by our own wait, and a process hands its children to us before it can be waited for, so a reading with nobody
-    but `kept` in it means that nobody else descends from us. Where it cannot be read, or a bomb outruns this and
-    `confined` allows kill(-1), `kept` goes too.
+    `kill_all` is a kill(-1) that spares them, or None. The proof is the kernel's list of our children: it
+    loses nobody but by our own wait, and a process hands its children to us before it can be waited for, so a
+    reading with nobody but `kept` in it means that nobody else descends from us. Where it cannot be read, or
+    a bomb outruns this and `confined` allows kill(-1), `kept` goes too.
     """
     end = time.monotonic() + deadline_s
     sacrifice = time.monotonic() + 0.2
     pause = 0.0002
-    # Most programs leave nobody, which the list proves as it is.
-    if has_only(kept, on_reaped):
+    # Most programs leave no process, which the list proves at once.
+    if reap(on_reaped) and LISTS_CHILDREN or _other_children(kept, False) == []:
         return True
     while True:
         if kill_all is not None:
@@ -39,38 +41,35 @@ def kill_others(kept, confined, kill_all, on_reaped, deadline_s=2.0):
             return kill_leftovers(confined, on_reaped, deadline_s)
         if kill_all is None:
             for pid in others:
-                _signal(pid)
+                kill(pid)
         if time.monotonic() > end:
             return False
         time.sleep(pause)
         pause = min(pause * 2, 0.02)
 
 
-def has_only(kept, on_reaped):
-    """True when the kernel's list says that none of our children but `kept` is there."""
-    return reap(on_reaped) and LISTS_CHILDREN or _other_children(kept, False) == []
-
-
 def _other_children(kept, is_shrinking):
     listed = _listed_children()
     if listed is None and is_shrinking:
-        # gVisor has no such list. A scan of /proc misses nobody where nobody new can come: all that is left is dying.
+        # gVisor has no such list. A scan of /proc misses nobody where nobody new can come: all that is left
+        # is dying.
         listed = _children()
     return None if listed is None else [pid for pid in listed if pid not in kept]
 
 
 def kill_leftovers(confined, on_reaped, deadline_s=2.0):
-    """Kills every descendant and waits for them. True when proven gone, False when the deadline came first."""
+    """Kills every descendant and waits for them. True when proven gone, False when the deadline came first.
+    """
     end = time.monotonic() + deadline_s
     pause = 0.0005
     if reap(on_reaped) and LISTS_CHILDREN:
         return True
     while True:
         if confined:
-            _signal(-1)
+            kill(-1)
         else:
             for pid in _children():
-                _signal(pid)
+                kill(pid)
         gone = reap(on_reaped)
         if gone:
             return True
@@ -100,7 +99,7 @@ def kill_group(group):
 
 
 def open_wake():
-    """A descriptor on which something is to be read when a child has ended."""
+    """A descriptor that becomes readable when a child has ended."""
     wake, wake_write = os.pipe()
     for fd in (wake, wake_write):
         os.set_blocking(fd, False)
@@ -109,7 +108,7 @@ def open_wake():
     return wake
 
 
-def _signal(pid):
+def kill(pid):
     try:
         os.kill(pid, signal.SIGKILL)
     except OSError:
@@ -117,7 +116,9 @@ def _signal(pid):
 
 
 def _listed_children():
-    """The kernel's list of our children; None where there is none. Asked for in one piece, since each piece walks the list."""
+    """The kernel's list of our children; None where there is none. Asked for in one piece, since each piece
+    walks the list.
+    """
     try:
         fd = os.open("/proc/self/task/%d/children" % os.getpid(), os.O_RDONLY | os.O_CLOEXEC)
     except OSError:

@@ -1,9 +1,9 @@
-"""What a gate's control pipe says, with the program's own words on its progress taken out of it.
+"""Parses the control pipe of a gate and takes the program's progress reports out of it.
 
     R…\\n  ready    P<fraction> <text>\\n  progress    V<u32><bytes>  value    D<code>\\n  end of a session's run
 
-The program writes on the same pipe, so all of it is hearsay: the worker reads a report, and judges it. Of more than ten
-reports a second the newest is sent, and the last one before the end always.
+The program writes on the same pipe, so all of it is hearsay: the worker reads a report, and judges it. Of
+more than ten reports a second the newest is sent, and the last one before the end always.
 """
 import time
 
@@ -15,7 +15,7 @@ GAP_S = 0.1
 
 class Reports:
     def __init__(self, send):
-        """`send`: takes one report; None where nobody wants to hear it."""
+        """`send` takes one report. None drops the reports."""
         self.send = send
         self.value = b""
         self.closed = False
@@ -24,7 +24,7 @@ class Reports:
         self._sent_at = None
 
     def feed(self, data):
-        """The complete words of `data` that are no reports. Raises ValueError for nonsense."""
+        """The complete messages of `data` that are no reports. Raises ValueError for an unknown message."""
         self._held += data
         words = b""
         while self._held:
@@ -36,11 +36,11 @@ class Reports:
                 words += word
             elif self.send is not None:
                 self._latest = word[1:-1]
-                self.tell()
+                self.send_due()
         return words
 
     def _size(self):
-        """Of the first word; None while it is not complete."""
+        """Bytes of the first message; None while it is not complete."""
         kind = self._held[:1]
         if kind == b"V":
             size = 5 + int.from_bytes(self._held[1:5], "little")
@@ -58,7 +58,8 @@ class Reports:
         return None if at < 0 else at + 1
 
     def keep(self, data):
-        """Of a program of its own: keeps the value, forgets the rest, stops listening at nonsense."""
+        """For a program with its own process: keeps the value, drops the rest, closes at an unknown message.
+        """
         try:
             words = self.feed(data)
         except ValueError:
@@ -69,12 +70,12 @@ class Reports:
         self.value = (self.value + words)[: VALUE_MAX + 6]
 
     def due_ms(self):
-        """When the report that waits may go; None when none does."""
+        """Milliseconds until the waiting report may be sent; None without one."""
         if self._latest is None:
             return None
         return max(0, int((self._sent_at + GAP_S - time.monotonic()) * 1000) + 1)
 
-    def tell(self, at_end=False):
+    def send_due(self, at_end=False):
         if self._latest is None:
             return
         now = time.monotonic()

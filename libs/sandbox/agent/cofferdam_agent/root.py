@@ -1,4 +1,5 @@
-"""A directory that a program can write: what it was when the cell was fresh, and how it becomes that again."""
+"""A directory that a program can write: what it was when the cell was fresh, and how it becomes that again.
+"""
 import fcntl
 import os
 import stat
@@ -22,13 +23,14 @@ class Root:
         self.flags = _flags(self.fd)
         found = os.fstat(self.fd)
         self.device, self.inode = found.st_dev, found.st_ino
-        # Only a file system of the sandbox's own says something by how full it is: others fill the host's, too.
+        # Only a file system of the sandbox's own says something by how full it is: others fill the host's,
+        # too.
         self.used = _used(self.fd) if owns_mount else None
 
     def is_fresh(self, spared, is_held):
-        """
-        `spared` is a directory below, or this one, that keeps what is in it; or False. `is_held`: an interpreter
-        that is kept may hold files without a name, as locks and queues of multiprocessing are in /dev/shm.
+        """ `spared` is a directory below, or this one, that keeps what is in it; or False. `is_held`: an
+        interpreter that is kept may hold files without a name, as locks and queues of multiprocessing are in
+        /dev/shm.
         """
         found = os.stat(self.path, follow_symlinks=False)
         if (found.st_dev, found.st_ino) != (self.device, self.inode):
@@ -56,7 +58,9 @@ class Root:
 
 
 def _remove_tree(parent, name, device, until):
-    """Removes whatever has this name and all below, at any depth with one descriptor: nothing moves while it works."""
+    """Removes whatever has this name and all below, at any depth with one descriptor: nothing moves while it
+    works.
+    """
     if _unlinked(parent, name):
         return
     fd = _opened(parent, name, device)
@@ -121,7 +125,9 @@ _GET_FLAGS, _SET_FLAGS = 0x80086601, 0x40086602
 
 
 def _flags(fd):
-    """Inode flags (tmpfs has some since Linux 6.6), as the kernel gives and takes them; None where there are none."""
+    """Inode flags (tmpfs has some since Linux 6.6), as the kernel gives and takes them; None where there are
+    none.
+    """
     try:
         return fcntl.ioctl(fd, _GET_FLAGS, bytes(8))
     except OSError:

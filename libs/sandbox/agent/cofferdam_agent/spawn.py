@@ -1,4 +1,10 @@
-"""Starts the program's process: its own session, the runner's uid, limits, no inherited file but the ones named."""
+"""How a program is started: fork, then what the child becomes before exec, in the order of `_become`.
+
+A session of its own, its pipes as descriptors 0 to 2 and the control pipes, default signals, limits, the
+program's uid, no new privileges, and the filters that the options name. It dies with the agent. processes.py
+decides whether a program gets a new process at all; one that a waiting interpreter runs got all this when
+that interpreter was started.
+"""
 import _signal as signal
 import os
 import resource
@@ -6,17 +12,16 @@ import sys
 
 from . import linux
 
-# High numbers, so that a program that opens files gets 3, 4, … as in a bare run.
+# The control pipes. High numbers, so that a program that opens files gets 3, 4, … as in a bare run.
 CONTROL_IN = 198
 CONTROL_OUT = 199
-# With one uid for all, RLIMIT_NPROC counts what waits: the fork server, the process between two forks, the waiting one.
+# With one uid RLIMIT_NPROC also counts the fork server, the process between its two forks, and the waiting
+# interpreter.
 CELL_PROCESSES = 3
-# In the work directory, while a kept interpreter runs a program that has input.
-STDIN_NAME = ".cofferdam-stdin"
 
 
 class Child:
-    """A process with our ends of its pipes. `control_*` are None for programs that no gate waits in."""
+    """A process with our ends of its pipes. `control_*` are None for a program without a gate."""
 
     def __init__(self, pid, stdin, stdout, stderr, control_in, control_out):
         self.pid = pid
@@ -26,13 +31,13 @@ class Child:
         self.control_in = control_in
         self.control_out = control_out
 
-    def tell(self, message):
+    def send(self, message):
         view = memoryview(message)
         try:
             while view:
                 view = view[os.write(self.control_in, view) :]
         except OSError:
-            pass  # It died: its exit status says how.
+            pass  # It died. Its exit status says how.
 
     def close(self):
         for name in ("stdin", "stdout", "stderr", "control_in", "control_out"):
@@ -57,10 +62,11 @@ def pipes(gated, has_input=True, control=None, reports=False):
 
 
 def spawn(argv, env, cwd, options, split, gated, has_input=True, control=None, reports=False):
-    """Without input a program gets /dev/null; a gate only learns at bind whether there is any, and opens it itself.
+    """Without input a program gets /dev/null. A gate learns only with its first message whether there is
+    input.
 
-    `control` is the socket of a fork server: that one keeps the agent's uid and no Landlock scope is set, because it is
-    its forks that become programs.
+    `control` is the socket of a fork server, which keeps the agent's uid and gets no Landlock scope: its
+    forks become programs, not the server itself.
     """
     child, theirs = pipes(gated, has_input, control, reports)
     parent = os.getpid()
@@ -112,9 +118,9 @@ def _become(argv, env, cwd, options, split, parent, fds, serves_forks):
         os.setresuid(options.uid, options.uid, options.uid)
     linux.prctl(linux.PR_SET_NO_NEW_PRIVS, 1)
     if options.cell:
-        from . import queues
+        from . import restrictions
 
-        queues.forbid()
+        restrictions.forbid_queues()
     linux.prctl(linux.PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:
         os._exit(1)
@@ -123,9 +129,9 @@ def _become(argv, env, cwd, options, split, parent, fds, serves_forks):
         with open(options.seccomp, "rb") as source:
             linux.load_filter(source.read())
     if options.scope and not serves_forks:
-        from . import scope
+        from . import restrictions
 
-        scope.confine_signals()
+        restrictions.confine_signals()
     os.umask(0o022)
     os.chdir(cwd)
     _exec(argv, env)
@@ -148,7 +154,9 @@ def _limit(which, value):
 
 
 def _exec(argv, env):
-    """Like the shell: a name with a slash is relative to the work directory, else PATH of the program is searched."""
+    """Like the shell: a name with a slash is relative to the work directory, else PATH of the program is
+    searched.
+    """
     if "/" in argv[0]:
         os.execve(argv[0], argv, env)
     refused = FileNotFoundError(2, "command not found")
@@ -160,97 +168,6 @@ def _exec(argv, env):
         except (FileNotFoundError, NotADirectoryError):
             pass
     raise refused
-
-
-def gate_dir(name):
-    return os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), name)
-
-
-def interpreter_argv(language, entry, options):
-    """Command of an interpreter that waits in its gate for `bind`, then runs `entry` as a bare start would."""
-    if language == "python":
-        return [options.python, entry]
-    return [options.node, "--require", os.path.join(gate_dir("node-gate"), "gate.cjs"), entry]
-
-
-# Libraries make their threads when they are imported, and threads do not survive a fork: one thread in a preload.
-ONE_THREAD = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS")
-
-
-def gate_env(language, env, preload=()):
-    if language != "python":
-        return env
-    path = gate_dir("python-gate")
-    env = dict(env, PYTHONPATH=path + ":" + env["PYTHONPATH"] if env.get("PYTHONPATH") else path)
-    if preload:
-        for name in ONE_THREAD:
-            env.setdefault(name, "1")
-        env["COFFERDAM_PRELOAD"] = ",".join(preload)
-    return env
-
-
-_FIXED_AT_START = {
-    "python": ("PYTHON", "LD_", "LC_", "LANG", "TZ", "MALLOC_", "GLIBC_"),
-    "javascript": ("NODE_", "UV_", "LD_", "LC_", "LANG", "TZ", "MALLOC_", "GLIBC_", "SSL_", "OPENSSL_", "FORCE_COLOR", "NO_COLOR"),
-}
-_FIXED_AT_START["typescript"] = _FIXED_AT_START["javascript"]
-
-
-# What libraries of a preload read only once, while they are imported.
-_FIXED_AT_IMPORT = ("OPENBLAS_", "OMP_", "GOTO_", "MKL_", "NUMEXPR_", "BLIS_", "KMP_", "GOMP_", "NPY_", "PANDAS_")
-
-
-def fits_waiting(language, env, base, preload=()):
-    """False when `env` has a variable that an interpreter reads only once, while it starts, with another value."""
-    prefixes = _FIXED_AT_START[language]
-    if preload and language == "python":
-        prefixes += _FIXED_AT_IMPORT
-        base = dict({name: "1" for name in ONE_THREAD}, **base)
-    return all(base.get(name) == value for name, value in env.items() if name.startswith(prefixes))
-
-
-def bind_message(run, env):
-    """What the gate needs, NUL-separated so that it imports nothing to read it; u32 LE length in front."""
-    has_input = "1" if run.stdin_size is not None else "0"
-    flags = has_input + ("r" if run.report else "") + ("e" if run.may_rest else "")
-    fields = [flags, run.entry, str(len(run.argv))] + run.argv
-    return _lengthened(fields + ["%s=%s" % item for item in env.items()])
-
-
-def session_message(env):
-    """Tells a gate that it waits for the runs of a session."""
-    return _lengthened(["s", "", "0"] + ["%s=%s" % item for item in env.items()])
-
-
-def run_message(run, stdin, work):
-    """One run of a session: a file with its input or nothing, entry, arguments, and variables that it adds."""
-    fields = [stdin, run.entry, str(len(run.argv))] + run.argv + ["%s=%s" % item for item in run.env.items()]
-    if run.language != "bash":
-        return _lengthened(fields)
-    fields[1] = os.path.join(work, run.entry)
-    return b"".join(text.encode("utf-8", "surrogateescape") + b"\0" for text in [str(len(fields))] + fields)
-
-
-def _lengthened(fields):
-    body = "\0".join(fields).encode("utf-8", "surrogateescape")
-    return len(body).to_bytes(4, "little") + body
-
-
-def with_commands(env, run):
-    """A shell has no module to import: its program finds our command on the last place of its PATH."""
-    if run.language in ("python", "javascript", "typescript") or "PATH" not in env:
-        return env
-    return dict(env, PATH=env["PATH"] + ":" + gate_dir("bin"))
-
-
-def with_packages(env, work):
-    """What an install of the same session left (`.packages` by pip --target, `node_modules`) is found without being asked for."""
-    python = os.path.join(work, ".packages")
-    if os.path.isdir(python):
-        env.setdefault("PYTHONPATH", python)
-    commands = [os.path.join(python, "bin"), os.path.join(work, "node_modules", ".bin")]
-    found = [folder for folder in commands if os.path.isdir(folder)]
-    return dict(env, PATH=":".join(found + [env["PATH"]])) if found and "PATH" in env else env
 
 
 def version():

@@ -1,9 +1,23 @@
-"""What goes into a program and what comes out of it: input as far as it is here, output up to its byte cap."""
+"""The program's input, as far as it has arrived, and its output, up to its byte cap."""
 import os
 import struct
 
 from .channel import read_some
 from .workdir import REFUSED, WorkError
+
+
+def read_all(fd, most):
+    """What is in a pipe that nobody writes to any more, at most about `most` bytes."""
+    found = b""
+    try:
+        while len(found) < most:
+            data = os.read(fd, 65536)
+            if not data:
+                break
+            found += data
+    except OSError:
+        pass
+    return found
 
 
 class Input:
@@ -40,7 +54,7 @@ class Input:
         except BlockingIOError:
             return
         except OSError:
-            self._held.clear()  # The program closed its input, which is its right.
+            self._held.clear()  # The program closed its input.
             self.is_whole = True
         if self.is_whole and not self._held:
             os.close(child.stdin)
@@ -55,11 +69,11 @@ class Output:
         self.cap = cap
         self.seen = 0
         self.dropped = 0
-        self.told = False
+        self.has_reported = False
         self.open = True
 
     def forward(self):
-        # A few reads per turn: enough to drain a flood at full speed, few enough to hear a soft stop.
+        # A few reads per turn: enough to drain a flood at full speed, few enough to notice a soft stop.
         for _ in range(8):
             data = read_some(self.fd)
             if data is None:
@@ -70,8 +84,8 @@ class Output:
             keep = self._take(data)
             if keep:
                 self.channel.send(self.kind, keep)
-            if self.dropped and not self.told:
-                self.told = True
+            if self.dropped and not self.has_reported:
+                self.has_reported = True
                 self.channel.send("T", struct.pack("<BQ", ord(self.kind), self.dropped))
             if not self.channel.has_room():
                 return

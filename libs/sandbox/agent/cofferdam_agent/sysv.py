@@ -11,7 +11,9 @@ _EACCES, _ENOSYS = 13, 38
 
 
 class SystemV:
-    """Those that the program's user has and had not before. `owns`: nobody else has that uid, so they may be removed."""
+    """Those that the program's user has and had not before. `owns`: nobody else has that uid, so they may be
+    removed.
+    """
 
     def __init__(self, options, split, owns):
         self.options = options
@@ -80,9 +82,11 @@ def _text(path):
 
 
 class _CountedIds:
-    """For a kernel that lists nothing (gVisor) and counts ids up by one: what programs made lies between two ids of ours.
+    """For a kernel that lists nothing (gVisor) and counts ids up by one: what programs made lies between two
+    ids of ours.
 
-    A kernel that counts otherwise can prove nothing here, and the cell is destroyed after its first execution.
+    A kernel that counts otherwise can prove nothing here, and the cell is destroyed after its first
+    execution.
     """
 
     def __init__(self):

@@ -9,8 +9,9 @@
     accepted ──N── open ──Q END in both directions, in any order── quiet ──Q OVER── gone
     open | quiet ──Q OVER── what waits for the program is written ── gone       any ──Q RESET, either way── gone
 
-Only OVER and RESET free a place, so that the worker never counts more connections than it has objects for. Everything
-is driven by the agent's poll. The worker is trusted: a frame that breaks these rules ends the agent.
+Only OVER and RESET free a place, so that the worker never counts more connections than it has objects for.
+Everything is driven by the agent's poll. The worker is trusted: a frame that breaks these rules ends the
+agent.
 """
 import _socket
 import select
@@ -18,8 +19,9 @@ import struct
 
 from .channel import Closed, TO_HOST_MAX
 
-# src/tunnel.ts and src/tunnel-connection.ts have the same numbers. 256 KiB carry 100 MB/s at 2.5 ms between program and worker, which is more than
-# the attach stream of a container takes; 64 connections are what browsers and package managers open at most.
+# src/tunnel.ts and src/tunnel-connection.ts have the same numbers. 256 KiB carry 100 MB/s at 2.5 ms between
+# program and worker, which is more than the attach stream of a container takes; 64 connections are what
+# browsers and package managers open at most.
 WINDOW = 256 * 1024
 CONNECTIONS_MAX = 64
 # A connection that finds the queue full is tried again by the kernel only after a second.
@@ -48,7 +50,8 @@ class Tunnel:
             listener.bind(("127.0.0.1", port))
             listener.listen(BACKLOG)
             listener.setblocking(False)
-            # An interface that is down lets one listen. Connecting a datagram socket sends nothing, but needs the route.
+            # An interface that is down lets one listen. Connecting a datagram socket sends nothing, but needs
+            # the route.
             probe = _socket.socket(_socket.AF_INET, _socket.SOCK_DGRAM)
             try:
                 probe.connect(("127.0.0.1", port))

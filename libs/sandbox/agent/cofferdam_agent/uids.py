@@ -1,12 +1,13 @@
-"""Whether agent and program have two uids, and a work directory that is the program's.
+"""Whether agent and program have two uids, and a work directory that belongs to the program.
 
-    two    we may become the program's user, who can write in the work directory; where only root can make it, it is handed over
-    one    else: the program is who the agent is
+    two    the agent may become the program's user, who can write to the work directory. If only root can make that, root
+           makes it and changes its owner
+    one    otherwise: the program has the agent's uid
 """
 import os
 
 from . import linux
-from .places import is_writable
+from .writable_paths import is_writable
 from .workdir import DIR_FLAGS
 
 

@@ -1,5 +1,6 @@
-"""Files below the work directory. Paths come from the worker but the tree was shaped by the program: every step is
-opened relative to its parent with O_NOFOLLOW, only regular files are read, and what exists is unlinked, not followed.
+"""Files below the work directory. Paths come from the worker but the tree was shaped by the program: every
+step is opened relative to its parent with O_NOFOLLOW, only regular files are read, and what exists is
+unlinked, not followed.
 """
 import errno
 import itertools
@@ -8,8 +9,8 @@ import stat
 
 from .glob import Globs
 
-# Without O_DIRECTORY, with which gVisor (release 20221219) follows links in spite of O_NOFOLLOW. What is no directory
-# fails at its first use as one; O_NONBLOCK keeps a FIFO from blocking.
+# Without O_DIRECTORY, with which gVisor (release 20221219) follows links in spite of O_NOFOLLOW. What is no
+# directory fails at its first use as one; O_NONBLOCK keeps a FIFO from blocking.
 DIR_FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
 # Bounds of one walk: a program may make any tree, the agent's time and memory must not follow.
 MAX_DEPTH = 64
@@ -89,7 +90,9 @@ class Workdir:
             raise _translate(error, path)
 
     def read(self, path, max_bytes):
-        """Yields the bytes of a regular file; refuses a larger one before its first byte, a growing one when it does."""
+        """Yields the bytes of a regular file; refuses a larger one before its first byte, a growing one when
+        it does.
+        """
         try:
             parts = _parts(path)
             parent = self._parent(parts, False)
@@ -130,10 +133,11 @@ class Workdir:
             raise _translate(error, path)
 
     def list(self, globs, max_entries, links=False):
-        """Yields (path bytes, size) of regular files that match, in byte order of their directories; or of symbolic links.
+        """Yields (path bytes, size) of regular files that match, in byte order of their directories; or of
+        symbolic links.
 
-        A glob that begins with `!` names folders that are not entered: what a package manager put there costs no time.
-        Raises WorkError (PARTIAL) in the end when it did not look at everything.
+        A glob that begins with `!` names folders that are not entered: what a package manager put there costs
+        no time. Raises WorkError (PARTIAL) in the end when it did not look at everything.
         """
         encoded = [os.fsencode(glob) for glob in globs]
         wanted = Globs([glob for glob in encoded if not glob.startswith(b"!")])

@@ -1,22 +1,20 @@
 'use strict'
 /**
- * Where a warm Node waits: in `--require`, before Node opens the program. It says that it is ready, waits for the
- * program, takes its traces away and returns; Node then runs the entry itself, as a bare `node main.js` would.
+ * Where a waiting Node waits: in `--require`, before Node opens the program. It reports that it is ready,
+ * waits for the program, removes its traces and returns. Node then runs the entry itself, as a bare `node
+ * main.js` would.
  *
- * TypeScript beyond type stripping is typescript.cjs's matter, which is loaded where a program may need it.
- * The value is module.exports or the default export when it is plain data, read at exit, only when the source
- * can have one.
+ * typescript.cjs handles TypeScript beyond type stripping; it is loaded only for a program that may need it.
+ * value.cjs reports the value.
  */
 const fs = require('node:fs')
 const path = require('node:path')
-const { isModuleNamespaceObject, isProxy } = require('node:util/types')
+const { reportValueAtExit, sendValue } = require('./value.cjs')
 
 const CONTROL_IN = 198
 const CONTROL_OUT = 199
-/** What a program gets that names it and has none of its own. */
+/** What `cofferdam` resolves to in a program that has no such module of its own. */
 const LIBRARY = path.join(__dirname, '../node-lib/cofferdam.cjs')
-const VALUE_MAX = 32 * 1024
-const DEPTH_MAX = 64
 /** Files looked at to decide whether TypeScript may need transforming: provided files are at most 256. */
 const SCAN_MAX = 256
 
@@ -33,8 +31,8 @@ function readExactly(size) {
 }
 
 function wait() {
-  // What nearly every program needs for its first output. The streams themselves would be handles of the program that
-  // a bare run has not opened yet; making them takes 0.9 ms, loading this for them 1.5 ms and up.
+  // Loaded now, because nearly every program needs it for its first output: 1.5 ms and more. The streams are
+  // not made now, because they would be handles that a bare run has not opened yet.
   require('node:net')
   require('node:vm')
   fs.writeSync(CONTROL_OUT, `R${process.version}\n`)
@@ -66,7 +64,7 @@ function setEnvironment(items) {
 
 // ---- The interpreter that a session keeps
 
-/** Node then opens "the entry" by this instead: no file is run, session.cjs waits for what to run. */
+/** Replaces what Node calls to run the entry: no file is run, and session.cjs waits for the runs. */
 function serveSession() {
   const { serve } = require('./session.cjs')
   const pid = process.pid
@@ -82,22 +80,11 @@ function serveSession() {
         const [stdin, entry, count, ...rest] = fields
         return { stdin, entry, argv: rest.slice(0, Number(count)), env: rest.slice(Number(count)) }
       },
-      report(value) {
-        const text = value === undefined ? undefined : encode(value, DEPTH_MAX)
-        const bytes = Buffer.from(text ?? '')
-        if (bytes.length > 0 && bytes.length <= VALUE_MAX) sendValue(bytes)
-      },
+      report: sendValue,
       done(code) {
         if (process.pid === pid) fs.writeSync(CONTROL_OUT, `D${code}\n`)
       },
     })
-}
-
-function sendValue(bytes) {
-  const head = Buffer.alloc(5)
-  head.write('V')
-  head.writeUInt32LE(bytes.length, 1)
-  fs.writeSync(CONTROL_OUT, Buffer.concat([head, bytes]))
 }
 
 function removeTraces() {
@@ -105,6 +92,7 @@ function removeTraces() {
   if (process.execArgv[1] === __filename) process.execArgv = process.execArgv.slice(2)
   process._preload_modules.length = 0
   forget(__filename)
+  forget(path.join(__dirname, 'value.cjs'))
 }
 
 function forget(filename) {
@@ -115,7 +103,7 @@ function forget(filename) {
 
 // ---- Progress
 
-/** Behind every other way to find it, so that a module of the program's own is found first. */
+/** After every other way to resolve it, so that a module of the program's own is found first. */
 function offerReports() {
   const nodeModule = require('node:module')
   if (nodeModule.registerHooks === undefined) {
@@ -147,8 +135,8 @@ function offerReports() {
 // ---- TypeScript beyond what Node strips by itself
 
 /**
- * Imports of other files or packages, decorators, and words of what is more than types: typescript.cjs looks
- * properly.
+ * Imports of other files or packages, decorators, and keywords of what is more than types. May match too
+ * much: typescript.cjs then parses properly.
  */
 const MAY_NEED_HOOKS =
   /(?:\bfrom|\bimport|\brequire\s*\()\s*\(?\s*['"](?!node:)|(?:^|[\s(,{;])@[A-Za-z_$(]|\b(?:enum|namespace|module|public|private|protected|readonly|override)\b|\bimport\s+(?:type\s+)?[\w$]+\s*=|\bexport\s*=|(?:[=(,?:;&|[!]|\breturn)\s*<[A-Za-z]/m
@@ -170,74 +158,9 @@ function hasOtherTypeScript(entry) {
   return false
 }
 
-// ---- The value
-
-function reportValueAtExit(entry, source) {
-  const filename = path.resolve(entry)
-  const pipe = fs.fstatSync(CONTROL_OUT).ino
-  process.once('exit', (code) => {
-    if (code !== 0) return
-    try {
-      const value = valueOf(filename, source)
-      const text = value === undefined ? undefined : encode(value, DEPTH_MAX)
-      if (text === undefined) return
-      const bytes = Buffer.from(text)
-      if (bytes.length > VALUE_MAX || fs.fstatSync(CONTROL_OUT).ino !== pipe) return
-      sendValue(bytes)
-    } catch {
-      // No value: the program took the pipe away, or the module cannot be read.
-    }
-  })
-}
-
-function valueOf(filename, source) {
-  const { createRequire } = require('node:module')
-  const main = process.mainModule
-  if (main !== undefined && main.filename === filename && main.loaded) {
-    const { exports } = main
-    if (exports === null || typeof exports !== 'object' || isProxy(exports)) return exports
-    if (isEsmNamespace(exports)) return Object.getOwnPropertyDescriptor(exports, 'default')?.value
-    return Object.keys(exports).length === 0 ? undefined : exports
-  }
-  // An ES module: require() gives the namespace that is already evaluated, and throws for top-level await. Node first
-  // tried it as CommonJS, and that empty attempt is cached. A program that rewrote its own file has no value.
-  if (main !== undefined || fs.readFileSync(filename, 'utf8') !== source) return undefined
-  delete require.cache[filename]
-  const namespace = createRequire(filename)(filename)
-  return isEsmNamespace(namespace) ? namespace.default : undefined
-}
-
-const isEsmNamespace = (value) => isModuleNamespaceObject(value) || Object.hasOwn(value, '__esModule')
-
-/** JSON text of plain data; undefined for anything else, so that no getter or toJSON of the program runs. */
-function encode(value, depth) {
-  if (value === null || typeof value === 'boolean') return String(value)
-  if (typeof value === 'number') return Number.isFinite(value) ? String(value === 0 ? 0 : value) : undefined
-  if (typeof value === 'string') return value.length <= VALUE_MAX ? JSON.stringify(value) : undefined
-  if (typeof value !== 'object' || depth === 0 || isProxy(value)) return undefined
-  const isList = Array.isArray(value)
-  const proto = Object.getPrototypeOf(value)
-  if (isList ? proto !== Array.prototype : proto !== Object.prototype && proto !== null) return undefined
-  const parts = []
-  let size = 0
-  const names = isList
-    ? Array.from({ length: Math.min(value.length, VALUE_MAX) }, (_, i) => i)
-    : Object.keys(value)
-  for (const name of names) {
-    const own = Object.getOwnPropertyDescriptor(value, name)
-    if (own === undefined || !('value' in own)) return undefined
-    const text = encode(own.value, depth - 1)
-    if (text === undefined) return undefined
-    const part = isList ? text : `${JSON.stringify(name)}:${text}`
-    size += part.length
-    if (size > VALUE_MAX) return undefined
-    parts.push(part)
-  }
-  return isList ? `[${parts.join(',')}]` : `{${parts.join(',')}}`
-}
-
 function open() {
-  // Worker threads of the program load preload modules again; they and anything without our pipes pass through.
+  // Worker threads of the program load preload modules again. They, and a Node without our pipes, pass
+  // through.
   if (!require('node:worker_threads').isMainThread) return removeTraces()
   let program
   try {

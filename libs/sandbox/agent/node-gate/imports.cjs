@@ -1,8 +1,9 @@
 'use strict'
 /**
- * Import statements for a source that is run as a script, as a notebook's cell has them: those at its beginning become
- * assignments of `await import()` to global names, which later runs see. An import behind the first other statement stays
- * the error that it is in a script, so that text which only looks like one is never touched. Lines keep their numbers.
+ * Import statements for a source that is run as a script, as a notebook's cell has them: those at its
+ * beginning become assignments of `await import()` to global names, which later runs see. An import behind
+ * the first other statement stays the error that it is in a script, so that text which only looks like one is
+ * never touched. Lines keep their numbers.
  */
 
 /** What may stand between them: spaces, comments, and a directive. */

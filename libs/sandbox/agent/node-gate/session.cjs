@@ -1,8 +1,9 @@
 'use strict'
 /**
- * The Node that a session keeps: every run is a script of the same global scope, so later runs see earlier top-level names, and
- * a name declared by const or let cannot be declared again (as in Node's own REPL). A run has ended when its
- * source, what it awaits at the top level, and everything that it put into the event loop are done.
+ * The Node that a session keeps: every run is a script of the same global scope, so later runs see earlier
+ * top-level names, and a name declared by const or let cannot be declared again (as in Node's own REPL). A
+ * run has ended when its source, what it awaits at the top level, and everything that it put into the event
+ * loop are done.
  */
 const fs = require('node:fs')
 const path = require('node:path')
@@ -11,7 +12,9 @@ const { createRequire } = require('node:module')
 const { inspect } = require('node:util')
 const { withoutImports } = require('./imports.cjs')
 
-/** Takes the process over: `gate` has the control pipes, the encoder of values and the TypeScript transformer. */
+/**
+ * Takes the process over: `gate` has the control pipes, the encoder of values and the TypeScript transformer.
+ */
 function serve(gate) {
   let number = 0
   let code = 0
@@ -198,8 +201,9 @@ function compiled(source, options) {
 }
 
 /**
- * An async function around a source that awaits at its top level. Declarations that begin a line there become assignments to
- * globals, on the same line, so that later runs see them; destructuring and several names in one declaration are kept local.
+ * An async function around a source that awaits at its top level. Declarations that begin a line there become
+ * assignments to globals, on the same line, so that later runs see them; destructuring and several names in
+ * one declaration are kept local.
  */
 function awaitable(source) {
   const body = source

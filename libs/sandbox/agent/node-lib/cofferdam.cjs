@@ -1,6 +1,7 @@
 'use strict'
 /**
- * Tells the sandbox's owner how far a program is. Where there is no sandbox around it, every call does nothing.
+ * Tells the sandbox's owner how far a program is. Where there is no sandbox around it, every call does
+ * nothing.
  *
  *     import { progress } from 'cofferdam'      const { progress } = require('cofferdam')
  *     progress(0.4, 'fitting')

@@ -1,8 +1,10 @@
-"""The fork server of a cell: a real start, held half-way, that forks here once per run and never goes on itself.
+"""The fork server of a cell: a real start, held half-way, that forks here once per run and never goes on
+itself.
 
-It holds nothing of an execution, is not dumpable (no ptrace, no /proc/…/mem, no pidfd_getfd) and, where the agent can give
-it one, has another uid than programs. Its forks stay like that until they are told what to run: only then does what
-`serve` returns in them make them the program's. They become children of the agent, which alone waits for them:
+It holds nothing of an execution, is not dumpable (no ptrace, no /proc/…/mem, no pidfd_getfd) and, where the
+agent can give it one, has another uid than programs. Its forks stay like that until they are told what to
+run: only then does what `serve` returns in them make them the program's. They become children of the agent,
+which alone waits for them:
 
     agent ── files of a run ──> server ── fork ──> between ── fork ──> fork
 """
@@ -101,7 +103,8 @@ def fork():
 
 
 def reseed():
-    """`random` does this itself after a fork, numpy does not. What asks the kernel each time needs nothing."""
+    """`random` does this itself after a fork, numpy does not. What asks the kernel each time needs nothing.
+    """
     numpy_random = sys.modules.get("numpy.random")
     if numpy_random is not None:
         numpy_random.seed()

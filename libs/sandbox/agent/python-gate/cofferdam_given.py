@@ -1,10 +1,12 @@
-"""What a program is given, put where a start of its own would have it: input, arguments and variables."""
+"""Puts a program's input, arguments and variables where a start of its own would have put them."""
 import os
 import sys
 
 
 class WithoutInput:
-    """Most programs are given no input: what they get instead is made before they come, 0.1 ms earlier, in a cell once for all."""
+    """Most programs are given no input: what they get instead is made before they come, 0.1 ms earlier, in a
+    cell once for all.
+    """
 
     def __init__(self):
         self.pipe = os.dup(0)
@@ -13,12 +15,14 @@ class WithoutInput:
         sys.stdin = sys.__stdin__ = new_stdin(self.given)
 
     def is_forked(self, pipe):
-        """A fork has a pipe of its own, and opens /dev/null itself: flags of an open file are of all who have it."""
+        """A fork has a pipe of its own, and opens /dev/null itself: flags of an open file are of all who have
+        it.
+        """
         os.dup2(pipe, self.pipe)
         open_null()
 
     def settle(self, without):
-        """What is left to be done about the input, as the agent says it."""
+        """Gives the program its real input, unless it has none."""
         if not without:
             os.dup2(self.pipe, 0)
             sys.stdin = sys.__stdin__ = self.given
@@ -32,7 +36,7 @@ def open_null():
 
 
 def new_stdin(old):
-    """The old one looked at a pipe when it was made, and remembers that it cannot seek."""
+    """A new stream for another file: the old one was made for a pipe and remembers that it cannot seek."""
     io = sys.modules["io"]
     raw = io.FileIO(0, "rb", closefd=False)
     raw.name = "<stdin>"
@@ -61,14 +65,15 @@ def set_environment(env):
             import time
 
             time.tzset()
-    # A start of its own has read it; one that waited has not.
+    # A fresh start reads this variable; an interpreter that waited has not.
     for path in reversed(os.environ.get("PYTHONPATH", "").split(":")):
         if path and path not in sys.path:
             sys.path.insert(0, path)
 
 
 def drop_own_variables(here):
-    """What is left is mostly what the program gets, which then need not be set again: 0.2 ms in a fork."""
+    """The rest is mostly the environment of the program, which then need not be set again: 0.2 ms in a fork.
+    """
     os.environ.pop("COFFERDAM_PRELOAD", None)
     if os.environ.get("PYTHONPATH") == here:
         del os.environ["PYTHONPATH"]

@@ -1,14 +1,16 @@
-"""The host's own sitecustomize, which the gate stands in front of.
+"""The host's own sitecustomize, which the gate shadows.
 
-It belongs behind the wait, for it may look at the variables and arguments of the program. Where there is none, or only
-Debian's, which does nothing unless apport is installed, it is the same before the wait: 0.2 to 0.4 ms.
+It belongs behind the wait, for it may look at the variables and arguments of the program. Where there is
+none, or only Debian's, which does nothing unless apport is installed, it is the same before the wait: 0.2 to
+0.4 ms.
 """
 import os
 import sys
 
 
 class Host:
-    """Looks for it before the wait, while the gate has its name, and puts behind the wait what was found."""
+    """Looks for it before the wait, while the gate has its name, and installs after the wait what it found.
+    """
 
     DEBIAN = (
         b"# install the apport exception handler if available\n"
@@ -34,7 +36,7 @@ class Host:
         self.path = list(sys.path)
 
     def take_place(self):
-        """False when it must be imported now."""
+        """Installs it. False when the caller must import it now."""
         if self.path != sys.path:
             return False
         if not self.has_user:

@@ -1,4 +1,6 @@
-"""What a cell of a notebook may say that a Python file may not: `await` at the top level, and `!command` on a line of its own."""
+"""What a cell of a notebook may say that a Python file may not: `await` at the top level, and `!command` on a
+line of its own.
+"""
 import _ast
 import os
 import sys
@@ -41,7 +43,9 @@ def _with_shell(text, number):
 
 
 def _shell(command, space):
-    """Runs it with the program's input and output. Its exit code stands in `_exit_code`, as in IPython; it raises nothing."""
+    """Runs it with the program's input and output. Its exit code stands in `_exit_code`, as in IPython; it
+    raises nothing.
+    """
     for stream in (sys.stdout, sys.stderr):
         stream.flush()
     shell = "/bin/bash" if os.access("/bin/bash", os.X_OK) else "/bin/sh"

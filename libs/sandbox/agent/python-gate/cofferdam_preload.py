@@ -1,10 +1,14 @@
-"""What a waiting interpreter takes in before the program comes, and how the collector is kept from touching it."""
+"""What a waiting interpreter takes in before the program comes, and how the collector is kept from touching
+it.
+"""
 import os
 import sys
 
 
 def preload():
-    """Imports what the configuration names. It must hold nothing: a fork of this interpreter inherits all of it."""
+    """Imports what the configuration names. It must hold nothing: a fork of this interpreter inherits all of
+    it.
+    """
     names = os.environ.get("COFFERDAM_PRELOAD")
     if not names:
         return []
@@ -21,10 +25,12 @@ def preload():
 
 
 def freeze():
-    """Collections then leave alone what is here now, instead of copying its pages: 0.9 of 3.4 ms CPU per fork.
+    """Collections then leave alone what is here now, instead of copying its pages: 0.9 of 3.4 ms CPU per
+    fork.
 
-    Not the names of `__main__`: a frozen dictionary would keep cycles through it alive, and with them finalisers of the
-    program that a bare run calls at its end. An empty one is not tracked, so it is not frozen either.
+    Not the names of `__main__`: a frozen dictionary would keep cycles through it alive, and with them
+    finalisers of the program that a bare run calls at its end. An empty one is not tracked, so it is not
+    frozen either.
     """
     had = "gc" in sys.modules
     import gc
@@ -46,5 +52,5 @@ def open_files():
         try:
             found.add((name, os.readlink("/proc/self/fd/" + name)))
         except OSError:
-            pass  # The listing's own.
+            pass  # The descriptor of the listing itself.
     return found

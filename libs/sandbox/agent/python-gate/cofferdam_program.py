@@ -1,9 +1,8 @@
-"""Makes a program report its value, and that its last statement was reached.
+"""Makes a program report its value: that of its last top-level statement, when that is an expression.
 
-The value is that of the last top-level statement, when that is an expression: main.py is compiled with that expression
-handed to the hook and CPython is given the byte code under the name main.py; its first statement puts the source back.
-Whatever is unusual (syntax errors, warnings while compiling, no space) means: run the source as it is, without a value.
-In the same way the gate learns that the last statement was reached, see cofferdam_ending.py.
+main.py is compiled with that expression assigned to a hook. CPython is given the byte code under the name
+main.py, and its first statement puts the source back. Whatever is unusual (syntax errors, warnings while
+compiling, a full disk) means that the source runs as it is and has no value.
 """
 # 0.7 ms for its first import, so now and not when a program waits for it.
 import _ast
@@ -11,53 +10,53 @@ import builtins
 import marshal
 import os
 import sys
+from _operator import is_
+from itertools import repeat, starmap
 
 from cofferdam_value import message_of
-from cofferdam_watchers import looks
 
 HOOK = "__cofferdam__"
-# What stands at the end. Whoever watches the program would see a call: then there is none, and no value.
+# The last statement. A trace or profile function would see a call: then there is no call, and no value.
 END = compile("if -{0}: {0}(True)\nelse: del {0}.value".format(HOOK), HOOK, "exec", _ast.PyCF_ONLY_AST).body[0]
-# Larger sources run without a value: the syntax tree costs some 100 times the source's size.
+# Larger sources run without a value: the syntax tree takes about 100 times the memory of its source.
 SOURCE_MAX = 128 * 1024
-# By name, for what runs beside the program, which may put something else in their place.
+# Bound now, because the program may replace the functions in `os`.
 getpid, rename, fstat, write = os.getpid, os.rename, os.fstat, os.write
 
 
-def prepare(entry, ending, control):
-    """Replaces the entry by byte code that reports its last expression, and that it came so far; leaves it alone when neither counts."""
+def prepare(entry, control):
+    """Replaces the entry by byte code that reports the value of its last expression. True when a value may
+    come.
+    """
     text = read_source(entry)
     if len(text) > SOURCE_MAX:
-        return
+        return False
     here = os.getcwd()
     filename = os.path.join(here, entry) if sys.version_info >= (3, 9) else entry
     tree = compile(text, filename, "exec", _ast.PyCF_ONLY_AST, True)
-    if not tree.body:
-        return
-    last = tree.body[-1]
-    is_expression = isinstance(last, _ast.Expr) and not (len(tree.body) == 1 and is_text(last.value))
-    has_value = is_expression and not is_valueless(last.value)
-    may_end = ending is not None and ending.arm(text)
-    if not has_value and not may_end:
-        return
-    add_calls(tree.body, is_expression)
+    if not has_value(tree.body):
+        return False
+    add_hook(tree.body)
     code = compile(tree, filename, "exec", 0, True)
 
     hidden, pyc = "%s.%d.src" % (entry, os.getpid()), "%s.%d.pyc" % (entry, os.getpid())
     if not write_code(pyc, code):
-        return
-    hook = Hook(filename, os.path.join(here, entry), os.path.join(here, hidden), control if has_value else None, ending)
-    setattr(builtins, HOOK, hook)
+        return False
+    setattr(builtins, HOOK, Hook(filename, os.path.join(here, entry), os.path.join(here, hidden), control))
     os.rename(entry, hidden)
     os.rename(pyc, entry)
-    # CPython asks all importers whether it is an archive, and remembers None for the source: it need not read the byte code.
+    # CPython asks all importers whether it is an archive, and remembers None for the source: it need not read
+    # the byte code.
     sys.path_importer_cache[filename] = None
+    return True
 
 
-def awaits_value():
-    """Whether a value may come, for which the control pipe has to stay open."""
-    hook = getattr(builtins, HOOK, None)
-    return hook is not None and hook.pipe is not None
+def has_value(body):
+    if not body or not isinstance(body[-1], _ast.Expr):
+        return False
+    last = body[-1].value
+    is_docstring = len(body) == 1 and is_text(last)
+    return not is_docstring and not is_valueless(last)
 
 
 def read_source(entry):
@@ -69,14 +68,14 @@ def read_source(entry):
         os.close(source)
 
 
-def add_calls(body, is_expression):
-    """One of the hook in front, behind what must stand first, and `END`; the last expression, where there is one, becomes the hook's value."""
-    last = body[-1]
-    place = place_of(last.value if is_expression else last)
-    if is_expression:
-        name = _ast.Name(id=HOOK, ctx=_ast.Load(), **place)
-        target = _ast.Attribute(value=name, attr="value", ctx=_ast.Store(), **place)
-        body[-1] = _ast.Assign(targets=[target], value=last.value, **place)
+def add_hook(body):
+    """A call of the hook behind what must stand first; the last expression becomes its value; `END` follows.
+    """
+    last = body[-1].value
+    place = place_of(last)
+    name = _ast.Name(id=HOOK, ctx=_ast.Load(), **place)
+    target = _ast.Attribute(value=name, attr="value", ctx=_ast.Store(), **place)
+    body[-1] = _ast.Assign(targets=[target], value=last, **place)
     move(END, place)
     body.append(END)
     start = 0
@@ -130,22 +129,37 @@ def is_valueless(node):
     return isinstance(node, _ast.Call) and isinstance(node.func, _ast.Name) and node.func.id in ("print", "exit", "quit")
 
 
+def unwatched():
+    """An iterator that says, each time it is asked, whether no trace or profile function and no tool of
+    `sys.monitoring` watches the program. It is made of C functions alone, because the watcher would see a
+    call of a Python function. It compares by identity, because the watcher may have an `__eq__` of its own.
+    """
+    watchers = [sys.gettrace, sys.getprofile]
+    if hasattr(sys, "monitoring"):
+        from _functools import partial
+
+        watchers += [partial(sys.monitoring.get_tool, tool) for tool in range(6)]
+    return map(all, zip(*(map(is_, starmap(watcher, repeat(())), repeat(None)) for watcher in watchers)))
+
+
 class Hook:
-    """Called by the byte code: first without argument, at the end with one, when `value` is that of the last expression."""
+    """The byte code calls it first without an argument. At the end it calls it with one, when `value` has
+    been set.
+    """
 
-    # Whether nobody watches: an operator leads there without a call that would be seen.
-    __neg__ = looks().__next__
+    # `-hook` asks whether nobody watches: an operator is no call that a profile function would see.
+    __neg__ = unwatched().__next__
 
-    def __init__(self, filename, entry, hidden, control, ending):
-        self.ending = ending
+    def __init__(self, filename, entry, hidden, control):
         self.filename = filename
         self.entry = entry
         self.hidden = hidden
         self.pid = getpid()
         self.value = None
-        # Where the value goes, and which pipe that was: the program may close it and open something else there.
+        # Where the value goes, and which pipe that was: the program may close it and open something else
+        # there.
         self.control = control
-        self.pipe = None if control is None else fstat(control).st_ino
+        self.pipe = fstat(control).st_ino
 
     def __call__(self, is_end=False):
         if not is_end:
@@ -154,12 +168,8 @@ class Hook:
             sys.modules["__main__"].__loader__ = loader("__main__", self.filename)
             return
         builtins.__dict__.pop(HOOK, None)
-        if getpid() != self.pid:
-            return
-        if self.pipe is not None and self.value is not None:
+        if getpid() == self.pid and self.value is not None:
             self.tell(self.value)
-        if self.ending is not None:
-            self.ending.completed = True
 
     def __deepcopy__(self, _memo):
         """It stands among the builtins while the program runs: whoever copies these meets it."""
@@ -175,7 +185,8 @@ class Hook:
 
 
 class WarningsAreErrors:
-    """While compiling: what would warn is run as it is, so that the warning comes once and from CPython itself.
+    """While compiling: what would warn is run as it is, so that the warning comes once and from CPython
+    itself.
 
     Works on the interpreter's own list of filters, because importing `warnings` would be a trace.
     """

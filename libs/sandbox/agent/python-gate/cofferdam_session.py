@@ -1,8 +1,8 @@
-"""The Python that a session keeps: every run is executed in the same `__main__`, one after the other.
+"""The Python of a session: it executes every run in the same `__main__`, one after the other.
 
-Beneath are the gate and a half-finished start, so nothing is finalised: atexit functions and finalisers of what lives
-do not run. A run's source has the file name `<run N>`; `linecache` knows its lines, so that tracebacks of functions
-that an earlier run defined still show the right ones.
+Beneath are the gate and a half-finished start, so nothing is finalised: atexit functions and finalisers of
+what lives do not run. A run's source has the file name `<run N>`; `linecache` knows its lines, so that
+tracebacks of functions that an earlier run defined still show the right ones.
 """
 import _ast
 import linecache
@@ -31,7 +31,7 @@ def serve(gate, fd_in, fd_out):
     own_pid, number = os.getpid(), 0
     handler = _signal.getsignal(_signal.SIGINT)
     while True:
-        # Between runs an interrupt is late: it was meant for the run that has ended.
+        # An interrupt between runs is late. It was meant for the run that has ended.
         _signal.signal(_signal.SIGINT, _signal.SIG_IGN)
         stdin, entry, count, *rest = gate.read(int.from_bytes(gate.read(4), "little")).split(b"\0")
         number += 1
@@ -50,7 +50,7 @@ def serve(gate, fd_in, fd_out):
             code = 130
         flush()
         if os.getpid() != own_pid:
-            os._exit(code)  # A fork of the program came to the end of the source.
+            os._exit(code)  # A fork that the program made came to the end of the source.
         try:
             restore_outputs()
             flush()  # What was written after the outputs were closed belongs to this run.
@@ -60,7 +60,9 @@ def serve(gate, fd_in, fd_out):
 
 
 def restore_outputs():
-    """The next run's output is to arrive, whatever this one closed or put in its place. Raises OSError when the copies are gone."""
+    """The next run's output is to arrive, whatever this one closed or put in its place. Raises OSError when
+    the copies are gone.
+    """
     for fd, copy, name, buffering, errors in OUTPUTS:
         os.dup2(copy, fd)
         unusable = [stream for stream in (name, "__%s__" % name) if is_unusable(getattr(sys, stream, None))]
@@ -71,7 +73,8 @@ def restore_outputs():
 
 
 def is_unusable(stream):
-    """A stream of the program's own may be anything; one that is closed or detached takes nothing any more."""
+    """A stream of the program's own may be anything; one that is closed or detached takes nothing any more.
+    """
     try:
         return stream is None or stream.closed is True
     except ValueError:
@@ -136,7 +139,7 @@ def exit_code(code):
 
 
 def show(error):
-    """Without our own frames, which stand first."""
+    """Prints the traceback without the frames of this file, which come first."""
     trace = error.__traceback__
     while trace is not None and is_ours(trace.tb_frame.f_code.co_filename):
         trace = trace.tb_next

@@ -3,13 +3,14 @@
     python3 main.py ── gate ── G with the agent's options ── fork ─┬─ the agent, PID 1: never goes on
                                                                    └─ the gate goes on, as in a start of its own
 
-It saves a sandbox its second start, 8 of 45 ms CPU. Nothing of the agent is imported before the fork, so the program's interpreter is
-what it would be by itself. What a program then shares with the agent is the hash seed and the layout of the address
-space, as the forks of a cell's server do.
+It saves a sandbox its second start, 8 of 45 ms CPU. Nothing of the agent is imported before the fork, so the
+program's interpreter is what it would be by itself. What a program then shares with the agent is the hash
+seed and the layout of the address space, as the forks of a cell's server do.
 
-The interpreter becomes a program's without a system call that only the agent's modules have, so this way is for a sandbox
-where everything else holds for all processes already: the agent is PID 1 (its death is theirs), there is one uid without
-capabilities, no new privileges, the filter and no core dumps. Elsewhere the agent starts an interpreter of its own.
+The interpreter becomes a program's without a system call that only the agent's modules have, so this way is
+for a sandbox where everything else holds for all processes already: the agent is PID 1 (its death is theirs),
+there is one uid without capabilities, no new privileges, the filter and no core dumps. Elsewhere the agent
+starts an interpreter of its own.
 """
 import os
 import sys
@@ -75,7 +76,9 @@ def can_fork():
 
 
 def pipes():
-    """The agent's ends (input, output, errors, control both ways) and the interpreter's, as spawn.pipes makes them."""
+    """The agent's ends (input, output, errors, control both ways) and the interpreter's, as spawn.pipes makes
+    them.
+    """
     made = [os.pipe() for _ in range(5)]
     # The agent writes to the first and the fourth.
     ours = tuple(made[at][1 if at in (0, 3) else 0] for at in range(5))
@@ -86,7 +89,9 @@ def pipes():
 
 
 def become(ours, theirs, control, options):
-    """What spawn does between fork and exec. A failure is the end: this process still has the agent's channel."""
+    """What spawn does between fork and exec. A failure is the end: this process still has the agent's
+    channel.
+    """
     try:
         os.setsid()
         for number, fd in zip((0, 1, 2) + control, theirs):

@@ -17,7 +17,8 @@ def message_of(value):
 
 
 def encode(value, depth):
-    """JSON text of plain data (exact built-in types, so no code of the program runs); None for anything else."""
+    """JSON text of plain data (exact built-in types, so no code of the program runs); None for anything else.
+    """
     kind = type(value)
     if value is None or kind is bool:
         return {None: "null", True: "true", False: "false"}[value]
@@ -59,7 +60,9 @@ def quote(text):
 
 
 def encode_repr(value):
-    """{"repr": …} for objects of libraries (arrays, frames, Decimal); never runs a __repr__ of the program itself."""
+    """{"repr": …} for objects of libraries (arrays, frames, Decimal); never runs a __repr__ of the program
+    itself.
+    """
     kind = type(value)
     if kind.__module__ in ("builtins", "__main__") or kind.__repr__ is object.__repr__:
         return None

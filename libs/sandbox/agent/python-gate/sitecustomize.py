@@ -1,40 +1,45 @@
-"""Where a warm Python interpreter waits: inside its own start, before CPython opens the program.
+"""The gate of Python: where an interpreter waits inside its own start, before CPython opens the program.
 
-`python3 main.py` imports `site`, which imports this file (its folder is on PYTHONPATH). It says that it is ready, waits
-for the program, takes every trace of itself away and returns; CPython then opens and runs main.py itself. So traceback,
-SyntaxError, sys.argv, __main__, threads, atexit and finalisation are those of a bare run, because it is one.
-Nothing is imported here that a bare start would not have imported, so provided files shadow modules as in a bare run.
+`python3 main.py` imports `site`, which imports this file (its folder is on PYTHONPATH). It says that it is
+ready, waits for the program, takes every trace of itself away and returns; CPython then opens and runs
+main.py itself. So traceback, SyntaxError, sys.argv, __main__, threads, atexit and finalisation are those of a
+bare run, because it is one. Nothing is imported here that a bare start would not have imported, so provided
+files shadow modules as in a bare run.
 
-What it needs stands beside it, and all of it is loaded before it says that it is ready: what happens between the
-program's coming and its first statement is somebody's waiting time. Only cofferdam_session.py comes later, for a session.
+What it needs stands beside it, and all of it is loaded before it says that it is ready: what happens between
+the program's coming and its first statement is somebody's waiting time. Only cofferdam_session.py comes
+later, for a session.
 """
 import os
 import sys
 
 modules = set(sys.modules)
 HERE = os.path.dirname(os.path.abspath(__file__))
-# False in a further interpreter of the process, which CPython gives the first one's path, this folder included: by then the variable
-# is gone. There is nothing to wait for, and our descriptors are closed, the program's, or those that its session goes on with.
+# False in a further interpreter of the process, which CPython gives the first one's path, this folder
+# included: by then the variable is gone. There is nothing to wait for, and our descriptors are closed, the
+# program's, or those that its session goes on with.
 IS_START = os.path.abspath(os.environ.get("PYTHONPATH", "").partition(":")[0]) == HERE
 
 if IS_START:
-    # By their names only: a module that is held here would be one more object for the program to find.
+    # By name only, because a module that this file refers to would be one more object that the program can
+    # find.
     from cofferdam_given import WithoutInput, add_arguments, drop_own_variables, program_of, set_environment
     from cofferdam_host import Host
     from cofferdam_preload import freeze, preload
-    from cofferdam_program import WarningsAreErrors, awaits_value, prepare
+    from cofferdam_program import WarningsAreErrors, prepare
 
-    # For a session alone, which is given this module and loads none of them again.
+    # For sessions alone, whose code gets this module and loads none of these again.
     from cofferdam_given import new_stdin  # noqa: F401
     from cofferdam_program import SOURCE_MAX, is_valueless  # noqa: F401
     from cofferdam_value import message_of  # noqa: F401
 
 CONTROL_IN, CONTROL_OUT = 198, 199
-# Where a fork gets the Landlock rules that it restricts itself by, when the agent asks for a scope.
+# Descriptor of the Landlock rules by which a fork restricts itself, if the agent uses a scope.
 RULES = 197
-# Holds what `import cofferdam` finds, for a program in which that word stands.
+# Folder of the module `cofferdam`, for a program that contains that word.
 LIBRARY = os.path.join(os.path.dirname(HERE), "python-lib")
-# The agent reads at most 64 KiB of a ready line; names of modules beyond this make it take a fresh interpreter.
+# The agent reads at most 64 KiB of a ready line; names of modules beyond this make it take a fresh
+# interpreter.
 NAMES_MAX = 48 * 1024
 
 
@@ -45,7 +50,7 @@ def ready_line(preloaded):
     return ("R%d.%d.%d %d %s\n" % (sys.version_info[:3] + (os.getpid(), names))).encode("utf-8", "replace")
 
 
-def wait(preloaded, serve, ending):
+def wait(preloaded, serve):
     without_input = WithoutInput()
     env_of_start = [name + b"=" + value for name, value in os.environb.items()]
     become = None
@@ -55,7 +60,7 @@ def wait(preloaded, serve, ending):
     os.write(CONTROL_OUT, ready_line(preloaded))
     size = int.from_bytes(read(4), "little")
     while size == 0:
-        os.write(CONTROL_OUT, b"\n")  # The agent asks whether it is well, see warm.py.
+        os.write(CONTROL_OUT, b"\n")  # The agent asks whether it is well, see waiting.py.
         size = int.from_bytes(read(4), "little")
     flags, entry, count, *rest = read(size).split(b"\0")
     if become is not None:
@@ -68,21 +73,19 @@ def wait(preloaded, serve, ending):
         return None
     if b"r" in flags:
         offer_reports()
-    if ending is not None:
-        ending.is_awaited = b"e" in flags
     os.close(CONTROL_IN)
     add_arguments(argv)
     return os.fsdecode(entry)
 
 
 def offer_reports():
-    """Last on the path: a module of the program's own has the name first."""
+    """Last on the path, so that a module of the program's own with this name is found first."""
     if LIBRARY not in sys.path:
         sys.path.append(LIBRARY)
 
 
 def serve_session():
-    """An interpreter that a session keeps: every run in one `__main__`, see cofferdam_session.py."""
+    """Runs every program of a session in one `__main__`, see cofferdam_session.py."""
     sys.path.insert(0, HERE)
     import cofferdam_session
 
@@ -104,17 +107,8 @@ def read(size):
     return data
 
 
-def load_ending():
-    """Before the preload, whose own atexit functions must run before it. None where it cannot be had."""
-    if sys.version_info < (3, 10) or not getattr(sys, "_is_gil_enabled", lambda: True)():
-        return None  # Without a GIL the collector keeps no list of what is frozen.
-    from cofferdam_ending import register
-
-    return register()
-
-
 def load_forks():
-    """Only where the agent has a cell's socket for us."""
+    """None unless the agent gave this interpreter the socket of a cell's fork server."""
     if os.fstat(CONTROL_IN).st_mode & 0o170000 != 0o140000:
         return None
     from cofferdam_forks import serve
@@ -123,7 +117,9 @@ def load_forks():
 
 
 def load_start():
-    """Only where this start is the agent's, too: whatever else waits is a child of it."""
+    """None unless this process is to become the agent too (PID 1). Other interpreters are children of the
+    agent.
+    """
     if os.getpid() != 1:
         return None
     from cofferdam_start import begin
@@ -132,7 +128,8 @@ def load_start():
 
 
 def forget_imports():
-    """What was imported since the start is not a module of the program's; whoever holds it keeps it."""
+    """Removes modules imported since the start from the program's view. Code that refers to them keeps them.
+    """
     for name in set(sys.modules) - modules:
         del sys.modules[name]
     sys.path[:] = [path for path in sys.path if path != HERE]
@@ -140,7 +137,6 @@ def forget_imports():
 
 
 def main():
-    ending = load_ending()
     begin = load_start()
     serve = load_forks() if begin is None else None
     forget_imports()
@@ -148,10 +144,6 @@ def main():
         host = Host()
     except Exception:
         host = None
-    has_preload = bool(os.environ.get("COFFERDAM_PRELOAD"))
-    if not has_preload and ending is not None:
-        # Before another process shares the pages: a collection writes to all of them.
-        freeze()
     if begin is not None:
         begin((CONTROL_IN, CONTROL_OUT))
     try:
@@ -159,26 +151,23 @@ def main():
     except Exception as error:
         os.write(2, ("preload: %s: %s" % (type(error).__name__, error)).encode("utf-8", "replace")[-2000:])
         os._exit(1)
-    if ending is not None:
-        ending.preloaded(preloaded)
-        if not has_preload and serve is None:
-            ending.note_frozen()
     drop_own_variables(HERE)
     started = os.getpid()
     try:
-        entry = wait(preloaded, serve, ending)
+        entry = wait(preloaded, serve)
     except OSError:
         if os.getpid() != started:
-            os._exit(1)  # A fork that was not told what to run has the agent's uid still.
+            os._exit(1)  # A fork that got no program still has the agent's uid.
         return host
     if entry is None:
         serve_session()
+    may_have_value = False
     try:
         with WarningsAreErrors():
-            prepare(entry, ending, CONTROL_OUT)
+            may_have_value = prepare(entry, CONTROL_OUT)
     except Exception:
         pass
-    if not awaits_value() and LIBRARY not in sys.path:
+    if not may_have_value and LIBRARY not in sys.path:
         os.close(CONTROL_OUT)
     return host
 
@@ -188,7 +177,8 @@ if IS_START:
 else:
     host = None
     forget_imports()
-# The host's own sitecustomize, which this one stood in front of; absent, as in a bare run, when there is none.
+# The host's own sitecustomize, which this one stood in front of; absent, as in a bare run, when there is
+# none.
 del sys.modules["sitecustomize"]
 if host is None or not host.take_place():
     import sitecustomize  # noqa: F401

@@ -1,4 +1,5 @@
-"""Tells the sandbox's owner how far a program is. Where there is no sandbox around it, every call does nothing.
+"""Tells the sandbox's owner how far a program is. Where there is no sandbox around it, every call does
+nothing.
 
     import cofferdam
     cofferdam.progress(0.4, "fitting")

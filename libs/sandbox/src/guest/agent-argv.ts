@@ -8,29 +8,33 @@ export interface AgentOptions {
   node?: string
   /** Where the guest files are inside the sandbox. */
   guestDir: string
-  /** Interpreter that waits; `none` for commands. */
+  /** Language whose interpreter waits; `none` for commands. */
   language: Language | 'none'
-  /** Work directory of the program; made when it is not there. Default /tmp/work. */
+  /** Work directory of the program, created if missing. Default /tmp/work. */
   work?: string
   /** Read /sys/fs/cgroup, which must be the sandbox's own cgroup (a container's). */
   cgroup?: boolean
-  /** The work directory lies on a file system of its own: when it is full, the disk limit was hit. */
+  /** The work directory has a file system of its own, so a full one means that the disk limit was hit. */
   ownDisk?: boolean
   /** Wait for `release()` before any process starts. */
   hold?: boolean
-  /** Several runs, one after the other, with `clean()` between executions: interpreters wait again after each run. */
+  /**
+   * Several runs, one after the other, with `clean()` between executions. An interpreter waits again after
+   * each run.
+   */
   cell?: boolean
-  /** Python modules that the waiting Python imports before it says that it is ready. */
+  /** Modules that the waiting Python imports before it is ready. */
   preload?: readonly string[]
-  /** kill(-1) cannot reach beyond the sandbox although the agent is not PID 1. */
+  /** kill(-1) cannot reach beyond the sandbox, although the agent is not PID 1. */
   confined?: boolean
-  /** Give the program a Landlock domain of its own, so that it cannot signal the agent. */
+  /** Gives the program a Landlock domain of its own, so that it cannot signal the agent. */
   scope?: boolean
   /** File with a seccomp filter (BPF) for the program's processes. */
   seccomp?: string
   /**
-   * Unix socket inside the sandbox that the agent connects to, once and first of all, and speaks frames on; stdin is then
-   * only a life line (its end, or a byte on it, ends the agent). Default: frames on stdin and stdout.
+   * Unix socket inside the sandbox to which the agent connects first of all, for its frames. stdin then only
+   * shows that the worker lives: its end, or a byte on it, ends the agent. Default: frames on stdin and
+   * stdout.
    */
   socket?: string
   uid?: number
@@ -44,15 +48,15 @@ export interface AgentOptions {
   rlimits?: Record<string, number>
 }
 
-/** What Python's `import` takes: nothing that could be read as anything else on its way there. */
+/** Names that Python can import, and that no shell or option parser could take for anything else. */
 const MODULE_NAME = /^[A-Za-z_][A-Za-z0-9_.]*$/
 
-/** Command and arguments, ready for exec. Throws RangeError for a preload that is not the name of a module. */
+/** Command and arguments of the agent. Throws RangeError for a preload that is not a module name. */
 export function agentArgv(options: AgentOptions): string[] {
   return [options.python, '-I', '-S', `${options.guestDir}/agent.py`, ...agentOptions(options)]
 }
 
-/** The same without interpreter and file, for an agent that something else starts. Throws as `agentArgv`. */
+/** The arguments of `agentArgv` alone, for an agent that something else starts. Throws the same errors. */
 export function agentOptions(options: Partial<AgentOptions>): string[] {
   return optionsAsGiven({
     ...options,
@@ -60,7 +64,7 @@ export function agentOptions(options: Partial<AgentOptions>): string[] {
   })
 }
 
-/** `agentOptions` without the default for open files, for an agent that was started with it. */
+/** `agentOptions` without the default limit of open files, for an agent that was started with that limit. */
 export function optionsAsGiven(options: Partial<AgentOptions>): string[] {
   const flag = (name: string, on: boolean | undefined): string[] => (on === true ? [`--${name}`] : [])
   const value = (name: string, text: string | number | undefined): string[] =>
@@ -88,6 +92,6 @@ export function optionsAsGiven(options: Partial<AgentOptions>): string[] {
   ]
 }
 
-/** The interpreter that a program should find waiting. */
+/** The language whose interpreter should wait for a program. */
 export const languageOf = (program: Program): Language | 'none' =>
   program.type === 'script' ? program.language : 'none'

@@ -1,4 +1,7 @@
-/** Requests about files in the sandbox (C) and what answers them: F frames within the agreed bytes, then Z with a status. */
+/**
+ * Requests about files in the sandbox (C) and their answers: F frames within the agreed bytes, then Z with a
+ * status.
+ */
 import { CofferdamError, type Listing } from '@cofferdam/contract'
 import { encodeFrame, violation } from './protocol.ts'
 
@@ -14,24 +17,23 @@ const STATUS = [
   'partial',
 ] as const
 
-/** The bytes that answer a listing may take per entry: the head and the longest path that the agent sends. */
+/** Bytes of an entry in the answer to a listing: its head and the longest path that the agent sends. */
 const ENTRY_MAX = 10 + 4096
 
 /**
- * What Z says besides that it is done: `isPartial` of a listing whose search ended early, and the bytes after
- * the status.
+ * A successful Z: `isPartial` for a listing whose search ended early, and `said`, the bytes after the status.
  */
 export interface Done {
   isPartial: boolean
   said: Buffer
 }
-/** What Z says, or the error that it stands for. */
+/** A parsed Z: success, or the error that its status means. */
 export type Answer = CofferdamError | Done
 
 export interface Collector {
   /** Takes an F frame; throws `protocol_violation` beyond the agreed bytes. */
   take(payload: Buffer): void
-  /** Settled by Z. Throws `protocol_violation` for an answer that is wrong. */
+  /** Takes Z. Throws `protocol_violation` for a wrong answer. */
   finish(answer: Answer): void
   abandon(reason: CofferdamError): void
 }
@@ -39,25 +41,25 @@ export interface Collection<T> extends Collector {
   readonly result: Promise<T>
 }
 
-/** Gathers at most `maxBytes` of F frames and turns them, and what Z says, into the answer. */
+/** Collects at most `maxBytes` of F frames and parses them, with Z, into the answer. */
 export function createCollector<T>(maxBytes: number, parse: (bytes: Buffer, done: Done) => T): Collection<T> {
-  const settled = Promise.withResolvers<T>()
-  settled.promise.catch(() => {})
+  const answered = Promise.withResolvers<T>()
+  answered.promise.catch(() => {})
   const chunks: Buffer[] = []
   let size = 0
   return {
-    result: settled.promise,
+    result: answered.promise,
     take(payload) {
       size += payload.length
       if (payload.length === 0 || size > maxBytes) throw violation('frame F beyond the agreed bytes')
-      // A copy: the frame is a window on the stream's chunk.
+      // A copy, because the frame is a view of the stream's chunk.
       chunks.push(Buffer.from(payload))
     },
     finish(answer) {
-      if (answer instanceof CofferdamError) settled.reject(answer)
-      else settled.resolve(parse(Buffer.concat(chunks, size), answer))
+      if (answer instanceof CofferdamError) answered.reject(answer)
+      else answered.resolve(parse(Buffer.concat(chunks, size), answer))
     },
-    abandon: (reason) => settled.reject(reason),
+    abandon: (reason) => answered.reject(reason),
   }
 }
 
@@ -103,17 +105,22 @@ function parseEntries(bytes: Buffer, maxEntries: number): Listing {
   return entries
 }
 
-/** What `clean` leaves: nothing, the work directory, or the work directory and the interpreter that a session keeps. */
+/**
+ * What `clean` keeps: nothing, the work directory, or the work directory and the interpreter of a session.
+ */
 export type Kept = 'none' | 'files' | 'interpreter'
 
 const KEPT_BYTE: Record<Kept, string> = { none: 'n', files: 'f', interpreter: 'i' }
 
-/** What an agent lets wait for the next program: one interpreter, and the fork server that it comes from. */
+/**
+ * Processes of an agent that wait for the next program: one interpreter, and the fork server that it comes
+ * from.
+ */
 const WAITING_MAX = 2
 
 /**
- * K. Z answers it with the number of processes that wait (u8) when the agent has proven that nothing else is
- * left.
+ * K. When the agent has proven that nothing else is left, Z answers with the number of processes that wait
+ * (u8).
  */
 export const cleanRequest = (keep: Kept): { collector: Collection<number>; frame: Buffer } => ({
   collector: createCollector(0, (_none, { said }) => {
@@ -140,9 +147,13 @@ export function parseAnswer(payload: Buffer): Answer {
     case 'refused':
       return new CofferdamError('invalid_request', text)
     case 'no_loopback':
-      return new CofferdamError('sandbox_open_failed', 'the sandbox has no loopback for its proxy', {
-        details: { said: text },
-      })
+      return new CofferdamError(
+        'sandbox_open_failed',
+        'The sandbox has no loopback interface for its proxy.',
+        {
+          details: { said: text },
+        },
+      )
     case 'io_error':
       return new CofferdamError('sandbox_lost', undefined, { details: { said: text } })
     default:

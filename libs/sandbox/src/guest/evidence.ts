@@ -1,4 +1,7 @@
-/** What the agent says in JSON (R and X) and in binary (A), parsed: strict, because the program may have forged it. */
+/**
+ * Parses what the agent reports in JSON (R, X) and binary (A). Strict, because the program may have forged
+ * it.
+ */
 import { constants } from 'node:os'
 import { z } from 'zod'
 import { BOUNDS, INTERPRETER_FINDINGS, type Exit, type Usage } from '@cofferdam/contract'
@@ -11,17 +14,17 @@ const readySchema = z.union([
     protocol: z.literal(PROTOCOL_VERSION),
     /** Python that runs the agent. */
     agentPython: z.string().max(64),
-    /** The language that waits, with its interpreter's version; empty for bash and none. */
+    /** The language whose interpreter waits, with its version; empty for bash and none. */
     languages: z.record(z.string().max(32), z.string().max(64)),
     cgroup: z.enum(['v1', 'v2']).nullable(),
     /** True when agent and program have different uids. */
     uidSplit: z.boolean(),
     /** True when the agent is PID 1 of a pid namespace. */
     ownsPids: z.boolean(),
-    /** Release of the kernel that it runs on. Not said by the first agents of protocol 1. */
+    /** Release of the kernel that it runs on. The first agents of protocol 1 do not report it. */
     kernel: z.string().max(128).default(''),
     bootMs: count,
-    /** What this agent can do beyond the first ones of protocol 1. */
+    /** What this agent can do that the first ones of protocol 1 could not. */
     features: z.array(z.string().max(32)).max(16).default([]),
   }),
   z.strictObject({
@@ -50,11 +53,11 @@ const exitSchema = z.strictObject({
   pidsPeak: count.nullable(),
   pidsHit: count.nullable(),
   /**
-   * Processes that were left when the main one had ended, and were killed. Not said by the first agents of
-   * protocol 1.
+   * Processes that were left when the main one had ended, and were killed. The first agents of protocol 1 do
+   * not report it.
    */
   left: count.default(0),
-  /** Not said by the first agents of protocol 1. */
+  /** The first agents of protocol 1 do not report these three. */
   readBytes: count.nullable().default(null),
   writeBytes: count.nullable().default(null),
   diskBytes: count.nullable().default(null),
@@ -65,11 +68,11 @@ const exitSchema = z.strictObject({
   errDropped: count,
   /** True when the agent could not prove that all processes of the program are gone. */
   leftovers: z.boolean(),
-  /** Whether the interpreter that the session keeps waits for its next run; only with `keepInterpreter`. */
+  /** Whether the kept interpreter waits for the session's next run. Only with `keepInterpreter`. */
   alive: z.boolean().optional(),
   /**
-   * Whether it was one that earlier runs left; only with `keepInterpreter`, and not said by the first agents
-   * of protocol 1.
+   * Whether earlier runs had left that interpreter. Only with `keepInterpreter`. The first agents of protocol
+   * 1 do not report it.
    */
   interpreter: z.enum(INTERPRETER_FINDINGS).optional(),
 })
@@ -89,7 +92,9 @@ export function parseReady(payload: Buffer): Ready {
   return parsed.data
 }
 
-/** Parses X into the contract's evidence, and whether a kept interpreter lives. Throws `protocol_violation`. */
+/**
+ * Parses X into the contract's evidence, and whether a kept interpreter lives. Throws `protocol_violation`.
+ */
 export function parseExit(payload: Buffer, valueJson: string | undefined): { exit: Exit; alive: boolean } {
   const parsed = exitSchema.safeParse(json(payload, 'X'))
   if (!parsed.success || (parsed.data.code === null) === (parsed.data.signal === null))
@@ -121,7 +126,7 @@ export function parseExit(payload: Buffer, valueJson: string | undefined): { exi
 
 /** Parses A. Throws `protocol_violation`. */
 export function parseUsage(payload: Buffer): Usage {
-  // The first agents of protocol 1 said five numbers.
+  // The first agents of protocol 1 sent five numbers.
   if (payload.length !== 40 && payload.length !== 56) throw violation(`frame A of ${payload.length} bytes`)
   const at = (index: number): number | null => {
     if (payload.length < index * 8 + 8) return null
@@ -140,7 +145,10 @@ export function parseUsage(payload: Buffer): Usage {
   }
 }
 
-/** The text of V when it is JSON within the bound, else undefined: a forged value is no value. */
+/**
+ * The text of V when it is JSON, else undefined: a forged value is no value. Throws `protocol_violation`
+ * above the bound.
+ */
 export function parseValue(payload: Buffer): string | undefined {
   if (payload.length > BOUNDS.valueBytes) throw violation(`frame V of ${payload.length} bytes`)
   const text = payload.toString('utf8')

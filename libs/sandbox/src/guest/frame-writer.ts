@@ -1,11 +1,13 @@
-/** The order in which frames go to the agent: those of one request never mix with those of the next, also when nobody waits for the first any more. */
+/**
+ * Writes frames to the agent with backpressure. The frames of one request never mix with those of the next,
+ * even when the caller of the first has stopped waiting.
+ */
 import type { Writable } from 'node:stream'
-import { drained } from './drained.ts'
 
-/** What is smaller goes in one write, the whole of a bound job mostly; what is larger, frame by frame with backpressure. */
+/** Frames of fewer bytes than this go out in one write, as most jobs do. Larger ones go out one by one. */
 const ONE_WRITE_MAX = 256 * 1024
 
-/** Resolves when the stream took the frames; rejects with what `whyOver` says of a session that is over. */
+/** Resolves when the stream took the frames. Rejects with the reason when the session is over. */
 export type SendFrames = (frames: readonly Buffer[]) => Promise<void>
 
 export function createFrameWriter(writable: Writable, whyOver: () => Error | null): SendFrames {
@@ -26,4 +28,17 @@ export function createFrameWriter(writable: Writable, whyOver: () => Error | nul
     sent = mine.catch(() => {})
     return mine
   }
+}
+
+/** Resolves when the stream accepts more data, or is closed. */
+export function drained(writable: Writable): Promise<void> {
+  return new Promise((resolve) => {
+    const done = (): void => {
+      writable.off('drain', done)
+      writable.off('close', done)
+      resolve()
+    }
+    writable.on('drain', done)
+    writable.on('close', done)
+  })
 }

@@ -1,4 +1,7 @@
-/** Where the agent's files are, what identifies them, and how they get into a folder that a sandbox can see. */
+/**
+ * The agent's files: where they are, their digest, and how to install them into a folder that a sandbox can
+ * read.
+ */
 import { execFile } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { readFileSync } from 'node:fs'
@@ -13,9 +16,9 @@ const AGENT_DIR = fileURLToPath(new URL('../../agent/', import.meta.url))
 const resolved = (name: string): string => createRequire(import.meta.url).resolve(name)
 
 /**
- * What node-gate/typescript.cjs works with, each one self-contained CommonJS file: the transformer of syntax
- * that Node's stripper refuses, the reader of tsconfig.json, and the compiler for decorators and JSX (its
- * last line that is JavaScript itself).
+ * Libraries of node-gate/typescript.cjs, each one self-contained CommonJS file: the transformer of syntax
+ * that Node's stripper refuses, the reader of tsconfig.json, and the compiler for decorators and JSX (the
+ * last major version that is written in JavaScript).
  */
 const LIBRARIES = (): GuestFile[] => [
   { name: 'node-gate/amaro.cjs', source: join(dirname(resolved('amaro')), 'internal.js') },
@@ -23,7 +26,7 @@ const LIBRARIES = (): GuestFile[] => [
   { name: 'node-gate/node_modules/resolve-pkg-maps/index.js', source: resolved('resolve-pkg-maps') },
   { name: COMPILER, source: resolved('typescript-compiler') },
 ]
-/** 9 MB: not for sandboxes that must be sent their files, where decorators stay Node's error. */
+/** 9 MB, so it is left out where files are sent to each sandbox. Decorators then fail with Node's error. */
 export const COMPILER = 'node-gate/compiler.cjs'
 
 const NAMES = [
@@ -32,37 +35,36 @@ const NAMES = [
   'pod.py',
   'cofferdam_agent/__init__.py',
   'cofferdam_agent/agent.py',
-  'cofferdam_agent/backup.py',
   'cofferdam_agent/cell.py',
   'cofferdam_agent/channel.py',
   'cofferdam_agent/collect.py',
-  'cofferdam_agent/door.py',
-  'cofferdam_agent/files.py',
+  'cofferdam_agent/fork_server.py',
+  'cofferdam_agent/gate.py',
   'cofferdam_agent/glob.py',
+  'cofferdam_agent/http_agent.py',
   'cofferdam_agent/jsontext.py',
-  'cofferdam_agent/kept.py',
-  'cofferdam_agent/kept_runs.py',
+  'cofferdam_agent/kept_interpreters.py',
   'cofferdam_agent/linux.py',
   'cofferdam_agent/main.py',
   'cofferdam_agent/meters.py',
   'cofferdam_agent/options.py',
-  'cofferdam_agent/places.py',
-  'cofferdam_agent/queues.py',
+  'cofferdam_agent/processes.py',
+  'cofferdam_agent/program_end.py',
   'cofferdam_agent/reap.py',
+  'cofferdam_agent/reattach.py',
   'cofferdam_agent/reports.py',
+  'cofferdam_agent/restrictions.py',
   'cofferdam_agent/root.py',
   'cofferdam_agent/run.py',
-  'cofferdam_agent/scope.py',
+  'cofferdam_agent/soft_stop.py',
   'cofferdam_agent/spawn.py',
   'cofferdam_agent/streams.py',
-  'cofferdam_agent/surroundings.py',
   'cofferdam_agent/sysv.py',
   'cofferdam_agent/tunnel.py',
   'cofferdam_agent/uids.py',
-  'cofferdam_agent/warm.py',
+  'cofferdam_agent/waiting.py',
   'cofferdam_agent/workdir.py',
-  'cofferdam_agent/zygote.py',
-  'python-gate/cofferdam_ending.py',
+  'cofferdam_agent/writable_paths.py',
   'python-gate/cofferdam_forks.py',
   'python-gate/cofferdam_given.py',
   'python-gate/cofferdam_host.py',
@@ -72,12 +74,12 @@ const NAMES = [
   'python-gate/cofferdam_session.py',
   'python-gate/cofferdam_start.py',
   'python-gate/cofferdam_value.py',
-  'python-gate/cofferdam_watchers.py',
   'python-gate/sitecustomize.py',
   'node-gate/gate.cjs',
   'node-gate/imports.cjs',
   'node-gate/session.cjs',
   'node-gate/typescript.cjs',
+  'node-gate/value.cjs',
   'bash-gate/session.sh',
   'python-lib/cofferdam.py',
   'node-lib/cofferdam.cjs',
@@ -85,7 +87,7 @@ const NAMES = [
 ] as const
 
 export interface GuestFile {
-  /** Where it must stand, relative to the guest folder. */
+  /** Its path relative to the guest folder. */
   name: string
   /** Where it is on this machine. */
   source: string
@@ -96,7 +98,7 @@ export function guestFiles(): GuestFile[] {
   return [...NAMES.map((name) => ({ name, source: join(AGENT_DIR, name) })), ...LIBRARIES()]
 }
 
-/** All of them in one file, for an image that is not ours: what `unpackArgv` reads. */
+/** All of them except COMPILER in one file, for a third-party image. `unpackArgv` unpacks it. */
 export function guestBundle(): Buffer {
   const sent = guestFiles().filter(({ name }) => name !== COMPILER)
   const contents = sent.map(({ name, source }) => [name, readFileSync(source).toString('base64')])
@@ -104,8 +106,9 @@ export function guestBundle(): Buffer {
 }
 
 /**
- * The command that unpacks `bundle` into `folder` inside, on the host of that name only, and then becomes the agent (`exec`: its
- * channel is stdin and stdout), or leaves pod.py behind (`listen`). `args` are that program's.
+ * The command that unpacks `bundle` into `folder` inside a container whose host name is `host`. It then
+ * becomes the agent with `args` (`exec`, with stdin and stdout as its channel), or starts pod.py with `args`
+ * and ends (`listen`).
  */
 export function unpackArgv(
   python: string,
@@ -117,7 +120,10 @@ export function unpackArgv(
   return [python, '-I', '-S', '-c', code, where.bundle, where.folder, where.host, way, ...args]
 }
 
-/** SHA-256 (hex) over names and contents: part of a pool's key, so that old slots do not serve a new worker. */
+/**
+ * SHA-256 (hex) of names and contents. It is part of every pool key, so that a new worker never uses old
+ * slots.
+ */
 export function guestDigest(): string {
   const hash = createHash('sha256')
   for (const { name, source } of guestFiles()) {
@@ -128,8 +134,9 @@ export function guestDigest(): string {
 }
 
 /**
- * Copies the guest files into `folder` (made if needed, readable by everyone) and, with `python`, compiles them for
- * that interpreter: without byte code the agent's start takes twice as long. Throws what the file system throws.
+ * Copies the guest files into `folder`, which it creates if needed and makes readable for everyone. With
+ * `python` it also compiles them for that interpreter: without byte code the agent's start takes twice as
+ * long. Throws file system errors.
  */
 export async function installGuest(folder: string, python?: string): Promise<void> {
   await mkdir(folder, { recursive: true })
@@ -142,7 +149,7 @@ export async function installGuest(folder: string, python?: string): Promise<voi
   }
   await chmod(folder, 0o755)
   if (python === undefined) return
-  // Unchecked: the folder is read-only for whoever runs it, and mount or copy may change times.
+  // Unchecked, because the folder is read-only inside a sandbox, and a mount or copy may change file times.
   const args = ['-I', '-m', 'compileall', '-q', '--invalidation-mode', 'unchecked-hash', folder]
   await promisify(execFile)(python, args, { cwd: folder })
 }

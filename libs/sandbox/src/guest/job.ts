@@ -1,12 +1,12 @@
-/** What a program becomes on the wire: J, its files as F, and G, built for one write. */
+/** Encodes a program for the wire: J, its files as F, and G, for one write. */
 import { BOUNDS, CofferdamError, pathSchema, type Program, type ProgramFile } from '@cofferdam/contract'
 import { encodeFrame, TO_AGENT_MAX } from './protocol.ts'
 
-/** A shell text above this goes as a file: Linux takes at most 128 KiB per argument (MAX_ARG_STRLEN). */
+/** A longer shell text is sent as a file: Linux accepts at most 128 KiB per argument (MAX_ARG_STRLEN). */
 const SHELL_ARG_MAX = 120 * 1024
 const CHUNK = TO_AGENT_MAX - 4
 
-/** Entry names by language; the first is the one that a warm interpreter waits for. */
+/** Entry names by language. A waiting interpreter expects the first. */
 const ENTRIES = {
   python: ['main.py', 'program.py'],
   javascript: ['main.js', 'program.js'],
@@ -19,15 +19,21 @@ export interface JobOptions {
   env: Record<string, string>
   stdinBytes: number | null
   maxOutputBytes: { stdout: number; stderr: number }
-  /** Run in the interpreter that the session keeps, and keep it. */
+  /** Run in the interpreter of the session, and keep it for the next run. */
   keepInterpreter?: boolean
-  /** The program may connect: the agent listens here, and the program's environment says so. Null: it may not. */
+  /**
+   * Port where the agent listens for the program's connections, also set in its environment. Null: it may not
+   * connect.
+   */
   proxyPort?: number | null
-  /** The program may report progress: it finds a module or a command for that. */
+  /** The program may report progress: it gets a module or a command for that. */
   report?: boolean
 }
 
-/** Throws `capability_missing` for tests and install, `payload_too_large` when arguments and environment exceed 1 MiB. */
+/**
+ * Throws `capability_missing` for tests and install, `payload_too_large` when arguments and environment
+ * exceed 1 MiB.
+ */
 export function encodeRun(program: Program, options: JobOptions): Buffer[] {
   const { fields, file } = describe(program, options.files)
   const files = file === null ? options.files : [...options.files, file]
@@ -48,8 +54,9 @@ export function encodeRun(program: Program, options: JobOptions): Buffer[] {
 }
 
 /**
- * What makes programs use the proxy on their loopback. Both cases, as tools differ (curl reads `http_proxy` in lower case
- * only); Node reads NODE_USE_ENV_PROXY and the others at its start, so a waiting one only serves when it was started with them.
+ * Variables that make programs use the proxy on their loopback. Both cases, because tools differ: curl reads
+ * `http_proxy` in lower case only. Node reads them only at its start, so a waiting Node must have been
+ * started with them.
  */
 export function proxyEnv(port: number): Record<string, string> {
   const proxy = `http://127.0.0.1:${port}`
@@ -96,7 +103,7 @@ function describe(
   }
 }
 
-/** A name that no provided file has: a caller's own main.py stays what it is, and importable. */
+/** A name that no provided file has, so that a caller's own main.py stays as it is and can be imported. */
 function freeName(names: readonly string[], files: readonly ProgramFile[]): string {
   const taken = new Set(files.map((f) => f.path.split('/')[0]))
   const free = names.find((name) => !taken.has(name))
@@ -136,7 +143,9 @@ function encodeJob(fields: Record<string, unknown>, files: readonly ProgramFile[
   return frames
 }
 
-/** What the program reads, in frames that leave room for others between them, and its end; nothing without input. */
+/**
+ * The program's input and its end, in frames small enough that others get between them. None without input.
+ */
 export function encodeStdin(stdin: Uint8Array | undefined): Buffer[] {
   if (stdin === undefined) return []
   const frames: Buffer[] = []

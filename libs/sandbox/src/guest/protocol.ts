@@ -1,14 +1,16 @@
 /**
- * Frames v1 between worker and guest agent: type u8, length u32 LE, payload. At most 64 KiB to the host, 1 MiB to the
- * agent; JSON only in J, R and X. Whatever comes from the guest may have been forged by the program: a frame that is
- * unknown or too large is `protocol_violation`, and the caller then destroys the sandbox.
+ * Frames v1 between worker and guest agent: type u8, length u32 LE, payload. A payload has at most 64 KiB to
+ * the host and 1 MiB to the agent. Only J, R and X are JSON. The program may have forged whatever comes from
+ * the guest. A frame that is unknown or too large throws `protocol_violation`, and the caller then destroys
+ * the sandbox.
  *
  *   to agent   J job · F file chunk (u32 index, bytes) · G go · I stdin chunk (empty: end) · S soft stop (u32 grace ms)
  *              · B copies of files, also while a program runs (u32 files, u32 bytes, NUL-separated globs)
- *              · C collect (u8 operation: r read, l list files, k list links, d remove; u32 limit, NUL-separated names) · P ping · K clean (u8 what is kept)
+ *              · C collect (u8 operation: r read, l list files, k list links, d remove; u32 limit, NUL-separated names)
+ *              · P ping · K clean (u8 what is kept)
  *   to host    R ready · O/E output · T cap reached (u8 stream, u64 dropped) · V value · F file out · Z collected (u8 status,
  *              text; after K u8 processes that wait) · X exit · A pong (7 × u64 usage) · U progress
- *              (fraction, space, text) · B a copy: backup.ts
+ *              (fraction, space, text) · B a copy: side-requests.ts
  *   both ways  N a connection · D its bytes · W credit · Q its end: tunnel.ts; N only to the host
  */
 import { CofferdamError } from '@cofferdam/contract'
@@ -30,7 +32,7 @@ export interface Frame {
 const KNOWN: ReadonlySet<string> = new Set(TO_HOST_TYPES)
 const isKnown = (type: string): type is ToHostType => KNOWN.has(type)
 
-/** The error of a guest that broke the protocol; `what` goes to the log. */
+/** The error for a guest that broke the protocol. `what` goes to the log. */
 export const violation = (what: string): CofferdamError =>
   new CofferdamError('protocol_violation', undefined, { details: { what } })
 
@@ -46,19 +48,22 @@ export function encodeFrame(type: ToAgentType, payload: Uint8Array = new Uint8Ar
 
 export interface FrameDecoder {
   /**
-   * Complete frames of the stream so far, in order. Throws `protocol_violation`; it must not be used after that. The payload of an
-   * output frame is only there until the next frame is asked for: a flood is not copied, and leaves no garbage.
+   * The complete frames of the stream so far, in order. Throws `protocol_violation`, and must not be used
+   * after that. The payload of an output frame is valid only until the next frame is requested, so that a
+   * flood is not copied.
    */
   push(chunk: Buffer): Generator<Frame, void, void>
 }
 
-/** Incremental decoder. It holds at most one incomplete frame (64 KiB and its head) besides the chunk in hand. */
+/**
+ * Incremental decoder. It holds at most one incomplete frame (64 KiB and its head) besides the current chunk.
+ */
 export function createFrameDecoder(): FrameDecoder {
-  // A frame that chunks cut is put together here; the memory serves one after the other.
+  // Assembles a frame that is split over chunks. The buffer is reused.
   let cut: Buffer = Buffer.alloc(0)
   let held = 0
 
-  /** Takes of the chunk what the cut frame lacks to `size` bytes; how much that was. */
+  /** Copies from the chunk what the split frame lacks to `size` bytes. Returns the number of bytes copied. */
   function gather(chunk: Buffer, at: number, size: number): number {
     if (held >= size) return 0
     if (cut.length < size) {

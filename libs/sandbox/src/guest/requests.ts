@@ -1,12 +1,15 @@
-/** What the agent answers by F frames and a Z, one request at a time: files of the sandbox, and the proof that a cell is clean. */
-import type { CofferdamError, Listing, ProgramFile } from '@cofferdam/contract'
+/**
+ * Requests that the agent answers with F frames and one Z, one at a time: files of the sandbox, and the proof
+ * that a cell is clean. Also the files that wait to be sent with the next job.
+ */
+import { BOUNDS, CofferdamError, type Listing, type ProgramFile } from '@cofferdam/contract'
 import { cleanRequest, collectRequest, createCollector } from './collect.ts'
 import type { Answer, Collection, Collector, Kept } from './collect.ts'
 import type { SendFrames } from './frame-writer.ts'
 import { encodePut } from './job.ts'
 import { violation } from './protocol.ts'
 
-/** Whoever asks sees to it that no other request or run is under way. */
+/** The caller must not make a request while another one, or a run, is in flight. */
 export interface Requests {
   put(files: readonly ProgramFile[]): Promise<void>
   read(path: string, maxBytes: number): Promise<Uint8Array>
@@ -15,12 +18,12 @@ export interface Requests {
   remove(path: string): Promise<void>
   /** Resolves to the number of the agent's own processes that wait for the next program. */
   clean(keep: Kept): Promise<number>
-  /** True while one waits for its Z. */
+  /** True while a request waits for its Z. */
   readonly isWaiting: boolean
   /** Takes F. Throws `protocol_violation`. */
   take(payload: Buffer): void
-  /** Takes what Z says. Throws `protocol_violation`. */
-  answer(said: Answer): void
+  /** Takes the parsed Z. Throws `protocol_violation`. */
+  answer(answer: Answer): void
   abandon(reason: CofferdamError): void
 }
 
@@ -51,14 +54,44 @@ export function createRequests(send: SendFrames): Requests {
       if (waiting === null) throw violation('frame F without a request')
       waiting.take(payload)
     },
-    answer(said) {
-      // Throws for an answer that is wrong: whoever waits must then still be there to be told.
-      waiting?.finish(said)
+    answer(answer) {
+      // Throws for a wrong answer. The request must then still be waiting, so that `abandon` rejects it.
+      waiting?.finish(answer)
       waiting = null
     },
     abandon(reason) {
       waiting?.abandon(reason)
       waiting = null
+    },
+  }
+}
+
+export interface QueuedFiles {
+  /** Throws `payload_too_large` beyond the bounds of one execution, and then holds no files. */
+  add(files: readonly ProgramFile[]): void
+  /** Returns all files and forgets them. */
+  take(): ProgramFile[]
+}
+
+export function createQueuedFiles(): QueuedFiles {
+  let queued: ProgramFile[] = []
+  let bytes = 0
+
+  function take(): ProgramFile[] {
+    const files = queued
+    queued = []
+    bytes = 0
+    return files
+  }
+
+  return {
+    take,
+    add(files) {
+      for (const file of files) bytes += file.bytes.length
+      queued.push(...files)
+      if (bytes <= BOUNDS.filesTotalBytes && queued.length <= BOUNDS.fileCount) return
+      take()
+      throw new CofferdamError('payload_too_large', 'the files exceed the bounds of one execution')
     },
   }
 }

@@ -1,39 +1,38 @@
 /**
- * The worker's end of the frame protocol over any byte stream: everything a Sandbox needs except open and kill.
+ * The worker's end of the frame protocol over any byte stream: everything that a Sandbox needs except open
+ * and kill.
  *
  *   starting ──R── ready ──run── running ──X── ready            files are queued by write() and sent with the next job
  *   any ──stream ends, close(), violation── closed: pending calls reject with sandbox_lost | protocol_violation
  *
- * Memory is bounded whatever the guest sends: one chunk of the stream is in hand at a time, nothing is read while
- * `onOutput` is pending, and every frame must be one that somebody waits for, within the bytes that were agreed.
+ * Memory is bounded whatever the guest sends: one chunk of the stream is in memory at a time, nothing is read
+ * while `onOutput` is pending, and every frame must be an expected one, within the bytes that were agreed.
  */
 import { CofferdamError, unlessAborted } from '@cofferdam/contract'
-import { agreeOnRun, type AgreedRun } from './agreed-run.ts'
-import { createAsides } from './asides.ts'
 import { parseAnswer, type Answer } from './collect.ts'
 import { parseReady, type GuestReady } from './evidence.ts'
-import { createFrameWriter } from './frame-writer.ts'
+import { createFrameWriter, drained } from './frame-writer.ts'
+import { prepareRun, type GuestRun } from './guest-run.ts'
 import type { GuestSession, GuestSessionOptions } from './guest-session.ts'
 import { createFrameDecoder, encodeFrame, violation, type Frame, type ToHostType } from './protocol.ts'
-import { createQueuedFiles } from './queued-files.ts'
-import { createRequests } from './requests.ts'
+import { createQueuedFiles, createRequests } from './requests.ts'
+import { createSideRequests } from './side-requests.ts'
 import { createTunnel, PROXY_PORT } from './tunnel.ts'
-import { drained } from './drained.ts'
 
-/** Speaks frames v1 with an agent. Takes the streams over: nobody else may read or write them. */
+/** Speaks frames v1 with an agent. Owns the streams: nothing else may read or write them. */
 export function createGuestSession(options: GuestSessionOptions): GuestSession {
   const { readable, writable, proxyPort = PROXY_PORT } = options
   const started = Promise.withResolvers<GuestReady>()
   let over: CofferdamError | null = null
   let isReady = false
-  let running: AgreedRun | null = null
+  let running: GuestRun | null = null
   let interpreterAlive = false
-  /** Runs and requests take turns: the agent does one thing at a time. */
+  /** Runs and requests are serialized, because the agent does one thing at a time. */
   let turn: Promise<unknown> = Promise.resolve()
   const send = createFrameWriter(writable, () => over)
   const queued = createQueuedFiles()
   const requests = createRequests(send)
-  const asides = createAsides(send, (frame) => writable.write(frame))
+  const sideRequests = createSideRequests(send, (frame) => writable.write(frame))
   const tunnel = createTunnel(writable)
 
   started.promise.catch(() => {})
@@ -44,7 +43,7 @@ export function createGuestSession(options: GuestSessionOptions): GuestSession {
     started.reject(reason)
     running?.fail(reason)
     requests.abandon(reason)
-    asides.abandon(reason)
+    sideRequests.abandon(reason)
     endRun()
     queued.take()
     readable.destroy()
@@ -72,12 +71,12 @@ export function createGuestSession(options: GuestSessionOptions): GuestSession {
   function onFirst({ type, payload }: Frame): void {
     if (type !== 'R') throw violation(`frame ${type} before R`)
     isReady = true
-    const said = parseReady(payload)
-    if ('error' in said)
+    const ready = parseReady(payload)
+    if ('error' in ready)
       throw new CofferdamError('sandbox_open_failed', 'the interpreter in the sandbox did not start', {
-        details: { reason: said.error, said: said.message },
+        details: { reason: ready.error, said: ready.message },
       })
-    started.resolve(said)
+    started.resolve(ready)
   }
 
   function onFrame({ type, payload }: Frame): void | Promise<void> {
@@ -100,9 +99,9 @@ export function createGuestSession(options: GuestSessionOptions): GuestSession {
       case 'Z':
         return onAnswer(parseAnswer(payload))
       case 'A':
-        return asides.pong(payload)
+        return sideRequests.pong(payload)
       case 'B':
-        return asides.copied(payload)
+        return sideRequests.copied(payload)
       case 'N':
       case 'D':
       case 'W':
@@ -114,17 +113,18 @@ export function createGuestSession(options: GuestSessionOptions): GuestSession {
     }
   }
 
-  function runOf(type: ToHostType): AgreedRun {
+  function runOf(type: ToHostType): GuestRun {
     if (running === null) throw violation(`frame ${type} without a run`)
     return running
   }
 
-  function onAnswer(said: Answer): void {
-    // The agent answers in order: while a run has no end yet, also one that nobody waits for any more, this is its answer.
-    if (requests.isWaiting && running === null) return requests.answer(said)
+  function onAnswer(answer: Answer): void {
+    // The agent answers in order. While a run has not ended, this is its answer, even if its caller stopped
+    // waiting.
+    if (requests.isWaiting && running === null) return requests.answer(answer)
     // Instead of X: the files of the job were refused, so the program never began.
-    if (running === null || !(said instanceof CofferdamError)) throw violation('frame Z without a request')
-    running.fail(said)
+    if (running === null || !(answer instanceof CofferdamError)) throw violation('frame Z without a request')
+    running.fail(answer)
     endRun()
   }
 
@@ -138,7 +138,7 @@ export function createGuestSession(options: GuestSessionOptions): GuestSession {
     return mine
   }
 
-  /** A request about the sandbox's files, which finds those that were queued before it. */
+  /** A request about the sandbox's files, which first sends the files that were queued before it. */
   const aboutFiles = <T>(request: () => Promise<T>): Promise<T> =>
     inTurn(async () => {
       const files = queued.take()
@@ -148,7 +148,7 @@ export function createGuestSession(options: GuestSessionOptions): GuestSession {
 
   writable.on('error', () => close())
   readable.on('close', () => {
-    // After a regular end the pump still works on what came before it and closes by itself.
+    // After a regular end the pump still handles the earlier chunks and then closes the session.
     if (!readable.readableEnded) close()
   })
   pump().then(
@@ -176,7 +176,7 @@ export function createGuestSession(options: GuestSessionOptions): GuestSession {
     run: (program, io, env, { keepInterpreter = false } = {}) =>
       inTurn(async () => {
         io.signal.throwIfAborted()
-        const mine = await agreeOnRun(program, {
+        const mine = await prepareRun(program, {
           io,
           env,
           keepInterpreter,
@@ -207,7 +207,7 @@ export function createGuestSession(options: GuestSessionOptions): GuestSession {
         signal?.throwIfAborted()
         if (keep !== 'interpreter') interpreterAlive = false
         const cleaned = requests.clean(keep).catch((error: unknown) => {
-          // An agent that could not prove it is as good as lost, whatever it said.
+          // An agent that could not prove its cell clean counts as lost, whatever the reason.
           const lost =
             error instanceof CofferdamError && error.code === 'protocol_violation'
               ? error
@@ -229,12 +229,12 @@ export function createGuestSession(options: GuestSessionOptions): GuestSession {
       const { features } = await started.promise
       throwIfOver()
       if (!features.includes('backups'))
-        throw new CofferdamError('capability_missing', 'the agent in the sandbox makes no copies')
-      return await asides.snapshot(request)
+        throw new CofferdamError('capability_missing', 'The agent in the sandbox is too old to copy files.')
+      return await sideRequests.snapshot(request)
     },
     async usage() {
       throwIfOver()
-      return await asides.usage()
+      return await sideRequests.usage()
     },
   }
 }

@@ -1,21 +1,30 @@
-/** How the agent and a waiting Python come from one start of the interpreter (agent/python-gate/cofferdam_start.py). */
+/**
+ * How the agent and a waiting Python come from one start of the interpreter
+ * (agent/python-gate/cofferdam_start.py).
+ */
 import type { AgentOptions } from './agent-argv.ts'
 import { optionsAsGiven } from './agent-argv.ts'
 
 /** What starts it, and what it is told when it may go on. */
 export interface SharedStart {
   /**
-   * To be run in the work directory, which must be there, with the open files that every sandbox has
-   * (SURROUNDINGS): to set them inside would cost each start an import.
+   * Run it in the work directory, which must exist, with the limit of open files of every sandbox
+   * (SURROUNDINGS). To set that limit inside would cost each start an import.
    */
   argv: [string, string]
-  /** All of its environment. */
+  /** Its whole environment. */
   env: Record<string, string>
-  /** For `release`: they come by the channel, since a program can read its own command line and environment. */
+  /**
+   * For `release`. They are sent on the channel, because a program can read its own command line and
+   * environment.
+   */
   options: string[]
 }
 
-/** The agent's own defaults (options.py), in their order: what differs from the program's is set again at bind. */
+/**
+ * The agent's defaults (options.py), in the same order. Variables of the program that differ are set when it
+ * begins.
+ */
 const BASE_ENV = {
   PATH: '/usr/local/bin:/usr/local/sbin:/usr/bin:/usr/sbin:/bin:/sbin',
   HOME: '/tmp',
@@ -25,12 +34,13 @@ const BASE_ENV = {
 }
 
 /**
- * The start of a single-use Python sandbox whose agent is PID 1 with no uid but the program's, no new privileges, no core dumps and the
- * program's filter; null for all others, which `agentArgv` starts. It waits for `release(options)`.
+ * The start of a single-use Python sandbox whose agent is PID 1 and has the program's uid, no new privileges,
+ * no core dumps and the program's seccomp filter. It waits for `release(options)`. Null for all others, which
+ * `agentArgv` starts.
  */
 export function sharedStart(options: AgentOptions): SharedStart | null {
   if (options.language !== 'python' || options.cell === true) return null
-  // What Python reads of them would hold for the agent, too.
+  // Python would apply them to the agent too.
   if (Object.keys(options.env ?? {}).some((name) => name.startsWith('PYTHON'))) return null
   const preload = options.preload ?? []
   return {

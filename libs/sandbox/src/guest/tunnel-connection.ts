@@ -1,23 +1,27 @@
 /**
- * One connection of the program as a Duplex, with credit in both directions: neither side sends more than the other has
- * room for, so a slow reader on either end stops the writer on the other. Bytes are gathered into one buffer before the
- * stream gets them, since a flood of one-byte frames would otherwise hold an object per byte.
+ * One connection of the program as a Duplex, with credit in both directions. Neither side sends more than the
+ * other can buffer, so a slow reader on either end stops the writer on the other. Received bytes are copied
+ * into one buffer before the stream gets them, because a flood of one-byte frames would otherwise hold an
+ * object per byte.
  */
 import { Duplex } from 'node:stream'
 import { encodeFrame, violation } from './protocol.ts'
 
-/** tunnel.py has the same numbers and says where they come from. */
+/** The same numbers as in tunnel.py, which explains them. */
 const WINDOW = 256 * 1024
 const END = 0
 const OVER = 1
 const RESET = 2
 
-/** Small enough that neither output frames nor other connections wait long behind one. */
+/** Small enough that output frames and other connections do not wait long behind one chunk. */
 const CHUNK = 64 * 1024
-/** From here on a payload goes on as it came, a window on at most two 64 KiB reads; smaller ones would pin them. */
-const WINDOW_ON_CHUNK = 16 * 1024
+/**
+ * Larger payloads are passed on without a copy. Smaller ones are copied, because they would pin 64 KiB of a
+ * read.
+ */
+const UNCOPIED_MIN = 16 * 1024
 
-/** The way to the guest that all connections share. */
+/** The channel to the guest, shared by all connections. */
 export interface Lane<T> {
   send(frame: Buffer): void
   isFull(): boolean
@@ -29,7 +33,7 @@ export interface Lane<T> {
 export class Connection extends Duplex {
   readonly #id: number
   readonly #lane: Lane<Connection>
-  /** Bytes that we may send. */
+  /** Bytes that this side may send. */
   #credit = WINDOW
   #unsent: { chunk: Buffer; done: (error?: Error | null) => void } | null = null
   /** Bytes that the guest may send. */
@@ -42,12 +46,12 @@ export class Connection extends Duplex {
   #isWanted = false
   #isScheduled = false
   #isEnded = false
-  /** The guest knows, or is not to be told, that this is over. */
+  /** The guest knows that this is over, or must not be told. */
   #isOver = false
 
   constructor(id: number, lane: Lane<Connection>) {
-    // One byte: the stream holds one buffer at a time and asks for the next when that one was taken, which is what
-    // credit is given for.
+    // One byte: the stream then holds one buffer at a time and asks for the next when that one was read,
+    // which is when credit is returned.
     super({ allowHalfOpen: true, readableHighWaterMark: 1, writableHighWaterMark: CHUNK })
     this.#id = id
     this.#lane = lane
@@ -59,7 +63,7 @@ export class Connection extends Duplex {
     if (this.#isEnded) throw violation('frame D after the end')
     if (bytes.length === 0 || bytes.length > this.#granted) throw violation('frame D beyond the window')
     this.#granted -= bytes.length
-    if (this.#isWanted && this.#size === 0 && bytes.length >= WINDOW_ON_CHUNK) {
+    if (this.#isWanted && this.#size === 0 && bytes.length >= UNCOPIED_MIN) {
       this.#give(bytes)
       return
     }
@@ -116,17 +120,17 @@ export class Connection extends Duplex {
     else this.flush()
   }
 
-  /** After the frames of the chunk in hand: many small ones become one buffer. */
+  /** Runs after the frames of the current chunk, so that many small ones become one buffer. */
   #schedule(): void {
     if (this.#isScheduled || !this.#isWanted) return
     this.#isScheduled = true
     queueMicrotask(() => {
       this.#isScheduled = false
-      this.#hand()
+      this.#deliver()
     })
   }
 
-  #hand(): void {
+  #deliver(): void {
     if (this.destroyed || !this.#isWanted) return
     if (this.#size > 0) {
       const bytes = this.#gathered.subarray(0, this.#size)
@@ -147,7 +151,8 @@ export class Connection extends Duplex {
 
   override _read(): void {
     this.#isWanted = true
-    // What was handed over before is with the reader now. In quarters: few frames, and no sender waits while there is room.
+    // The reader has taken what it was given. Credit returns in quarters of the window: few frames, and no
+    // sender stalls.
     if (this.#taken >= WINDOW / 4 && !this.#isEnded) {
       const more = Buffer.alloc(4)
       more.writeUInt32LE(this.#taken)

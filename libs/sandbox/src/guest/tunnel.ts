@@ -1,35 +1,38 @@
 /**
- * The worker's end of the program's connections: each is a Duplex whose far end is the program. agent/…/tunnel.py has the
- * frames and the states.
+ * The worker's end of the program's connections: each is a Duplex whose far end is the program. The agent's
+ * tunnel.py describes the frames and the states.
  *
- * All of it may be forged. Ids go up by one, so an id is either the next one, one that was there, or a violation, and
- * nothing has to be remembered of those that are gone. A place is free again when its Duplex is destroyed, not when the
- * guest says so: at most 64 windows of bytes wait here.
+ * All of it may be forged. Ids go up by one, so an id is either the next one, an earlier one, or a violation,
+ * and closed connections need not be remembered. A connection counts until its Duplex is destroyed, whatever
+ * the guest says, so at most 64 windows of bytes are buffered.
  */
 import type { Duplex, Writable } from 'node:stream'
 import { violation } from './protocol.ts'
 import { Connection, type Lane } from './tunnel-connection.ts'
 
-/** Where programs find the proxy: on 127.0.0.1 of their sandbox. */
+/** Port of the proxy on 127.0.0.1 of a sandbox. */
 export const PROXY_PORT = 3128
 
-/** tunnel.py has the same number and says where it comes from. */
+/** The same number as in tunnel.py, which explains it. */
 const CONNECTIONS_MAX = 64
-/** Answers that a guest provokes and does not read; beyond it nothing more is read from the guest. */
+/** Unread bytes that answer a guest's frames. Above it nothing more is read from the guest. */
 const UNREAD_MAX = 256 * 1024
 
 export interface Tunnel {
   /** Connections that begin from now on go to `onConnection`, until `end`. */
   serve(onConnection: (connection: Duplex) => void): void
-  /** Takes N, D, W or Q. Throws `protocol_violation`. True: wait for `drain` of the writable before the next frame. */
+  /**
+   * Takes N, D, W or Q. True: wait for `drain` of the writable before the next frame. Throws
+   * `protocol_violation`.
+   */
   take(type: 'N' | 'D' | 'W' | 'Q', payload: Buffer): boolean
-  /** Nobody waits for the run any more: destroys all connections, and lets the guest talk until `end`. */
+  /** The caller has given up the run: destroys all connections and ignores the guest's frames until `end`. */
   discard(): void
   /** The run is over, or the session: destroys all connections. The guest is told nothing. */
   end(): void
 }
 
-/** One per session: ids go on over its runs. */
+/** One per session: ids continue over its runs. */
 export function createTunnel(writable: Writable): Tunnel {
   const open = new Map<number, Connection>()
   const waiting = new Set<Connection>()
@@ -46,7 +49,7 @@ export function createTunnel(writable: Writable): Tunnel {
     },
   }
   writable.on('drain', () => {
-    // In turn: whoever is served and has more comes to the end of the queue again.
+    // Round robin: a connection with more to send joins the end of the queue again.
     for (const connection of waiting) {
       if (writable.writableNeedDrain) return
       waiting.delete(connection)
@@ -85,7 +88,7 @@ export function createTunnel(writable: Writable): Tunnel {
       } else {
         if (id === 0 || id > last) throw violation(`frame ${type} for connection ${id}, which never was`)
         const connection = open.get(id)
-        // Gone a moment ago, which the guest could not know yet.
+        // Undefined when it was closed a moment ago, which the guest could not know yet.
         if (connection !== undefined) dispatch(connection, type, rest)
       }
       return writable.writableLength > UNREAD_MAX

@@ -1,11 +1,11 @@
-"""The agent's end of a Python fork server (see cofferdam_forks.py of the gate): starts it, asks it for forks, replaces it.
+"""The agent's end of a Python fork server (cofferdam_forks.py of the gate): starts it, asks it for forks,
+replaces it.
 
-It is asked only between runs, when every process of earlier programs is proven gone. With two uids a program cannot
-reach it. With one uid a program can signal it: it is not dumpable, so neither its memory nor its files can be touched;
-when it was killed or stopped, or when a limit or its scheduling differs from what it was at the start, another one
-takes its place before the next fork.
+It forks only between runs, when every process of earlier programs is proven gone. With two uids a program
+cannot reach it. With one uid a program can signal it, but cannot touch its memory or files, because it is not
+dumpable. If it was killed or stopped, or if a limit or its scheduling has changed since its start, it is
+replaced before the next fork.
 """
-import _signal as signal
 import _socket
 import errno
 import os
@@ -13,32 +13,33 @@ import resource
 import struct
 import time
 
-from . import linux, scope, spawn
+from . import gate, linux, reap, restrictions, spawn
 
-# Public code only, but its address layout and hash seed are shared by all forks: hourly, or after a thousand.
+# All forks share its address layout and hash seed, so it is replaced after an hour or a thousand forks.
 AGE_MAX_S = 3600
 FORKS_MAX = 1000
-# Files of a process that its owner may write. Root owns them while it is not dumpable, but a user namespace may map root.
+# Files of a process that its owner may write. Root owns them while it is not dumpable, but a user namespace
+# may map root.
 _FILES = ("oom_score_adj", "coredump_filter", "autogroup")
 _LIMITS = [getattr(resource, name) for name in sorted(dir(resource)) if name.startswith("RLIMIT_")]
 
 
-class Zygote:
+class ForkServer:
     def __init__(self, options, split, cwd):
         self.options = options
         self.split = split
         self.forks = 0
         self.born = time.monotonic()
         self.mark = None
-        self.rules = scope.create_rules() if options.scope else -1
+        self.rules = restrictions.create_rules() if options.scope else -1
         self.channel, theirs = _socket.socketpair(_socket.AF_UNIX, _socket.SOCK_SEQPACKET)
-        env = spawn.gate_env("python", options.env, options.preload)
-        argv = spawn.interpreter_argv("python", "main.py", options)
+        env = gate.environment_of("python", options.env, options.preload)
+        argv = gate.argv_of("python", "main.py", options)
         self.child = spawn.spawn(argv, env, cwd, options, split, True, True, theirs.detach())
         self.pid = self.child.pid
 
     def begin(self):
-        """It said that it is ready; no program runs yet."""
+        """It is ready, and no program runs yet."""
         self.mark = fingerprint(self.pid)
 
     def is_fit(self):
@@ -47,17 +48,17 @@ class Zygote:
         return self.split or is_intact(self.pid, self.mark)
 
     def fork(self):
-        """A waiting interpreter: its ready line, with its pid, comes by its control pipe."""
+        """A new waiting interpreter. Its ready line, with its pid, comes on its control pipe."""
         self.forks += 1
         child, theirs = spawn.pipes(True)
         uid, gid = (self.options.uid, self.options.gid) if self.split else (-1, -1)
         sent = list(theirs) + ([self.rules] if self.rules >= 0 else [])
-        request = b"%d %d %d" % (uid, gid, scope.RESTRICT if self.rules >= 0 else -1)
+        request = b"%d %d %d" % (uid, gid, restrictions.RESTRICT if self.rules >= 0 else -1)
         try:
             fds = struct.pack("%di" % len(sent), *sent)
             self.channel.sendmsg([request], [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, fds)])
         except OSError:
-            pass  # It died: nobody holds the pipes, so they end at once.
+            pass  # It died. Nobody else has the pipes, so they end at once.
         finally:
             for fd in theirs:
                 os.close(fd)
@@ -65,10 +66,7 @@ class Zygote:
 
     def end(self):
         """Kills it; the loop reaps it."""
-        try:
-            os.kill(self.pid, signal.SIGKILL)
-        except OSError:
-            pass
+        reap.kill(self.pid)
         self.close()
 
     def close(self):
@@ -82,7 +80,8 @@ class Zygote:
 def fingerprint(pid, mark=None):
     """What another process of the same uid could change from outside and a fork would inherit.
 
-    What was refused when `mark` was taken is not asked again: whoever has our uid and filter is refused it as well.
+    What was refused when `mark` was taken is not asked again, because a program with our uid and filter is
+    refused it too.
     """
     asked = [(os.getpriority, os.PRIO_PROCESS, pid), (os.sched_getscheduler, pid), (_sched_priority, pid)]
     asked += [(os.sched_getaffinity, pid), (linux.scheduling, pid)]
@@ -105,7 +104,7 @@ def _text(path):
 
 
 class _Refused(int):
-    """The errno of a question that this jail answers to nobody inside."""
+    """The errno of a question that this sandbox refuses to every process inside."""
 
 
 def _ask(call, *args):

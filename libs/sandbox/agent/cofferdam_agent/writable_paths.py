@@ -1,22 +1,23 @@
-"""Where a program can write: the work directory and, where the sandbox has mounts of its own, every writable tmpfs and message queue
-file system; elsewhere the folders of HOME and TMPDIR beside the work directory.
+"""Folders that a program can write to: the work directory and, in a sandbox with mounts of its own, every
+writable tmpfs and message queue file system. In other sandboxes: the folders of HOME and TMPDIR beside the
+work directory.
 """
 import os
 
 _OWN_MOUNTS = ("tmpfs", "ramfs", "mqueue")
 
 
-def places(options, work, owns_mounts):
-    places = [work]
+def writable_paths(options, work, owns_mounts):
+    paths = [work]
     if owns_mounts:
         own = [path for path in _own_mounts() if _is_programs(path)]
-        places += own + [path for path in _above(work) if any(path.startswith(root + "/") for root in own)]
+        paths += own + [path for path in _above(work) if any(path.startswith(root + "/") for root in own)]
     beside = os.path.dirname(work).rstrip("/") + "/"
     for name in ("HOME", "TMPDIR"):
         path = options.env.get(name, "")
         if path.startswith(beside) and os.path.isdir(path):
-            places.append(path)
-    return sorted(set(os.path.normpath(path) for path in places))
+            paths.append(path)
+    return sorted(set(os.path.normpath(path) for path in paths))
 
 
 def _above(path):
@@ -26,12 +27,12 @@ def _above(path):
 
 
 def _is_programs(path):
-    """/dev has its devices on a tmpfs; /proc and /sys are covered by some."""
+    """Not /dev, whose devices are on a tmpfs, nor the tmpfs mounts that cover parts of /proc and /sys."""
     return path != "/dev" and not path.startswith(("/proc", "/sys")) and os.path.isdir(path) and is_writable(path)
 
 
 def is_writable(path):
-    """Asked by doing it: the file system's ids are the program's."""
+    """Found out by creating a file, while this process has the program's ids for file systems."""
     probe = os.path.join(path, ".cofferdam-%d" % os.getpid())
     try:
         os.close(os.open(probe, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
@@ -45,7 +46,8 @@ def _own_mounts():
     listed = _mounts()
     if listed:
         return [where for where, kind, _ in listed if kind in _OWN_MOUNTS]
-    # No /proc (a container whose masked one lets no other be mounted). A jail's own file systems stand at /tmp and /dev/shm.
+    # No /proc (a container whose masked one lets no other be mounted). A jail's own file systems stand at
+    # /tmp and /dev/shm.
     folders = ["/" + name for name in os.listdir("/")]
     below = [os.path.join(path, name) for path in folders for name in _names(path)]
     return [path for path in folders + below if os.path.ismount(path)]
@@ -83,6 +85,7 @@ def _mount_of(path):
 
 
 def is_on_own_mount(path):
-    """A folder of another's tmpfs, bound in, has that folder as its root."""
+    """False for a bind mount of a folder from another tmpfs: the root of such a mount is that folder, not /.
+    """
     mount = _mount_of(path)
     return mount[1] in _OWN_MOUNTS and mount[2] == "/"

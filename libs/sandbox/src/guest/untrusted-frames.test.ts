@@ -1,8 +1,11 @@
-/** The host's end against a guest that lies about progress and copies of files; the guest is a pair of streams. */
+/**
+ * The host's end against a guest that lies about progress and copies of files; the guest is a pair of
+ * streams.
+ */
 import { PassThrough } from 'node:stream'
 import type { Program, Progress } from '@cofferdam/contract'
 import { describe, expect, it, vi } from 'vitest'
-import { mentionsReports, parseReport } from './progress.ts'
+import { mentionsReports, parseReport } from './guest-run.ts'
 import { createGuestSession } from './session.ts'
 
 const READY = {

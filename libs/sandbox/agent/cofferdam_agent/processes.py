@@ -1,0 +1,166 @@
+"""Every process of the sandbox but the running program: the interpreter that waits for the next program, the
+interpreters that a session keeps, and whatever a program left.
+
+    a program begins   it gets the waiting interpreter, a kept one, or a process of its own
+    a program ends     everything but waiting and kept interpreters is killed, then the next interpreter is started
+    between two        in a cell: kept interpreters are killed too, unless the session wants them, and the cell is proven clean
+"""
+import os
+import select
+
+from . import gate, linux, reap, spawn
+from .waiting import ENTRIES, WaitingInterpreter
+from .workdir import IO_ERROR, REFUSED, WorkError
+
+
+class Processes:
+    def __init__(self, options, work, split, meters, ready, started_with_us):
+        self.options = options
+        self.work = work
+        self.split = split
+        self.meters = meters
+        self.ready = ready
+        self.waiting = WaitingInterpreter(options, split, work.path, started_with_us)
+        self.cell = None
+        # What a session keeps, by the family of its language, and who runs programs in it.
+        self.kept = {}
+        self.kept_interpreters = None
+        # The language whose next interpreter was not started while kept interpreters could reach it.
+        self.postponed = None
+        # A kill(-1) that spares what waits: only PID 1 may take the program's uid for a moment without
+        # danger.
+        can_spare = split and os.getpid() == 1 and self.waiting.has_forks
+        self.kill_all = self.kill_all_of_program if can_spare else None
+
+    def begin(self):
+        if self.options.cell:
+            # Before anything starts, because a cell is compared with what it is now. Imported here, for cells
+            # alone.
+            from .cell import Cell
+
+            self.cell = Cell(self.options, self.work.path, self.split)
+        self.prepare(self.options.language)
+
+    def watch(self, watch, run):
+        if run is not None and run.session is not None and not run.has_ended and not run.session.broken:
+            watch(run.child.control_out, select.POLLIN, lambda: self.kept_interpreters.on_message(run))
+        starting = self.waiting.starting()
+        if starting is not None:
+            watch(starting, select.POLLIN, self.on_waiting_message)
+
+    # ---- the waiting interpreter
+
+    def prepare(self, language):
+        if not self.waiting.prepare(language):
+            self.ready.say({})
+
+    def prepare_after(self, run):
+        # Nothing is started beside what may still run: the clean that follows proves it gone, or ends this
+        # cell.
+        if self.options.cell and run.end.proven_gone and not (run.end.interpreter_lives and run.language != "python"):
+            self.prepare_beside_kept(run.language)
+
+    def prepare_beside_kept(self, language):
+        """A kept interpreter is stopped, but a timer of its own can wake it (SIGCONT), so nothing may wait
+        within its reach.
+        """
+        is_out_of_reach = self.split and self.waiting.has_forks and language == "python"
+        self.postponed = language if self.kept and not is_out_of_reach else None
+        if self.postponed is None:
+            self.prepare(language)
+
+    def prepare_postponed(self):
+        if self.postponed is not None:
+            self.prepare_beside_kept(self.postponed)
+
+    def wait_for_starting(self):
+        self.waiting.wait_for_starting()
+
+    def on_waiting_message(self):
+        is_ready = self.waiting.on_message()
+        if is_ready:
+            self.ready.say({self.waiting.child.language: self.waiting.version})
+        elif is_ready is None:
+            self.ready.say_failed(self.waiting.failure)
+
+    # ---- a program
+
+    def start(self, run, env):
+        """Gives the run its process and lets it begin."""
+        if run.keep:
+            self.start_kept(run, env)
+        elif run.language in ENTRIES:
+            run.child = self.waiting.take(run, run.env) or self.waiting.start(run.language, run.entry, env)
+            self.meters.exclude(run.at_bind, run.child.pid, self.options.cell)
+            run.child.send(gate.bind_message(run, env))
+        else:
+            self.waiting.release()
+            has_input = run.stdin_size is not None
+            run.child = spawn.spawn(
+                run.command(env), env, self.work.path, self.options, self.split, False, has_input, reports=run.report
+            )
+
+    def start_kept(self, run, env):
+        if self.kept_interpreters is None:
+            # Imported here: few sessions keep interpreters.
+            from .kept_interpreters import KeptInterpreters
+
+            self.kept_interpreters = KeptInterpreters(
+                self.options, self.work, self.split, self.meters, self.waiting, self.kept
+            )
+        self.kept_interpreters.bind(run, env)
+
+    def on_stdin(self, run):
+        if run.session is not None:
+            self.kept_interpreters.begin(run)
+
+    def on_end(self, run):
+        """The process of `run` was reaped."""
+        if run.session is not None:
+            self.kept.pop(run.session.family, None)
+
+    def on_reaped(self, pid):
+        """Another process was reaped."""
+        if not self.waiting.on_reaped(pid):
+            for kept in [kept for kept in self.kept.values() if kept.pid == pid]:
+                self.kept_interpreters.end(kept)
+
+    def finish(self, run):
+        """What the run left is dead, and its pipes are empty."""
+        if run.session is not None:
+            self.kept_interpreters.finish(run)
+
+    def kill_others(self, on_reaped):
+        """Kills everything but waiting and kept interpreters. True when it is proven gone."""
+        if self.kept:
+            self.kept_interpreters.stop_all()
+        spared = self.waiting.pids() | {kept.pid for kept in self.kept.values()}
+        if not spared:
+            return reap.kill_leftovers(self.options.confined, on_reaped)
+        kill_all = None if self.kept or self.waiting.is_exposed() else self.kill_all
+        return reap.kill_others(spared, self.options.confined, kill_all, on_reaped)
+
+    def kill_all_of_program(self):
+        if self.cell is not None:
+            self.cell.was_in_reach = True
+        linux.kill_all_of(self.options.uid, self.options.gid)
+
+    # ---- between two executions of a cell
+
+    def clean(self, keep, on_reaped):
+        """Returns how many processes of the agent's own wait for the next program.
+
+        Unless kept interpreters stay, no other process starts before the next request, because the host
+        counts what is left. Raises WorkError when the cell cannot be proven clean.
+        """
+        if self.cell is None:
+            raise WorkError(REFUSED, "this agent keeps no cell")
+        self.wait_for_starting()
+        if keep != "interpreter":
+            if self.kept_interpreters is not None:
+                self.kept_interpreters.end_all()
+            self.postponed = None
+        if not self.kill_others(on_reaped):
+            raise WorkError(IO_ERROR, "processes are left")
+        self.cell.clean(keep)
+        return len(self.waiting.pids())

@@ -1,0 +1,146 @@
+"""Lets the next worker of a session attach, while nothing of a program runs.
+
+    worker ── {"pod", "fence", "nonce"} ──▶        another pod's name, or a fence that is not higher: refused
+           ◀── {"nonce", "proof"} ──               proves that the agent has the key, so nobody can impersonate it
+           ── {"proof"} ──▶                        wrong: refused
+           ◀── {"pod"} ── then frames
+
+A program of the session shares this loopback and so reaches the port. The key is sent only once, is kept in a
+page that no child inherits, and this process is not dumpable. The agent listens from the first worker on, so
+nobody else can.
+"""
+import hmac
+import json
+import mmap
+import os
+import select
+import time
+
+KEY_SIZE = 32
+LINE_MAX = 4096
+# A worker answers at once.
+CANDIDATE_SECONDS = 5
+# More connections at once are a program's, left from its turn: the oldest are closed.
+CANDIDATES_MAX = 16
+
+
+class Key:
+    """Read from a connection straight into a page that forks do not have: a child is dumpable for a moment
+    before its exec.
+    """
+
+    def __init__(self, connection):
+        self.page = mmap.mmap(-1, mmap.PAGESIZE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+        self.page.madvise(mmap.MADV_DONTFORK)
+        self.bytes = memoryview(self.page)[:KEY_SIZE]
+        at = 0
+        while at < KEY_SIZE:
+            read = connection.recv_into(self.bytes[at:])
+            if read == 0:
+                raise ValueError("no key")
+            at += read
+
+    def proof(self, side, name, fence, theirs, ours):
+        """Of worker or pod, for these two nonces. Nothing of the key is copied to where a child could see it.
+        """
+        text = json.dumps([side, name, fence, theirs, ours], separators=(",", ":"))
+        return hmac.digest(self.bytes, text.encode(), "sha256").hex()
+
+
+class Listener:
+    """`configure` sets the options that the agent needs on a connection."""
+
+    def __init__(self, server, configure, name, fence, key):
+        self.server, self.configure, self.name, self.fence, self.key = server, configure, name, fence, key
+
+    def next_worker(self):
+        """Blocks until a worker with the key and a higher fence attaches. Returns its connection."""
+        self.server.setblocking(False)
+        candidates = {}
+        try:
+            while True:
+                poller = select.poll()
+                for fd in [self.server.fileno(), *candidates]:
+                    poller.register(fd, select.POLLIN)
+                for fd, _ in poller.poll(CANDIDATE_SECONDS * 1000 if candidates else None):
+                    if fd == self.server.fileno():
+                        self.admit(candidates)
+                    elif fd in candidates and candidates[fd].on_data():
+                        worker = candidates.pop(fd).connection
+                        self.configure(worker)
+                        return worker
+                now = time.monotonic()
+                for fd in [fd for fd, candidate in candidates.items() if candidate.is_over or now > candidate.until]:
+                    candidates.pop(fd).connection.close()
+        finally:
+            for candidate in candidates.values():
+                candidate.connection.close()
+
+    def admit(self, candidates):
+        try:
+            connection, _ = self.server.accept()
+        except OSError:
+            # The peer has gone, or a program used up our descriptors. The pause keeps this from becoming a
+            # busy loop.
+            return time.sleep(0.01)
+        connection.setblocking(False)
+        if len(candidates) == CANDIDATES_MAX:
+            candidates.pop(next(iter(candidates))).connection.close()
+        candidates[connection.fileno()] = Candidate(connection, self)
+
+
+class Candidate:
+    def __init__(self, connection, listener):
+        self.connection, self.listener = connection, listener
+        self.until = time.monotonic() + CANDIDATE_SECONDS
+        self.line, self.expected, self.is_over = b"", None, False
+
+    def on_data(self):
+        """Reads what has arrived. True when this is the next worker."""
+        try:
+            data = self.connection.recv(LINE_MAX)
+            self.line += data
+            if not data or len(self.line) > LINE_MAX:
+                raise ValueError("no line")
+            if not self.line.endswith(b"\n"):
+                return False
+            said, self.line = json.loads(self.line), b""
+            return self.challenge(said) if self.expected is None else self.prove(said)
+        except BlockingIOError:
+            return False
+        except (OSError, ValueError, KeyError, TypeError, RecursionError):
+            self.is_over = True
+            return False
+
+    def challenge(self, said):
+        listener, fence, theirs = self.listener, said["fence"], said["nonce"]
+        if said["pod"] != listener.name:
+            return self.refuse("this is another pod")
+        if type(fence) is not int or type(theirs) is not str:
+            raise ValueError("not a worker's")
+        if fence <= listener.fence:
+            return self.refuse("fenced")
+        ours = os.urandom(16).hex()
+        self.fence, self.expected = fence, listener.key.proof("worker", listener.name, fence, theirs, ours)
+        self.say({"nonce": ours, "proof": listener.key.proof("pod", listener.name, fence, theirs, ours)})
+        return False
+
+    def prove(self, said):
+        proof = said["proof"]
+        if type(proof) is not str or not hmac.compare_digest(proof.encode(), self.expected.encode()):
+            return self.refuse("not a worker of this session")
+        # Checked again: another worker may have attached since.
+        if self.fence <= self.listener.fence:
+            return self.refuse("fenced")
+        self.say({"pod": self.listener.name})
+        self.listener.fence = self.fence
+        return True
+
+    def refuse(self, why):
+        self.say({"error": why})
+        self.is_over = True
+        return False
+
+    def say(self, words):
+        # A few hundred bytes, which fit into the empty buffer of a new connection.
+        self.connection.sendall(json.dumps(words).encode() + b"\n")

@@ -1,0 +1,265 @@
+"""The interpreter that waits for the next program: an own start of it (single use, and Node), or a fork of
+the fork server.
+
+    cell, python    fork server ──fork──> waiting ──take──> the program        the next fork is made when the run has ended
+    else            start ──> waiting ──take──> the program                    in a cell, another one when the run has ended
+
+In a cell the waiting interpreter is still there while a program of another language runs. That program cannot
+reach a fork of the server. It could reach any other interpreter, so such a one is killed before the program
+begins.
+"""
+import os
+import select
+import time
+
+from . import gate, reap, spawn
+
+ENTRIES = {"python": "main.py", "javascript": "main.js", "typescript": "main.ts"}
+MESSAGE_MAX = 64 * 1024
+# How long a program waits for an interpreter that is still starting. After that it gets one of its own.
+START_S = 20
+# A fork takes a few milliseconds, an interpreter ten times that.
+START_LOOK_MS = 100
+# A message of no bytes, which the gate answers with a line end.
+ARE_YOU_THERE = bytes(4)
+
+
+class WaitingInterpreter:
+    def __init__(self, options, split, cwd, started_with_us=None):
+        self.options = options
+        self.split = split
+        self.cwd = cwd
+        # A Python that was forked from this process's own start (cofferdam_start), taken by the first
+        # prepare().
+        self.started_with_us = None if started_with_us is None else spawn.Child(*started_with_us)
+        self.fork_server = None
+        self.child = None
+        self.version = None
+        self.preloaded = set()
+        self.failure = None
+        # gVisor (release 20221219) dies of the fork server, with Go's exit code 2; it also lacks this list.
+        # There a cell starts an interpreter after each run.
+        self.has_forks = options.cell and os.path.exists("/proc/self/task/%d/children" % os.getpid())
+        if self.has_forks:
+            # Only here: what it imports would make the start of every other agent longer.
+            from . import fork_server
+
+            self.fork_servers = fork_server
+
+    # ---- what is there
+
+    def pids(self):
+        """Processes that are spared when everything else is killed. Called while nothing is starting."""
+        if not self.options.cell:
+            return set()
+        found = [one for one in (self.fork_server, self.child) if one is not None]
+        return {one.pid for one in found if one.pid is not None}
+
+    def starting(self):
+        """The pipe on which a starting process will say that it is ready; None when nothing starts."""
+        if self.fork_server is not None and self.fork_server.mark is None:
+            return self.fork_server.child.control_out
+        if self.child is not None and not self.is_ready():
+            return self.child.control_out
+        return None
+
+    def is_ready(self):
+        return self.child is not None and self.child.unread.endswith(b"\n")
+
+    # ---- starting
+
+    def prepare(self, language):
+        """Makes the next one wait; False when this language has none."""
+        if language not in ENTRIES:
+            return False
+        if self.child is not None:
+            if self.child.language == language:
+                return True
+            self.drop()
+        if self.has_forks and language == "python":
+            if self.fork_server is not None and (self.fork_server.mark is None or not self.fork_server.is_fit()):
+                self.drop_fork_server()
+            if self.fork_server is None:
+                self.fork_server = self.fork_servers.ForkServer(self.options, self.split, self.cwd)
+                self.fork_server.child.unread = b""
+            else:
+                self.adopt(self.fork_server.fork(), "python")
+        else:
+            child, self.started_with_us = self.started_with_us, None
+            child = child or self.start(language, ENTRIES[language], self.options.env, self.options.preload)
+            self.adopt(child, language)
+        return True
+
+    def start(self, language, entry, env, preload=()):
+        argv = gate.argv_of(language, entry, self.options)
+        env = gate.environment_of(language, env, preload)
+        return spawn.spawn(argv, env, self.cwd, self.options, self.split, True)
+
+    def adopt(self, child, language):
+        self.child = child
+        child.language, child.entry, child.unread = language, ENTRIES[language], b""
+        child.is_fork, child.mark = False, None
+
+    def on_message(self):
+        """A starting process wrote something, or died. True when the interpreter waits, None when it failed,
+        else False.
+        """
+        if self.fork_server is not None and self.fork_server.mark is None:
+            if self.read(self.fork_server.child) is None:
+                self.failure = self.error_of(self.fork_server.child)
+                self.drop_fork_server()
+                return None
+            if self.fork_server.child.unread.endswith(b"\n"):
+                self.fork_server.begin()
+                self.adopt(self.fork_server.fork(), "python")
+            return False
+        if self.child is None:
+            return False
+        if self.read(self.child) is None:
+            self.failure = self.error_of(self.child)
+            self.drop()
+            return None
+        if self.is_ready():
+            self.on_ready()
+        return self.is_ready()
+
+    def read(self, child):
+        try:
+            data = os.read(child.control_out, MESSAGE_MAX)
+        except BlockingIOError:
+            return b""
+        except OSError:
+            data = b""
+        child.unread += data
+        return data if data and len(child.unread) <= MESSAGE_MAX else None
+
+    def error_of(self, child):
+        try:
+            return os.read(child.stderr, MESSAGE_MAX).decode("utf-8", "replace")[-2000:]
+        except OSError:
+            return ""
+
+    def on_ready(self):
+        child = self.child
+        words = child.unread[1:-1].decode("utf-8", "replace").split(" ")
+        self.version = words[0][:64]
+        if child.language == "python":
+            self.preloaded = set(words[2].split(",")) if len(words) > 2 and words[2] else set()
+            if child.pid is None:
+                child.pid = int(words[1])
+                child.is_fork = True
+
+    # ---- taking
+
+    def wait_for_starting(self):
+        """Waits until nothing is starting: a running program could reach a process that is not ready yet."""
+        until = time.monotonic() + START_S
+        while self.starting() is not None:
+            poller = select.poll()
+            poller.register(self.starting(), select.POLLIN)
+            if not poller.poll(START_LOOK_MS):
+                # A fork server may obey a SIGSTOP of the last program only after it was found fit.
+                server = self.fork_server
+                is_stuck = server is not None and server.mark is not None and not server.is_fit()
+                if time.monotonic() > until or is_stuck:
+                    self.drop()
+                    self.drop_fork_server()
+                    return
+                continue
+            self.on_message()
+
+    def is_exposed(self):
+        """True when the waiting interpreter already has the program's uid, so that killing all of that uid
+        kills it too.
+        """
+        return self.child is not None and not self.child.is_fork
+
+    def release(self):
+        """For a program that does not take it: drops an interpreter that the program could reach, else
+        fingerprints it.
+        """
+        if self.options.cell and self.is_exposed():
+            self.drop()
+        elif self.child is not None and self.child.is_fork and not self.split and self.child.mark is None:
+            self.child.mark = self.fork_servers.fingerprint(self.child.pid)
+
+    def take(self, run, env_of_run):
+        """The waiting interpreter, if the run behaves in it as in a fresh one; else None."""
+        child = self.child
+        if child is None:
+            return None
+        is_untouched = self.is_untouched(child)
+        fits = (
+            (run.language, run.entry) == (child.language, child.entry)
+            and self.is_ready()
+            and gate.fits_waiting(run.language, env_of_run, self.options.env, self.options.preload)
+            and not self.is_shadowed()
+            and is_untouched
+        )
+        if fits:
+            self.child = None
+            return child
+        if not child.is_fork or not is_untouched:
+            self.drop()
+        self.release()
+        return None
+
+    def is_untouched(self, child):
+        """True when no program ran beside it, or when that program changed nothing of it. With two uids none
+        could.
+        """
+        return child.mark is None or self.fork_servers.is_intact(child.pid, child.mark) and self.answers(child)
+
+    def answers(self, child):
+        """Asks `child` for an answer. When it has answered, it has obeyed every signal that a program sent
+        before its end.
+        """
+        until = time.monotonic() + START_S
+        poller = select.poll()
+        poller.register(child.control_out, select.POLLIN)
+        try:
+            os.write(child.control_in, ARE_YOU_THERE)
+            while not poller.poll(START_LOOK_MS):
+                if time.monotonic() > until or not self.fork_servers.is_intact(child.pid, child.mark):
+                    return False
+            return os.read(child.control_out, MESSAGE_MAX) == b"\n"
+        except OSError:
+            return False
+
+    def is_shadowed(self):
+        """True when a file of the program has the name of a module that is imported already."""
+        if not self.preloaded:
+            return False
+        if "*" in self.preloaded:
+            return True
+        try:
+            return any(name.partition(".")[0] in self.preloaded for name in os.listdir(self.cwd))
+        except OSError:
+            return True
+
+    # ---- ending
+
+    def drop(self):
+        child, self.child = self.child, None
+        if child is None:
+            return
+        if child.pid is not None:
+            reap.kill(child.pid)
+        child.close()
+
+    def drop_fork_server(self):
+        server, self.fork_server = self.fork_server, None
+        if server is not None:
+            server.end()
+
+    def on_reaped(self, pid):
+        """True when it was one of ours."""
+        if self.fork_server is not None and pid == self.fork_server.pid and self.fork_server.mark is not None:
+            self.fork_server.close()
+            self.fork_server = None
+            return True
+        if self.child is not None and pid == self.child.pid and self.is_ready():
+            self.child.close()
+            self.child = None
+            return True
+        return False

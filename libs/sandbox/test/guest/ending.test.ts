@@ -1,0 +1,80 @@
+/** A Python program ends as a bare run of it does: with its handlers, its finalisers, its threads and its exit code. */
+import type { Program } from '@cofferdam/contract'
+import { needs } from '@cofferdam/embedded/needs'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { openLab, sharing, type Lab, type Way } from './start-agent.ts'
+
+let lab: Lab
+beforeAll(async () => {
+  lab = await openLab()
+})
+afterAll(() => lab.close())
+
+const python = (source: string): Program & { type: 'script' } => ({
+  type: 'script',
+  language: 'python',
+  source,
+})
+
+interface Ending {
+  name: string
+  source: string
+  /** What a bare run writes and returns, so that the comparison cannot agree on nothing. */
+  stdout: string
+  exitCode: number
+}
+
+const ENDINGS: Ending[] = [
+  {
+    name: 'an atexit handler',
+    source: 'import atexit\natexit.register(print, "handler")\nprint("main")',
+    stdout: 'main\nhandler\n',
+    exitCode: 0,
+  },
+  {
+    name: '`__del__` of a global of the module',
+    source: 'class A:\n    def __del__(self): print("deleted")\na = A()\nprint("main")',
+    stdout: 'main\ndeleted\n',
+    exitCode: 0,
+  },
+  {
+    name: 'a thread that outlives main and is no daemon',
+    source:
+      'import threading\ndef late():\n    threading.main_thread().join()\n    print("thread")\nthreading.Thread(target=late).start()\nprint("main")',
+    stdout: 'main\nthread\n',
+    exitCode: 0,
+  },
+  {
+    name: 'weakref.finalize',
+    source: 'import weakref\nclass A: pass\na = A()\nweakref.finalize(a, print, "finalized")\nprint("main")',
+    stdout: 'main\nfinalized\n',
+    exitCode: 0,
+  },
+  {
+    name: 'a flush of stdout that fails at the exit',
+    source: 'import os\nos.dup2(os.open("/dev/full", os.O_WRONLY), 1)\nprint("lost")',
+    stdout: '',
+    exitCode: 120,
+  },
+]
+
+const WAYS: Way[] = ['alone', 'cell', 'shared']
+
+for (const way of WAYS)
+  (way === 'shared' ? sharing : needs()).describe(`an interpreter by way of: ${way}`, () => {
+    test.each(ENDINGS.map((ending) => [ending.name, ending] as const))(
+      'ends as a bare run does with %s',
+      async (_name, { source, stdout, exitCode }) => {
+        const work = lab.folder()
+        const bare = await lab.bare(python(source), { work })
+        expect(bare).toMatchObject({ stdout, exitCode, signal: null })
+        const ours = await lab.once(python(source), { work, way })
+        expect({
+          exitCode: ours.exit.exitCode,
+          signal: ours.exit.signal,
+          stdout: ours.stdout,
+          stderr: ours.stderr,
+        }).toEqual(bare)
+      },
+    )
+  })
