@@ -43,6 +43,7 @@ interface WireSchemas {
   nextCursorSchema: z.ZodType<string | null, string | null>
   /** A change that the database recorded, with this `event_type`. */
   changeEventSchema(
+    this: void,
     eventType: z.ZodType<EventType, EventType>,
   ): z.ZodType<SandboxConfigEvent, SandboxConfigEvent>
   /** Rows of a page when the caller names no limit. */
@@ -58,9 +59,9 @@ export interface RouteDeps {
   /** Aborts when the server begins to close. */
   draining: AbortSignal
   /** The author of a change, for its event. */
-  actorOf(request: FastifyRequest): string
+  actorOf(this: void, request: FastifyRequest): string
   /** The caller's W3C trace context, if it is valid. */
-  traceparentOf(request: FastifyRequest): string | undefined
+  traceparentOf(this: void, request: FastifyRequest): string | undefined
   /** Enqueues an execution and waits at most `waitMs` for its result; 202 when none came in time. */
   run(
     request: FastifyRequest,
@@ -69,7 +70,9 @@ export interface RouteDeps {
     waitMs: number,
   ): Promise<{ status: 200; body: ExecutionResult } | { status: 202; body: Accepted }>
   /** The last report of every worker about each of its backends. */
-  backendReports(): Promise<readonly { name: string; workers: readonly { report: { probe: unknown } }[] }[]>
+  backendReports(
+    this: void,
+  ): Promise<readonly { name: string; workers: readonly { report: { probe: unknown } }[] }[]>
   cursors: {
     open(of: List, cursor: string | undefined): Promise<string | undefined>
     seal(of: List, position: string | null): Promise<string | null>

@@ -25,7 +25,7 @@ export function createSandboxSwitch(deps: {
   redis: Redis
   allow(endpoint: string): void
   read(): Promise<{ enabled: boolean; session_pool_endpoint: string }>
-  onError(error: unknown): void
+  onError(this: void, error: unknown): void
   answerMs?: number
 }): SandboxSwitch {
   const { redis, answerMs = ANSWER_MS } = deps

@@ -28,7 +28,7 @@ export function createWorkerPart(deps: {
   backends: BackendsConfigInput
   store: Pick<Store, 'fleetTables'>
   redis: Redis
-  onError(error: unknown): void
+  onError(this: void, error: unknown): void
 }): WorkerPart {
   const configs = createSandboxConfigs(deps.store)
   const pool = provisionedPool(deps.backends, configs)
