@@ -255,7 +255,7 @@ function configurationPage(): string {
     '### `provisioning.azure`',
     '',
     'In whose subscription the API and `cofferdam provision azure` make session pools, and with which credentials',
-    '(docs/operations/azure.md). Left out: they make none.',
+    '(libs/backends/azure/OPERATIONS.md). Left out: they make none.',
     '',
     ...keyTable(
       z.toJSONSchema(azureProvisionConfigSchema, { io: 'input', unrepresentable: 'any' }) as JsonSchema,
