@@ -282,7 +282,7 @@ function configurationPage(): string {
     '### `provisioning.azure`',
     '',
     'The subscription in which the API and `cofferdam provision azure` make session pools, and the',
-    'credentials that they use (docs/operations/azure.md). Without this section, they make none.',
+    'credentials that they use (libs/backends/azure/OPERATIONS.md). Without this section, they make none.',
     '',
     ...keyTable(
       z.toJSONSchema(azureProvisionConfigSchema, { io: 'input', unrepresentable: 'any' }) as JsonSchema,

@@ -24,7 +24,17 @@ async function loadedBy(config: object): Promise<string[]> {
 }
 
 it('a worker that runs containers loads none, though other backends are configured', async () => {
-  expect(await loadedBy({ agentcore: {}, docker: {} })).toEqual([])
+  expect(await loadedBy({ agentcore: {}, azure: {}, kubernetes: {}, docker: {} })).toEqual([])
+})
+
+it('a worker in a pod loads none for the service account of its pod', async () => {
+  expect(await loadedBy({ kubernetes: {} })).toEqual([])
+})
+
+it('Kubernetes loads its own at the first call by a kubeconfig', async () => {
+  expect(await loadedBy({ kubernetes: { kubeconfig: '/nowhere/config' } })).toContain(
+    '@kubernetes/client-node',
+  )
 })
 
 it('AgentCore loads its own at the first call', async () => {

@@ -28,7 +28,7 @@ export const command: Command = {
     'Rights, roles and what to do about failures: docs/operations/agentcore.md.\n' +
     'azure: makes the one session pool of the fleet, grants the role on it, and keeps its endpoint in the sandbox configuration, as\n' +
     'POST /api/sandbox/provision does; --remove takes it away again. It stays disabled until that configuration enables it. Rights and\n' +
-    'what to do about failures: docs/operations/azure.md.\n' +
+    'what to do about failures: libs/backends/azure/OPERATIONS.md.\n' +
     'Both may be repeated, and go on where they ended. Settings: provisioning.agentcore and provisioning.azure of\n' +
     'cofferdam.config.yaml; credentials: where the AWS SDK looks for them, and those that provisioning.azure names.',
   flags: {

@@ -72,6 +72,18 @@ export class Identity {
       else this.#give(response, resource, 'imds')
       return true
     }
+    const [, tenant] = /^\/([\w.-]+)\/v2\.0\/\.well-known\/openid-configuration$/.exec(url.pathname) ?? []
+    if (tenant !== undefined) {
+      // Microsoft's library asks where an authority gives tokens before it asks for one.
+      const base = `https://${request.headers.host ?? ''}/${tenant}`
+      reply(response, 200, {
+        issuer: `${base}/v2.0`,
+        authorization_endpoint: `${base}/oauth2/v2.0/authorize`,
+        token_endpoint: `${base}/oauth2/v2.0/token`,
+        jwks_uri: `${base}/discovery/v2.0/keys`,
+      })
+      return true
+    }
     if (!/^\/[\w.-]+\/oauth2\/v2\.0\/token$/.test(url.pathname)) return false
     const form = new URLSearchParams(await textOf(request))
     const bySecret = form.get('client_secret') === this.settings.clientSecret

@@ -1,12 +1,12 @@
 /**
- * A byte stream to an agent that lives for one request only: what is written is gathered until the request is whole, carried out by
- * one execution with a fresh agent in the same work directory, and its frames are then read. Nothing streams, but nothing
- * of it relies on more than the vendor documents.
+ * A byte stream to an agent that lives for one request. Writes are gathered until a request is complete. One
+ * execution then runs it with a fresh agent in the same work directory, and the stream returns its frames.
+ * Nothing streams, but this relies only on what the vendor documents.
  *
  *   gather ──whole──▶ batch ──answer──▶ read …
  *                       └─answer lost──▶ its result ──never──▶ another batch · done ──▶ read · else ──▶ lost
  *
- * That a batch with a program never began is believed only where the session could not have made it up (permit.ts).
+ * A batch with a program counts as not started only if its proof cannot come from a program (permit.ts).
  */
 import { once } from 'node:events'
 import { PassThrough, Writable } from 'node:stream'
@@ -17,11 +17,11 @@ import { RUNNING_PATIENCE_MS } from './pool-api.ts'
 import { LostAnswer } from './pool-call.ts'
 import { isUnspent } from './permit.ts'
 
-/** A request whose fate is known to be "never began" is made again; three in a row are an outage. */
+/** A request that never started is repeated. Three in a row count as an outage. */
 const ATTEMPTS = 3
-/** Beyond the program's own deadline: start and end of the agent. */
+/** Added to the program's deadline for start and end of the agent. */
 const AGENT_S = 20
-/** For requests without a program. */
+/** The time for requests without a program. */
 const COLLECT_S = 60
 
 export interface BatchDeadlines {
@@ -30,8 +30,8 @@ export interface BatchDeadlines {
 }
 
 /**
- * Opens the stream; the agent's ready frame comes first, from a first batch that also shows that an agent runs there. One program may be
- * run by it.
+ * Opens the stream. A first batch checks that an agent runs there, and returns its ready frame. The stream
+ * runs one program.
  */
 export function openBatchChannel(
   session: InterpreterSession,
@@ -41,9 +41,9 @@ export function openBatchChannel(
   const stop = new AbortController()
   const readable = new PassThrough({ highWaterMark: 256 * 1024 })
   let parts: Buffer[] = []
-  /** Of the next batch; null when the session did not bring one. */
+  /** The permit of the next batch, or null if the session sent none. */
   let permit: string | null = session.permit
-  /** Of the program that the service ended for its memory: it is asked for the next one when that is needed. */
+  /** The permit of a program that the service ended for its memory. Its result brings the next permit. */
   let aborted: string | null = null
   let hasRun = false
   let work: Promise<void> = Promise.resolve()
@@ -107,7 +107,7 @@ export function openBatchChannel(
     } catch (error) {
       stop.signal.throwIfAborted()
       if (!mayHaveRun(error)) throw error
-      // Executions of a session come one after the other, so the answer to this one says what became of that one.
+      // A session runs one execution at a time, so this answer says what became of the earlier one.
       return await result(spent)
     }
   }
@@ -148,7 +148,7 @@ export function openBatchChannel(
   readable.on('error', () => {})
   const writable = new Writable({
     write(chunk: Buffer, _encoding, done) {
-      // A stop cannot reach a session that executes: the soft deadline is told to it beforehand.
+      // A stop cannot reach a session that runs an execution. It was told the soft deadline beforehand.
       if (!isStop(chunk) || parts.length > 0) take(chunk)
       done()
     },
@@ -162,7 +162,7 @@ type Answer = Pick<Told, 'state' | 'data'>
 const lost = (): CofferdamError =>
   new CofferdamError('sandbox_lost', 'Azure: the agent in the session did not end its answer.')
 
-/** The answer was lost or cut, or the service failed in the middle: it may have run. */
+/** The answer was lost or cut, or the service failed meanwhile. The program may have run. */
 const mayHaveRun = (error: unknown): boolean =>
   error instanceof LostAnswer ||
   (error instanceof CofferdamError && Number(error.details['status'] ?? 0) >= 500)

@@ -1,8 +1,11 @@
-/** The guest's frames as far as a batch has to know them: where a request ends, and the end of a program that has no agent any more. */
+/**
+ * The parts of the guest protocol that a batch needs: where a request ends, and the exit of a program whose
+ * agent is gone.
+ */
 
 const STOP = 'S'.charCodeAt(0)
 
-/** A soft stop, which is no request. */
+/** Returns true for a soft stop, which is not a request. */
 export const isStop = (chunk: Buffer): boolean => chunk[0] === STOP
 
 const KILLED_FOR_MEMORY = {
@@ -23,7 +26,7 @@ const KILLED_FOR_MEMORY = {
   leftovers: false,
 }
 
-/** The end of a program that the service ended for its memory, as the agent would have said it. */
+/** The exit frame of a program that the service ended for its memory. */
 export function endForMemory(): Buffer {
   const payload = Buffer.from(JSON.stringify(KILLED_FOR_MEMORY))
   const head = Buffer.alloc(5)
@@ -32,7 +35,10 @@ export function endForMemory(): Buffer {
   return Buffer.concat([head, payload])
 }
 
-/** Null while frames are missing: a job is whole with its go and, where it has input, the end of that; others are one frame. */
+/**
+ * Returns null while frames are missing. A job is complete with its go frame and the end of its input, if it
+ * has any. Every other request is one frame.
+ */
 export function wholeRequest(bytes: Buffer): { isRun: boolean } | null {
   const frames = [...framesOf(bytes)]
   const [first] = frames

@@ -1,11 +1,12 @@
 /**
- * Ways to an Entra token, each as thin as its wire: the Azure CLI, a client's secret, a workload's federated token, a managed
- * identity. @azure/identity speaks the same and is the witness in tests; at run time it would be half a second of imports.
+ * Gets tokens of Microsoft Entra. docs/decisions/0018 says why the Azure CLI and managed identities do not go
+ * through @azure/identity.
  */
 import { execFile } from 'node:child_process'
 import { readFile } from 'node:fs/promises'
 import { promisify } from 'node:util'
-import { CofferdamError } from '@cofferdam/contract'
+import type { TokenCredential, TokenCredentialOptions } from '@azure/identity'
+import { CofferdamError, isCofferdamError, unlessAborted } from '@cofferdam/contract'
 import { z } from 'zod'
 import type { AzureConfig, CREDENTIALS } from './config.ts'
 
@@ -16,16 +17,15 @@ export interface AccessToken {
 
 export interface Credential {
   name: (typeof CREDENTIALS)[number]
-  /** Null when it is not set up here. Throws when it is and failed; no message holds a secret. */
+  /** Returns null if it is not set up here. Throws if it is set up and failed. No message holds a secret. */
   token(audience: string, signal: AbortSignal): Promise<AccessToken | null>
 }
 
-/** The real CLI takes a second, on a busy machine several. */
+/** The Azure CLI takes a second, or several on a busy machine. */
 const CLI_MS = 15_000
-/** A machine without a managed identity does not answer at all at IMDS. */
+/** IMDS does not answer on a machine without a managed identity. */
 const IMDS_MS = 2_000
 const IMDS = 'http://169.254.169.254/metadata/identity/oauth2/token'
-const ASSERTION_TYPE = 'urn:ietf:params:oauth:client-assertion-type:jwt-bearer'
 
 const text = z.string().min(1).max(65_536)
 const cliSchema = z.object({
@@ -33,24 +33,103 @@ const cliSchema = z.object({
   expires_on: z.coerce.number().optional(),
   expiresOn: z.string().optional(),
 })
-const oauthSchema = z.object({ access_token: text, expires_in: z.coerce.number().positive() })
 const identitySchema = z.object({ access_token: text, expires_on: z.coerce.number().positive() })
 
-/** Where a worker's managed identity gives tokens, as App Service and Container Apps tell it. */
+/** The endpoint of a worker's managed identity, as App Service and Container Apps provide it. */
 export interface ManagedIdentity {
   endpoint: string
   header: string
 }
 
-/** Creates what the settings name, in their order. `identity` is what the worker was told of its own. */
-export function createCredentials(config: AzureConfig, identity?: ManagedIdentity): Credential[] {
-  const makers: Record<Credential['name'], Credential['token']> = {
-    'azure-cli': (audience, signal) => fromCli(config.az, audience, signal),
-    'client-secret': (audience, signal) => fromSecret(config, audience, signal),
-    'workload-identity': (audience, signal) => fromFederation(config, audience, signal),
-    'managed-identity': (audience, signal) => fromManagedIdentity(config, identity, audience, signal),
+/**
+ * Creates the credentials that the settings name, in order. `identity` is the worker's own, if it has one.
+ * `options` go to every credential of @azure/identity.
+ */
+export function createCredentials(
+  config: AzureConfig,
+  identity?: ManagedIdentity,
+  options: TokenCredentialOptions = {},
+): Credential[] {
+  return config.credentials.map((name) => ({
+    name,
+    token: (audience, signal) => {
+      if (name === 'azure-cli') return fromCli(config.az, audience, signal)
+      if (name === 'managed-identity') return fromManagedIdentity(config, identity, audience, signal)
+      return fromSdk(name, config, options, audience, signal)
+    },
+  }))
+}
+
+type SdkName = Exclude<Credential['name'], 'azure-cli' | 'managed-identity'>
+
+/** Creates a credential of @azure/identity, or returns null if it is not set up. */
+async function sdkCredential(
+  name: SdkName,
+  config: AzureConfig,
+  more: TokenCredentialOptions,
+): Promise<TokenCredential | null> {
+  const sdk = await import('@azure/identity')
+  const { client_secret_file, client_certificate_file, federated_token_file } = config
+  // The operator names the authority, which the public cloud may not know.
+  const options = { authorityHost: config.authority, disableInstanceDiscovery: true, ...more }
+  switch (name) {
+    case 'client-secret': {
+      if (client_secret_file === undefined) return null
+      const { tenantId, clientId } = application(name, config)
+      return new sdk.ClientSecretCredential(tenantId, clientId, await secretIn(client_secret_file), options)
+    }
+    case 'client-certificate': {
+      if (client_certificate_file === undefined) return null
+      const { tenantId, clientId } = application(name, config)
+      const certificate = { certificatePath: client_certificate_file }
+      return new sdk.ClientCertificateCredential(tenantId, clientId, certificate, options)
+    }
+    case 'workload-identity': {
+      if (federated_token_file === undefined) return null
+      const named = { ...application(name, config), tokenFilePath: federated_token_file }
+      return new sdk.WorkloadIdentityCredential({ ...options, ...named })
+    }
+    case 'azure-powershell':
+      return new sdk.AzurePowerShellCredential(more)
+    case 'azure-developer-cli':
+      return new sdk.AzureDeveloperCliCredential(more)
+    case 'default':
+      return new sdk.DefaultAzureCredential(more)
   }
-  return config.credentials.map((name) => ({ name, token: makers[name] }))
+}
+
+/**
+ * Gets a token from a new credential. A kept credential would return a refused token again, and its secret
+ * may have been replaced.
+ */
+async function fromSdk(
+  name: SdkName,
+  config: AzureConfig,
+  options: TokenCredentialOptions,
+  audience: string,
+  signal: AbortSignal,
+): Promise<AccessToken | null> {
+  const abortSignal = AbortSignal.any([signal, AbortSignal.timeout(config.api_timeout_ms)])
+  const asked = async () => {
+    const credential = await sdkCredential(name, config, options)
+    return credential === null ? null : await credential.getToken(`${audience}/.default`, { abortSignal })
+  }
+  const given = await unlessAborted(asked(), abortSignal).catch((error: unknown) => {
+    signal.throwIfAborted()
+    if (isCofferdamError(error)) throw error
+    if (error instanceof Error && error.name === 'CredentialUnavailableError') return null
+    // The message may contain secrets, so only a code of OAuth or Entra is passed on.
+    const [code] = /\bAADSTS\d+|\b(invalid|unauthorized|interaction)_[a-z_]+/.exec(String(error)) ?? []
+    throw failure(name, code ?? 'gave no token', error)
+  })
+  return given === null ? null : { token: given.token, expiresAtMs: given.expiresOnTimestamp }
+}
+
+function application(name: SdkName, config: AzureConfig): { tenantId: string; clientId: string } {
+  const { tenant_id: tenantId, client_id: clientId } = config
+  if (tenantId === undefined || clientId === undefined)
+    throw failure(name, 'tenant_id and client_id are not both set')
+  return { tenantId, clientId }
 }
 
 async function fromCli(az: string, audience: string, signal: AbortSignal): Promise<AccessToken | null> {
@@ -62,64 +141,17 @@ async function fromCli(az: string, audience: string, signal: AbortSignal): Promi
   }).catch((error: NodeJS.ErrnoException) => {
     signal.throwIfAborted()
     if (error.code === 'ENOENT') return { stdout: null }
-    // What it printed may hold anything.
+    // Its output may contain secrets.
     throw failure('azure-cli', 'az account get-access-token failed; is someone logged in?')
   })
   if (stdout === null) return null
   const parsed = cliSchema.safeParse(json(stdout))
   if (!parsed.success) throw failure('azure-cli', 'az answered with something else')
   const { accessToken, expires_on: seconds, expiresOn } = parsed.data
-  // Older releases say it in local time only.
+  // Older releases give only local time.
   const expiresAtMs = seconds === undefined ? Date.parse(expiresOn ?? '') : seconds * 1000
   if (!Number.isFinite(expiresAtMs)) throw failure('azure-cli', 'az says no expiry')
   return { token: accessToken, expiresAtMs }
-}
-
-async function fromSecret(
-  config: AzureConfig,
-  audience: string,
-  signal: AbortSignal,
-): Promise<AccessToken | null> {
-  if (config.client_secret_file === undefined) return null
-  const secret = await secretIn(config.client_secret_file)
-  return await fromAuthority('client-secret', config, audience, { client_secret: secret }, signal)
-}
-
-async function fromFederation(
-  config: AzureConfig,
-  audience: string,
-  signal: AbortSignal,
-): Promise<AccessToken | null> {
-  if (config.federated_token_file === undefined) return null
-  // Read each time: Kubernetes writes a new one every hour.
-  const assertion = await secretIn(config.federated_token_file)
-  const fields = { client_assertion_type: ASSERTION_TYPE, client_assertion: assertion }
-  return await fromAuthority('workload-identity', config, audience, fields, signal)
-}
-
-async function fromAuthority(
-  name: Credential['name'],
-  config: AzureConfig,
-  audience: string,
-  fields: Record<string, string>,
-  signal: AbortSignal,
-): Promise<AccessToken> {
-  if (config.tenant_id === undefined || config.client_id === undefined)
-    throw failure(name, 'tenant_id and client_id are not both set')
-  const response = await fetch(`${config.authority}/${config.tenant_id}/oauth2/v2.0/token`, {
-    method: 'POST',
-    body: new URLSearchParams({
-      grant_type: 'client_credentials',
-      client_id: config.client_id,
-      scope: `${audience}/.default`,
-      ...fields,
-    }),
-    redirect: 'error',
-    signal: AbortSignal.any([signal, AbortSignal.timeout(config.api_timeout_ms)]),
-  })
-  const parsed = oauthSchema.safeParse(await answered(name, response))
-  if (!parsed.success) throw failure(name, 'the authority answered with something else')
-  return { token: parsed.data.access_token, expiresAtMs: Date.now() + parsed.data.expires_in * 1000 }
 }
 
 async function fromManagedIdentity(
@@ -147,7 +179,7 @@ async function fromManagedIdentity(
     ]),
   }).catch((error: unknown) => {
     signal.throwIfAborted()
-    // The machine's own address answers only where there is an identity.
+    // IMDS answers only on a machine with an identity.
     if (endpoint === undefined) return null
     throw failure(name, 'its endpoint does not answer', error)
   })

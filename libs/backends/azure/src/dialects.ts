@@ -1,6 +1,7 @@
 /**
- * One execution in an interpreter session, in the way that the pool understands. Which one it is, is learnt once per pool: a wrong shape
- * is refused with `SessionPropertiesMissing` before anything runs, and then the other is used from there on.
+ * Runs one execution in an interpreter session, in the dialect that the pool understands. The dialect is
+ * learnt once per pool. The pool refuses a wrong one with `SessionPropertiesMissing` before anything runs,
+ * and the other one is used from then on.
  */
 import { isCofferdamError, type CofferdamError } from '@cofferdam/contract'
 import { z } from 'zod'
@@ -9,13 +10,13 @@ import type { PoolApi } from './pool-api.ts'
 import { json, LostAnswer, type PoolCall } from './pool-call.ts'
 import { outcomeOf } from './running-execution.ts'
 
-/** Asked for in every call: without it the service cuts at 4,096 characters. */
+/** Sent with every call, because the service otherwise cuts output at 4,096 characters. */
 export const OUTPUT_MAX = 256 * 1024
-/** What fits into an answer of the older way, which cannot be told how much to keep. */
+/** The output that fits into an answer of the older dialect, which has no parameter for it. */
 const OLD_OUTPUT_MAX = 4096
 const NEW_VERSION = '2025-10-02-preview'
 const OLD_VERSION = '2024-08-02-preview'
-/** The service ends an execution after 220 s. */
+/** The longest execution. The service ends one after 220 s. */
 export const LONGEST_MS = 215_000
 
 export type Dialect = 'new' | 'old' | 'shell'
@@ -30,25 +31,31 @@ const oldSchema = z.object({
 })
 
 export interface Executed {
-  /** The service's word for how it ended: false for a failure, a timeout or too little memory, all of which come as HTTP 200. */
+  /**
+   * How the service says that it ended. A failure, a timeout and too little memory all come as HTTP 200, with
+   * false here.
+   */
   succeeded: boolean
   stdout: string
   stderr: string
 }
 
 export interface Executions {
-  /** Runs a command of the session's machine. Throws like `PoolApi.call`; `LostAnswer` when it may have run. */
+  /**
+   * Runs a command on the session's machine. Throws like `PoolApi.call`, and `LostAnswer` if the command may
+   * have run.
+   */
   run(
     identifier: string,
     argv: readonly string[],
     options: { seconds: number; isRepeatable: boolean; patienceMs?: number; signal?: AbortSignal },
   ): Promise<Executed>
   /**
-   * Does `work`, a call that is spelled differently by the dialects and runs nothing, in the way that the pool understands: once more in the
-   * other one where this one is refused.
+   * Makes a call that runs nothing and differs between dialects. If the pool refuses one dialect, tries the
+   * other.
    */
   spelled<T>(work: (dialect: Dialect) => Promise<T>): Promise<T>
-  /** Characters of stdout that come through. */
+  /** The characters of stdout that an answer can carry. */
   readonly outputMax: number
   readonly dialect: Dialect
 }
@@ -59,7 +66,7 @@ export function createExecutions(
   config: Pick<AzureConfig, 'interpreter' | 'dialect' | 'api_timeout_ms'>,
 ): Executions {
   let dialect: Dialect = config.interpreter === 'shell' ? 'shell' : config.dialect === 'old' ? 'old' : 'new'
-  /** A call in it was answered. */
+  /** True once a call in this dialect was answered. */
   let isLearnt = false
   const isFixed = config.interpreter === 'shell' || config.dialect !== 'auto'
 
@@ -83,9 +90,9 @@ export function createExecutions(
   }
 
   /**
-   * A wrong shape is refused before anything runs, so the same is asked twice before the other dialect is:
-   * one stray refusal must not change how all later executions are asked for. Others may have learnt it
-   * meanwhile: the other one is that than which was asked in.
+   * The pool refuses a wrong dialect before anything runs. Try the same one twice before the other, so that
+   * one stray refusal does not switch all later executions. Another call may have learnt the dialect
+   * meanwhile, so the other one is relative to the one just tried.
    */
   async function inDialect<T>(
     work: (asked: Dialect) => Promise<T>,
@@ -118,16 +125,15 @@ export function createExecutions(
       const timed = { ...call, identifier, timeoutMs: seconds * 1000 + config.api_timeout_ms }
       return await inDialect((asked) => ask(asked, timed, argv, seconds), lacksProperties)
     },
-    // A path that is not there says nothing of the dialect once that is known: it is a file's that is gone.
+    // Once the dialect is known, a 404 says only that a file is gone.
     spelled: (work) =>
       inDialect(work, (error) => lacksProperties(error) || (!isLearnt && isUnknownPath(error))),
   }
 }
 
-/** The api-version that goes with a dialect. */
+/** The api-version of a dialect. */
 export const versionOf = (dialect: Dialect): string => (dialect === 'old' ? OLD_VERSION : NEW_VERSION)
 
-/** Refused before anything ran. */
 const lacksProperties = (error: unknown): boolean =>
   isCofferdamError(error) && error.details['azure'] === 'SessionPropertiesMissing'
 
@@ -147,7 +153,7 @@ function bodyOf(dialect: Dialect, argv: readonly string[], seconds: number): unk
   return dialect === 'old' ? { properties: fields } : { ...fields, outputStreamsMaxLength: OUTPUT_MAX }
 }
 
-/** In a process of its own: what runs must not depend on, or change, the names of the service's interpreter. */
+/** Runs in its own process, because a program must not depend on the names of the service's interpreter. */
 const pythonOf = (argv: readonly string[]): string => `import base64, json, subprocess
 _ = subprocess.run(json.loads(base64.b64decode("${Buffer.from(JSON.stringify(argv)).toString('base64')}")), stdin=subprocess.DEVNULL, capture_output=True)
 print(_.stdout.decode("utf-8", "replace"), end="")
@@ -159,7 +165,7 @@ function fromNew(body: Buffer, isShell: boolean): Executed {
   if (!parsed.success) throw noAnswer()
   const { status, result } = parsed.data
   if (status === 'Running' || status === 'NotStarted') throw noAnswer()
-  // A shell pool says the exit code there.
+  // A shell pool returns the exit code there.
   const succeeded = isShell
     ? status === '0' || status === 'Succeeded'
     : status === 'Succeeded' || status === 'Success'
@@ -177,5 +183,5 @@ function fromOld(body: Buffer): Executed {
   }
 }
 
-/** Whatever came in place of the answer, or too early, the execution may have begun. */
+/** The execution may have started, although no usable answer came. */
 const noAnswer = (): CofferdamError => new LostAnswer('an answer to an execution that is none')

@@ -1,6 +1,6 @@
 /**
- * Ends sessions so that they stay ended: an identifier without a session silently gets one, and calls that left before the end may arrive
- * after it, for they take connections of their own.
+ * Ends sessions for good. The service creates a session for every unknown identifier. A call that left before
+ * the end can arrive after it, because it uses another connection, and would create the session again.
  *
  *   calls on their way ──answered, or long on their way──▶ end ──▶ over: no further call is made
  *                     some may still arrive, or none was found of a young one ─┴─▶ later: end again, for some more than once
@@ -8,52 +8,57 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { unlessAborted } from '@cofferdam/contract'
 
-/** What left so long ago has arrived, or is waited for no longer: whoever ends it waits, too. */
+/** After this time a call has arrived, or nobody waits for it any more. */
 const ARRIVES_MS = 3000
-/** What got no answer in its time may begin something by then: looked at more than once, for what began occupies the pool. */
+/**
+ * A call without an answer may create a session by these times. Check more than once, because such a session
+ * occupies the pool.
+ */
 const LATE_MS = [3000, 10_000, 30_000] as const
-/** The service's management may not know yet of a session that is so young: that it finds none proves nothing. */
+/** The service may not list a session that is so young. That it finds none proves nothing. */
 const YOUNG_MS = 10_000
-/** Ends of the last hours: what is asked again after one is asked within minutes. */
+/** How many ended sessions are remembered. Late calls come within minutes. */
 const REMEMBERED_MAX = 10_000
 
 interface Call {
-  /** Held open by the other side until it has something to say. */
+  /** The service holds it open until it has something to say. */
   isPoll: boolean
   stop: AbortController
   sinceMs: number
-  /** When it failed without an answer; null before, and for one that is answered. */
+  /** When the call failed without an answer. Null before that, and for a call that was answered. */
   lostMs: number | null
   settled: Promise<void>
 }
 
 export interface EndingSessions {
-  /** Whoever begins one means a new one. Only a registry that forgot its epochs gives an identifier twice. */
+  /** Marks the session as new. Only a registry that lost its epochs uses an identifier twice. */
   begin(identifier: string): void
-  /** What began it was answered: it is there. */
+  /** The call that began the session was answered, so it exists. */
   began(identifier: string): void
-  /** A call that is made now; `stop` cuts it. */
+  /** Registers a call that starts now. `stop` aborts it. */
   follow(identifier: string, call: { isPoll: boolean; stop: AbortController; answer: Promise<unknown> }): void
-  /** Its end was asked for: whatever is asked of it would begin another one. */
+  /** True once its end was requested. A further call would create another session. */
   isOver(identifier: string): boolean
-  /** Ends a session by `work`, which resolves to false where there was none, and resolves as the first `work` does. */
+  /**
+   * Ends a session with `work`, which resolves to false if there was none. Resolves as the first `work` does.
+   */
   end(identifier: string, work: () => Promise<boolean>): Promise<boolean>
-  /** Ends again at once what is to be ended again; resolves when that is done. */
+  /** Runs all scheduled repeats now, and resolves when they are done. */
   settle(): Promise<void>
 }
 
 /**
- * `onUnended` hears why a session that was begun anew by a late call could not be ended. `lateMs`: when after the loss of a call its session
- * is ended again, the last when nothing can begin any more.
+ * Creates the bookkeeping. `onUnended` hears why a session that a late call created could not be ended.
+ * `lateMs` says when a session is ended again after a call was lost.
  */
 export function createEndingSessions(
   onUnended: (identifier: string, error: unknown) => void,
   lateMs: readonly number[] = LATE_MS,
 ): EndingSessions {
-  /** Those that may still arrive. */
+  /** Calls that may still arrive. */
   const calls = new Map<string, Set<Call>>()
   const over = new Set<string>()
-  /** When they began, of YOUNG_MS: no more than are opened in that time. */
+  /** Start times of young sessions. */
   const young = new Map<string, number>()
   const again = new Map<Promise<void>, AbortController>()
 
@@ -121,7 +126,7 @@ export function createEndingSessions(
       remember(identifier)
       await Promise.all([...(calls.get(identifier) ?? [])].map(arrived))
       const left = [...(calls.get(identifier) ?? [])].filter(mayArrive)
-      /** When it was said that there is no session of one that is young; 0 otherwise. */
+      /** When the service said that a young session does not exist. 0 otherwise. */
       let hiddenMs = 0
       try {
         const found = await work()
@@ -146,7 +151,7 @@ export function createEndingSessions(
   }
 }
 
-/** Nobody waits for a poll, which may be held open for long: what it begins is ended again. */
+/** An end does not wait for a poll, which can stay open for long. It is repeated after the poll. */
 async function arrived({ isPoll, sinceMs, lostMs, settled }: Call): Promise<void> {
   const leftMs = Math.ceil(ARRIVES_MS - (performance.now() - sinceMs))
   if (isPoll || lostMs !== null || leftMs <= 0) return

@@ -1,31 +1,35 @@
 /**
- * The backend `azure` at the pool that the fleet's configuration names, for workers whose own section names none. What opens next uses a
- * pool that was changed meanwhile; what runs stays where it is, and is found and ended there as long as this worker remembers that pool.
+ * The `azure` backend for workers whose settings name no pool. It uses the pool of the fleet's configuration.
+ * After a change, new sandboxes open in the new pool. Running ones stay where they are, and are ended there
+ * while this worker remembers that pool.
  *
  *   configured A ──open──▶ at A        configured B ──open──▶ at B, and A is remembered ──kill, sweep──▶ at B and at A
  */
 import type { Backend, Probe } from '@cofferdam/contract'
 import type { BackendLogger } from '@cofferdam/sandbox/backend'
 
-/** Which pool that is. */
+/** The pool of the fleet's configuration. */
 export interface FleetPool {
-  /** The endpoint that is configured now, '' for none. Rejects when nobody can say. */
+  /** Returns the configured endpoint, or '' for none. Rejects if it cannot be read. */
   configured(): Promise<string>
-  /** The one that the last execution was allowed to use; '' before the first. */
+  /** The endpoint that the last execution was allowed to use, or '' before the first. */
   readonly allowed: string
 }
 
-/** A pool is changed by hand, once in months. The service ends what is left in a forgotten one when its cooldown is over. */
+/**
+ * How many pools are remembered. An operator changes the pool once in months. In a forgotten pool, the
+ * cooldown ends what is left.
+ */
 const REMEMBERED_MAX = 4
 
-/** `at` makes the backend of one pool, and without one the backend that says what is missing. */
+/** Creates the backend. `at` creates the backend of one pool, or one that reports the missing setting. */
 export function createFleetPoolBackend(
   at: (endpoint?: string) => Backend,
   pool: FleetPool,
   logger: BackendLogger,
 ): Backend {
   const unset = at()
-  /** By endpoint, the one that was used last at the end. */
+  /** By endpoint, the last used at the end. */
   const remembered = new Map<string, Backend>()
 
   function of(endpoint: string): Backend {
@@ -38,7 +42,7 @@ export function createFleetPoolBackend(
     return backend
   }
 
-  /** A pool that was removed must not keep the others from being asked. */
+  /** A removed pool must not keep the others from being swept. */
   async function everywhere<T>(ask: (backend: Backend) => Promise<T>): Promise<T[]> {
     const [newest = unset, ...others] = [...remembered.values()].toReversed()
     const asked = others.map(async (backend) => {

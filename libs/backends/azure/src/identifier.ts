@@ -1,6 +1,6 @@
 /**
- * Names of sessions at the service. A name opens the session to whoever may use the pool, so it is made with a secret that only
- * workers have, from what a ref or a registry entry may hold openly, and stands in no log.
+ * Identifiers of sessions at the service. An identifier opens its session to whoever may use the pool. It is
+ * an HMAC with a secret that only workers have, over values that are not secret. It appears in no log.
  *
  *   j1<owner><mac>   for one execution: the owner stands in it, so that others find what a dead worker left
  *   s1<mac>          for a session, which belongs to no worker
@@ -9,24 +9,27 @@ import { createHash, createHmac } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
 import { CofferdamError, type SandboxRef, type WorkerId } from '@cofferdam/contract'
 
-/** Digits of 176 and 128 bits in base 36: 2 + 35 + 25 stay below 64 characters, all of them allowed everywhere. */
+/**
+ * Digits of 176 and 128 bits in base 36. 2 + 35 + 25 is below 64 characters, and all of them are allowed
+ * everywhere.
+ */
 const OWNER_DIGITS = 35
 const MAC_DIGITS = 25
 const SECRET_MIN = 32
 
 export interface Identifiers {
-  /** For one execution's sandbox. */
+  /** The identifier of one execution's sandbox. */
   ofJob(owner: WorkerId, seed: string): Promise<string>
   ofSession(seed: string): Promise<string>
 }
 
-/** What a session's name is made from besides the secret: not secret itself, and no key of a caller's in clear. */
+/** The input of a session's identifier besides the secret. It is not secret and shows no caller's key. */
 export const sessionSeed = (tenantId: string, key: string, epoch: number): string =>
   createHash('sha256')
     .update(JSON.stringify([tenantId, key, epoch]))
     .digest('hex')
 
-/** Creates the maker of names; reads the secret each time, for it is asked rarely and may be rotated. */
+/** Creates the identifiers. Reads the secret each time, so that it can be rotated. */
 export function createIdentifiers(secretFile: string | undefined): Identifiers {
   async function mac(text: string): Promise<string> {
     const digest = createHmac('sha256', await secretIn(secretFile))
@@ -45,7 +48,7 @@ export function createIdentifiers(secretFile: string | undefined): Identifiers {
   }
 }
 
-/** The session's name at the service, from what a ref or an entry holds. */
+/** Returns the identifier in the handle of a ref or a registry entry. */
 export async function identifierOf(
   identifiers: Identifiers,
   handle: SandboxRef['handle'],
@@ -56,7 +59,7 @@ export async function identifierOf(
   return await identifiers.ofJob(owner as WorkerId, seed)
 }
 
-/** The owner that a name of one execution tells; null for any other name. */
+/** Returns the owner in an execution's identifier, or null for any other. */
 export function ownerOf(identifier: string): WorkerId | null {
   const digits = /^j1([0-9a-z]{35})[0-9a-z]{25}$/.exec(identifier)?.[1]
   if (digits === undefined) return null
@@ -68,7 +71,7 @@ export function ownerOf(identifier: string): WorkerId | null {
   return hex.length === 44 ? `wrk_${hex.slice(0, 12)}_${hex.slice(12)}` : null
 }
 
-/** What may be logged of a name. */
+/** Returns the part that logs may show. */
 export const hashOf = (identifier: string): string =>
   createHash('sha256').update(identifier).digest('hex').slice(0, 16)
 

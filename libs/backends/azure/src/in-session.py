@@ -24,9 +24,9 @@ import time
 HERE = os.path.dirname(os.path.abspath(__file__))
 DATA = os.path.dirname(HERE)
 HEAD = struct.Struct("<BI")
-# An answer of the agent ends with one of these: exit, end of a collection, usage, end of a copy.
+# The agent's answer ends with one of these frames: exit, end of a collection, usage, end of a copy.
 LAST = "XZA"
-# All that a run may print, twice, and its files: above it the agent is ended.
+# Twice all output of a run, plus its files. If an agent says more, it is ended.
 ANSWER_MAX = 64 * 1024 * 1024
 
 
@@ -80,7 +80,7 @@ def mint():
 
 
 def hashed(secret):
-    # Here, and not above: each question to the pod starts Python anew, and needs none of it.
+    # Imported here, because each request to the pod starts Python anew and does not need it.
     import hashlib
 
     return hashlib.sha256(secret.encode()).hexdigest()
@@ -89,7 +89,7 @@ def hashed(secret):
 def spends(permit):
     """True for the first that comes with this permit, unless it is a forged one."""
     place = place_of(permit)
-    # In a process of its own, so that the secret is nowhere when the program runs.
+    # Runs in its own process, so that the program's process never holds the secret.
     child = os.fork()
     if child == 0:
         try:
@@ -139,7 +139,8 @@ def result(wish):
         with open(place_of(wish["permit"]) + ".result", "rb") as found:
             why, data = found.read(16).strip().decode(), found.read()
     except FileNotFoundError:
-        # With the permit of the next batch: where the service ended this one, the program's files may be asked for.
+        # Includes the permit of the next batch, because the program's files may be collected after the
+        # service ended this one.
         return tell(wish, {"state": "unfinished", "permit": mint()})
     tell(wish, {"state": why, "permit": mint()}, data)
 
@@ -150,7 +151,7 @@ def exchange(wish, frames):
 
     mine, agents = socket.socketpair()
     command = [sys.executable, "-I", "-S", os.path.join(HERE, "guest", "agent.py"), *wish["options"]]
-    # Its crash is told by the service's own stderr.
+    # The service's stderr reports a crash.
     agent = subprocess.Popen(command, stdin=agents, stdout=agents)
     agents.close()
     mine.setblocking(False)
@@ -188,7 +189,7 @@ def exchange(wish, frames):
     except OSError:
         pass
     finally:
-        # The end of its channel: the agent ends all that it started, and then itself.
+        # When its channel ends, the agent ends everything that it started, and itself.
         mine.close()
         try:
             agent.wait(5)
@@ -209,6 +210,6 @@ def forget(names):
 
 if __name__ == "__main__":
     asked = json.loads(base64.b64decode(sys.argv[1]))
-    # A worker of before this says nothing of it.
+    # An older worker does not send it.
     forget(asked.get("forget", []))
     {"ask": ask, "batch": batch, "result": result}[asked["op"]](asked)

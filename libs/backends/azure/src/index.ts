@@ -1,6 +1,6 @@
 /**
- * The `azure` backend: a Container Apps dynamic session per sandbox, with our guest agent inside. A custom container speaks its frames
- * over plain requests; in an interpreter pool executions carry them. README.md says what it isolates, costs and cannot.
+ * The `azure` backend. Each sandbox is a dynamic session of Azure Container Apps with our guest agent. In a
+ * custom container plain requests carry its frames, in an interpreter pool executions do.
  */
 import {
   CofferdamError,
@@ -27,19 +27,27 @@ import { warnOfLeft } from './start-slot.ts'
 import { createTokens, SESSIONS_AUDIENCE } from './tokens.ts'
 
 const ISOLATION = 'microvm'
-/** A worker that stops waits so long for what was asked late and is ended again; the cooldown ends the rest. */
+/**
+ * When a worker stops, it waits this long for sessions that are still to be ended again. The cooldown ends
+ * the rest.
+ */
 const LAST_ENDS_MS = 3000
 const FIX =
-  'Set backends.azure: enabled, container_endpoint or interpreter_endpoint (the pool’s poolManagementEndpoint) and identifier_secret_file; grant "Azure ContainerApps Session Executor" on the pool; or try it with `cofferdam double azure`.'
+  'Set backends.azure: enabled, container_endpoint or interpreter_endpoint (the pool’s ' +
+  'poolManagementEndpoint) and identifier_secret_file; grant "Azure ContainerApps Session Executor" on ' +
+  'the pool; or try it with `cofferdam double azure`.'
 
 export interface AzureDeps extends BackendDeps {
-  /** This worker's own identity; it is asked before what the settings name. */
+  /** This worker's own identity. It precedes the identity in the settings. */
   identity?: ManagedIdentity
-  /** The pool that the fleet's configuration names; without it the backend has the pool of its settings alone. */
+  /** The pool of the fleet's configuration. Without it, the backend uses only the pool in its settings. */
   fleetPool?: FleetPool
 }
 
-/** Makes the backend; talks to nothing before `probe` or `open`. `config` takes its defaults from the schema. */
+/**
+ * Creates the backend. It sends no request before `probe` or `open`. Defaults of `config` come from the
+ * schema.
+ */
 export function createAzureBackend(
   config: z.input<typeof azureConfigSchema> = {},
   deps: AzureDeps = {},
@@ -77,7 +85,7 @@ export function createAzureBackend(
   }
   const capabilities = capabilitiesOf(settings, kind, deps.sessions !== undefined, Object.keys(preloads))
 
-  /** Closed unless someone opened it: nothing is asked of anyone before. */
+  /** The backend is off by default, and then sends nothing. */
   async function refuseUnset(): Promise<void> {
     if (!settings.enabled)
       throw new CofferdamError('backend_unavailable', 'Azure: backends.azure is not enabled.')
@@ -86,7 +94,7 @@ export function createAzureBackend(
         'backend_unavailable',
         'Azure: neither container_endpoint nor interpreter_endpoint is set.',
       )
-    // Fails where there is no secret for it.
+    // Throws if there is no secret.
     await identifiers.ofSession('')
   }
 
@@ -108,7 +116,8 @@ export function createAzureBackend(
         ok: true,
         features: [
           kind === 'container'
-            ? 'a session of a custom-container pool per sandbox, in a Hyper-V machine of its own; the agent’s frames over plain requests'
+            ? 'a session of a custom-container pool per sandbox, in a Hyper-V machine of its own; the ' +
+              'agent’s frames over plain requests'
             : `a session of a ${settings.interpreter} pool per sandbox, in a Hyper-V machine of its own; the agent’s frames by executions${settings.detached ? ', the agent living on between them' : ''}`,
           `token by ${tokens.answeredBy ?? 'nobody'} for ${SESSIONS_AUDIENCE}`,
           ...(executions === null
@@ -174,7 +183,7 @@ function capabilitiesOf(
       settings.languages ??
       (kind === 'container' ? ['python', 'javascript', 'typescript', 'bash'] : ['python', 'bash']),
     programs: ['script', 'command'],
-    // Carried by executions a connection would have some hundred KiB a second.
+    // Over executions, a connection would carry some hundred KiB per second.
     network: kind === 'container' ? ['none', 'public', 'allow'] : ['none'],
     stdin: true,
     files: true,
@@ -191,7 +200,7 @@ function capabilitiesOf(
   }
 }
 
-/** What the registry calls. A section that names no pool follows the fleet's, where there is one. */
+/** Creates the backend for the registry. If the settings name no pool, it follows the fleet's pool. */
 export function createBackend(config: AzureConfig, deps: AzureDeps, name: string): Backend {
   const { fleetPool, logger = SILENT } = deps
   const at = (endpoint = config.interpreter_endpoint): Backend =>

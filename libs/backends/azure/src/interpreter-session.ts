@@ -1,6 +1,7 @@
 /**
- * Our guest agent in a session of an interpreter pool: brought there as a file, and reached by executions. Everything lies in a folder
- * named for this incarnation, so that a session that the service silently made anew answers nothing.
+ * Our guest agent in a session of an interpreter pool: uploaded as a file, and reached by executions. Its
+ * folder is named after the incarnation. A session that the service silently created anew does not have that
+ * folder, so it cannot answer.
  */
 import { randomBytes } from 'node:crypto'
 import { CofferdamError, isCofferdamError } from '@cofferdam/contract'
@@ -14,9 +15,12 @@ import { newPermit, permitSchema } from './permit.ts'
 import { createSessionFiles, FILE_MAX } from './session-files.ts'
 
 const DATA = '/mnt/data'
-/** Of a wish in the command itself; above it a file is uploaded first. Below what a kernel takes as one argument (128 KiB). */
+/**
+ * The largest request in the command itself. A larger one is uploaded first. The kernel's limit for one
+ * argument is 128 KiB.
+ */
 const INLINE_MAX = 48 * 1024
-/** Seconds for what takes milliseconds. */
+/** The timeout in seconds for what takes milliseconds. */
 const SHORT_S = 60
 
 const answerSchema = z.object({
@@ -32,41 +36,44 @@ const answerSchema = z.object({
   proof: permitSchema.optional(),
 })
 
-/** What one execution of ours said. */
+/** The answer of one execution of in-session.py. */
 export interface Told {
   state: string
   status: number
   data: Buffer
-  /** Of the next batch. */
+  /** The permit of the next batch. */
   permit: string | null
-  /** That the one that was asked for has not begun. */
+  /** Proof that the batch in question has not started. */
   proof: string | null
 }
 
-/** How one execution of ours is asked for; see PoolCall. */
+/** How to make one execution (see PoolCall). */
 export interface Timing extends Pick<PoolCall, 'isRepeatable' | 'patienceMs' | 'signal'> {
   seconds: number
 }
 
 export interface InterpreterSession {
   readonly incarnation: string
-  /** Where programs work. */
+  /** The work directory of programs. */
   readonly work: string
-  /** Of the first batch in a session that is provisioned here. */
+  /** The permit of the first batch in a session that is provisioned here. */
   readonly permit: string
-  /** Brings the agent, and with `pod` leaves http_pod.py behind. `transforms`: what makes JavaScript of all TypeScript comes along. */
+  /**
+   * Uploads the agent. With `pod`, leaves http_pod.py running. With `transforms`, includes what compiles all
+   * of TypeScript.
+   */
   provision(options: { pod: boolean; transforms: boolean }, signal: AbortSignal): Promise<void>
-  /** One wish to in-session.py; `data` goes along with it. Throws `sandbox_lost` when the session is another one. */
+  /** Sends one request to in-session.py, with `data`. Throws `sandbox_lost` if the session is another one. */
   tell(wish: Record<string, unknown>, options: Timing & { data?: Uint8Array }): Promise<Told>
-  /** Questions to the pod that was left behind. */
+  /** Asks the http_pod.py that was left running. */
   readonly ask: AskPod
 }
 
-/** The service ended the execution for its memory. */
+/** Returns true if the service ended the execution for its memory. */
 export const isOutOfMemory = (error: unknown): boolean =>
   isCofferdamError(error) && error.details['azure'] === 'Execution aborted'
 
-/** A session at an interpreter pool, which the first call allocates. `incarnation` is that of one that is there already. */
+/** Creates a session, which the first call allocates. `incarnation` is that of an existing session. */
 export function createInterpreterSession(parts: {
   api: PoolApi
   executions: Executions
@@ -82,10 +89,10 @@ export function createInterpreterSession(parts: {
   const first = newPermit()
   const files = createSessionFiles(api, executions, identifier)
   let asked = 0
-  /** Files that carried what went to and fro: read, and to be removed along with the next call. */
+  /** Transfer files that are no longer needed. The next call removes them. */
   const spent: string[] = []
 
-  /** Between the nonces, whatever else was printed; null when it is not all there. */
+  /** Returns the text between the nonces, whatever else was printed, or null if it is incomplete. */
   function between(nonce: string, { stdout }: Executed): unknown {
     const from = stdout.indexOf(nonce)
     const to = stdout.lastIndexOf(nonce)
@@ -132,12 +139,12 @@ export function createInterpreterSession(parts: {
       const { seconds: _, isRepeatable: __, ...more } = options
       if (isFile) await files.upload(brought, data, more)
       const given = isFile ? { file: brought } : { bytes: Buffer.from(data).toString('base64') }
-      // Base64 and the rest of the line must fit into what comes through.
+      // Base64 and the rest of the line must fit into the answer.
       const inline = Math.floor((executions.outputMax - 1024) * 0.7)
       const whole = { ...wish, ...given, inline, out, forget: spent.splice(0) }
       const program = [`${folder}/in-session.py`]
       let { answer, executed } = await execute(program, whole, options)
-      // Cut on its way: the same again as a file, where that has no second effect.
+      // The answer was cut. Ask for it as a file, if repeating the request has no second effect.
       if (answer === null && executed.succeeded && options.isRepeatable)
         ({ answer, executed } = await execute(program, { ...whole, inline: 0 }, options))
       if (answer === null) throw unheard(executed)
@@ -168,7 +175,7 @@ export function createInterpreterSession(parts: {
   return session
 }
 
-/** Why an execution of ours said nothing: the service ended it, cut it, or it is another session. */
+/** Returns why an execution gave no answer: the service ended it or cut it, or the session is another one. */
 function unheard({ succeeded, stderr }: Executed): CofferdamError {
   if (succeeded) return new LostAnswer('the output was cut')
   if (stderr.includes('Execution aborted'))

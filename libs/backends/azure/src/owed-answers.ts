@@ -1,12 +1,12 @@
 /**
- * Counts what an agent still owes, from the frames that go by: its greeting, and one answer for each request. While it owes nothing it
- * says nothing, so nobody has to listen.
+ * Counts the answers that an agent still has to send: its greeting, and one for each request. Without an open
+ * answer the agent sends nothing, so nobody has to poll.
  *
  *   to the agent   J, C, K, P, B ─► one more        from it   R, X, Z, A, the last of B ─► one less
  */
 import { createFrameDecoder } from '@cofferdam/sandbox/guest'
 
-/** Of libs/sandbox/src/guest/protocol.ts; the others belong to one of these. */
+/** Frame types of libs/sandbox/src/guest/protocol.ts. All others belong to one of these. */
 const REQUESTS = 'JCKPB'
 const ANSWERS = 'RXZA'
 const HEAD_BYTES = 5
@@ -14,13 +14,13 @@ const COPIES_END = 'e'.charCodeAt(0)
 
 export interface OwedAnswers {
   readonly none: boolean
-  /** Whole frames, as a guest session writes them. */
+  /** Takes whole frames, as a guest session writes them. */
   sent(frames: Uint8Array): void
-  /** Bytes as they come. Throws `protocol_violation`. */
+  /** Takes bytes as they arrive. Throws `protocol_violation`. */
   heard(bytes: Buffer): void
 }
 
-/** For one channel from its first byte on. */
+/** Creates the count of one channel, from its first byte on. */
 export function countOwedAnswers(): OwedAnswers {
   const decoder = createFrameDecoder()
   let owed = 1

@@ -1,4 +1,4 @@
-/** What is asked of `http_pod.py` in a session, however the question gets there. Every call may be made again when its answer was lost. */
+/** Requests to `http_pod.py` in a session, by any transport. Each may be repeated if its answer was lost. */
 import { CofferdamError } from '@cofferdam/contract'
 import type { Kept } from '@cofferdam/sandbox/guest'
 import { z } from 'zod'
@@ -7,43 +7,49 @@ import { json, type PoolAnswer } from './pool-call.ts'
 
 export interface PodCalls {
   /**
-   * Takes the pod. `boot` is the incarnation that must answer, null for a fresh one. Throws `sandbox_lost` when it is another or
-   * somebody else's, and then nothing was done.
+   * Attaches to the pod. `boot` is the incarnation that must answer, or null for a fresh pod. Throws
+   * `sandbox_lost` if it is another incarnation or belongs to another worker. Nothing was done then.
    */
   attach(
     wish: { fence: number; boot: string | null; options: readonly string[] },
     signal: AbortSignal,
   ): Promise<{ boot: string }>
-  /** Bytes for the agent, the first of them its `at`-th. Resolves to how many it has now. */
+  /**
+   * Sends bytes to the agent, the first of which has the number `at`. Returns how many bytes the agent has
+   * now.
+   */
   send(at: number, bytes: Uint8Array, signal: AbortSignal): Promise<number>
-  /** What the agent wrote from its `at`-th byte on; waits a little when there is nothing. What came before is forgotten. */
+  /**
+   * Returns what the agent wrote from byte `at` on, and waits a little if there is nothing. The pod drops
+   * everything before `at`.
+   */
   receive(at: number, waitMs: number, signal: AbortSignal): Promise<Buffer>
-  /** Ends the turn of a clean agent, so that another may attach. */
+  /** Ends the turn of a clean agent, so that another worker can attach. */
   release(at: number, keep: Kept): Promise<void>
 }
 
-/** One question to the pod: a path below /v1, its query, its body. */
+/** One request to the pod: a path below /v1, its query, its body. */
 export interface PodQuestion {
   path: 'attach' | 'send' | 'receive' | 'release'
   query: Record<string, string>
   body: Uint8Array
-  /** How long the pod itself may take. */
+  /** How long the pod may take. */
   waitMs: number
   signal?: AbortSignal
 }
 
-/** Carries a question; resolves with whatever the pod answered, its refusals too. */
+/** Sends a request. Resolves with the pod's answer, including refusals. */
 export type AskPod = (question: PodQuestion) => Promise<Pick<PoolAnswer, 'status' | 'body'>>
 
 const refusedSchema = z.object({ pod: z.string(), error: z.string().max(1000) })
 const attachedSchema = z.object({ pod: z.string().regex(/^[0-9a-f]{32}$/), fresh: z.boolean() })
 const sentSchema = z.object({ pod: z.string(), at: z.int().nonnegative() })
 
-/** True for an answer that only our program in the container gives. */
+/** Returns true if the answer can come only from http_pod.py. */
 const isPods = ({ type, body }: PoolAnswer): boolean =>
   type.includes('json') && refusedSchema.safeParse(json(body)).success
 
-/** Creates the calls of one channel, which nobody in the container can guess. */
+/** Creates the calls of one channel. Its name cannot be guessed in the container. */
 export function createPodCalls(ask: AskPod, channel: string): PodCalls {
   async function asked(question: PodQuestion): Promise<Buffer> {
     const { status, body } = await ask(question)
@@ -90,7 +96,7 @@ function parsed<T>(schema: z.ZodType<T>, answer: Buffer): T {
   return found.data
 }
 
-/** Questions to a custom container: the service forwards any path to the container's port. */
+/** Sends requests to a custom container. The service forwards any path to the container's port. */
 export function askContainer(api: PoolApi, identifier: string, timeoutMs: number): AskPod {
   return ({ path, query, body, waitMs, signal }) =>
     api.call(
@@ -103,7 +109,7 @@ export function askContainer(api: PoolApi, identifier: string, timeoutMs: number
         isRepeatable: true,
         allocates: path === 'attach',
         isPoll: path === 'receive',
-        // A program runs behind these; taking and giving back the pod is the queue's to wait for.
+        // A program may be running, so these calls are retried for longer. Attach and release are not.
         ...(path === 'receive' || path === 'send' ? { patienceMs: RUNNING_PATIENCE_MS } : {}),
         timeoutMs: timeoutMs + waitMs,
         ...(signal === undefined ? {} : { signal }),

@@ -1,11 +1,10 @@
 /**
- * A byte stream to the agent made of plain requests. Whether Azure forwards web sockets or a response that stays open is not
- * documented, so nothing here needs more than a request and its answer: one long poll for what the agent writes, one POST after
- * the other for what it reads, both numbered by bytes, so that a lost answer costs time and never a byte.
- *
- * Nobody polls while the agent owes no answer: a poll that left just before the session's end would begin another one, and where
- * executions carry the requests, one at a time, it would hold up what is sent next. There a poll also takes what there is and returns
- * while something waits to be sent.
+ * A byte stream to the agent, made of plain requests. Azure does not document whether it forwards web sockets
+ * or a response that stays open. So one long poll reads what the agent writes, and one POST after another
+ * sends. Both number their bytes, so a lost answer costs time but no byte. Nobody polls while the agent owes
+ * no answer. A poll that left just before the session's end would create another session. If executions carry
+ * the requests one at a time, it would also delay the next send. In that case a poll returns early if
+ * something waits to be sent.
  */
 import { Readable, Writable } from 'node:stream'
 import { callbackify } from 'node:util'
@@ -13,23 +12,26 @@ import { isCofferdamError } from '@cofferdam/contract'
 import { countOwedAnswers } from './owed-answers.ts'
 import type { PodCalls } from './pod-calls.ts'
 
-/** An ingress is known to end requests after 240 s; far below it, and often enough to show that the worker lives. */
+/**
+ * Some ingresses end requests after 240 s. This is far below, and often enough to show that the worker is
+ * alive.
+ */
 const POLL_MS = 20_000
-/** The pod takes 1 MiB. */
+/** The pod accepts 1 MiB. */
 const SEND_MAX = 512 * 1024
-/** The pod gives its worker up after 90 s. */
+/** The pod drops its worker after 90 s. */
 const ALIVE_MS = 20_000
 
 export interface PodChannel {
   readonly readable: Readable
   readonly writable: Writable
-  /** Bytes that were read so far. */
+  /** The number of bytes read so far. */
   readonly readAt: number
 }
 
 /**
- * Opens the stream of an attached pod; it ends with the error of the first call that fails for good. `oneAtATime`: a poll that waits would
- * hold up other calls, and takes at most so long.
+ * Opens the stream of an attached pod. The stream ends with the error of the first call that fails for good.
+ * With `oneAtATime` a poll holds up other calls, so it takes at most that long.
  */
 export function openPodChannel(calls: PodCalls, oneAtATime?: { pollMs: number }): PodChannel {
   const stop = new AbortController()
@@ -54,7 +56,7 @@ export function openPodChannel(calls: PodCalls, oneAtATime?: { pollMs: number })
       if (!stop.signal.aborted) readable.destroy(error as Error)
     }
   }
-  /** Resolves when the agent is to say something, or the stream is over. */
+  /** Resolves when the agent owes an answer, or the stream is over. */
   async function isOwed(): Promise<void> {
     while (owed.none && !stop.signal.aborted)
       await new Promise<void>((resolve) => {
@@ -67,7 +69,7 @@ export function openPodChannel(calls: PodCalls, oneAtATime?: { pollMs: number })
       const has = await calls.send(sentAt, bytes.subarray(at, at + SEND_MAX), stop.signal)
       at += has - sentAt
       sentAt = has
-      // Between the pieces: an agent that is not heard stops reading.
+      // Wait between pieces. An agent whose output nobody reads stops reading.
       if (at < bytes.length) wake?.()
     }
   }
@@ -77,17 +79,17 @@ export function openPodChannel(calls: PodCalls, oneAtATime?: { pollMs: number })
       .then(() => send(bytes))
       .finally(() => {
         waiting -= 1
-        // Behind it and not before: the poll would be there first.
+        // Start the poll after the send, so that it does not overtake it.
         wake?.()
       })
     return sending
   }
-  // Also while a slow reader holds the poll up.
+  // This also runs while a slow reader holds up the poll.
   const alive = setInterval(() => void inOrderAlive(), ALIVE_MS)
   alive.unref()
   const inOrderAlive = async (): Promise<void> => {
     await calls.send(sentAt, new Uint8Array(), stop.signal).catch((error: unknown) => {
-      // Nobody else may be asking who would find out.
+      // No other call may be in flight that would notice.
       if (isCofferdamError(error) && error.code === 'sandbox_lost') readable.destroy(error)
     })
   }
@@ -95,7 +97,7 @@ export function openPodChannel(calls: PodCalls, oneAtATime?: { pollMs: number })
   const readable = new Readable({
     highWaterMark: 256 * 1024,
     read: () => void pull(),
-    // At once, and not when the poll comes back: whatever is asked after the session's end would begin another one.
+    // Stop at once, because any call after the session's end would create another session.
     destroy(error, done) {
       clearInterval(alive)
       stop.abort()
@@ -105,13 +107,13 @@ export function openPodChannel(calls: PodCalls, oneAtATime?: { pollMs: number })
   })
   const sendThen = callbackify(inOrder)
   const writable = new Writable({
-    // What gathered while a call was under way goes with the next one.
+    // Data that arrived during a call goes with the next one.
     writev: (chunks, done) => sendThen(Buffer.concat(chunks.map(({ chunk }) => chunk as Buffer)), done),
     write: (chunk: Buffer, _encoding, done) => sendThen(chunk, done),
   })
-  // The reader learns of it: without input the agent is of no use.
+  // Destroying the reader reports it, because the agent is useless without input.
   writable.on('error', (error) => readable.destroy(error))
-  // A session that is over listens no more.
+  // A closed session has no listener.
   readable.on('error', () => {})
   return {
     readable,

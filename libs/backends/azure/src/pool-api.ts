@@ -1,6 +1,6 @@
 /**
- * Calls to one session pool: token, patience, and the service's refusals as errors that say whether anything happened. A call whose
- * answer was lost is made again only where that has no second effect.
+ * Calls to one session pool, with token and retries. Errors say whether anything was done. A call whose
+ * answer was lost is repeated only if that has no second effect.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { CofferdamError, unlessAborted } from '@cofferdam/contract'
@@ -18,28 +18,32 @@ import { SESSIONS_AUDIENCE, type Tokens } from './tokens.ts'
 
 const ATTEMPTS = 4
 const PAUSE_MS = 250
-/** Where the service names no time. */
+/** The pause if the service names none. */
 const LONGEST_OWN_PAUSE_MS = 5000
-/** A service that asks for more is out of service for us: the queue has more patience than a worker's slot. */
+/** The longest pause that a worker waits for. Beyond it, the execution goes back to the queue. */
 const LONGEST_PAUSE_MS = 10_000
-/** While a program runs: its pod gives its worker up after 90 s without a call. */
+/** Retry for this long while a program runs. Its pod drops the worker after 90 s without a call. */
 export const RUNNING_PATIENCE_MS = 60_000
-/** The management calls of both kinds of pool. */
+/** The api-version of the management calls of both kinds of pool. */
 export const MANAGEMENT_VERSION = '2025-10-02-preview'
-/** After a role was granted it takes minutes until it holds everywhere. */
+/** A new role takes minutes until it applies everywhere. */
 const ROLE_SPREADS_MS = 10 * 60_000
 const ROLE_PAUSE_MS = 30_000
 
 export interface PoolApi {
   readonly endpoint: string
-  /** Resolves for 2xx, and for what a container itself answers (`isOwn`). Throws what `refusalOf` says, or `LostAnswer`. */
+  /**
+   * Resolves for 2xx, and for a container's own answers (`isOwn`). Throws what `refusalOf` returns, or
+   * `LostAnswer`.
+   */
   call(this: void, call: PoolCall, isOwn?: (answer: PoolAnswer) => boolean): Promise<PoolAnswer>
   /**
-   * Ends a session by `work`, after all calls to it that are on their way have come back: one that arrived later would silently begin
-   * another session. Callers that gave up do not stop a call on its way. `work` resolves to false where there was none.
+   * Ends a session with `work`, after all its calls in flight have come back. A later one would silently
+   * create another session. A caller that gives up does not stop its call. `work` resolves to false if there
+   * was no session.
    */
   ending(identifier: string, work: () => Promise<boolean>): Promise<boolean>
-  /** Ends again at once what may have begun anew after its end; resolves when that is done. */
+  /** Repeats the end of sessions that late calls may have created. Resolves when that is done. */
   settle(): Promise<void>
 }
 
@@ -49,16 +53,16 @@ export function createPoolApi(parts: {
   kind: 'container' | 'interpreter'
   tokens: Tokens
   timeoutMs: number
-  /** Epoch milliseconds; null when 403 is never waited for. */
+  /** When the role was granted, in epoch milliseconds. Null: 403 is final. */
   roleGrantedAtMs: number | null
   rolePauseMs?: number
-  /** Hears of a session that began anew after its end, and could not be ended. */
+  /** Hears of a session that was created after its end, and could not be ended. */
   onUnended?: (identifier: string, error: unknown) => void
 }): PoolApi {
   const { endpoint, tokens } = parts
   const ending = createEndingSessions(parts.onUnended ?? (() => undefined))
 
-  /** One request. It goes on when its caller gives up, until it is answered or its session is ended. */
+  /** Makes one request. It continues if its caller gives up, until it is answered or its session is ended. */
   async function once(call: PoolCall, token: string): Promise<TimedAnswer> {
     call.signal?.throwIfAborted()
     const stop = new AbortController()
@@ -68,7 +72,7 @@ export function createPoolApi(parts: {
     return signal === undefined ? await answer : await unlessAborted(answer, signal)
   }
 
-  /** Throws `sandbox_lost` where the session is gone; any other trouble is the next call's. */
+  /** Throws `sandbox_lost` if the session is gone. The next call reports any other problem. */
   async function refuseGone({ identifier, allocates, signal }: PoolCall): Promise<void> {
     if (identifier === undefined || allocates === true) return
     const isContainer = parts.kind === 'container'
@@ -121,12 +125,12 @@ export function createPoolApi(parts: {
         if (answer.status === 403 && isSpreading(parts.roleGrantedAtMs)) {
           tokens.refused(SESSIONS_AUDIENCE, token)
           await pause(parts.rolePauseMs ?? ROLE_PAUSE_MS, signal)
-          // It is bounded by the time since the grant.
+          // The time since the grant bounds these retries.
           attempt -= 1
           continue
         }
         const waitMs = answer.retryAfterMs ?? Math.min(PAUSE_MS * 2 ** attempt, LONGEST_OWN_PAUSE_MS)
-        // Refused before anything was done; a server's own failure says nothing of that.
+        // The service refused before it did anything. A server error does not say that.
         const mayRepeat = answer.status === 429 || (answer.status >= 500 && call.isRepeatable)
         if (!mayRepeat || !mayWait(attempt, waitMs)) throw refusalOf(answer, call)
         if (answer.status >= 500) await refuseGone(call)

@@ -1,31 +1,37 @@
-/** One call to a session pool by plain fetch: what it says, and its answer as far as it came, within bounds. */
+/** Makes one call to a session pool and reads its bounded answer. */
 import { CofferdamError } from '@cofferdam/contract'
 import { boundedBody, retryAfterMs } from '@cofferdam/backend-remote'
 
-/** An answer that we read: a file of 8 MiB as base64 in JSON, and some. */
+/** The largest answer: a file of 8 MiB as base64 in JSON, and some. */
 const ANSWER_MAX = 16 * 1024 * 1024
 
 export interface PoolCall {
   method: 'GET' | 'POST' | 'DELETE'
   path: string
   query?: Record<string, string>
-  /** The session; left out where the pool itself is asked. */
+  /** The session's identifier. Absent in calls to the pool itself. */
   identifier?: string
   json?: unknown
   bytes?: Uint8Array
   /** Content type of `bytes`. */
   type?: string
-  /** Making the call twice is as good as once. */
+  /** True if making the call twice has no second effect. */
   isRepeatable: boolean
-  /** It may begin a session. Any other call looks whether there still is one before it is made again, for it would get an empty one. */
+  /**
+   * True if it may create a session. Before any other call is repeated, the session is looked up, because an
+   * unknown identifier would get an empty one.
+   */
   allocates?: boolean
-  /** It is held open by the other side until something happens. */
+  /** The service holds it open until something happens. */
   isPoll?: boolean
-  /** Ends the call; default the settings' `api_timeout_ms`. */
+  /** The time for the call, default `api_timeout_ms` of the settings. */
   timeoutMs?: number
-  /** For so long it is made again, beyond the usual tries, where the pool throttles or does not answer: something runs that waits for it. */
+  /**
+   * How long to retry, beyond the usual tries, if the pool throttles or does not answer, because a running
+   * program waits.
+   */
   patienceMs?: number
-  /** Of the answer; default ANSWER_MAX. */
+  /** The largest answer, default ANSWER_MAX. */
   maxBytes?: number
   signal?: AbortSignal
 }
@@ -36,23 +42,23 @@ export interface PoolAnswer {
   body: Buffer
 }
 
-/** With what the service says of when to come again; null where it says nothing. */
+/** An answer and the pause that the service asks for, or null. */
 export type TimedAnswer = PoolAnswer & { retryAfterMs: number | null }
 
-/** No answer came, or not all of it: what was asked for may have been done. */
+/** No complete answer came. The request may have been carried out. */
 export class LostAnswer extends CofferdamError {
   constructor(cause: unknown) {
     super('backend_unavailable', 'Azure: the pool does not answer.', { cause })
   }
 }
 
-/** What is asked of a session after its end would begin another one. */
+/** A call to an ended session would create another one. */
 export const sessionEnded = (): CofferdamError =>
   new CofferdamError('sandbox_lost', 'Azure: the session was ended.')
 
 /**
- * Resolves with whatever was answered, refusals too. Throws `LostAnswer`, `protocol_violation` above the bound, or once `stop` is aborted
- * that the session was ended.
+ * Resolves with any answer, including refusals. Throws `LostAnswer`, `protocol_violation` above the bound, or
+ * `sessionEnded` once `stop` is aborted.
  */
 export async function request(
   pool: { endpoint: string; timeoutMs: number },
@@ -74,13 +80,13 @@ export async function request(
         ...(call.bytes === undefined ? {} : { 'Content-Type': call.type ?? 'application/octet-stream' }),
       },
       ...(body === undefined ? {} : { body }),
-      // A redirect would take the token to another place.
+      // A redirect would send the token elsewhere.
       redirect: 'error',
       signal: AbortSignal.any([stop, timeout]),
     })
     const type = response.headers.get('content-type') ?? ''
     const bytes = await boundedBody('Azure', response.body, call.maxBytes ?? ANSWER_MAX)
-    // A proxy may cut an answer and still call it whole, put a page of its own in its place, or give up waiting for it.
+    // A proxy may cut an answer without saying so, replace it by a page of its own, or time out.
     if (response.ok && type.includes('json') && json(bytes) === null) throw new Error('the answer is cut')
     if (response.ok && type.includes('text/html')) throw new Error('the answer is somebody else’s page')
     if (response.status === 408) throw new Error('the answer did not come in time')
@@ -88,13 +94,13 @@ export async function request(
     return { status: response.status, type, body: bytes, retryAfterMs: asked }
   } catch (error) {
     if (error instanceof CofferdamError) throw error
-    // Ended on this side: made again it would begin another one.
+    // This side ended the session. A retry would create another one.
     if (stop.aborted) throw sessionEnded()
     throw new LostAnswer(error)
   }
 }
 
-/** JSON of an answer; null where it is none. */
+/** Parses the JSON of an answer. Returns null if it is not JSON. */
 export function json(body: Buffer): unknown {
   try {
     return JSON.parse(body.toString('utf8'))

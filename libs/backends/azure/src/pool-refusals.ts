@@ -1,11 +1,11 @@
-/** What the service refuses, as errors of ours that say whether anything was done, and what of its words may be repeated. */
+/** Turns the service's refusals into errors that say whether anything was done. */
 import { CofferdamError } from '@cofferdam/contract'
 import { z } from 'zod'
 import { json, type PoolCall, type TimedAnswer } from './pool-call.ts'
 
 const errorSchema = z.object({
   error: z.object({
-    // It goes into messages: a word, and nothing that could quote an identifier.
+    // The code goes into messages, so it must not quote an identifier.
     code: z.string().regex(/^[A-Za-z][A-Za-z.]{0,79}$/),
     message: z.string().optional(),
     target: z.string().max(200).nullish(),
@@ -13,12 +13,12 @@ const errorSchema = z.object({
   }),
 })
 
-/** True when the service says that there is no such session (any more). */
+/** Returns true if the service says that there is no such session. */
 export const saysGone = (error: unknown): boolean =>
   error instanceof CofferdamError &&
   (error.details['azure'] === 'SessionWithIdentifierNotFound' || error.details['status'] === 404)
 
-/** The service's refusal as an error of ours. Its message is left out: it may quote the identifier. */
+/** Turns a refusal into an error. The service's message is left out, because it may quote the identifier. */
 export function refusalOf(
   { status, body, retryAfterMs: waitMs }: TimedAnswer,
   call: PoolCall,
@@ -47,9 +47,10 @@ function classOf(
 ): [CofferdamError['code'], string] {
   const isOfSession = identifier !== undefined
   if (code === 'SessionWithIdentifierNotFound') return ['sandbox_lost', 'the session is gone']
-  // Its time is up, or it is being taken down: in no case does it do what was asked.
+  // The session's time is up, or it is being stopped. The request was not carried out.
   if (isOfSession && (status === 409 || status === 410)) return ['sandbox_lost', 'the session is over']
-  // Of a pool that is full, by the older documents; of a session that is there, and of its files, that it is another one.
+  // In older documents 404 means a full pool. For an existing session or its files, it means that the session
+  // is another one.
   if (isOfSession && status === 404)
     return allocates === true
       ? ['backend_unavailable', 'the pool has no session free, or is not there']

@@ -1,22 +1,25 @@
-/** Executions that are answered before they ended. We ask the service to wait, but it has a way of its own to say that it does not. */
+/**
+ * Executions whose answer comes before they end. We ask the service to wait, but it can still answer
+ * `Running`.
+ */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { z } from 'zod'
 import type { PoolApi } from './pool-api.ts'
 import { json, LostAnswer, type PoolCall } from './pool-call.ts'
 
-/** Between two looks; each waits twice as long as the one before. */
+/** The first pause between two polls. Each doubles. */
 const PAUSE_MS = 50
 const LONGEST_PAUSE_MS = 2000
 
 const runningSchema = z.object({
   status: z.enum(['NotStarted', 'Running']),
-  /** It becomes part of a path. */
+  /** The ID becomes part of a path. */
   id: z.string().regex(/^[\w-]{1,100}$/),
 })
 
 /**
- * The answer that says how an execution ended: `body`, or what the service says later of one that runs. Throws `LostAnswer` where it does not
- * say within `call.timeoutMs`, or the reason of `call.signal`.
+ * Returns the final answer of an execution: `body`, or a later one if it still runs. Throws `LostAnswer` if
+ * none comes within `call.timeoutMs`, or the reason of `call.signal`.
  */
 export async function outcomeOf(
   api: Pick<PoolApi, 'call'>,
@@ -36,7 +39,7 @@ export async function outcomeOf(
       latest = (await api.call({ ...more, method: 'GET', path, isRepeatable: true })).body
     } catch (error) {
       more.signal?.throwIfAborted()
-      // Whatever is refused here, the execution began.
+      // The execution has started, whatever this call answers.
       throw new LostAnswer(error)
     }
   }

@@ -1,10 +1,10 @@
-/** Files in `/mnt/data` of a session of an interpreter pool. */
+/** Files in `/mnt/data` of an interpreter session. */
 import { multipart } from '@cofferdam/backend-remote'
 import { versionOf, type Executions } from './dialects.ts'
 import type { PoolApi } from './pool-api.ts'
 import type { PoolCall } from './pool-call.ts'
 
-/** No answer of ours is larger (in-session.py ends an agent that says more). */
+/** The largest answer (in-session.py ends an agent that says more). */
 export const FILE_MAX = 64 * 1024 * 1024 + 1024
 
 export interface SessionFiles {
@@ -16,7 +16,7 @@ export interface SessionFiles {
   download(file: string, more: Pick<PoolCall, 'patienceMs' | 'signal'>): Promise<Buffer>
 }
 
-/** Creates the calls; names are letters, digits and hyphens. */
+/** Creates the calls. Names are letters, digits and hyphens. */
 export function createSessionFiles(api: PoolApi, executions: Executions, identifier: string): SessionFiles {
   return {
     async upload(file, bytes, more) {

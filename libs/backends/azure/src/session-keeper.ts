@@ -1,4 +1,4 @@
-/** What the azure backend does to keep a session for the next execution of its name (remote/take-turn.ts). */
+/** Keeps a session for the next execution of its name (remote/take-turn.ts). */
 import {
   isCofferdamError,
   type SandboxSpec,
@@ -19,10 +19,13 @@ import { kindOf, type Preloads, type SlotSpec } from '@cofferdam/sandbox/warm'
 import { identifierOf, sessionSeed, type Identifiers } from './identifier.ts'
 import { startSlot, type AzureSlot, type SlotParts, type SlotWish } from './start-slot.ts'
 
-/** An attach that takes so long after its attempt was stopped is given up: the session stays, and may be another one for its next holder. */
+/**
+ * How long an attach may go on after its attempt was stopped. Then the session stays as it is, and the next
+ * holder may get a fresh one.
+ */
 const LET_GO_MS = 5_000
 const HOUR_MS = 3_600_000
-/** Before the end of the hour that is paid for: time for the reaper's tick and the call itself. */
+/** Subtracted from the end of the paid hour: the reaper's interval and the call itself. */
 const HOUR_MARGIN_MS = 120_000
 
 export interface KeeperParts extends SlotParts {
@@ -31,7 +34,7 @@ export interface KeeperParts extends SlotParts {
   preloads: Preloads
 }
 
-/** The keeper of the fleet's sessions in one pool. */
+/** Creates the keeper of the fleet's sessions in one pool. */
 export function createKeeper(parts: KeeperParts, registry: SessionRegistry): SessionKeeper<AzureSlot> {
   const { config } = parts
   return {
@@ -73,8 +76,8 @@ export function createKeeper(parts: KeeperParts, registry: SessionRegistry): Ses
 }
 
 /**
- * Null when it cannot be had any more. What ends the attempt meanwhile ends no session: whose call is on its way finishes it, to be
- * able to give the session back.
+ * Returns null if the session is gone. A stopped attempt does not end the session. Its call in flight is
+ * finished, so that the session can be given back.
  */
 async function attach(
   parts: KeeperParts,
@@ -108,7 +111,7 @@ async function attach(
   }
 }
 
-/** Nothing of the attempt reached the session: it is as clean as it was found. */
+/** The attempt did not reach the session, which is as clean as before. */
 async function letGo(
   parts: KeeperParts,
   { slot, release }: AzureSlot,
@@ -123,19 +126,19 @@ async function letGo(
   )
 }
 
-/** From now on: when the service ends it by itself, and for a paid hour until when it is kept without use. */
+/** The times from now on: when the service ends the session, and until when a paid hour keeps it. */
 function restedNow({ config }: KeeperParts, spec: SandboxSpec, { createdAtMs }: SessionEntry): Rested {
   const now = Date.now()
   const expiresAtMs = now + config.cooldown_ms
   if (config.reap !== 'paid-hour') return { expiresAtMs }
   const hours = Math.ceil((now - createdAtMs + 1) / HOUR_MS)
   const paidUntilMs = createdAtMs + hours * HOUR_MS - HOUR_MARGIN_MS
-  // How long it rested before is no wish.
+  // The time that it rested before does not matter.
   const idleAtMs = now + (spec.session?.idleMs ?? config.idle_ms)
   return { expiresAtMs, idleAtMs: Math.max(idleAtMs, paidUntilMs) }
 }
 
-/** Those of the program. */
+/** The deadlines of the program. */
 export const deadlinesOf = ({ limits }: SandboxSpec) => ({
   softMs: limits.soft_timeout_ms,
   hardMs: limits.hard_timeout_ms,

@@ -1,11 +1,13 @@
-/** Sessions as the service lists and ends them. */
+/** Lists and ends sessions at the service. */
 import { CofferdamError } from '@cofferdam/contract'
 import { z } from 'zod'
 import { MANAGEMENT_VERSION, type PoolApi } from './pool-api.ts'
 import { json } from './pool-call.ts'
 import { saysGone } from './pool-refusals.ts'
 
-/** Five times what a pool may have. How many of them a page holds is the service's to say: a list ends with its last page and no sooner. */
+/**
+ * Five times what a pool may have. The service chooses the size of a page, so only the last page ends a list.
+ */
 const SESSIONS_MAX = 3000
 
 const entries = z.array(z.object({ identifier: z.string().max(256) }))
@@ -21,24 +23,24 @@ const pageSchema = z.union([
 ])
 
 export interface SessionsAtPool {
-  /** Ends a session; false when there was none. Resolves when the service says that it is gone. */
+  /** Ends a session and waits until the service says that it is gone. Returns false if there was none. */
   end(identifier: string): Promise<boolean>
   list(signal?: AbortSignal): Promise<string[]>
 }
 
-/** Creates the calls; the two kinds of pool end a session by different ones. */
+/** Creates the calls, which differ between the two kinds of pool. */
 export function createSessionsAtPool(api: PoolApi, kind: 'container' | 'interpreter'): SessionsAtPool {
   const query = { 'api-version': MANAGEMENT_VERSION }
   return {
     end: (identifier) =>
-      // What is done again later must know, too, that gone is no failure.
+      // A repeat must also treat a missing session as success.
       api.ending(identifier, async () => {
         const end =
           kind === 'container'
             ? ({ method: 'POST', path: '/.management/stopSession' } as const)
             : ({ method: 'DELETE', path: '/session' } as const)
         try {
-          // The identifier goes as any other field: the call itself is none to the session.
+          // The identifier is an ordinary parameter here: this call does not go to the session.
           await api.call({ ...end, query: { ...query, identifier }, isRepeatable: true })
           return true
         } catch (error) {
@@ -52,7 +54,8 @@ export function createSessionsAtPool(api: PoolApi, kind: 'container' | 'interpre
         const answer = await api.call({
           method: kind === 'container' ? 'POST' : 'GET',
           path: kind === 'container' ? '/.management/listSessions' : '/listSessions',
-          // Asked for by number: a link would have to be proven to lead to the same place before a token goes there.
+          // Pages are requested by number, because following a link would send the token to an address that
+          // is not checked.
           query: { ...query, skip: String(found.length) },
           isRepeatable: true,
           ...(signal === undefined ? {} : { signal }),

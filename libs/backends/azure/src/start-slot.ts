@@ -1,5 +1,5 @@
 /**
- * One session up to the point where its agent says that it is ready, whichever way the agent is reached.
+ * Starts the agent in one session, by any transport.
  *
  *   (first call allocates)──provision──attach──R──▶ slot       any failure or abort: a session that was begun here is ended, then thrown
  */
@@ -20,7 +20,7 @@ import { openPodChannel, type PodChannel } from './pod-channel.ts'
 import type { PoolApi } from './pool-api.ts'
 import type { SessionsAtPool } from './sessions-at-pool.ts'
 
-/** While a poll waits in an interpreter session, nothing else is executed there: a stop waits as long. */
+/** A poll blocks other executions of an interpreter session, so a stop waits at most this long. */
 const EXECUTED_POLL_MS = 300
 const MiB = 1024 * 1024
 
@@ -38,26 +38,26 @@ export interface SlotParts {
 export interface SlotWish {
   spec: SlotSpec
   identifier: string
-  /** Goes into the ref and the registry: what is enough to make the identifier again. */
+  /** Goes into the ref and the registry. The identifier can be derived from it. */
   handle: Record<string, string | number>
   fence: number
   deadlines: BatchDeadlines
-  /** The pod of a session that is there already, as `AzureSlot.pod` said it. */
+  /** The pod of an existing session, as in `AzureSlot.pod`. */
   pod: { boot: string; incarnation: string } | null
 }
 
-/** A session whose agent waits. */
+/** A session whose agent is ready. */
 export interface AzureSlot {
   readonly slot: RemoteSlot
-  /** By which it is known again: the pod's incarnation, and our folder's. */
+  /** Identifies the session later: the incarnations of the pod and of our folder. */
   readonly pod: { boot: string; incarnation: string }
-  /** Gives a clean session up without ending it, so that another worker can attach. */
+  /** Releases a clean session without ending it, so that another worker can attach. */
   release: (keep: Kept) => Promise<void>
 }
 
 /**
- * Throws `backend_unavailable`, `sandbox_open_failed`, `sandbox_lost`, or the reason of `signal`. Nothing new is left at the service
- * then; what becomes of a session that was there before is the caller's to say.
+ * Throws `backend_unavailable`, `sandbox_open_failed`, `sandbox_lost`, or the reason of `signal`. A session
+ * that began here is ended then. The caller decides about one that existed before.
  */
 export async function startSlot(parts: SlotParts, wish: SlotWish, signal: AbortSignal): Promise<AzureSlot> {
   signal.throwIfAborted()
@@ -72,7 +72,7 @@ export async function startSlot(parts: SlotParts, wish: SlotWish, signal: AbortS
   }
 }
 
-/** Ends what did not start; where even that fails now, it is tried again elsewhere, or the service does it by itself. */
+/** Ends a session that did not start. If that fails, `onLeft` gets it, or the service ends it by itself. */
 async function endOrTell(parts: SlotParts, { identifier, handle, spec }: SlotWish): Promise<void> {
   await parts.atPool.end(identifier).catch((error: unknown) => {
     warnOfLeft(parts.logger, identifier, error)
@@ -80,7 +80,7 @@ async function endOrTell(parts: SlotParts, { identifier, handle, spec }: SlotWis
   })
 }
 
-/** For a session of ours that could not be ended. */
+/** Logs a session that could not be ended. */
 export function warnOfLeft(logger: BackendLogger, identifier: string, error: unknown): void {
   logger.warn(
     { err: error, session: hashOf(identifier) },
@@ -179,7 +179,7 @@ async function slotOf(
       handle: wish.handle,
       vendorRef: hashOf(wish.identifier),
       closed: closed.promise,
-      // The service ends a session that has no calls; it knows no other clock.
+      // The service only knows the time since the last call.
       keep: () => Promise.resolve(),
       stderrTail: () => '',
       destroy: () => atPool.end(wish.identifier),

@@ -1,6 +1,6 @@
 /**
- * Where an execution's sandbox comes from: a session at the service for it alone, or the fleet's session of a name, which any worker
- * can attach to while it holds the lease (remote/take-turn.ts).
+ * Opens the sandbox of an execution: a session of its own, or the fleet's session of a name. Any worker can
+ * attach to the latter while it holds the lease (remote/take-turn.ts).
  */
 import { CofferdamError, type SandboxSpec, type SessionRegistry } from '@cofferdam/contract'
 import { bindTurn, type RemoteSlot, takeTurn } from '@cofferdam/backend-remote'
@@ -12,7 +12,10 @@ export interface TakeParts extends KeeperParts {
   sessions: SessionRegistry | null
 }
 
-/** Opens it. Throws like `startSlot`; `conflict` for a session of other limits or scope, or that stays held. */
+/**
+ * Opens the sandbox. Throws like `startSlot`, and `conflict` if the session has other limits or another
+ * scope, or stays held.
+ */
 export async function takeSlot(
   parts: TakeParts,
   spec: SandboxSpec,

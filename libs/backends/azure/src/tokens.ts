@@ -1,23 +1,26 @@
-/** Tokens by audience: asked for once, however many want one, renewed before they expire, and used to their end when that fails. */
+/**
+ * Caches tokens by audience. Concurrent callers share one request. A token is renewed before it expires, and
+ * used to its end if the renewal fails.
+ */
 import { CofferdamError, isCofferdamError, unlessAborted } from '@cofferdam/contract'
 import type { AccessToken, Credential } from './credentials.ts'
 
-/** The data plane's audience; a token for another is refused with 401. */
+/** The audience of the data plane. The pool refuses a token for another with 401. */
 export const SESSIONS_AUDIENCE = 'https://dynamicsessions.io'
 
-/** A renewed token is there before the old one ends, also when the first attempts fail. */
+/** Renews this long before a token expires, so that there is time for several tries. */
 const RENEW_BEFORE_MS = 5 * 60_000
-/** After a renewal that failed the old one is used so long before another try. */
+/** The pause after a failed renewal. */
 const RETRY_MS = 30_000
-/** No answer that was ever seen took longer; a hanging one must not hold up all who wait. */
+/** Longer than any answer seen. A request that hangs must not block all callers. */
 const ASK_MS = 40_000
 
 export interface Tokens {
-  /** Rejects with `backend_unavailable` that says what each way answered, or the reason of `signal`. */
+  /** Rejects with `backend_unavailable` and what each credential answered, or the reason of `signal`. */
   get(audience: string, signal: AbortSignal): Promise<string>
-  /** The service refused this one: the next `get` asks for another. */
+  /** Reports that the service refused this token. The next `get` requests another. */
   refused(audience: string, token: string): void
-  /** Which way the last token came. */
+  /** The credential that gave the last token. */
   readonly answeredBy: Credential['name'] | null
 }
 
@@ -27,7 +30,7 @@ interface Held {
   nextTryMs: number
 }
 
-/** Creates the cache in front of `credentials`, which are tried in order, the last that answered first. */
+/** Creates the cache. Tries `credentials` in order, but first the one that last succeeded. */
 export function createTokens(credentials: readonly Credential[], nowMs: () => number = Date.now): Tokens {
   const held = new Map<string, Held>()
   let answeredBy: Credential['name'] | null = null
@@ -79,7 +82,7 @@ export function createTokens(credentials: readonly Credential[], nowMs: () => nu
       const { current } = entry
       if (current !== null && nowMs() < current.expiresAtMs) {
         const isOld = nowMs() >= current.expiresAtMs - RENEW_BEFORE_MS
-        // Nobody waits for a renewal while the old one is good.
+        // Callers do not wait for a renewal while the old token is valid.
         if (isOld && nowMs() >= entry.nextTryMs) asked(audience, entry).catch(() => undefined)
         return current.token
       }

@@ -1,14 +1,16 @@
-/** Tokens: our thin chain and Microsoft's own library ask the same double in the same way, and ours asks no more than it must. */
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+/** Tokens from every way, against the double; @azure/identity asks it as our own two ways do. */
+import { execFileSync } from 'node:child_process'
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { AzureCliCredential, ManagedIdentityCredential } from '@azure/identity'
+import { needs } from '@cofferdam/embedded/needs'
 import { afterAll, afterEach, beforeAll, describe, expect, it, onTestFinished, vi } from 'vitest'
 import { writeAzStub } from '../double/az-stub.ts'
 import { startAzureDouble, type AzureDouble } from '../double/azure-double.ts'
 import { azureConfigSchema } from '../src/config.ts'
 import { createCredentials, type AccessToken, type Credential } from '../src/credentials.ts'
-import { createTokens, SESSIONS_AUDIENCE } from '../src/tokens.ts'
+import { createTokens, SESSIONS_AUDIENCE, type Tokens } from '../src/tokens.ts'
 
 const never = new AbortController().signal
 
@@ -96,46 +98,100 @@ describe('azure tokens', () => {
     expect(bounds.mock.calls).toContainEqual([77_000])
   })
 
-  it.each([
-    ['client-secret', { client_secret_file: 'double-client-secret' }],
-    ['workload-identity', { federated_token_file: 'double-federated-assertion' }],
-  ] as const)('come by %s from the tenant’s authority', async (way, secrets) => {
-    const [[name, secret] = ['', '']] = Object.entries(secrets)
-    const tokens = createTokens(
-      createCredentials(
-        settings({
-          credentials: [way],
-          tenant_id: 'tenant',
-          client_id: 'app',
-          authority: double.origin,
-          [name]: file(way, secret),
-        }),
-      ),
-    )
-    expect(await listed(await tokens.get(SESSIONS_AUDIENCE, never))).toBe(200)
+  needs('openssl').describe('from the authority of a tenant', () => {
+    let secure: AzureDouble
+    let ca: string
+
+    beforeAll(async () => {
+      const [key, cert] = [join(folder, 'key.pem'), join(folder, 'cert.pem')]
+      const words = 'req -x509 -newkey rsa:2048 -nodes -days 1 -subj /CN=double'
+      const names = ['-addext', 'subjectAltName=IP:127.0.0.1', '-keyout', key, '-out', cert]
+      execFileSync('openssl', [...words.split(' '), ...names], { stdio: 'ignore' })
+      ca = readFileSync(cert, 'utf8')
+      writeFileSync(join(folder, 'both.pem'), ca + readFileSync(key, 'utf8'))
+      const tls = { key: readFileSync(key, 'utf8'), cert: ca }
+      secure = await startAzureDouble({ pools: [{ name: 'python', kind: 'PythonLTS' }], tls })
+    })
+    afterAll(() => secure[Symbol.asyncDispose]())
+
+    function tokensOf(more: Record<string, unknown>): Tokens {
+      const app = {
+        tenant_id: 'tenant',
+        client_id: 'app',
+        authority: secure.tlsOrigin,
+        api_timeout_ms: 60_000,
+      }
+      return createTokens(createCredentials(settings({ ...app, ...more }), undefined, { tlsOptions: { ca } }))
+    }
+    const listedAt = async (token: string): Promise<number> => {
+      const headers = { Authorization: `Bearer ${token}` }
+      return (await fetch(`${secure.endpoint('python')}/listSessions`, { headers })).status
+    }
+
+    it.each([
+      ['client-secret', 'client_secret_file', 'double-client-secret'],
+      ['workload-identity', 'federated_token_file', 'double-federated-assertion'],
+    ])('come by %s', { timeout: 60_000 }, async (way, name, secret) => {
+      const tokens = tokensOf({ credentials: [way], [name]: file(way, secret) })
+      expect(await listedAt(await tokens.get(SESSIONS_AUDIENCE, never))).toBe(200)
+      expect(tokens.answeredBy).toBe(way)
+    })
+
+    it('are new ones after one was refused', { timeout: 60_000 }, async () => {
+      const secret = file('refused', 'double-client-secret')
+      const tokens = tokensOf({ credentials: ['client-secret'], client_secret_file: secret })
+      const first = await tokens.get(SESSIONS_AUDIENCE, never)
+      tokens.refused(SESSIONS_AUDIENCE, first)
+      expect(await tokens.get(SESSIONS_AUDIENCE, never)).not.toBe(first)
+    })
+
+    it('come by a certificate, which signs what the authority reads', { timeout: 60_000 }, async () => {
+      const certificate = join(folder, 'both.pem')
+      const way = { credentials: ['client-certificate'], client_certificate_file: certificate }
+      // The double knows no application's certificate: that it refuses the assertion shows that it was asked.
+      await expect(tokensOf(way).get(SESSIONS_AUDIENCE, never)).rejects.toThrow('invalid_client')
+    })
+
+    it('are refused with the reason, which holds no secret', { timeout: 60_000 }, async () => {
+      const wrong = file('wrong', 'a-wrong-secret-canary')
+      const tokens = tokensOf({ credentials: ['client-secret'], client_secret_file: wrong })
+      const failed = await tokens.get(SESSIONS_AUDIENCE, never).catch((error: unknown) => error)
+      expect(failed).toMatchObject({
+        code: 'backend_unavailable',
+        message: expect.stringContaining('invalid_client') as string,
+      })
+      expect(String(failed)).not.toContain('canary')
+    })
   })
 
-  it('for another audience are refused, and what went wrong is told without secrets', async () => {
+  it('for another audience are refused', async () => {
     const { token } = double.identity.mint('https://management.azure.com', 'test')
     expect(await listed(token)).toBe(401)
-    const wrong = file('wrong', 'a-wrong-secret-canary')
+  })
+
+  it.each(['azure-powershell', 'azure-developer-cli', 'client-certificate'])(
+    'do not come by %s where it is not set up, and the next way is tried',
+    { timeout: 60_000 },
+    async (way) => {
+      await writeAzStub(double.identity, folder)
+      // Neither pwsh nor azd is in an empty folder.
+      vi.stubEnv('PATH', mkdtempSync(join(folder, 'path-')))
+      const wish = { credentials: [way, 'azure-cli'], az: join(folder, 'az'), api_timeout_ms: 60_000 }
+      const tokens = createTokens(createCredentials(settings(wish)))
+      expect(await listed(await tokens.get(SESSIONS_AUDIENCE, never))).toBe(200)
+      expect(tokens.answeredBy).toBe('azure-cli')
+    },
+  )
+
+  it('come by the default chain of Microsoft’s library', { timeout: 60_000 }, async () => {
+    await writeAzStub(double.identity, folder)
+    vi.stubEnv('PATH', `${folder}:/usr/bin:/bin`)
+    vi.stubEnv('AZURE_TOKEN_CREDENTIALS', 'dev')
     const tokens = createTokens(
-      createCredentials(
-        settings({
-          credentials: ['client-secret'],
-          tenant_id: 't',
-          client_id: 'a',
-          authority: double.origin,
-          client_secret_file: wrong,
-        }),
-      ),
+      createCredentials(settings({ credentials: ['default'], api_timeout_ms: 60_000 })),
     )
-    const failed = await tokens.get(SESSIONS_AUDIENCE, never).catch((error: unknown) => error)
-    expect(failed).toMatchObject({
-      code: 'backend_unavailable',
-      message: expect.stringContaining('invalid_client') as string,
-    })
-    expect(String(failed)).not.toContain('canary')
+    expect(await listed(await tokens.get(SESSIONS_AUDIENCE, never))).toBe(200)
+    expect(tokens.answeredBy).toBe('default')
   })
 
   describe('are asked for', () => {

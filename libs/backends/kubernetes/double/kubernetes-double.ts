@@ -3,7 +3,7 @@ import { chmod, mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { installGuest } from '@cofferdam/sandbox/guest'
-import { listen } from '@cofferdam/backend-remote/double'
+import { listen, type ServerTls } from '@cofferdam/backend-remote/double'
 import type { ApiFaults } from './api-faults.ts'
 import { ApiServer } from './api-server.ts'
 import { Controller, type ControllerFaults } from './controller.ts'
@@ -50,6 +50,8 @@ export interface KubernetesDoubleOptions {
   replicas?: number
   /** Bearer token that every call must bring; null for none. */
   token?: string | null
+  /** Serves https; with `ca` and `requestCert` only to clients whose certificate that authority signed. */
+  tls?: ServerTls & { ca?: string; requestCert?: boolean }
   /** The path that all others are below, as at a gateway for several clusters: `/k8s/clusters/c-1`; default none. */
   base?: string
   /** What the pods' image runs; default ours. */
@@ -67,15 +69,19 @@ export async function startKubernetesDouble(
   await installGuest(agentFolder, '/usr/bin/python3')
   const controller = new Controller(store, agentFolder, options.runtime ?? 'cofferdam')
   const api = new ApiServer(store, options.token ?? null)
-  const server = await listen(options.port ?? 0, (request, response) => {
-    const { url = '/' } = request
-    // Outside of it nothing is there.
-    request.url = url.startsWith(`${base}/`) ? url.slice(base.length) : '/'
-    api.handle(request, response).catch((error: unknown) => {
-      console.error('api server:', error)
-      response.destroy()
-    })
-  })
+  const server = await listen(
+    options.port ?? 0,
+    (request, response) => {
+      const { url = '/' } = request
+      // Outside of it nothing is there.
+      request.url = url.startsWith(`${base}/`) ? url.slice(base.length) : '/'
+      api.handle(request, response).catch((error: unknown) => {
+        console.error('api server:', error)
+        response.destroy()
+      })
+    },
+    options.tls,
+  )
   store.create({
     apiVersion: 'extensions.agents.x-k8s.io/v1beta1',
     kind: 'SandboxWarmPool',
@@ -83,7 +89,7 @@ export async function startKubernetesDouble(
     spec: { replicas: options.replicas ?? 1, sandboxTemplateRef: { name: pool } },
   })
   return {
-    origin: `http://127.0.0.1:${server.port}${base}`,
+    origin: `${options.tls === undefined ? 'http' : 'https'}://127.0.0.1:${server.port}${base}`,
     running: () => controller.running(),
     claims: () =>
       store.list('sandboxclaims').map(({ metadata, spec }) => ({

@@ -1,4 +1,4 @@
-/** How answers about claims are read: what they hold, or what kind of failure they are. */
+/** Reads the API server's answers about claims. */
 import { CofferdamError } from '@cofferdam/contract'
 import { z } from 'zod'
 import { claimSchema, type Claim } from './claim-state.ts'
@@ -6,13 +6,13 @@ import type { KubeAnswer } from './kube-api.ts'
 
 const statusSchema = z.object({ reason: z.string().nullish(), message: z.string().nullish() })
 
-/** The claim of an answer. Throws for any other. */
+/** Returns the claim in an answer. Throws `refused` for an error status. */
 export function claimIn(answer: KubeAnswer): Claim {
   if (answer.status >= 300) throw refused(answer)
   return parsed(claimSchema, answer, 'SandboxClaim')
 }
 
-/** The body of an answer. Throws `protocol_violation`. */
+/** Parses the body of an answer. Throws `protocol_violation`. */
 export function parsed<Schema extends z.ZodType>(
   schema: Schema,
   { body }: KubeAnswer,
@@ -26,7 +26,7 @@ export function parsed<Schema extends z.ZodType>(
   return found.data
 }
 
-/** What a refusal means for a sandbox; `full` where it passes when others end. */
+/** Turns a refusal into an error. Its details have `full` if the refusal passes when other sandboxes end. */
 export function refused({ status, body, retryAfterMs }: KubeAnswer): CofferdamError {
   const said = statusSchema.safeParse(body)
   const reason = said.success ? (said.data.message ?? said.data.reason ?? '') : ''
@@ -34,7 +34,8 @@ export function refused({ status, body, retryAfterMs }: KubeAnswer): CofferdamEr
     status === 401 || status === 403 || status === 429 || status >= 500
       ? 'backend_unavailable'
       : 'sandbox_open_failed'
-  // API priority and fairness; a ResourceQuota of the namespace, which counts claims.
+  // API priority and fairness answers 429. A ResourceQuota of the namespace, which counts claims, answers
+  // 403.
   const isFull = status === 429 || (status === 403 && reason.includes('exceeded quota'))
   return new CofferdamError(code, `Kubernetes answered ${status}: ${reason.slice(0, 300)}`, {
     details: {

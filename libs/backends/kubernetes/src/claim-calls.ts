@@ -1,4 +1,4 @@
-/** What is asked of the API server about SandboxClaims of one namespace, and how sure its answers are. */
+/** Requests about the SandboxClaims of one namespace, with retries. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { CofferdamError } from '@cofferdam/contract'
 import { claimIn, refused } from './claim-answers.ts'
@@ -10,51 +10,53 @@ import { listClaims, type ClaimList } from './list-claims.ts'
 import { isBusy, patiently } from './patient-call.ts'
 
 const GROUP = 'extensions.agents.x-k8s.io'
-/** A pod whose first process ended with its channel is gone in a second; a node that is busy takes longer. */
+/** A pod whose first process ended is usually gone in a second. A busy node takes longer. */
 const GONE_MS = 30_000
-/** A server that is busy for longer leaves the execution to another backend. */
+/** If the API server is busy for longer, the execution goes to another backend. */
 const BUSY_MS = 3_000
 
-/** The claim was never made, nor will be: there is nothing to delete. */
+/** The claim was not created and will not be, so there is nothing to delete. */
 export class NothingMade extends CofferdamError {
   constructor(cause: CofferdamError) {
     super(cause.code, cause.message, { cause, details: cause.details })
   }
 }
 
-/** What a claim is made with. */
 export interface ClaimBody {
   name: string
   labels: Record<string, string>
-  /** When the cluster deletes it by itself. */
+  /** The time at which the cluster deletes the claim by itself. */
   shutdownTime: string
 }
 
-/** All of them throw `backend_unavailable` where a cluster that is well would have answered otherwise. */
+/** Each call throws `backend_unavailable` for a failure that a healthy cluster would not have. */
 export interface ClaimCalls {
   /**
-   * Makes it, or takes over the one of that name. Throws NothingMade when nothing can be there; otherwise something may. `onDoubt` is told
-   * of a try whose answer was lost.
+   * Creates the claim, or updates the existing claim of that name. Throws NothingMade only if no claim can
+   * exist. Calls `onDoubt` for each try whose answer was lost.
    */
   make(claim: ClaimBody, onDoubt: () => void): Promise<Claim>
-  /** Null for one that is gone. */
+  /** Returns null if the claim does not exist. */
   read: ReadClaim
-  /** A merge patch of it as it is then; null for one that is gone. */
+  /** Applies a merge patch. Returns the updated claim, or null if it does not exist. */
   patch(name: string, change: object): Promise<Claim | null>
-  /** Deletes it with all that hangs on it and resolves when it is gone; false when there was none. */
+  /** Deletes the claim and its dependents, and waits until it is gone. Returns false if there was none. */
   remove(name: string): Promise<boolean>
   list(labels: string, signal?: AbortSignal | null): Promise<ClaimList>
   watch(labels: string, version: string, seconds: number, signal: AbortSignal): AsyncGenerator<WatchEvent>
-  /** One short look that needs the rights and the pool. */
+  /** Makes a short request that needs the worker's rights and the warm pool. */
   ping(signal: AbortSignal): Promise<void>
 }
 
-/** Creates the calls. */
+/** Creates the calls of the configured namespace. */
 export function createClaimCalls(api: KubeApi, config: KubernetesConfig): ClaimCalls {
   const root = `/apis/${GROUP}/${config.api_version}/namespaces/${config.namespace}`
   const all = `${root}/sandboxclaims`
   const pathOf = (name: string): string => `${all}/${name}`
-  /** The server gives a create up before we do, so that none is carried out after its claim was given up. */
+  /**
+   * The server must give up before this process does. Otherwise it could create the claim after the worker
+   * gave it up.
+   */
   const serverSeconds = Math.max(1, Math.floor(config.api_timeout_ms / 1000) - 1)
 
   const patched = async (name: string, change: object): Promise<KubeAnswer> =>
@@ -84,11 +86,11 @@ export function createClaimCalls(api: KubeApi, config: KubernetesConfig): ClaimC
           if (!(error instanceof NothingSent)) doubt()
           throw error
         })
-      // A server that gave up waiting for itself may still do it.
+      // The server can give up on its own request and still carry it out.
       if (answer.status >= 500) doubt()
       return answer
     }
-    // Made again when its answer was lost: the next one then says that it is there.
+    // Repeats the request if its answer was lost. If the first try succeeded, the server answers 409.
     const answer = await patiently(post, BUSY_MS).catch((error: unknown) => {
       if (error instanceof NothingSent && !isInDoubt) throw new NothingMade(error)
       throw error
@@ -96,7 +98,7 @@ export function createClaimCalls(api: KubeApi, config: KubernetesConfig): ClaimC
     const isThere = answer.status === 409 && !isBusy(answer)
     if (answer.status >= 300 && !isThere && !isInDoubt) throw new NothingMade(refused(answer))
     if (!isThere) return claimIn(answer)
-    // By an earlier try, for a name is given once.
+    // An earlier try made it, because each name is used once.
     return claimIn(await patched(name, { metadata, spec: { lifecycle } }))
   }
 
@@ -110,7 +112,7 @@ export function createClaimCalls(api: KubeApi, config: KubernetesConfig): ClaimC
         body: { kind: 'DeleteOptions', apiVersion: 'v1', propagationPolicy: 'Foreground' },
       })
     }, config.api_timeout_ms)
-    // After an answer that was lost it may have been there.
+    // If an earlier answer was lost, that try may have deleted the claim.
     if (answer.status === 404) return asked > 1
     if (answer.status >= 300) throw refused(answer)
     for (let pause = 20; ; pause = Math.min(pause * 2, 500)) {

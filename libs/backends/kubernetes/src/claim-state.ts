@@ -1,10 +1,13 @@
-/** What a SandboxClaim says (Agent Sandbox, extensions.agents.x-k8s.io): whether it has a pod, may still get one, or never will. */
+/**
+ * Interprets a SandboxClaim (Agent Sandbox, extensions.agents.x-k8s.io): whether it has a pod, may still get
+ * one, or never will.
+ */
 import { CofferdamError } from '@cofferdam/contract'
 import { z } from 'zod'
 
-/** Reasons of `Ready: False` that end a claim, whatever it had before (v1.0.x). */
+/** Reasons of `Ready: False` that end a claim, even if it had a pod before (Agent Sandbox v1.0). */
 const ENDED = new Set(['ClaimExpired', 'SandboxExpired', 'PodFailed', 'PodSucceeded'])
-/** Those that no waiting heals: the controller does not try again, or the official clients do not. */
+/** Reasons that waiting does not fix: the controller does not retry, or the official clients give up. */
 const TERMINAL = new Set([
   ...ENDED,
   'InvalidMetadata',
@@ -15,7 +18,7 @@ const TERMINAL = new Set([
   'InvalidConfiguration',
 ])
 
-/** The part of a SandboxClaim that is read here. Null is absent, as all of Kubernetes has it. */
+/** The fields that this backend reads. As everywhere in Kubernetes, null means absent. */
 export const claimSchema = z.object({
   metadata: z.object({
     name: z.string(),
@@ -40,32 +43,34 @@ export const claimSchema = z.object({
 })
 export type Claim = z.output<typeof claimSchema>
 
-/** A pod that is ours. */
 export interface ClaimedPod {
   claim: string
-  /** The Sandbox's and the pod's name: what its pod.py answers to. */
+  /** The name of both the Sandbox and the pod. `pod.py` checks it. */
   name: string
   ip: string
 }
 
-/** The pod of a claim that is ready; null while it is not. Throws `sandbox_open_failed` for what never will be. */
+/**
+ * Returns the pod of a ready claim, or null while it is not ready. Throws `sandbox_open_failed` if it never
+ * will be.
+ */
 export function podOf(claim: Claim): ClaimedPod | null {
   const end = endOf(claim, TERMINAL)
   if (end !== null) throw new CofferdamError('sandbox_open_failed', `Kubernetes: the claim ended with ${end}`)
   return readyPodOf(claim)
 }
 
-/** The pod of a claim, or null for one that has none now, is going, or never will have one. */
+/** Returns the pod of a claim, or null if the claim has none, is being deleted, or never will have one. */
 export const heldPodOf = (claim: Claim): ClaimedPod | null =>
   endOf(claim, TERMINAL) === null ? readyPodOf(claim) : null
 
-/** True for the same place: a pod that is made anew bears its Sandbox's name again. */
+/** Compares addresses too, because a replacement pod has the same name. */
 export const isSamePod = (one: ClaimedPod, other: ClaimedPod | null): boolean =>
   one.name === other?.name && one.ip === other.ip
 
 /**
- * Why a pod is its claim's no more; null while it is, as far as one knows: a claim may say for a moment that it is not ready, or that its
- * controller is at a loss, without anything being wrong with the pod.
+ * Returns why the claim lost this pod, or null if nothing is known to be wrong. A claim can be not ready for
+ * a moment although its pod is fine.
  */
 export function lossOf(claim: Claim, pod: ClaimedPod): string | null {
   const end = endOf(claim, ENDED)
@@ -86,7 +91,7 @@ function readyPodOf(claim: Claim): ClaimedPod | null {
   return { claim: claim.metadata.name, name, ip }
 }
 
-/** What a claim ended with, by these reasons; null while it goes on. */
+/** Returns which of these reasons ended the claim, or null if none did. */
 function endOf(claim: Claim, reasons: ReadonlySet<string>): string | null {
   if ((claim.metadata.deletionTimestamp ?? null) !== null) return 'its deletion'
   const ready = readinessOf(claim)

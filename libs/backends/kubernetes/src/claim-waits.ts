@@ -1,14 +1,17 @@
-/** What a claim is followed for: the pod that it will have, then the moment when that pod is its own no more. */
+/** Waits for the pod of a claim, and then for its loss. */
 import { CofferdamError } from '@cofferdam/contract'
 import { isSamePod, lossOf, podOf, type Claim, type ClaimedPod } from './claim-state.ts'
 import type { Followed, Heard } from './claim-watch.ts'
 
-/** Asks the API server itself: null for a claim that is gone. Throws when it does not say. */
+/**
+ * Reads the claim from the API server. Returns null if it does not exist. Throws if the server does not
+ * answer.
+ */
 export type ReadClaim = (name: string) => Promise<Claim | null>
 
 /**
- * The pod of a claim that was just made or read, once it is ready and another than `not`. Throws `sandbox_open_failed` when it never will
- * be, or the reason of `signal`.
+ * Waits until a claim that was just created or read has a pod other than `not`. Throws `sandbox_open_failed`
+ * if it never will have one, or the reason of `signal`.
  */
 export async function untilReady(
   first: Claim,
@@ -40,8 +43,8 @@ export async function untilReady(
 }
 
 /**
- * Aborts with `sandbox_lost` when the claim is gone, has ended or has another pod: a node that is cut off closes no connection, and an
- * address may come to another pod.
+ * Aborts with `sandbox_lost` when the claim is gone, has ended or has another pod. The connection alone does
+ * not tell: a node that loses its network closes none, and another pod can get the address.
  */
 export function lossSignal(pod: ClaimedPod, followed: Followed, read: ReadClaim): AbortSignal {
   const lost = new AbortController()
@@ -54,7 +57,10 @@ export function lossSignal(pod: ClaimedPod, followed: Followed, read: ReadClaim)
   return lost.signal
 }
 
-/** Looks at what was not heard for sure. A look that fails says nothing: the next list brings it again. */
+/**
+ * Reads a claim that the watch reports as absent. A failed read is ignored, because the next list repeats the
+ * report.
+ */
 function certain(name: string, read: ReadClaim, judge: (claim: Claim | null) => void) {
   return (heard: Heard): void => {
     if (heard === 'absent') read(name).then(judge, () => undefined)

@@ -1,11 +1,11 @@
 /**
- * One watch for all claims of a worker, however many there are: the API server tells what changes of those that bear its label.
+ * One watch for all claims that have this worker's label.
  *
  *   first follower ─▶ list ─▶ watch from the list's version ──ended, broke off──▶ pause, watch from what was heard last
  *                      ▲                    └──ERROR (410 Gone), nothing heard, twice in a row──▶ pause ─┐
  *                      └─────────────────────────────────────────────────────────────────────────────────┘   last one gone: stopped
  *
- * Whoever follows a name before it makes the claim misses nothing: what the list does not have yet, the watch tells.
+ * A caller follows a name before it creates the claim, so it misses no event.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { CofferdamError, isCofferdamError } from '@cofferdam/contract'
@@ -13,41 +13,43 @@ import { z } from 'zod'
 import { claimSchema, type Claim } from './claim-state.ts'
 import type { WatchEvent } from './kube-api.ts'
 
-/** The server ends a watch after this, so that a half-open connection is noticed. */
+/** The server ends a watch after this time, so that a half-open connection is noticed. */
 const WATCH_SECONDS = 30
-/** Beyond it: the server's own end takes its time on the way. */
+/** Added to it, because the server's own end takes time to arrive. */
 const QUIET_MS = (WATCH_SECONDS + 10) * 1000
-/** The pause after a watch that ended; it doubles while none holds. */
+/** The pause after a watch that ended. It doubles while watches keep failing. */
 const PAUSE_MS = 100
 const PAUSE_MAX_MS = 5_000
-/** A watch that held so long was a good one. */
+/** A watch that lasted this long counts as healthy. */
 const STEADY_MS = 1_000
-/** So many bad ones in a row are more than ten seconds of pauses. */
+/** After so many failures in a row, the pauses alone took more than ten seconds. */
 const TELL_AFTER = 8
 
 /**
- * A claim as it is now, or `absent`: a list does not have it any more, or it left the watch. It may be gone or only bear another's
- * label now; reading it tells.
+ * A claim, or `absent` if it is missing from a list or left the watch. An absent claim may be deleted or may
+ * only have another label now. Only a read tells.
  */
 export type Heard = Claim | 'absent'
 
 export interface Followed {
-  /** For a claim that is known to be there: hears at once what was heard last, then what comes. Replaces the listener before. */
+  /**
+   * Sets the listener of a claim that is known to exist. It hears the last state at once, and each later one.
+   */
   listen(listener: (heard: Heard) => void): void
 }
 
 export interface ClaimWatch {
-  /** Follows a claim by its name from now on; the same for a name that is followed already. */
+  /** Follows a claim by its name from now on. Following the same name again returns the same follower. */
   follow(name: string): Followed
-  /** Nothing is heard of it any more. The last one ends the watch. */
+  /** Stops following a claim. The watch ends with the last one. */
   unfollow(name: string): void
 }
 
-/** How claims of this worker's label are listed and watched. */
+/** Lists and watches the claims of this worker's label. */
 export interface ClaimSource {
   list(signal: AbortSignal): Promise<{ claims: Claim[]; version: string }>
   watch(version: string, seconds: number, signal: AbortSignal): AsyncIterable<WatchEvent>
-  /** No watch has held for a while; claims are heard of late, by lists. */
+  /** Called when watches keep failing. Until one works, only lists report changes, with a delay. */
   onTrouble(error: unknown): void
 }
 
@@ -65,7 +67,7 @@ const refusalSchema = z
   .partial()
 const versionSchema = z.object({ metadata: z.object({ resourceVersion: z.string().min(1) }) })
 
-/** Creates the watch; it asks for nothing before somebody follows. */
+/** Creates the watch. It sends no request before a claim is followed. */
 export function createClaimWatch(source: ClaimSource): ClaimWatch {
   const followers = new Map<string, Follower>()
   let running: AbortController | null = null
@@ -78,7 +80,7 @@ export function createClaimWatch(source: ClaimSource): ClaimWatch {
   }
 
   async function listed(signal: AbortSignal): Promise<string> {
-    // Whose claim is not known to be there yet may be absent for that reason alone.
+    // A claim without a listener may not have been created yet.
     const known = [...followers].filter(([, { listener }]) => listener !== null)
     const { claims, version } = await source.list(signal)
     signal.throwIfAborted()
@@ -89,7 +91,10 @@ export function createClaimWatch(source: ClaimSource): ClaimWatch {
     return version
   }
 
-  /** Passes on one event; what the watch goes on from after it. Throws for the end of a version. */
+  /**
+   * Passes on one event and returns the version that the watch continues from. Throws if that version has
+   * expired.
+   */
   function passOn({ type, object }: WatchEvent, version: string): string {
     if (type === 'ERROR') throw new WatchRefused(object)
     const seen = versionSchema.safeParse(object)
@@ -119,7 +124,7 @@ export function createClaimWatch(source: ClaimSource): ClaimWatch {
         if (error instanceof WatchRefused || !isHeard) version = null
       }
       bad = performance.now() - since > STEADY_MS ? 1 : bad + 1
-      // Whatever it is that the server does not like, a list begins anew.
+      // After repeated failures, start again with a list.
       if (bad > 1) version = null
       if (bad === TELL_AFTER) source.onTrouble(problem)
       const pause = Math.min(Math.max(PAUSE_MS * 2 ** (bad - 1), askedMs(problem)), PAUSE_MAX_MS)
@@ -150,11 +155,11 @@ export function createClaimWatch(source: ClaimSource): ClaimWatch {
   }
 }
 
-/** What the server asked for (`Retry-After`). */
+/** The pause in milliseconds that the server asked for (`Retry-After`). */
 const askedMs = (problem: unknown): number =>
   isCofferdamError(problem) ? Number(problem.details['retry_after_ms'] ?? 0) : 0
 
-/** An ERROR event, or an answer that is no watch: most of all 410, a version that the server remembers no more. */
+/** An ERROR event, or an answer that is no watch. Most often it is 410: the version has expired. */
 class WatchRefused extends CofferdamError {
   constructor(status: unknown) {
     const { reason, code, details } = refusalSchema.catch({}).parse(status)

@@ -4,8 +4,8 @@
  *   followed ─▶ made ─▶ ready, with a pod's address ─▶ lost | let go | released
  *                 └─ a reason that does not heal, or the deadline ─▶ deleted, told
  *
- * Its `shutdownTime` is the backstop for a worker that died; the worker itself deletes it. A session's claim has no owner's
- * label, so that no janitor takes it for what a dead worker left: the registry says who may use it.
+ * The worker deletes its claims. If the worker died, the cluster deletes them at their `shutdownTime`. The
+ * claim of a session has no owner label, so that no janitor deletes it. The registry says who may use it.
  */
 import { randomBytes } from 'node:crypto'
 import { CofferdamError, fleetOf, type SandboxId, type SessionId, type WorkerId } from '@cofferdam/contract'
@@ -21,56 +21,65 @@ import type { KubeApi } from './kube-api.ts'
 const OWNER_LABEL = 'cofferdam.dev/owner'
 const SLOT_LABEL = 'cofferdam.dev/slot'
 const SESSION_LABEL = 'cofferdam.dev/session'
-/** Whose workers keep the session. */
+/** The fleet whose workers share the session. */
 const FLEET_LABEL = 'cofferdam.dev/fleet'
-/** Which process hears of it: the one that made it, or that took it over. */
+/** The process whose watch sees the claim: the one that created it, or that took it over. */
 const WATCHER_LABEL = 'cofferdam.dev/watcher'
-/** An API server gives a request up after a minute (`--request-timeout`); then none comes late. */
+/** An API server gives up on a request after a minute (`--request-timeout`). Later it carries out none. */
 const LATE_MS = 90_000
-/** More within that time are an API server that is out; what is left out ends by the cluster's clock. */
+/** Above this number the API server has an outage. The cluster's clock deletes the claims that do not fit. */
 const DOUBTED_MAX = 1000
 
-/** What a claim is made for: it is named after `slot`, and belongs to a worker or to a session of its fleet. */
+/** What a claim is for. Its name comes from `slot`. It belongs to a worker, or to a session of the fleet. */
 export type ClaimWish = { slot: SandboxId; owner: WorkerId; session?: SessionId }
 
-/** The name of the claim that is made for it. */
+/** Returns the claim name for a slot. */
 export const claimName = (slot: SandboxId): string => `cofferdam-${slot.replaceAll('_', '-')}`
 
-/** The claim that a ref's or an entry's handle names; null when it names none of ours. */
+/** Returns the claim name in the handle of a ref or a registry entry, or null if it is not one of ours. */
 export function claimOf({ claim }: Record<string, string | number>): string | null {
   return typeof claim === 'string' && /^cofferdam-[a-z0-9-]{1,64}$/.test(claim) ? claim : null
 }
 
 export interface Claims {
   /**
-   * The pod of a new claim, which is followed from then on until it is released or let go. Throws `sandbox_open_failed` |
-   * `backend_unavailable` or the reason of `signal`; the claim is given up then.
+   * Creates a claim and waits for its pod. Follows the claim until it is released or let go. Throws
+   * `sandbox_open_failed`, `backend_unavailable` or the reason of `signal`, and then gives the claim up.
    */
   acquire(wish: ClaimWish, lifeMs: number, signal: AbortSignal): Promise<ClaimedPod>
-  /** The pod that the claim has by now, or will have, instead of one that could not be reached; null when it is still that one. */
+  /** Returns the pod that replaced one that could not be reached, or null if the claim still has that one. */
   nextPod(pod: ClaimedPod, signal: AbortSignal): Promise<ClaimedPod | null>
-  /** Moves the backstop to so long from now. Throws `sandbox_lost` when the claim is gone. */
+  /** Sets `shutdownTime` to this many milliseconds from now. Throws `sandbox_lost` if the claim is gone. */
   keep(claim: string, lifeMs: number): Promise<void>
-  /** Takes over a claim that was acquired before, for so long; its pod, or null when it is gone, going or not to be had any more. */
+  /**
+   * Takes over an existing claim for this many milliseconds. Returns its pod, or null if the claim is gone,
+   * ending or failed.
+   */
   find(claim: string, lifeMs: number): Promise<ClaimedPod | null>
-  /** Follows a pod's claim: aborts with `sandbox_lost` when the pod is its own no more, unless it was let go before. */
+  /**
+   * Returns a signal that aborts with `sandbox_lost` when the claim loses this pod, unless the claim was let
+   * go before.
+   */
   lossOf(pod: ClaimedPod): AbortSignal
-  /** Follows it no more; it stays. */
+  /** Stops following the claim without deleting it. */
   letGo(claim: string): void
-  /** Releases what failed. One that the API server does not delete now is left to `endLeft`, and to the cluster's clock. */
+  /**
+   * Deletes a claim that failed. If the API server does not delete it now, `endLeft` or the cluster's clock
+   * will.
+   */
   giveUp(claim: string): Promise<void>
-  /** Deletes it with all that hangs on it, and resolves when the API server knows it no more. False when there was none. */
+  /** Deletes the claim and its dependents, and waits until it is gone. Returns false if there was none. */
   release(claim: string): Promise<boolean>
-  /** Asks again for the end of what was released and not seen to be gone. Never throws. */
+  /** Retries the deletion of released claims that are not known to be gone. Never throws. */
   endLeft(): Promise<void>
   list(owner: WorkerId | null): Promise<{ claim: string; owner: WorkerId }[]>
-  /** Those of a fleet's sessions. */
+  /** Lists the claims of a fleet's sessions. */
   listKept(fleet: string): Promise<string[]>
-  /** One short call that needs the rights and the pool. */
+  /** Makes a short request that needs the worker's rights and the warm pool. */
   ping(signal: AbortSignal): Promise<void>
 }
 
-/** Creates the claims of one namespace. Nothing is watched while no claim is waited for or held. */
+/** Creates the claims of one namespace. Watches only while a claim is waited for or held. */
 export function createClaims(api: KubeApi, config: KubernetesConfig, logger: BackendLogger = SILENT): Claims {
   const calls = createClaimCalls(api, config)
   const watcher = { [WATCHER_LABEL]: randomBytes(8).toString('hex') }
@@ -82,7 +91,7 @@ export function createClaims(api: KubeApi, config: KubernetesConfig, logger: Bac
   })
 
   const left = createLeftBehind()
-  /** Claims whose create may be carried out once more, whatever becomes of them, and until when. */
+  /** Claims whose creation may still be carried out, whatever else happens, and until when (milliseconds). */
   const doubted = new Map<string, number>()
 
   function doubt(claim: string): void {
@@ -112,7 +121,7 @@ export function createClaims(api: KubeApi, config: KubernetesConfig, logger: Bac
           ? { [OWNER_LABEL]: wish.owner }
           : { [SESSION_LABEL]: wish.session, [FLEET_LABEL]: fleetOf(wish.owner) }
       const labels = { ...whose, ...watcher, [SLOT_LABEL]: wish.slot }
-      // Before it is made: so nothing that is said of it comes too early.
+      // Follow before creating, so that no event comes too early.
       const followed = watch.follow(name)
       try {
         const made = await calls.make({ name, labels, shutdownTime: timeIn(lifeMs) }, () => doubt(name))

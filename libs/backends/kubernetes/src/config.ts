@@ -3,7 +3,10 @@ import { z } from 'zod'
 import { forgottenAfterSchema } from '@cofferdam/backend-remote'
 
 const name = z.string().regex(/^[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?$/, 'expected a Kubernetes name')
-/** Where a pod finds what its service account may use (kubernetes.io/docs/tasks/run-application/access-api-from-pod). */
+/**
+ * Where a pod finds the files of its service account
+ * (kubernetes.io/docs/tasks/run-application/access-api-from-pod).
+ */
 const ACCOUNT = '/var/run/secrets/kubernetes.io/serviceaccount'
 
 const foreignSchema = z.strictObject({
@@ -12,21 +15,41 @@ const foreignSchema = z.strictObject({
   /** Python 3.8 or newer. */
   python: z.string().startsWith('/').max(256).default('/usr/local/bin/python3'),
   node: z.string().min(1).max(256).default('node'),
-  /** Languages that the image has. */
+  /** Languages that the image supports. */
   languages: z
     .array(z.enum(['python', 'javascript', 'typescript', 'bash']))
     .min(1)
     .default(['python', 'bash']),
-  /** Bearer token that sandboxd asks for (1.0.7 and newer can). */
+  /** File with the bearer token for sandboxd (1.0.7 and newer can check one). */
   token_file: z.string().startsWith('/').max(4096).nullable().default(null),
 })
 
 export const kubernetesConfigSchema = z.strictObject({
+  kubeconfig: z
+    .string()
+    .startsWith('/')
+    .max(4096)
+    .nullable()
+    .default(null)
+    .describe(
+      'A kubeconfig file: its server, certificates, token or credential plugin are used instead of ' +
+        '`api_server`, `token_file` and `ca_file`. Null: those three settings.',
+    ),
+  kubeconfig_context: z
+    .string()
+    .min(1)
+    .max(253)
+    .nullable()
+    .default(null)
+    .describe(
+      'The context of `kubeconfig`. Null: its current context. Its namespace is not used; see `namespace`.',
+    ),
   api_server: z
     .url({ protocol: /^https?$/ })
     .default('https://kubernetes.default.svc')
     .describe(
-      'The API server; for a worker outside of the cluster e.g. `http://127.0.0.1:8001` of `kubectl proxy`. A path in it is kept.',
+      'The API server. A worker outside of the cluster can use `http://127.0.0.1:8001` of `kubectl ' +
+        'proxy`. A path in it is kept.',
     ),
   token_file: z
     .string()
@@ -35,7 +58,8 @@ export const kubernetesConfigSchema = z.strictObject({
     .nullable()
     .default(`${ACCOUNT}/token`)
     .describe(
-      'File with the token for the API server, read at every call, because such tokens are rotated. Null: no token (`kubectl proxy` adds its own).',
+      'File with the token for the API server, read at every call, because such tokens are rotated. ' +
+        'Null: no token (`kubectl proxy` adds its own).',
     ),
   ca_file: z
     .string()
@@ -44,13 +68,15 @@ export const kubernetesConfigSchema = z.strictObject({
     .nullable()
     .default(`${ACCOUNT}/ca.crt`)
     .describe(
-      'File with the certificate authority of the API server. Null: the system’s certificates. Not used for http.',
+      'File with the certificate authority of the API server. Null: the system’s certificates. Not used ' +
+        'for http.',
     ),
-  namespace: name.default('cofferdam-sandboxes').describe('Where claims, pods and the warm pool are.'),
+  namespace: name.default('cofferdam-sandboxes').describe('The namespace of claims, pods and the warm pool.'),
   warm_pool: name
     .default('cofferdam')
     .describe(
-      'The SandboxWarmPool that claims name; its template must run our image with `pod.py` (infra/kubernetes).',
+      'The SandboxWarmPool that claims name. Its template must run our image with `pod.py` ' +
+        '(infra/kubernetes).',
     ),
   api_version: z
     .string()
@@ -61,7 +87,8 @@ export const kubernetesConfigSchema = z.strictObject({
     .enum(['cofferdam', 'sandboxd', 'python-runtime-sandbox'])
     .default('cofferdam')
     .describe(
-      'What the template’s image runs: ours with pod.py, or one of Agent Sandbox’s runtimes, into which our agent is put.',
+      'What the template’s image runs: ours with pod.py, or a runtime of Agent Sandbox, into which our ' +
+        'agent is uploaded.',
     ),
   foreign: foreignSchema
     .prefault({})
@@ -73,10 +100,13 @@ export const kubernetesConfigSchema = z.strictObject({
     .nullable()
     .default(null)
     .describe(
-      'With it sessions outlive their worker and any worker attaches to them: at least 32 bytes, the same for all workers. Keys of sessions’ pods are made with it. Null: a session ends with its worker.',
+      'File with the secret for the keys of sessions’ pods: at least 32 bytes, the same for all ' +
+        'workers. With it, sessions outlive their worker and any worker attaches to them. Null: a session ' +
+        'ends with its worker.',
     ),
   forgotten_after_ms: forgottenAfterSchema.describe(
-    'A session’s claim that no entry of the registry names for so long is deleted: Redis lost its memory.',
+    'A session’s claim that no registry entry names is deleted after this time. Redis may have lost the ' +
+      'entry.',
   ),
   port: z.int().min(1).max(65_535).default(7071).describe('Where pod.py listens.'),
   isolation: z
@@ -88,14 +118,15 @@ export const kubernetesConfigSchema = z.strictObject({
     .min(1000)
     .max(600_000)
     .default(15_000)
-    .describe('Every call but the watch ends after this.'),
+    .describe('Deadline of every call but the watch.'),
   ready_timeout_ms: z
     .int()
     .min(1000)
     .max(600_000)
     .default(60_000)
     .describe(
-      'From the claim to the agent’s first frame: a spare takes 0.05–0.15 s, a cold start on a new node minutes.',
+      'Time from the claim to the agent’s first frame. A warm pod takes 0.05–0.15 s, a cold start on a ' +
+        'new node minutes.',
     ),
 })
 export type KubernetesConfig = z.output<typeof kubernetesConfigSchema>

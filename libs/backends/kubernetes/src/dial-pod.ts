@@ -1,16 +1,21 @@
-/** The connection to a pod, which notices when the pod's host is cut off without a word. */
+/** Connects to a pod. TCP keepalive notices a host that loses its network without closing the connection. */
 import { once } from 'node:events'
 import { createConnection, type Socket } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { unlessAborted } from '@cofferdam/contract'
 
-/** A pod may be Ready before its first process listens, and before each node knows the way to it. */
+/** A pod can be Ready before its first process listens, and before each node has a route to it. */
 const NOT_YET = new Set(['ECONNREFUSED', 'EHOSTUNREACH'])
 const REDIAL_MS = 50
-/** Of silence, before the kernel asks whether the pod's host is still there; with its own ten questions it is gone after half a minute. */
+/**
+ * The kernel probes the connection after this silence. With its ten probes, a dead host is noticed after half
+ * a minute.
+ */
 const SILENCE_MS = 15_000
 
-/** Connects to a pod that may not listen yet. Throws the reason of `signal`, or why there is no way to it. */
+/**
+ * Connects to a pod that may not listen yet. Throws the reason of `signal`, or why the pod cannot be reached.
+ */
 export async function dialled(ip: string, port: number, signal: AbortSignal): Promise<Socket> {
   for (;;) {
     signal.throwIfAborted()
@@ -23,14 +28,14 @@ export async function dialled(ip: string, port: number, signal: AbortSignal): Pr
   }
 }
 
-/** Before the next try. Throws the reason of `signal`. */
+/** Waits before the next try. Throws the reason of `signal`. */
 export async function redialPause(signal: AbortSignal): Promise<void> {
   await sleep(REDIAL_MS, undefined, { signal }).catch(() => signal.throwIfAborted())
 }
 
-/** Connects at once. Throws as `dialled`. */
+/** Tries once to connect. Throws as `dialled` does. */
 export async function connected(host: string, port: number, signal: AbortSignal): Promise<Socket> {
-  // Not with the signal as an option: that would end the connection also after it was made.
+  // The signal is not a socket option, because it would then also close an established connection.
   const socket = createConnection({
     host,
     port,
@@ -38,7 +43,7 @@ export async function connected(host: string, port: number, signal: AbortSignal)
     keepAlive: true,
     keepAliveInitialDelay: SILENCE_MS,
   })
-  // Stays for good: between this function and its caller nobody else listens.
+  // This listener stays, because nobody else listens between this function and its caller.
   socket.on('error', () => undefined)
   try {
     await unlessAborted(once(socket, 'connect'), signal)

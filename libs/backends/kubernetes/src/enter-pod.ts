@@ -1,11 +1,14 @@
-/** The way into a pod that runs pod.py: to its agent's channel. */
+/** Connects to the agent in a pod that runs pod.py. */
 import type { Socket } from 'node:net'
 import type { Channel } from '@cofferdam/backend-remote'
 import type { ClaimedPod } from './claim-state.ts'
 import { dialled, redialPause } from './dial-pod.ts'
 import { greetFresh, NotTakenIn, type SessionHold } from './greet-pod.ts'
 
-/** The channel of a pod that nobody used yet, as soon as it is that pod that answers. Throws why it never did, or the reason of `signal`. */
+/**
+ * Connects to a pod that no worker has used yet, and retries until the right pod answers. Throws why it never
+ * did, or the reason of `signal`.
+ */
 export async function takenIn(
   pod: ClaimedPod,
   port: number,
@@ -20,13 +23,14 @@ export async function takenIn(
       return await greeted(socket, () => greetFresh(socket, pod, options, hold, signal))
     } catch (error) {
       if (signal.aborted) throw last ?? error
-      // The claim may yet get another pod, of which `signal` tells. Not for a session: who answered has heard its key.
+      // The claim may still get another pod, which `signal` reports. A session is not retried: whoever
+      // answered has received its key.
       if (!(error instanceof NotTakenIn) || hold !== null) throw error
       last = error
     }
 }
 
-/** The channel that a connection is once the greeting went well; otherwise it is closed. */
+/** Returns the channel after a successful greeting. Closes the socket otherwise. */
 export async function greeted(socket: Socket, greet: () => Promise<void>): Promise<Channel> {
   try {
     await greet()

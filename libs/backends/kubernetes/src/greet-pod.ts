@@ -5,7 +5,7 @@
  *           {pod, options, fence} + key    ─▶  {pod, keeps}              and it will wait for others with this key
  *   again   {pod, fence, nonce} ─▶ {nonce, proof} ─▶ {proof} ─▶ {pod}    each shows the other that it has the key
  *
- * An address may meanwhile be another pod's: only the one that bears the sandbox's name gets anything from us.
+ * Another pod may have the address by now. The worker sends nothing to a pod without the Sandbox's name.
  */
 import { createHmac, randomBytes, timingSafeEqual } from 'node:crypto'
 import type { Socket } from 'node:net'
@@ -15,15 +15,15 @@ import type { ClaimedPod } from './claim-state.ts'
 
 const ANSWER_MAX = 4096
 
-/** What makes a session's pod wait for the next worker. */
+/** What the next worker of a session needs to connect to its pod. */
 export interface SessionHold {
   /** 32 bytes. */
   key: Buffer
-  /** Of the lease that the session is held with. */
+  /** The fence of the lease that holds the session. */
   fence: number
 }
 
-/** Nobody took us in: what answers is not the pod, or refused, or went away. */
+/** The greeting failed: another process answered, or the pod refused or closed the connection. */
 export class NotTakenIn extends CofferdamError {
   constructor(message: string) {
     super('sandbox_open_failed', message)
@@ -35,7 +35,7 @@ const freshSchema = z.object({ pod: z.string(), keeps: z.literal(true).optional(
 const challengeSchema = z.object({ nonce: z.string().max(200), proof: z.string().regex(/^[0-9a-f]{64}$/) })
 const takenSchema = z.object({ pod: z.string() })
 
-/** Takes a pod that nobody used yet. Throws `sandbox_open_failed`. */
+/** Greets a pod that no worker has used yet. Throws `sandbox_open_failed`. */
 export async function greetFresh(
   socket: Socket,
   pod: ClaimedPod,
@@ -54,7 +54,10 @@ export async function greetFresh(
     )
 }
 
-/** Takes a pod whose agent waits for the next worker of its session. Throws `sandbox_open_failed`; nothing was taken then. */
+/**
+ * Greets a pod whose agent waits for the next worker of its session. Throws `sandbox_open_failed` if the pod
+ * did not accept.
+ */
 export async function greetAgain(
   socket: Socket,
   pod: ClaimedPod,
@@ -109,7 +112,9 @@ function parsedJson(line: Buffer): unknown {
 const another = ({ ip, name }: ClaimedPod): NotTakenIn =>
   new NotTakenIn(`kubernetes: what answers at ${ip} is not ${name}.`)
 
-/** One byte at a time, for the rest is the agent's; null at the end. */
+/**
+ * Reads one byte at a time, because the bytes after the line belong to the agent. Returns null at the end.
+ */
 async function nextByte(socket: Socket, signal: AbortSignal): Promise<Buffer | null> {
   for (;;) {
     const byte = socket.read(1) as Buffer | null

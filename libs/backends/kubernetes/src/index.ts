@@ -1,6 +1,6 @@
 /**
- * The `kubernetes` backend: a pod of Agent Sandbox per sandbox, claimed from a warm pool, with our guest agent as its first
- * process and frames over one TCP connection. README.md says what it isolates and what the cluster needs.
+ * The `kubernetes` backend. Each sandbox is a pod of Agent Sandbox, claimed from a warm pool. Our guest agent
+ * is its first process and sends frames over one TCP connection.
  */
 import {
   CofferdamError,
@@ -25,12 +25,15 @@ import { createKubeApi } from './kube-api.ts'
 import { sessionKey } from './session-keys.ts'
 import { startSlot } from './start-slot.ts'
 
-/** Beyond the hard deadline: the worker deletes a claim itself, the cluster's clock is for workers that died. */
+/** Added to the hard deadline. The worker deletes its claims, so this only matters if the worker died. */
 const LIFE_MARGIN_MS = 30_000
-/** A cell waits no longer for its session's next execution (the bound of `session.idle_ms`). */
+/** The longest time that a cell waits for its session's next execution (the bound of `session.idle_ms`). */
 const WAIT_MS = 3_600_000
 
-/** Makes the backend; talks to nothing before `probe` or `open`. `config` takes its defaults from the schema. */
+/**
+ * Creates the backend. It sends no request before `probe` or `open`. Defaults of `config` come from the
+ * schema.
+ */
 export function createKubernetesBackend(
   config: z.input<typeof kubernetesConfigSchema> = {},
   deps: BackendDeps = {},
@@ -63,7 +66,7 @@ export function createKubernetesBackend(
         })
   const capabilities = capabilitiesOf(settings, warmth.preloads)
 
-  /** One of this worker's own: a pod for one execution, or a cell. */
+  /** A pod for one execution, or a cell of this worker. */
   const ownOf = async (spec: SandboxSpec, signal: AbortSignal): Promise<BoundSlot<RemoteSlot>> => {
     const waitsMs = spec.reuse === 'job' ? 0 : WAIT_MS
     return await takeOwnSlot(warmth, spec, spec.limits.hard_timeout_ms + LIFE_MARGIN_MS + waitsMs, signal)
@@ -91,7 +94,8 @@ export function createKubernetesBackend(
         ok: true,
         features: [
           `a pod of ${settings.namespace}/${settings.warm_pool} per sandbox; isolation as its runtime class gives it, taken to be ${isolation}`,
-          'memory, CPU, processes and disk are the template’s; network by the worker’s proxy over the agent’s channel',
+          'memory, CPU, processes and disk are the template’s; network by the worker’s proxy over the ' +
+            'agent’s channel',
           `the cluster deletes a claim ${LIFE_MARGIN_MS / 1000} s after its hard deadline, should no worker do it`,
           kept === null
             ? 'sessions end with their worker, for session_secret_file is not set'
@@ -140,19 +144,20 @@ function capabilitiesOf({ runtime, foreign }: KubernetesConfig, preloads: readon
     files: true,
     artifacts: true,
     streaming: true,
-    // In another's image the agent is one process among others of its user: it could not prove a cell clean.
+    // In a foreign image, other processes run as the agent's user. The agent could not prove that a cell is
+    // clean.
     sessions: isOurs ? SESSION_SCOPES : [],
     preloads,
     value: true,
     interrupt: true,
     remote: true,
     maxMs: null,
-    // One template for all: what a request asks for cannot be set on a pod that runs already.
+    // A running pod has the limits of its template. A request cannot change them.
     enforces: [],
     measures: ['cpu_ms', 'peak_memory_bytes', 'wall_ms'],
   }
 }
 
-/** What the registry calls. */
+/** Creates the backend for the registry. */
 export const createBackend = (config: KubernetesConfig, deps: BackendDeps, name: string): Backend =>
   createKubernetesBackend(config, deps, name)

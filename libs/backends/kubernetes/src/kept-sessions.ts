@@ -1,8 +1,9 @@
 /**
- * Sessions of the whole fleet: their pod outlives the worker that claimed it, and any worker attaches to it while it holds the
- * session's lease (remote/take-turn.ts). A turn is written before its worker connects: a pod has one connection, and one that a
- * worker has which was replaced meanwhile would keep the next one out. Should such a one connect all the same, the pod
- * refuses a fence that is not higher than the last. A pod whose worker died in its turn ends with its connection.
+ * Sessions of the whole fleet. Their pod outlives the worker that claimed it. Any worker attaches to it while
+ * it holds the session's lease. A turn is recorded before its worker connects, because a pod has one
+ * connection: a former holder must not block the next one. If a former holder connects all the same, the pod
+ * refuses its fence, which is not higher than the last. If a worker dies in a turn, its pod ends with the
+ * connection.
  */
 import type { SandboxSpec, SessionEntry, SessionRegistry } from '@cofferdam/contract'
 import type { BackendLogger } from '@cofferdam/sandbox/backend'
@@ -24,9 +25,12 @@ import type { KubernetesConfig } from './config.ts'
 import { sessionKey } from './session-keys.ts'
 import { attachSlot, startSlot } from './start-slot.ts'
 
-/** A pod that listens answers in milliseconds, on a busy node in seconds; then a fresh one is the better place. */
+/**
+ * A listening pod answers in milliseconds, or in seconds on a busy node. After that a fresh pod is the better
+ * choice.
+ */
 const ATTACH_MS = 10_000
-/** Beyond turn and idle time: the worker or the reaper deletes a claim itself, the cluster's clock is for when none does. */
+/** Added to turn and idle time. A worker deletes the claim before, so this only matters if none does. */
 const LIFE_MARGIN_MS = 30_000
 
 export interface KeptParts {
@@ -37,17 +41,20 @@ export interface KeptParts {
   registry: SessionRegistry
   preloads: Preloads
   limits: SessionLimits
-  /** Of this worker; null where it has none, and then ends nothing that the registry has lost. */
+  /** The fleet of this worker. Null: claims that the registry lost are not deleted. */
   fleet: string | null
   logger: BackendLogger
 }
 
 export interface KeptSessions {
-  /** Throws like `startSlot`; `conflict` for a session of other limits or scope, or that stays held; `not_found`. */
+  /**
+   * Throws like `startSlot`. Throws `conflict` if the session has other limits or another scope, or stays
+   * held, and `not_found`.
+   */
   take(spec: SandboxSpec, signal: AbortSignal): Promise<BoundSlot<RemoteSlot>>
-  /** Ends what an entry names; true when something was there. */
+  /** Ends the pod of an entry. Returns true if there was one. */
   end(entry: SessionEntry): Promise<boolean>
-  /** Ends what no entry names any more. Throws when the cluster does not say what there is. */
+  /** Deletes claims that no entry names any more. Throws if the cluster does not list its claims. */
   endForgotten(): Promise<void>
 }
 
@@ -64,7 +71,8 @@ export function createKeptSessions(parts: KeptParts): KeptSessions {
   async function attach({ spec, lease, entry, idleMs, signal, begins }: AtRest): Promise<RemoteSlot | null> {
     const claim = claimOf(entry.handle)
     const key = await keyOf(claim ?? '')
-    // Its time in the cluster is set by whoever holds it: one that stood still meanwhile would cut the next one's turn short.
+    // The new holder sets the claim's time. A former holder that was suspended would otherwise shorten the
+    // new turn.
     signal.throwIfAborted()
     const lifeMs = lifeOf(spec, idleMs)
     const expiresAtMs = Date.now() + lifeMs
@@ -76,7 +84,7 @@ export function createKeptSessions(parts: KeptParts): KeptSessions {
       return await attachSlot(parts, slotSpec(spec), pod, { key, fence: lease.fence }, inTime)
     } catch (error) {
       if (signal.aborted) {
-        // Nothing was asked of it, so it waits on, whatever it heard of us.
+        // The pod received no request, so it keeps waiting.
         await lease.keep(entry).catch(() => undefined)
         throw signal.reason
       }
@@ -98,7 +106,7 @@ export function createKeptSessions(parts: KeptParts): KeptSessions {
     owner: spec.owner,
   })
 
-  /** Of a claim: a turn, the wait after it, and the margin. */
+  /** The time of a claim in milliseconds: a turn, the idle time after it, and the margin. */
   const lifeOf = (spec: SandboxSpec, idleMs: number): number =>
     spec.limits.hard_timeout_ms + idleMs + LIFE_MARGIN_MS
 
@@ -112,7 +120,7 @@ export function createKeptSessions(parts: KeptParts): KeptSessions {
     attach,
     async promise({ spec, idleMs }) {
       const claim = claimName(spec.sandboxId)
-      // Fails before anything is written where there is no secret for it.
+      // Throws before anything is written if the secret cannot be read.
       await keyOf(claim)
       const expiresAtMs = Date.now() + config.ready_timeout_ms + lifeOf(spec, idleMs)
       return { handle: { claim, ...limitsOf(spec) }, expiresAtMs }

@@ -1,28 +1,31 @@
-/** The few calls of the Kubernetes API that a backend needs, over Node's own client: JSON in, JSON out, and watches. */
-import { readFile } from 'node:fs/promises'
-import { request as httpRequest, type IncomingMessage } from 'node:http'
+/**
+ * Requests and watches of the Kubernetes API, with bounded answers. docs/decisions/0018 says why this is not
+ * Kubernetes' own client.
+ */
+import { request as httpRequest, type IncomingMessage, type OutgoingHttpHeaders } from 'node:http'
 import { request as httpsRequest } from 'node:https'
-import { CofferdamError } from '@cofferdam/contract'
+import { CofferdamError, unlessAborted } from '@cofferdam/contract'
 import { boundedBody, retryAfterMs } from '@cofferdam/backend-remote'
 import type { KubernetesConfig } from './config.ts'
+import { createConnect } from './connect.ts'
 
-/** A list of a thousand claims is half of this. */
+/** Twice a list of a thousand claims. */
 const ANSWER_MAX = 16 * 1024 * 1024
 /** One event of a watch holds one object. */
 const EVENT_MAX = 1024 * 1024
-/** Of a server that is busy; a claim that is ready meanwhile is heard of by the next list. */
+/** The longest wait for the head of a watch. Until the next watch, lists report claims. */
 const HEAD_MS = 5_000
 
-/** Errors of a connection that there never was. */
+/** Errors that say that no connection was made. */
 const NOT_CONNECTED = new Set(['ECONNREFUSED', 'ENOTFOUND', 'EAI_AGAIN'])
 
-/** The API server has heard nothing of a call. */
+/** The API server did not receive the request. */
 export class NothingSent extends CofferdamError {}
 
 export interface KubeAnswer {
   status: number
   body: unknown
-  /** What `Retry-After` says; null where it says nothing, or a date. */
+  /** What `Retry-After` asks for, in milliseconds. Null if it is absent or a date. */
   retryAfterMs: number | null
 }
 
@@ -32,7 +35,7 @@ export interface WatchEvent {
 }
 
 export interface KubeApi {
-  /** Resolves with whatever status; rejects when there was no answer, with NothingSent when there was no question. */
+  /** Resolves with any status. Rejects if no answer came, with NothingSent if the request was not sent. */
   call(method: string, path: string, options?: CallOptions): Promise<KubeAnswer>
   /** Events until the server ends the watch or `signal` aborts. Throws for an answer that is no watch. */
   watch(path: string, signal: AbortSignal): AsyncGenerator<WatchEvent>
@@ -40,38 +43,35 @@ export interface KubeApi {
 
 interface CallOptions {
   body?: unknown
-  /** Default application/json; a patch needs its own (the API server's default for a patch is JSON Patch). */
+  /** Default application/json. A patch needs its own type, because the server takes JSON Patch by default. */
   contentType?: string
   signal?: AbortSignal | null
 }
 
 /** Creates a client for the API server of the configuration. */
 export function createKubeApi(config: KubernetesConfig): KubeApi {
-  const isHttps = config.api_server.startsWith('https:')
-  // All paths are below its own, which a gateway for several clusters has.
-  const server = new URL(config.api_server)
-  if (!server.pathname.endsWith('/')) server.pathname += '/'
+  const connect = createConnect(config)
+  const target = config.kubeconfig === null ? config.api_server : `the API server of ${config.kubeconfig}`
 
   async function send(
     method: string,
     path: string,
     { body, contentType = 'application/json', signal }: CallOptions & { signal: AbortSignal },
   ): Promise<IncomingMessage> {
-    const [token, ca] = await Promise.all([
-      config.token_file === null ? null : secretIn(config.token_file),
-      config.ca_file === null || !isHttps ? null : secretIn(config.ca_file),
-    ])
+    // A credential plugin is a program, which can hang.
+    const { server, options, renew } = await unlessAborted(connect(), signal)
+    const url = new URL(`.${path}`, server.endsWith('/') ? server : `${server}/`)
     const text = body === undefined ? '' : JSON.stringify(body)
     const { promise, resolve, reject } = Promise.withResolvers<IncomingMessage>()
-    const outgoing = (isHttps ? httpsRequest : httpRequest)(
-      new URL(`.${path}`, server),
+    const outgoing = (url.protocol === 'https:' ? httpsRequest : httpRequest)(
+      url,
       {
+        ...options,
         method,
         signal,
-        ...(ca === null ? {} : { ca }),
         headers: {
           Accept: 'application/json',
-          ...(token === null ? {} : { Authorization: `Bearer ${token.trim()}` }),
+          ...(options.headers as OutgoingHttpHeaders),
           ...(text === '' ? {} : { 'Content-Type': contentType, 'Content-Length': Buffer.byteLength(text) }),
         },
       },
@@ -79,12 +79,14 @@ export function createKubeApi(config: KubernetesConfig): KubeApi {
     )
     outgoing.once('error', reject)
     outgoing.end(text)
-    return await promise
+    const response = await promise
+    if (response.statusCode === 401) renew()
+    return response
   }
 
   function unreachable(error: unknown): CofferdamError {
     if (error instanceof CofferdamError) return error
-    const message = `Kubernetes: ${config.api_server} does not answer.`
+    const message = `Kubernetes: ${target} does not answer.`
     return NOT_CONNECTED.has((error as NodeJS.ErrnoException).code ?? '')
       ? new NothingSent('backend_unavailable', message, { cause: error })
       : new CofferdamError('backend_unavailable', message, { cause: error })
@@ -104,7 +106,8 @@ export function createKubeApi(config: KubernetesConfig): KubeApi {
       }
       try {
         const answer = await ask()
-        // Nothing was done. The token may have been replaced after it was read: once more, with what the file holds now.
+        // The server did nothing. Retry once, because the credentials may have been replaced after they were
+        // read.
         return answer.status === 401 ? await ask() : answer
       } catch (error) {
         signal?.throwIfAborted()
@@ -129,7 +132,7 @@ export function createKubeApi(config: KubernetesConfig): KubeApi {
   }
 }
 
-/** A watch whose head has come: a server says at once that it watches, however long it then has nothing to tell. */
+/** Waits for the head of a watch, which a healthy server sends at once. */
 async function begun(
   inMs: number,
   open: (signal: AbortSignal) => Promise<IncomingMessage>,
@@ -141,12 +144,6 @@ async function begun(
   } finally {
     clearTimeout(timer)
   }
-}
-
-async function secretIn(file: string): Promise<string> {
-  return await readFile(file, 'utf8').catch((error: unknown) => {
-    throw new CofferdamError('backend_unavailable', `Kubernetes: ${file} cannot be read.`, { cause: error })
-  })
 }
 
 async function jsonOf(response: IncomingMessage): Promise<unknown> {

@@ -1,11 +1,14 @@
-/** Lists of claims, page by page. */
+/** Lists claims page by page. */
 import { z } from 'zod'
 import { parsed, refused } from './claim-answers.ts'
 import { claimSchema, type Claim } from './claim-state.ts'
 import type { KubeAnswer } from './kube-api.ts'
 
 const PAGE = 200
-/** Pages expire when the server forgets their version, which takes minutes; a list that is as slow as that again is left. */
+/**
+ * The server forgets the version of a list after minutes, and its pages expire. Give up after this many slow
+ * lists.
+ */
 const TRIES = 3
 const GONE = 410
 
@@ -16,11 +19,11 @@ const listSchema = z.object({
 
 export interface ClaimList {
   claims: Claim[]
-  /** What a watch goes on from. */
+  /** The version that a watch continues from. */
   version: string
 }
 
-/** All claims with these labels. Throws what a refusal means. */
+/** Returns all claims with these labels. Throws `refused` for an error status. */
 export async function listClaims(
   ask: (query: URLSearchParams) => Promise<KubeAnswer>,
   labels: string,
@@ -32,7 +35,7 @@ export async function listClaims(
     if (next !== '') query.set('continue', next)
     const answer = await ask(query)
     if (answer.status === GONE && next !== '' && tries < TRIES) {
-      // From the first page again, which is of a version of its own.
+      // Start again at the first page, which has a new version.
       tries += 1
       claims = []
       next = ''
@@ -42,7 +45,7 @@ export async function listClaims(
     const { items, metadata } = parsed(listSchema, answer, 'list of SandboxClaims')
     claims = [...claims, ...(items ?? [])]
     next = metadata?.continue ?? ''
-    // Later pages are of the first one's version.
+    // All pages have the version of the first one.
     if (next === '') return { claims, version: metadata?.resourceVersion ?? '' }
   }
 }

@@ -1,9 +1,12 @@
-/** Calls of the API server that may be made again: it is asked until it is neither busy nor away, or time is up. */
+/** Retries of calls that may be repeated, while the API server is busy or does not answer. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { z } from 'zod'
 import type { KubeAnswer } from './kube-api.ts'
 
-/** The first pause, which doubles: as the vendor's clients, but sooner, for a warm claim takes 0.1 s. */
+/**
+ * The first pause, which doubles. It is shorter than in the vendor's clients, because a warm claim takes 0.1
+ * s.
+ */
 const PAUSE_MS = 100
 /** API priority and fairness asks for one second. */
 const PAUSE_MAX_MS = 1_000
@@ -11,8 +14,9 @@ const PAUSE_MAX_MS = 1_000
 const conflictSchema = z.object({ reason: z.literal('Conflict') })
 
 /**
- * The first answer of a server that is not busy, or the last one of the time; throws as the last call did. `Retry-After` is kept to: who is told
- * to come later than that has the answer at once.
+ * Calls until the server is not busy or time is up. Returns the last answer, or throws as the last call did.
+ * Honours `Retry-After`: if the server asks for a longer pause than the time left, the caller gets its answer
+ * at once.
  */
 export async function patiently(call: () => Promise<KubeAnswer>, forMs: number): Promise<KubeAnswer> {
   const end = performance.now() + forMs
@@ -30,8 +34,9 @@ export async function patiently(call: () => Promise<KubeAnswer>, forMs: number):
 }
 
 /**
- * True where another try may be answered otherwise; only 5xx leaves open whether something was done. 409 Conflict is of what others change at the
- * same time, as the ResourceQuota that all creates count in (kubernetes/kubernetes#67761); of a name that is taken it is AlreadyExists.
+ * Returns true if another try may succeed. Only 5xx leaves open whether something was done. 409 Conflict
+ * comes from concurrent changes, for example of the ResourceQuota that counts creates
+ * (kubernetes/kubernetes#67761). A name that is taken is AlreadyExists instead.
  */
 export const isBusy = ({ status, body }: KubeAnswer): boolean =>
   status === 429 || status >= 500 || (status === 409 && conflictSchema.safeParse(body).success)

@@ -1,6 +1,7 @@
 /**
- * Keys of sessions' pods: whoever has a pod's key may take its agent over between two turns. Made from a secret that only workers
- * have and the claim's name, which is never used twice; neither registry nor cluster holds one.
+ * Keys of sessions' pods. Whoever has a pod's key can take over its agent between two turns. A key is made
+ * from a secret that only workers have, and the claim's name, which is never reused. Neither the registry nor
+ * the cluster stores it.
  */
 import { createHmac } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
@@ -8,7 +9,10 @@ import { CofferdamError } from '@cofferdam/contract'
 
 const SECRET_MIN = 32
 
-/** 32 bytes for a claim's pod. Reads the secret each time, for it is asked rarely and may be replaced. Throws `backend_unavailable`. */
+/**
+ * Returns the 32-byte key of a claim's pod. Reads the secret each time, so that it can be replaced. Throws
+ * `backend_unavailable`.
+ */
 export async function sessionKey(secretFile: string, namespace: string, claim: string): Promise<Buffer> {
   const secret = await readFile(secretFile).catch((error: unknown) => {
     throw new CofferdamError('backend_unavailable', `Kubernetes: ${secretFile} cannot be read.`, {

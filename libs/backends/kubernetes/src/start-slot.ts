@@ -1,12 +1,12 @@
 /**
- * One claimed pod up to the point where its interpreter waits.
+ * Claims a pod and starts its agent, until its interpreter waits for a program.
  *
  *   claim ──dial──hello──(frames)──R──▶ slot        any failure or abort: the claim is deleted, then thrown
  *     │  ▲└ no way in, and the claim has another pod by now; until then it is dialled again
  *     └──(another's image) agent put in ─┘
  *   pod of a session ──dial──hello again──R──▶ slot      any failure: the connection is closed, then thrown
  *
- * From the claim's pod on the claim is followed as long as there is a channel: one that loses its pod ends it.
+ * The claim is followed while its channel is open. If the claim loses its pod, the channel is closed.
  */
 import { readFile } from 'node:fs/promises'
 import { CofferdamError, isCofferdamError, type SessionId } from '@cofferdam/contract'
@@ -22,20 +22,20 @@ import { startByPythonRuntime } from './foreign/python-runtime.ts'
 import { startBySandboxd, type SandboxdSettings } from './foreign/sandboxd.ts'
 import { greetAgain, type SessionHold } from './greet-pod.ts'
 
-/** Beyond the start and the wait in a pool: the first execution then asks for the life that it needs. */
+/** Added to start and waiting time in a pool. The first execution then sets the time that it needs. */
 const START_MARGIN_MS = 60_000
-/** Where the agent goes in another's image; gone with the pod. */
+/** The folder for the agent in a foreign image. */
 const FOLDER = '/tmp/.cofferdam'
 const MiB = 1024 * 1024
 
 export interface StartParts {
   claims: Claims
   config: KubernetesConfig
-  /** A slot waits so long at most before it is used or given up. */
+  /** The longest time that a slot waits before it is used or given up, in milliseconds. */
   waitMs: number
 }
 
-/** What makes a slot the fleet's: whose its claim is, and what the next worker takes its pod with. */
+/** The session that a claim belongs to, and what the next worker needs to connect. */
 export interface SessionClaim extends SessionHold {
   session: SessionId
 }
@@ -48,8 +48,8 @@ interface HeldPod {
 }
 
 /**
- * Throws `backend_unavailable`, `capability_missing`, `sandbox_open_failed`, or the reason of `signal`; its
- * claim is given up then.
+ * Starts a slot in a new pod. Throws `backend_unavailable`, `capability_missing`, `sandbox_open_failed`, or
+ * the reason of `signal`, and then gives the claim up.
  */
 export async function startSlot(
   { claims, config, waitMs }: StartParts,
@@ -71,7 +71,7 @@ export async function startSlot(
       const held = { claims, pod, lost: claims.lossOf(pod) }
       const here = AbortSignal.any([inTime, held.lost])
       const channel = await channelTo(pod, config, spec, kept, here).catch(async (error: unknown) => {
-        // Nobody took us in: the claim may have lost this pod and got another one.
+        // The greeting failed. The claim may have lost this pod and got another one.
         const next = inTime.aborted ? null : await claims.nextPod(held.pod, inTime)
         if (next === null) throw error
         pod = next
@@ -93,7 +93,9 @@ export async function startSlot(
   }
 }
 
-/** A slot again of a session's pod in which no worker is. Throws what went wrong, or the reason of `signal`. */
+/**
+ * Starts a slot in a session's pod that has no worker now. Throws what went wrong, or the reason of `signal`.
+ */
 export async function attachSlot(
   { claims, config }: Pick<StartParts, 'claims' | 'config'>,
   spec: SlotSpec,
@@ -104,7 +106,7 @@ export async function attachSlot(
   const held = { claims, pod, lost: claims.lossOf(pod) }
   const here = AbortSignal.any([signal, held.lost])
   try {
-    // It listens since its first worker: who refuses now will not hear later.
+    // The pod listens since its first worker, so a refusal is final.
     const socket = await connected(pod.ip, config.port, here)
     const channel = await greeted(socket, () => greetAgain(socket, pod, hold, here))
     return await handshake(held, spec, channel, here)
@@ -114,7 +116,7 @@ export async function attachSlot(
   }
 }
 
-/** The agent's channel, by what the pod's image runs. */
+/** Connects to the agent in the way that the pod's image needs. */
 async function channelTo(
   pod: ClaimedPod,
   config: KubernetesConfig,
@@ -124,7 +126,7 @@ async function channelTo(
 ): Promise<Channel> {
   const { runtime, port, foreign } = config
   const { language, preload, cell } = spec
-  // Where interpreters, cgroup and disk are is our image's own matter.
+  // Our own image knows where its interpreters, cgroup and disk are.
   const options = runtime === 'cofferdam' ? { language, preload, cell } : foreignAgent(foreign, spec)
   if (runtime === 'sandboxd')
     return await startBySandboxd(pod, agentOptions(options), await sandboxdOf(foreign), signal)
@@ -139,7 +141,7 @@ function foreignAgent({ python, node }: KubernetesConfig['foreign'], spec: SlotS
     preload: spec.preload,
     python,
     node,
-    // All that a signal could reach is inside the pod, which is the program's own.
+    // A signal reaches only processes of the pod, which all belong to the program.
     scope: true,
     rlimits: { fsize: spec.limits.disk_mib * MiB },
   }

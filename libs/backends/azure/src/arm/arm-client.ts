@@ -1,31 +1,32 @@
 /**
- * Azure Resource Manager by plain REST: five resources are all that a session pool needs, and the SDK of them is 14 MB that
- * lacks half of the pool's settings. Every call may be repeated: PUT and DELETE of ARM name what they make or remove.
+ * A REST client of Azure Resource Manager (ARM). A session pool needs five resources. The SDK for them is 14
+ * MB and lacks half of the pool's settings. Every call may be repeated, because PUT and DELETE name their
+ * resource.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { CofferdamError } from '@cofferdam/contract'
 import { z } from 'zod'
 import { retryAfterMs } from '@cofferdam/backend-remote'
 
-/** The audience of tokens for the public cloud's management plane. */
+/** The audience of tokens for the management plane of the public cloud. */
 export const ARM_AUDIENCE = 'https://management.azure.com'
 
 export interface TokenSource {
   /** Rejects with `backend_unavailable`. */
   get(audience: string, signal: AbortSignal): Promise<string>
-  /** The service refused this one. */
+  /** Reports that the service refused this token. */
   refused(audience: string, token: string): void
 }
 
 export interface ArmSettings {
-  /** Without a slash at its end. */
+  /** Without a trailing slash. */
   endpoint: string
   audience: string
-  /** One call, its answer read. */
+  /** The time for one call and its answer, in milliseconds. */
   callMs: number
-  /** Between tries, and between polls that name no time of their own. */
+  /** The pause between tries, and between polls if the service names none, in milliseconds. */
   retryMs: number
-  /** The longest operation; making a pool takes minutes. */
+  /** The longest operation, in milliseconds. Creating a pool takes minutes. */
   operationMs: number
 }
 
@@ -40,33 +41,33 @@ export const ARM_DEFAULTS: ArmSettings = {
 export interface ArmAnswer {
   status: number
   headers: Headers
-  /** Undefined when there was none. */
+  /** Undefined if there was no body. */
   body: unknown
 }
 
 export interface ArmCall {
   method: 'GET' | 'PUT' | 'DELETE'
-  /** From `/subscriptions` on, with its api-version. */
+  /** The path from `/subscriptions` on, with its api-version. */
   path: string
   body?: object
 }
 
 export interface ArmClient {
   readonly settings: ArmSettings
-  /** 404 is an answer. Throws ArmFailure for every other status from 300 on. */
+  /** Sends a call. Returns 404 as an answer. Throws ArmFailure for every other status from 300 on. */
   send(call: ArmCall, signal: AbortSignal): Promise<ArmAnswer>
-  /** GET of a URL that an answer named; refuses another origin, for the token goes with it. */
+  /** Sends GET to a URL from an answer. Refuses another origin, because the token goes with the request. */
   follow(url: string, signal: AbortSignal): Promise<ArmAnswer>
 }
 
 const TRIES = 5
-/** No answer of ours is near: a group's list of resources. */
+/** Far above our largest answer, the list of a group's resources. */
 const MAX_BODY = 4 * 1024 * 1024
 const errorSchema = z.object({ error: z.object({ code: z.string(), message: z.string() }) })
 
-/** What ARM refused, by its own code. The message holds ARM's, cut; never the token. */
+/** A refusal by ARM, with its own code. The message quotes ARM's message, shortened, and never the token. */
 export class ArmFailure extends CofferdamError {
-  /** HTTP status; 0 when no answer came. */
+  /** HTTP status, or 0 if no answer came. */
   readonly status: number
   readonly armCode: string
   constructor(what: string, status: number, armCode: string, message: string, cause?: unknown) {
@@ -79,7 +80,7 @@ export class ArmFailure extends CofferdamError {
   }
 }
 
-/** `tokens` is asked for every call; it caches. */
+/** Creates the client. It asks `tokens` before every call. */
 export function createArmClient(settings: ArmSettings, tokens: TokenSource): ArmClient {
   const { endpoint, audience } = settings
 
@@ -87,7 +88,7 @@ export function createArmClient(settings: ArmSettings, tokens: TokenSource): Arm
     const token = await tokens.get(audience, signal)
     const response = await fetch(url, {
       method: call.method,
-      // A redirect would take the token along.
+      // A redirect would send the token elsewhere.
       redirect: 'error',
       headers: {
         authorization: `Bearer ${token}`,
@@ -114,7 +115,7 @@ export function createArmClient(settings: ArmSettings, tokens: TokenSource): Arm
           message: 'no error body',
         }
         failure = new ArmFailure(what, answer.status, code, message)
-        // A refused token is asked for anew once.
+        // A refused token is replaced once.
         const mayPass =
           answer.status === 429 || answer.status >= 500 || (answer.status === 401 && attempt === 1)
         if (!mayPass) throw failure
@@ -155,7 +156,7 @@ async function bodyOf(what: string, response: Response): Promise<unknown> {
   }
 }
 
-/** Milliseconds that ARM asks to wait; at most a minute. Null where it asks for none. */
+/** Returns the pause that ARM asks for in milliseconds, at most a minute, or null. */
 export function askedPauseMs(headers: Headers): number | null {
   const askedMs = retryAfterMs(headers.get('retry-after'))
   return askedMs === null ? null : Math.min(60_000, askedMs)

@@ -1,4 +1,4 @@
-/** The section `provisioning.azure`: whose subscription pools are made in, and with which credentials. */
+/** The section `provisioning.azure`: the subscription for new pools, and the credentials. */
 import { z } from 'zod'
 import { azureConfigSchema } from '../config.ts'
 import { ARM_AUDIENCE } from './arm-client.ts'
@@ -9,6 +9,7 @@ const credentials = azureConfigSchema.pick({
   tenant_id: true,
   client_id: true,
   client_secret_file: true,
+  client_certificate_file: true,
   federated_token_file: true,
   authority: true,
   identity_endpoint: true,
@@ -16,32 +17,31 @@ const credentials = azureConfigSchema.pick({
 })
 
 export const azureProvisionConfigSchema = credentials.extend({
-  subscription: z.guid().describe('The subscription that pools are made in.'),
+  subscription: z.guid().describe('The subscription in which pools are created.'),
   principals: z
     .array(z.guid())
     .min(1)
     .max(16)
     .optional()
     .describe(
-      'Object ids that may run programs in the pool: those of the workers. Left out: whoever makes it.',
+      'Object IDs of the workers, which may run programs in the pool. Left out: the principal that ' +
+        'creates it.',
     ),
   arm_endpoint: azureConfigSchema.shape.authority
     .default('https://management.azure.com')
-    .describe('Another cloud’s, or that of `cofferdam double azure`.'),
+    .describe('The endpoint of another cloud, or of `cofferdam double azure`.'),
   arm_audience: z.url().max(256).default(ARM_AUDIENCE).describe('Audience of the tokens for it.'),
   retry_ms: z
     .int()
     .min(1)
     .max(60_000)
     .default(5_000)
-    .describe(
-      'Between tries of a call, and between questions whether an operation is over where Azure names no time.',
-    ),
+    .describe('The pause between tries of a call, and between polls of an operation if Azure names none.'),
   operation_ms: z
     .int()
     .min(1000)
     .max(3_600_000)
     .default(15 * 60_000)
-    .describe('The longest operation that is waited for.'),
+    .describe('The longest time to wait for an operation.'),
 })
 export type AzureProvisionConfig = z.output<typeof azureProvisionConfigSchema>

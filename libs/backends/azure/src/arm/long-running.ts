@@ -1,6 +1,7 @@
 /**
- * ARM's operations that take longer than a call. Whoever starts one is told where to ask: `Azure-AsyncOperation` answers a
- * status in its body, `Location` answers 202 until it is over.
+ * Waits for ARM operations that take longer than one call. The first answer names a URL to poll:
+ * `Azure-AsyncOperation` answers with a status in its body, `Location` answers 202 until the operation is
+ * over.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { z } from 'zod'
@@ -13,8 +14,9 @@ const statusSchema = z.object({
 const FAILED = new Set(['failed', 'canceled'])
 
 /**
- * Waits until what `started` began is over; `onPoll` is called before each question and may throw to end the wait. Throws
- * ArmFailure: when the operation failed, and with `OperationTimeout` when it takes too long, which leaves its end unknown.
+ * Waits until the operation of `started` is over. Calls `onPoll` before each poll, which may throw to stop
+ * waiting. Throws ArmFailure if the operation failed, or with `OperationTimeout` if it takes too long. Its
+ * end is unknown then.
  */
 export async function untilOver(
   client: ArmClient,

@@ -1,4 +1,4 @@
-/** The calls of ARM that a session pool needs: its group, the pool itself, and the role of those who use it. */
+/** The ARM calls that a session pool needs: its group, the pool itself, and the role of its users. */
 import { createHash } from 'node:crypto'
 import { z } from 'zod'
 import type { ArmAnswer, ArmClient } from './arm-client.ts'
@@ -6,7 +6,7 @@ import type { ArmAnswer, ArmClient } from './arm-client.ts'
 const GROUPS = 'api-version=2021-04-01'
 const POOLS = 'api-version=2025-07-01'
 const ROLES = 'api-version=2022-04-01'
-/** Azure ContainerApps Session Executor. */
+/** The role "Azure ContainerApps Session Executor". */
 const EXECUTOR_ROLE = '0fb8eba5-a2bb-4abe-b1c1-49dfad359bb0'
 
 const tagsSchema = z.record(z.string(), z.string()).nullish()
@@ -27,7 +27,7 @@ const listSchema = z.object({
 export type ArmPool = z.output<typeof poolSchema>
 export type ArmTags = z.output<typeof tagsSchema>
 
-/** Names of one pool; compared without case, as ARM does. */
+/** The names of one pool. ARM ignores case when it compares them. */
 export interface PoolPlace {
   subscription: string
   resource_group: string
@@ -36,7 +36,7 @@ export interface PoolPlace {
 
 const groupPath = (at: PoolPlace): string =>
   `/subscriptions/${at.subscription}/resourceGroups/${at.resource_group}`
-/** The pool's resource id. */
+/** The pool's resource ID. */
 export const poolIdOf = (at: PoolPlace): string =>
   `${groupPath(at)}/providers/Microsoft.App/sessionPools/${at.pool_name}`
 
@@ -54,7 +54,7 @@ export async function putGroup(
   await arm.send({ method: 'PUT', path: `${groupPath(at)}?${GROUPS}`, body: group }, signal)
 }
 
-/** True when the group holds nothing; another page is not nothing. */
+/** Returns true if the group is empty. If there is another page, it is not. */
 export async function isGroupEmpty(arm: ArmClient, at: PoolPlace, signal: AbortSignal): Promise<boolean> {
   const answer = await arm.send({ method: 'GET', path: `${groupPath(at)}/resources?${GROUPS}` }, signal)
   if (answer.status === 404) return true
@@ -71,7 +71,10 @@ export async function getPool(arm: ArmClient, at: PoolPlace, signal: AbortSignal
   return answer.status === 404 ? null : poolSchema.parse(answer.body)
 }
 
-/** As the seed makes it: Python, ten sessions at most, ended after 300 s without a call; and without a way out. */
+/**
+ * Creates a Python pool of at most ten sessions. A session ends after 300 s without a call, and has no
+ * egress.
+ */
 export function putPool(
   arm: ArmClient,
   at: PoolPlace,
@@ -94,7 +97,10 @@ export function deletePool(arm: ArmClient, at: PoolPlace, signal: AbortSignal): 
   return arm.send({ method: 'DELETE', path: `${poolIdOf(at)}?${POOLS}` }, signal)
 }
 
-/** Lets a principal run programs in the pool. The assignment's name is made of what it says: again is the same one. */
+/**
+ * Lets a principal run programs in the pool. The assignment's name is derived from its content, so repeating
+ * the call has no effect.
+ */
 export async function putExecutorRole(
   arm: ArmClient,
   at: PoolPlace,

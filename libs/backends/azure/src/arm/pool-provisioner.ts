@@ -1,4 +1,4 @@
-/** Session pools of one subscription, as their caller sees them: made, removed, and nothing of somebody else's touched. */
+/** Creates and removes session pools of one subscription. Never changes a resource of somebody else. */
 import { CofferdamError } from '@cofferdam/contract'
 import { z } from 'zod'
 import { azureConfigSchema } from '../config.ts'
@@ -17,22 +17,22 @@ import {
   type PoolSteps,
 } from './provision-pool.ts'
 
-/** What one piece of work brings: see PoolSteps. */
+/** The parts of PoolSteps that the caller provides. */
 export type PoolWork = Pick<PoolSteps, 'keep' | 'signal'>
 
 export interface PoolProvisioner {
   readonly subscription: string
-  /** Looks and changes nothing. Throws ArmFailure, `backend_unavailable` without a token. */
+  /** Reads what exists. Throws ArmFailure, or `backend_unavailable` without a token. */
   find(plan: PoolPlan, signal: AbortSignal): Promise<{ group: Found; pool: Found }>
   /** Throws ArmFailure, `conflict` for somebody else's pool, `backend_unavailable` without a token. */
   make(plan: PoolPlan, work: PoolWork): Promise<MadePool>
-  /** Resolves when it is proven gone. Throws like `make`. */
+  /** Resolves when a 404 proved that the pool is gone. Throws like `make`. */
   removePool(plan: PoolPlan, work: PoolWork): Promise<void>
   /** Throws like `make`. */
   removeGroup(plan: PoolPlan, work: PoolWork): Promise<'gone' | 'kept'>
 }
 
-/** Asks nobody anything before it is used. */
+/** Creates the provisioner. It sends no request before it is used. */
 export function createPoolProvisioner(config: AzureProvisionConfig): PoolProvisioner {
   const { subscription, principals, arm_endpoint, arm_audience, retry_ms, operation_ms, ...access } = config
   const tokens = createTokens(createCredentials(azureConfigSchema.parse(access)))
@@ -59,7 +59,10 @@ export function createPoolProvisioner(config: AzureProvisionConfig): PoolProvisi
 
 const claimsSchema = z.object({ oid: z.guid() })
 
-/** The object id that a token was given to. Not verified: Azure does that, and a wrong one grants a role to nobody. */
+/**
+ * Reads the object ID from a token. The signature is not verified: Azure does that, and a wrong ID grants a
+ * role to nobody.
+ */
 function ownId(token: string): string {
   try {
     const [, payload = ''] = token.split('.')
@@ -67,7 +70,8 @@ function ownId(token: string): string {
   } catch (cause) {
     throw new CofferdamError(
       'config_invalid',
-      'Azure: the token does not say whose it is; name the object ids that may use the pool in provisioning.azure.principals.',
+      'Azure: the token does not say whose it is; name the object ids that may use the pool in ' +
+        'provisioning.azure.principals.',
       { cause },
     )
   }

@@ -1,12 +1,12 @@
 /**
- * Makes and removes a session pool, whatever happens in between. The caller records the plan before it begins, so that
- * another process goes on where a dead one stopped: every step looks first, and may be repeated.
+ * Creates and removes a session pool, also across crashes. The caller records the plan first, so that another
+ * process can continue it. Every step reads before it writes, and may be repeated.
  *
  *   idle ─► making: group ─► pool ─► roles ─► endpoint ─► idle (the caller keeps the endpoint)
  *             └─ failed ─► what we made is removed again; what is not proven gone is an orphan ─► idle
  *   idle ─► removing: pool ─► proven gone (404) ─► group, when it is ours and empty ─► idle
  *
- * Ours is what bears our tag `fleet-owner`. Nothing else is ever changed or removed.
+ * A resource is ours if it has our tag `fleet-owner`. Nothing else is ever changed or removed.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { CofferdamError } from '@cofferdam/contract'
@@ -28,19 +28,19 @@ import {
 
 const OWNER_TAG = 'fleet-owner'
 
-/** What is being made or removed. JSON, kept by the caller. */
+/** The plan of a pool, as JSON that the caller keeps. */
 export interface PoolPlan extends PoolPlace {
   location: string
-  /** Value of the tag. */
+  /** The value of our tag. */
   owner: string
 }
 
 export interface PoolSteps {
   arm: ArmClient
-  /** Who may run programs in the pool. */
+  /** The principals that may run programs in the pool. */
   principals: readonly string[]
   signal: AbortSignal
-  /** Keeps the right to work on the plan; called before each step and poll. Throws when it is lost. */
+  /** Renews the caller's lock on the plan. Called before each step and poll. Throws if the lock is lost. */
   keep(step: string): Promise<void>
 }
 
@@ -50,17 +50,17 @@ export interface MadePool {
   pool_id: string
 }
 
-/** A role for a principal that is minutes old is refused for a while. */
+/** Azure refuses a role for a new principal for some minutes. */
 const PRINCIPAL_TRIES = 10
-/** The endpoint is there when the operation is over, or shortly after. */
+/** The endpoint appears when the operation is over, or shortly after. */
 const ENDPOINT_TRIES = 10
-/** A deletion that is over is seen by everyone shortly after. */
+/** All of ARM sees a finished deletion only after a short time. */
 const GONE_TRIES = 10
 
-/** Whose a resource is: ours is what bears our tag. */
+/** The owner of a resource. It is ours if it has our tag. */
 export type Found = 'absent' | 'ours' | 'foreign'
 
-/** Looks and changes nothing. Throws ArmFailure. */
+/** Reads what exists. Throws ArmFailure. */
 export async function findPool(
   { arm, signal }: Pick<PoolSteps, 'arm' | 'signal'>,
   plan: PoolPlan,
@@ -72,7 +72,7 @@ export async function findPool(
 const foundOf = (there: { tags?: ArmTags } | null, { owner }: PoolPlan): Found =>
   there === null ? 'absent' : there.tags?.[OWNER_TAG] === owner ? 'ours' : 'foreign'
 
-/** Throws ArmFailure or `conflict`; what it made stays then, for `removePool`. */
+/** Creates the pool. Throws ArmFailure or `conflict`. What it created so far stays for `removePool`. */
 export async function makePool(steps: PoolSteps, plan: PoolPlan): Promise<MadePool> {
   const { arm, signal } = steps
   const tags = { [OWNER_TAG]: plan.owner }
@@ -98,7 +98,7 @@ async function grant(steps: PoolSteps, plan: PoolPlan, principal: string): Promi
       return await putExecutorRole(steps.arm, plan, principal, steps.signal)
     } catch (error) {
       if (!(error instanceof ArmFailure)) throw error
-      // Somebody gave it under another name.
+      // The role was assigned under another name.
       if (error.armCode === 'RoleAssignmentExists') return
       if (error.armCode !== 'PrincipalNotFound' || attempt === PRINCIPAL_TRIES) throw error
       await sleep(steps.arm.settings.retryMs, undefined, { signal: steps.signal })
@@ -118,7 +118,10 @@ async function endpointOf(steps: PoolSteps, plan: PoolPlan): Promise<MadePool> {
   throw new ArmFailure(`the pool ${plan.pool_name}`, 200, 'NoEndpoint', 'it has no poolManagementEndpoint')
 }
 
-/** Resolves when a 404 proved that it is gone. Throws ArmFailure when nothing does, and `conflict` when it is not ours. */
+/**
+ * Resolves when a 404 proved that the pool is gone. Throws ArmFailure if nothing proves it, and `conflict` if
+ * the pool is not ours.
+ */
 export async function removePool(steps: PoolSteps, plan: PoolPlan): Promise<void> {
   const { arm, signal } = steps
   await steps.keep('pool')
@@ -135,7 +138,10 @@ export async function removePool(steps: PoolSteps, plan: PoolPlan): Promise<void
   )
 }
 
-/** Removes the group when it is ours and holds nothing; `kept` when not. Throws ArmFailure when it is not proven gone. */
+/**
+ * Removes the group if it is ours and empty, otherwise returns `kept`. Throws ArmFailure if it is not proven
+ * gone.
+ */
 export async function removeGroup(steps: PoolSteps, plan: PoolPlan): Promise<'gone' | 'kept'> {
   const { arm, signal } = steps
   await steps.keep('group')

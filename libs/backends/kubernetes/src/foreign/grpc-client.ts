@@ -1,6 +1,7 @@
 /**
- * gRPC over cleartext HTTP/2, as far as sandboxd needs it (github.com/grpc/grpc, doc/PROTOCOL-HTTP2.md): a message is one
- * flag byte, its length as u32 big-endian, and its bytes; how a call ended stands in the trailers.
+ * The part of gRPC over cleartext HTTP/2 that sandboxd needs (github.com/grpc/grpc, doc/PROTOCOL-HTTP2.md). A
+ * message is one flag byte, its length as a big-endian u32, and its bytes. The trailers hold the status of
+ * the call.
  */
 import { connect, type ClientHttp2Session, type ClientHttp2Stream } from 'node:http2'
 import { CofferdamError } from '@cofferdam/contract'
@@ -10,14 +11,17 @@ const MESSAGE_MAX = 4 * 1024 * 1024
 const HEAD_BYTES = 5
 
 export interface GrpcClient {
-  /** One message there, one back. Throws `sandbox_lost` when the connection is gone, `sandbox_open_failed` with the status otherwise. */
+  /**
+   * Sends one message and returns one. Throws `sandbox_lost` if the connection is gone, otherwise
+   * `sandbox_open_failed` with the status.
+   */
   call(method: string, message: Buffer, signal: AbortSignal): Promise<Buffer>
-  /** One message there, any number back; leaving the iteration ends the call. Throws like `call`. */
+  /** Sends one message and yields each answer. Leaving the iteration ends the call. Throws like `call`. */
   stream(method: string, message: Buffer, signal: AbortSignal): AsyncGenerator<Buffer>
   close(): void
 }
 
-/** Connects when it is first used. `token` becomes the bearer of every call. */
+/** Connects on first use. Every call sends `token` as bearer token. */
 export function connectGrpc(origin: string, token: string | null): GrpcClient {
   let session: ClientHttp2Session | null = null
   const use = (): ClientHttp2Session => {
@@ -79,7 +83,7 @@ interface Status {
   message: string
 }
 
-/** Of the trailers, or of the headers where there is no body at all; never rejects. */
+/** The status in the trailers, or in the headers if there is no body. Never rejects. */
 function statusOf(request: ClientHttp2Stream): Promise<Status> {
   const { promise, resolve } = Promise.withResolvers<Status>()
   const read = (headers: Record<string, unknown>): void => {
@@ -94,7 +98,7 @@ function statusOf(request: ClientHttp2Stream): Promise<Status> {
 }
 
 function failed(method: string, { code, message }: Status): CofferdamError {
-  // 5 NOT_FOUND of a process that ended, 14 UNAVAILABLE, and a stream without a status.
+  // Status 5 NOT_FOUND for a process that ended, 14 UNAVAILABLE, and a stream without a status.
   const isGone = code === '5' || code === '14' || message === 'the stream was cut off'
   return new CofferdamError(
     isGone ? 'sandbox_lost' : 'sandbox_open_failed',

@@ -1,4 +1,7 @@
-/** The few kinds of protobuf fields that sandboxd's messages have (protobuf.dev/programming-guides/encoding). */
+/**
+ * Encodes and decodes the kinds of protobuf fields that sandboxd uses
+ * (protobuf.dev/programming-guides/encoding).
+ */
 import { CofferdamError } from '@cofferdam/contract'
 
 const VARINT = 0
@@ -6,23 +9,23 @@ const I64 = 1
 const LENGTH = 2
 const I32 = 5
 
-/** A field as it came: numbers (below 2^53) for varints, bytes for what has a length. */
+/** A decoded field: a number below 2^53 for a varint, bytes for a field with a length. */
 export interface Field {
   number: number
   value: number | Buffer
 }
 
-/** A string, bytes or message under a field number. */
+/** Encodes a string, bytes or a message. */
 export function lengthField(number: number, content: Uint8Array | string): Buffer {
   const bytes = Buffer.from(content)
   return Buffer.concat([varint(number * 8 + LENGTH), varint(bytes.length), bytes])
 }
 
-/** A number, not negative, under a field number. */
+/** Encodes a number that is not negative. */
 export const varintField = (number: number, value: number): Buffer =>
   Buffer.concat([varint(number * 8 + VARINT), varint(value)])
 
-/** The fields of a message, those of fixed width left out. Throws `protocol_violation` for what is no message. */
+/** Decodes a message and skips fields of fixed width. Throws `protocol_violation` for invalid bytes. */
 export function* fieldsOf(message: Buffer): Generator<Field> {
   let at = 0
   const next = (): number => {
@@ -30,7 +33,7 @@ export function* fieldsOf(message: Buffer): Generator<Field> {
     for (let shift = 0; shift < 70; shift += 7) {
       const byte = message[at++]
       if (byte === undefined) break
-      // Negative numbers are ten bytes; no field of ours means one, and what is above 2^53 only has to be read over.
+      // Negative numbers take ten bytes. We use none, so larger values only have to be skipped.
       value += (byte & 0x7f) * 2 ** shift
       if (byte < 0x80) return value
     }

@@ -1,6 +1,7 @@
 /**
- * The example runtime of Agent Sandbox (examples/python-runtime-sandbox): files by POST /upload, commands by POST /execute,
- * which waits for their end. So the agent is put in and left behind listening, as in our own image.
+ * The example runtime of Agent Sandbox (examples/python-runtime-sandbox). It takes files by POST /upload and
+ * commands by POST /execute, and answers when a command ends. So our agent is uploaded and left listening in
+ * the background, as in our own image.
  */
 import { CofferdamError } from '@cofferdam/contract'
 import { guestBundle, unpackArgv } from '@cofferdam/sandbox/guest'
@@ -9,20 +10,20 @@ import { hostOf, type ForeignPod } from './sandboxd.ts'
 
 const PORT = 8888
 const BUNDLE = 'cofferdam-agent.json'
-/** Of an answer, which holds what a command printed. */
+/** The largest answer, which holds what a command printed. */
 const ANSWER_MAX = 1024 * 1024
 
 const answerSchema = z.object({ stdout: z.string(), stderr: z.string(), exit_code: z.int() })
 
 export interface PythonRuntimeSettings {
-  /** Where it keeps files (`SANDBOX_BASE_DIR`). */
+  /** Where the runtime keeps files (`SANDBOX_BASE_DIR`). */
   root: string
-  /** Where the agent is put: a folder that programs can write. */
+  /** The folder for the agent. Programs can write it. */
   folder: string
   python: string
 }
 
-/** Puts the agent in and starts pod.py with `args`; it listens then, or will soon. */
+/** Uploads the agent and starts pod.py with `args`. The agent then listens, or will soon. */
 export async function startByPythonRuntime(
   pod: ForeignPod,
   args: readonly string[],
@@ -51,7 +52,7 @@ export async function startByPythonRuntime(
     })
 }
 
-/** As Python's shlex reads it. */
+/** Quotes a word as Python's shlex reads it. */
 const quoted = (text: string): string => `'${text.replaceAll("'", `'"'"'`)}'`
 
 async function posted(

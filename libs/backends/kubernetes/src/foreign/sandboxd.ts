@@ -1,6 +1,7 @@
 /**
- * sandboxd, the runtime daemon of Agent Sandbox (KEP 539.2): our agent is put in over its REST files, started over
- * its gRPC process service, and its stdin and stdout are the channel. The process dies with its stream.
+ * sandboxd, the runtime daemon of Agent Sandbox (KEP 539.2). Our agent is uploaded by its REST API and
+ * started by its gRPC process service. The agent's stdin and stdout are the channel. The process ends with
+ * its stream.
  */
 import { Readable, type Writable } from 'node:stream'
 import { CofferdamError } from '@cofferdam/contract'
@@ -14,9 +15,9 @@ const GRPC_PORT = 9090
 const SERVICE = '/process.v1.ProcessService'
 /** Below the 4 MiB that a gRPC server takes by default. */
 const INPUT_MAX = 1024 * 1024
-/** The agent's last words, for the error that it ended with. */
+/** The end of the agent's stderr, for error messages. */
 const STDERR_MAX = 4096
-/** Below its root, where the workload's own files are, too. */
+/** A folder below its root, which also holds the workload's files. */
 const BUNDLE = '.cofferdam-agent.json'
 
 export interface ForeignPod {
@@ -28,13 +29,13 @@ export interface ForeignPod {
 export interface SandboxdSettings {
   /** Where sandboxd keeps files (`--root-dir`). */
   root: string
-  /** Where the agent is put: a folder that programs can write. */
+  /** The folder for the agent. Programs can write it. */
   folder: string
   python: string
   token: string | null
 }
 
-/** Puts the agent in and starts it with `args`. Throws what gRPC throws; the pod is the caller's to delete then. */
+/** Uploads the agent and starts it with `args`. Throws gRPC's errors. The caller then deletes the pod. */
 export async function startBySandboxd(
   pod: ForeignPod,
   args: readonly string[],
@@ -113,10 +114,10 @@ async function openChannel(
       stop.abort()
       grpc.close()
     })
-    // A session that is over listens no more.
+    // A closed session has no listener.
     readable.on('error', () => {})
     const writable = stdinOf(grpc, processId, stop.signal)
-    // The reader learns of it: without input the agent is of no use.
+    // Destroying the reader reports it, because the agent is useless without input.
     writable.on('error', (error) => readable.destroy(error))
     return { readable, writable, stderrTail: () => stderr }
   } catch (error) {
@@ -128,7 +129,7 @@ async function openChannel(
   }
 }
 
-/** sandboxd tells the process before the first byte of output. */
+/** sandboxd names the process before the first byte of output. */
 async function firstId(events: AsyncGenerator<Buffer>): Promise<number> {
   const { value: event, done } = await events.next()
   for (const { number, value } of done === true ? [] : fieldsOf(event))
