@@ -10,7 +10,7 @@ export interface Connection {
   /** Certificates, credentials and proxy of one request. */
   options: RequestOptions
   /** The server refused these credentials: the next connection reads them again. */
-  renew(this: void): void
+  renew: () => void
 }
 
 /** Throws `backend_unavailable` if the credentials cannot be read. */

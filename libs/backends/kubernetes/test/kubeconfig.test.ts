@@ -5,13 +5,13 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { needs } from '@cofferdam/embedded/needs'
 import type { Probe } from '@cofferdam/contract'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { afterAll, beforeAll, expect, it } from 'vitest'
 import { startKubernetesDouble, type KubernetesDouble } from '../double/kubernetes-double.ts'
 import { createKubernetesBackend } from '../src/index.ts'
 
 const TOKEN = 'canary-token-0815'
 
-describe('a kubeconfig', { timeout: 60_000 }, () => {
+needs('bwrap').describe('a kubeconfig', { timeout: 60_000 }, () => {
   const folder = mkdtempSync(join(tmpdir(), 'cofferdam-kubeconfig-'))
   const path = (name: string): string => join(folder, name)
   let double: KubernetesDouble
