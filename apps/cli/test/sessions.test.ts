@@ -57,7 +57,7 @@ onProcess.it('lists a session, puts a file, gets one, and ends it', async () => 
   expect(await sessions('rm', 'process/desk')).toMatchObject({ status: 0, stdout: 'Ended.\n' })
   const gone = await sessions('files', 'process/desk')
   expect(gone.status).not.toBe(0)
-  expect(gone.stderr).toContain('There is no session of that key')
+  expect(gone.stderr).toContain('There is no session with that key')
 })
 
 onProcess.it('says what a session looks like and which words it knows', async () => {
