@@ -1,5 +1,5 @@
 /**
- * The import arrows of DESIGN §3 and house style §2.1, as one function per rule over the tree. Each returns sentences
+ * The import arrows between packages, as one function per rule over the tree. Each returns sentences
  * that name the file, what it does and why that is wrong; no sentence means that the rule holds.
  */
 import { builtinModules } from 'node:module'

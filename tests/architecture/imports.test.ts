@@ -15,7 +15,7 @@ describe('the repository', () => {
     expect(tree.files.length).toBeGreaterThan(50)
   })
 
-  it('has no import against the arrows of DESIGN §3', () => {
+  it('has no import against the allowed arrows', () => {
     expect(importProblems(tree)).toEqual([])
   })
 })

@@ -18,7 +18,7 @@ import { DAY_MS, untilWindowLasts } from '../../libs/embedded/src/window-end.ts'
 import { startFleet, type Fleet, type FleetWorker } from '../fleet.ts'
 
 const withBwrap = needs('bwrap')
-/** Heartbeats must be missed, then the janitor of the other worker looks; by default the promise is a minute (DESIGN §10.6). */
+/** Heartbeats must be missed, then the janitor of the other worker looks; by default the promise is a minute. */
 const SWEPT_MS = 60_000
 /** A session waits out what befalls its worker, on any machine. */
 const RESTS = { idle_ms: 600_000 }

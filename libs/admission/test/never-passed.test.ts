@@ -1,5 +1,5 @@
 /**
- * Promise 5 of DESIGN §10: caps are never passed and never leaked, whatever dies on the way. Exact counts.
+ * Caps are never passed and never leaked, whatever dies on the way. Exact counts.
  */
 import { DEFAULT_TENANT_CAPS, newExecutionId, type TenantCaps } from '@cofferdam/contract'
 import { inLongTier } from '@cofferdam/embedded/needs'

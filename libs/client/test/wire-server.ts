@@ -1,4 +1,4 @@
-/** A tiny server that speaks the documented wire (DESIGN §4), one handler per request, for the client's tests. */
+/** A tiny server that speaks the documented wire, one handler per request, for the client's tests. */
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 
