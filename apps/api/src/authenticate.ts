@@ -33,8 +33,9 @@ export function authenticate(app: FastifyInstance, keys: KeyCache): void {
     }
   })
   app.addHook('preHandler', async (request) => {
-    if (request.routeOptions.url?.startsWith('/v1/tenants/:id') === true)
-      requireTenant(request, (request.params as { id: string }).id)
+    // By whatever name a route calls the tenant: a route that uses another name must not escape the check.
+    const [, name] = /^\/v1\/tenants\/:(\w+)/.exec(request.routeOptions.url ?? '') ?? []
+    if (name !== undefined) requireTenant(request, (request.params as Record<string, string>)[name] ?? '')
   })
 }
 
