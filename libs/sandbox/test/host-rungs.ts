@@ -5,6 +5,7 @@ import { join } from 'node:path'
 import type { Backend, Sandbox, WorkerId } from '@cofferdam/contract'
 import { afterAll } from 'vitest'
 import { warmSlots, type ExerciseOptions } from '../conformance/index.ts'
+import { SILENT } from '../src/deps.ts'
 import { noneConfigSchema } from '../src/none/config.ts'
 import { createBackend as createNone } from '../src/none/index.ts'
 import { processConfigSchema } from '../src/process/config.ts'
@@ -30,7 +31,9 @@ export function onRung(
 ): [() => Promise<Backend>, ExerciseOptions] {
   const runtimeDir = runtimeFolder()
   const { warmOwner } = options
-  const deps = warmOwner === undefined ? {} : { warm: warmSlots(warmOwner) }
+  // A cell that ends early shows only as another session; the log says why.
+  const logger = { ...SILENT, warn: (fields: object, message: string) => console.warn(message, fields) }
+  const deps = { logger, ...(warmOwner === undefined ? {} : { warm: warmSlots(warmOwner) }) }
   const records = join(runtimeDir, 'sandboxes', rung === 'none' ? 'none' : 'process')
   const recorded = (owner: WorkerId): string[] => namesIn(join(records, owner))
   const slots = new Set<string>()

@@ -30,8 +30,8 @@ import type { SessionKeeper } from './session-keeper.ts'
  * name.
  */
 const WAIT_MS = 30_000
-/** Below the executor's patience with a dispose (20 s), of which a part is calls to the vendor. */
-const CLEAN_MS = 3_500
+/** As in a local cell. Below the executor's patience with a dispose (20 s), of which a part is calls to the vendor. */
+const CLEAN_MS = 8_000
 
 interface Begun<Held> {
   held: Held

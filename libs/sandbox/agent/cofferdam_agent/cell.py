@@ -14,8 +14,9 @@ from .root import Root, WIPE_S
 from .sysv import SystemV
 from .workdir import IO_ERROR, WorkError
 
-# The kernel frees files of killed processes a moment later (sockets in flight by its own collector).
-FREE_S = 1.0
+# The kernel frees files of killed processes a moment later (sockets in flight by its own collector), and on a
+# busy host that moment is long. With WIPE_S it stays below the 8 s that the worker waits.
+FREE_S = 3.0
 
 
 class Cell:

@@ -8,7 +8,7 @@ import time
 from .workdir import DIR_FLAGS, IO_ERROR, WorkError
 
 # 16 Ki inodes are wiped in 0.4 s; a tree that takes longer than this is not worth its cell.
-WIPE_S = 2.0
+WIPE_S = 4.0
 
 
 class Root:

@@ -27,10 +27,11 @@ import type { DropReason, WarmDeps, WarmEvent } from './warm-deps.ts'
 const TEND_MS = 1_000
 
 /**
- * Killing, wiping and proving take milliseconds, a full tmpfs some hundred. Then the cell is destroyed, which
- * must be over before the executor stops waiting for the proof (20 s) and reports a leak.
+ * Killing, wiping and proving take milliseconds, a full tmpfs some hundred, and seconds on a host that is
+ * busy, where giving up would cost the session its files. After it the cell is destroyed, which must be over
+ * before the executor stops waiting for the proof (20 s) and reports a leak.
  */
-const CLEAN_MS = 3_000
+const CLEAN_MS = 8_000
 
 /** One execution's turn in a cell. */
 export interface Turn<S extends CellSlot> {
