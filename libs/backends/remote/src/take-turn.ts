@@ -30,7 +30,7 @@ import type { SessionKeeper } from './session-keeper.ts'
  * name.
  */
 const WAIT_MS = 30_000
-/** As in a local cell. Below the executor's patience with a dispose (20 s), of which a part is calls to the vendor. */
+/** As in a local cell. A part of what the executor waits for a dispose (20 s) is calls to the vendor. */
 const CLEAN_MS = 8_000
 
 interface Begun<Held> {
