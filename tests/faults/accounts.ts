@@ -9,7 +9,6 @@ import { expect } from 'vitest'
 import type { Fleet } from '../fleet.ts'
 import { DAY_MS } from '../../libs/embedded/src/window-end.ts'
 
-/** Every audit row of the tenant. */
 export async function auditRows(fleet: Fleet, tenantId: string): Promise<AuditRow[]> {
   const rows: AuditRow[] = []
   let cursor: string | undefined
@@ -25,7 +24,7 @@ export async function auditRows(fleet: Fleet, tenantId: string): Promise<AuditRo
   return rows
 }
 
-/** A fake program, enqueued for the tenant. */
+/** Returns a request that runs a fake program for the tenant. */
 export const fakeRequest = (tenantId: string, steps: object[], agent = 'a'): ExecutionRequestInput => ({
   tenant_id: tenantId,
   agent_id: agent,
@@ -33,7 +32,7 @@ export const fakeRequest = (tenantId: string, steps: object[], agent = 'a'): Exe
   program: { type: 'script', language: 'python', source: steps.map((s) => JSON.stringify(s)).join('\n') },
 })
 
-/** Waits until every accepted execution has an ending; fails with the ids that have none. */
+/** Waits until every accepted execution has an ending. Fails with the IDs of those that have none. */
 export async function endingsOf(
   fleet: Fleet,
   accepted: readonly Accepted[],
@@ -62,7 +61,7 @@ export async function expectExactBooks(
     expect(endingByRow.get(`${result.execution_id} ${result.attempt}`), result.execution_id).toBe(
       result.ending,
     )
-  // The charge of a dead owner is refunded after its row is written.
+  // The charge of a dead worker is refunded only after its row is written.
   await expect
     .poll(
       async () => {
@@ -76,7 +75,8 @@ export async function expectExactBooks(
 }
 
 /**
- * The rows of the UTC day that ends at `resetsAt`. Midnight can have passed since the first of them.
+ * Returns the charged rows of the UTC day that ends at `resetsAt`: midnight can have passed since the first
+ * row.
  */
 export function chargedToday(rows: readonly AuditRow[], resetsAt: string): AuditRow[] {
   const fromMs = Date.parse(resetsAt) - DAY_MS

@@ -6,7 +6,7 @@ import { freePort } from '../../../libs/embedded/src/free-port.ts'
 import { startRedisProcess, until, type RedisProcess } from './redis-process.ts'
 
 export interface WatchedRedis extends AsyncDisposable {
-  /** As REDIS_URL takes it. */
+  /** The URL in the form of REDIS_URL. */
   url: string
   master: RedisProcess
   replica: RedisProcess
