@@ -1,5 +1,5 @@
--- Milliseconds of the server's clock, the only clock of the queue. One script has one time, however many
--- calls are gathered in it.
+-- Milliseconds of the server's clock, the only clock of the queue. All calls gathered into one script have
+-- the same time.
 local moment
 local function now_ms()
   if not moment then
