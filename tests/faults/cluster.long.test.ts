@@ -60,7 +60,7 @@ withServers.it('a cluster runs, streams, deduplicates and cancels executions exa
   await expectExactBooks(fleet, 'keys', [first, running, waiting], [first, ...results])
 })
 
-withServers.it('a cluster serves a light tenant beside another one's long backlog', async () => {
+withServers.it('a cluster serves a light tenant beside a long backlog of another tenant', async () => {
   await fleet.createTenant('flood', GENEROUS)
   await fleet.createTenant('light', GENEROUS)
   // Work of 30 s for eight slots, enqueued at once.

@@ -64,9 +64,9 @@ function fresh(target: Target, scope: Scope | 'tenant'): Promise<Look> {
 const WIPING_MS = 1000
 
 /**
- * Repeats an execution and a look after it until its cell was wiped: one that takes longer than its agent
- * allows, as on a busy host, is thrown away, which is as clean and proves nothing about wiping. One that is
- * thrown away sooner fails, and so does the fifth.
+ * Repeats an execution and a look after it until its cell was wiped. A wipe that takes longer than the agent
+ * allows, as on a busy host, destroys the cell, which is as clean but proves nothing about wiping. A cell
+ * that is destroyed sooner fails the test, and so does the fifth.
  */
 async function untilWiped(wasWiped: () => Promise<boolean>): Promise<void> {
   for (let tries = 1; ; tries++) {

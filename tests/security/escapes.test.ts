@@ -52,7 +52,7 @@ END`),
       expect(stdout, stderr).toBe('0\n')
     })
 
-    test('the program learns nothing of the host's kernel, disks, mounts and users', async () => {
+    test('the program learns nothing of the kernel, disks, mounts and users of the host', async () => {
       const { stdout } = await target.run({
         program: bash(
           'cat /proc/cmdline /proc/version /proc/config.gz /proc/diskstats /proc/partitions /proc/modules /proc/keys /proc/sched_debug /proc/timer_list /sys/class/dmi/id/* 2>/dev/null | tr -d "\\0"; grep -v "^0* " /proc/kallsyms 2>/dev/null | head -3; echo end',
