@@ -1,5 +1,5 @@
--- unsettled: attempts of a tenant that may still need a settlement: those with a reservation, and those with
--- a lease.
+-- unsettled: attempts of a tenant that may still need a settlement, because they have a reservation or a
+-- lease.
 --
 -- KEYS  1 open    hash  member -> "day:cpu:cost" reserved
 --       2 leases  zset  member -> expiry, milliseconds

@@ -23,8 +23,8 @@ import type { Admitted, Lease, Refused } from './verdict.ts'
 export const LEDGER_TTL_MS = BOUNDS.queueWaitMs + MAX_LIMITS.timeout_ms + 3_600_000
 
 /**
- * How long the charge of a settled attempt is remembered. Only an owner that lost it can still ask, within
- * its lock time.
+ * How long the charge of a settled attempt is remembered. Only an owner that lost it can ask within its lock
+ * time.
  */
 export const SETTLED_TTL_MS = 600_000
 
@@ -40,7 +40,7 @@ export interface AdmissionDeps {
   redis: Redis
   /**
    * Charged attempts in the windows of `atMs` (Redis clock), from the audit rows. Called once per tenant and
-   * run of the server.
+   * server run.
    */
   countCharged(tenantId: string, atMs: number, unsettled: AttemptName[]): Promise<ChargedCounts>
   /**
@@ -55,8 +55,7 @@ export interface AdmissionDeps {
   /** Default 15,000. */
   leaseMs?: number
   /**
-   * How long one Redis or Postgres call is waited for before failing closed. Default 5,000: a third of the
-   * lock time.
+   * Time limit of one Redis or Postgres call before failing closed. Default 5,000: a third of the lock time.
    */
   timeoutMs?: number
   logger?: AdmitDeps['logger']
@@ -95,20 +94,19 @@ export interface Admission {
    */
   release(lease: Lease, options?: { settled?: boolean; settlement?: Settlement | null }): Promise<void>
   /**
-   * Settles an attempt whose lease is not at hand: its owner is dead. Works once per attempt, whoever comes
-   * first. Throws `queue_unavailable`.
+   * Settles an attempt of a dead owner, without its lease. Works once per attempt. Throws
+   * `queue_unavailable`.
    */
   settle(key: Omit<AttemptKey, 'agentId'>, settlement: Settlement): Promise<void>
   /**
-   * Takes the charge back, for an attempt in which no user code began. True when it was charged and is no
-   * longer; a second call is a no-op. With the lease at hand pass it: an owner that lost the attempt then
-   * refunds nothing. Without it, what an owner with a higher fence was charged stays. Throws
-   * `queue_unavailable`.
+   * Refunds the charge of an attempt in which no user code began. True when it was charged and is no longer;
+   * a second call is a no-op. Pass the lease if you have it: then an owner that lost the attempt refunds
+   * nothing. Without it, the charge of an owner with a higher fence stays. Throws `queue_unavailable`.
    */
   refund(key: AttemptKey, lease?: Lease): Promise<boolean>
   /**
-   * When the attempt was charged (Redis clock, ms); null if it is not. For closing attempts of dead workers.
-   * Throws `queue_unavailable`.
+   * When the attempt was charged (Redis clock, ms), or null. For closing attempts of dead workers. Throws
+   * `queue_unavailable`.
    */
   chargedAtMs(key: Omit<AttemptKey, 'agentId'>): Promise<number | null>
   /**
@@ -117,22 +115,21 @@ export interface Admission {
    */
   usage(tenantId: string, agentId?: string): Promise<Usage>
   /**
-   * Makes caps take effect with the next admission; commit them to Postgres first. Throws `invalid_request`,
+   * Makes caps take effect with the next admission. Commit them to Postgres first. Throws `invalid_request`,
    * `queue_unavailable`.
    */
   setCaps(tenantId: string, caps: TenantCaps): Promise<void>
   /**
-   * The same for caps that were read after `capsRev` returned `rev`. Sets nothing and returns false if others
-   * were set since: read them again. Throws like `setCaps`.
+   * The same for caps that were read after `capsRev` returned `rev`. Sets nothing and returns false if other
+   * caps were set since. Throws like `setCaps`.
    */
   setCapsSince(tenantId: string, caps: TenantCaps, rev: string): Promise<boolean>
-  /** The rev of the caps in force; '' for none. Throws `queue_unavailable`. */
+  /** The rev of the caps in force, '' for none. Throws `queue_unavailable`. */
   capsRev(tenantId: string): Promise<string>
-  /** The caps in force; the defaults (all null) for a tenant that has none. Throws `queue_unavailable`. */
+  /** The caps in force, or the defaults (all null). Throws `queue_unavailable`. */
   getCaps(tenantId: string): Promise<TenantCaps>
 }
 
-/** Creates admission on the caller's connection. */
 export function createAdmission(deps: AdmissionDeps): Admission {
   const { redis, timeoutMs = 5000, leaseMs = LEASE_MS, dayMs = DAY_MS, hourMs = HOUR_MS } = deps
   const { defaults = FLEET_DEFAULTS } = deps

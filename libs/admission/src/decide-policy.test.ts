@@ -27,7 +27,7 @@ const TEMPLATE: Template = {
 }
 const INSIDE: Template = { ...TEMPLATE, sandbox: { environment: 'internal-only' } }
 /**
- * What regulated tenants need (docs/regulated-tenants.md): exactly the settings of
+ * The settings that regulated tenants need (docs/regulated-tenants.md), as in
  * examples/regulated-template.json.
  */
 const SAFE: Template = parse(

@@ -14,12 +14,12 @@ const TENANT: TenantPolicy = {
 }
 
 describe('effectivePolicy', () => {
-  it('is the tenant without a template, and with one that says nothing', () => {
+  it("is the tenant's policy without a template, or with a template without settings", () => {
     expect(effectivePolicy(TENANT, null)).toEqual(TENANT)
     expect(effectivePolicy(TENANT, { environment: 'internal-only' })).toEqual(TENANT)
   })
 
-  it('takes the stricter of both, whoever it is', () => {
+  it('takes the stricter of both for each setting', () => {
     const strict = {
       network: 'none',
       min_isolation: 'gvisor',

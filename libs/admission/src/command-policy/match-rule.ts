@@ -1,11 +1,11 @@
 /**
- * Does an entry of a list mean this command? An entry is a name (`rm`), a path (`/usr/bin/git`), or either
- * with the first words of the command (`git push`).
+ * Tells whether an entry of a list means this command. An entry is a name (`rm`), a path (`/usr/bin/git`), or
+ * either with the first words of the command (`git push`).
  */
 import { posix } from 'node:path'
 import type { Argument } from './constant-word.ts'
 
-/** Where a plain name of an allow list may stand when a command spells out the path. */
+/** Folders in which a plain name of an allow list also matches a full path. */
 const SYSTEM_FOLDERS = new Set([
   '/bin',
   '/sbin',
@@ -19,7 +19,8 @@ const SYSTEM_FOLDERS = new Set([
 export type Match = 'yes' | 'no' | 'unclear'
 
 /**
- * An entry without a slash means any path that ends in its name; one with a slash also means the bare name.
+ * An entry without a slash matches any path that ends in its name. One with a slash also matches the bare
+ * name.
  */
 export function matchesBlock(argv: readonly Argument[], entry: string): Match {
   const [name = '', ...words] = partsOf(entry)
@@ -33,8 +34,8 @@ export function matchesBlock(argv: readonly Argument[], entry: string): Match {
 }
 
 /**
- * An entry without a slash means the bare name and its path in a system folder; one with a slash only that
- * path.
+ * An entry without a slash matches the bare name and its path in a system folder. One with a slash matches
+ * only that path.
  */
 export function matchesAllow(argv: readonly Argument[], entry: string): boolean {
   const [name = '', ...words] = partsOf(entry)
