@@ -50,7 +50,7 @@ const FLEET_POOL = 6
 /** Connections for requests of tenants, and for policy and keys. */
 const APP_POOL = 6
 
-/** Time to check all audit rows: enough for 300 million, at a second per million. */
+/** Time to check all audit rows: enough for 300 million at a second per million. */
 const AUDIT_MS = 300_000
 
 export interface StoreOptions {
@@ -69,7 +69,7 @@ export interface StoredExecution {
   /** Result of the last attempt, with its full text. */
   result: ExecutionResult
   artifactRefs: (Artifact & { ref: string })[]
-  /** Every attempt, the first one first. */
+  /** Every attempt, first one first. */
   audit: AuditRow[]
 }
 
@@ -83,8 +83,7 @@ export interface Store extends AsyncDisposable {
   /** Null when it was not recorded, or has expired. */
   findAttempt(executionId: ExecutionId, attempt: number): Promise<AttemptRecord | null>
   /**
-   * `tenantId` null means any tenant, for admins. Null when it has not ended, belongs to another tenant, or
-   * expired.
+   * `tenantId` null means any tenant, for admins. Null if it has not ended, is another tenant's, or expired.
    */
   findExecution(tenantId: string | null, executionId: ExecutionId): Promise<StoredExecution | null>
   listExecutions(filter: InvocationFilter): Promise<Page<ExecutionState>>
@@ -102,26 +101,25 @@ export interface Store extends AsyncDisposable {
   readonly codeInterpreters: CodeInterpreters
   readonly workspaces: Workspaces
   /**
-   * Tables of another package; `what` names the data in messages. For admins and workers: it does not filter
-   * by tenant.
+   * Tables of another package, for admins and workers, not filtered by tenant. `what` names the data in
+   * messages.
    */
   fleetTables<Schema>(what: string): FleetTables<Schema>
   readonly blobs: BlobStore
   /** 32 bytes, the same for the whole fleet. The API encrypts the cursors of its lists with them. */
   cursorKey(): Promise<Uint8Array>
   readonly retention: Retention
-  /** Whether there is a key to encrypt with. */
   readonly canEncrypt: boolean
   /**
-   * Resolves when the results of an attempt can be stored. Throws `store_unavailable` or `config_invalid`;
-   * the message says what is wrong and what to do.
+   * Resolves when the results of an attempt can be stored. Throws `store_unavailable` or `config_invalid`
+   * with what to do.
    */
   check(): Promise<void>
 }
 
 /**
- * Opens the store. It connects later, so a process can start while Postgres is down. Run `migrate` once
- * before. Throws `config_invalid` for invalid keys.
+ * Opens the store, which connects later, so that a process can start while Postgres is down. Run `migrate`
+ * once before. Throws `config_invalid` for invalid keys.
  */
 export async function createStore(options: StoreOptions): Promise<Store> {
   const logger = options.logger ?? silentLogger
@@ -229,7 +227,7 @@ export async function createStore(options: StoreOptions): Promise<Store> {
   }
 }
 
-/** Null for an invalid execution id, so that a caller gets "not found". */
+/** Null for an invalid execution ID, so that a caller gets "not found". */
 function toUuid(executionId: string): string | null {
   const id = executionIdSchema.safeParse(executionId)
   return id.success ? idToUuid(id.data) : null

@@ -1,6 +1,6 @@
 /**
- * Keyset cursors over (execution_id, attempt), newest first. Pages stay stable while rows arrive, and cost
- * the same.
+ * Keyset cursors over (execution_id, attempt), newest first. Pages stay stable while rows arrive, and all
+ * cost the same.
  */
 import { CofferdamError } from '@cofferdam/contract'
 
@@ -9,10 +9,9 @@ export interface Position {
   attempt: number
 }
 
-/** A page of a list. */
 export interface Page<T> {
   rows: T[]
-  /** Cursor of the next page, even if this one is empty; null at the end. */
+  /** Cursor of the next page, even if this one is empty. Null at the end. */
   next_cursor: string | null
 }
 

@@ -1,7 +1,7 @@
 /**
  * Migrates a database to this build's schema. Forward only, each file in its own transaction, one process at
- * a time (advisory lock). Any number of processes may call it at once. A database that is ahead of this build
- * is left alone, because during a rolling deploy both builds run.
+ * a time (advisory lock). Any number of processes may call it at once. A database that is newer than this
+ * build is left alone, because during a rolling deploy both builds run.
  */
 import { CofferdamError } from '@cofferdam/contract'
 import pg from 'pg'
@@ -14,7 +14,7 @@ const CONNECT_MS = 5000
 /** The whole schema takes about 0.2 s, but another process may run a long backfill. */
 const LOCK_WAIT = '10min'
 /**
- * Roles belong to the cluster, so grants of two databases at once fail with XX000 `tuple concurrently
+ * Roles belong to the cluster, so concurrent grants of two databases fail with XX000 `tuple concurrently
  * updated`.
  */
 const ATTEMPTS = 5

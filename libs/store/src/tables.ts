@@ -86,9 +86,7 @@ export interface AttemptsTable {
   execution_id: string
   attempt: number
   expires_on: Written
-  /**
-   * Number of the transaction that recorded it (64 bits, as text); `0` if that was before the feed existed.
-   */
+  /** Number of the transaction that recorded it (64 bits, as text). `0` for rows older than the feed. */
   recorded_xid: ColumnType<string, never, never>
 }
 
@@ -152,7 +150,7 @@ export interface ResultsTable {
   artifacts: unknown
   stdout_spill_ref: string | null
   stderr_spill_ref: string | null
-  /** The program's output, encrypted; null when `result` has it in clear. */
+  /** The program's output, encrypted. Null when `result` has it in clear. */
   sealed: string | null
 }
 

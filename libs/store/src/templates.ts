@@ -10,7 +10,6 @@ import { nameActor } from './tenants.ts'
 
 /** Every method throws `store_unavailable`. */
 export interface Templates {
-  /** Null when there is none. */
   get(tenantId: string, templateId: string): Promise<Template | null>
   /**
    * Creates or replaces it. Throws `not_found` for an unknown tenant, `invalid_request` for an unknown

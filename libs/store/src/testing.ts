@@ -9,8 +9,8 @@ import { migrate } from './migrate.ts'
 import { schemaChecksum } from './migration-files.ts'
 
 /**
- * Timeouts for a test's own store. A worker has its outbox when Postgres is slow for a second; a test has no
- * fallback.
+ * Timeouts for a test's own store. A worker uses its outbox when Postgres is slow for a second. A test has
+ * none.
  */
 export const PATIENT_TIMEOUTS = { connectMs: 30_000, statementMs: 30_000 } as const
 
@@ -67,7 +67,6 @@ async function readyTemplate(client: pg.Client, serverUrl: string): Promise<stri
   }
 }
 
-/** The URL of another database of the same server. */
 function onDatabase(url: string, name: string): string {
   return url.replace(/\/[^/?]+(\?|$)/, `/${name}$1`)
 }

@@ -16,7 +16,6 @@ import { openBytes, sealBytes, type SealedLocation } from './sealed-format.ts'
 import { sqlState, translating } from './store-errors.ts'
 import type { Database } from './tables.ts'
 
-/** A workspace as lists show it. */
 export interface WorkspaceSummary {
   name: string
   version: number
@@ -94,7 +93,7 @@ export function createWorkspaces(app: Kysely<Database>, keys: OutputKeys): Works
           const now = await find(tx, tenantId, name).forUpdate().executeTakeFirst()
           if (now?.version !== change.expectedVersion) return null
           const { expectedManifest: expected } = change
-          // The manifest was read from this row, so its order is the same, too.
+          // The manifest was read from this row, so it has the same order.
           if (expected !== undefined && JSON.stringify(now.files) !== storedText(expected)) return null
           await tx
             .updateTable('workspaces')
