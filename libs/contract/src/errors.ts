@@ -6,11 +6,9 @@
 import { z } from 'zod'
 
 interface ErrorEntry {
-  /** HTTP status the API answers with. */
   http: number
   /**
-   * `never`: the same call fails again. `later`: it may work later. `elsewhere`: it may work on another
-   * backend.
+   * `never`: the same call fails again. `later`: it may work later. `elsewhere`: another backend may do it.
    */
   retry: 'never' | 'later' | 'elsewhere'
   /** Whether the execution stays charged to the tenant's caps. */
@@ -242,7 +240,8 @@ export type ErrorCode = keyof typeof ERRORS
 export const isErrorCode = (code: string): code is ErrorCode => Object.hasOwn(ERRORS, code)
 
 /**
- * The error type of the platform. `message` and `details` are public; put secrets and internals in `cause`.
+ * The error type of the platform. `message` and `details` are public. Secrets and internals belong in
+ * `cause`.
  */
 export class CofferdamError extends Error {
   readonly code: ErrorCode

@@ -37,7 +37,6 @@ export const executionEventSchema = z.discriminatedUnion('type', [
   }),
 ])
 export type ExecutionEvent = z.infer<typeof executionEventSchema>
-/** An event with its position in the stream. */
 export interface StoredEvent {
   id: string
   event: ExecutionEvent

@@ -1,13 +1,11 @@
-/** Every bound of the wire in one place. Bytes unless the name says otherwise. */
+/** Every bound of the wire. Bytes unless the name says otherwise. */
 import { z } from 'zod'
 
 const KiB = 1024
 const MiB = 1024 * KiB
 
 export const BOUNDS = {
-  /**
-   * Program source. The largest files of public code corpora stay below it; larger programs go in as files.
-   */
+  /** Program source. The largest files of public code corpora are smaller. Larger programs can be files. */
   sourceBytes: 1 * MiB,
   stdinBytes: 4 * MiB,
   fileBytes: 8 * MiB,
@@ -22,7 +20,7 @@ export const BOUNDS = {
   envNameLength: 128,
   envValueBytes: 32 * KiB,
   artifactGlobs: 32,
-  /** Files that `artifacts_omitted` lists. `artifacts_incomplete` says that there are more. */
+  /** Files that `artifacts_omitted` lists. `artifacts_incomplete` tells that there are more. */
   artifactsOmitted: 100,
   idLength: 128,
   /** Redacted output kept in full for later fetching, per stream. */
@@ -38,7 +36,7 @@ export const BOUNDS = {
   vendorRefLength: 256,
   /** An execution may not wait longer than this before it starts (also the longest `delay_ms`). */
   queueWaitMs: 24 * 3_600_000,
-  /** All files that an attempt may leave to the next one; the same bound as for artifacts. */
+  /** All files that an attempt may leave to the next one. The same bound as for artifacts. */
   checkpointBytes: 16 * MiB,
   checkpointFiles: 256,
   /** A workspace is written into a sandbox at once, so the bounds of `files` apply. */
@@ -51,7 +49,6 @@ export const BOUNDS = {
   progressMessageLength: 200,
 } as const
 
-/** Limits of an execution when the caller sets none. */
 export const DEFAULT_LIMITS = {
   soft_timeout_ms: 25_000,
   hard_timeout_ms: 30_000,
@@ -86,7 +83,6 @@ export const SURROUNDINGS = {
   links: { '/var/tmp': '/tmp', '/mnt/data': '/tmp/work' },
 } as const
 
-/** The largest limits that a request may ask for. */
 export const MAX_LIMITS = {
   timeout_ms: 24 * 3_600_000,
   /** In the interactive lane. A longer run would keep its slot from callers who wait for an answer. */
@@ -97,7 +93,7 @@ export const MAX_LIMITS = {
   disk_mib: 16_384,
   stdout_bytes: 4 * MiB,
   stderr_bytes: 4 * MiB,
-  /** The largest blob that is stored. A worker holds one artifact at a time in memory. */
+  /** The largest stored blob. A worker holds one artifact at a time in memory. */
   artifact_bytes: 64 * MiB,
   artifacts_total_bytes: 512 * MiB,
   artifact_count: 4096,
@@ -123,7 +119,7 @@ export const limitsSchema = z
     stderr_bytes: z.int().min(0).max(MAX_LIMITS.stderr_bytes).default(DEFAULT_LIMITS.stderr_bytes),
     on_output_limit: z.enum(['truncate', 'kill']).default(DEFAULT_LIMITS.on_output_limit),
     /**
-     * Largest single artifact. A value above the default needs a tenant policy that allows it, as for the
+     * Largest single artifact. Values above the default need a tenant policy that allows them, as for the
      * next two.
      */
     artifact_bytes: z.int().min(0).max(MAX_LIMITS.artifact_bytes).default(DEFAULT_LIMITS.artifact_bytes),
@@ -148,7 +144,6 @@ export const limitsSchema = z
   })
 export type Limits = z.infer<typeof limitsSchema>
 
-/** A string of at most so many bytes of UTF-8. */
 export const utf8 = (bytes: number) =>
   z
     .string()

@@ -72,13 +72,12 @@ export const RETRY_ENDINGS = [
 export const retrySchema = z.strictObject({
   max_attempts: z.int().min(1).max(10),
   /**
-   * Retry after endings of the platform if the program has no effects outside the sandbox. Retry after
-   * endings of the program itself if it can resume.
+   * Use endings of the platform if the program has no effects outside the sandbox, and endings of the program
+   * itself if it can resume.
    */
   on: z.array(z.enum(RETRY_ENDINGS)).min(1).max(RETRY_ENDINGS.length),
 })
 
-/** Files that an attempt leaves to the next one. */
 export const checkpointSchema = z.strictObject({
   globs: z
     .array(z.string().min(1).max(BOUNDS.pathLength))
@@ -95,8 +94,8 @@ export const workspaceFieldSchema = z.strictObject({
   /** What happens to a file that both sides changed. */
   on_conflict: z.enum(CONFLICT_POLICIES).default('keep-both'),
   /**
-   * The first matching rule decides. Without rules every file goes both ways; a file that matches no rule
-   * goes none.
+   * The first matching rule decides. Without rules every file is copied both ways. A file that matches no
+   * rule is not copied.
    */
   rules: z.array(syncRuleSchema).min(1).max(BOUNDS.workspaceRules).optional(),
 })
@@ -125,7 +124,6 @@ function isPlainUrl(text: string): boolean {
 /** What started an execution, for its audit row. */
 export const INVOCATION_SOURCES = ['queue', 'chat', 'scheduled', 'composition'] as const
 
-/** W3C trace-context `traceparent`, version 00. */
 export const traceparentSchema = z
   .string()
   .regex(/^00-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$/, 'expected a W3C traceparent')
@@ -225,16 +223,15 @@ export const reuseOf = (
 ): NonNullable<ExecutionRequest['reuse']> =>
   request.session === undefined ? (request.reuse ?? 'job') : 'session'
 
-/** The preload set that a request names; null for none. */
+/** The preload set that a request names, or null. */
 export const preloadOf = ({ preload }: Pick<ExecutionRequest, 'preload'>): string | null =>
   preload === undefined || preload === 'none' ? null : preload
 
-/** What a producer writes; defaults may be omitted. */
+/** What a producer writes. Defaults may be omitted. */
 export type ExecutionRequestInput = z.input<typeof executionRequestSchema>
 /** What the rest of the system reads, with defaults filled in. */
 export type ExecutionRequest = z.output<typeof executionRequestSchema>
 
-/** The bytes of one file of a request. */
 export function fileBytes(file: FileIn): Buffer {
   return file.content === undefined
     ? Buffer.from(file.content_base64 ?? '', 'base64')
@@ -245,7 +242,7 @@ function totalFileBytes(files: FileIn[]): number {
   return files.reduce((sum, file) => sum + sizeOf(file), 0)
 }
 
-/** Bytes of a file without decoding it. */
+/** Size of a file without decoding it. */
 function sizeOf({ content, content_base64: base64 = '' }: FileIn): number {
   if (content !== undefined) return Buffer.byteLength(content)
   const padding = base64.endsWith('==') ? 2 : base64.endsWith('=') ? 1 : 0

@@ -14,7 +14,7 @@ type Asked = Pick<ExecutionRequest, 'agent_id' | 'run_id' | 'session' | 'reuse' 
 export const canHaveRunSession = ({ run_id, session, reuse }: Asked): boolean =>
   run_id !== undefined && session === undefined && reuse === undefined
 
-/** The request with the session of its run; unchanged if `canHaveRunSession` is false. */
+/** The request with the session of its run, or unchanged if `canHaveRunSession` is false. */
 export function withRunSession(request: ExecutionRequest): ExecutionRequest {
   if (request.run_id === undefined || !canHaveRunSession(request)) return request
   const key = runSessionKey(request.agent_id, request.run_id)
@@ -28,7 +28,6 @@ export function withRunSession(request: ExecutionRequest): ExecutionRequest {
 export const hasRunSession = ({ session, program }: Pick<ExecutionRequest, 'session' | 'program'>): boolean =>
   session !== undefined && program.type !== 'files' && isRunSessionKey(session.key)
 
-/** The request, changed to use its own sandbox. */
 export function withoutSession(request: ExecutionRequest): ExecutionRequest {
   const { session: _session, ...rest } = request
   return { ...rest, reuse: 'job' }

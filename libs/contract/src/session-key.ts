@@ -19,5 +19,4 @@ export const sessionKeySchema = z
  */
 export const runSessionKey = (agentId: string, runId: string): string => `${OF_A_RUN}${agentId}:${runId}`
 
-/** Whether a key belongs to the session of a run. */
 export const isRunSessionKey = (key: string): boolean => key.startsWith(OF_A_RUN)

@@ -22,8 +22,7 @@ export interface Target {
 const NAME =
   /^(?=.{1,253}$)[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?(?:\.[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?)*$/
 /**
- * The longest text that is parsed: 253 characters, each at most a percent-escaped UTF-8 sequence of four
- * bytes.
+ * The longest text that is parsed: 253 characters, each at most a percent-escaped UTF-8 sequence of 4 bytes.
  */
 const MAX_AUTHORITY = 4096
 

@@ -30,8 +30,7 @@ const WORDS: Record<string, string> = {
 export interface AddressRules {
   privateAllow: readonly PrivateRange[]
   /**
-   * Addresses of the worker itself, public ones included. Called for every connection, because interfaces
-   * change.
+   * Addresses of the worker itself, including public ones. Called for every connection, because they change.
    */
   ownAddresses(): readonly string[]
 }
@@ -48,7 +47,7 @@ function interfaceAddresses(): readonly string[] {
   return Object.values(networkInterfaces()).flatMap((list) => (list ?? []).map(({ address }) => address))
 }
 
-/** Null when `address` may be connected to. Otherwise what it is, in words. */
+/** Null when `address` may be connected to. Otherwise a description of what it is. */
 export function judgeAddress(address: Address, port: number, rules: AddressRules): string | null {
   const plain = unwrapped(address)
   if (rules.privateAllow.some((allowed) => inRange(plain, port, allowed))) return null
@@ -64,7 +63,7 @@ export function judgeAddress(address: Address, port: number, rules: AddressRules
   return isOwn ? 'an address of the worker itself' : null
 }
 
-/** The IPv4 address inside an IPv4-mapped or NAT64 address. Other addresses unchanged. */
+/** The IPv4 address inside an IPv4-mapped or NAT64 address. Other addresses are unchanged. */
 function unwrapped(address: Address): Address {
   if (address instanceof ipaddr.IPv4) return address
   const isWrapped = address.isIPv4MappedAddress() || address.match(NAT64)

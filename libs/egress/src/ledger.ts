@@ -1,6 +1,6 @@
 /**
  * Records what one execution reached, transferred and installed, and what was refused. Bounded, so that a
- * program cannot fill the worker's memory with it.
+ * program cannot fill the worker's memory.
  */
 import type { RefusalRule, Refused } from './refusal.ts'
 
@@ -39,7 +39,7 @@ export interface Ledger {
   reached(target: string): boolean
   refused(refusal: Refused): void
   /**
-   * Counts bytes before they pass. False if they must not pass, because the execution has spent its bytes.
+   * Counts bytes before they pass. False if they must not pass, because the execution has used up its bytes.
    */
   passes(direction: 'received' | 'sent', bytes: number): boolean
   installedPackage(name: string, version: string): void
@@ -48,7 +48,7 @@ export interface Ledger {
   mirrorFailed(reason: string): void
 }
 
-/** An empty ledger of an execution that may move `maxBytes` and have `maxNames` names resolved. */
+/** Creates an empty ledger for `maxBytes` bytes and `maxNames` resolved names. */
 export function createLedger(maxBytes: number, maxNames = 0): Ledger {
   const maxHosts = Math.max(MIN_HOSTS, maxNames)
   const hosts = new Set<string>()

@@ -1,12 +1,12 @@
 /**
- * Plain HTTP through a CONNECT under an allow-list: every request of the connection has to ask for the host
- * of the CONNECT.
+ * Plain HTTP through a CONNECT under an allow-list: every request of the connection must ask for the
+ * CONNECT's host.
  */
 import { setImmediate as turn } from 'node:timers/promises'
 import { expect, it } from 'vitest'
 import { openTunnel, startBridge, startOrigin, startTcpOrigin, until } from './loopback-fleet.ts'
 
-/** Sends `pieces` through a tunnel to a.example and returns what came back by the end, and what arrived. */
+/** Sends `pieces` through a tunnel to a.example. Returns what came back until the end, and what arrived. */
 async function through(pieces: (port: number) => string[], network: 'listed' | 'public' = 'listed') {
   await using origin = await startOrigin((request, response) => {
     request.resume().once('end', () => response.end(`for ${request.url}`))
@@ -32,7 +32,7 @@ const get = (path: string, host: string, more = ''): string =>
   `GET ${path} HTTP/1.1\r\nHost: ${host}\r\n${more}\r\n`
 const LAST = 'Connection: close\r\n'
 
-it('passes for that host, request after request, and byte by byte', async () => {
+it("passes for the CONNECT's host, request after request, and byte by byte", async () => {
   const { said, hits, port, refusals } = await through((at) => [
     ...Array.from(get('/1', `A.example:${at}`)),
     get('/2', 'a.example', LAST),
@@ -68,12 +68,12 @@ it('is refused when a later request of the connection asks for another host', as
   ])
 })
 
-it('passes under public whatever it asks for', async () => {
+it('passes under public for any host', async () => {
   const { hits } = await through(() => [get('/', 'other.example', LAST)], 'public')
   expect(hits).toEqual(['GET / host=other.example'])
 })
 
-it('is refused where the server spoke first', async () => {
+it('is refused if the server spoke first', async () => {
   let got = ''
   await using origin = await startTcpOrigin((socket) => {
     socket.write('220 ready\r\n')
@@ -103,7 +103,7 @@ it('is refused where the server spoke first', async () => {
   expect(got).toBe('')
 })
 
-it('lets a line through that ended with its connection', async () => {
+it('an unfinished line passes when its connection ends', async () => {
   let got = ''
   await using origin = await startTcpOrigin((socket) => {
     socket.on('data', (chunk: Buffer) => (got += chunk.toString())).once('end', () => socket.end())

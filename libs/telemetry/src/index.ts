@@ -1,4 +1,4 @@
-/** OpenTelemetry set-up, span and metric names, logger. */
+/** OpenTelemetry setup, span and metric names, logger. */
 export * from './api.ts'
 export { createLogger, type Logger, type LoggerOptions } from './create-logger.ts'
 export { createMetricsServer, type MetricsServer, type MetricsServerOptions } from './metrics-server.ts'

@@ -1,7 +1,7 @@
 /**
- * The fleet's instruments on a meter, as metric-catalog.ts describes them. Labels come from closed sets
- * (lane, ending, backend, dimension), never from tenants, agents or executions, so that the number of series
- * does not grow with use.
+ * The fleet's instruments, as metric-catalog.ts describes them. Labels come from closed sets (lane, ending,
+ * backend, dimension), never from tenants, agents or executions, so the number of series does not grow with
+ * use.
  */
 import { MICRO, type AttemptRecord, type CapsUse } from '@cofferdam/contract'
 import type {
@@ -18,12 +18,11 @@ import type { Exemplars } from './exemplars.ts'
 import { ATTRIBUTES, METRICS, type MetricName } from './names.ts'
 import type { TraceDecision } from './trace-decision.ts'
 
-/** One lane of the queue. */
 export interface QueueReading {
   queued: number
   delayed: number
   running: number
-  /** Age of the oldest queued execution; null when there is none. */
+  /** Age of the oldest queued execution, or null. */
   oldest_age_ms: number | null
   /** Executions that may be outstanding at once. */
   window: number
@@ -34,18 +33,17 @@ export interface FleetReading {
   lanes: Readonly<Record<string, QueueReading>>
   workers: readonly { slots: number; running: number; last_seen_ms: number }[]
   outbox: number
-  /** Faults that the last check of the audit tables found; null before the first check. */
+  /** Faults that the last check of the audit tables found. Null before the first check. */
   auditFaults: number | null
   callbacks: { due: number; retrying: number }
-  /** A worker without a heartbeat for longer has lost its executions. */
+  /** A worker whose last heartbeat is older has lost its executions. */
   lockMs: number
 }
 
-/** This worker. */
 export interface WorkerReading {
   busy: number
   total: number
-  /** Time since the last heartbeat that Redis accepted; null before the first. */
+  /** Time since the last heartbeat that Redis accepted. Null before the first. */
   beatAgeMs: number | null
 }
 
@@ -59,7 +57,6 @@ export type SlotEvent =
 export interface MemoryReading {
   usedBytes: number
   limitBytes: number
-  /** Executions that wait for memory. */
   waiting: number
 }
 
@@ -70,7 +67,7 @@ export interface Instruments {
   /** Records one ended attempt: its ending, wait and run time, caps, refusal and redactions. */
   ended(record: AttemptRecord): void
   /**
-   * Observes queue and workers at each collection; returns a function that stops it. If the reader throws,
+   * Observes queue and workers at each collection. Returns a function that stops it. If the reader throws,
    * there is a gap.
    */
   observeFleet(read: Read<FleetReading>): () => void

@@ -1,6 +1,6 @@
 /**
  * Every log message of our processes, and what it means to an operator. The message is a stable name that
- * alerts may match. tests/architecture compares this table with the calls in the source, both ways.
+ * alerts may match. tests/architecture compares this table with the calls in the source, in both directions.
  */
 import { BACKEND_LOG_FACTS } from './backend-log-records.ts'
 import type { LogFacts } from './log-facts.ts'

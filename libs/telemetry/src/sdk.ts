@@ -42,7 +42,7 @@ export const FLUSH_MS = 3000
 const DELIVERY_MS = 2500
 
 /**
- * Encoding a batch of 512 takes about 5 ms. 8,192 waiting spans are 12 MB, or a second at 1,000 executions/s.
+ * Encoding a batch of 512 takes about 5 ms. 8,192 waiting spans are 12 MB, a second at 1,000 executions/s.
  */
 const BATCH = {
   maxExportBatchSize: 512,
@@ -89,7 +89,7 @@ export async function startSdk(options: TelemetryOptions): Promise<Telemetry> {
   const tracerProvider = new TracerProvider({
     resource,
     spanProcessors: options.recentSpans === 0 ? [units] : [recent, units],
-    // What is sent is decided at the end (trace-units.ts). Only a parent's refusal applies at once.
+    // trace-units.ts decides at the end what is sent. Only a parent's refusal applies at once.
     sampler: new ParentBasedSampler({ root: new AlwaysOnSampler() }),
     spanLimits: {
       attributeValueLengthLimit: SCAN_MAX,
@@ -131,8 +131,8 @@ export async function startSdk(options: TelemetryOptions): Promise<Telemetry> {
 }
 
 /**
- * Registers as the process's global telemetry. Returns a function that unregisters it; null if there is one
- * already.
+ * Registers as the process's global telemetry. Returns a function that unregisters it, or null if another one
+ * is registered.
  */
 function register(tracerProvider: TracerProvider, meterProvider: MeterProvider): (() => void) | null {
   if (!trace.setGlobalTracerProvider(tracerProvider)) return null

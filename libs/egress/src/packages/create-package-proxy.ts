@@ -1,7 +1,7 @@
 /**
  * The package proxy of one execution, at a host that exists only inside its HTTP proxy. It can be reached
- * with any network of the execution. The tenant's rules decide what it fetches, and it fetches only from the
- * configured mirrors.
+ * with any network of the execution. The tenant's rules decide what it fetches, only from the configured
+ * mirrors.
  */
 import type { TenantPolicy } from '@cofferdam/contract'
 import type { IncomingMessage, ServerResponse } from 'node:http'
@@ -110,7 +110,7 @@ function recorded(mirror: Mirror, ledger: Ledger): Mirror {
   }
 }
 
-/** The decoded parts of a path, without empty ones. A part that cannot be decoded matches no name. */
+/** The decoded, non-empty parts of a path. A part that cannot be decoded matches no name. */
 function pathParts(path: string): string[] {
   return (path.split('?')[0] ?? '')
     .split('/')

@@ -22,7 +22,7 @@ export function sendDocument(response: ServerResponse, type: string, text: strin
   response.writeHead(200, {
     'content-type': type,
     'content-length': Buffer.byteLength(text),
-    // The same address has answers in several forms, and they differ between tenants.
+    // The same address has answers in several forms, which differ between tenants.
     vary: 'accept',
     'cache-control': 'no-store',
   })

@@ -1,5 +1,5 @@
 /**
- * Caches the indexes of one execution: an install asks for an index first and for its files a moment later.
+ * Caches the indexes of one execution: an install asks for an index first and for its files shortly after.
  */
 
 /** Enough for the files of an install in flight. A dropped index is loaded again. */

@@ -1,4 +1,4 @@
-/** What the two registries need, and how both are called. */
+/** What the two registries need, and how they are called. */
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Ledger } from '../ledger.ts'
 import type { Mirror } from './mirror.ts'
@@ -11,7 +11,7 @@ export interface RegistryDeps {
   /** Our address of the registry, without a slash at its end. */
   base: string
   /**
-   * Aborts with the execution. Indexes are loaded under it, because two requests may wait for the same one.
+   * Aborts with the execution. Indexes are loaded with this signal, because two requests may share one load.
    */
   signal: AbortSignal
 }

@@ -9,13 +9,12 @@ import { pypiName } from './package-rules.ts'
 export interface SimpleFile {
   filename: string
   version: string
-  /** Where the mirror has it. */
   url: URL
   hashes: Record<string, string>
   requiresPython: string | null
   /** PEP 658: digests of `<file>.metadata`, true when it exists without any, false when it does not. */
   metadata: Record<string, string> | boolean
-  /** Null when not yanked; else the reason, perhaps empty. */
+  /** Null when not yanked, else the reason, which may be empty. */
   yanked: string | null
 }
 
@@ -65,9 +64,7 @@ function jsonFiles(text: string): RawFile[] {
   })
 }
 
-/**
- * Index pages have one anchor for each file (PEP 503). An anchor that is written in another way is left out.
- */
+/** Index pages have one anchor for each file (PEP 503). An anchor in another form is left out. */
 function htmlFiles(text: string, page: URL): RawFile[] {
   const baseHref = /<base\s[^>]*href\s*=\s*["']([^"']*)["']/i.exec(text)?.[1]
   const base = baseHref !== undefined && URL.canParse(baseHref, page.href) ? new URL(baseHref, page) : page
@@ -95,7 +92,7 @@ function htmlFiles(text: string, page: URL): RawFile[] {
   })
 }
 
-/** `sha256=…` as a record; null when it is not one. */
+/** `sha256=…` as a record, or null. */
 function digestOf(text: string): Record<string, string> | null {
   const [, name, value] = /^([a-z0-9_]{1,32})=([0-9a-f]{1,256})$/.exec(text) ?? []
   return name === undefined || value === undefined ? null : { [name]: value }
@@ -118,7 +115,7 @@ function decodePath(text: string): string {
 }
 
 /**
- * The version in a file name of `project` (wheels: PEP 427; sdists: PEP 625 and older). Null for every other
+ * The version in a file name of `project` (wheels: PEP 427, sdists: PEP 625 and older). Null for any other
  * name.
  */
 export function versionOf(project: string, filename: string): string | null {
@@ -155,7 +152,7 @@ export function simpleJson(
       url: link(file),
       hashes: file.hashes,
       ...(file.requiresPython === null ? {} : { 'requires-python': file.requiresPython }),
-      // Not under its old name as well, because pip 22.3 to 23.2 fails on that in JSON (PEP 714).
+      // Not under its old name too, because pip 22.3 to 23.2 fails on that in JSON (PEP 714).
       'core-metadata': file.metadata,
       yanked: file.yanked === null ? false : file.yanked === '' ? true : file.yanked,
     })),
