@@ -105,7 +105,7 @@ describe('the policies', () => {
     ['pass-role.json', 'iam', null, ['iam:PassRole']],
     ['service-linked-role.json', 'iam', null, ['iam:CreateServiceLinkedRole']],
   ])(
-    'of %s name exactly the calls that the code makes',
+    'of %s name exactly the calls that the code makes, all of them and no others',
     (name, service, from, implied) => {
       const granted = rendered(name).Statement.flatMap(({ Action }) => Action)
       const called = from === null ? [] : commandsIn(from).map((command) => `${service}:${command}`)

@@ -5,10 +5,7 @@
 import { builtinModules } from 'node:module'
 import { resolveRelative, type Import, type SourceFile, type Tree, type Workspace } from './import-tree.ts'
 
-/**
- * Our packages that each lib may import. A lib without a row is reported, so that its imports are decided
- * once.
- */
+/** Our packages that each lib may import. A lib without a row is reported, so that it is decided once. */
 const LIB_ARROWS: Record<string, readonly string[]> = {
   contract: [],
   config: ['contract'],

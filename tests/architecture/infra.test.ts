@@ -156,7 +156,7 @@ describe('docker-compose.yml', () => {
   )
 
   it.each(each)(
-    '%s is published only on loopback, and shares no namespace of the host',
+    '%s is published only on loopback, and shares no namespaces of the host',
     (_name, service) => {
       for (const port of service.ports ?? []) expect(port).toMatch(/^127\.0\.0\.1:\d+:\d+$/)
       for (const key of ['pid', 'ipc', 'uts', 'userns_mode', 'devices']) expect(service[key]).toBeUndefined()

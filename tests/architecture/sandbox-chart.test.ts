@@ -1,7 +1,4 @@
-/**
- * Checks the Helm chart of the kubernetes backend: it renders, and it has the settings that make its pods
- * safe.
- */
+/** Checks the Helm chart of the kubernetes backend: it renders, and its settings make its pods safe. */
 import { globSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { kubernetesConfigSchema } from '../../libs/backends/kubernetes/src/config.ts'

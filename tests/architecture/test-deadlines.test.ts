@@ -12,9 +12,7 @@ const ROOT = fileURLToPath(new URL('../..', import.meta.url))
 const LEAST_MS = 10_000
 const WAITS = /\b(?:vi\.waitFor|expect\s*\.poll)\(/g
 
-/**
- * The last argument of the call whose parenthesis opens at `from`. Brackets in its strings must be balanced.
- */
+/** The last argument of the call whose parenthesis opens at `from`. Its strings have balanced brackets. */
 function lastArgument(text: string, from: number): string {
   let depth = 0
   let last = from + 1

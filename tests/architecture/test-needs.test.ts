@@ -82,9 +82,7 @@ const USES: readonly Use[] = [
   },
 ]
 
-/**
- * The parts that the `needs` of a file name. `any` for a computed name, as in a table of backends or targets.
- */
+/** The parts that the `needs` of a file name. `any` for a computed name, as in a table of backends. */
 function namedIn(text: string): Set<string> {
   const named = new Set(/\bonTargets\(/.test(text) ? ['any'] : [])
   if (/\bdescribeAgentcore\(/.test(text)) named.add('bwrap')

@@ -1,7 +1,4 @@
-/**
- * Runs the harness against the double: its suites pass, it deletes everything, and it starts only with all
- * settings.
- */
+/** The harness against the double: suites pass, everything is deleted, and it needs all settings. */
 import { execFile } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'

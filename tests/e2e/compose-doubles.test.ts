@@ -1,7 +1,4 @@
-/**
- * The profile `doubles` of the compose file: with its settings, the worker's backends find the doubles it
- * starts.
- */
+/** The compose profile `doubles`: with its settings, the worker's backends find the doubles it starts. */
 import { spawn, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
 import { readFileSync } from 'node:fs'

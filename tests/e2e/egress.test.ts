@@ -1,7 +1,4 @@
-/**
- * Network access as a client sees it: allowed hosts, packages through the worker's proxy, test runs with
- * them.
- */
+/** Network access as a client sees it: allowed hosts, packages through the proxy, test runs with them. */
 import { once } from 'node:events'
 import { writeFile } from 'node:fs/promises'
 import { createServer, type Server } from 'node:http'
@@ -14,9 +11,7 @@ import { startPypiMirror } from '../../infra/doubles/pypi/pypi-mirror.ts'
 import { buildWheel } from '../../infra/doubles/pypi/python-package.ts'
 import { startFleet, type Fleet } from '../fleet.ts'
 
-/**
- * A loopback address that programs do not take for their own, because NO_PROXY in the sandbox is 127.0.0.1.
- */
+/** A loopback address that programs do not take for their own (NO_PROXY in the sandbox is 127.0.0.1). */
 const HOST = '127.0.0.2'
 
 let fleet: Fleet

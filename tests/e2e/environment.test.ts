@@ -1,6 +1,4 @@
-/**
- * What a program can see of environments (its own, its parents' and the worker's) on the weakest backends.
- */
+/** What a program can see of environments (its own, its parents', the worker's) on the weakest backends. */
 import { needs } from '@cofferdam/embedded/needs'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { startFleet, type Fleet } from '../fleet.ts'

@@ -112,7 +112,7 @@ describe('a worker with an output key', () => {
   })
 
   it(
-    'binds an agent to its template, and can require one of several',
+    'binds an agent to its template, and can require one of several templates',
     { timeout: 60_000 },
     async () => {
       const { store, client } = fleet
@@ -186,8 +186,7 @@ describe('a worker with an output key', () => {
         reason: 'tenant_sandbox_disabled',
         error_message: expect.stringContaining('missing: network "none", min_isolation'),
       })
-      // This worker has only plain processes, and the template wants its own kernel: policy allows it,
-      // selection refuses.
+      // This worker has plain processes, the template wants its own kernel: policy allows, selection refuses.
       const passed = await client.run(script('clinic', 'print(1)', { template_id: 'safe' }))
       expect(passed).toMatchObject({ ending: 'provisioning', reason: 'isolation_unavailable' })
       const kept = (await store.findExecution('clinic', passed.execution_id))?.audit.at(-1)

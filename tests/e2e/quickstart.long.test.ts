@@ -1,7 +1,4 @@
-/**
- * Runs docs/quickstart.md line by line. Each `sh` block must succeed and print what the `text` block after it
- * shows.
- */
+/** Runs docs/quickstart.md. Each `sh` block must succeed and print what the `text` block after it shows. */
 import { readFile } from 'node:fs/promises'
 import path from 'node:path'
 import { needs } from '@cofferdam/embedded/needs'

@@ -1,7 +1,4 @@
-/**
- * Vendor backends behind queue and worker, with their doubles: what a caller sees, and what a dead worker
- * leaves.
- */
+/** Vendor backends with their doubles: what a caller sees, and what remains of a dead worker. */
 import { mkdtemp, writeFile } from 'node:fs/promises'
 import path from 'node:path'
 import type { ExecutionRequestInput, ExecutionResult } from '@cofferdam/contract'
@@ -123,8 +120,7 @@ withBwrap.describe('remote backends', { timeout: 120_000 }, () => {
         limits: { soft_timeout_ms: 3000, hard_timeout_ms: 30_000 },
       })
       expect(soft).toMatchObject({ ending: 'soft_timeout', stdout: 'up\n' })
-      // AgentCore's answer after a kill may come too late for the hard deadline. Its streamed output does
-      // not.
+      // AgentCore's answer after a kill may come too late for the hard deadline, its streamed output not.
       agentcore.previews = true
       onTestFinished(() => void (agentcore.previews = false))
       const hard = await run(
@@ -189,7 +185,7 @@ withBwrap.describe('remote backends', { timeout: 120_000 }, () => {
   )
 
   inLongTier(
-    'a session whose worker dies in its turn loses its sandbox, an idle one keeps it',
+    'a session whose worker dies in its turn loses its sandbox, and an idle one keeps it',
     async () => {
       const redis = connectRedis(fleet.redisUrl, 'worker')
       onTestFinished(() => redis.disconnect())

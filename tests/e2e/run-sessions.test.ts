@@ -110,7 +110,7 @@ onProcess.it(
 )
 
 onProcess.it(
-  'other agents, other runs and explicit sessions find nothing of these files',
+  'other agents, other runs and explicitly named sessions find none of these files',
   LONG,
   async () => {
     await run('turn-2', note('secret'))

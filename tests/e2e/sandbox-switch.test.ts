@@ -1,7 +1,4 @@
-/**
- * Polyclaw's switch, from the API to the sandbox. While it is off, nothing runs there. Workers read it at
- * each run.
- */
+/** Polyclaw's switch, from the API to the sandbox: while it is off, nothing runs there. */
 import { mkdtemp, writeFile } from 'node:fs/promises'
 import path from 'node:path'
 import { loadConfig, runApi, type RunningApi } from '@cofferdam/api'

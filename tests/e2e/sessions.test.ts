@@ -1,7 +1,4 @@
-/**
- * `/v1/sessions` as a tenant sees it: list, read and end sessions through API, queue and a worker with real
- * sandboxes.
- */
+/** `/v1/sessions` as a tenant sees it: list, read and end sessions with real sandboxes. */
 import { loadConfig, runApi, type RunningApi } from '@cofferdam/api'
 import type { ExecutionRequestInput, ExecutionResult } from '@cofferdam/contract'
 import { needs } from '@cofferdam/embedded/needs'

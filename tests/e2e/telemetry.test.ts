@@ -1,7 +1,4 @@
-/**
- * What API and worker really send: only names of the catalog, no secret, failures at any share, the
- * waterfall.
- */
+/** What API and worker really send: only names of the catalog, no secret, all failures, the waterfall. */
 import { randomBytes } from 'node:crypto'
 import { loadConfig, runApi, type RunningApi } from '@cofferdam/api'
 import { executionTraceSchema, type ExecutionRequestInput, type ExecutionTrace } from '@cofferdam/contract'

@@ -1,7 +1,4 @@
-/**
- * A worker's vendor keys are nowhere else: not in a sandbox, log, span, audit row or result, and not in
- * Redis.
- */
+/** A worker's vendor keys are nowhere else: no sandbox, log, span, audit row or result, and not in Redis. */
 import { mkdtemp, writeFile } from 'node:fs/promises'
 import path from 'node:path'
 import type { ExecutionResult } from '@cofferdam/contract'

@@ -12,9 +12,7 @@ import { afterAll, beforeAll, expect, it } from 'vitest'
 import { startAzureDouble, type AzureDouble } from '@cofferdam/backend-azure/double'
 import { startFleet, type Fleet } from '../fleet.ts'
 
-/**
- * A loopback address that programs do not take for their own, because NO_PROXY in the sandbox is 127.0.0.1.
- */
+/** A loopback address that programs do not take for their own (NO_PROXY in the sandbox is 127.0.0.1). */
 const HOST = '127.0.0.2'
 
 let fleet: Fleet

@@ -1,7 +1,4 @@
-/**
- * Checks after a fault that every accepted execution has one ending and one final audit row, and counters
- * match.
- */
+/** Checks after a fault that each accepted execution has one ending and one audit row, and counters match. */
 import type { Accepted, AuditRow, ExecutionRequestInput, ExecutionResult } from '@cofferdam/contract'
 import { connectRedis, KEYS, LANES } from '@cofferdam/queue'
 import type { Redis } from 'ioredis'
@@ -74,10 +71,7 @@ export async function expectExactBooks(
   return rows
 }
 
-/**
- * Returns the charged rows of the UTC day that ends at `resetsAt`: midnight can have passed since the first
- * row.
- */
+/** The charged rows of the UTC day that ends at `resetsAt`: midnight can have passed since the first. */
 export function chargedToday(rows: readonly AuditRow[], resetsAt: string): AuditRow[] {
   const fromMs = Date.parse(resetsAt) - DAY_MS
   return rows.filter((row) => row.quota_charged && Date.parse(row.charged_at ?? '') >= fromMs)

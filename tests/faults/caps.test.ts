@@ -110,8 +110,7 @@ describe('the counters of a tenant', () => {
 
       // Nothing stays reserved: exactly one more execution of 30 CPU seconds fits.
       const used = sumOf(rows)
-      // The reservation of a dead worker becomes the charge of its row when its lease has expired and usage
-      // is read.
+      // A dead worker's reservation becomes its row's charge when its lease has expired and usage is read.
       await expect
         .poll(async () => counters('mixed'), { timeout: LEASE_OVER_MS, interval: 500 })
         .toEqual(used)

@@ -42,10 +42,7 @@ export interface ChaosAccount {
   tookMs: number
 }
 
-/**
- * `chaos-steady` never reaches its limits, `chaos-retried` opts into retries, and the cap of `chaos-capped`
- * moves up and down.
- */
+/** `chaos-retried` opts into retries, the cap of `chaos-capped` moves, and `chaos-steady` is never limited. */
 const TENANTS = ['chaos-steady', 'chaos-retried', 'chaos-capped'] as const
 const GENEROUS: TenantCaps = { ...DEFAULT_TENANT_CAPS, tenant_daily: 10_000_000, agent_hourly: 10_000_000 }
 /** Executions per batch: enough to keep four workers busy, and below every depth limit. */

@@ -48,8 +48,7 @@ needsBackend('process').it(
     const results = await endingsOf(fleet, accepted, RECOVERY_MS)
     expect(results.map((one) => `${one.ending} ${one.ok ? one.backend : one.reason}`)).toEqual(expected)
 
-    // The remaining worker has no free slot and no `fake` backend, and still ends what the dead one had
-    // begun.
+    // The remaining worker has no free slot and no `fake` backend, and still ends the dead one's attempt.
     const lost = await fleet.client.enqueue(fakeRequest('kinds', [{ sleep_ms: 600_000 }]))
     for await (const { event } of fleet.client.stream(lost.execution_id)) if (event.type === 'started') break
     const full = await fleet.client.enqueue(

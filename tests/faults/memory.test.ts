@@ -1,7 +1,4 @@
-/**
- * Executions wait for a worker's memory in the fair queue. Checks their order, position and ETA, and the
- * death of the worker.
- */
+/** Executions that wait for memory in the fair queue: order, position, ETA, and a worker's death. */
 import type { Accepted, ExecutionRequestInput } from '@cofferdam/contract'
 import { afterAll, afterEach, beforeAll, expect, it } from 'vitest'
 import { startFleet, type Fleet, type FleetWorker } from '../fleet.ts'
@@ -91,8 +88,7 @@ it('keeps the fair order of large and small executions, with a matching position
     .filter((_, n) => (smallStarts[n] ?? NaN) < (largeStarts.at(-1) ?? 0))
   if (served.length < small.length - ON_THEIR_WAY)
     expect(msOf(served)).toBeGreaterThan(msOf(results.slice(0, large.length - 1)) / 3)
-  // Before the first small one came only the large ones that were released earlier, and one that waited for
-  // memory.
+  // Before the first small one came only large ones that were released earlier or waited for memory.
   expect(Math.min(...smallStarts)).toBeLessThan(largeStarts[5] ?? 0)
   await expectExactBooks(fleet, 'large', large, results.slice(0, large.length))
 }, 180_000)

@@ -26,10 +26,7 @@ export interface NetHosts extends AsyncDisposable {
 const ip = (...words: string[]): string =>
   execFileSync('ip', words, { encoding: 'utf8', stdio: ['ignore', 'pipe', 'pipe'] })
 
-/**
- * Removes bridges of killed test runs, because such a bridge takes the packets of a network with the same
- * number.
- */
+/** Removes bridges of killed test runs: they take the packets of a network with the same number. */
 function removeLeft(): void {
   for (const [, id = ''] of ip('-br', 'link', 'show', 'type', 'bridge').matchAll(/^cfb([0-9a-z]+) /gm)) {
     const pid = Number.parseInt(id, 36)

@@ -100,8 +100,7 @@ it('each execution ends once, at whatever point its worker is killed or suspende
   await endingsOf(fleet, alone, 60_000)
   expect(tookMs).toBeLessThan(20_000 + 5 * (performance.now() - aloneAtMs))
 
-  // The worker was only suspended. Other workers have ended its executions, and it changes nothing when it
-  // continues.
+  // The worker was suspended. Others have ended its executions, and it changes nothing when it continues.
   const slept = await endingsOf(fleet, asleep.accepted, 60_000)
   expect(endingAt(slept)).toEqual(EXPECTED)
   await expectBooksAtEachPoint('sleeps', asleep.accepted, slept)

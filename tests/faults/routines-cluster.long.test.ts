@@ -50,8 +50,7 @@ withServers.it(
     )
     await fleet.startWorker({ COFFERDAM_BACKENDS: 'fake', COFFERDAM_SLOTS: '4', COFFERDAM_CONFIG: config })
     await expect.poll(() => posted.length, { timeout: 60_000 }).toBeGreaterThan(2)
-    // The callback is enqueued in the transaction that records the run, so it can arrive before the run is
-    // visible.
+    // The callback can arrive before the transaction that records the run is visible.
     const told = [...posted]
     const runs = () => fleet.store.routines.runs(null, routine.routine_id, 100)
     await expect

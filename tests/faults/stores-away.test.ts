@@ -1,6 +1,4 @@
-/**
- * Postgres stops or hangs, or Redis restarts. Executions still end, and their rows are written afterwards.
- */
+/** Postgres stops or hangs, or Redis restarts. Executions still end, and their rows are written later. */
 import { execFile } from 'node:child_process'
 import { readFile } from 'node:fs/promises'
 import { promisify } from 'node:util'

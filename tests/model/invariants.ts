@@ -138,8 +138,7 @@ function ringWrong(shot: Snapshot, tenant: string): string[] {
       )
       const due = isServed && number(state.get('n')) < concurrency && !state.has('park')
       const inRing = shot.at(`${KEYS.ring}${lane}:${kind}`).has(tenant)
-      // A tenant that is in the ring without need costs the next pick one look. A missing one would wait for
-      // ever.
+      // A tenant that is wrongly in the ring costs the next pick one look. A missing one waits for ever.
       if (due && !inRing)
         problems.push(`${tenant} ${lane}: has a backlog for ${kind} and a free slot, but no turn`)
       if (inRing && state.has('park')) problems.push(`${tenant} ${lane}: parked, and in the ring of ${kind}`)

@@ -4,16 +4,12 @@ import { snapshot } from './snapshot.ts'
 import { tenantsOf } from './invariants.ts'
 import { LOCK_MS, type World } from './world.ts'
 
-/**
- * Rounds of one lock time each, until all has ended. Three suffice after a dead worker, long queues need
- * more.
- */
+/** Rounds of one lock time until all has ended: three after a dead worker, more for long queues. */
 const ROUNDS = 40
 
 /** Crashed workers stay dead, their locks expire, and the other workers continue. */
 export async function comeToRest(world: World, check: (after: string) => Promise<void>): Promise<void> {
-  // A stalled worker that dies between its late admission and its begin stays charged, which is allowed
-  // (admit.ts).
+  // A stalled worker that dies between its late admission and its begin may stay charged (admit.ts).
   for (const held of world.held)
     while (held.isSleeper && held.phase !== 'over') await world.act(held, 'on', false, false)
   for (const worker of world.workers) if (worker.isAlive) worker.slots = 2

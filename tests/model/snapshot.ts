@@ -21,9 +21,7 @@ end
 return cjson.encode(found)`
 
 export interface Snapshot {
-  /**
-   * Hash: field → value. Sorted set: member → score. Set: member → ''. String and list: text or length → ''.
-   */
+  /** Hash: field → value. Sorted set: member → score. Set: member → ''. String, list: text, length → ''. */
   at(key: string): ReadonlyMap<string, string>
   /** Keys that begin with a prefix, returned without it. */
   under(prefix: string): string[]

@@ -365,9 +365,7 @@ export class World {
     else await job.moveToCompleted(undefined, token, false).catch(() => undefined)
   }
 
-  /**
-   * Continues with the next job, as a slot does (lua/next.lua). `finishJob` does BullMQ's part of the end.
-   */
+  /** Continues with the next job, like a slot (lua/next.lua). `finishJob` does BullMQ's part of the end. */
   async goOn(worker: ModelWorker, lane: Lane): Promise<void> {
     const token = `${worker.name}:${(this.tokens += 1)}`
     const args = [lane, '', token, 1, worker.name, LOCK_MS, worker.kind]

@@ -39,9 +39,7 @@ export interface Compared {
   ours: FleetRan
 }
 
-/**
- * Runs both sides once. When they differ, more runs decide whether the program itself is nondeterministic.
- */
+/** Runs both sides once. If they differ, more runs decide whether the program is nondeterministic. */
 export async function compareOnce(
   bareRunner: BareRunner,
   fleetRunner: FleetRunner,

@@ -12,9 +12,7 @@ const PROMPT_MS = 20_000
 
 const marker = (): string => `attack${process.pid}x${Math.random().toString(36).slice(2)}`
 
-/**
- * Does what the janitor of another worker does within the minute. Returns how many sandboxes it destroyed.
- */
+/** Sweeps like the janitor of another worker. Returns how many sandboxes it destroyed. */
 async function sweepAsAnHeir(victim: Target): Promise<number> {
   const config: BackendsConfigInput = { [victim.backend]: sectionOf(victim, victim.runtimeDir) }
   let destroyed = 0
@@ -30,8 +28,7 @@ await onTargets((target) => {
     const { outcome, stdout } = await target.run({ program: program('forge') })
     expect(outcome).toMatchObject({ ending: 'error', exitCode: 3 })
     const written = /^written (\[.*\])$/m.exec(stdout)?.[1]
-    // gVisor shows every program what its first process has open: pipes of the program's own run, never the
-    // channel.
+    // gVisor shows what its first process has open: pipes of the program's own run, never the channel.
     if (target.kernel === 'own') expect(written).not.toMatch(/host:|socket:|\/mem/)
     else expect(written).toBe('[]')
     expect(outcome.value).toBeUndefined()

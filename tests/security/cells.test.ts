@@ -45,10 +45,7 @@ const leaving = (name: string, what: 'places' | 'processes'): ReturnType<typeof 
   ({ ...program('leave_behind'), argv: [name, what] }) as ReturnType<typeof python>
 
 const looks = new Map<string, Promise<Look>>()
-/**
- * What the same program sees in a fresh sandbox. One per scope, because the paths and counts of a target
- * never change.
- */
+/** What the same program sees in a fresh sandbox. One per scope: paths and counts never change. */
 function fresh(target: Target, scope: Scope | 'tenant'): Promise<Look> {
   const key = `${target.name} ${scope}`
   const found =
@@ -234,8 +231,7 @@ await onTargets(
       const cell = cellOf(target, 'none')
       const runs = []
       for (let turn = 0; turn < 4; turn++) runs.push((await cell.look()).chance)
-      // random, uuid, urandom, and numpy's where it is installed. Hash seeds and addresses may be shared
-      // (README).
+      // random, uuid, urandom, and numpy's if installed. Hash seeds and addresses may be shared (README).
       for (const index of [0, 1, 2, 3]) {
         const values = runs.map((chance) => chance[index])
         if (values[0] !== '') expect(new Set(values).size, JSON.stringify(values)).toBe(runs.length)
@@ -288,8 +284,7 @@ print(x + 1, [f for f in ('/tmp', '/dev/shm') if os.path.exists(f + '/${name}')]
       const agent = agentOf(target, ref)
       attack.stop('cancelled')
       await attack.gone
-      // A cancelled execution may have destroyed the cell. A waiting cell has the agent, the fork server and
-      // one fork.
+      // A cancelled execution may have destroyed the cell. A waiting one has agent, fork server, one fork.
       await eventually(() => {
         if (!/^[SRD]/.test(statusOf(agent, 'State'))) return
         const waiting = processesOf(target, ref)

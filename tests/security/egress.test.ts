@@ -243,8 +243,7 @@ print(made)`),
       expect(most - descriptors).toBeLessThan(64 + 24)
       expect(peakMemoryOf(target.pid) - memory).toBeLessThan(160 * MiB)
       await eventually(() => {
-        // Only pooled sandboxes that started after the first count. The connections had hundreds of each
-        // kind.
+        // Only pooled sandboxes that started after the first count. The connections had hundreds.
         expect(descriptorsOf(target)).toBeLessThanOrEqual(descriptors + 4 * IDLE_MAX + 4)
         expect(origins.open.size).toBe(0)
       })

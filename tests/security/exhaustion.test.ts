@@ -66,8 +66,7 @@ await onTargets(
       // Without namespaces the user's other processes and the worker's threads count too, so it may get none.
       if (target.kernel === 'host' && target.section['namespaces'] !== false)
         await eventually(() => expect(count()).toBeGreaterThan(24 / 2))
-      // Threads of the agent and the waiting interpreter count too. On gVisor the host sees only its
-      // kernel's.
+      // Threads of agent and waiting interpreter count too. On gVisor the host sees only its kernel's.
       if (target.kernel === 'host')
         for (let looks = 0; looks < 10; looks++) expect(count()).toBeLessThanOrEqual(24 + 3)
       attack.stop('cancelled')

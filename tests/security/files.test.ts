@@ -42,8 +42,7 @@ await onTargets(
   (target) => {
     test('only regular files of the work directory become artifacts, whatever their names', async () => {
       const victim = placeVictim(target)
-      // If the directory is a folder of the host, a path that is too long counts as a disk excess when a
-      // check sees it.
+      // If the directory is on the host, a path that is too long can count as a disk excess.
       const isWatched = target.section['namespaces'] === false
       const argv = isWatched ? [victim, 'stay'] : [victim]
       const { outcome, ms } = await target.run({

@@ -1,6 +1,4 @@
-/**
- * What the host itself reports, without the code under test: /proc, cgroup folders, the Docker client, files.
- */
+/** What the host itself reports, without the code under test: /proc, cgroups, the Docker client, files. */
 import { execFileSync } from 'node:child_process'
 import { existsSync, readdirSync, readFileSync, readlinkSync, writeFileSync } from 'node:fs'
 import type { SandboxRef } from '@cofferdam/contract'
@@ -79,9 +77,7 @@ export function slotsOf(target: Target): string[] {
   )
 }
 
-/**
- * A waiting sandbox has at most bwrap twice (the outer one waits), the agent, the fork server and two forks.
- */
+/** A waiting sandbox has at most bwrap twice (the outer one waits), agent, fork server and two forks. */
 const PROCESSES_OF_A_SLOT = 6
 /** Our processes that start jails: one that serves, and one that waits for the last jail it started. */
 const STARTERS_MAX = 2

@@ -5,9 +5,7 @@ import { processesOf, statusOf } from './host.ts'
 import { onTargets, program } from './on-targets.ts'
 import { isOfEachKind, bash, python } from './target.ts'
 
-/**
- * All answers that an attack may get. EINVAL and ESRCH would mean that the kernel looked at the arguments.
- */
+/** All answers that an attack may get. EINVAL and ESRCH mean that the kernel looked at the arguments. */
 const REFUSALS = new Set(['EPERM', 'EACCES', 'ENOSYS', 'EAFNOSUPPORT', 'SIGSYS'])
 /** In a user namespace there is no other ID to change to, so these get EINVAL. */
 const isRefused = (name: string, answer: string): boolean =>

@@ -1,7 +1,4 @@
-/**
- * Well-behaved executions beside programs that use every resource up to its limit, and thirty hostile
- * programs in a row.
- */
+/** Well-behaved executions beside programs that use every resource, and thirty hostile ones in a row. */
 import { readdirSync } from 'node:fs'
 import { expect, test } from 'vitest'
 import { processesNamed, slotsOf } from './host.ts'

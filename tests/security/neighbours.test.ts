@@ -66,8 +66,7 @@ await onTargets((target) => {
     if (target.backend === 'process' && groups.includes(slot)) expect(cgroupsOf(ref)).not.toEqual([])
     // The program starts to fork now, and is killed half a second later.
     attack.stop('cancelled')
-    // The executor waits long enough also on gVisor, which does not count processes, so that only memory
-    // bounds the bomb.
+    // The executor waits long enough also on gVisor, where only memory bounds the bomb.
     await attack.gone
     expect(statusOf(agent, 'State')).toBe('')
     expect(cgroupsOf(ref)).toEqual([])

@@ -1,6 +1,4 @@
-/**
- * Declares a suite once per backend under attack, with its worker, and looks for leftovers after every test.
- */
+/** Declares a suite once per backend under attack, with its worker, and looks for leftovers. */
 import { readFileSync } from 'node:fs'
 import type { ExecutionRequestInput } from '@cofferdam/contract'
 import { isLongTier, needs } from '@cofferdam/embedded/needs'
@@ -14,9 +12,7 @@ const TEST_MS = 90_000
 interface Choice {
   /** Leaves out targets that do not promise what the suite tests, or that another target represents. */
   where?: (kind: TargetKind) => boolean
-  /**
-   * The targets among these that `npm test` attacks. The long tier attacks all. Default: those of `isDaily`.
-   */
+  /** The targets among these that `npm test` attacks (the long tier: all). Default: `isDaily`. */
   daily?: (kind: TargetKind) => boolean
   /** Additional settings of the worker. */
   more?: Partial<TargetKind>
@@ -48,8 +44,7 @@ export async function onTargets(
       beforeAll(() => {
         if (target.absent !== null) throw new Error(`${target.name}: ${target.absent}`)
       })
-      // A worker answers before the sandbox is gone. `run` and `gone` wait for the proof, so nothing may be
-      // left.
+      // A worker answers before the sandbox is gone. `run` and `gone` wait for the proof.
       afterEach(async () => {
         await target.settle()
         const slots = slotsOf(target)

@@ -25,18 +25,13 @@ export interface TargetKind {
   as: 'root' | 'user'
   /** Parts of this machine that the target needs. */
   needs: readonly PartName[]
-  /**
-   * The kernel that programs talk to. With `own` the host sees only that kernel's processes, not the
-   * program's.
-   */
+  /** The kernel that programs talk to. With `own` the host sees only that kernel's processes. */
   kernel: 'host' | 'own'
   warm: WorkerSettings['warm']
   egress: WorkerSettings['egress']
 }
 
-/**
- * Sandboxes that may wait on a warm target: each execution after the first finds one, and two cores suffice.
- */
+/** Sandboxes that may wait on a warm target: enough for the next execution, few for two cores. */
 export const IDLE_MAX = 2
 /** Cells that may wait on any target. One more replaces an older one. */
 export const CELLS_MAX = 4

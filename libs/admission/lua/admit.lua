@@ -91,8 +91,7 @@ local function recount()
 end
 
 local function denied(dimension, resetsAt, kill, held)
-  -- A lease outlives the lock of a dead owner, so a caller with a higher fence also shows that the owner
-  -- died.
+  -- A lease outlives the lock of a dead owner, so a higher fence also shows that the owner died.
   local isOrphan = entry and (fenceOf(owner) < fenceOf(ARGV[8]) or not ownLease())
   local orphan = isOrphan and owner or ''
   return {

@@ -1,5 +1,4 @@
--- take-turn: takes one call of a rate that the fleet shares (GCRA). Tells when it may be made, or that the
--- wait is too long.
+-- take-turn: takes one call of a shared rate (GCRA). Tells when it may be made, or that it is too late.
 --
 -- KEYS  1 rate  string  time at which the bucket is full again if no further token is taken, microseconds
 -- ARGV  1 microseconds between two calls  2 microseconds whose calls may come at once

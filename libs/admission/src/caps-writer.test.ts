@@ -1,7 +1,4 @@
-/**
- * Two writers of one tenant's settings. The parts around the writer are plain objects whose timing the test
- * decides.
- */
+/** Two writers of one tenant's settings, among plain objects whose timing the test decides. */
 import { DEFAULT_TENANT_CAPS, type TenantCaps } from '@cofferdam/contract'
 import { expect, it } from 'vitest'
 import { createCapsWriter } from './caps-writer.ts'

@@ -8,10 +8,7 @@ import type { Redis } from 'ioredis'
 import { keys } from './keys.ts'
 import type { Scripts } from './scripts.ts'
 
-/**
- * The hash fields of caps as a flat list. `rev` names this setting, so that an older reader cannot overwrite
- * it.
- */
+/** The hash fields of caps as a flat list. `rev` keeps older readers from overwriting newer caps. */
 export function capsFields(caps: TenantCaps, rev: string): (string | number)[] {
   const fields: (string | number)[] = ['rev', rev, 'json', JSON.stringify(caps)]
   if (caps.tenant_daily !== null) fields.push('daily', caps.tenant_daily)

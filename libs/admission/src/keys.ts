@@ -12,7 +12,7 @@ export interface AttemptKey {
   executionId: ExecutionId
   attempt: number
   /**
-   * Numbers the owners of the attempt. Once a later one was admitted, an earlier one is `fenced`. Default 0.
+   * Numbers the owners of the attempt. After a later one's admission, earlier ones are `fenced`. Default 0.
    */
   fence?: number
 }

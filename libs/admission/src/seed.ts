@@ -16,9 +16,7 @@ import { readChargeEntry } from './charge-entry.ts'
 import { attemptOfMember, keys, leaseMember, type AttemptKey } from './keys.ts'
 import type { Scripts } from './scripts.ts'
 
-/**
- * Charged attempts of the windows around one moment, from the audit rows (`quota_charged`, by `charged_at`).
- */
+/** Charged attempts of the windows around one moment (audit rows with `quota_charged`, by `charged_at`). */
 export interface ChargedCounts {
   /** `bucket` = floor(charged_at in ms / length of the window). */
   day: { bucket: number; count: number; cpuMs?: number; cost?: number }
@@ -54,8 +52,7 @@ export interface Unseeded {
 const BATCH = 500
 
 /**
- * Returns the seeding function. Concurrent calls for one tenant share one run. Throws when the counts cannot
- * be read.
+ * Returns the seeding function. Concurrent calls for one tenant share one run. Throws on unreadable counts.
  */
 export function createSeeding(deps: SeedDeps): (tenantId: string, told: Unseeded) => Promise<void> {
   // Bounded by the tenants with an admission in flight. An entry is deleted when its run ends.
@@ -70,8 +67,7 @@ export function createSeeding(deps: SeedDeps): (tenantId: string, told: Unseeded
 }
 
 async function seedTenant(tenantId: string, told: Unseeded, deps: SeedDeps): Promise<void> {
-  // Read before the counts, so that an attempt that is settled later is in this list or counted by its
-  // settlement.
+  // Read before the counts: an attempt that is settled later is in this list or counted by its settlement.
   const unsettled = await unsettledAttempts(tenantId, deps)
   const [recorded, caps] = await boundedAnswer(
     Promise.all([deps.countCharged(tenantId, told.nowMs, unsettled), deps.loadCaps(tenantId)]),
@@ -152,10 +148,7 @@ function checkBuckets(counts: ChargedCounts, nowMs: number, deps: SeedDeps): voi
 /** How the counts include an attempt, in the form of seed.lua's arguments. */
 const COUNTED = { not: 0, byRow: 1, byCharge: 2 } as const
 
-/**
- * Counts of every attempt, and how they include each unsettled one. Attempts missing from `counted` are not
- * included.
- */
+/** Counts of every attempt, and how they include each unsettled one (those in `counted`). */
 interface WholeCounts {
   counts: ChargedCounts
   counted: ReadonlyMap<string, number>

@@ -14,9 +14,7 @@ export interface Usage {
   agent_hourly: CapsUse['agent_hourly'] | null
   /** Leases that have not expired, and how many there may be. */
   concurrency: { running: number; limit: number }
-  /**
-   * CPU seconds of the UTC day. Null for a tenant without this cap. `reserved` is for attempts that run now.
-   */
+  /** CPU seconds of the UTC day. Null for a tenant without this cap. `reserved`: for running attempts. */
   tenant_daily_cpu: (CpuUse & { reserved: number }) | null
   /** Micro-units of the UTC day. Null for a tenant without this cap. */
   tenant_daily_cost: (CpuUse & { reserved: number }) | null

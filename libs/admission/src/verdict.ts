@@ -6,7 +6,7 @@ import { numberAt, textAt, type Reply } from './scripts.ts'
 /** The right of one attempt to run now. Expires at `expiresAtMs` unless it is renewed. JSON-safe. */
 export interface Lease extends Readonly<AttemptKey> {
   /**
-   * Distinguishes this admission from a later one, so that an owner that lost the attempt cannot release it.
+   * Distinguishes this admission from a later one, so that an owner without the attempt cannot release it.
    */
   readonly token: string
   /** Redis clock, milliseconds, at the time of the admission. Renewals change it only in Redis. */
@@ -37,10 +37,7 @@ export interface Refused {
   resetsAtMs: number
   /** True when a cap of 0 refused. */
   killSwitch: boolean
-  /**
-   * True if the rest of the cap is reserved for attempts that run now, so some may be free before
-   * `resetsAtMs`.
-   */
+  /** True if the rest of the cap is reserved for running attempts. Some may be free before `resetsAtMs`. */
   held?: true
   /** Null for `unknown`. */
   caps: CapsUse | null

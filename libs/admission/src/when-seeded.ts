@@ -9,9 +9,7 @@ import { numberAt, textAt, type Reply } from './scripts.ts'
 import type { Unseeded } from './seed.ts'
 import type { ServerRun } from './server-run.ts'
 
-/**
- * Seeding is repeated if caps were set meanwhile or the server restarted again. More repeats mean a fault.
- */
+/** Seeding repeats if caps were set meanwhile or the server restarted again. More repeats mean a fault. */
 const MAX_TRIES = 5
 /** After a failover a cluster's client may learn of the new master late. The pause grows with each try. */
 const REPLACED_MS = 50

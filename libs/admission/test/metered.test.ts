@@ -1,6 +1,4 @@
-/**
- * Caps on CPU and cost are reserved at admission, settled at the end, and exact whatever happens in between.
- */
+/** Caps on CPU and cost are reserved at admission, settled at the end, and exact in all cases. */
 import { DEFAULT_TENANT_CAPS, type TenantCaps } from '@cofferdam/contract'
 import { isolatedRedis, type TestServer } from '@cofferdam/embedded/testing'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'

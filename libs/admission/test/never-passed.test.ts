@@ -29,10 +29,7 @@ afterAll(async () => {
   await server.stop()
 })
 
-/**
- * Runs 32 clients in 4 processes on one tenant. Each process is a promise of its totals, null if it was
- * killed.
- */
+/** Runs 32 clients in 4 processes on one tenant. Returns a promise of each one's totals (null if killed). */
 async function fight(
   tenantId: string,
   caps: Partial<TenantCaps>,

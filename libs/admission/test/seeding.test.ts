@@ -257,8 +257,7 @@ describe('after Redis lost data', () => {
     }
     const third = await startRedis({ dataDir, durable: true })
     try {
-      // As if the last second of the append-only file was lost: 9 are recorded, 4 are counted, 3 of them
-      // still run.
+      // As if the last second of the append-only file was lost: 9 are recorded, 4 counted, 3 of them run.
       recorded = 9
       await vi.waitFor(async () => expect((await open.admission.usage('again')).seeded).toBe(false), {
         timeout: 30_000,
@@ -329,8 +328,7 @@ describe('after Redis lost data', () => {
       (open.redis as unknown as { commandQueue: unknown[] }).commandQueue.length
     try {
       expect((await open.admission.admit(attemptOf('sent-again'))).admitted).toBe(true)
-      // Redis delays its file writes for up to 2 s while the disk is slow. Without this wait, this one would
-      // be lost.
+      // Redis delays its file writes for up to 2 s while the disk is slow, and this one must not be lost.
       await vi.waitFor(
         async () => expect(await open.redis.info('persistence')).toContain('aof_buffer_length:0\r\n'),
         20_000,

@@ -160,10 +160,7 @@ export interface Sandbox extends AsyncDisposable {
   readonly session: { id: SessionId; fresh: boolean } | null
   write(files: readonly ProgramFile[]): Promise<void>
   run(program: Program, io: RunIo): Promise<Exit>
-  /**
-   * Soft stop: SIGINT to the program's process group, then SIGTERM after half of the grace period. Never
-   * throws.
-   */
+  /** Soft stop: SIGINT to the program's process group, SIGTERM after half of the grace. Never throws. */
   interrupt(): Promise<void>
   /** Reads a regular file and follows no symbolic link. Throws `payload_too_large` above `maxBytes`. */
   read(path: string, maxBytes: number): Promise<Uint8Array>
@@ -195,10 +192,7 @@ export interface Backend extends AsyncDisposable {
   readonly capabilities: Capabilities
   /** Whether the backend works here. Cheap after the first call. The worker caches the answer for 30 s. */
   probe(signal: AbortSignal): Promise<Probe>
-  /**
-   * Starts warm sandboxes before the first execution. Called once if the worker prefers this backend and its
-   * probe is ok.
-   */
+  /** Starts warm sandboxes before the first execution. Called once for a preferred, working backend. */
   prewarm?(): void
   /**
    * Throws `backend_unavailable` (with `details.full: true` when the vendor is at its limit until something
@@ -222,8 +216,7 @@ export interface Backend extends AsyncDisposable {
 }
 
 /**
- * The first step of every backend's `open`. Throws `capability_missing`, which names everything that is
- * missing.
+ * The first step of every backend's `open`. Throws `capability_missing`, naming everything that is missing.
  */
 export function refuseMissing(name: string, capabilities: Capabilities, spec: SandboxSpec): void {
   const missing = missingCapabilities(capabilities, {

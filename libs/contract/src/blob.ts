@@ -1,6 +1,4 @@
-/**
- * The store of large bytes (full outputs, artifacts). The executor writes, the API reads, retention deletes.
- */
+/** The store of large bytes (outputs, artifacts). The executor writes, the API reads, retention deletes. */
 
 export interface BlobSink {
   /** The caller may reuse the chunk's memory once this resolves. */

@@ -28,9 +28,7 @@ export const capsUseSchema = z.strictObject({
   agent_hourly: windowUseSchema,
   /** CPU seconds of the UTC day, only for tenants with this cap. Counted at the end of each attempt. */
   tenant_daily_cpu: cpuUseSchema.optional(),
-  /**
-   * Cost of the UTC day in micro-units, only for tenants with this cap. Counted at the end of each attempt.
-   */
+  /** Cost of the UTC day in micro-units, only for tenants with this cap. Counted when an attempt ends. */
   tenant_daily_cost: windowUseSchema.optional(),
 })
 export type CapsUse = z.infer<typeof capsUseSchema>

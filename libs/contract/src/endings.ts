@@ -1,7 +1,4 @@
-/**
- * How an attempt ended. `ending` is fine-grained, `exit_status` is its coarse class, and agents see the error
- * class.
- */
+/** How an attempt ended: `ending` is fine-grained, `exit_status` its class. Agents see the error class. */
 import { z } from 'zod'
 
 export const EXIT_STATUSES = [

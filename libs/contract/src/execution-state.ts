@@ -32,9 +32,7 @@ export const executionStateSchema = z.strictObject({
   attempt: z.int().min(0),
   enqueued_at: z.iso.datetime(),
   started_at: z.iso.datetime().nullable(),
-  /**
-   * Executions of the fleet that should start before this one. 0 when it is next, null unless it is queued.
-   */
+  /** Executions of the fleet that should start before this one (0 when it is next). Null unless queued. */
   position: z.int().min(0).nullable(),
   eta_ms: z.int().min(0).nullable(),
   /** The program's last progress report. Absent without one, and from an hour after the end. */

@@ -104,10 +104,7 @@ export const limitsSchema = z
   .strictObject({
     soft_timeout_ms: timeoutMs.optional(),
     hard_timeout_ms: timeoutMs.optional(),
-    /**
-     * A program that reports no progress for this long is stopped, as at the soft deadline. Default: no
-     * limit.
-     */
+    /** A program without a progress report for this long is stopped softly. Default: no limit. */
     heartbeat_timeout_ms: z.int().min(100).max(MAX_LIMITS.timeout_ms).optional(),
     /** CPU time of all processes together, in addition to the deadlines. Default: no limit. */
     cpu_time_ms: z.int().min(10).max(MAX_LIMITS.timeout_ms).optional(),
@@ -118,10 +115,7 @@ export const limitsSchema = z
     stdout_bytes: z.int().min(0).max(MAX_LIMITS.stdout_bytes).default(DEFAULT_LIMITS.stdout_bytes),
     stderr_bytes: z.int().min(0).max(MAX_LIMITS.stderr_bytes).default(DEFAULT_LIMITS.stderr_bytes),
     on_output_limit: z.enum(['truncate', 'kill']).default(DEFAULT_LIMITS.on_output_limit),
-    /**
-     * Largest single artifact. Values above the default need a tenant policy that allows them, as for the
-     * next two.
-     */
+    /** Largest artifact. More than the default needs the tenant's policy, as for the next two. */
     artifact_bytes: z.int().min(0).max(MAX_LIMITS.artifact_bytes).default(DEFAULT_LIMITS.artifact_bytes),
     artifacts_total_bytes: z
       .int()

@@ -1,6 +1,4 @@
-/**
- * Parses input. A zod failure becomes one `CofferdamError` with the field, the expected and the actual value.
- */
+/** Parses input. A zod failure becomes one `CofferdamError` with the field, expectation and actual value. */
 import type { z } from 'zod'
 import { CofferdamError } from './errors.ts'
 

@@ -9,10 +9,7 @@ import { pathSchema, programSchema, type FileOperation } from './program.ts'
 import { isRunSessionKey, sessionKeySchema } from './session-key.ts'
 import { CONFLICT_POLICIES, syncRuleSchema } from './workspace.ts'
 
-/**
- * Names that callers choose for tenants, agents, users, runs, tool calls and templates. Any UUID or slug
- * fits.
- */
+/** Names that callers choose for tenants, agents, users, runs, tool calls, templates: any UUID or slug. */
 export const nameSchema = z
   .string()
   .regex(
@@ -93,10 +90,7 @@ export const workspaceFieldSchema = z.strictObject({
   name: nameSchema,
   /** What happens to a file that both sides changed. */
   on_conflict: z.enum(CONFLICT_POLICIES).default('keep-both'),
-  /**
-   * The first matching rule decides. Without rules every file is copied both ways. A file that matches no
-   * rule is not copied.
-   */
+  /** The first matching rule decides. No rules: all files both ways. No match: the file is not copied. */
   rules: z.array(syncRuleSchema).min(1).max(BOUNDS.workspaceRules).optional(),
 })
 

@@ -151,10 +151,7 @@ export const resultSchema = z.strictObject({
   stderr_bytes: z.int().min(0),
   stdout_truncated: z.boolean(),
   stderr_truncated: z.boolean(),
-  /**
-   * The script's value as JSON: last expression (python), module.exports or default export (javascript,
-   * typescript).
-   */
+  /** The script's value as JSON: last expression (python), module.exports or default export (others). */
   value: z.unknown().optional(),
   /** From the take of the execution by a worker until the attempt ended. */
   duration_ms: z.number().min(0),

@@ -15,9 +15,7 @@ export const newRoutineId = (nowMs?: number): RoutineId => `rtn_${uuidv7Hex(nowM
 /** Use a loop inside one program for shorter intervals, and cron for longer ones. */
 const EVERY_MS = { min: 1000, max: 31 * 24 * 3_600_000 } as const
 
-/**
- * IANA names that Intl knows. Offsets such as +02:00 are refused, because they ignore daylight saving time.
- */
+/** IANA names that Intl knows. Offsets such as +02:00 are refused, as they ignore daylight saving time. */
 const timeZoneSchema = z
   .string()
   .max(64)

@@ -8,9 +8,7 @@ import { isRunSessionKey, runSessionKey } from './session-key.ts'
 
 type Asked = Pick<ExecutionRequest, 'agent_id' | 'run_id' | 'session' | 'reuse' | 'program'>
 
-/**
- * Whether a request can get the session of its run: it names a run and sets neither `session` nor `reuse`.
- */
+/** Whether a request can get the session of its run: it names a run, but no `session` and no `reuse`. */
 export const canHaveRunSession = ({ run_id, session, reuse }: Asked): boolean =>
   run_id !== undefined && session === undefined && reuse === undefined
 
@@ -21,10 +19,7 @@ export function withRunSession(request: ExecutionRequest): ExecutionRequest {
   return { ...request, session: { key, scope: 'files' } }
 }
 
-/**
- * Whether the request got the session of its run. False for `files` programs, which name a session
- * themselves.
- */
+/** Whether the request got the session of its run. False for `files` programs, which name one themselves. */
 export const hasRunSession = ({ session, program }: Pick<ExecutionRequest, 'session' | 'program'>): boolean =>
   session !== undefined && program.type !== 'files' && isRunSessionKey(session.key)
 

@@ -55,19 +55,13 @@ export const tenantPolicySchema = z.strictObject({
   network: networkSchema.default('public'),
   /** Packages that `install` may fetch: `name`, `name==1.2.*`, `@scope/*`, `*`. Default: none. */
   packages: packagesSchema.default({ pypi: [], npm: [] }),
-  /**
-   * Programs that `command` may start. Not a security boundary. `allow: null` allows all that `block` does
-   * not name.
-   */
+  /** Programs that `command` may start. No security boundary. `allow: null`: all but `block`. */
   commands: commandsSchema.default({ allow: null, block: [] }),
   /** Which agents must run under a template. An API key can also be bound to one. */
   templates: templatesSchema.default({ required: false, agents: {} }),
   /** Full outputs and artifacts are stored encrypted. */
   encrypt_outputs: z.boolean().default(false),
-  /**
-   * Days after which full outputs and artifacts are deleted, if before their rows. Null: together with the
-   * rows.
-   */
+  /** Days after which full outputs and artifacts are deleted. Null: together with their rows. */
   output_retention_days: outputRetention.default(null),
   max_artifact_bytes: ARTIFACT_LIMITS.max_artifact_bytes.default(DEFAULT_LIMITS.artifact_bytes),
   max_artifacts_total_bytes: ARTIFACT_LIMITS.max_artifacts_total_bytes.default(
@@ -118,9 +112,7 @@ export const DEFAULT_TENANT_RULES: Omit<
 }
 
 const cap = z.int().min(0).max(1_000_000_000)
-/**
- * A billion units. With everything in flight it stays far below 2^53, so Lua and JavaScript count exactly.
- */
+/** A billion units: with everything in flight far below 2^53, so Lua and JavaScript count exactly. */
 const MOST_COST = 1_000_000_000 * MICRO
 /** Caps and queue limits of a tenant. Null means the fleet's default. A cap of 0 stops the tenant. */
 export const tenantCapsSchema = z.strictObject({
@@ -137,10 +129,7 @@ export const tenantCapsSchema = z.strictObject({
   /** Sustained starts per second. Null for no rate limit. */
   rate_per_second: z.number().min(0.001).max(100_000).nullable(),
   burst: z.int().min(1).max(100_000),
-  /**
-   * CPU seconds per UTC day, or null. The maximum is reserved at admission and later replaced by the real
-   * use.
-   */
+  /** CPU seconds per UTC day, or null. Admission reserves the maximum, the end counts the real use. */
   tenant_daily_cpu_seconds: cap.nullable().default(null),
   /** Cost per UTC day in micro-units, or null. Prices are in the workers' configuration. */
   tenant_daily_cost: z.int().min(0).max(MOST_COST).nullable().default(null),

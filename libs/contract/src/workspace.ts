@@ -60,10 +60,7 @@ export function isPattern(text: string): boolean {
 }
 
 export const syncRuleSchema = z.strictObject({
-  /**
-   * Path from the workspace's root. `*` matches within a name, `**` any folders. A folder includes its
-   * contents.
-   */
+  /** Path from the workspace's root. `*`: within a name. `**`: any folders. A folder with its contents. */
   pattern: z
     .string()
     .max(BOUNDS.pathLength)

@@ -50,10 +50,7 @@ export function readHello(bytes: Buffer): Hello {
   }
 }
 
-/**
- * The content of the handshake records so far, because a hello may span several. Null for another kind of
- * record.
- */
+/** The content of the handshake records so far (a hello may span several). Null for another record. */
 function handshakeBytes(bytes: Buffer): Buffer | null {
   const parts: Buffer[] = []
   for (let at = 0; at + 5 <= bytes.length;) {

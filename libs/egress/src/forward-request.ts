@@ -37,9 +37,7 @@ export function requestTarget(url: string): { target: Target; path: string } {
   return { target, path: path.startsWith('/') ? path : `/${path}` }
 }
 
-/**
- * Target and path of a request through a tunnel to `target`. Throws `Refused` if it asks for another host.
- */
+/** Target and path of a request through a tunnel to `target`. Throws `Refused` for another host. */
 export function tunnelledTarget(
   { url = '', headers }: IncomingMessage,
   target: Target,
@@ -73,9 +71,7 @@ function endToEnd(raw: readonly string[], drop: readonly string[]): string[] {
   return pairs.filter(([name]) => !gone.has((name ?? '').toLowerCase())).flat()
 }
 
-/**
- * Sends `request` to its target and returns the answer. Rejects with `Refused` if nothing was answered yet.
- */
+/** Sends `request` to its target and returns the answer. Rejects with `Refused` if nothing was answered. */
 export async function forwardRequest(
   request: IncomingMessage,
   response: ServerResponse,

@@ -9,9 +9,7 @@ import type { Address } from './host.ts'
 
 /** Today's global unicast space (RFC 4291, IANA). */
 const GLOBAL_V6 = ipaddr.IPv6.parseCIDR('2000::/3')
-/**
- * The well-known NAT64 prefix (RFC 6052): the embedded IPv4 address decides. The local-use prefix is refused.
- */
+/** The well-known NAT64 prefix (RFC 6052): the embedded IPv4 address decides. The local one is refused. */
 const NAT64 = ipaddr.IPv6.parseCIDR('64:ff9b::/96')
 /** Public by range, but served only to the cloud's own machines: Azure's WireServer. */
 const HOST_SERVICES = new Map([['168.63.129.16', 'the metadata service of a cloud']])
@@ -29,9 +27,7 @@ const WORDS: Record<string, string> = {
 
 export interface AddressRules {
   privateAllow: readonly PrivateRange[]
-  /**
-   * Addresses of the worker itself, including public ones. Called for every connection, because they change.
-   */
+  /** The worker's own addresses, including public ones. Called for every connection, as they change. */
   ownAddresses(): readonly string[]
 }
 

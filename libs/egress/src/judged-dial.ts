@@ -1,7 +1,4 @@
-/**
- * For calls of the worker itself to a host and port that a tenant named: the same rules and pinned addresses
- * as for programs.
- */
+/** Calls of the worker itself to a host that a tenant named: rules and pinned addresses as for programs. */
 import type { Duplex } from 'node:stream'
 import { egressConfigSchema } from './config.ts'
 import { createDial } from './dial.ts'

@@ -33,14 +33,10 @@ export interface Ledger {
   /** Failures of the mirrors, in words. pip reports them as packages that do not exist. */
   readonly mirrorFailures: readonly string[]
   readonly isExhausted: boolean
-  /**
-   * Records a host before it is connected to. False if it cannot be recorded and so must not be connected to.
-   */
+  /** Records a host before the connection. False if it cannot be recorded and so must not be connected to. */
   reached(target: string): boolean
   refused(refusal: Refused): void
-  /**
-   * Counts bytes before they pass. False if they must not pass, because the execution has used up its bytes.
-   */
+  /** Counts bytes before they pass. False if they must not pass: the execution has used up its bytes. */
   passes(direction: 'received' | 'sent', bytes: number): boolean
   installedPackage(name: string, version: string): void
   refusedPackage(name: string, reason: string): void

@@ -28,9 +28,7 @@ function parseEntry(text: string): Entry | null {
 const matchesHost = (entry: Entry, host: string): boolean =>
   entry.wildcard ? host.endsWith(`.${entry.host}`) : host === entry.host
 
-/**
- * Null if the network allows the name and port. Otherwise a sentence that names the rule that refuses them.
- */
+/** Null if the network allows the name and port. Otherwise a sentence with the rule that refuses them. */
 export function refusedByNetwork(
   network: Network,
   ports: readonly number[],

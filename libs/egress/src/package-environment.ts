@@ -2,9 +2,7 @@
 import { PACKAGE_HOST } from './packages/create-package-proxy.ts'
 import type { Registry } from './packages/package-rules.ts'
 
-/**
- * For executions that may install from these registries (default: all). The guest sets the proxy's variables.
- */
+/** For executions that may install from these registries (default: all). The guest sets proxy variables. */
 export function packageEnvironment(
   registries: readonly Registry[] = ['pypi', 'npm'],
 ): Record<string, string> {

@@ -67,8 +67,7 @@ describe('connections of an execution', () => {
       const attempt = await openTunnel(bridge.port, target)
       again = attempt.head
       attempt.socket.resetAndDestroy()
-      // The refused connection counts until its end is seen, so retrying at once would keep it counted for
-      // ever.
+      // A refused connection counts until its end is seen, so retrying at once would always be refused.
       await new Promise((done) => setTimeout(done, 5))
     }
     expect(again).toMatch(/^HTTP\/1\.1 200/)
@@ -106,8 +105,7 @@ describe('connections of an execution', () => {
     let answers = ''
     client.on('data', (chunk: Buffer) => {
       answers += chunk.toString()
-      // Answers come in order, so the first one is done. A connection that sends nothing shows when the time
-      // is over.
+      // Answers come in order, so the first is done. A connection that sends nothing measures the time.
       if (answers.endsWith('begun\r\n')) void sendRaw(bridge.port, '').then(finish)
     })
     await once(client, 'close')
@@ -118,8 +116,7 @@ describe('connections of an execution', () => {
     await using origin = await startTcpOrigin(() => undefined)
     await using hasty = await startBridge({ config: { ...reachable(origin.port), header_timeout_ms: 50 } })
     expect(await sendRaw(hasty.port, 'GET http://slow.exam')).toBe('')
-    // It has its own bridge: a process that stands still for 50 ms would end the requests below at their
-    // head.
+    // A bridge of its own: a process that stands still for 50 ms would end the requests below.
     await using bridge = await startBridge({ config: { ...reachable(origin.port), idle_timeout_ms: 50 } })
     expect(await getRaw(bridge.port, `http://a.example:${origin.port}/`)).toMatch(/^HTTP\/1\.1 504/)
     const tunnel = `CONNECT a.example:${origin.port} HTTP/1.1\r\nHost: a\r\n\r\n`

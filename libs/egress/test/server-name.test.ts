@@ -2,10 +2,7 @@ import { connect as connectTls } from 'node:tls'
 import { describe, expect, it } from 'vitest'
 import { openTunnel, startBridge, startTcpOrigin, until, type BridgeOptions } from './loopback-fleet.ts'
 
-/**
- * The ClientHello that Node sends for `servername`, as it arrives at an origin. Null when the gate held it
- * back.
- */
+/** Node's ClientHello for `servername`, as it arrives at an origin. Null when the gate held it back. */
 async function handshakeThrough(
   options: BridgeOptions,
   connectHost: string,

@@ -1,7 +1,4 @@
-/**
- * Plain HTTP through a CONNECT under an allow-list: every request of the connection must ask for the
- * CONNECT's host.
- */
+/** Plain HTTP through a CONNECT under an allow-list: every request must ask for the CONNECT's host. */
 import { setImmediate as turn } from 'node:timers/promises'
 import { expect, it } from 'vitest'
 import { openTunnel, startBridge, startOrigin, startTcpOrigin, until } from './loopback-fleet.ts'

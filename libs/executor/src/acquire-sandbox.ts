@@ -23,10 +23,7 @@ import { ProvisioningFailure } from './provisioning-failure.ts'
 import { nothingLeft, selectBackends, type Rejection } from './select-backend.ts'
 import { ATTRIBUTE, EVENT, SPAN } from './spans.ts'
 
-/**
- * Opens that may fail before the attempt gives up. With three, an execution waits at most three open
- * timeouts.
- */
+/** Opens that may fail before the attempt gives up: an execution waits at most three open timeouts. */
 const MAX_OPENS = 3
 
 /**

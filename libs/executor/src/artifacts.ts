@@ -105,18 +105,14 @@ async function listed(options: ArtifactOptions, found: CollectedArtifacts): Prom
   }
 }
 
-/**
- * Whether a file may be the program itself, whose name only the backend knows: same size and in no folder.
- */
+/** Whether a file may be the program, whose name only the backend knows: same size, in no folder. */
 const mayBeProgram = (program: Program, { path, size }: Entry): boolean =>
   !path.includes('/') && size === Buffer.byteLength(programSource(program))
 
 const isProgram = (program: Program, { path }: Entry, bytes: Uint8Array): boolean =>
   mayBeProgram(program, { path, size: bytes.length }) && Buffer.from(programSource(program)).equals(bytes)
 
-/**
- * Names that differ only in what was redacted would be equal, so later ones get a number. Adds it to `names`.
- */
+/** Names that differ only in what was redacted would be equal, so later ones get a number. */
 function shownPath(path: string, names: Set<string>): string {
   let shown = path
   for (let n = 2; names.has(shown); n += 1) shown = `${path}~${n}`
@@ -124,9 +120,7 @@ function shownPath(path: string, names: Set<string>): string {
   return shown
 }
 
-/**
- * Whether a request can name the file. A byte that is not UTF-8 arrived as U+FFFD, so the real name differs.
- */
+/** Whether a request can name the file. A byte that is not UTF-8 arrived as U+FFFD. */
 const isSafe = (path: string): boolean => pathSchema.safeParse(path).success && !path.includes('\ufffd')
 
 const sizeOf = (said: number): number => (Number.isSafeInteger(said) && said > 0 ? said : 0)

@@ -38,9 +38,7 @@ export interface Attempt {
   onBegin(ref: SandboxRef, place: { backend: string; isolation: string; ownSandbox?: boolean }): Promise<void>
   /** The sandbox has the program. Called once, after `onBegin`. Errors that it throws are ignored. */
   onHandedOver?: () => void
-  /**
-   * Settles when the outcome is stored and published. A single-use sandbox is destroyed then, or soon anyway.
-   */
+  /** Settles when the outcome is published. A single-use sandbox is destroyed then, or soon anyway. */
   answered?: Promise<unknown>
   /** Live output, redacted. A piece never ends inside a character. Errors that it throws are ignored. */
   onOutput(stream: 'stdout' | 'stderr', text: string): void

@@ -11,8 +11,7 @@ import type { Clock } from './clock.ts'
 
 export interface CircuitBreaker {
   /**
-   * Claims the right to try `backend` now. False while its circuit is open. Report with one of the next
-   * three.
+   * Claims the right to try `backend`. False while its circuit is open. Report with one of the next three.
    */
   tryEnter(backend: string): boolean
   succeeded(backend: string): void
@@ -23,10 +22,7 @@ export interface CircuitBreaker {
 }
 
 export interface CircuitOptions {
-  /**
-   * Open failures in a row that open the circuit. Default 5: fewer would trip on a bad image or a short
-   * restart.
-   */
+  /** Open failures in a row that open the circuit. Default 5: fewer would trip on a bad image. */
   threshold?: number
   /** How long it stays open, milliseconds. Default 15,000: half of the probe's cache time. */
   cooldownMs?: number

@@ -32,10 +32,7 @@ export async function saveCheckpoint(run: EndedRun, keeper: CheckpointKeeper): P
   await keeper.atEnd(bound.signal)
 }
 
-/**
- * Whether the program did not end well and its sandbox still answers. Also true if it ended itself in a
- * drain.
- */
+/** Whether the program did not end well, or ended in a drain, and its sandbox still answers. */
 const leavesCheckpoint = ({ exit, stop, softStopped }: RunEnd): boolean =>
   exit !== null &&
   stop !== 'cancelled' &&
@@ -70,9 +67,7 @@ export async function takeArtifacts(
   })
 }
 
-/**
- * Taken last, so that the workspace holds what the result says. Never rejects. Undefined without a workspace.
- */
+/** Taken last, so that the workspace holds what the result says. Never rejects. Undefined without one. */
 export async function takeWorkspace(
   run: EndedRun,
   redact: (text: string) => string,

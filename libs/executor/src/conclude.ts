@@ -114,9 +114,7 @@ function lossOf(failure: unknown): NonNullable<Evidence['lost']> {
   }
 }
 
-/**
- * The exit that a backend reports, with impossible figures set to null, so that it can be shown and stored.
- */
+/** The exit that a backend reports, with impossible figures set to null so that it can be stored. */
 function checkedExit({ serviceExecutionTime, ...exit }: Exit, wallMs: number): Exit {
   const serviceTime = amount(serviceExecutionTime ?? null)
   const signal =

@@ -50,9 +50,7 @@ export interface BackendReport {
 export interface RunningAttempt {
   /** Settles before the sandbox is gone, so that nobody waits for its destruction. */
   readonly outcome: Promise<Outcome>
-  /**
-   * Resolves when the sandbox is proven gone or reported as leaked, and its memory is free. Never rejects.
-   */
+  /** Resolves when the sandbox is proven gone or reported as leaked, and its memory free. Never rejects. */
   readonly gone: Promise<void>
 }
 
@@ -77,9 +75,7 @@ export interface Executor {
 
 const SILENT: ExecutorLog = { warn: () => undefined, error: () => undefined }
 
-/**
- * Creates an executor over backends that the caller owns. Throws RangeError for an unknown name in `order`.
- */
+/** Creates an executor over the caller's backends. Throws RangeError for an unknown name in `order`. */
 export function createExecutor(deps: ExecutorDeps): Executor {
   const unknown = deps.order.filter((name) => !deps.backends.has(name))
   if (unknown.length > 0)

@@ -14,10 +14,7 @@ export interface ErrorLine {
 /** Longer than any stack that interpreters print, and short enough to search. */
 const TAIL = 16 * 1024
 
-/**
- * Reads the end of the visible stderr of any program. The result may be forged, and is as bounded as the
- * text.
- */
+/** Reads the end of the visible stderr of any program. The result may be forged, and is bounded. */
 export function findErrorLine(stderr: string): ErrorLine {
   const lines = stderr.slice(-TAIL).trimEnd().split('\n')
   return (
@@ -34,8 +31,7 @@ export const describeErrorLine = ({ line, place }: ErrorLine): string =>
 
 const lastOf = (lines: readonly string[]): string => lines.at(-1)?.trim() ?? ''
 
-// ---- Node: `file:line`, the source, a caret, the error, its stack, and as the very last line `Node.js
-// v26.10.0`.
+// ---- Node: `file:line`, the source, a caret, the error, its stack, and last `Node.js v26.10.0`.
 
 const FRAME = /^\s+at (?:.* \()?(?:file:\/\/)?([^()]+):(\d+):\d+\)?(?: \{)?$/
 
@@ -97,8 +93,7 @@ function fromKeptNode(lines: readonly string[]): ErrorLine | null {
   return line === undefined ? null : { line, place: `${file}:${number}` }
 }
 
-// ---- Python: frames that are indented, then the error at the margin. Of an exception group everything
-// stands behind a bar.
+// ---- Python: indented frames, then the error at the margin. Exception groups have a bar in front.
 
 const PYTHON_FRAME = /^ {2}File "(.+)", line (\d+)/
 const LIBRARY = /\/(?:lib\/python[\d.]+|site-packages|dist-packages)\/|^<frozen /
@@ -125,8 +120,7 @@ function fromPython(printed: readonly string[]): ErrorLine | null {
   }
 }
 
-// ---- bash: `main.sh: line 3: nope: command not found`; a syntax error repeats the source in one more such
-// line.
+// ---- bash: `main.sh: line 3: nope: command not found`. A syntax error has the source in a second line.
 
 const BASH = /^(?:bash: )?(.{1,512}?): line (\d+): (.+)$/
 

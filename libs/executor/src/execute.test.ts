@@ -200,7 +200,7 @@ describe('output bounds', () => {
     expect(outcome.stdout.text.length).toBeLessThanOrEqual(4)
   })
 
-  it.each(['create', 'write', 'commit'] as const)('keep the outcome if the blob store fails to %s', async (step) => {
+  it.each(['create', 'write', 'commit'] as const)('survive a blob store that fails to %s', async (step) => {
     const backend = scriptedBackend({ run: async ({ out }) => (await out('0123456789'), exitOf()) })
     const blobs = createMemoryBlobs(step)
     const { executor, errors } = harness([backend], { blobs })

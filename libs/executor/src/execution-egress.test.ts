@@ -1,7 +1,4 @@
-/**
- * What an execution may reach through the executor: real egress, real origin, and a backend that plays the
- * program.
- */
+/** What an execution may reach: real egress, real origin, and a backend that plays the program. */
 import { once } from 'node:events'
 import { createServer, request as httpRequest } from 'node:http'
 import type { AddressInfo } from 'node:net'

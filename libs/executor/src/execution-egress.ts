@@ -16,9 +16,7 @@ export interface WayOut {
   network: Network
   /** Null without a network. The sandbox then has no proxy either. */
   egress: ExecutionEgress | null
-  /**
-   * Variables that point package managers to the package proxy, perhaps none. The program's own replace them.
-   */
+  /** Variables that point package managers to the package proxy, or none. The program's replace them. */
   environment: Readonly<Record<string, string>>
 }
 
@@ -93,9 +91,7 @@ export function openWayOut(
   }
 }
 
-/**
- * An install sets its own variables. With network `public`, only registries in the tenant's rules are set.
- */
+/** An install sets its own. With network `public`, only registries in the tenant's rules are set. */
 function packageVariables(
   { mirrors }: Egress,
   { program, network }: ExecutionRequest,

@@ -1,7 +1,4 @@
-/**
- * What an agent reads about a failed attempt: what happened, which figure was reached, and what to change.
- * Public.
- */
+/** What an agent reads about a failed attempt: what happened, which figure, and what to change. Public. */
 import { BOUNDS, assertNever, type Exit, type Limits } from '@cofferdam/contract'
 import { NOT_BEGUN, SESSION_TIMEOUT, type Verdict } from './verdict.ts'
 

@@ -132,10 +132,7 @@ async function operate(operation: Operation): Promise<Done> {
   }
 }
 
-/**
- * Matches everything below a folder. Glob characters in the path match any character, and `listing` compares
- * the paths.
- */
+/** Matches everything below a folder. Glob characters match any character, and `listing` compares paths. */
 const globsBelow = (path: string): string[] => [path === '' ? '**' : `${path.replaceAll(/^!|\*/g, '?')}/**`]
 
 /** Programs chose the names, so the tenant's secrets are removed from them. */

@@ -20,9 +20,7 @@ import type { Finding } from './secret-patterns.ts'
 const EXACT_HOLD_LITERALS = 64
 const NONE: readonly AnchoredPattern[] = []
 
-/**
- * The first position at or after `from` where a rule may begin, or the last two positions if there is none.
- */
+/** The first position at or after `from` where a rule may begin, or the last two positions. */
 export function nextCandidate(
   table: Readonly<Uint8Array>,
   bytes: Uint8Array,

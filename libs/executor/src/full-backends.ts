@@ -24,10 +24,7 @@ export interface NoRoom {
 }
 
 export interface FullBackends {
-  /**
-   * The last answer, if the attempt must not ask. Null if it may ask. It then reports `foundFull`, `opened`
-   * or `abandoned`.
-   */
+  /** The last answer, or null if the attempt may ask and then report `foundFull`, `opened` or `abandoned`. */
   refuses(backend: string): NoRoom | null
   foundFull(backend: string, said: string): NoRoom
   opened(backend: string): void

@@ -17,10 +17,7 @@ import { ATTRIBUTE } from './spans.ts'
  * gVisor container whose processes were dead took 7 s. Only slot and lease wait for it, not the caller.
  */
 export const DISPOSE_PROOF_MS = 20_000
-/**
- * SPECIFICATION.md promises that no sandbox outlives its owner by more than a minute. Then its memory counts
- * as free.
- */
+/** No sandbox outlives its owner by more (SPECIFICATION.md), so its memory counts as free after this. */
 export const LEAK_HOLD_MS = 60_000
 
 export interface HeldSandbox extends AsyncDisposable {
@@ -33,9 +30,7 @@ export interface HeldSandbox extends AsyncDisposable {
 /** What an outcome says about where it ran. */
 export type Place = Pick<Outcome, 'backend' | 'isolation' | 'warm' | 'interpreterId' | 'vendorRef' | 'openMs'>
 
-/**
- * Where `held` runs. Backends whose tenants have their own interpreters name the interpreter in the handle.
- */
+/** Where `held` runs. If tenants have their own interpreters, the backend's handle names the interpreter. */
 export function placeOf({ sandbox, openMs }: Pick<HeldSandbox, 'sandbox' | 'openMs'>): Place {
   const { ref, isolation, warm } = sandbox
   const { interpreter } = ref.handle

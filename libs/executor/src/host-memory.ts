@@ -1,14 +1,10 @@
-/**
- * How much of the worker's memory budget an execution uses: its limit, or little if its sandbox is remote.
- */
+/** How much of the worker's memory budget an execution uses: its limit, or little if it runs remotely. */
 import { DEFAULT_LIMITS, REMOTE_HOST_MIB, type ExecutionRequest } from '@cofferdam/contract'
 import type { Selectable } from './select-backend.ts'
 
 const MiB = 1024 * 1024
 
-/**
- * In bytes. Decided before the backend is chosen, so one local candidate is enough to count the whole limit.
- */
+/** In bytes. Decided before the backend is chosen, so one local candidate counts the whole limit. */
 export function hostMemory(
   { backends, order }: Selectable,
   request: Pick<ExecutionRequest, 'backend' | 'limits'>,

@@ -9,10 +9,7 @@ const MiB = 1024 * 1024
 
 export interface MemoryLease extends Disposable {
   readonly bytes: number
-  /**
-   * Delays the release until `work` settles, because a sandbox that is not proven gone still holds its
-   * memory.
-   */
+  /** Delays the release until `work` settles, because a sandbox that may still exist holds its memory. */
   holdUntil(work: Promise<unknown>): void
 }
 
@@ -20,10 +17,7 @@ export interface MemoryBudget {
   readonly totalBytes: number
   readonly usedBytes: number
   readonly waiting: number
-  /**
-   * Waits for its turn. Rejects with the signal's reason, or with a provisioning failure if `bytes` exceeds
-   * the budget.
-   */
+  /** Waits for its turn. Rejects with the signal's reason, or if `bytes` exceeds the whole budget. */
   acquire(bytes: number, signal: AbortSignal): Promise<MemoryLease>
   /** Takes `bytes` at once or returns null. For warm slots, which must not overtake a waiting execution. */
   tryAcquire(bytes: number): MemoryLease | null

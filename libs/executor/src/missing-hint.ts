@@ -1,13 +1,8 @@
-/**
- * Tells what a program looked for and did not find, from the output of shells, Python and Node, and what to
- * do.
- */
+/** Tells what a program did not find, from the output of shells, Python and Node, and what to do. */
 import { imageName, ONLY_FULL } from '@cofferdam/contract'
 import { commandNotFound, COMMAND_NOT_FOUND_EXIT } from '@cofferdam/tasks'
 
-/**
- * Python and Node print it when they cannot start a program. A name with a slash is the program's own file.
- */
+/** Python and Node print it when they cannot start a program. A name with a slash is the program's. */
 const NOT_STARTED = [
   /^FileNotFoundError: \[Errno 2\] No such file or directory: '([\w.+-]{1,100})'$/m,
   /\bspawn ([\w.+-]{1,100}) ENOENT\b/,

@@ -1,7 +1,4 @@
-/**
- * Tells if the network caused a failure. Resolvers and package managers only print that something was not
- * found.
- */
+/** Tells if the network caused a failure. Resolvers and package managers only print what was not found. */
 import type { Network } from '@cofferdam/contract'
 import { PACKAGE_HOST } from '@cofferdam/egress'
 import { explainPackages, type PackagesSeen } from '@cofferdam/tasks'

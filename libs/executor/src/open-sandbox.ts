@@ -32,9 +32,7 @@ export interface Opening {
   minIsolation: Isolation
 }
 
-/**
- * Whether the sandbox may already exist, because it is a session's. Then it needs no capacity at the vendor.
- */
+/** Whether the sandbox may already exist, as a session's. Then it needs no capacity at the vendor. */
 export const mayExist = ({ session }: SandboxSpec): boolean => session !== null
 
 /** The sandbox, owned, or why the backend is passed over. Throws errors that no other backend would avoid. */
@@ -59,10 +57,7 @@ export async function tryOpen(opening: Opening): Promise<HeldSandbox | Refusal> 
   return tooWeak(held.sandbox.isolation, minIsolation)
 }
 
-/**
- * Opens within a time limit, even if the backend ignores its signal. A sandbox that comes too late is
- * destroyed.
- */
+/** Opens within a time limit, even if the backend ignores its signal. Destroys a late sandbox. */
 async function openBounded(opening: Opening): Promise<Sandbox> {
   const { parts, attempt, backend, spec, memory } = opening
   const timeout = new Error(`no sandbox within ${OPEN_TIMEOUT_MS} ms`)

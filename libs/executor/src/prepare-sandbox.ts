@@ -44,10 +44,7 @@ export async function prepareSandbox(
   })
 }
 
-/**
- * Writes the request's files, except where an earlier attempt left a newer one in `restored`. Throws as
- * above.
- */
+/** Writes the request's files, except those of which `restored` has a newer one. Throws as above. */
 export async function writeFiles(
   state: AttemptState,
   sandbox: Sandbox,
@@ -68,8 +65,7 @@ export async function writeFiles(
     async (signal) => {
       if (files.length > 0) await unlessAborted(sandbox.write(files), signal)
       if (restored.length === 0) return
-      // Each write has its own bounds. A sandbox may delay a write until the next request, so make one in
-      // between.
+      // Each write has its own bounds. A sandbox may delay a write until the next request, so make one.
       if (files.length > 0) await unlessAborted(sandbox.list(['*'], 1), signal)
       await unlessAborted(sandbox.write(restored), signal)
     },

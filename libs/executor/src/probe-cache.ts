@@ -14,9 +14,7 @@ const BAD_FOR_MS = 5_000
 const PROBE_TIMEOUT_MS = 15_000
 
 export interface ProbeCache {
-  /**
-   * The last probe of `backend`, repeated when stale. Rejects only with the reason of an aborted `signal`.
-   */
+  /** The last probe of `backend`, repeated when stale. Rejects only with the reason of `signal`. */
   probe(backend: Backend, signal: AbortSignal): Promise<Probe>
   /** Drops the cached probe. Call it after an open failure. */
   forget(backend: Backend): void

@@ -21,10 +21,7 @@ export interface RedactionRules {
   readonly table: Readonly<Uint8Array>
   /** The first byte and the first two bytes of all rules, which may be at the end of a chunk. */
   readonly beginnings: ReadonlySet<string>
-  /**
-   * By their first three bytes as one number (`startOf`), because a row of dashes causes a lookup at each
-   * byte.
-   */
+  /** By their first three bytes as one number (`startOf`): a row of dashes needs a lookup per byte. */
   readonly patterns: ReadonlyMap<number, readonly AnchoredPattern[]>
   readonly literals: ReadonlyMap<number, LiteralBucket>
   /** Hashes of all literals, to reject most positions cheaply. */

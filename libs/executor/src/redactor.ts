@@ -22,9 +22,7 @@ const FIRST_BYTES = 1024
 const NOTHING = Buffer.alloc(0)
 
 export interface Redactor {
-  /**
-   * Takes a chunk and returns what may be shown now. The call after the next one reuses the returned memory.
-   */
+  /** Takes a chunk and returns what may be shown now. The call after the next reuses that memory. */
   push(chunk: Uint8Array): Uint8Array
   flush(): Uint8Array
   /** How many times `<redacted>` was written. */
@@ -42,8 +40,7 @@ interface Cover {
 }
 
 export function createRedactor(rules: RedactionRules): Redactor {
-  // Two buffers take turns, so large output creates no garbage: a call returns one, the next call fills the
-  // other.
+  // Two buffers take turns, so large output creates no garbage: a call returns one, the next fills the other.
   let current: Buffer = NOTHING
   let other: Buffer = NOTHING
   // The end of the current buffer: LOOK_BEHIND bytes of context, then what is held back.

@@ -1,7 +1,4 @@
-/**
- * From the point of no return to the outcome: starts the program, waits, takes its files, decides how it
- * ended.
- */
+/** From the point of no return to the outcome: starts the program, waits, takes its files, concludes. */
 import { availableParallelism } from 'node:os'
 import { SpanStatusCode } from '@opentelemetry/api'
 import { BOUNDS, CofferdamError, type Outcome, type RunIo } from '@cofferdam/contract'

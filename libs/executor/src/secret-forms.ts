@@ -13,17 +13,11 @@ export const MIN_SECRET_BYTES = 12
  */
 const FORMS_BUDGET_BYTES = 16 * 1024
 
-/**
- * Names of variables with secret values. AUTH but not AUTHOR. PWD only as a suffix, because PWD is a
- * directory.
- */
+/** Names of variables with secret values. AUTH but not AUTHOR. PWD is a directory, `_PWD` a password. */
 const SECRET_NAME =
   /TOKEN|SECRET|PASSWORD|PASSWD|_PWD$|PASSPHRASE|CREDENTIAL|KEY|AUTH(?!OR)|COOKIE|DSN|CONNECTION_STRING|SIGNATURE/i
 
-/**
- * Every literal to redact: the forms of the tenant's values and of environment values with secret-looking
- * names.
- */
+/** Every literal to redact: the forms of the tenant's values and of secret-looking variables. */
 export function secretLiterals(
   tenantValues: readonly string[],
   env: Readonly<Record<string, string>>,

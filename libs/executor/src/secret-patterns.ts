@@ -83,9 +83,7 @@ function isBoundary(bytes: Uint8Array, at: number): boolean {
 
 const JWT_TAIL = byteClass(['AZ', 'az', '09'], '_-.')
 
-/**
- * Three dotted segments, the first of which is base64 of `{"…`. The shortest real header has 20 characters.
- */
+/** Three dotted segments, the first one base64 of `{"…`. The shortest real header has 20 characters. */
 const jwt: SecretPattern = {
   anchor: 'eyJ',
   match(bytes, at, end, final) {
@@ -206,9 +204,7 @@ function boundaryLine(bytes: Uint8Array, from: number, end: number): number | 'm
 const ALNUM_UNDERSCORE = byteClass(['AZ', 'az', '09'], '_')
 const ALNUM_DASH = byteClass(['AZ', 'az', '09'], '-')
 
-/**
- * Every pattern. Minimum lengths are ThinkWork's where it had one, else below the vendor's documented length.
- */
+/** Every pattern. Minimum lengths: ThinkWork's where it had one, else below the vendor's documented one. */
 export const SECRET_PATTERNS: readonly SecretPattern[] = [
   authorization,
   bearer,

@@ -1,7 +1,4 @@
-/**
- * The bytes of a stream as text, cut between UTF-8 characters and within a limit. Only here invalid bytes
- * become U+FFFD.
- */
+/** Bytes of a stream as text, cut within a limit between UTF-8 characters. Invalid ones become U+FFFD. */
 
 /**
  * Decodes at most `limit` bytes from the start (`head`) or the end (`tail`). `whole` is false when anything

@@ -77,15 +77,11 @@ const TABLE: readonly Row[] = [
   { when: () => true, ending: 'sandbox_lost', reason: (e) => e.lost?.reason ?? null },
 ]
 
-/**
- * What interpreters print about a process or thread that could not start, for kernels that do not count it.
- */
+/** What interpreters print about a process or thread that could not start, if the kernel counts none. */
 const FORK_REFUSED =
   /can't start new thread|^BlockingIOError: \[Errno 11\]|\b(?:fork|spawn|clone|pthread_create)\b.*(?:Resource temporarily unavailable|EAGAIN)/
 
-/**
- * It started processes until the kernel refused one, and left them. A shell survives that and exits with 0.
- */
+/** It started processes until the kernel refused one, and left them. A shell then still exits with 0. */
 const isStorm = ({ exit, pidsLimit }: Evidence): boolean =>
   pidsLimit !== undefined && (exit?.processesLeft ?? 0) >= pidsLimit / 2
 

@@ -1,6 +1,4 @@
-/**
- * Puts a workspace into the sandbox before the program and merges it back after it, as the caller defines it.
- */
+/** Puts a workspace into the sandbox before the program and merges it back after, as the caller defines. */
 import { isCofferdamError, type Sandbox, type WorkspaceReport, unlessAborted } from '@cofferdam/contract'
 import { withDeadline } from './clock.ts'
 import { listeners, type ProgramRun } from './attempt-state.ts'
@@ -8,9 +6,7 @@ import type { RunEnd } from './deadlines.ts'
 
 export interface WorkspaceTurn {
   readonly name: string
-  /**
-   * Puts the workspace into the sandbox, before the request's own files. Rejects if it cannot be complete.
-   */
+  /** Puts the workspace into the sandbox, before the request's files. Rejects if it cannot be complete. */
   enter(sandbox: Sandbox, signal: AbortSignal): Promise<void>
   /** Merges all changes back, or none. Rejects when it could not. */
   leave(sandbox: Sandbox, signal: AbortSignal): Promise<WorkspaceReport>
@@ -19,9 +15,7 @@ export interface WorkspaceTurn {
 /** For either direction: 16 MiB in a thousand files of a remote sandbox, one call each. */
 export const TURN_TIMEOUT_MS = 60_000
 
-/**
- * Merges the workspace back. Never rejects: a failed merge is reported, with a notice, and changes no ending.
- */
+/** Merges the workspace back. Never rejects: a failure is reported with a notice and changes no ending. */
 export async function leaveWorkspace(
   run: ProgramRun,
   turn: WorkspaceTurn,

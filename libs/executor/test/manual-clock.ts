@@ -1,7 +1,4 @@
-/**
- * A clock that moves when told to. Timers run in the order of their time, each after the previous one's
- * microtasks.
- */
+/** A clock that moves when told to. Timers run in order, each after the previous one's microtasks. */
 import type { Clock } from '../src/clock.ts'
 
 export interface ManualClock extends Clock {

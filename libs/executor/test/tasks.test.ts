@@ -1,7 +1,4 @@
-/**
- * Test runs through the executor on the backends of this machine: right, wrong, endless, broken and hostile
- * ones.
- */
+/** Test runs through the executor on this machine's backends: right, wrong, endless, broken and hostile. */
 import { createBackends } from '@cofferdam/backends'
 import type { Backend, ExecutionRequestInput, Outcome } from '@cofferdam/contract'
 import { needs, needsBackend } from '@cofferdam/embedded/needs'

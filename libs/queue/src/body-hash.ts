@@ -1,6 +1,4 @@
-/**
- * Hash over a request's canonical JSON. It tells whether two requests with one idempotency key are the same.
- */
+/** Hash over a request's canonical JSON. Tells whether requests with one idempotency key are the same. */
 import { createHash } from 'node:crypto'
 import type { ExecutionRequest } from '@cofferdam/contract'
 

@@ -1,10 +1,7 @@
 /** Every bound and period of the queue, with its reason. In milliseconds unless the name says otherwise. */
 import { BOUNDS, FLEET_DEFAULTS } from '@cofferdam/contract'
 
-/**
- * Larger sources and files are stored once and referenced by SHA-256: 64 KiB inline costs eight times the
- * CPU.
- */
+/** Larger sources and files are stored once, by SHA-256: 64 KiB inline costs eight times the CPU. */
 const INLINE_BYTES = 16_384
 
 export const QUEUE_BOUNDS = {
@@ -61,9 +58,7 @@ export const QUEUE_BOUNDS = {
   sweepMax: 500,
   /** A released execution without a BullMQ job for this long gets a new job. */
   lostReleaseMs: 3000,
-  /**
-   * An execution that was taken this often without an ending is ended, because it probably kills its workers.
-   */
+  /** An execution that was taken this often without an ending is ended: it probably kills its workers. */
   deliveriesMax: 10,
   /** Seconds that the first execution of a lane is charged, before anything was measured. */
   firstEstimateSeconds: 0.1,

@@ -84,8 +84,7 @@ function open(address: RedisAddress, url: string, options: RedisOptions): Redis 
         ...where,
         ...(tls === undefined ? {} : { tls, enableTLSForSentinelMode: true, sentinelTLS: tls }),
         sentinelRetryStrategy: retryStrategy,
-        // No `failoverDetector`: in ioredis 6, a failover during connecting would end the connection for
-        // good.
+        // No `failoverDetector`: in ioredis 6, a failover during connecting ends the connection for good.
       })
     }
     case 'cluster': {
@@ -136,9 +135,7 @@ export function isRedisAway(error: unknown): boolean {
 /** Runs a call. Throws `queue_unavailable` when Redis does not answer, and passes on other errors. */
 export type Guard = <T>(call: () => Promise<T>) => Promise<T>
 
-/**
- * Creates the guard of a producer's connection, which waits up to `connectPatienceMs` and then fails fast.
- */
+/** Creates the guard of a producer's connection: waits up to `connectPatienceMs`, then fails fast. */
 export function createGuard(redis: Redis): Guard {
   let pending: Promise<void> | null = null
   return async (call) => {

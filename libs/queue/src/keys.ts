@@ -94,9 +94,7 @@ export const KEYS = {
   callbacksDue: at('callbacks-due'),
   /** `<id>` → blob reference of the files that an attempt left for the next. */
   checkpoint: at('ck:'),
-  /**
-   * Tenant, session and name: what a session's sandbox has of a workspace (apps/worker/src/workspaces.ts).
-   */
+  /** Tenant, session and name: a session sandbox's part of a workspace (apps/worker/src/workspaces.ts). */
   workspace: at('ws:'),
   /** `<id>` → hash: the status of its callback. */
   callbackStatus: at('cb:'),

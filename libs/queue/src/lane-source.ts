@@ -36,15 +36,13 @@ export interface TakenJob {
 export interface LaneSource {
   readonly lane: Lane
   /**
-   * Resolves when there may be a job, after the block time, or after `stop`. The caller then takes a job or
-   * wakes another worker.
+   * Resolves when there may be a job, after the block time, or after `stop`. Take one, or wake another
+   * worker.
    */
   wait(): Promise<void>
   /** Takes the next job. Returns null when there is none, or after `stop`. */
   take(): Promise<TakenJob | null>
-  /**
-   * Takes the next job whose worker died after its program began, without a slot. Null when there is none.
-   */
+  /** Takes the next job whose worker died after its program began, without a slot, or returns null. */
   takeLost(): Promise<TakenJob | null>
   /** Ends the job and, with `andNext`, takes the next one of the lane. Never rejects. */
   finish(job: LaneJob, andNext: boolean): Promise<TakenJob | null>
@@ -67,8 +65,7 @@ export function createLaneSource(
     name: workerId,
     autorun: false,
     lockDuration: lockMs,
-    // The first check after a dead worker's lock expired finds its job, at most a third of the lock time
-    // later.
+    // The first check after a dead worker's lock expired finds its job, within a third of the lock time.
     stalledInterval: Math.ceil(lockMs / 3),
     maxStalledCount: MAX_STALLED,
     // Our record decides. A finished job leaves nothing, so its key shows whether BullMQ still has it.
@@ -102,9 +99,7 @@ export function createLaneSource(
     reply: rest,
   })
 
-  /**
-   * Fetches from a queue that was paused or limited through BullMQ, because only its own fetch honours that.
-   */
+  /** Fetches from a queue that was paused or limited through BullMQ, which only its own fetch honours. */
   async function fetchByBullmq(token: string): Promise<TakenJob | null> {
     const job = await worker.getNextJob(token, { block: false })
     return job?.id === undefined ? null : { job: { lane, jobId: job.id, token }, reply: null }
@@ -118,8 +113,7 @@ export function createLaneSource(
         await waitForMarker(backend, [marker, ownMarker()])
       } catch (error) {
         if (stopped) return
-        // BullMQ's own loop does the same: a Sentinel lookup at the wrong time can leave this connection
-        // closed.
+        // As in BullMQ's loop: a Sentinel lookup at the wrong time can leave this connection closed.
         await backend.reconnectBlocking()
         throw error
       }
@@ -173,9 +167,7 @@ export function createLaneSource(
 
 type Blocking = ReturnType<Worker['getBackend']>
 
-/**
- * Waits for one of the markers and removes it, or for the block time. BullMQ's wait knows only one marker.
- */
+/** Waits for one of the markers and removes it, or for the block time. BullMQ's wait knows only one. */
 async function waitForMarker(backend: Blocking, [first, second]: readonly [string, string]): Promise<void> {
   // BullMQ's type covers all of its clients. Ours is ioredis.
   const client = (await backend.blockingClient) as Pick<Redis, 'bzpopmin'> | undefined

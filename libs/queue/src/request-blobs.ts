@@ -89,10 +89,7 @@ function replaceReferences(value: unknown, bySha: Map<string, string>): unknown 
   return Object.fromEntries(Object.entries(value).map(([k, v]) => [k, replaceReferences(v, bySha)]))
 }
 
-/**
- * The request as it is stored: with its reuse scope, and in the session of its run if the tenant's runs share
- * one.
- */
+/** The request as it is stored: with its reuse scope, and perhaps in the session of its run. */
 export async function withTenantSession(redis: Redis, asked: ExecutionRequest): Promise<ExecutionRequest> {
   const shares = canHaveRunSession(asked) && (await redis.sismember(KEYS.runSessions, asked.tenant_id)) === 1
   return withReuse(shares ? withRunSession(asked) : asked)

@@ -15,9 +15,7 @@ export interface Slots {
   release(lane: Lane): void
 }
 
-/**
- * Creates `total` slots for `lanes`. Routine has at least one, and interactive keeps one if there are two.
- */
+/** Creates `total` slots for `lanes`. Routine gets at least one, and interactive keeps one of two. */
 export function createSlots(
   total: number,
   lanes: readonly Lane[],

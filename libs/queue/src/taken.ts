@@ -110,9 +110,7 @@ export type TakenFacts = Pick<
 /** The consumer's view of a taken execution. */
 export interface HeldExecution {
   readonly taken: Taken
-  /**
-   * The token is empty for an execution that was assigned to this worker, because BullMQ has no job for it.
-   */
+  /** The token is empty for an execution that was assigned to this worker: BullMQ has no job for it. */
   readonly job: LaneJob
   /** `<id> <fence>`, as heartbeat.lua names it. */
   readonly name: string

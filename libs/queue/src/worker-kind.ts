@@ -27,9 +27,7 @@ export function kindOf(offers: readonly Offer[]): WorkerKind {
   return { name: `${strongest + 1}-${digest}`, offers: text }
 }
 
-/**
- * Reads the kind of a worker from its offers, which are the same array until they change. Default: any kind.
- */
+/** Reads the kind of a worker from its offers, the same array until they change. Default: any kind. */
 export function kindReader(offersOf: () => readonly Offer[] | undefined = () => undefined): () => WorkerKind {
   let known: { offers: readonly Offer[] | undefined; kind: WorkerKind } = {
     offers: undefined,

@@ -72,8 +72,7 @@ describe('workers that are killed and drained at random under all kinds of puts 
       expect(results.filter((result) => result === null)).toEqual([])
       await vi.waitFor(async () => expect((await producer.stats()).outbox).toBe(0), 30_000)
 
-      // Each attempt has at least one record. Rows may repeat, because BullMQ and the outbox deliver at least
-      // once.
+      // Each attempt has at least one record. They may repeat: BullMQ and the outbox deliver at least once.
       const rows = await bench.redis.hgetall('test:rows')
       for (const result of results) {
         if (result === null) continue

@@ -14,9 +14,7 @@ afterAll(() => bench[Symbol.asyncDispose]())
 
 const WEIGHT_1 = { weight: 1, concurrency: null, max_queued: null }
 
-/**
- * Puts 100 at a time. With thousands at once a slow machine would miss the time limit for Redis's answers.
- */
+/** Puts 100 at a time. With thousands a slow machine would miss the time limit for Redis's answers. */
 async function flood(producer: Producer, tenant: string, count: number, agents = 1): Promise<void> {
   for (let from = 0; from < count; from += 100)
     await Promise.all(

@@ -151,8 +151,7 @@ async function live(way: Way, window: number, asked: readonly Asked[]): Promise<
       run('begin', KEYS.record + id, [id, fence, `{"fence":${fence}}`, '"attempt":1}', 1]),
     ),
   )
-  // Some jobs lose their locks and BullMQ puts them back. They are taken again, and their first worker is
-  // fenced off.
+  // Some jobs lose their locks, BullMQ puts them back, and another take fences off their first worker.
   const queue = `${KEYS.bull}interactive`
   for (const job of await bench.redis.lrange(`${queue}:active`, 0, 2)) {
     await bench.redis.del(`${queue}:${job}:lock`)

@@ -136,8 +136,7 @@ describe('a worker without a free slot', () => {
     await full.opened
     const begun = await takeAndDie('begun', () => producer.put(requestOf()))
     expect(await producer.wait(begun.id, { timeoutMs: 30_000 })).toMatchObject({ ending: 'worker_lost' })
-    // This execution must come second: otherwise the second doomed worker would look for what the first one
-    // began.
+    // This one must come second: the second doomed worker would look for what the first one began.
     const taken = await takeAndDie('taken', () => producer.put(requestOf()))
     await vi.waitFor(
       async () => expect(await producer.get(taken.id)).toMatchObject({ status: 'queued' }),
@@ -230,8 +229,7 @@ describe('ownership', () => {
     const { execution_id } = await producer.put(requestOf(), { awaitReply: true })
     await begun.opened
     const lock = `{cofferdam}:interactive:${execution_id}:lock`
-    // Prevents any search for jobs without a lock, because a search between two renewals would rightly take
-    // over.
+    // Prevents searches for jobs without a lock: one between two renewals would rightly take over.
     await bench.redis.set('{cofferdam}:interactive:stalled-check', 1)
     await bench.redis.del(lock)
     await vi.waitFor(async () => expect(await bench.redis.exists(lock)).toBe(1), 20_000)

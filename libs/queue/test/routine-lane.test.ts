@@ -11,9 +11,7 @@ beforeAll(async () => {
 afterEach(() => bench.clear())
 afterAll(() => bench[Symbol.asyncDispose]())
 
-/**
- * Watches for `ms`. Returns false if this process or Redis stood still for longer than `stillMs` meanwhile.
- */
+/** Watches for `ms`. Returns false if this process or Redis stood still for longer than `stillMs`. */
 async function isAwakeFor(ms: number, stillMs: number): Promise<boolean> {
   const startedMs = performance.now()
   for (let lastMs = startedMs; lastMs - startedMs < ms;) {

@@ -1,6 +1,4 @@
-/**
- * Executions that share a sandbox with their run by default: which ones, in which order, and on which worker.
- */
+/** Executions that share a sandbox with their run by default: which, in which order, on which worker. */
 import type { Accepted, ExecutionId, ExecutionRequest, WorkerId } from '@cofferdam/contract'
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
 import { KEYS, type Producer, type Taken } from '../src/index.ts'

@@ -1,6 +1,4 @@
-/**
- * A process stands still while it connects, for example in a long garbage collection or on a busy machine.
- */
+/** A process stands still while it connects, as in a long garbage collection or on a busy machine. */
 import { isolatedRedis } from '@cofferdam/embedded/testing'
 import { expect, it } from 'vitest'
 import { connectRedis, createGuard } from '../src/connect.ts'

@@ -16,9 +16,7 @@ import { failureOf, toStoreError, UnansweredError } from './store-errors.ts'
 const MAX_ROWS = 100
 /** Enough rows to write without waiting. A row then costs a tenth more than in the largest batch. */
 const ENOUGH_ROWS = 50
-/**
- * The load is high if the last batch had this many rows: over 1,000 records/s if Postgres answers in 4 ms.
- */
+/** The load is high if the last batch had this many rows: over 1,000 records/s at 4 ms per batch. */
 const BUSY_ROWS = 5
 /** How long to wait for more rows. 10 ms did not raise the rate of executions. */
 const COMPANY_MS = 5

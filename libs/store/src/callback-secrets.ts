@@ -14,10 +14,7 @@ import type { Database } from './tables.ts'
 
 /** Every method throws `store_unavailable`. */
 export interface CallbackSecrets {
-  /**
-   * Creates a secret: `whsec_` and base64 (the format of Standard Webhooks). Throws `not_found` for an
-   * unknown tenant.
-   */
+  /** Creates a secret: `whsec_` and base64 (Standard Webhooks). Throws `not_found` for an unknown tenant. */
   rotate(tenantId: string): Promise<{ secret: string; rotated_at: string }>
   /** When the secret was created, or null. */
   info(tenantId: string): Promise<{ rotated_at: string } | null>

@@ -75,16 +75,11 @@ export interface StoredExecution {
 
 /** Every method throws `store_unavailable` within about 2.5 s when Postgres does not answer. */
 export interface Store extends AsyncDisposable {
-  /**
-   * Writes audit row and result once per (execution, attempt), in batches. `inserted` is false if they
-   * existed.
-   */
+  /** Writes audit row and result once per attempt, in batches. `inserted` is false if they existed. */
   record(record: AttemptRecord): Promise<{ inserted: boolean }>
   /** Null when it was not recorded, or has expired. */
   findAttempt(executionId: ExecutionId, attempt: number): Promise<AttemptRecord | null>
-  /**
-   * `tenantId` null means any tenant, for admins. Null if it has not ended, is another tenant's, or expired.
-   */
+  /** `tenantId` null means any tenant, for admins. Null if not ended, another tenant's, or expired. */
   findExecution(tenantId: string | null, executionId: ExecutionId): Promise<StoredExecution | null>
   listExecutions(filter: InvocationFilter): Promise<Page<ExecutionState>>
   listAudit(filter: InvocationFilter): Promise<Page<AuditRow>>
@@ -100,20 +95,14 @@ export interface Store extends AsyncDisposable {
   readonly callbackSecrets: CallbackSecrets
   readonly codeInterpreters: CodeInterpreters
   readonly workspaces: Workspaces
-  /**
-   * Tables of another package, for admins and workers, not filtered by tenant. `what` names the data in
-   * messages.
-   */
+  /** Tables of another package, for admins and workers, of all tenants. `what` names the data in messages. */
   fleetTables<Schema>(what: string): FleetTables<Schema>
   readonly blobs: BlobStore
   /** 32 bytes, the same for the whole fleet. The API encrypts the cursors of its lists with them. */
   cursorKey(): Promise<Uint8Array>
   readonly retention: Retention
   readonly canEncrypt: boolean
-  /**
-   * Resolves when the results of an attempt can be stored. Throws `store_unavailable` or `config_invalid`
-   * with what to do.
-   */
+  /** Resolves when results can be stored. Throws `store_unavailable` or `config_invalid` with what to do. */
   check(): Promise<void>
 }
 
@@ -161,8 +150,7 @@ export async function createStore(options: StoreOptions): Promise<Store> {
       const attempt = await moveLargeText(record, blobs, keys)
       const key = attemptKey(attempt.executionId, record.audit.attempt)
       const inserted = await batcher.add(key, attempt).catch(async (error: unknown) => {
-        // If the row may exist, it refers to the text. If not, the text expires with the execution's other
-        // blobs.
+        // If the row may exist, it refers to the text. Else the text expires with the execution's blobs.
         if (!mayBeStored(error)) await dropMovedText(attempt, blobs)
         throw error
       })

@@ -1,7 +1,4 @@
-/**
- * Keyset cursors over (execution_id, attempt), newest first. Pages stay stable while rows arrive, and all
- * cost the same.
- */
+/** Keyset cursors over (execution_id, attempt), newest first: stable while rows arrive, at constant cost. */
 import { CofferdamError } from '@cofferdam/contract'
 
 export interface Position {

@@ -14,15 +14,12 @@ const CONNECT_MS = 5000
 /** The whole schema takes about 0.2 s, but another process may run a long backfill. */
 const LOCK_WAIT = '10min'
 /**
- * Roles belong to the cluster, so concurrent grants of two databases fail with XX000 `tuple concurrently
- * updated`.
+ * Roles belong to the cluster: concurrent grants of two databases fail (XX000 `tuple concurrently updated`).
  */
 const ATTEMPTS = 5
 const ROLES = ['cofferdam_app', 'cofferdam_all_tenants', 'cofferdam_sweeper']
 
-/**
- * Throws `config_invalid` (rights, changed files) or `store_unavailable`. The URL's user will own the schema.
- */
+/** Throws `config_invalid` (rights, changed files) or `store_unavailable`. The URL's user owns the schema. */
 export async function migrate(databaseUrl: string): Promise<void> {
   const migrations = migrationFiles()
   const client = new pg.Client({

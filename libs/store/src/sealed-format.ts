@@ -84,9 +84,7 @@ export function createOpener(keys: OutputKeys, header: Uint8Array, where: Sealed
   }
 }
 
-/**
- * Chunks and bytes of text behind a header, from the stored size. Throws `internal` for an impossible size.
- */
+/** Chunks and bytes of text behind a header, from the stored size. Throws `internal` if impossible. */
 export function sealedSize(storedBytes: number): { chunks: number; textBytes: number } {
   const body = storedBytes - HEADER_BYTES
   const chunks = Math.ceil(body / STORED_CHUNK_BYTES)

@@ -1,7 +1,4 @@
-/**
- * The tables as kysely types. The SQL in ../migrations is authoritative. Times are read as ISO text
- * (connect.ts).
- */
+/** The tables as kysely types. ../migrations is authoritative. Times are read as ISO text (connect.ts). */
 import type { ConcurrencyRule, Isolation, Network, Schedule, TenantPolicy } from '@cofferdam/contract'
 import type { ColumnType, Generated, Selectable } from 'kysely'
 

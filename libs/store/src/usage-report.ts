@@ -34,10 +34,7 @@ export interface UsageSums {
 
 export interface UsageReport {
   total: UsageSums
-  /**
-   * `key` is a UTC day, an agent, or a backend (null if none was opened). Days are in order, others by cost
-   * and calls.
-   */
+  /** `key`: UTC day, agent, or backend (null if none was opened). Days in order, others by cost and calls. */
   groups: (UsageSums & { key: string | null })[]
   /** True when there are more groups than shown. `total` counts all of them. */
   truncated: boolean
@@ -75,9 +72,7 @@ const NOTHING: Row = {
   cost: 0,
 }
 
-/**
- * One statement, so that total and groups match. Uses the index (tenant_id, charged_at) of each partition.
- */
+/** One statement, so that total and groups match. Uses each partition's index (tenant_id, charged_at). */
 function usageStatement({ tenantId, from, to, groupBy }: UsageQuery) {
   const [fromMs, toMs] = [Date.parse(from), Date.parse(to)]
   if (!(fromMs < toMs) || toMs - fromMs > MAX_RANGE_MS)

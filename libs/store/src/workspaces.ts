@@ -36,10 +36,7 @@ export interface Workspaces extends WorkspaceStore {
 type StoredFile = [path: string, sha256: string, size: number, mode: number]
 
 const MAX_LIST = 1000
-/**
- * A batch has at most this and one more file of 8 MiB. On a slow disk, more would exceed the statement
- * timeout.
- */
+/** A batch has at most this and one file of 8 MiB. More could exceed the statement timeout. */
 const WRITE_BATCH_BYTES = 4 * 1024 * 1024
 
 export function createWorkspaces(app: Kysely<Database>, keys: OutputKeys): Workspaces {

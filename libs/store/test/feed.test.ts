@@ -32,10 +32,7 @@ async function drain(filter: FeedFilter): Promise<{ keys: string[]; cursor: stri
   }
 }
 
-/**
- * Reads until `count` rows came. Other test files write to the same server, and their open transactions hold
- * the feed back.
- */
+/** Reads until `count` rows came. Open transactions of other test files hold the feed back. */
 async function drainTo(count: number, filter: FeedFilter): Promise<{ keys: string[]; cursor: string }> {
   const keys: string[] = []
   let cursor = filter.after

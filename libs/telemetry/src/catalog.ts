@@ -4,10 +4,7 @@
  */
 import type { AttributeName, EventName, SpanName } from './names.ts'
 
-/**
- * Which process reports it. The API reads facts about queue and fleet from Redis, so all replicas report the
- * same.
- */
+/** Which process reports it. The API reads queue and fleet from Redis: all replicas report the same. */
 export type Teller = 'api' | 'worker' | 'api and worker' | 'producer'
 
 export interface SpanFacts {

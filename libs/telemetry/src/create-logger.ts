@@ -85,9 +85,7 @@ const fdOf = (destination: 'stdout' | 'stderr'): number => (destination === 'std
 
 const asError = (error: unknown): Error => (error instanceof Error ? error : new Error(String(error)))
 
-/**
- * Redacts messages and their arguments. For a line without a message, pino would use an error's raw message.
- */
+/** Redacts messages and arguments. For a line without a message, pino would use an error's raw one. */
 function guardArguments(args: readonly unknown[], guard: GuardText): unknown[] {
   const [first, ...rest] = args.map((arg) => (typeof arg === 'string' ? guard(arg) : arg))
   const error = first instanceof Error ? first : errOf(first)

@@ -7,9 +7,7 @@ import type { AttemptRecord } from '@cofferdam/contract'
 import type { MetricName } from './names.ts'
 import { isInShare, type SamplingRules } from './trace-decision.ts'
 
-/**
- * Two histograms by 15 endings, 12 backends and 18 buckets could be 6,480. Most combinations do not occur.
- */
+/** Two histograms by 15 endings, 12 backends and 18 buckets could be 6,480. Most do not occur. */
 const MOST = 4096
 
 export interface Exemplar {

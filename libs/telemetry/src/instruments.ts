@@ -67,8 +67,7 @@ export interface Instruments {
   /** Records one ended attempt: its ending, wait and run time, caps, refusal and redactions. */
   ended(record: AttemptRecord): void
   /**
-   * Observes queue and workers at each collection. Returns a function that stops it. If the reader throws,
-   * there is a gap.
+   * Observes queue and workers at each collection, with a gap if the reader throws. Returns a stop function.
    */
   observeFleet(read: Read<FleetReading>): () => void
   observeWorker(read: Read<WorkerReading>): () => void
@@ -88,10 +87,7 @@ const SHARES = [0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 1]
 /** Rows of a batch, of which there are at most 100. */
 const ROWS = [1, 2, 5, 10, 20, 50, 100]
 
-/**
- * Creates the instruments, once per process and meter. With `exemplars`, histograms of executions link to
- * traces.
- */
+/** Creates the instruments, once per process. With `exemplars`, histograms link to traces. */
 export function createInstruments(meter: Meter, exemplars: Exemplars | null = null): Instruments {
   const wait = histogram(meter, METRICS.wait, SECONDS)
   const runTime = histogram(meter, METRICS.runTime, SECONDS)

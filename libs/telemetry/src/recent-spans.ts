@@ -27,10 +27,7 @@ export interface RecentSpan {
 }
 
 export interface RecentSpans extends SpanProcessor {
-  /**
-   * The ended spans of a trace, parents before children, siblings by age. Empty when the trace is not there
-   * (any more).
-   */
+  /** The ended spans of a trace, parents before children, siblings by age. Empty for an unknown trace. */
   read(traceId: string): RecentSpan[]
 }
 

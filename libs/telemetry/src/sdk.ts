@@ -41,9 +41,7 @@ export const FLUSH_MS = 3000
 /** Longest delivery, with retries. Below FLUSH_MS, so that nothing runs after a shutdown. */
 const DELIVERY_MS = 2500
 
-/**
- * Encoding a batch of 512 takes about 5 ms. 8,192 waiting spans are 12 MB, a second at 1,000 executions/s.
- */
+/** Encoding a batch of 512 takes about 5 ms. 8,192 spans are 12 MB, a second at 1,000 executions/s. */
 const BATCH = {
   maxExportBatchSize: 512,
   maxQueueSize: 8192,
@@ -130,10 +128,7 @@ export async function startSdk(options: TelemetryOptions): Promise<Telemetry> {
   }
 }
 
-/**
- * Registers as the process's global telemetry. Returns a function that unregisters it, or null if another one
- * is registered.
- */
+/** Registers as the process's global telemetry. Returns a function to unregister, or null if not first. */
 function register(tracerProvider: TracerProvider, meterProvider: MeterProvider): (() => void) | null {
   if (!trace.setGlobalTracerProvider(tracerProvider)) return null
   metrics.setGlobalMeterProvider(meterProvider)

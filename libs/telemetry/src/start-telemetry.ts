@@ -40,23 +40,16 @@ export interface EndedTrace {
 }
 
 export interface Telemetry extends AsyncDisposable {
-  /**
-   * True for the process's global telemetry, which libs get from @opentelemetry/api: the first one started.
-   */
+  /** True for the process's global telemetry (the first one started), which libs use. */
   readonly isGlobal: boolean
   readonly instruments: Instruments
   tracer(name: string): Tracer
   meter(name: string): Meter
   /** Ended spans of a trace in this process, redacted, parents before children. */
   recentSpans(traceId: string): RecentSpan[]
-  /**
-   * Calls `listener` when the spans of an execution here are complete, sent or not. Returns a function to
-   * stop.
-   */
+  /** Calls `listener` with each execution's complete spans, sent or not. Returns a function to stop. */
   onTrace(listener: (trace: EndedTrace) => void): () => void
-  /**
-   * The body of /metrics in the format for `accept`. Never throws: metrics that cannot be read are omitted.
-   */
+  /** The body of /metrics in the format for `accept`. Never throws: unreadable metrics are omitted. */
   prometheus(accept?: string): Promise<{ contentType: string; body: string }>
   /** Exports what is buffered, within 3 s. Never throws. */
   forceFlush(): Promise<void>

@@ -46,8 +46,6 @@ function hasFailed(span: ReadableSpan): boolean {
   )
 }
 
-/**
- * The last 56 bits of a trace ID are random (W3C trace context, level 2), and 32 of them suffice for a share.
- */
+/** The last 56 bits of a trace ID are random (W3C trace context, level 2). A share needs 32 of them. */
 export const isInShare = (traceId: string, ratio: number): boolean =>
   Number.parseInt(traceId.slice(-8), 16) < ratio * 2 ** 32

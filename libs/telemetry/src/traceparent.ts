@@ -2,9 +2,7 @@
 import { formatTraceparent, parseTraceparent } from '@cofferdam/contract'
 import { ROOT_CONTEXT, trace, type Context, type Span } from '@opentelemetry/api'
 
-/**
- * A context with the remote span as the active one. The root context for a missing or invalid traceparent.
- */
+/** A context with the remote span active. The root context for a missing or invalid traceparent. */
 export function contextFromTraceparent(traceparent: string | null | undefined): Context {
   const remote = parseTraceparent(traceparent)
   return remote === null ? ROOT_CONTEXT : trace.setSpanContext(ROOT_CONTEXT, { ...remote, isRemote: true })

@@ -1,7 +1,4 @@
-/**
- * The suites: what a pilot sees, what a cap does, and what tenants see of each other. Each throws at the
- * first mismatch.
- */
+/** What a pilot sees, what a cap does, what tenants see of each other. Throws at the first mismatch. */
 import assert from 'node:assert/strict'
 import { createHash } from 'node:crypto'
 import { HOUR_MS, untilWindowLasts } from '../../../libs/embedded/src/window-end.ts'
@@ -54,9 +51,7 @@ async function pilot(stage: Stage): Promise<void> {
   assert.equal(daily.used, (await stage.rows(tenant.id)).filter((one) => one.quota_charged).length)
 }
 
-/**
- * At the cap a turn still completes: the refusal says when to try again, and nothing starts at the service.
- */
+/** At the cap a turn still completes: the refusal says when to try again, and nothing starts. */
 async function capBreach(stage: Stage): Promise<void> {
   await untilWindowLasts(HOUR_MS, 60_000)
   const tenant = await stage.newTenant({ caps: { agent_hourly: 1 } })
@@ -117,10 +112,7 @@ async function crossTenant(stage: Stage): Promise<void> {
   assert.ok(audit.text.includes(a.id) && !audit.text.includes(b.id))
 }
 
-/**
- * A tenant without interpreters is refused before anything starts, and not charged. After provisioning, it
- * runs.
- */
+/** A tenant without interpreters is refused at once and not charged. After provisioning, it runs. */
 async function notProvisioned(stage: Stage): Promise<void> {
   const tenant = await stage.newTenant({ provision: false })
   const refused = await stage.run(tenant, 'print(1)')

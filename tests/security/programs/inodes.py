@@ -1,5 +1,4 @@
-# Creates empty files and hard links until no more can be made. Each costs kernel memory, none counts as a
-# byte.
+# Creates empty files and hard links until it fails. Each costs kernel memory, none counts as a byte.
 import os
 import time
 

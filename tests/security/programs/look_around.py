@@ -101,8 +101,7 @@ def listening():
 
 
 def locks():
-    # Every namespace shows locks of open files (not of processes) as owned by -1. Only those on reachable
-    # file systems count.
+    # Every namespace shows locks of open files as owned by -1. Only those on reachable disks count.
     devices = [os.stat(path).st_dev for path in (work, "/tmp", "/dev/shm") if os.path.isdir(path)]
     marks = [" -1 %02x:%02x:" % (os.major(device), os.minor(device)) for device in devices]
     lines = text("/proc/locks").splitlines()

@@ -1,6 +1,4 @@
-/**
- * What one command runs besides itself: other commands, shell texts, or something that its words do not tell.
- */
+/** What one command runs besides itself: other commands, shell texts, or something unknown. */
 import { posix } from 'node:path'
 import type { Argument } from './constant-word.ts'
 import { readOptions } from './read-options.ts'

@@ -14,10 +14,7 @@ export type Found =
   | { argv: readonly Argument[]; /** Builtins and functions count. */ byShell: boolean; ownFunction: boolean }
   | { unclear: string; why: string }
 
-/**
- * Levels of texts inside texts (`sh -c "sh -c …"`). People nest less deeply, and each level doubles the
- * quotes.
- */
+/** Levels of texts inside texts (`sh -c "sh -c …"`). People nest less, and each level doubles the quotes. */
 const MAX_TEXTS_DEEP = 8
 /** A text of 1 MiB can have half a million commands (`a;`). No real command line is that long. */
 const MAX_COMMANDS = 20_000

@@ -384,8 +384,7 @@ describe('the time limit', () => {
     const before = process.threadCpuUsage()
     judgeCommand(shell(text), { allow: ['a'], block: ['b'] })
     const { user, system } = process.threadCpuUsage(before)
-    // The limit is 500 ms, and the rest is for the work before and after. CPU time, because other programs
-    // run here too.
+    // The limit is 500 ms, plus the work around it. CPU time, because other programs run here too.
     expect((user + system) / 1000).toBeLessThan(1000)
   })
 

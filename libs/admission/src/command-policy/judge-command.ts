@@ -25,16 +25,13 @@ export type CommandJudgement =
 /** The wire's bound for a program's source (contract, BOUNDS.sourceBytes). */
 const MAX_TEXT_CHARACTERS = 1_048_576
 /**
- * An ordinary text of 1 MiB takes 300 ms. A crafted one can take minutes (open here-documents are quadratic).
+ * 1 MiB of ordinary text takes 300 ms. A crafted one can take minutes (open here-documents are quadratic).
  */
 const JUDGE_MS = 500
 /** Below this even a crafted text takes at most 16 ms and needs no time limit. */
 const SMALL_CHARACTERS = 8192
 
-/**
- * Judges what a program would run. Pure, and takes at most half a second. Scripts of other languages are not
- * judged.
- */
+/** Judges what a program would run, in at most half a second. Pure. Other languages are not judged. */
 export function judgeCommand(program: Program, rules: CommandRules): CommandJudgement {
   if (rules.allow === null && rules.block.length === 0) return { allowed: true }
   const asked = commandLineOf(program)

@@ -18,10 +18,7 @@ const SYSTEM_FOLDERS = new Set([
 /** `unclear`: one of the words that the entry names is not constant. */
 export type Match = 'yes' | 'no' | 'unclear'
 
-/**
- * An entry without a slash matches any path that ends in its name. One with a slash also matches the bare
- * name.
- */
+/** An entry without a slash matches any path that ends in its name, one with a slash also the bare name. */
 export function matchesBlock(argv: readonly Argument[], entry: string): Match {
   const [name = '', ...words] = partsOf(entry)
   const asked = argv[0] ?? ''
@@ -33,10 +30,7 @@ export function matchesBlock(argv: readonly Argument[], entry: string): Match {
   return isSame ? matchesWords(argv, words) : 'no'
 }
 
-/**
- * An entry without a slash matches the bare name and its path in a system folder. One with a slash matches
- * only that path.
- */
+/** An entry without a slash matches the name, also in a system folder, one with a slash only that path. */
 export function matchesAllow(argv: readonly Argument[], entry: string): boolean {
   const [name = '', ...words] = partsOf(entry)
   const asked = argv[0] ?? ''

@@ -1,12 +1,7 @@
-/**
- * Finds the command behind the options of a program that runs another one: `timeout -k 5 30 rm x` → `rm x`.
- */
+/** Finds the command behind the options of a program that runs it: `timeout -k 5 30 rm x` → `rm x`. */
 import type { Argument } from './constant-word.ts'
 
-/**
- * The options of such a program. Letters are single-letter options. An option that is named nowhere cannot be
- * read.
- */
+/** The options of such a program. Letters are single-letter options. Unlisted options cannot be read. */
 export interface OptionShape {
   /** Options without a value. */
   flags?: string

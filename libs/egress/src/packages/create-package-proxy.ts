@@ -17,10 +17,7 @@ import type { ServeRegistry } from './registry-deps.ts'
 
 export const PACKAGE_HOST = 'packages.cofferdam.internal'
 
-/**
- * Answers a request whose target is the package host. Rejects with `Refused` when this execution may not
- * install.
- */
+/** Answers a request to the package host. Rejects with `Refused` when this execution may not install. */
 export type PackageProxy = (request: IncomingMessage, response: ServerResponse, path: string) => Promise<void>
 
 /** The worker's mirrors, each with its own bound on concurrent documents. */

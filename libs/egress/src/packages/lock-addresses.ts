@@ -1,13 +1,7 @@
-/**
- * Points the tarball addresses of yarn's and pnpm's lock files to the package proxy, which they do not do
- * themselves.
- */
+/** Points the tarball addresses of yarn's and pnpm's lock files to the package proxy. */
 import { PACKAGE_HOST } from './create-package-proxy.ts'
 
-/**
- * Matches whole addresses and reads each once. Searching a hostile file from every `http` to its end could
- * take hours.
- */
+/** Matches whole addresses, each once. Searching a hostile file from every `http` could take hours. */
 const ADDRESS = /\bhttps?:\/\/[^\s"'#,}]+/gi
 
 /**

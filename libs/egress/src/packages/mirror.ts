@@ -169,10 +169,7 @@ export function createMirror({ url, fileHosts, idleMs }: MirrorOptions): Mirror 
   }
 }
 
-/**
- * At most `count` at a time, first come, first served. Each execution's bound on requests bounds how many
- * wait.
- */
+/** At most `count` at a time, first come, first served. Each execution bounds its waiting requests. */
 function createTurns(count: number): { take(): Promise<void>; give(): void } {
   const waiting: (() => void)[] = []
   let free = count

@@ -1,6 +1,4 @@
-/**
- * The answers of the package proxy: documents, refusals in words that pip and npm print, and streamed files.
- */
+/** Answers of the package proxy: documents, refusals in words that pip and npm print, streamed files. */
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { Transform } from 'node:stream'
 import { pipeline } from 'node:stream/promises'

@@ -10,16 +10,11 @@ export interface RegistryDeps {
   ledger: Ledger
   /** Our address of the registry, without a slash at its end. */
   base: string
-  /**
-   * Aborts with the execution. Indexes are loaded with this signal, because two requests may share one load.
-   */
+  /** Aborts with the execution. Indexes are loaded with this signal, as two requests may share a load. */
   signal: AbortSignal
 }
 
-/**
- * Answers one request. `parts` is its decoded path below the registry. Throws `PackageRefused` or
- * `MirrorFailure`.
- */
+/** Answers a request for `parts`, a decoded path. Throws `PackageRefused` or `MirrorFailure`. */
 export type ServeRegistry = (
   request: IncomingMessage,
   response: ServerResponse,

@@ -1,7 +1,4 @@
-/**
- * Reads a PyPI project page from PEP 691 JSON or PEP 503 HTML and writes it as either. Keeps only what pip
- * uses.
- */
+/** Reads a PyPI project page from PEP 691 JSON or PEP 503 HTML and writes either, with what pip uses. */
 import { z } from 'zod'
 import * as pep440 from '@renovatebot/pep440'
 import { pypiName } from './package-rules.ts'
@@ -114,10 +111,7 @@ function decodePath(text: string): string {
   }
 }
 
-/**
- * The version in a file name of `project` (wheels: PEP 427, sdists: PEP 625 and older). Null for any other
- * name.
- */
+/** The version in a file name of `project` (wheels: PEP 427, sdists: PEP 625 and older), or null. */
 export function versionOf(project: string, filename: string): string | null {
   if (!/^[A-Za-z0-9][A-Za-z0-9._+!-]*$/.test(filename)) return null
   if (filename.endsWith('.whl')) {

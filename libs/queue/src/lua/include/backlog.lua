@@ -99,8 +99,7 @@ local function backlog_next(lane, tenant, kind)
   return best
 end
 
--- Removes what backlog_next found and moves the agent behind the others in every class. The caller calls
--- ring_trim.
+-- Removes what backlog_next found and puts the agent last in every class. The caller calls ring_trim.
 local function backlog_take(lane, tenant, head)
   local agent, backlog = head.agent, backlog_of(head.class, tenant, head.agent)
   redis.call('ZREM', backlog, head.id)

@@ -77,8 +77,7 @@ local function jobs_waiting(lane) return redis.call('ZCARD', queue_of(lane) .. B
 -- The next job that BullMQ's stalled check found without a lock, or false.
 local function job_pop_stalled(lane) return redis.call('RPOP', queue_of(lane) .. B.wait) end
 
--- Ends a job as BullMQ's moveToFinished does when it keeps nothing. Does nothing when the job is gone or
--- another worker has it.
+-- Ends a job as BullMQ's moveToFinished does without keeping it, if the worker still has it.
 local function job_end(lane, job, token)
   local key = job_key(lane, job)
   if redis.call('GET', key .. B.lock) ~= token then return end

@@ -1,5 +1,4 @@
--- Milliseconds of the server's clock, the only clock of the queue. All calls gathered into one script have
--- the same time.
+-- Milliseconds of the server's clock, the queue's only clock. All calls in one script have the same time.
 local moment
 local function now_ms()
   if not moment then

@@ -13,8 +13,7 @@ local function known_kinds()
   if not kinds_read then
     kinds_read = redis.call('ZRANGE', K.kinds, 0, -1)
     if #kinds_read == 0 then kinds_read = { '' } end
-    -- Names begin with the isolation, so an execution that any kind may run goes to the strongest kind that
-    -- has a free slot.
+    -- Names begin with the isolation, so work for any kind goes to the strongest one with a free slot.
     if #kinds_read > 1 then table.sort(kinds_read, function(a, b) return a > b end) end
   end
   return kinds_read
@@ -78,8 +77,7 @@ local function servers_of(need)
   return known
 end
 
--- A worker of no known kind (its heartbeats stopped, or Redis lost them) serves nothing until its next
--- heartbeat.
+-- A worker of no known kind (heartbeats stopped or lost) serves nothing until its next heartbeat.
 local function serves(kind, need)
   if not is_known(kind) then return false end
   if not need or need == '' or are_kinds_alike() then return true end

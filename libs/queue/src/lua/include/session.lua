@@ -53,8 +53,7 @@ local function session_leave(sk, id)
   backlog_insert(x[1], x[2], x[3], head, tonumber(x[4]))
 end
 
--- Slots of a worker in a lane, and its kind. 0 slots when it drains, is unknown, or is silent for longer than
--- its lock time.
+-- Slots of a worker in a lane, and its kind. 0 slots when it drains, is unknown, or is silent too long.
 local function slots_of_worker(worker, lane, now)
   local beat = tonumber(redis.call('ZSCORE', K.beats, worker) or '0')
   local raw = redis.call('HGET', K.workers, worker)

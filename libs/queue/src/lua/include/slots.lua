@@ -55,8 +55,7 @@ local function slot_take(lane, tenant, id, kind, concurrency, estimate, now)
   return outstanding
 end
 
--- Moves slot and charge to another kind, because a worker of that kind took an execution that was released
--- for the first one.
+-- Moves slot and charge to another kind, when its worker took an execution released for the first one.
 local function slot_move(lane, tenant, id, from, to, estimate)
   count_out(lane, from, -1)
   count_out(lane, to, 1)

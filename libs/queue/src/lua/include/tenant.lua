@@ -18,8 +18,7 @@ local function has_own_concurrency(tenant)
   return raw and string.match(raw, '^[^|]*|([^|]*)|') ~= '' or false
 end
 
--- Number of waiting executions of a tenant (both backlogs and delayed), and its state at a kind for a direct
--- release (enqueue.lua).
+-- A tenant's number of waiting executions, and its state at a kind for a direct release (enqueue.lua).
 local function waiting_of(tenant, lane, kind)
   local s = redis.call('HMGET', K.tenant .. tenant, 'q:interactive', 'q:routine', 'd', 'n', 'park', 'mean',
     'vt:' .. lane .. ':' .. kind, 'n:' .. lane .. ':' .. kind)
