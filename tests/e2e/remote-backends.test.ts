@@ -234,7 +234,7 @@ withBwrap.describe('remote backends', { timeout: 120_000 }, () => {
     },
   )
 
-  inLongTier('leaves nothing of a killed worker at the vendors: the next one sweeps', async () => {
+  inLongTier('a worker deletes everything that a killed worker left at the vendors', async () => {
     const sleeping = await Promise.all(
       ['agentcore', 'e2b', 'kubernetes'].map((backend) =>
         fleet.client.enqueue({

@@ -60,7 +60,7 @@ describe('narrowerNetwork', () => {
     [allow('a.example'), allow('A.EXAMPLE:443'), allow('a.example:443')],
     [allow('a.example:80'), allow('a.example:443'), 'none'],
     [allow('*.example.com:443'), allow('a.example.com'), allow('a.example.com:443')],
-  ])('of %j and %j is %j, either way round', (a, b, both) => {
+  ])('of %j and %j is %j, in either order', (a, b, both) => {
     expect(narrowerNetwork(a, b)).toEqual(both)
     expect(narrowerNetwork(b, a)).toEqual(both)
   })

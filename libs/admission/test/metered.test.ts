@@ -276,7 +276,7 @@ describe('a tenant without these caps', () => {
       expect(left['cfd:{plain}:day']).toEqual({ b: '0', n: '1' })
     }))
 
-  it('is counted from its rows, including running attempts, when it gets such a cap at noon', () =>
+  it('is counted from its rows and running attempts when it gets such a cap during the day', () =>
     using(async (open, rows) => {
       const [recorded, running, recordedNow] = [attemptOf('late'), attemptOf('late'), attemptOf('late')]
       const leases = await Promise.all(

@@ -78,7 +78,7 @@ describe('plain HTTP through the proxy', () => {
     ['two different lengths', 'Content-Length: 5\r\nContent-Length: 6\r\n'],
     ['an obfuscated encoding', 'Transfer-Encoding: xchunked\r\nContent-Length: 4\r\n'],
     ['a bare line feed in a header', 'X-A: b\nContent-Length: 4\r\n'],
-  ])('answers 400 to a request with %s and sends nothing to the origin', async (_what, headers) => {
+  ])('is answered 400 for a request with %s, without a request to the origin', async (_what, headers) => {
     await using origin = await startOrigin((_request, response) => response.end('ok'))
     await using bridge = await startBridge({ config: reachable(origin.port) })
     const answer = await sendRaw(
@@ -123,7 +123,7 @@ describe('plain HTTP through the proxy', () => {
       'HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\nHTTP/1.1 200 OK\r\nX-Second: 1\r\n\r\n',
       200,
     ],
-  ])('holds when the origin %s', async (_what, bytes, status) => {
+  ])('gives a well-formed answer when the origin %s', async (_what, bytes, status) => {
     await using origin = await startTcpOrigin((socket) => {
       socket.once('data', () => socket.end(Buffer.from(bytes, 'latin1')))
     })

@@ -29,7 +29,7 @@ const get = (path: string, host: string, more = ''): string =>
   `GET ${path} HTTP/1.1\r\nHost: ${host}\r\n${more}\r\n`
 const LAST = 'Connection: close\r\n'
 
-it("passes for the CONNECT's host, request after request, and byte by byte", async () => {
+it("requests for the CONNECT's host pass, one after another and byte by byte", async () => {
   const { said, hits, port, refusals } = await through((at) => [
     ...Array.from(get('/1', `A.example:${at}`)),
     get('/2', 'a.example', LAST),
@@ -48,13 +48,13 @@ it.each<[string, (port: number) => string[]]>([
   ['another Host, byte by byte', () => Array.from(get('/', 'evil.example', LAST))],
   ['HTTP/2 without TLS', () => ['PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n']],
   ['a WebSocket', () => [get('/', 'a.example', 'Connection: Upgrade\r\nUpgrade: websocket\r\n')]],
-])('is refused with %s: nothing of it arrives', async (_what, pieces) => {
+])('a request with %s is refused, and nothing of it arrives', async (_what, pieces) => {
   const { said, hits } = await through(pieces)
   expect(said).toMatch(/^HTTP\/1.1 4\d\d /)
   expect(hits).toEqual([])
 })
 
-it('is refused when a later request of the connection asks for another host', async () => {
+it('a later request of the connection is refused if it asks for another host', async () => {
   const body = 'x=1'
   const { hits, port, refusals } = await through((at) => [
     `POST /1 HTTP/1.1\r\nHost: a.example:${at}\r\nContent-Length: ${body.length}\r\n\r\n${body}${get('/2', 'evil.example', LAST)}`,
@@ -65,12 +65,12 @@ it('is refused when a later request of the connection asks for another host', as
   ])
 })
 
-it('passes under public for any host', async () => {
+it('requests for any host pass under public', async () => {
   const { hits } = await through(() => [get('/', 'other.example', LAST)], 'public')
   expect(hits).toEqual(['GET / host=other.example'])
 })
 
-it('is refused if the server spoke first', async () => {
+it('a request is refused if the server spoke first', async () => {
   let got = ''
   await using origin = await startTcpOrigin((socket) => {
     socket.write('220 ready\r\n')

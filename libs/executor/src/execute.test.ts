@@ -194,7 +194,7 @@ describe('output bounds', () => {
     ['while it runs', async ({ out }: RunControl) => (await out('0123456789'), never())],
     ['at its end', async ({ out }: RunControl) => (await out('0123456789'), exitOf())],
     ['as the backend counts', async () => exitOf({ outputBytes: { stdout: 10, stderr: 0 } })],
-  ])('ends output_limit when the request says kill: %s', async (_when, run) => {
+  ])('end a program with output_limit if the request says kill: %s', async (_when, run) => {
     const { outcome } = await executed(run, { limits: { stdout_bytes: 4, on_output_limit: 'kill' } })
     expect(outcome).toMatchObject({ ending: 'output_limit', stdout: { bytes: 10, truncated: true } })
     expect(outcome.stdout.text.length).toBeLessThanOrEqual(4)

@@ -126,7 +126,7 @@ describe('known secrets', () => {
     ['encodeURIComponent', encodeURIComponent(secret)],
     ['form encoding', new URLSearchParams({ x: secret }).toString().slice(2)],
     ['JSON', JSON.stringify(secret).slice(1, -1)],
-  ])('covers it as %s', (_form, text) => {
+  ])('are covered as %s', (_form, text) => {
     expect(redacted(`<${text}>`, rules)).toBe('<<redacted>>')
   })
 

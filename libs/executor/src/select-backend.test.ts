@@ -52,7 +52,7 @@ describe('selectBackends', () => {
     ['3 in production', ['microvm', 'container', 'process'], 'container', {}, ['microvm', 'container']],
     ['3 that asks for none', ['container', 'none'], 'container', { backend: 'none' }, []],
     ['4', order, 'none', { backend: 'none' }, ['none']],
-  ])('gives tier %s of the backends %j what fits it', (_tier, configured, min, request, names) => {
+  ])('gives tier %s those of the backends %j that fit', (_tier, configured, min, request, names) => {
     const parsed = executionRequestSchema.parse({
       tenant_id: 'acme',
       agent_id: 'a',

@@ -17,12 +17,12 @@ describe('failureOf', () => {
     '40P01',
     '55P03',
     '25006',
-  ])('calls %s away', (code) => expect(failureOf(coded(code))).toBe('away'))
+  ])('classifies %s as away', (code) => expect(failureOf(coded(code))).toBe('away'))
   it.each([
     'timeout exceeded when trying to connect',
     'Query read timeout',
     'Connection terminated unexpectedly',
-  ])('calls "%s" away', (message) => expect(failureOf(new Error(message))).toBe('away'))
+  ])('classifies "%s" as away', (message) => expect(failureOf(new Error(message))).toBe('away'))
   it.each(['42P01', '42501', '28P01', '3D000'])('classifies %s as a setup error', (code) =>
     expect(failureOf(coded(code))).toBe('set-up'),
   )

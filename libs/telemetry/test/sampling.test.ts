@@ -79,7 +79,7 @@ describe('sampling', () => {
       'waited long',
       { root: (span) => span.setAttributes({ [ATTRIBUTES.queueWaitMs]: 10_000, [ATTRIBUTES.ending]: 'ok' }) },
     ],
-  ])('sends the whole of what %s, also its earlier spans that were well', async (_what, during) => {
+  ])('sends all spans of an attempt that %s, also the successful ones', async (_what, during) => {
     await start({ sampleRatio: 0 })
     await attempt(during)
     expect(await sentNames()).toEqual(WHOLE)
