@@ -50,7 +50,7 @@ const LIB_ARROWS: Record<string, readonly string[]> = {
 /** Apps import libs; only the command, which starts the others in one process, imports apps. */
 const APP_ARROWS: Record<string, readonly string[]> = { cli: ['api', 'worker'] }
 
-/** Slow to import or large (toolchain.md §2): a worker that runs Docker jobs must not load a cloud SDK. */
+/** Slow to import or large: a worker that runs Docker jobs must not load a cloud SDK. */
 const HEAVY = [
   'dockerode',
   'docker-modem',
@@ -62,7 +62,7 @@ const HEAVY = [
   '@e2b/',
 ]
 
-/** Names that say nothing of what a file decides (house style §2.2). */
+/** Names that say nothing of what a file decides. */
 const EMPTY_NAMES =
   /(^|-)(utils?|helpers?|common|misc|types|managers?|services?)(\.test|\.conformance\.test)?\.ts$/
 
@@ -195,15 +195,15 @@ export function emptyNames(tree: Tree): string[] {
     .map((file) => `${file.path}: name it in kebab-case for what it decides`)
 }
 
-/** No cycle between packages, and none between files at run time. */
+/** No cycle between packages, and none between files. */
 export function cycles(tree: Tree): string[] {
   const packages = new Map<string, Set<string>>()
   const files = new Map<string, Set<string>>()
   for (const { file, found, own } of eachImport(tree)) {
     if (file.isTest) continue
     if (isRelative(found.specifier)) {
-      // Types vanish before run time, and `import()` is the way to break a cycle.
-      if (found.kind === 'value') edge(files, file.path, resolveRelative(file.path, found.specifier))
+      // Types count: files that need each other's types have to be read together. `import()` only loads later.
+      if (found.kind !== 'dynamic') edge(files, file.path, resolveRelative(file.path, found.specifier))
     } else {
       const target = workspaceOf(tree, found.specifier)
       if (target !== undefined && target.dir !== own.dir) edge(packages, own.dir, target.dir)

@@ -2,7 +2,7 @@
 import type { Admitted, AttemptKey, Settlement } from '@cofferdam/admission'
 import type { AttemptRecord } from '@cofferdam/contract'
 import type { Taken } from '@cofferdam/queue'
-import type { AttemptResult } from './start-attempt.ts'
+import type { AttemptResult } from './decision.ts'
 import type { WorkerDeps } from './worker-deps.ts'
 
 /** Names this attempt in admission's ledger of charges. */

@@ -6,7 +6,7 @@ import { availableParallelism } from 'node:os'
 import { createRateGate } from '@cofferdam/admission'
 import { createBackends, createRefillGate, type BackendDeps } from '@cofferdam/backends'
 import { createEgress } from '@cofferdam/egress'
-import type { Backend, WorkerId } from '@cofferdam/contract'
+import type { Backend, ExecutionRequest, WorkerId } from '@cofferdam/contract'
 import { createExecutor, createMemoryBudget, type Executor } from '@cofferdam/executor'
 import { createWorkerPart } from '@cofferdam/polyclaw'
 import { createSessionRegistry, type Sessions } from '@cofferdam/sessions'
@@ -18,11 +18,16 @@ import { createInterpreterLookup } from './interpreter-lookup.ts'
 import { createLeftovers } from './leftovers.ts'
 import { createMemoryHeadroom, type MemoryHeadroom } from './memory-headroom.ts'
 import { showSessions } from './show-sessions.ts'
-import type { WorkerDeps } from './worker-deps.ts'
 
 const MiB = 1_048_576
 /** As with slots, half of the memory stays for interactive work. */
 const ROUTINE_MEMORY_SHARE = 0.5
+
+/** May refuse a backend at the moment an execution would use it. */
+export interface BackendSwitch {
+  /** Why the execution may not use the backend, as public text; null when it may. Never rejects. */
+  refuses(request: Pick<ExecutionRequest, 'tenant_id' | 'idempotency_key'>): Promise<string | null>
+}
 
 export interface OpenBackends {
   backends: ReadonlyMap<string, Backend>
@@ -30,7 +35,7 @@ export interface OpenBackends {
   headroom: MemoryHeadroom
   sessions: Sessions
   /** What may refuse a backend, by its name. */
-  switches: WorkerDeps['switches']
+  switches: ReadonlyMap<string, BackendSwitch>
 }
 
 export interface OpenBackendsDeps {

@@ -14,7 +14,7 @@ import {
   type SessionName,
 } from '@cofferdam/contract'
 import type { Taken } from '@cofferdam/queue'
-import type { Back, End } from './decide.ts'
+import type { Back, End } from './decision.ts'
 import type { PolicyInForce } from './policy.ts'
 import { endSession } from './session-reaper.ts'
 import { commonParts, requeuedWhenDrained } from './start-attempt.ts'

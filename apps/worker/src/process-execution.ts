@@ -11,7 +11,8 @@
  */
 import type { Taken } from '@cofferdam/queue'
 import { attemptKey, chargeIn, finalCharge, settleCharge } from './attempt-charge.ts'
-import { decide, type NoRun, type Run } from './decide.ts'
+import { decide } from './decide.ts'
+import type { NoRun, Run } from './decision.ts'
 import { operateOnSession } from './operate-on-session.ts'
 import { completeAttempt, recordAttempt } from './record-attempt.ts'
 import { recover } from './recover.ts'

@@ -3,39 +3,14 @@
  * record goes to the Redis outbox in the same script that completes the execution, so that neither can exist
  * without the other.
  */
-import {
-  composeAttempt,
-  isCofferdamError,
-  type AttemptFacts,
-  type AttemptRecord,
-  type CapsUse,
-  type ExecutionRequest,
-  type Outcome,
-  type TenantPolicy,
-} from '@cofferdam/contract'
+import { composeAttempt, isCofferdamError, type AttemptRecord, type Outcome } from '@cofferdam/contract'
 import type { Taken } from '@cofferdam/queue'
 import { SPANS } from '@cofferdam/telemetry'
 import { chargeIn, settleCharge } from './attempt-charge.ts'
+import type { EndFacts } from './decision.ts'
 import { effectiveTenant } from './policy.ts'
 import { currentTraceId, inSpan, markEnding } from './spans.ts'
 import type { WorkerDeps } from './worker-deps.ts'
-
-/** What the record of an attempt says beside its outcome. */
-export interface EndFacts {
-  /** When the attempt began, if not when this worker claimed it. */
-  startedAtMs?: number
-  /** When admission charged the attempt; null when it did not, or when the charge was refunded. */
-  chargedAtMs: number | null
-  caps: CapsUse | null
-  retentionDays: number
-  /** The environment that policy decided; a template can narrow what the request said. */
-  environment?: ExecutionRequest['environment']
-  /** The template that it ran under. Undefined: the one that the request names. */
-  templateId?: string | undefined
-  refusal?: AttemptFacts['refusal']
-  /** The effective policy. It says whether outputs are stored encrypted. */
-  tenant?: Pick<TenantPolicy, 'encrypt_outputs'>
-}
 
 export interface Recorded {
   /** The record that stands: an earlier owner may have written another one. */

@@ -17,7 +17,7 @@ import {
 import type { Interrupted, Taken } from '@cofferdam/queue'
 import { setTimeout as delay } from 'node:timers/promises'
 import { attemptKey } from './attempt-charge.ts'
-import type { NoRun } from './decide.ts'
+import type { NoRun } from './decision.ts'
 import { killLeftSandbox } from './kill-left-sandbox.ts'
 import { effectiveTenant } from './policy.ts'
 import type { WorkerDeps } from './worker-deps.ts'

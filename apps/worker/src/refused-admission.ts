@@ -5,8 +5,7 @@
 import type { Refused } from '@cofferdam/admission'
 import { largestCharge, MICRO, outcomeWithoutRun, type CapDimension, type CapsUse } from '@cofferdam/contract'
 import type { Taken } from '@cofferdam/queue'
-import type { NoRun } from './decide.ts'
-import type { EndFacts } from './record-attempt.ts'
+import type { EndFacts, NoRun } from './decision.ts'
 import { requeueUnchecked, withJitter } from './requeue.ts'
 import type { WorkerDeps } from './worker-deps.ts'
 

@@ -2,7 +2,6 @@
 import type { ExecutionId } from '@cofferdam/contract'
 import type { Taken } from '@cofferdam/queue'
 import type { Redis } from 'ioredis'
-import type { WorkerDeps } from './worker-deps.ts'
 
 /** Times are of Redis' clock. The caller of the execution sees `why` as a notice. */
 export type Requeue =
@@ -35,7 +34,7 @@ const CHECK_RETRY_MS = 1000
 export async function requeueUnchecked(
   { executionId, request, nowMs }: Pick<Taken, 'executionId' | 'request' | 'nowMs'>,
   check: 'policy' | 'caps',
-  deps: Pick<WorkerDeps, 'mayRetryCheck'>,
+  deps: { mayRetryCheck: MayRetryCheck },
 ): Promise<Requeue | null> {
   if (!(await deps.mayRetryCheck({ tenantId: request.tenant_id, executionId }, nowMs()))) return null
   const why = `Waits for its ${check} check, which cannot be made now.`

@@ -5,11 +5,8 @@ import type { Admitted } from '@cofferdam/admission'
 import { StopReason, type Outcome, type TenantPolicy } from '@cofferdam/contract'
 import type { Attempt } from '@cofferdam/executor'
 import type { Taken } from '@cofferdam/queue'
-import type { Back } from './decide.ts'
+import type { AttemptResult, Back } from './decision.ts'
 import type { WorkerDeps } from './worker-deps.ts'
-
-/** How an attempt went: it ended, or it goes back to the queue because nothing of the user has run. */
-export type AttemptResult = { next: 'end'; outcome: Outcome } | Back
 
 /**
  * Dispose it when the result is stored: the sandbox is destroyed after that, and disposing waits until it is

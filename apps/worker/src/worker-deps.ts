@@ -18,17 +18,11 @@ import type { Redis } from 'ioredis'
 import { createCheckpoints, type Checkpoints } from './checkpoints.ts'
 import type { WorkerConfig } from './config.ts'
 import { createLeaseKeeper, type LeaseKeeper } from './lease-keeper.ts'
-import type { OpenBackends } from './open-backends.ts'
+import type { BackendSwitch, OpenBackends } from './open-backends.ts'
 import { createPolicyCache, type PolicyCache } from './policy-cache.ts'
 import { createCheckGrace, createReturnTimes, type MayRetryCheck } from './requeue.ts'
 import { withinSection } from './sandbox-section.ts'
 import { createWorkspaces, type Workspaces } from './workspaces.ts'
-
-/** May refuse a backend at the moment an execution would use it. */
-export interface BackendSwitch {
-  /** Why the execution may not use the backend, as public text; null when it may. Never rejects. */
-  refuses(request: Pick<ExecutionRequest, 'tenant_id' | 'idempotency_key'>): Promise<string | null>
-}
 
 export interface WorkerDeps {
   workerId: WorkerId

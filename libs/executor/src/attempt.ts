@@ -5,10 +5,12 @@ import type {
   ExecutionId,
   ExecutionRequest,
   Progress,
+  Sandbox,
   SandboxId,
   SandboxRef,
   TenantPolicy,
   WorkerId,
+  WorkspaceReport,
 } from '@cofferdam/contract'
 import type { Egress } from '@cofferdam/egress'
 import type { Checkpoint } from './checkpoint.ts'
@@ -17,7 +19,18 @@ import type { FullBackends } from './full-backends.ts'
 import type { Clock } from './clock.ts'
 import type { MemoryBudget } from './memory-budget.ts'
 import type { ProbeCache } from './probe-cache.ts'
-import type { WorkspaceTurn } from './workspace-turn.ts'
+
+/** What the caller does with the workspace of one attempt. */
+export interface WorkspaceTurn {
+  readonly name: string
+  /**
+   * Puts the workspace into the sandbox, in front of the request's own files. Rejects when it cannot be whole
+   * there.
+   */
+  enter(sandbox: Sandbox, signal: AbortSignal): Promise<void>
+  /** Merges back what changed; all or nothing. Rejects when it could not. */
+  leave(sandbox: Sandbox, signal: AbortSignal): Promise<WorkspaceReport>
+}
 
 export interface Attempt {
   executionId: ExecutionId

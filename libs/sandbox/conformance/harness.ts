@@ -19,14 +19,8 @@ import {
 import type { PartName } from '@cofferdam/embedded/needs'
 import { afterEach, beforeEach, expect, vi } from 'vitest'
 import type { Programs } from './programs.ts'
-import type { Theme } from './themes/index.ts'
 
-export interface ExerciseOptions {
-  /**
-   * Themes that `npm test` runs; the long tier runs all. For the second carrier, pool or rung of a backend
-   * that is exercised whole elsewhere: those that the difference can change. Default: all.
-   */
-  shortThemes?: readonly Theme[]
+export interface HarnessOptions {
   /**
    * What it needs of the machine; without it one test is skipped with the reason, and no backend is made.
    * Default: nothing.
@@ -90,7 +84,7 @@ export interface Harness {
   readonly backend: Backend
   readonly capabilities: Capabilities
   readonly programs: Programs
-  readonly options: ExerciseOptions
+  readonly options: HarnessOptions
   /** Another instance of the backend, as another worker has it; the same one where refs are local. */
   readonly other: () => Promise<Backend>
   /** The owner of everything that the current test opens. */
@@ -122,7 +116,7 @@ export type SpecChange = Partial<Omit<SandboxSpec, 'limits'>> & { limits?: Parti
 export function createHarness(
   name: string,
   backend: Backend,
-  options: ExerciseOptions,
+  options: HarnessOptions,
   programs: Programs,
   other: () => Promise<Backend>,
 ): Harness {

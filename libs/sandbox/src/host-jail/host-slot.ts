@@ -1,23 +1,10 @@
 /** The slot of a sandbox that is processes of this host. */
 import { createGuestSlot, type GuestSlot, type GuestSlotParts } from '../guest-slot.ts'
-import type { Cgroup } from './cgroups.ts'
-import { descendants, type ProcessIdentity } from './process-identity.ts'
-import { watchRun } from './run-evidence.ts'
+import { descendants } from './process-identity.ts'
+import { watchRun, type HostSlotView } from './run-evidence.ts'
 
 /** The agent itself: what is in a cell besides the processes that wait for its next program. */
 const AGENT_PROCESSES = 1
-
-/** What this host sees of a slot from outside. */
-export interface HostSlotView {
-  /** The agent. */
-  identity: ProcessIdentity
-  /** Null where none can be made; memory is then watched from outside. */
-  cgroup: Cgroup | null
-  /** Where programs write on the host; null when they write to file systems of their own. */
-  folder: string | null
-  /** The same as paths that the worker can look at (`statfs`); empty with `folder`. */
-  disks: readonly string[]
-}
 
 export type HostSlotParts = HostSlotView &
   Pick<GuestSlotParts, 'spec' | 'session' | 'closed' | 'stderrTail' | 'destroy'>
