@@ -271,7 +271,7 @@ function configurationPage(): string {
     ...fileSection('telemetry', 'Settings of what is sent to the collector.'),
     '### `provisioning.agentcore`',
     '',
-    'How tenants get code interpreters of their own (docs/operations/agentcore.md).',
+    'How tenants get code interpreters of their own (libs/backends/agentcore/OPERATIONS.md).',
     '`cofferdam provision agentcore` reads it, and so do workers if `every_ms` is set. Without this section,',
     'nothing is provisioned.',
     '',
