@@ -3,7 +3,7 @@
  * this worker's backend and the most that an execution may use. A request for more is reduced to these
  * limits.
  */
-import { MAX_LIMITS, type ExecutionRequest } from '@cofferdam/contract'
+import { MAX_LIMITS, softTimeoutOf, type ExecutionRequest } from '@cofferdam/contract'
 import { z } from 'zod'
 
 const MiB = 1_048_576
@@ -85,10 +85,9 @@ export function withinSection(request: ExecutionRequest, section: SandboxSection
     memory_mib: Math.min(limits.memory_mib, section.memory_limit ?? Infinity),
     cpus: Math.min(limits.cpus, section.cpu_limit ?? Infinity),
     hard_timeout_ms: hard,
-    // Leaves time between the soft and the hard deadline.
     soft_timeout_ms:
       hard < limits.hard_timeout_ms
-        ? Math.min(limits.soft_timeout_ms, Math.max(Math.floor(hard / 2), hard - 5000))
+        ? Math.min(limits.soft_timeout_ms, softTimeoutOf(hard))
         : limits.soft_timeout_ms,
   }
   const isSame = Object.entries(cut).every(([name, value]) => limits[name as keyof typeof cut] === value)
