@@ -28,7 +28,7 @@ import { requeueUnchecked, type Requeue } from './requeue.ts'
 import { inSpan } from './spans.ts'
 import type { WorkerDeps } from './worker-deps.ts'
 
-/** The attempt may run; admission has charged it and given it a lease. */
+/** The attempt may run. Admission has charged it and given it a lease. */
 export interface Run {
   next: 'run'
   policy: PolicyInForce
@@ -40,7 +40,7 @@ export interface End {
   next: 'end'
   outcome: Outcome
   facts: EndFacts
-  /** Whose charge to settle by the audit row; null when nobody can have charged the attempt. */
+  /** The attempt whose charge is settled by the audit row. Null when nobody can have charged it. */
   settles: AttemptKey | null
 }
 
@@ -50,7 +50,7 @@ export interface Back {
   back: Requeue
 }
 
-/** What starts no program. `republish`: the audit row is there, its result is not visible yet. */
+/** Starts no program. `republish`: the audit row exists, but its result is not visible yet. */
 export type NoRun =
   | End
   | Back
@@ -59,7 +59,7 @@ export type NoRun =
 
 export type Decision = Run | { next: 'operate'; policy: PolicyInForce } | NoRun
 
-/** Charges the attempt when it may run. Throws what the queue and the registry of sessions throw. */
+/** Charges the attempt when it may run. Throws what the queue and the session registry throw. */
 export async function decide(taken: Taken, deps: WorkerDeps): Promise<Decision> {
   const policy = await readPolicy(taken, deps)
   if (!policy.allowed) return afterPolicyRefusal(taken, policy, deps)
@@ -88,9 +88,9 @@ async function afterPolicyRefusal(taken: Taken, refusal: PolicyRefusal, deps: Wo
 }
 
 /**
- * Requeues the execution for a worker that can run it. False when this worker can, or when nobody else can:
- * then it goes on here and is refused with the reason. The scheduler routes by the request alone, so an
- * execution lands on the wrong worker when the tenant's policy asks for a stronger isolation.
+ * Requeues the execution for a worker that can run it. False when this worker can, or when no other can: then
+ * this worker refuses it with the reason. The scheduler routes by the request alone, so a stronger isolation
+ * in the tenant's policy can bring an execution to the wrong worker.
  */
 export async function routedElsewhere(
   taken: Taken,
@@ -105,7 +105,7 @@ export async function routedElsewhere(
   return false
 }
 
-/** An execution can do without the session of its run, but not without a session that its request names. */
+/** An execution can run without its run session, but not without a session that its request names. */
 const waysToRun = (request: ExecutionRequest): ExecutionRequest[] =>
   hasRunSession(request) ? [request, withoutSession(request)] : [request]
 

@@ -1,6 +1,6 @@
 /**
- * Opens what a worker runs programs with: its backends with their warm slots and sessions, the memory that
- * they share, their way to the network, and the executor over all of these.
+ * Opens what a worker runs programs with: backends with their warm slots and sessions, the memory that they
+ * share, their network, and the executor over all of them.
  */
 import { availableParallelism } from 'node:os'
 import { createRateGate } from '@cofferdam/admission'
@@ -29,7 +29,7 @@ export interface OpenBackends {
   executor: Executor
   headroom: MemoryHeadroom
   sessions: Sessions
-  /** What may refuse a backend, by its name. */
+  /** The switches that may refuse a backend, by its name. */
   switches: WorkerDeps['switches']
 }
 

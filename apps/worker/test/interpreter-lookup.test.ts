@@ -10,7 +10,7 @@ const ROW = {
   sandbox_enabled: true,
 } as const
 
-/** Rows as Postgres would answer, with the count of questions. */
+/** Rows as Postgres would return them, with the number of reads. */
 function rowsOf(ids: Record<string, string>) {
   const rows = {
     asked: 0,
@@ -62,7 +62,7 @@ it('uses cached IDs while Postgres is away, and throws for tenants without one',
   await expect(lookup.find('globex', 'default-public')).rejects.toMatchObject({ code: 'store_unavailable' })
 })
 
-it('ignores a 404 of an interpreter that was just provisioned', async () => {
+it('ignores a 404 from an interpreter that was just provisioned', async () => {
   const rows = rowsOf({ acme: 'a-1' })
   const at = Date.parse(ROW.provisioned_at)
   let now = at + 60_000
