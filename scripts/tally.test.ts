@@ -6,7 +6,7 @@ const report = (...lines: ReportLine[]): string => lines.map((line) => JSON.stri
 const END: ReportLine = { type: 'end', interrupted: false }
 
 describe('tally', () => {
-  it('counts, and groups skipped tests by reason', () => {
+  it('counts the tests, and groups skipped tests by reason', () => {
     const skipped = (name: string, reason: string): ReportLine => ({
       type: 'skipped',
       file: 'a',
@@ -35,7 +35,7 @@ describe('tally', () => {
     expect(sum).toMatchObject({ passed: 0, failed: 1 })
   })
 
-  it('does not blame the machine for tests whose set-up failed', () => {
+  it('does not report a missing part for tests whose set-up failed', () => {
     const sum = tally(
       report(
         { type: 'skipped', file: 'a', name: 'x (needs docker)', reason: 'docker' },
