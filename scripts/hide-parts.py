@@ -4,9 +4,9 @@
     sudo python3 scripts/hide-parts.py docker,bwrap -- npm test -- tests/e2e
 
 The parts are those of PROGRAMS, `user-namespaces`, `all` for every one of these, and `root`, which runs the
-command as the owner of the current folder (use a clone that an ordinary user made, and set HOME to that user's
-folder). The script itself needs root. An overlay in a mount namespace that only the command sees hides
-programs, and a seccomp filter refuses user namespaces. So the machine does not change and needs no repair.
+command as the owner of the current folder (use an ordinary user's clone, and set HOME to its home).
+The script itself needs root. An overlay in a mount namespace that only the command sees hides programs, and a
+seccomp filter refuses user namespaces. So the machine does not change and needs no repair.
 """
 import ctypes
 import os
