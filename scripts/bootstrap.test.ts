@@ -154,7 +154,7 @@ describe('the bootstrap', () => {
     expect(stderr).toContain('npm was not found on PATH')
   })
 
-  it('removes a pinned Node that does not start from PATH, and uses a new enough Node', async () => {
+  it('removes from PATH a pinned Node that does not start, and uses a new enough Node', async () => {
     const { status, stdout } = await start(['show.mjs', 'x'], { NODE_BROKEN: '1' }).ended
     expect(status).toBe(0)
     expect(stdout).toContain('["x"]')

@@ -9,7 +9,7 @@ import { addressGroup, type Caller, type KeyCache } from './key-cache.ts'
 
 declare module 'fastify' {
   interface FastifyRequest {
-    /** Set by `authenticate`; null on open paths. */
+    /** Set by `authenticate`. Null on open paths. */
     caller: Caller | null
     /** 32 hex digits: the trace this request belongs to. */
     traceId: string
@@ -64,7 +64,7 @@ export function holderOf({ caller, ip }: FastifyRequest): string {
   return caller.scope === 'admin' ? `key ${caller.keyId}` : `tenant ${caller.scope.tenant_id}`
 }
 
-/** The only tenant that the caller may see; null for all (admin). */
+/** The only tenant that the caller may see. Null: all (admin). */
 export function tenantScope(request: FastifyRequest): string | null {
   const { scope } = callerOf(request)
   return scope === 'admin' ? null : scope.tenant_id

@@ -24,7 +24,7 @@ export interface CursorOf {
 }
 
 export interface Cursors {
-  /** The cursor for `position`; null for null, the end of the list. Throws `store_unavailable`. */
+  /** The cursor for `position`. Null for null, the end of the list. Throws `store_unavailable`. */
   seal<T extends string | null>(of: CursorOf, position: T): Promise<T>
   /** The position of `cursor` (undefined: undefined). Throws `invalid_request` for another list or tenant. */
   open(of: CursorOf, cursor: string | undefined): Promise<string | undefined>
@@ -36,7 +36,7 @@ export interface Cursors {
   ): Promise<P>
 }
 
-/** Creates the cursors. `readKey` returns the 32 bytes; it is called again until it has succeeded once. */
+/** Creates the cursors. `readKey` returns 32 bytes and is called until it has succeeded once. */
 export function createCursors(readKey: () => Promise<Uint8Array>): Cursors {
   let known: Promise<Keys> | null = null
   const keys = (): Promise<Keys> => {

@@ -26,7 +26,7 @@ const EXPECTED: Record<State, string> = {
   after: 'a comma or the closing bracket',
 }
 
-/** The first position where `text` is not JSON; null when it is JSON. Linear in the length of the text. */
+/** The first position where `text` is not JSON. Null when it is JSON. Linear in the length of the text. */
 export function locateJsonError(text: string): JsonPosition | null {
   const open: ('[' | '{')[] = []
   let state: State = 'value'

@@ -12,7 +12,7 @@ import { noCapacity, type Hold, type Shares } from './shares.ts'
 
 declare module 'fastify' {
   interface FastifyRequest {
-    /** What the body uses of the budget; null when there is no body. */
+    /** What the body uses of the budget. Null when there is no body. */
     bodyHold: Hold | null
   }
 }

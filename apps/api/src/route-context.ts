@@ -48,7 +48,7 @@ export interface ApiDeps {
   admission: Admission
   /** For cached policies, the workers' backend reports and the readiness check. Never subscribed. */
   redis: Redis
-  /** Creates and removes session pools at Azure; absent when no subscription is configured. */
+  /** Creates and removes session pools at Azure. Absent when no subscription is configured. */
   pools?: PoolProvisioner
   /** The Prometheus text of this process. */
   metrics(accept: string | undefined): Promise<{ contentType: string; body: string }>

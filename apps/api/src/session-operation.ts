@@ -88,7 +88,7 @@ export async function operateOnSession(
   throw new CofferdamError(codeOf(body), body.error_message, { details: { execution_id: body.execution_id } })
 }
 
-/** The platform's error code for the failure; `conflict` when a policy or a cap refused the operation. */
+/** The platform's error code for the failure. `conflict` when a policy or a cap refused the operation. */
 function codeOf({ reason = 'internal', ending }: ExecutionResult): ErrorCode {
   if (isErrorCode(reason)) return reason
   return ending === 'error' || ending === 'sandbox_lost' ? 'internal' : 'conflict'

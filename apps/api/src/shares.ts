@@ -13,7 +13,7 @@ export interface Hold extends Disposable {
 }
 
 export interface Shares {
-  /** Holds `size` (default 1) for `holder`; null when that would exceed its share. */
+  /** Holds `size` (default 1) for `holder`. Null when that would exceed its share. */
   take(holder: string, size?: number): Hold | null
   /** Like `take`, but throws `busy` instead of returning null. */
   require(holder: string): Hold

@@ -50,7 +50,7 @@ async function write(raw: ServerResponse, text: string, signal: AbortSignal): Pr
 }
 
 export interface EventStream extends Disposable {
-  /** Writes one event; resolves when the socket accepts more, or when the signal aborts. */
+  /** Writes one event. Resolves when the socket accepts more, or when the signal aborts. */
   send(event: { id: string; type: string; data: unknown }): Promise<void>
 }
 

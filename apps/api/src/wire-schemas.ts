@@ -98,7 +98,7 @@ export const labelSchema = z
   // eslint-disable-next-line no-control-regex
   .refine((text) => !/[\u0000-\u001f\u007f]/.test(text), 'expected no control characters')
 
-/** Schemas that are components of the document; all others are written where they are used. */
+/** Schemas that are components of the document. All others are written where they are used. */
 export const COMPONENTS: readonly (readonly [string, z.ZodType])[] = [
   ['Accepted', acceptedSchema],
   ['Artifact', artifactSchema],

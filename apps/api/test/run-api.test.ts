@@ -1,4 +1,4 @@
-/** The API started by `runApi`, as `cofferdam up` does it, and as a process of its own. */
+/** The API started by `runApi`, as `cofferdam up` does it, and as a separate process. */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdtemp, rm } from 'node:fs/promises'

@@ -93,7 +93,7 @@ test('the configuration starts with the defaults, and only admins may read it', 
   }
 })
 
-test('a test command runs for a tenant of its own when several tenants exist and none is named', async () => {
+test('a test command runs for a separate tenant when several tenants exist and none is named', async () => {
   for (const tenant_id of ['one', 'two']) await send('POST', '/v1/tenants', { tenant_id })
   const { status, json } = await send('POST', '/api/sandbox/test', { command: 'true', timeout: 40 })
   expect([status, json.success]).toEqual([200, true])
@@ -283,7 +283,7 @@ test('an operation that leads to another origin is not followed with the token',
   expect((await configNow()).orphans).toEqual([])
 })
 
-test('the next request finishes under the same names what a dead process began', async () => {
+test('the next request finishes the creation that a dead process began, under the same names', async () => {
   const sandboxConfig = createSandboxConfigs(scene.store)
   const { fleetOwner } = await sandboxConfig.get()
   const plan = { subscription: SUBSCRIPTION, location: 'eastus', owner: fleetOwner, ...WISH }

@@ -50,7 +50,7 @@ function connectionOf(context: Context, line: CommandLine): { url: string; key: 
   return { url, key: context.config.apiKey ?? readAdminKey(context.config.dataDir) }
 }
 
-/** The address of the `up` that runs in `dataDir`; null when none does. */
+/** The address of the `up` that runs in `dataDir`. Null when none does. */
 function urlOfUp(dataDir: string): string | null {
   try {
     return readFileSync(apiUrlFile(dataDir), 'utf8').trim()

@@ -1,4 +1,4 @@
-/** Builds an execution request from a command line; the contract's schema then checks it. */
+/** Builds an execution request from a command line. The contract's schema then checks it. */
 import { readFile } from 'node:fs/promises'
 import path from 'node:path'
 import type { Readable } from 'node:stream'

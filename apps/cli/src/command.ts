@@ -74,7 +74,7 @@ export class CommandFailure extends Error {
   }
 }
 
-/** The code of a system error, such as `ENOENT`; empty for any other error. */
+/** The code of a system error, such as `ENOENT`. Empty for any other error. */
 export const systemCode = (error: unknown): string =>
   error instanceof Error && 'code' in error ? String(error.code) : ''
 

@@ -83,7 +83,7 @@ async function probeOf(backend: Backend, stop: AbortSignal): Promise<Probe> {
   }
 }
 
-/** The strongest backend that works and needs no explicit policy; null when there is none. */
+/** The strongest backend that works and needs no explicit policy. Null when there is none. */
 export const bestOf = (findings: readonly BackendFinding[]): BackendFinding | null =>
   findings.find((finding) => finding.probe.ok && finding.safe) ?? null
 

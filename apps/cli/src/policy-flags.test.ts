@@ -21,7 +21,7 @@ describe('tenant set', () => {
     expect(() => policyOf(line('--encrypt-outputs', 'yes'))).toThrow('expects true or false')
   })
 
-  it('keeps the half of a field that no flag names', () => {
+  it('keeps the part of a field that no flag names', () => {
     const now = {
       commands: { allow: ['ls'], block: ['rm'] },
       packages: { pypi: ['numpy'], npm: [] },

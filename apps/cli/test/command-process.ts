@@ -58,7 +58,7 @@ export function start(args: readonly string[], place: Place, input = ''): Runnin
 export const run = (args: readonly string[], place: Place, input = ''): Promise<Ended> =>
   start(args, place, input).ended
 
-/** Command lines of running processes that contain `text`. Linux only; empty on other systems. */
+/** Command lines of running processes that contain `text`. Empty on systems other than Linux. */
 export function processesNaming(text: string): string[] {
   if (process.platform !== 'linux') return []
   return readdirSync('/proc')

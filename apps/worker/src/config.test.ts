@@ -80,7 +80,7 @@ it.each([
   [2, []],
   [3, ['gvisor', 'docker']],
   [4, ['none']],
-])('has the backends of tier %i', (tier, names) => {
+])('uses the backends of tier %i', (tier, names) => {
   const { backends, sandbox } = loadConfig({ ...stores, COFFERDAM_CONFIG: file(`tier: ${tier}\n`) })
   expect(Object.keys(backends)).toEqual(names)
   expect(sandbox).toEqual({ network: true })

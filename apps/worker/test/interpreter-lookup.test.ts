@@ -35,7 +35,7 @@ function rowsOf(ids: Record<string, string>) {
   return rows
 }
 
-it('caches an ID for 30 s, and reads Postgres again while there is none', async () => {
+it('caches an ID for 30 s, but reads Postgres again while a tenant has no ID', async () => {
   const ids: Record<string, string> = { 'acme default-public': 'a-1' }
   const rows = rowsOf(ids)
   let now = 0

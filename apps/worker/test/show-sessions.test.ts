@@ -30,7 +30,7 @@ function recording(paceMs: number) {
   return { told, shown: showSessions({ sessions, self: newWorkerId('0123456789ab'), onError, paceMs }) }
 }
 
-test('announces a change at once, and of the changes that follow soon only the last', async () => {
+test('announces a change at once, and only the last of several changes that follow soon', async () => {
   const { told, shown } = recording(1)
   shown.show(name, busy)
   expect(told).toEqual([busy])

@@ -82,7 +82,7 @@ describe('while an earlier run is not finished,', () => {
       ),
     )
 
-  it('forbid skips the tick and names the earlier run', async () => {
+  it('the rule forbid skips the tick and names the earlier run', async () => {
     const { routine_id: id } = await stage.routine({ concurrency: 'forbid' }, 'wait')
     const first = await fireRoutine(deps(), id, tickOf(1000))
     await running(first!.execution_id!)
@@ -96,7 +96,7 @@ describe('while an earlier run is not finished,', () => {
     await stage.producer.cancel(third!.execution_id!)
   })
 
-  it('forbid accepts only one of many concurrent triggers', async () => {
+  it('the rule forbid accepts only one of many concurrent triggers', async () => {
     const { routine_id: id } = await stage.routine({ concurrency: 'forbid' }, 'wait')
     const runs = await Promise.all([1, 2, 3, 4, 5].map((n) => fireRoutine(deps(), id, tickOf(n))))
     const enqueued = runs.filter((run) => run?.outcome === 'enqueued')
@@ -105,7 +105,7 @@ describe('while an earlier run is not finished,', () => {
     await stage.producer.cancel(enqueued[0]!.execution_id!)
   })
 
-  it('replace cancels the earlier run, and enqueues the new one after its end', async () => {
+  it('the rule replace cancels the earlier run, and enqueues the new one after its end', async () => {
     const { routine_id: id } = await stage.routine({ concurrency: 'replace' }, 'wait')
     const first = await fireRoutine(deps(), id, tickOf(1000))
     await running(first!.execution_id!)
@@ -116,7 +116,7 @@ describe('while an earlier run is not finished,', () => {
     await stage.producer.cancel(second!.execution_id!)
   })
 
-  it('allow runs both executions', async () => {
+  it('the rule allow runs both executions', async () => {
     const { routine_id: id } = await stage.routine({ concurrency: 'allow' }, 'wait')
     const runs = [await fireRoutine(deps(), id, tickOf(1000)), await fireRoutine(deps(), id, tickOf(2000))]
     for (const run of runs) await running(run!.execution_id!)

@@ -10,7 +10,7 @@ describe('caps set', () => {
     expect(apply('--hourly', '7', '--weight', '2.5')).toEqual({ agent_hourly: 7, weight: 2.5 })
   })
 
-  it('accepts 0 as the kill switch, and default', () => {
+  it('accepts 0 as the kill switch, and the word default', () => {
     expect(apply('--daily', '0').tenant_daily).toBe(0)
     expect(apply('--daily', 'default').tenant_daily).toBeNull()
   })

@@ -39,7 +39,7 @@ function textOf(error) {
   return String(cause?.stack ?? cause?.message ?? cause ?? '').slice(0, MESSAGE_MAX)
 }
 
-/** The line of the failure, if the text names the test's own file; otherwise the line of the test. */
+/** The line of the failure, if the text names the test's own file. Otherwise the line of the test. */
 function lineOf(text, { file, line }) {
   for (const frame of text.split('\n')) {
     const found = /(?:^|\(|at )(?:file:\/\/)?(\/[^()]+?):(\d+)(?::\d+)?\)?$/.exec(frame.trim())

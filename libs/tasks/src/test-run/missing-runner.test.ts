@@ -7,7 +7,7 @@ it.each([
   ['jest', '/bin/sh: 7: exec: jest: not found', 'jest'],
   ['npm', '> tsc && ava\n\nsh: 1: ava: not found', 'ava'],
   ['mocha', 'bash: line 8: mocha: command not found', 'mocha'],
-] as const)('tells who runs %s to run an install first', (framework, printed, name) => {
+] as const)('advises an install first when %s is missing', (framework, printed, name) => {
   expect(missingRunner(framework, 127, printed)).toContain(`${name} is not installed. Run an install first`)
 })
 
