@@ -8,7 +8,7 @@
  * ci` on whatever Node the machine has. There are no pre/post npm scripts, because `ignore-scripts` would
  * skip them. It promises:
  *   install   `npm ci` runs only when the lockfile or a package.json differs from the stamp in node_modules.
- *             Two concurrent bootstraps install once (lock file with a heartbeat, taken over from the dead).
+ *             Two concurrent bootstraps install once (lock file with a heartbeat; a dead holder loses it).
  *   child     It inherits stdio, and this process ends with its status or signal.
  *   signals   SIGTERM and SIGHUP are passed on. SIGINT is passed on only if no terminal delivered it, so the
  *             child gets exactly one signal for one Ctrl-C.

@@ -16,9 +16,10 @@ import { goneSignal } from './streams.ts'
 import { traceIdOf } from './trace-id.ts'
 
 /**
- * Answers 200 with the result if it arrives within `timeoutMs`, else 202 with `Location`. The answer is
- * also 202 when the caller disconnected (which cancels nothing), when the server drains, or when too many
- * requests wait already. Throws `forbidden`, `queue_full`, `idempotency_conflict`, `queue_unavailable`.
+ * Answers 200 with the result if it arrives within `timeoutMs`, else 202 with `Location`. The answer is also
+ * 202 when the caller disconnected (which cancels nothing), when the server drains, or when too many requests
+ * wait already. The template that the caller's key is bound to applies. Throws `forbidden`, `queue_full`,
+ * `idempotency_conflict`, `queue_unavailable`.
  */
 export async function enqueueAndWait(
   context: RouteContext,

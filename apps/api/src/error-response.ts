@@ -102,7 +102,7 @@ export function answerClientError(error: Error & { code?: string }, socket: Dupl
   answerSocket(socket, ...clientFailure(error.code))
 }
 
-/** Answers CONNECT and expectations other than `100-continue`, to which node would send no body. */
+/** Answers CONNECT, which node would drop, and expectations other than `100-continue` with a body. */
 export function answerOddRequests(app: FastifyInstance): void {
   app.server.on('connect', (_request: IncomingMessage, socket: Duplex) => {
     socket.on('error', () => undefined)

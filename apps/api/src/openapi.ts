@@ -1,4 +1,4 @@
-/** The OpenAPI 3.1 document at /openapi.json, made from the routes' schemas, and its page at /docs. */
+/** The OpenAPI 3.1 document at /openapi.json, from the routes' schemas, and its offline page at /docs. */
 import swagger from '@fastify/swagger'
 import swaggerUi from '@fastify/swagger-ui'
 import type { FastifyInstance } from 'fastify'

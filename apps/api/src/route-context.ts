@@ -46,7 +46,7 @@ export interface ApiDeps {
   producer: Producer
   store: Store
   admission: Admission
-  /** For cached policies, the workers' backend reports and the readiness check. Never subscribed. */
+  /** For cached policies, the workers' backend reports and the readiness check. It never subscribes. */
   redis: Redis
   /** Creates and removes session pools at Azure. Absent when no subscription is configured. */
   pools?: PoolProvisioner

@@ -22,7 +22,7 @@ import { oneTenant } from './authenticate.ts'
 import { enqueueAndWait } from './enqueue-and-wait.ts'
 import type { RouteContext } from './route-context.ts'
 
-/** Most operations take milliseconds. After a long execution: 202, before clients give up at 30 s. */
+/** Most operations take milliseconds. The others get 202 after this, before clients give up at 30 s. */
 const WAIT_MS = 25_000
 /** No program runs, so the worker's memory budget is charged the smallest limit. */
 const MEMORY_MIB = 16

@@ -2,7 +2,7 @@
  * Processes an execution and handles whatever the main path throws, so that every execution ends or has an
  * owner:
  *
- *   fenced                      → another worker owns it. A charge that came too late for this worker is refunded
+ *   fenced                      → another worker owns it. A charge that came too late here is refunded
  *   stopped by drain, lock lost → left as it is: the queue delivers it again
  *   anything else               → ends as our failure, once. If that fails too, the queue delivers it again
  */

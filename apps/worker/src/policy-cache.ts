@@ -72,7 +72,10 @@ export function createPolicyCache(deps: {
   /** Reads of Postgres under way, shared by all callers that found the same copy stale. */
   const refreshing = new Map<string, Promise<Cached>>()
 
-  /** Shares one read among all callers of one event-loop turn, and sends it after that turn. */
+  /**
+   * Shares one read among all callers of one event-loop turn. It is sent after the turn, so no answer is
+   * older than its call.
+   */
   function readCopy(name: string, key: string, field: string): Promise<string | null> {
     const shared = asked.get(name)
     if (shared !== undefined) return shared

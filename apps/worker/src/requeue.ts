@@ -39,7 +39,10 @@ export async function requeueUnchecked(
   return { waits: 'tenant', untilMs: withJitter(nowMs() + CHECK_RETRY_MS), why }
 }
 
-/** By then a failover of Redis or a restart of Postgres is over. Like writePatienceMs of the queue. */
+/**
+ * By then a failover of Redis or a restart of Postgres is over. The queue retries the write of an ending for
+ * the same time (writePatienceMs).
+ */
 const CHECK_GRACE_MS = 60_000
 
 /** True during the execution's grace period, which starts with the first call. `nowMs` is Redis' clock. */

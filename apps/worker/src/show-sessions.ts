@@ -6,7 +6,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import type { SessionEntry, SessionName, WorkerId } from '@cofferdam/contract'
 import type { Sessions } from '@cofferdam/sessions'
 
-/** Three times this is the expiry of an announcement. */
+/** An announcement expires after three times this period. */
 const AGAIN_MS = 20_000
 /** Shortest time between announcements of a session. Else a loop of short runs would announce each twice. */
 const PACE_MS = 100

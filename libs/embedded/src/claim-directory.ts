@@ -3,8 +3,8 @@
  *
  *   free ──claim──> claimed (lock held) ──record──> served (server.json written) ──release──> free
  *                      │
- *                      └─ if the owner dies, the kernel drops its lock. The next claim finds server.json, stops
- *                         the orphaned server if it still runs, and removes its socket directory.
+ *                      └─ if the owner dies, the kernel drops its lock. The next claim finds server.json,
+ *                         stops the orphaned server if it still runs, and removes its socket directory.
  *
  * Node has no flock, so the lock is an exclusive transaction on a SQLite file, which is a POSIX record lock.
  * The kernel drops it with the process, so there are no stale lock files.

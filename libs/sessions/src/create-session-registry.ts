@@ -60,7 +60,7 @@ export function createSessionRegistry(deps: SessionsDeps): Sessions {
   const { redis, leaseMs = LEASE_MS } = deps
   const calls = createCalls(redis, Math.min(deps.timeoutMs ?? TIMEOUT_MS, leaseMs / 3))
 
-  /** Lets other sessions go first while this one cannot be ended. Waits at least a lease. */
+  /** Lets others go first while this one cannot be ended. At least a lease, in case a worker died on it. */
   const pauseAfter = (overdueMs: number): number => Math.min(Math.max(leaseMs, overdueMs), LONGEST_PAUSE_MS)
 
   async function tryClaim(name: SessionName, holder: WorkerId) {

@@ -1,4 +1,4 @@
-/** Reads the events of `go test -json`. Only the subtests of a test count. A failed build is an error. */
+/** Reads the events of `go test -json`. Subtests count instead of their test. A failed build is an error. */
 import { z } from 'zod'
 import { jsonOrUndefined, linesOf } from './read-events.ts'
 import type { ReportDraft } from './report-draft.ts'
