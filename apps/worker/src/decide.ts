@@ -25,7 +25,7 @@ import { requeueUnchecked } from './requeue.ts'
 import { inSpan } from './spans.ts'
 import type { WorkerDeps } from './worker-deps.ts'
 
-/** Charges the attempt when it may run. Throws what the queue and the registry of sessions throw. */
+/** Charges the attempt when it may run. Throws what the queue and the session registry throw. */
 export async function decide(taken: Taken, deps: WorkerDeps): Promise<Decision> {
   const policy = await readPolicy(taken, deps)
   if (!policy.allowed) return afterPolicyRefusal(taken, policy, deps)
@@ -54,9 +54,9 @@ async function afterPolicyRefusal(taken: Taken, refusal: PolicyRefusal, deps: Wo
 }
 
 /**
- * Requeues the execution for a worker that can run it. False when this worker can, or when nobody else can:
- * then it goes on here and is refused with the reason. The scheduler routes by the request alone, so an
- * execution lands on the wrong worker when the tenant's policy asks for a stronger isolation.
+ * Requeues the execution for a worker that can run it. False when this worker can, or when no other can: then
+ * this worker refuses it with the reason. The scheduler routes by the request alone, so a stronger isolation
+ * in the tenant's policy can bring an execution to the wrong worker.
  */
 export async function routedElsewhere(
   taken: Taken,
@@ -71,7 +71,7 @@ export async function routedElsewhere(
   return false
 }
 
-/** An execution can do without the session of its run, but not without a session that its request names. */
+/** An execution can run without its run session, but not without a session that its request names. */
 const waysToRun = (request: ExecutionRequest): ExecutionRequest[] =>
   hasRunSession(request) ? [request, withoutSession(request)] : [request]
 

@@ -11,27 +11,27 @@ import type {
 import type { PolicyInForce } from './policy.ts'
 import type { Requeue } from './requeue.ts'
 
-/** The attempt may run; admission has charged it and given it a lease. */
+/** The attempt may run. Admission has charged it and given it a lease. */
 export interface Run {
   next: 'run'
   policy: PolicyInForce
   admitted: Admitted
 }
 
-/** What the record of an attempt says beside its outcome. */
+/** What the record of an attempt contains besides its outcome. */
 export interface EndFacts {
-  /** When the attempt began, if not when this worker claimed it. */
+  /** When the attempt began. Absent: when this worker claimed it. */
   startedAtMs?: number
-  /** When admission charged the attempt; null when it did not, or when the charge was refunded. */
+  /** When admission charged the attempt. Null: never, or the charge was refunded. */
   chargedAtMs: number | null
   caps: CapsUse | null
   retentionDays: number
-  /** The environment that policy decided; a template can narrow what the request said. */
+  /** The environment that policy decided. A template can narrow the requested one. */
   environment?: ExecutionRequest['environment']
-  /** The template that it ran under. Undefined: the one that the request names. */
+  /** The template in force. Undefined: the one that the request names. */
   templateId?: string | undefined
   refusal?: AttemptFacts['refusal']
-  /** The effective policy. It says whether outputs are stored encrypted. */
+  /** The effective policy, which says whether outputs are encrypted. */
   tenant?: Pick<TenantPolicy, 'encrypt_outputs'>
 }
 
@@ -40,7 +40,7 @@ export interface End {
   next: 'end'
   outcome: Outcome
   facts: EndFacts
-  /** Whose charge to settle by the audit row; null when nobody can have charged the attempt. */
+  /** The attempt whose charge is settled by the audit row. Null when nobody can have charged it. */
   settles: AttemptKey | null
 }
 
@@ -50,7 +50,7 @@ export interface Back {
   back: Requeue
 }
 
-/** What starts no program. `republish`: the audit row is there, its result is not visible yet. */
+/** Starts no program. `republish`: the audit row exists, but its result is not visible yet. */
 export type NoRun =
   | End
   | Back
@@ -59,5 +59,5 @@ export type NoRun =
 
 export type Decision = Run | { next: 'operate'; policy: PolicyInForce } | NoRun
 
-/** How an attempt went: it ended, or it goes back to the queue because nothing of the user has run. */
+/** The attempt ended, or it goes back to the queue because nothing of the user has run. */
 export type AttemptResult = { next: 'end'; outcome: Outcome } | Back

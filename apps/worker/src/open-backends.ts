@@ -1,6 +1,6 @@
 /**
- * Opens what a worker runs programs with: its backends with their warm slots and sessions, the memory that
- * they share, their way to the network, and the executor over all of these.
+ * Opens what a worker runs programs with: backends with their warm slots and sessions, the memory that they
+ * share, their network, and the executor over all of them.
  */
 import { availableParallelism } from 'node:os'
 import { createRateGate } from '@cofferdam/admission'
@@ -25,7 +25,7 @@ const ROUTINE_MEMORY_SHARE = 0.5
 
 /** May refuse a backend at the moment an execution would use it. */
 export interface BackendSwitch {
-  /** Why the execution may not use the backend, as public text; null when it may. Never rejects. */
+  /** Public text why the execution may not use the backend. Null when it may. Never rejects. */
   refuses(request: Pick<ExecutionRequest, 'tenant_id' | 'idempotency_key'>): Promise<string | null>
 }
 
@@ -34,7 +34,7 @@ export interface OpenBackends {
   executor: Executor
   headroom: MemoryHeadroom
   sessions: Sessions
-  /** What may refuse a backend, by its name. */
+  /** The switches that may refuse a backend, by its name. */
   switches: ReadonlyMap<string, BackendSwitch>
 }
 

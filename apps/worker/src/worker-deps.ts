@@ -1,6 +1,4 @@
-/**
- * What processing an execution needs: policy, caps, leases, the executor, and state that outlives an attempt.
- */
+/** What processing an execution needs: policy, caps, leases, executor, and state that outlives an attempt. */
 import { createAdmission, createCapsWriter, LEASE_MS, type Admission } from '@cofferdam/admission'
 import type {
   AttemptRecord,
@@ -45,11 +43,11 @@ export interface WorkerDeps {
   logger: Logger
   /** Retention of the audit rows of tenants whose policy cannot be read. */
   defaultRetentionDays: number
-  /** Limits a request to what this worker gives. */
+  /** Reduces a request to the limits of this worker. */
   within?(this: void, request: ExecutionRequest): ExecutionRequest
   /** What attempts cost, by backend. */
   prices: Prices
-  /** What may refuse a backend, by its name. */
+  /** The switches that may refuse a backend, by its name. */
   switches: ReadonlyMap<string, BackendSwitch>
   /** Whether a key for encrypted outputs is configured. */
   canEncrypt: boolean
