@@ -163,7 +163,7 @@ describe('the bootstrap', () => {
     expect(installs()).toBe(1)
   })
 
-  it("ends with the status of the script, or by its signal", async () => {
+  it('ends with the status of the script, or by its signal', async () => {
     write('exit.mjs', 'process.exit(3)')
     write('die.mjs', "process.kill(process.pid, 'SIGKILL')")
     expect(await start(['exit.mjs']).ended).toMatchObject({ status: 3, signal: null })

@@ -213,7 +213,7 @@ test('a resource group that existed before, or that holds something else, is kep
   expect(double.arm.groups.has(group)).toBe(true)
 })
 
-test("a pool of the same name that belongs to somebody else is neither changed nor removed", async () => {
+test('a pool of the same name that belongs to somebody else is neither changed nor removed', async () => {
   const group = `/subscriptions/${SUBSCRIPTION}/resourcegroups/rg1`
   double.arm.groups.set(group, { id: group, location: 'eastus', tags: {} })
   const id = poolId('poolone')

@@ -6,7 +6,7 @@ const of = (ending: Ending, exit_code: number | null = null, signal: string | nu
   exitStatusFor({ ending, exit_code, signal })
 
 describe('exitStatusFor', () => {
-  it("is the status of the program if it has one", () => {
+  it('is the status of the program if it has one', () => {
     expect(of('ok', 0)).toBe(0)
     expect(of('error', 3)).toBe(3)
     expect(of('crashed', null, 'SIGSEGV')).toBe(139)

@@ -140,7 +140,7 @@ needs('process').describe('the command', () => {
   })
 
   describe('run', () => {
-    it("prints the program’s output unchanged and exits with the program’s status", async () => {
+    it('prints the program’s output unchanged and exits with the program’s status', async () => {
       write('three.py', 'import sys\nprint("to stdout")\nprint("to stderr", file=sys.stderr)\nsys.exit(3)\n')
       const { status, stdout, stderr } = await runProcess(['run', 'three.py'])
       expect(status).toBe(3)
