@@ -1,4 +1,7 @@
-/** `node libs/backends/agentcore/double/main.ts [--port N]`: AgentCore Code Interpreter on this machine, until it is stopped. */
+/**
+ * `node libs/backends/agentcore/double/main.ts [--port N]` runs the double of AgentCore Code Interpreter
+ * until stopped.
+ */
 import { parseArgs } from 'node:util'
 import { missing } from '@cofferdam/backend-remote/double'
 import { startAccountDouble } from './control/control-plane.ts'
@@ -10,7 +13,7 @@ if (why !== null || !/^\d{1,5}$/.test(values.port)) {
   process.exit(2)
 }
 const double = await startAccountDouble(Number(values.port))
-// Any identifier will do: whoever tries the data plane need not provision first.
+// Accept every identifier, so that the data plane can be used without provisioning.
 double.data.interpreters = null
 console.log(
   JSON.stringify({
