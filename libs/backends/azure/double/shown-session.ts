@@ -1,11 +1,11 @@
-/** Sessions as the service shows them. */
+/** Sessions in the service's form. */
 import type { ServerResponse } from 'node:http'
 import type { Faults } from './faults.ts'
 import type { Session, SessionPool } from './session-pool.ts'
 import { answer } from './spoil-answer.ts'
 
 /**
- * A session as the calls of code pools show it, or those of `/.management`, which name its end differently.
+ * A session as in calls of code pools, or as in `/.management`, where the field for the end has another name.
  */
 export function shown(
   session: Session,
@@ -22,7 +22,7 @@ export function shown(
   }
 }
 
-/** Answers with a page of all of them. */
+/** Answers with a page of all sessions. */
 export async function listSessions(
   pool: SessionPool,
   faults: Faults,
