@@ -45,9 +45,7 @@ export function toolCall(body: Arguments): { name: string; arguments: Arguments 
   return { name: String(name), arguments: given as Arguments }
 }
 
-/**
- * Runs the call after the session's earlier calls, and answers. Throws a Failure before the answer begins.
- */
+/** Runs the call after the session's earlier calls. Throws a Failure before the answer begins. */
 export async function invoke(
   session: Session,
   call: { name: string; arguments: Arguments },
@@ -119,9 +117,7 @@ function framesOf(result: Result, fault: Fault | null): Buffer[] {
   }
 }
 
-/**
- * Sends the headers with the first frame, as the service was seen to do. Earlier errors have an HTTP status.
- */
+/** Sends headers with the first frame, like the service. Earlier errors have their own HTTP status. */
 function createStream(response: ServerResponse, sessionId: string) {
   const begin = (): void => {
     if (response.headersSent) return

@@ -1,7 +1,4 @@
-/**
- * `node libs/backends/agentcore/double/main.ts [--port N]` runs the double of AgentCore Code Interpreter
- * until stopped.
- */
+/** `node libs/backends/agentcore/double/main.ts [--port N]` runs AgentCore's double until stopped. */
 import { parseArgs } from 'node:util'
 import { missing } from '@cofferdam/backend-remote/double'
 import { startAccountDouble } from './control/control-plane.ts'

@@ -1,6 +1,4 @@
-/**
- * Pages of lists in both planes: `maxResults` from 1 to 100, default 10, and `nextToken` (AWS API reference).
- */
+/** Pages of lists in both planes: `maxResults` (1 to 100, default 10) and `nextToken` (AWS API reference). */
 import { Failure } from './failure.ts'
 
 const DEFAULT_RESULTS = 10

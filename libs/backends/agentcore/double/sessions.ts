@@ -1,7 +1,4 @@
-/**
- * Sessions of the double. A client token starts one session. A session ends by Stop or when its time is over,
- * and runs one call at a time.
- */
+/** Sessions of the double: started once per client token, ended by Stop or time, one call at a time. */
 import { createHash, randomBytes } from 'node:crypto'
 import { request as httpRequest, type IncomingMessage } from 'node:http'
 import { fileURLToPath } from 'node:url'

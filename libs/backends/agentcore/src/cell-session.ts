@@ -97,8 +97,7 @@ export function createCellSession(service: DataPlane, id: SessionPlace, base: st
     },
 
     async oomKills(signal) {
-      // cell.py wrote the count before the program began. A program can forge both, but only for its own
-      // result.
+      // cell.py wrote the count before the program began. A program can forge both, for its own result only.
       const command = `cat ${base}/oom; echo; sed -n 's/^oom_kill //p' /proc/vmstat`
       const asked = requests.call('executeCommand', { command }, signal)
       const said = await asked.catch(() => signal.throwIfAborted())

@@ -21,10 +21,7 @@ export const warmName = (prefix: string, owner: WorkerId): string =>
 /** Whether `warmName` makes such names. */
 export const isWarmName = (name: string | undefined): name is string => /-warm_[0-9a-f]{16}$/.test(name ?? '')
 
-/**
- * A session that outlives its execution belongs to its fleet, not to a worker: `<prefix>-kept-<fleet>-<hash
- * of tenant, key and epoch>`.
- */
+/** A session of a fleet, for several executions: `<prefix>-kept-<fleet>-<hash of tenant, key, epoch>`. */
 export const keptName = (
   prefix: string,
   { owner, tenantId }: Pick<SandboxSpec, 'owner' | 'tenantId'>,

@@ -4,9 +4,7 @@ import type { Faults } from './faults.ts'
 import type { Session, SessionPool } from './session-pool.ts'
 import { answer } from './spoil-answer.ts'
 
-/**
- * A session as in calls of code pools, or as in `/.management`, where the field for the end has another name.
- */
+/** A session as in calls of code pools, or as in `/.management`, which names the end differently. */
 export function shown(
   session: Session,
   pool: SessionPool,
