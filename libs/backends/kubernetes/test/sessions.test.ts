@@ -1,6 +1,4 @@
-/**
- * Sessions of `kubernetes` that any worker attaches to: two workers, each with a registry on the same Redis.
- */
+/** Sessions of `kubernetes` for any worker: two workers, each with a registry on the same Redis. */
 import { fork } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
@@ -254,7 +252,7 @@ needs('bwrap').describe('kubernetes sessions', { timeout: 60_000 }, () => {
       ['after 3', 'before it connects', false, true],
       ['run 2', 'while its program runs', false, false],
     ]
-    it.each(PHASES)('%s: %s', async (stopAt, _what, goesOn, isRunning) => {
+    it.each(PHASES)('(%s) %s: the next worker can use the session', async (stopAt, _what, goesOn, isRunning) => {
       newKey()
       const spec = specOf(APPEND)
       const given = JSON.stringify({

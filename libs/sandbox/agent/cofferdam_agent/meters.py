@@ -94,8 +94,7 @@ class _ReapedIo:
 
     def read(self):
         try:
-            # The thread first: then reading its file counts for the process too, and the difference cancels
-            # it out.
+            # The thread first: then this read counts for the process too, and the difference cancels it out.
             thread, process = [_io_fields(os.pread(fd, 4096, 0).decode("ascii", "replace")) for fd in self._fds]
         except (OSError, ValueError):
             return None
@@ -198,8 +197,8 @@ def since(now, then, is_reused=False):
 def cpu_us_of(pid):
     """CPU time of a live process in microseconds, with its ended threads; 0 if the kernel does not tell."""
     try:
-        # The scheduler's clock of a process, numbered as in clock_getcpuclockid(3), which Python offers only
-        # for threads.
+        # The scheduler's clock of a process, numbered as in clock_getcpuclockid(3); Python has it for threads
+        # only.
         return time.clock_gettime_ns(~pid << 3 | 2) // 1000
     except OSError:
         return 0

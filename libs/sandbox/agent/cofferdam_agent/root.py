@@ -56,9 +56,7 @@ class Root:
 
 
 def _remove_tree(parent, name, device, until):
-    """Removes this name and all below at any depth, with one descriptor. Nothing else changes the tree
-    meanwhile.
-    """
+    """Removes this name and all below at any depth, with one descriptor, while nothing else runs."""
     if _unlinked(parent, name):
         return
     fd = _opened(parent, name, device)

@@ -49,8 +49,7 @@ class Tunnel:
             listener.bind(("127.0.0.1", port))
             listener.listen(BACKLOG)
             listener.setblocking(False)
-            # Listening works even if the interface is down. Connecting a datagram socket sends nothing but
-            # needs the route.
+            # Listening works on an interface that is down. Connecting a datagram socket tests the route.
             probe = _socket.socket(_socket.AF_INET, _socket.SOCK_DGRAM)
             try:
                 probe.connect(("127.0.0.1", port))

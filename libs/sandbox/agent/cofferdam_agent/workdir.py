@@ -15,8 +15,7 @@ DIR_FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
 # Limits of one walk. A program may build any tree, but the agent's time and memory must stay bounded.
 MAX_DEPTH = 64
 MAX_NAMES = 100000
-# Bytes of names matched against globs, 0.8 us each (measured), and the cost of a look at a file: at most 2 s
-# of CPU time.
+# Bytes of names matched against globs, 0.8 us each (measured), and a look at a file: 2 s CPU at most.
 MAX_WORK = 2000000
 LOOK_WORK = 8
 
@@ -90,8 +89,7 @@ class Workdir:
             raise _translate(error, path)
 
     def read(self, path, max_bytes):
-        """Yields a regular file's bytes. Refuses a file that is too large before the first byte, or when it
-        grows.
+        """Yields a regular file's bytes. Refuses one that is too large before its first byte, or as it grows.
         """
         try:
             parts = _parts(path)

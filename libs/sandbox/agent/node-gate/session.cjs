@@ -11,9 +11,7 @@ const { createRequire } = require('node:module')
 const { inspect } = require('node:util')
 const { withoutImports } = require('./imports.cjs')
 
-/**
- * Takes over the process. `gate` has the control pipes, the encoder of values and the TypeScript transformer.
- */
+/** Takes over the process. `gate` has the control pipes, the value encoder and the TypeScript transformer. */
 function serve(gate) {
   let number = 0
   let code = 0
