@@ -24,9 +24,7 @@ _inode = _os.fstat(_PIPE).st_ino if _is_pipe() else None
 
 
 def progress(fraction, message=""):
-    """Reports a fraction from 0 to 1 and a short text. At most ten reports a second are shown, always the
-    newest.
-    """
+    """Reports a fraction from 0 to 1 and a short text. At most ten a second are shown, the newest ones."""
     fraction = float(fraction)
     fraction = min(1.0, max(0.0, fraction)) if fraction == fraction else 0.0
     text = " ".join(str(message)[:_MESSAGE_MAX].split())
