@@ -1,18 +1,18 @@
-/** Calls that are made again: those that the service refuses for the rate, and questions whose answer was lost. */
+/** Retries calls that the service throttles, and questions whose answer was lost. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { isLostAnswer, isThrottled } from './classify-failure.ts'
 
 /**
- * A call that was refused for the rate is made so often, with pauses between: some 1.5 s before anything of a user has begun, for
- * then another backend may serve; some 6 s afterwards, for then there is none.
+ * Attempts of a throttled call, with pauses: about 1.5 s before user code has begun, since another backend
+ * may serve then, and about 6 s afterwards.
  */
 export const THROTTLED_MAX = { before: 4, after: 8 }
 const PAUSE_MS = { first: 200, longest: 1000 }
-/** A question is asked so often, with so much between, before no answer is the answer. */
+/** Attempts of a question before its answer counts as lost, and the pause between them. */
 const QUESTIONS_MAX = 3
 const QUESTION_PAUSE_MS = 500
 
-/** Again while it is refused for the rate, or for what `isForNow` says, up to so many times in all. */
+/** Retries while the call is throttled or `isForNow` says so, up to the given number of attempts. */
 export async function patiently<T>(
   work: () => Promise<T>,
   signal: AbortSignal,
@@ -31,7 +31,7 @@ export async function patiently<T>(
   }
 }
 
-/** Again after an answer that was lost: for what does the same when it is done twice. */
+/** Retries after a lost answer. Only for calls that may be carried out twice. */
 export async function despiteLosses<T>(work: () => Promise<T>, signal: AbortSignal): Promise<T> {
   for (let attempt = 1; ; attempt += 1) {
     try {
@@ -44,7 +44,6 @@ export async function despiteLosses<T>(work: () => Promise<T>, signal: AbortSign
   }
 }
 
-/** Rejects with the signal's reason. */
 export async function pause(ms: number, signal: AbortSignal): Promise<void> {
   await sleep(ms, undefined, { signal }).catch(() => {
     signal.throwIfAborted()
