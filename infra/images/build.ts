@@ -152,10 +152,7 @@ function finished(docker: Docker, stream: NodeJS.ReadableStream): Promise<void> 
   return promise
 }
 
-/**
- * Runs every interpreter and tool of the image once, as a sandbox does. If one fails, removes the tag, so
- * that it is never used.
- */
+/** Runs every interpreter and tool of the image once, like a sandbox. Removes the tag if one fails. */
 async function verify(docker: Docker, tag: string, size: ImageSize): Promise<void> {
   const script = `
     set -e

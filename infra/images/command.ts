@@ -10,10 +10,7 @@ export interface RunOptions {
   signal?: AbortSignal
 }
 
-/**
- * Resolves with stdout. Rejects with the command line and the end of its output if the command fails or is
- * missing.
- */
+/** Resolves with stdout. Rejects with the command line and the end of its output after a failure. */
 export async function run(
   command: string,
   args: readonly string[],

@@ -55,10 +55,7 @@ export async function makeDebianRoot(paths: {
   await run('find', [root, '-xdev', '-type', 'f', '-perm', '/6000', '-exec', 'chmod', 'a-s', '{}', '+'])
 }
 
-/**
- * scipy depends on a compiler of Python, and that on C++ and its headers: 400 MB, which no program here
- * needs.
- */
+/** scipy depends on a Python compiler, which needs C++ and its headers: 400 MB that no program needs here. */
 const OF_COMPILERS =
   /^(?:[\w.+-]+-dev|binutils[\w.-]*|(?:g\+\+|gcc|cpp)(?:-\d+)?|python3-pythran|lib(?:a|l|t|ub)san\d+)_/
 
@@ -202,10 +199,7 @@ async function uselessPython(root: string): Promise<string[]> {
   return paths
 }
 
-/**
- * Byte code for all Python in the root, made by the root's own Python. The image never changes, so it is
- * never checked.
- */
+/** Byte code for all Python in the root, by the root's own Python. Never checked: the image never changes. */
 async function compile(root: string): Promise<void> {
   const names = await readdir(join(root, 'usr/lib'))
   const python = names.find((name) => /^python3\.\d+$/.test(name))

@@ -1,15 +1,9 @@
-/**
- * The content of the sandbox image, and the digest that names it: the same inputs give the same tag and no
- * second build.
- */
+/** Content of the sandbox image, and the digest that names it: the same inputs need no second build. */
 import { createHash } from 'node:crypto'
 import type { ImageSize } from '@cofferdam/contract'
 import { guestDigest } from '@cofferdam/sandbox/guest'
 
-/**
- * Repository of both images; `latest` names the newest build of the slim one on this host, `full` that of the
- * other.
- */
+/** Repository of both images. On this host `latest` names the newest slim build, `full` the full one. */
 export const REPOSITORY = 'cofferdam/sandbox'
 
 /** Where the agent lies in the image; libs/sandbox/src/docker/container-options.ts starts it from here. */
@@ -38,8 +32,7 @@ export const PYTHON_IMAGE = 'python:3.13-slim'
 export const NODE_IMAGE = 'node:26-slim'
 
 /**
- * The npm of both flavours, with its digest in the registry. The version is that of `packageManager` in
- * package.json.
+ * npm of both flavours, with its digest in the registry. Same version as `packageManager` in package.json.
  */
 export const NPM = {
   version: '11.19.1',
@@ -48,8 +41,7 @@ export const NPM = {
 } as const
 
 /**
- * Python packages that the registry flavour adds if its base lacks them. The Debian flavour uses Debian's
- * versions.
+ * Python packages that the registry flavour adds if its base lacks them. The Debian flavour uses Debian's.
  */
 export const PYTHON_PACKAGES: Record<ImageSize, readonly string[]> = {
   slim: ['numpy==2.3.5', 'pandas==2.3.3', 'pytest==8.4.2'],
@@ -68,10 +60,7 @@ export const PYTHON_PACKAGES: Record<ImageSize, readonly string[]> = {
   ],
 }
 
-/**
- * Debian packages of the commands that only the full image has (ONLY_FULL of the contract), for both
- * flavours.
- */
+/** Debian packages of the commands of the full image (ONLY_FULL of the contract), for both flavours. */
 const FULL_TOOLS = [
   'bc',
   'curl',
@@ -142,8 +131,7 @@ export const toolsOf = (size: ImageSize): readonly string[] => (size === 'full' 
 export type Flavour = 'registry' | 'debian'
 
 /**
- * The image's name with the tag of its inputs. `node` is the version of the copied binary; the registry
- * flavour has its own.
+ * The image's name and tag by its inputs. `node`: version of the copied binary (not in the registry flavour).
  */
 export function imageTag(flavour: Flavour, inputs: { size: ImageSize; node: string; suite: string }): string {
   const parts =

@@ -194,15 +194,15 @@ export function emptyNames(tree: Tree): string[] {
     .map((file) => `${file.path}: name it in kebab-case for what it decides`)
 }
 
-/** No cycles between packages, and none between files at run time. */
+/** No cycles between packages, and none between files. */
 export function cycles(tree: Tree): string[] {
   const packages = new Map<string, Set<string>>()
   const files = new Map<string, Set<string>>()
   for (const { file, found, own } of eachImport(tree)) {
     if (file.isTest) continue
     if (isRelative(found.specifier)) {
-      // Type imports vanish before run time, and `import()` is allowed to break a cycle.
-      if (found.kind === 'value') edge(files, file.path, resolveRelative(file.path, found.specifier))
+      // Types count: files that need each other's types have to be read together. `import()` only loads later.
+      if (found.kind !== 'dynamic') edge(files, file.path, resolveRelative(file.path, found.specifier))
     } else {
       const target = workspaceOf(tree, found.specifier)
       if (target !== undefined && target.dir !== own.dir) edge(packages, own.dir, target.dir)

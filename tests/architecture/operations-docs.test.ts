@@ -10,7 +10,10 @@ import { CLI_FIELDS } from '../../apps/cli/src/config.ts'
 import { WORKER_FIELDS } from '../../apps/worker/src/config.ts'
 
 const ROOT = fileURLToPath(new URL('../../', import.meta.url))
-const pages = [...globSync('docs/operations/*.md', { cwd: ROOT }), 'infra/kubernetes/README.md'].toSorted()
+const pages = [
+  ...globSync(['docs/operations/*.md', 'libs/backends/*/OPERATIONS.md'], { cwd: ROOT }),
+  'infra/kubernetes/README.md',
+].toSorted()
 const read = (path: string): string => readFileSync(ROOT + path, 'utf8')
 const all = pages.map(read).join('\n')
 

@@ -31,3 +31,15 @@ it('everything that a file leaves out of the short tier runs in the long tier', 
   expect(leaving.length).toBeGreaterThan(20)
   expect(leaving.filter((file) => !patterns.some((pattern) => matchesGlob(file, pattern)))).toEqual([])
 })
+
+it('gives every package with unit tests the script that turbo runs', () => {
+  const packages = globSync('{apps,libs,libs/backends}/*/package.json', { cwd: ROOT })
+  const withTests = packages.filter((manifest) => {
+    const src = manifest.replace('package.json', 'src/**/*.test.ts')
+    return globSync(src, { cwd: ROOT }).some((file) => !/\.(conformance|long)\.test\.ts$/.test(file))
+  })
+  const scripts = (manifest: string): Record<string, string> =>
+    (JSON.parse(readFileSync(ROOT + manifest, 'utf8')) as { scripts?: Record<string, string> }).scripts ?? {}
+  expect(withTests.length).toBeGreaterThan(15)
+  expect(withTests.filter((manifest) => scripts(manifest)['test:unit'] === undefined)).toEqual([])
+})

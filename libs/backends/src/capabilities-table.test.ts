@@ -3,14 +3,13 @@ import { expect, test } from 'vitest'
 import { capabilitiesTable } from './capabilities-table.ts'
 import { createBackends } from './create-backends.ts'
 
-test('README.md shows what the backends declare', async () => {
-  // Those whose capabilities do not depend on the host; `process` and `none` say in their own README what
-  // holds where.
+test('README.md shows the capabilities that the backends declare', async () => {
+  // Backends whose capabilities do not depend on the host; READMEs of `process` and `none` have theirs.
   const backends = await createBackends({
     docker: {},
     gvisor: {},
     agentcore: {},
-    // As with a custom-container pool; an interpreter pool can less (src/azure/README.md).
+    // With a custom-container pool. An interpreter pool can do less (src/azure/README.md).
     azure: { container_endpoint: 'https://pool.invalid' },
     e2b: {},
     kubernetes: {},

@@ -1,26 +1,23 @@
-/**
- * The `backends` section of the configuration: one key per backend that this worker shall have, strict all
- * the way down.
- */
+/** The `backends` section of the configuration: one strict key for each backend of this worker. */
 import { z } from 'zod'
 import { BACKENDS, type BackendName } from './registry.ts'
 
 type Shape = { [Name in BackendName]: z.ZodOptional<(typeof BACKENDS)[Name]['config']> }
 
-// Object.entries forgets which schema stands under which name; Shape says it again.
+// Object.entries loses which schema belongs to which name; Shape restores it.
 const shape = Object.fromEntries(
   Object.entries(BACKENDS).map(([name, line]) => [name, line.config.optional()]),
 ) as unknown as Shape
 
 /**
- * Composed of each folder's own schema. A backend exists on a worker only when its key is there (`docker:
- * {}`); the doubles `fake` and `hostile` therefore never run unless somebody wrote their names.
+ * Each folder's own schema. A worker has a backend only if its key is present (`docker: {}`), so the doubles
+ * `fake` and `hostile` never run unless named.
  */
 export const backendsConfigSchema = z.strictObject(shape)
-/** What stands in a file, with defaults left out. */
+/** The section as written in a file, without defaults. */
 export type BackendsConfigInput = z.input<typeof backendsConfigSchema>
 
-/** The same, with the names in the order of the file: it is the order of preference. */
+/** The same with the names in the file's order, which is the order of preference. */
 export const orderedBackendsConfigSchema = z.unknown().transform((written, context) => {
   const { data, error } = backendsConfigSchema.safeParse(written)
   if (error !== undefined) {

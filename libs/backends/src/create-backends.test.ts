@@ -3,18 +3,18 @@ import { backendsConfigSchema } from './config.ts'
 import { createBackends } from './create-backends.ts'
 import { BACKENDS } from './registry.ts'
 
-test('makes the configured backends in the order of the configuration, under their own names', async () => {
+test('creates the configured backends in the order of the configuration, under their own names', async () => {
   const backends = await createBackends({ hostile: {}, fake: {} })
   expect([...backends.keys()]).toEqual(['hostile', 'fake'])
   expect([...backends.values()].map((backend) => backend.name)).toEqual(['hostile', 'fake'])
   for (const backend of backends.values()) await backend[Symbol.asyncDispose]()
 })
 
-test('makes nothing that the configuration does not name, least of all a double', async () => {
+test('creates no backend that the configuration does not name, in particular no double', async () => {
   expect([...(await createBackends({})).keys()]).toEqual([])
 })
 
-test('refuses a name that the registry lacks, and says which it has', async () => {
+test('refuses an unknown name, and lists the known ones', async () => {
   await expect(createBackends({ dokcer: {} } as never)).rejects.toMatchObject({
     code: 'backend_unknown',
     message: expect.stringContaining('docker'),

@@ -1,13 +1,12 @@
-/** Makes the configured backends, in the order of the config's keys. */
+/** Creates the configured backends, in the order of the configuration. */
 import { type Backend, CofferdamError } from '@cofferdam/contract'
 import type { BackendsConfigInput } from './config.ts'
 import { BACKENDS, isBackendName, type BackendDeps } from './registry.ts'
 
 /**
- * Loads and makes every backend whose key is in `config`; the map keeps that order. Making one talks to
- * nothing outside: whether it can run here is what `probe` answers. The caller disposes them. Throws
- * `backend_unknown` for a name that the registry lacks, and what a config schema throws; then disposes those
- * that were made before.
+ * Loads and creates every backend with a key in `config`, in that order. Sends no requests: `probe` tells
+ * whether a backend can run here. The caller disposes them. Throws `backend_unknown` for an unknown name, and
+ * errors of config schemas, after it disposed the backends created before.
  */
 export async function createBackends(
   config: BackendsConfigInput,

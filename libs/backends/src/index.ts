@@ -1,4 +1,4 @@
-/** The registry of backends: which there are, and how a configured one is loaded. */
+/** The registry of backends: which exist, and how a configured one is loaded. */
 export { interpretersFor, type Interpreters } from '@cofferdam/backend-agentcore'
 export {
   agentcoreProvisionConfigSchema,

@@ -1,7 +1,6 @@
 /**
- * Every backend by name. A new backend is one package and one line here. Its config schema is imported now
- * (zod only) and its code when it is configured, so that a worker that runs containers never loads a cloud
- * SDK.
+ * Every backend by name. A new backend is one package and one line here. Its config schema (only zod) is
+ * imported now, its code when it is configured, so that a worker with containers never loads a cloud SDK.
  */
 import { agentcoreConfigSchema } from '@cofferdam/backend-agentcore/config'
 import { azureConfigSchema } from '@cofferdam/backend-azure/config'
@@ -17,22 +16,19 @@ import type { AzureDeps } from '@cofferdam/backend-azure'
 import type { Backend } from '@cofferdam/contract'
 import type { z } from 'zod'
 
-/** What backends get besides their configs: what all get, and what single vendors add. */
+/** Dependencies of backends: the common ones, and those that single vendors add. */
 export type BackendDeps = AgentcoreDeps & AzureDeps
 
 interface Registration<Schema extends z.ZodType = z.ZodType> {
   /** One sentence for people: what separates a program from the host here. */
   isolation: string
-  /**
-   * The backend's own config schema; strict, and `{}` must be valid where the backend can run with no
-   * settings.
-   */
+  /** The backend's own strict schema. `{}` must be valid if the backend needs no settings. */
   config: Schema
-  /** Imports the backend and makes it. Parses `config` again, so that callers need no type of it. */
+  /** Imports and creates the backend. Parses `config` again, so that callers need no type for it. */
   create(config: unknown, deps: BackendDeps, name: string): Promise<Backend>
 }
 
-/** One line of the registry. `load` imports the package, which makes the backend under the registry's key. */
+/** One line of the registry. `load` imports the package, which names the backend by the registry's key. */
 function register<Schema extends z.ZodType>(line: {
   isolation: string
   config: Schema
@@ -112,5 +108,4 @@ export const BACKENDS = {
 
 export type BackendName = keyof typeof BACKENDS
 
-/** True when the registry knows `name`. */
 export const isBackendName = (name: string): name is BackendName => Object.hasOwn(BACKENDS, name)

@@ -1,4 +1,4 @@
-/** Cloud SDKs are slow and large: they are loaded by the backend that talks to the cloud, when it first does. */
+/** Cloud SDKs are slow and large, so only the backend that uses one loads it, at first use. */
 import { execFile } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
@@ -7,7 +7,7 @@ import { expect, it } from 'vitest'
 const INDEX = fileURLToPath(new URL('../src/index.ts', import.meta.url))
 const SDK = /^(@aws-sdk|@azure|@kubernetes|e2b|@e2b)(\/|$)/
 
-/** Cloud packages that a process asks for which makes these backends and probes the last one. */
+/** Cloud packages that a process loads when it creates these backends and probes the last one. */
 async function loadedBy(config: object): Promise<string[]> {
   const code = `
     import { registerHooks } from 'node:module'
@@ -23,21 +23,21 @@ async function loadedBy(config: object): Promise<string[]> {
   return (JSON.parse(stdout) as string[]).filter((specifier) => SDK.test(specifier))
 }
 
-it('a worker that runs containers loads none, though other backends are configured', async () => {
+it('a worker that runs containers loads no SDK although other backends are configured', async () => {
   expect(await loadedBy({ agentcore: {}, azure: {}, kubernetes: {}, docker: {} })).toEqual([])
 })
 
-it('a worker in a pod loads none for the service account of its pod', async () => {
+it('a worker in a pod loads no SDK for its pod’s service account', async () => {
   expect(await loadedBy({ kubernetes: {} })).toEqual([])
 })
 
-it('Kubernetes loads its own at the first call by a kubeconfig', async () => {
+it('the Kubernetes backend loads its SDK at the first call with a kubeconfig', async () => {
   expect(await loadedBy({ kubernetes: { kubeconfig: '/nowhere/config' } })).toContain(
     '@kubernetes/client-node',
   )
 })
 
-it('AgentCore loads its own at the first call', async () => {
+it('the AgentCore backend loads its SDK at the first call', async () => {
   const agentcore = {
     region: 'eu-central-1',
     endpoint: 'http://127.0.0.1:1',

@@ -49,6 +49,13 @@ export const BOUNDS = {
   progressMessageLength: 200,
 } as const
 
+/** Time between the soft and the hard deadline when the caller does not set both. */
+export const DEFAULT_GRACE_MS = 5000
+
+/** The default soft deadline of a hard one: the grace before it, but at least half of it. */
+export const softTimeoutOf = (hardTimeoutMs: number): number =>
+  Math.max(Math.floor(hardTimeoutMs / 2), hardTimeoutMs - DEFAULT_GRACE_MS)
+
 export const DEFAULT_LIMITS = {
   soft_timeout_ms: 25_000,
   hard_timeout_ms: 30_000,
@@ -125,11 +132,12 @@ export const limitsSchema = z
     artifact_count: z.int().min(0).max(MAX_LIMITS.artifact_count).default(DEFAULT_LIMITS.artifact_count),
   })
   .transform((l) => {
-    // The soft deadline defaults to 5 s before the hard one, but to at least half of it.
     const hard =
       l.hard_timeout_ms ??
-      (l.soft_timeout_ms === undefined ? DEFAULT_LIMITS.hard_timeout_ms : l.soft_timeout_ms + 5000)
-    const soft = l.soft_timeout_ms ?? Math.max(Math.floor(hard / 2), hard - 5000)
+      (l.soft_timeout_ms === undefined
+        ? DEFAULT_LIMITS.hard_timeout_ms
+        : l.soft_timeout_ms + DEFAULT_GRACE_MS)
+    const soft = l.soft_timeout_ms ?? softTimeoutOf(hard)
     return { ...l, soft_timeout_ms: soft, hard_timeout_ms: hard }
   })
   .refine((l) => l.soft_timeout_ms <= l.hard_timeout_ms, {

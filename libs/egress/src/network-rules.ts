@@ -1,9 +1,9 @@
-/** Decides by name and port, before anything is resolved, and narrows a request's network to its tenant's. */
-import type { Network } from '@cofferdam/contract'
+/**
+ * Decides by name and port, before anything is resolved, and narrows a request's network to its tenant's. That
+ * one was narrowed by a template before (effective-policy.ts of @cofferdam/admission).
+ */
+import { WEB_PORTS, type Network } from '@cofferdam/contract'
 import { parseAuthority, type Target } from './host.ts'
-
-/** What an entry without a port means. */
-const WEB_PORTS: readonly number[] = [80, 443]
 
 interface Entry {
   /** The name for `host`, the parent for `*.host`, an address in its one spelling. */

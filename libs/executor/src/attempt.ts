@@ -5,10 +5,12 @@ import type {
   ExecutionId,
   ExecutionRequest,
   Progress,
+  Sandbox,
   SandboxId,
   SandboxRef,
   TenantPolicy,
   WorkerId,
+  WorkspaceReport,
 } from '@cofferdam/contract'
 import type { Egress } from '@cofferdam/egress'
 import type { Checkpoint } from './checkpoint.ts'
@@ -17,7 +19,14 @@ import type { FullBackends } from './full-backends.ts'
 import type { Clock } from './clock.ts'
 import type { MemoryBudget } from './memory-budget.ts'
 import type { ProbeCache } from './probe-cache.ts'
-import type { WorkspaceTurn } from './workspace-turn.ts'
+
+export interface WorkspaceTurn {
+  readonly name: string
+  /** Puts the workspace into the sandbox, before the request's files. Rejects if it cannot be complete. */
+  enter(sandbox: Sandbox, signal: AbortSignal): Promise<void>
+  /** Merges all changes back, or none. Rejects when it could not. */
+  leave(sandbox: Sandbox, signal: AbortSignal): Promise<WorkspaceReport>
+}
 
 export interface Attempt {
   executionId: ExecutionId

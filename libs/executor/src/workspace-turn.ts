@@ -1,16 +1,9 @@
 /** Puts a workspace into the sandbox before the program and merges it back after, as the caller defines. */
 import { isCofferdamError, type Sandbox, type WorkspaceReport, unlessAborted } from '@cofferdam/contract'
 import { withDeadline } from './clock.ts'
+import type { WorkspaceTurn } from './attempt.ts'
 import { listeners, type ProgramRun } from './attempt-state.ts'
 import type { RunEnd } from './deadlines.ts'
-
-export interface WorkspaceTurn {
-  readonly name: string
-  /** Puts the workspace into the sandbox, before the request's files. Rejects if it cannot be complete. */
-  enter(sandbox: Sandbox, signal: AbortSignal): Promise<void>
-  /** Merges all changes back, or none. Rejects when it could not. */
-  leave(sandbox: Sandbox, signal: AbortSignal): Promise<WorkspaceReport>
-}
 
 /** For either direction: 16 MiB in a thousand files of a remote sandbox, one call each. */
 export const TURN_TIMEOUT_MS = 60_000

@@ -1,17 +1,15 @@
-"""First process of a pod: waits for one worker, then becomes the guest agent whose channel is that
-connection.
+"""First process of a pod: waits for one worker, then becomes the guest agent on that connection.
 
 Start: `python3 -I -S pod.py LISTEN [OPTIONS OF agent.py that belong to the image]`. LISTEN is a TCP port or
 the path of a unix socket. The worker sends one line of JSON, {"pod": NAME, "options": [MORE OPTIONS]}. The
-answer is {"pod": NAME}, or {"error": TEXT} before the connection is closed. The address may meanwhile belong
-to another pod, so another name is refused.
+answer is {"pod": NAME}, or {"error": TEXT} before the connection is closed. Another name is refused, because
+the address may belong to another pod by now.
 
-The agent is then this process, PID 1: when the connection ends, it ends everything, the container, and so the
-pod.
+The agent is then this process, PID 1. When the connection ends, it ends everything, and with it the pod.
 
 For a session that outlives its worker the line also has {"fence": N}, and 32 bytes of a key follow it. The
-answer is then {"pod", "keeps": true}. If such a connection ends when the sandbox is proven clean, the agent
-waits for the next worker that has the key (reattach.py). At any other time its end ends everything, as above.
+answer is then {"pod", "keeps": true}. If such a connection ends while the sandbox is proven clean, the agent
+waits for the next worker that has the key (reattach.py). Otherwise everything ends, as above.
 """
 import json
 import os
@@ -19,9 +17,9 @@ import socket
 import sys
 
 HELLO_MAX = 16384
-# A worker sends its line at once; a kubelet's probe sends none.
+# A worker sends its line at once. A kubelet's probe sends none.
 HELLO_SECONDS = 5
-# A worker whose host is gone says nothing more: after half a minute its program ends.
+# If a worker's host is gone, its program ends after half a minute.
 SILENCE = {"TCP_KEEPIDLE": 15, "TCP_KEEPINTVL": 5, "TCP_KEEPCNT": 3}
 HERE = os.path.dirname(os.path.abspath(__file__))
 
@@ -80,7 +78,7 @@ def listener_for(connection, server, name, fence):
     sys.dont_write_bytecode = True
     if HERE not in sys.path:
         sys.path.insert(0, HERE)
-    # Imported here: for sessions alone.
+    # Imported only for sessions.
     from cofferdam_agent.reattach import Key, Listener
 
     return Listener(server, configure, name, int(fence), Key(connection))

@@ -1,11 +1,10 @@
-"""Puts the agent into an image that is not ours, and becomes it or starts it. Given to python3 by -c, with
-what follows.
+"""Installs the agent into a foreign image, and becomes or starts it. Given to python3 by -c, with arguments:
 
 BUNDLE FOLDER HOST exec ARGS...           becomes agent.py ARGS, whose channel is stdin and stdout
-BUNDLE FOLDER HOST listen ARGS...         leaves pod.py ARGS behind, apart from whoever called, and ends
+BUNDLE FOLDER HOST listen ARGS...         starts pod.py ARGS in the background and ends
 
-BUNDLE is JSON: {name: base64}. An address may have come to another pod: nothing is started where HOST is not
-the host's name.
+BUNDLE is JSON: {name: base64}. If HOST is not the host's name, the address belongs to another pod by now, and
+nothing is started.
 """
 import base64
 import json

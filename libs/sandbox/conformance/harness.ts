@@ -1,4 +1,4 @@
-/** What every theme works with: sandboxes of one test's own owner, which must be gone when the test ends. */
+/** Shared by all themes: sandboxes with an owner per test, which must be gone when the test ends. */
 import { randomBytes } from 'node:crypto'
 import { readdir, readFile } from 'node:fs/promises'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -19,60 +19,43 @@ import {
 import type { PartName } from '@cofferdam/embedded/needs'
 import { afterEach, beforeEach, expect, vi } from 'vitest'
 import type { Programs } from './programs.ts'
-import type { Theme } from './themes/index.ts'
 
-export interface ExerciseOptions {
-  /**
-   * Themes that `npm test` runs; the long tier runs all. For the second carrier, pool or rung of a backend
-   * that is exercised whole elsewhere: those that the difference can change. Default: all.
-   */
-  shortThemes?: readonly Theme[]
-  /**
-   * What it needs of the machine; without it one test is skipped with the reason, and no backend is made.
-   * Default: nothing.
-   */
+export interface HarnessOptions {
+  /** Parts of the machine; without them one test is skipped with the reason. Default: none. */
   needs?: readonly PartName[]
   /** Default: Python with the standard library. */
   programs?: Programs
-  /**
-   * Sandboxes of an owner as something outside of the backend sees them (`docker ps`, /proc); must be empty
-   * at the end.
-   */
+  /** Lists an owner's sandboxes from outside the backend (`docker ps`, /proc). Must be empty at the end. */
   leftovers?: (owner: WorkerId) => Promise<string[]>
-  /** Kills a sandbox behind the backend's back. */
+  /** Kills a sandbox without the backend's knowledge. */
   destroyUnderneath?: (sandbox: Sandbox) => Promise<void>
-  /**
-   * What a program has printed so far, seen from outside: for backends whose output comes at the end alone.
-   */
+  /** A program's output so far, read from outside, for backends whose output comes only at the end. */
   printedSoFar?: (sandbox: Sandbox) => Promise<string>
-  /**
-   * True when another instance cannot know the sandboxes of this one (they live in memory). Default: false.
-   */
+  /** True if another instance cannot know this one's sandboxes (they live in memory). Default: false. */
   refsAreLocal?: boolean
   /**
-   * True where the service starts a new, empty sandbox when somebody asks for one that has ended. A worker
-   * that asks during a kill brings it back until it hears of the kill. Then the suite waits for a sandbox
-   * that others killed to be gone.
+   * True if the service starts a new, empty sandbox for requests to one that has ended. A worker that sends
+   * one during a kill brings the sandbox back until it learns of the kill. The suite then waits for a sandbox
+   * that others killed.
    */
   beginsAnew?: boolean
-  /** True when programs show in the host's /proc. Default: true below gVisor. */
+  /** True if programs are visible in the host's /proc. Default: true below gVisor. */
   visibleOnHost?: boolean
   /** Sandboxes opened at once. Default: 4. */
   parallel?: number
   /**
-   * The owner that the backend's warm slots are labelled with, where the factory lets slots wait
-   * (`warmSlots`): every sandbox of the suite is then its, so that slots fit, and what is left is looked for
-   * when the backend is disposed.
+   * Owner label of the backend's warm slots, if the factory keeps some (`warmSlots`). Every sandbox of the
+   * suite then has this owner, so that slots fit. Leftovers are checked when the backend is disposed.
    */
   warmOwner?: WorkerId
   /**
-   * Which rows of the theme `surroundings` it is held to: `all` (default), those that our `agent` decides (no
-   * file tree of its own, or a vendor's image), or `none` (a vendor's own interpreter).
+   * Which rows of the theme `surroundings` apply: `all` (default), those of our `agent` (no own file tree, or
+   * a vendor's image), or `none` (a vendor's own interpreter).
    */
   surroundings?: 'all' | 'agent' | 'none'
   /**
-   * True where the Python of a session is the vendor's own interpreter: no other language has one that is
-   * kept, and when it ends, so does the session. Default: false.
+   * True if a session's Python is the vendor's own interpreter: no other language is kept, and the session
+   * ends with it. Default: false.
    */
   vendorInterpreter?: boolean
   /** Limit of one test, milliseconds. Default: 60,000, for slow and busy machines. */
@@ -90,17 +73,14 @@ export interface Harness {
   readonly backend: Backend
   readonly capabilities: Capabilities
   readonly programs: Programs
-  readonly options: ExerciseOptions
-  /** Another instance of the backend, as another worker has it; the same one where refs are local. */
+  readonly options: HarnessOptions
+  /** Another instance of the backend, like another worker's; the same one if refs are local. */
   readonly other: () => Promise<Backend>
-  /** The owner of everything that the current test opens. */
+  /** The owner of everything in the current test. */
   readonly owner: () => WorkerId
-  /** Another owner of this run's own fleet. */
+  /** Another owner in this run's fleet. */
   readonly newOwner: () => WorkerId
-  /**
-   * Looks at once whether something is gone, but where a sandbox that is over can come back for a moment
-   * (`beginsAnew`).
-   */
+  /** Checks that something is gone: at once, or with patience if a sandbox can come back (`beginsAnew`). */
   readonly gone: (check: () => Promise<void>) => Promise<void>
   spec(program: Program, change?: SpecChange): SandboxSpec
   open(program: Program, change?: SpecChange, signal?: AbortSignal): Promise<Sandbox>
@@ -112,22 +92,21 @@ export interface Harness {
 }
 
 export interface Started {
-  /** Settles as `run` does. A rejection that no test looks at is no unhandled one. */
+  /** Settles like `run`. A rejection that no test checks does not count as unhandled. */
   ended: Promise<Ran>
 }
 
 export type SpecChange = Partial<Omit<SandboxSpec, 'limits'>> & { limits?: Partial<SandboxSpec['limits']> }
 
-/** Makes the harness of one `exerciseBackend`; call inside of its `describe`. */
+/** Creates the harness of one `exerciseBackend`; call it inside the `describe`. */
 export function createHarness(
   name: string,
   backend: Backend,
-  options: ExerciseOptions,
+  options: HarnessOptions,
   programs: Programs,
   other: () => Promise<Backend>,
 ): Harness {
-  // A fleet of its own, so that neither a janitor nor another run on this host takes our sandboxes for its
-  // leftovers.
+  // A separate fleet, so that no janitor or other run on this host sweeps our sandboxes.
   const fleet = randomBytes(6).toString('hex')
   const newOwner = (): WorkerId => newWorkerId(fleet)
   let owner = options.warmOwner ?? newOwner()
@@ -141,7 +120,7 @@ export function createHarness(
   })
   afterEach(async () => {
     await Promise.all(opened.splice(0).map((sandbox) => sandbox[Symbol.asyncDispose]()))
-    // Warm slots wait on; `exerciseBackend` looks when they must be gone.
+    // Warm slots keep waiting; `exerciseBackend` checks when they must be gone.
     if (options.warmOwner !== undefined) return
     await gone(async () => {
       expect(await backend.owners(), 'owners that still have sandboxes').not.toContain(owner)
@@ -222,7 +201,7 @@ export function createHarness(
     },
   }
 
-  /** Looks from outside, until it shows or the program has ended. */
+  /** Checks from outside, until it is visible or the program has ended. */
   async function seenOutside(
     sandbox: Sandbox,
     text: string,

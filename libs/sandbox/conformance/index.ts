@@ -1,25 +1,23 @@
 /**
- * The conformance suite: what every backend, and both doubles, must do. New semantics land here, not in one
- * backend's tests. A backend's test file is `await exerciseBackend(name, factory, options)`.
+ * The conformance suite: what every backend and both doubles must do. New semantics are tested here, not in
+ * one backend's tests. A backend's test file is `await exerciseBackend(name, factory, options)`.
  */
 import { availableParallelism } from 'node:os'
 import type { Backend, WorkerId } from '@cofferdam/contract'
 import { isLongTier, needs, type PartName } from '@cofferdam/embedded/needs'
 import { afterAll, describe, expect, test } from 'vitest'
-import { createHarness, type ExerciseOptions } from './harness.ts'
+import { createHarness, type HarnessOptions } from './harness.ts'
 import { pythonPrograms } from './programs.ts'
 import { createRefillGate, warmConfigSchema, type WarmDeps } from '../src/warm/index.ts'
 import { HOST_MARKER } from './themes/environment.ts'
-import { THEMES } from './themes/index.ts'
+import { THEMES, type Theme } from './themes/index.ts'
 
 export { fakePrograms } from './fake-programs.ts'
 export { descendants } from '../src/host-jail/process-identity.ts'
-export { hostProcesses, type ExerciseOptions } from './harness.ts'
+export { hostProcesses } from './harness.ts'
 export { pythonPrograms, type Programs } from './programs.ts'
 
-/**
- * What another kernel below the same container can change; each of its sandboxes costs a second of CPU time.
- */
+/** Themes that depend on the kernel below a container; each sandbox costs a second of CPU time. */
 export const KERNEL_THEMES = [
   'lifecycle',
   'surroundings',
@@ -28,7 +26,7 @@ export const KERNEL_THEMES = [
   'separation',
   'usage',
 ] as const
-/** What a vendor's way to our agent decides; the rest is the agent's, which other backends exercise. */
+/** Themes that depend on a vendor's access to our agent. Other backends exercise the agent itself. */
 export const VENDOR_THEMES = [
   'lifecycle',
   'exit',
@@ -39,7 +37,7 @@ export const VENDOR_THEMES = [
   'refusal',
   'sequences',
 ] as const
-/** What another jail around the same agent can change. */
+/** Themes that depend on the jail around the agent. */
 export const RUNG_THEMES = [
   'lifecycle',
   'environment',
@@ -52,14 +50,22 @@ export const RUNG_THEMES = [
   'sequences',
 ] as const
 
-// A probe that does not answer in a minute will not; the daemon of a loaded CI machine may take seconds.
+// A probe without an answer after a minute has failed. A busy CI machine's daemon may take seconds.
 const PROBE_MS = 60_000
+
+export interface ExerciseOptions extends HarnessOptions {
+  /**
+   * Themes that `npm test` runs; the long tier runs all. For a second carrier, pool or rung of a backend:
+   * those that it can change. Default: all.
+   */
+  shortThemes?: readonly Theme[]
+}
 
 /**
  * Registers all themes for one backend; `await` it at the top of a test file, because the backend's
- * capabilities decide which tests there are. Where a part of `options.needs` is missing, one test is skipped
- * with the reason. With all of them there a backend that cannot run is a failure. `factory` is called once,
- * and again for a second instance that stands for another worker; both are disposed.
+ * capabilities decide which tests exist. If a part of `options.needs` is missing, one test is skipped with
+ * the reason; otherwise a backend that cannot run is a failure. `factory` is called once, and again for a
+ * second instance that stands for another worker; both are disposed.
  */
 export async function exerciseBackend(
   name: string,
@@ -103,12 +109,10 @@ export async function exerciseBackend(
   })
 }
 
-/** What `exerciseBackend` takes after the name. */
+/** Arguments of `exerciseBackend` after the name. */
 export type Exercised = [factory: () => Backend | Promise<Backend>, options?: ExerciseOptions]
 
-/**
- * `exerciseBackend` for a backend whose service is started by `start`: not where one of the parts is missing.
- */
+/** `exerciseBackend` for a backend whose service `start` starts; skipped if a part is missing. */
 export async function exerciseStarted(
   name: string,
   parts: readonly PartName[],
@@ -120,8 +124,8 @@ export async function exerciseStarted(
 }
 
 /**
- * What a worker gives a backend so that slots wait started: here with memory without end. `config` is the
- * `warm` section of the configuration.
+ * Gives a backend warm slots like a worker's, with unlimited memory. `config` is the `warm` section of the
+ * configuration.
  */
 export function warmSlots(
   owner: WorkerId,

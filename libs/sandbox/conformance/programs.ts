@@ -1,6 +1,6 @@
 /**
- * The programs that the suite runs, as a dialect: a backend that runs no Python brings its own. What a
- * dialect cannot say is left out, and the cases that need it are not registered.
+ * The suite's programs as a dialect: a backend without Python brings its own. Cases that need a program which
+ * the dialect lacks are not registered.
  */
 import type { Language, Program } from '@cofferdam/contract'
 
@@ -8,7 +8,7 @@ export interface Programs {
   /** Prints the text and a newline in the given language. */
   hello: (language: Language, text: string) => Program
   exit: (code: number) => Program
-  /** Fails as an uncaught exception does: the message on stderr, a code that is not 0. */
+  /** Fails like an uncaught exception: the message on stderr, an exit code other than 0. */
   fail: (message: string) => Program
   /** Writes each text to its stream, in order, flushed. */
   write: (parts: readonly (readonly ['stdout' | 'stderr', string])[]) => Program
@@ -22,14 +22,11 @@ export interface Programs {
   environment: () => Program
   /** Prints the text, flushed, then waits until something ends it. */
   printThenWait: (text: string) => Program
-  /** Prints `ready`; when interrupted prints the text and exits with the code. */
+  /** Prints `ready`; on an interrupt prints the text and exits with the code. */
   handleInterrupt: (text: string, code: number) => Program
   /** Prints `ready`, ignores SIGINT and SIGTERM, never ends. */
   ignoreInterrupts: () => Program
-  /**
-   * Prints `ready`; goes on when it is interrupted; when it is terminated prints how many milliseconds later,
-   * and ends.
-   */
+  /** Prints `ready` and survives an interrupt; on SIGTERM prints the milliseconds in between and ends. */
   interruptedFor?: () => Program
   /** Yields the value. */
   value: (value: unknown) => Program
@@ -39,20 +36,17 @@ export interface Programs {
   /** Executes a file of the work directory directly. */
   execute?: (path: string) => Program
   /**
-   * Leaves three kinds of processes behind that show `marker` in their command line, prints `ready`, then
-   * waits; all ignore signals.
+   * Leaves three kinds of processes with `marker` in their command lines, prints `ready`, waits. All ignore
+   * signals.
    */
   orphans?: (marker: string) => Program
   /** Fills so many MiB of memory and prints `survived`. */
   fillMemory?: (mib: number) => Program
-  /** Takes one MiB after the other until it is killed, and prints a line for each. */
+  /** Takes one MiB after another until killed, and prints a line for each. */
   takeMemory?: () => Program
   /** Starts processes until refused, prints how many it got, and leaves them. */
   fork?: (attempts: number) => Program
-  /**
-   * Writes so many MiB into one file of the work directory; prints how many bytes are in it, and why there
-   * were no more.
-   */
+  /** Writes so many MiB into a file; prints the number of bytes in it and the error, if any. */
   fillDisk?: (mib: number) => Program
   /** Burns so many milliseconds of CPU time in each of two processes, however long that takes. */
   burn?: (ms: number) => Program
@@ -62,13 +56,12 @@ export interface Programs {
   /** Makes a symbolic link in the work directory. */
   symlink?: (target: string, path: string) => Program
   /**
-   * Prints the command lines of every process it can see, and the entries of /tmp, /dev/shm and the work
-   * directory.
+   * Prints the command lines of all visible processes, and entries of /tmp, /dev/shm and the work directory.
    */
   look?: () => Program
   /** Writes the marker into a file name in every writable shared folder, prints `ready`, waits. */
   leaveTraces?: (marker: string) => Program
-  /** Prints what it finds around itself, as the JSON of `Surroundings` (themes/surroundings.ts). */
+  /** Prints its surroundings as the JSON of `Surroundings` (themes/surroundings.ts). */
   surroundings?: () => Program
   /** Reads a file of the host by its absolute path; prints it or `refused`. */
   readAbsolute?: (path: string) => Program
@@ -120,9 +113,8 @@ open(path, 'w').write(${text(content)})
   environment: () => python('import json, os\nprint(json.dumps(dict(os.environ)))'),
   printThenWait: (value) => python(`import time\nprint(${text(value)}, flush=True)\ntime.sleep(600)`),
   handleInterrupt: (value, code) =>
-    // It waits in short steps: an interrupt between CPython's last look and the sleep itself is seen when the
-    // sleep is over. And SIGTERM, which follows a second later, must not end one that a slow machine keeps
-    // from cleaning up.
+    // Waits in short steps, because an interrupt just before a sleep takes effect only after it. And SIGTERM
+    // a second later must not end a program that a slow machine keeps from cleaning up.
     python(`
 import signal, sys, time
 signal.signal(signal.SIGTERM, signal.SIG_IGN)

@@ -1,6 +1,5 @@
 /**
- * What every backend gets besides its config. Backends never read the environment and install no signal
- * handlers.
+ * What every backend gets besides its config. Backends read no environment and install no signal handlers.
  */
 import type { RateGate, SandboxRef, SessionRegistry } from '@cofferdam/contract'
 import type { WarmDeps } from './warm/warm-deps.ts'
@@ -13,23 +12,18 @@ export interface BackendLogger {
 }
 
 export interface BackendDeps {
-  /**
-   * Told of failures that no caller waits for, such as a clean-up that failed. Left out: nothing is logged.
-   */
+  /** Gets failures that no caller waits for, such as a failed clean-up. Absent: nothing is logged. */
   logger?: BackendLogger
   /**
-   * Called when an `open` failed and what it may have left could not be removed at once. The caller kills it
-   * by this ref until that succeeds. Left out: the vendor's own deadline ends it.
+   * Called if an `open` failed and may have left a sandbox. The caller kills it by this ref until that
+   * succeeds. Absent: the vendor's own deadline ends it.
    */
   onLeft?: (ref: SandboxRef) => void
-  /** Shared by all backends of a worker. Left out: no slot is started ahead of need. */
+  /** Shared by all backends of a worker. Absent: no slot is started in advance. */
   warm?: WarmDeps
-  /**
-   * Sessions of the fleet, for backends whose sandboxes any worker can attach to. Left out: those have no
-   * sessions.
-   */
+  /** The fleet's sessions, for backends whose sandboxes any worker can attach to. Absent: no sessions. */
   sessions?: SessionRegistry
-  /** Rate limits of a vendor's account that all workers share. Left out: this worker keeps to them alone. */
+  /** Rate limits of a vendor's account, shared by all workers. Absent: this worker limits only itself. */
   rate?: RateGate
 }
 

@@ -1,9 +1,9 @@
 /**
- * The sandbox of every backend that runs our guest agent: one execution on a slot, or one turn in a cell.
- * What differs between backends (how a sandbox is destroyed, what the host sees of a run, what a ref holds)
- * is the slot's (guest-slot.ts).
+ * The sandbox of every backend with our guest agent: one execution on a slot, or one turn in a cell.
+ * Differences between backends (how a sandbox is destroyed, what the host sees of a run, content of a ref)
+ * are in the slot (guest-slot.ts).
  *
- * After dispose this object reaches nothing any more: the cell behind it may be serving the next execution.
+ * After dispose this object reaches nothing: the cell behind it may serve the next execution.
  */
 import {
   CofferdamError,
@@ -25,18 +25,17 @@ import type { GuestSession } from './guest/index.ts'
 import type { GuestSlot, RunWatch } from './guest-slot.ts'
 import type { BoundSlot } from './warm/index.ts'
 
-/** Soft and hard deadlines that fall together still leave a program the time to print its last words. */
+/** Equal soft and hard deadlines still leave a program time for its last output. */
 const GRACE_MIN_MS = 100
 
-/** The run that goes on, or ended last. */
+/** The current or last run. */
 interface Run {
   startedMs: number
   watch: RunWatch | null
-  /** Known when it has ended with an exit. */
+  /** Set when it has ended with an exit. */
   usage: Usage | null
 }
 
-/** See `Sandbox` in the contract. */
 export class GuestSandbox implements Sandbox {
   readonly id: SandboxSpec['sandboxId']
   readonly ref: SandboxRef
@@ -74,7 +73,7 @@ export class GuestSandbox implements Sandbox {
     this.#bound = bound
     this.#spec = spec
     this.#capabilities = backend.capabilities
-    // Through a vendor, copies would share a slow channel with the program's output.
+    // At a vendor, copies would share a slow channel with the program's output.
     if (backend.capabilities.remote !== true)
       this.snapshot = async (request) => await this.#guest.snapshot(request)
   }
@@ -97,7 +96,7 @@ export class GuestSandbox implements Sandbox {
         return io.onOutput(stream, chunk)
       },
     }
-    // Whatever the caller gives: a sandbox without network has no way out.
+    // Whatever the caller gives, a sandbox without network has no way out.
     if (this.#spec.network === 'none') delete counted.onConnection
     try {
       const exit = await guest.run(program, counted, this.#spec.env, { keepInterpreter: keepsInterpreter })
@@ -106,7 +105,7 @@ export class GuestSandbox implements Sandbox {
       if (io.signal.aborted) this.#isLost = true
       if (!isLoss(error) || this.#isDisposed || !(await run.watch?.killedForMemory()))
         throw this.#withLastWords(error)
-      // The kernel killed the agent too (a full tmpfs, a kernel of its own): that is the program's doing.
+      // The kernel killed the agent too (a full tmpfs, an own kernel), which the program caused.
       return this.#finish(run, killedForMemory(seen, performance.now() - run.startedMs))
     } finally {
       this.#running -= 1
@@ -116,8 +115,8 @@ export class GuestSandbox implements Sandbox {
   }
 
   /**
-   * The one soft stop: the agent sends SIGINT now, and SIGTERM after half of the time between the deadlines.
-   * The kill at the hard deadline is the executor's dispose.
+   * The only soft stop: the agent sends SIGINT now, and SIGTERM after half of the time between the deadlines.
+   * The executor's dispose kills at the hard deadline.
    */
   async interrupt(): Promise<void> {
     if (this.#isDisposed) return
@@ -145,9 +144,8 @@ export class GuestSandbox implements Sandbox {
   }
 
   /**
-   * Since the start of the run that goes on, or of the last one up to its end, with the CPU time that its
-   * files took since. What the host measures is taken without asking the agent, which a busy program may hold
-   * up.
+   * Use since the start of the current run, or of the last one until its end plus the CPU time of its files.
+   * Host counters are read without the agent, which a busy program may delay.
    */
   async usage(): Promise<Usage> {
     const guest = this.#guest
@@ -167,18 +165,18 @@ export class GuestSandbox implements Sandbox {
 
   [Symbol.asyncDispose](): Promise<void> {
     this.#isDisposed = true
-    // A pending run may still write, and nobody waits for its end any more.
+    // A pending run may still write, but nobody waits for its end.
     this.#gone ??= this.#bound
       .end(this.#isLost || this.#running > 0 || this.#bound.slot.session.closed)
       .catch((error: unknown) => {
-        // Whoever asks again may find it gone.
+        // A repeated call may find it gone.
         this.#gone = null
         throw error
       })
     return this.#gone
   }
 
-  /** The guest of this turn; the next one in the cell is not ours to talk to. */
+  /** The guest of this turn. The next turn's guest is not accessible. */
   get #guest(): GuestSession {
     if (this.#isDisposed) throw new CofferdamError('sandbox_lost')
     return this.#bound.slot.session
@@ -190,7 +188,7 @@ export class GuestSandbox implements Sandbox {
     return { ...exit, usage: run.usage }
   }
 
-  /** With null in the fields that the backend does not measure well enough to declare them. */
+  /** Sets fields to null that the backend does not measure well enough to declare. */
   #measured(usage: Usage): Usage {
     const { measures } = this.#capabilities
     const kept = (field: keyof Usage): number | null => (measures.includes(field) ? usage[field] : null)
@@ -218,7 +216,7 @@ export class GuestSandbox implements Sandbox {
 const isLoss = (error: unknown): error is CofferdamError =>
   isCofferdamError(error) && error.code === 'sandbox_lost'
 
-/** What is known when the agent was killed too: the signal, and what had come out by then. */
+/** What is known if the agent was killed too: the signal, and the output until then. */
 function killedForMemory(outputBytes: Exit['outputBytes'], wallMs: number): Exit {
   return {
     exitCode: null,

@@ -1,15 +1,15 @@
-/** A started sandbox whose guest agent waits: what pools and cells hold, whoever runs it. */
+/** A started sandbox with a waiting guest agent, as pools and cells hold it. */
 import { CofferdamError, type Exit, type SandboxRef, type SandboxSpec, type Usage } from '@cofferdam/contract'
 import type { GuestSession } from './guest/index.ts'
 import type { CellSlot, SlotSpec } from './warm/slot.ts'
 
 /** What the worker's host sees of one run, in addition to what the agent reports. */
 export interface RunWatch {
-  /** Adds what was seen to the agent's account of the run. */
+  /** Adds what was seen to the agent's report of the run. */
   addTo(exit: Exit): Exit
-  /** What is measured from outside since the run's start; null where only the agent can tell. */
+  /** Use since the run's start, measured from outside; null if only the agent can tell. */
   usage(): Partial<Usage> | null
-  /** True when the kernel killed for memory during the run. Asked when the agent is gone and cannot tell. */
+  /** True if the kernel killed for memory during the run. Called if the agent is gone. */
   killedForMemory(): boolean | Promise<boolean>
   /** The run is over. Called once. */
   stop(): void
@@ -17,13 +17,13 @@ export interface RunWatch {
 
 export interface GuestSlot extends CellSlot {
   readonly session: GuestSession
-  /** Enough to find it again, without secrets: it goes into the ref. */
+  /** Enough to find it again, without secrets, for the ref. */
   readonly handle: SandboxRef['handle']
-  /** What the vendor's own logs call it; no secret. Left out where there is no vendor. */
+  /** Its name in the vendor's logs, not secret. Absent without a vendor. */
   readonly vendorRef?: string
-  /** The agent's last words; empty where they cannot be had. */
+  /** The end of the agent's stderr; empty if unavailable. */
   stderrTail(): string
-  /** Begins to watch a run that is about to start. Left out where nobody sees more than the agent. */
+  /** Watches a run that is about to start. Absent if nobody sees more than the agent. */
   watch?(spec: SandboxSpec): RunWatch
 }
 
@@ -35,18 +35,17 @@ export interface GuestSlotParts extends Pick<
   /** Resolves when the session is over. */
   closed: Promise<unknown>
   /**
-   * Called after the agent said that a cell is clean but for `waiting` processes of its own. False when this
-   * host sees more than those. Left out where the host sees nothing.
+   * Called after the agent reported a clean cell with `waiting` own processes. False if this host sees more.
+   * Absent if the host sees nothing.
    */
   holdsAtMost?(waiting: number): boolean
   /**
-   * Destroys the sandbox, whose session was just closed; resolves when it is proven gone. Called again if it
-   * failed. `wasAtRest`: no program ran, so that an agent that is well ends by itself.
+   * Destroys the sandbox, whose session was just closed; resolves when it is proven gone. Repeated after a
+   * failure. `wasAtRest`: no program ran, so a healthy agent ends by itself.
    */
   destroy(wasAtRest: boolean): Promise<unknown>
 }
 
-/** Makes the slot of a sandbox whose agent said that it is ready. */
 export function createGuestSlot(parts: GuestSlotParts): GuestSlot {
   const { spec, session, handle, vendorRef, watch } = parts
   let gone: Promise<void> | null = null
@@ -72,13 +71,13 @@ export function createGuestSlot(parts: GuestSlotParts): GuestSlot {
     },
     async clean(keep, signal) {
       const waiting = await session.clean(keep, signal)
-      // A kept interpreter may have children of its own, which are the session's.
+      // A kept interpreter may have children, which belong to the session.
       if (keep !== 'interpreter' && parts.holdsAtMost?.(waiting) === false)
         throw new CofferdamError('sandbox_lost', 'processes are left in a cell that was said to be clean')
     },
     destroy() {
       gone ??= end().catch((error: unknown) => {
-        // The next caller tries again.
+        // The next caller retries.
         gone = null
         throw error
       })

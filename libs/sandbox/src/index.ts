@@ -21,24 +21,24 @@ import {
 import type { BackendLogger } from './deps.ts'
 
 export interface OpenOptions {
-  /** Default `process`: a jail that needs no Docker. `none` is a plain process without a fence. */
+  /** Default `process`: a jail that needs no Docker. `none` is a plain process without isolation. */
   backend?: 'process' | 'docker' | 'gvisor' | 'none'
   /** The backend's own settings, as below `backends.<name>` in docs/configuration.md. */
   config?: object
   /** Which interpreter waits. Default `python`. */
   language?: Language
-  /** Default: asked to end after 25 s, killed after 30 s, 256 MiB of memory, 1 CPU, 64 MiB of disk. */
+  /** Default: soft stop after 25 s, kill after 30 s, 256 MiB of memory, 1 CPU, 64 MiB of disk. */
   limits?: Partial<Limits>
   /** Environment variables of the programs. */
   env?: Record<string, string>
   /**
-   * What one run leaves to the next. Without it the sandbox runs one program. Throws `capability_missing`
-   * where the backend cannot clean up between two runs.
+   * What a run leaves to the next one. Without it the sandbox runs one program. Throws `capability_missing`
+   * if the backend cannot clean up between runs.
    */
   keep?: 'files' | 'interpreter'
   /** Stops the opening. */
   signal?: AbortSignal
-  /** Told of clean-up that failed. */
+  /** Gets failures of clean-up. */
   logger?: BackendLogger
 }
 
@@ -58,7 +58,7 @@ export interface RunResult {
   /** At most `limits.stdout_bytes` and `limits.stderr_bytes`, read as UTF-8. */
   stdout: string
   stderr: string
-  /** True where output beyond these bounds was dropped. */
+  /** Whether output beyond these limits was dropped. */
   truncated: { stdout: boolean; stderr: boolean }
   /** The deadline that passed while the program ran. */
   timedOut: 'soft' | 'hard' | null
@@ -90,7 +90,7 @@ export async function openSandbox(options: OpenOptions = {}): Promise<OpenedSand
     executionId: newExecutionId(),
     attempt: 1,
     tenantId: 'local',
-    // An owner that no fleet has: no janitor takes the sandbox for one that its worker left.
+    // An owner of no fleet, so that no janitor sweeps the sandbox.
     owner: newWorkerId(randomBytes(6).toString('hex')),
     program: script(''),
     limits,
@@ -130,7 +130,7 @@ export async function openSandbox(options: OpenOptions = {}): Promise<OpenedSand
   }
 }
 
-/** Loads what the backend needs, and nothing of the others. */
+/** Loads only what this backend needs. */
 async function createBackend({
   backend: name = 'process',
   config = {},
@@ -180,7 +180,7 @@ async function run(
   }, limits.soft_timeout_ms)
   const hard = setTimeout(() => {
     timedOut = 'hard'
-    // The caller's dispose proves the end, and says so if that fails.
+    // The caller's own dispose proves the end and reports a failure.
     sandbox[Symbol.asyncDispose]().then(undefined, () => undefined)
   }, limits.hard_timeout_ms)
   const startedMs = performance.now()
@@ -188,7 +188,7 @@ async function run(
   try {
     const exit = await sandbox.run(program, {
       async onOutput(stream, chunk) {
-        // The bytes are only there until this call resolves.
+        // The bytes are valid only until this call resolves.
         output[stream].push(Buffer.from(chunk))
         await options.onOutput?.(stream, chunk)
       },

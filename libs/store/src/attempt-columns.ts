@@ -93,6 +93,16 @@ const OTHER_FIELDS = {
 } as const satisfies Partial<Record<keyof AuditRow, string>>
 type OtherField = keyof typeof OTHER_FIELDS
 
+/** A field of the audit row that no column stores is an error here. */
+type Stored =
+  | (typeof TEXT_FIELDS)[number]
+  | OtherField
+  | 'tenant_id'
+  | 'execution_id'
+  | 'attempt'
+  | 'outbound_hosts'
+void ({} satisfies Record<Exclude<keyof AuditRow, Stored>, never>)
+
 const isOtherField = (name: string): name is OtherField => Object.hasOwn(OTHER_FIELDS, name)
 
 /** Columns of `sandbox_invocations`, the key first. */

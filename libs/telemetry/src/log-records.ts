@@ -52,7 +52,7 @@ export const LOG_FACTS: Readonly<Record<string, LogFacts>> = {
     from: 'worker',
     about:
       'AgentCore or IAM refused; `detail` says what. Executions of the tenant end `provisioning` there ' +
-      'until a later round succeeds (docs/operations/agentcore.md).',
+      'until a later round succeeds (libs/backends/agentcore/OPERATIONS.md).',
   },
   'deleted an interpreter that no row names': {
     level: 'warn',

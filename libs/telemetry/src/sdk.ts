@@ -31,7 +31,7 @@ import { formOf, PrometheusReader, SERIES_PER_INSTRUMENT } from './prometheus.ts
 import { ATTRIBUTES } from './names.ts'
 import { createRecentSpans, showSpans } from './recent-spans.ts'
 import { redactingMetricExporter, redactingSpanExporter, type GateDeps } from './redacting-exporter.ts'
-import type { EndedTrace, Telemetry, TelemetryOptions } from './start-telemetry.ts'
+import type { EndedTrace, Telemetry, TelemetryOptions } from './telemetry.ts'
 import { DEFAULT_SLOW_MS } from './trace-decision.ts'
 import { createTraceUnits, type EndedUnit } from './trace-units.ts'
 

@@ -1,6 +1,6 @@
 /**
- * A loopback server that is the data plane of Amazon Bedrock AgentCore Code Interpreter for its clients. README.md says what it
- * speaks and what it was checked with.
+ * A loopback server that stands in for the data plane of Amazon Bedrock AgentCore Code Interpreter. README.md
+ * lists what it supports and how it was checked.
  */
 import { randomUUID } from 'node:crypto'
 import type { IncomingMessage, ServerResponse } from 'node:http'
@@ -12,10 +12,10 @@ import { pageOf } from './paging.ts'
 import { Sessions, type Session } from './sessions.ts'
 import { refusal, type Secrets } from './sigv4.ts'
 
-/** Calls that are remembered, and of each so much: enough to look at, and no leak of a double that runs for days. */
+/** Limits of the call log, for a double that runs for days: number of calls, characters per call. */
 const CALLS_MAX = 1000
 const CALL_TEXT_MAX = 64 * 1024
-/** As the service: payloads of at most 100 MB. */
+/** The service's own limit: a payload of at most 100 MB. */
 const BODY_MAX = 100_000_000
 const SESSION_HEADER = 'x-amzn-code-interpreter-session-id'
 
@@ -28,30 +28,30 @@ const ROUTES: readonly (readonly [string, RegExp, Operation])[] = [
 ]
 
 export interface AgentcoreOptions {
-  /** 0 for any free one. */
+  /** 0 picks any free port. */
   port?: number
-  /** Keys that requests must be signed with; null checks the form alone. */
+  /** Keys that requests must be signed with. With null, the double checks only the form of a signature. */
   secrets?: Secrets | null
-  /** Calls of an operation that are let through in a second. The service's: 30. */
+  /** Calls of one operation that the double accepts per second. Default: 30, as at the service. */
   ratePerSecond?: number
-  /** Takes what the data plane does not know, such as the control plane; false when it does not know it either. */
+  /** Handles requests to the control plane. Returns false for a request that it does not know. */
   fallback?: (request: IncomingMessage, body: Buffer, response: ServerResponse) => Promise<boolean>
 }
 
 export interface AgentcoreDouble extends AsyncDisposable {
-  /** For `endpoint`, or `AWS_ENDPOINT_URL_BEDROCK_AGENTCORE`. */
+  /** Value for `endpoint` or `AWS_ENDPOINT_URL_BEDROCK_AGENTCORE`. */
   readonly origin: string
   readonly secrets: Secrets | null
-  /** Ids of interpreters that exist; null for any that could be one. */
+  /** IDs of the interpreters that exist; null accepts every well-formed ID. */
   interpreters: Pick<Set<string>, 'has'> | null
-  /** Text of running cells arrives as events of its own, before the result. */
+  /** Whether the text of a running cell arrives as separate events before the result. */
   previews: boolean
   ratePerSecond: number
   readonly sessions: Sessions
-  /** What goes wrong from now on; replaces what was still to come. */
+  /** Sets the faults of the next calls and drops those that have not happened yet. */
   fault(...faults: Fault[]): void
   readonly faultsLeft: readonly Fault[]
-  /** The last calls that were let through, in order. */
+  /** The latest accepted calls, oldest first. */
   readonly calls: readonly Call[]
 }
 
@@ -59,15 +59,15 @@ export interface Call {
   operation: Operation
   sessionId: string
   tool: string
-  /** The beginning of the body as it came. */
+  /** The beginning of the body as received. */
   text: string
-  /** The header of that name; empty without it. */
+  /** Value of the `traceparent` header; empty without it. */
   traceparent: string
-  /** The connection that it came by, as the client's port. */
+  /** The client's port, which identifies the connection. */
   port: number
 }
 
-/** Keys that stand in examples and mean nothing anywhere. */
+/** Keys from AWS's documentation. They are valid nowhere. */
 export const EXAMPLE_SECRETS: Secrets = {
   accessKeyId: 'AKIAIOSFODNN7EXAMPLE',
   secretAccessKey: 'wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY',
@@ -188,10 +188,10 @@ export async function startAgentcoreDouble(options: AgentcoreOptions = {}): Prom
 }
 
 /**
- * The id in an identifier, which is the service's own, one that ends in ten characters of the service's
- * making, or the ARN of either (shapes of ids: API_StartCodeInterpreterSession of the AWS API reference; of
- * ARNs: awslabs/open-agentic-platform, spikes/agentcore-code-interpreter/FINDINGS.md). Null for the bare name
- * that an interpreter was created with, by which none is found.
+ * Returns the ID in an identifier: the service's own ID, an ID that ends in ten characters chosen by the
+ * service, or the ARN of either. Returns null for the bare name of an interpreter, by which the service finds
+ * none. Shapes of IDs: API_StartCodeInterpreterSession of the AWS API reference; of ARNs:
+ * awslabs/open-agentic-platform, spikes/agentcore-code-interpreter/FINDINGS.md.
  */
 function idIn(identifier: string): string | null {
   const id = identifier.replace(
@@ -260,7 +260,7 @@ function parsed(body: Buffer): Record<string, unknown> {
     const json: unknown = JSON.parse(body.toString('utf8'))
     if (typeof json === 'object' && json !== null) return json as Record<string, unknown>
   } catch {
-    // Said below, like any other thing that is no object.
+    // The error below covers this case too.
   }
   throw new Failure('ValidationException', 'The body is not a JSON object', 'CannotParse')
 }

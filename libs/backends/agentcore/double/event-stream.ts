@@ -1,13 +1,13 @@
 /**
- * Frames of `application/vnd.amazon.eventstream`, written from the format's description and not with the SDK's codec, so that
- * a fault of that one cannot cancel itself out: u32 total, u32 header bytes, CRC32 of both, headers, payload, CRC32 of all.
+ * Frames of `application/vnd.amazon.eventstream`: u32 total, u32 header bytes, CRC32 of both, headers,
+ * payload, CRC32 of all. Written from the format's description and not with the SDK's codec. Otherwise a bug
+ * of that codec would affect both sides and no test would see it.
  */
 import { crc32 } from 'node:zlib'
 
 /** Header type 7 of the format: a string with a u16 length. */
 const STRING = 7
 
-/** One frame. */
 export function frame(headers: Record<string, string>, payload: Buffer | string = ''): Buffer {
   const body = Buffer.from(payload)
   const head = Buffer.concat(Object.entries(headers).map(([name, value]) => header(name, value)))
@@ -29,20 +29,20 @@ function header(name: string, value: string): Buffer {
   return Buffer.concat([Buffer.from([key.length]), key, Buffer.from([STRING]), length, text])
 }
 
-/** A frame of message type `event`; the service has one kind, `result`. */
+/** A frame of message type `event`. The service has only the event type `result`. */
 export const event = (payload: object, type = 'result'): Buffer =>
   frame(
     { ':event-type': type, ':content-type': 'application/json', ':message-type': 'event' },
     JSON.stringify(payload),
   )
 
-/** A frame that the SDK throws as the class of that name; `type` as in the model, lower case first. */
+/** A frame for which the SDK throws the class of that name. `type` starts with a lower-case letter. */
 export const exception = (type: string, message: string): Buffer =>
   frame(
     { ':exception-type': type, ':content-type': 'application/json', ':message-type': 'exception' },
     JSON.stringify({ message }),
   )
 
-/** A frame that the SDK throws as an Error of that name. */
+/** A frame for which the SDK throws an Error of that name. */
 export const unmodelled = (code: string, message: string): Buffer =>
   frame({ ':error-code': code, ':error-message': message, ':message-type': 'error' })

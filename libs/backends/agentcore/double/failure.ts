@@ -1,4 +1,4 @@
-/** Refusals of the service: class, status, and what a client sees of them. */
+/** Errors of the service: class, HTTP status, and the answer that a client receives. */
 import type { ServerResponse } from 'node:http'
 import { AGENTCORE } from './published.ts'
 
@@ -17,7 +17,7 @@ const STATUS: Record<string, number> = {
 export class Failure extends Error {
   readonly type: string
   readonly reason: string | undefined
-  /** Of a ValidationException: the field that is meant. */
+  /** For a ValidationException: the invalid field. */
   readonly field: string | undefined
 
   constructor(type: string, message: string, reason?: string, field?: string) {
@@ -28,18 +28,18 @@ export class Failure extends Error {
   }
 }
 
-/** Throws for what is not as published. */
+/** Sends an answer. Throws if the answer does not have the published shape. */
 export const reply = (response: ServerResponse, status: number, body: object): void => {
   const { method = '', url = '/' } = response.req
   AGENTCORE.checkAnswer(method, new URL(url, 'http://double').pathname, status, body)
   response.writeHead(status, { 'Content-Type': 'application/json' }).end(JSON.stringify(body))
 }
 
-/** As restJson1 says it: the class in a header, the words in the body. */
+/** Sends an error in the form of restJson1: the class in a header, the message in the body. */
 export function fail(response: ServerResponse, failure: Failure): void {
   response.setHeader('x-amzn-errortype', `${failure.type}:http://internal.amazon.com/coral/`)
   const { field, message } = failure
-  // The model requires it of this class.
+  // The model requires a reason for this class.
   const reason =
     failure.reason ?? (failure.type === 'ValidationException' ? 'FieldValidationFailed' : undefined)
   reply(response, STATUS[failure.type] ?? 500, {

@@ -1,4 +1,4 @@
-/** What goes wrong on purpose, as a list: the first entry that fits a call is used up by it. */
+/** Faults that a test injects. A call takes the first fault of the list that matches it. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Failure } from './failure.ts'
 
@@ -11,66 +11,66 @@ export type Operation =
 
 export interface Fault {
   operation: Operation
-  /** Only calls of this tool, and whose arguments hold this text. */
+  /** The fault affects only calls of this tool whose arguments contain this text. */
   tool?: string
   match?: string
-  /** How many calls of that kind pass before it. Default: 0. */
+  /** Number of matching calls that pass before the fault starts. Default: 0. */
   skip?: number
-  /** How many calls it befalls. Default: 1. */
+  /** Number of calls that it affects. Default: 1. */
   times?: number
   kind:
-    /** An HTTP error of class `error`, without running anything. */
+    /** An HTTP error of class `error`; nothing runs. */
     | 'http'
-    /** An exception frame of class `error` after `after` events (default 0: the first frame, without running anything). */
+    /** An exception frame of class `error` after `after` events. By default nothing runs before it. */
     | 'exception'
     /** An error frame with the code `error`, after `after` events. */
     | 'error-frame'
-    /** The answer's last frame ends in its middle. */
+    /** The last frame of the answer is cut off. */
     | 'truncated'
-    /** The connection breaks, before or after the program ran (for other operations: before or after they took effect). */
+    /** The connection breaks before or after the call took effect (for an invocation: the program ran). */
     | 'cut-before'
     | 'cut-after'
-    /** The stream ends without a frame, after the program ran; or has its result and does not end. */
+    /** After the program ran, the stream ends without a frame, or has its result and never ends. */
     | 'empty'
     | 'endless'
-    /** The result comes twice, or its stdout grows over two frames, or comes in two parts. */
+    /** The result comes twice, or its stdout grows over two frames, or its stdout comes in two parts. */
     | 'duplicate'
     | 'growing'
     | 'split'
-    /** A frame of a type that no model has comes first. */
+    /** The first frame has a type that is in no model. */
     | 'unknown-event'
-    /** Its stdout ends in its middle, or it has no exit code. */
+    /** The stdout of the result is cut off, or the result has no exit code. */
     | 'cut-text'
     | 'no-exit-code'
-    /** `result` is the answer, and nothing runs unless `runs` says so. */
+    /** The answer is `result`. Nothing runs unless `runs` is true. */
     | 'result'
-    /** Of a list: its last page has a token, of no characters. */
+    /** The last page of a list has an empty token. */
     | 'empty-token'
-    /** Nothing but late, by `ms`, or until `until`. */
+    /** The call is delayed by `ms`, or until `until`. */
     | 'delay'
   error?: string
   message?: string
-  /** Of a ValidationException. */
+  /** For a ValidationException. */
   reason?: string
   field?: string
   after?: number
-  /** With an exception as the first frame, or a `result`: the program runs all the same. */
+  /** With an exception as the first frame, or with a `result`: the program runs nevertheless. */
   runs?: boolean
   result?: object
   ms?: number
   until?: Promise<unknown>
 }
 
-/** What a fault of kind `http` says. */
+/** The error of a fault of kind `http`. */
 export const httpFailure = ({ error, message, reason, field }: Fault): Failure =>
   new Failure(error ?? 'InternalServerException', message ?? 'on purpose', reason, field)
 
-/** Of a fault of kind `delay`: over when the call goes on. */
+/** Waits until a call with a fault of kind `delay` goes on. */
 export async function delayed({ until, ms = 0 }: Fault): Promise<void> {
   await (until ?? sleep(ms))
 }
 
-/** The faults still to come. */
+/** The faults that have not happened yet. */
 export class FaultList {
   #faults: Fault[] = []
 
@@ -82,7 +82,7 @@ export class FaultList {
     return this.#faults
   }
 
-  /** The fault of this call, if any; it is used up. */
+  /** Uses up and returns the fault of this call, if there is one. */
   take(operation: Operation, tool = '', text = ''): Fault | null {
     const fault = this.#faults.find(
       (one) =>

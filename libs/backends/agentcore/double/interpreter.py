@@ -1,7 +1,7 @@
-"""One session of the double, inside its jail: the nine tools over HTTP on a unix socket.
+"""One session of the double, inside its jail: serves the nine tools over HTTP on a unix socket.
 
-POST /call {name, arguments, previews} answers lines of JSON: {"text"} while a cell runs (only with previews), then {"result"}.
-Calls come one at a time; the caller sees to that.
+POST /call {name, arguments, previews} answers with lines of JSON: {"text"} while a cell runs (only with
+previews), then {"result"}. The caller sends one call at a time.
 """
 import json
 import os
@@ -53,7 +53,7 @@ class Server(ThreadingHTTPServer, UnixStreamServer):
         return request, ("gateway", 0)
 
     def handle_error(self, request, client_address):
-        """A caller that went away is no error of ours."""
+        """Logs no error for a caller that went away."""
         if not isinstance(sys.exc_info()[1], (BrokenPipeError, ConnectionResetError)):
             super().handle_error(request, client_address)
 

@@ -1,4 +1,4 @@
-/** InvokeCodeInterpreter: one tool call, and its answer as an event stream, with whatever is to go wrong with it. */
+/** InvokeCodeInterpreter: runs one tool call, injects faults, and answers with an event stream. */
 import type { ServerResponse } from 'node:http'
 import { event, exception, unmodelled } from './event-stream.ts'
 import { Failure } from './failure.ts'
@@ -14,7 +14,7 @@ const isText = (value: unknown): boolean => typeof value === 'string' && value.l
 const isTexts = (value: unknown): boolean => Array.isArray(value) && value.length > 0 && value.every(isText)
 const LANGUAGES: readonly unknown[] = ['python', 'javascript', 'typescript']
 
-/** What each tool needs of its arguments. */
+/** Checks of each tool's arguments. */
 const TOOLS: Record<string, (given: Arguments) => boolean> = {
   executeCode: ({ code, language }) =>
     isText(code) && (language === undefined || LANGUAGES.includes(language)),
@@ -34,7 +34,7 @@ function isBlock(block: unknown): boolean {
   return isText(path) && (isText(text) || isText(blob))
 }
 
-/** The tool and its arguments, checked. Throws ValidationException. */
+/** Checks and returns the tool and its arguments. Throws ValidationException. */
 export function toolCall(body: Arguments): { name: string; arguments: Arguments } {
   const { name, arguments: given = {} } = body
   const fits = typeof name === 'string' && Object.hasOwn(TOOLS, name) ? TOOLS[name] : undefined
@@ -45,7 +45,7 @@ export function toolCall(body: Arguments): { name: string; arguments: Arguments 
   return { name: String(name), arguments: given as Arguments }
 }
 
-/** Runs the call after those before it and answers. Throws a Failure while nothing was answered yet. */
+/** Runs the call after the session's earlier calls. Throws a Failure before the answer begins. */
 export async function invoke(
   session: Session,
   call: { name: string; arguments: Arguments },
@@ -84,7 +84,7 @@ const preview = (text: string): object => ({ content: [{ type: 'text', text }] }
 const frameOf = ({ kind, error = 'internalServerException', message = 'on purpose' }: Fault): Buffer =>
   kind === 'exception' ? exception(error, message) : unmodelled(error, message)
 
-/** What a call hears whose session ends, or that comes to one that has ended. */
+/** The error for a call whose session ends while it runs, or has ended before. */
 export function endOf(session: Session, how: 'stopped' | 'expired'): Failure {
   return how === 'expired'
     ? new Failure(
@@ -117,7 +117,7 @@ function framesOf(result: Result, fault: Fault | null): Buffer[] {
   }
 }
 
-/** Headers go with the first frame, as the service was seen to do: an error until then has a status of its own. */
+/** Sends headers with the first frame, like the service. Earlier errors have their own HTTP status. */
 function createStream(response: ServerResponse, sessionId: string) {
   const begin = (): void => {
     if (response.headersSent) return

@@ -1,6 +1,7 @@
-"""The Python that a session keeps: cells arrive on one pipe, each end is told on another and marked on fds 1 and 2.
+"""The Python process that a session keeps. Cells arrive on one pipe, and their exit codes go to another.
 
-The marks go through the descriptors themselves, so that what a cell's children or os.write put there stands before them.
+At the end of a cell the kernel writes a mark to fds 1 and 2 directly. Output of the cell's children or of
+os.write therefore precedes the mark.
 """
 import json
 import os

@@ -1,4 +1,4 @@
-/** `node libs/backends/agentcore/double/main.ts [--port N]`: AgentCore Code Interpreter on this machine, until it is stopped. */
+/** `node libs/backends/agentcore/double/main.ts [--port N]` runs AgentCore's double until stopped. */
 import { parseArgs } from 'node:util'
 import { missing } from '@cofferdam/backend-remote/double'
 import { startAccountDouble } from './control/control-plane.ts'
@@ -10,7 +10,7 @@ if (why !== null || !/^\d{1,5}$/.test(values.port)) {
   process.exit(2)
 }
 const double = await startAccountDouble(Number(values.port))
-// Any identifier will do: whoever tries the data plane need not provision first.
+// Accept every identifier, so that the data plane can be used without provisioning.
 double.data.interpreters = null
 console.log(
   JSON.stringify({

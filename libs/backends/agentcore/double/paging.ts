@@ -1,13 +1,10 @@
-/**
- * Pages of lists in both planes: `maxResults` from 1 to 100, 10 by default, and `nextToken` (AWS API
- * reference).
- */
+/** Pages of lists in both planes: `maxResults` (1 to 100, default 10) and `nextToken` (AWS API reference). */
 import { Failure } from './failure.ts'
 
 const DEFAULT_RESULTS = 10
 const RESULTS_MAX = 100
 
-/** The page that is asked for, at most `pageMax` long. Throws ValidationException. */
+/** Returns the requested page with at most `pageMax` entries. Throws ValidationException. */
 export function pageOf<T>(
   all: readonly T[],
   asked: { maxResults?: unknown; nextToken?: unknown },
@@ -20,7 +17,7 @@ export function pageOf<T>(
   return { page: all.slice(from, to), ...(to < all.length ? { nextToken: String(to) } : {}) }
 }
 
-/** Throws ValidationException for settings that the double could not keep. */
+/** Throws ValidationException for settings that the double does not support. */
 export function refuseUnkept(asked: Record<string, unknown>): void {
   for (const field of ['certificates', 'filesystemConfigurations'])
     if (Array.isArray(asked[field]) && asked[field].length > 0)

@@ -1,7 +1,7 @@
 /**
- * The wire of AgentCore Code Interpreter as AWS publishes it: the service models behind `@aws-sdk/client-bedrock-agentcore` 3.1141 and
- * `@aws-sdk/client-bedrock-agentcore-control` 3.1142 (`dist-es/schemas/schemas_0.js`). `test/published.test.ts` compares
- * every shape here with those.
+ * The wire format of AgentCore Code Interpreter as AWS publishes it: the service models behind
+ * `@aws-sdk/client-bedrock-agentcore` 3.1141 and `@aws-sdk/client-bedrock-agentcore-control` 3.1142
+ * (`dist-es/schemas/schemas_0.js`). `test/published.test.ts` compares every shape here with those models.
  */
 import { z } from 'zod'
 import { createPublished, type Operation } from '@cofferdam/backend-remote/double'
@@ -46,7 +46,7 @@ const session = z.strictObject({
   lastUpdatedAt: time.optional(),
 })
 
-/** What the data plane's operations and events carry, by the model's names. */
+/** Answers and events of the data plane, by the names of the model. */
 export const DATA_SHAPES = {
   StartCodeInterpreterSessionResponse: z.strictObject({
     codeInterpreterIdentifier: z.string(),
@@ -93,7 +93,7 @@ const summary = z.strictObject({
   lastUpdatedAt: time.optional(),
 })
 
-/** What the control plane's operations carry. */
+/** Answers of the control plane, by the names of the model. */
 export const CONTROL_SHAPES = {
   CreateCodeInterpreterResponse: z.strictObject({
     codeInterpreterId: z.string(),
@@ -178,7 +178,7 @@ const OPERATIONS: readonly Operation[] = [
   },
 ]
 
-/** `message` alone but for ValidationException, whose `reason` the model requires. */
+/** An error has only `message`, except ValidationException: the model requires its `reason`. */
 const refusal = z.strictObject({
   message: z.string(),
   reason: z

@@ -1,4 +1,4 @@
-"""What runs in a session of the double: the Python that it keeps, commands, and what comes out of them while they run."""
+"""The programs in a session of the double: its Python process, its commands, and readers of their output."""
 import codecs
 import json
 import os
@@ -9,15 +9,16 @@ import time
 import uuid
 
 HOME, KERNEL = "/home/user", "/opt/kernel.py"
-# The pipes of a program that ended are waited for this long, for daemons of it may keep them open for ever; what they hold then is read.
+# After a program ends, a daemon of it may keep its pipes open for ever. Wait this long for the end of the
+# pipes, then read what they hold.
 DRAIN_S = 0.2
-# One that fills them all the time is left.
+# Stop reading a pipe that never runs empty after this time.
 FLOOD_S = 20
 ENVIRONMENT = {name: os.environ[name] for name in ("PATH", "HOME", "LANG")}
 
 
 class Stream:
-    """What came out of one pipe since the last mark, in pieces: joined once, at the end."""
+    """Output of one pipe since the last mark, kept in pieces and joined once at the end."""
 
     def __init__(self, pipe, changed, on_text=None):
         self.pipe, self.changed, self.closed = pipe, changed, False
@@ -30,7 +31,7 @@ class Stream:
         self.decoder, self.unsaid = codecs.getincrementaldecoder("utf-8")("replace"), b""
 
     def end(self):
-        """Of what comes later nobody hears."""
+        """Reports no output that comes later."""
         with self.changed:
             self.on_text = None
 
@@ -38,7 +39,7 @@ class Stream:
         return bool(select.select([self.pipe], [], [], 0)[0])
 
     def drain(self):
-        """Waits for what its ended program said to the last."""
+        """Waits for the last output of a program that has ended."""
         with self.changed:
             self.changed.wait_for(lambda: self.closed, DRAIN_S)
             self.changed.wait_for(lambda: self.closed or not self.is_unread(), FLOOD_S)
@@ -47,7 +48,7 @@ class Stream:
         while True:
             select.select([self.pipe], [], [])
             with self.changed:
-                # Under the lock: what is in no pipe any more is in the parts.
+                # Read under the lock, so that data that has left the pipe is always in `parts`.
                 data = os.read(self.pipe.fileno(), 65536)
                 if not data:
                     self.closed = True
@@ -68,7 +69,7 @@ class Stream:
                     return
 
     def preview(self, data):
-        """All but what may be the beginning of the mark or of a character."""
+        """Reports everything except a tail that may be the beginning of the mark or of a character."""
         if self.on_text is None:
             return
         data = self.unsaid + data
@@ -135,7 +136,7 @@ class Kernel:
 
 
 class Task:
-    """A command with both streams in one, as on a terminal."""
+    """A command with stdout and stderr in one stream, as on a terminal."""
 
     def __init__(self, command, on_text=None):
         self.id, self.started, self.status = str(uuid.uuid4()), time.monotonic(), "working"

@@ -1,7 +1,4 @@
-/**
- * Sessions of the double: start once per client token, live for an absolute time, end by Stop or by that time. One call at a
- * time runs in a session.
- */
+/** Sessions of the double: started once per client token, ended by Stop or time, one call at a time. */
 import { createHash, randomBytes } from 'node:crypto'
 import { request as httpRequest, type IncomingMessage } from 'node:http'
 import { fileURLToPath } from 'node:url'
@@ -10,7 +7,7 @@ import { Failure } from './failure.ts'
 import { refuseUnkept } from './paging.ts'
 
 const INSIDE = ['interpreter.py', 'tools.py', 'running.py', 'kernel.py']
-/** Terminated sessions stay listed for a while at the service; here so many. */
+/** The service lists terminated sessions for a while. The double remembers this many. */
 const REMEMBERED_MAX = 1000
 const ULID = '0123456789ABCDEFGHJKMNPQRSTVWXYZ'
 
@@ -32,22 +29,21 @@ export interface Session {
   jail: Jail
   /** How it ended; null while it runs. */
   ended: Ended | null
-  /** Resolves with its end. */
+  /** Resolves when the session ends. */
   over: Promise<Ended>
   end(how: Ended): Promise<void>
-  /** Runs after what was asked before. */
+  /** Runs `work` after the earlier calls of this session. */
   turn<T>(work: () => Promise<T>): Promise<T>
 }
 
-/** All sessions of one double. */
 export class Sessions {
   readonly #all = new Map<string, Session>()
   readonly #tokens = new Map<string, { digest: string; session: Promise<Session> }>()
   #started = 0
-  /** The service's own: 1,000 for an account. */
+  /** The service's quota per account: 1,000. */
   quota = 1000
 
-  /** How many were ever made. */
+  /** Number of sessions ever started. */
   get started(): number {
     return this.#started
   }
@@ -163,7 +159,7 @@ const isToken = (token: unknown): token is string =>
 const invalid = (field: string): Failure =>
   new Failure('ValidationException', `The value of ${field} is not valid`, 'FieldValidationFailed', field)
 
-/** Calls a tool in a session's jail; `onText` hears previews. Rejects when the jail ends. */
+/** Calls a tool in a session's jail and passes previews to `onText`. Rejects if the jail ends. */
 export async function callTool(
   session: Session,
   call: { name: string; arguments: object },

@@ -1,10 +1,10 @@
-/** Signature Version 4 as the service checks it: its form always, and the signature itself where the secret is known. */
+/** Checks Signature Version 4: always the form, and the signature itself if the secret is known. */
 import { createHash, createHmac } from 'node:crypto'
 import type { IncomingMessage } from 'node:http'
 
 const FORM =
   /^AWS4-HMAC-SHA256 Credential=([A-Za-z0-9]+)\/(\d{8})\/([a-z0-9-]+)\/([a-z0-9-]+)\/aws4_request, ?SignedHeaders=([a-z0-9;-]+), ?Signature=([0-9a-f]{64})$/
-/** Of the real service: a clock that is further off is refused. */
+/** The service refuses a request whose clock differs by more than this. */
 const SKEW_MS = 15 * 60_000
 
 export interface Secrets {
@@ -12,7 +12,7 @@ export interface Secrets {
   secretAccessKey: string
 }
 
-/** Why a request is refused, in the service's words; null when it is signed well. `secrets` null: the form alone is checked. */
+/** Returns why the service would refuse a request, or null. Null `secrets`: only the form is checked. */
 export function refusal(
   request: IncomingMessage,
   body: Buffer,
@@ -57,7 +57,7 @@ function canonical(request: IncomingMessage, body: Buffer, names: readonly strin
   )
   return [
     request.method,
-    // Every service but S3 encodes the path once more.
+    // Every service except S3 encodes the path a second time.
     path.split('/').map(encoded).join('/'),
     query.split('&').toSorted().join('&'),
     headers.join(''),

@@ -1,4 +1,4 @@
-"""The nine tools of a session, which answer in the shape that the service was seen to answer."""
+"""The nine tools of a session. Their answers have the shape that the service was seen to send."""
 import base64
 import os
 import signal

@@ -1,4 +1,4 @@
-/** Conformance of `agentcore` against the double, whose sessions really run what they are given. */
+/** Conformance of `agentcore` against the double, whose sessions really run the code they receive. */
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'

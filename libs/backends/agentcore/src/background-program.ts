@@ -1,19 +1,19 @@
 /**
- * A program that may take longer than a call: started as a task, asked after until it is done, and shown meanwhile, for beside it the
- * session takes other calls.
+ * Runs a program that may outlast one call: starts it as a task and polls the task for its output and its
+ * end. Between the polls the session takes other calls.
  */
 import { CofferdamError } from '@cofferdam/contract'
 import type { ToolArguments, ToolName } from '@aws-sdk/client-bedrock-agentcore'
 import type { ToolResult } from './consume-stream.ts'
 import type { CallMore } from './data-plane.ts'
 import type { Piece } from './live-lines.ts'
-import { pause } from './patiently.ts'
+import { pause } from './retry-calls.ts'
 import type { Answer } from './read-answer.ts'
 
-/** It is asked after from this to that often, and for so much of what it printed since. */
+/** The pause between polls, and the most new output that one poll reads. */
 const POLL_MS = { first: 1000, longest: 5000 }
 const SHOWN_MAX = 1024 * 1024
-/** Beside the end of its session, which is what counts. */
+/** A stopTask call may take this long. The session is stopped as well, so it does not have to succeed. */
 const STOP_MS = 5_000
 
 export interface BackgroundParts {
@@ -25,11 +25,11 @@ export interface BackgroundProgram {
   command: string
   onLive: (piece: Piece) => Promise<void>
   traceParent: string | undefined
-  /** It is said to have begun. */
+  /** Called when the service has accepted the task. */
   onStarted: () => void
 }
 
-/** The task's own result. An abort stops the task too; throws the signal's reason then, and what calls throw. */
+/** Returns the task's result. An abort stops the task and throws the signal's reason. */
 export async function runInBackground(
   parts: BackgroundParts,
   { command, onLive, traceParent, onStarted }: BackgroundProgram,
@@ -41,7 +41,7 @@ export async function runInBackground(
   try {
     return await untilDone(parts, taskId, onLive, signal)
   } catch (error) {
-    // Its session is stopped as well, and nobody waits for this: it counts where that Stop fails.
+    // The session is stopped too, so nobody waits for this call. It matters only if that Stop fails.
     if (signal.aborted)
       void parts.call('stopTask', { taskId }, AbortSignal.timeout(STOP_MS)).catch(() => undefined)
     throw error

@@ -1,21 +1,21 @@
-/** What a session of AgentCore can do. */
+/** Capabilities of an AgentCore session. */
 import type { Capabilities } from '@cofferdam/contract'
 import type { AgentcoreConfig } from './config.ts'
 import { LIFE_MARGIN_MS, LIFE_MS } from './session-life.ts'
 
-/** `keepsTurns`: the worker lends a registry of sessions. */
+/** `keepsTurns`: the worker provides a registry of sessions. */
 export function capabilitiesOf(settings: AgentcoreConfig, keepsTurns: boolean): Capabilities {
   return {
     languages: settings.languages,
     programs: ['script', 'command'],
-    // Its own network, past the worker's proxy: no list of hosts can be kept there.
+    // A session has its own network and bypasses the worker's proxy, so no allowlist can be enforced.
     network: ['none', 'public'],
     stdin: true,
     files: true,
     artifacts: true,
-    // As the service passes it on; what runs in the background is asked for it.
+    // Live as far as the service passes output on; output of background programs is polled.
     streaming: true,
-    // A session keeps all that its machine has; nothing in it could be proven clean.
+    // A session keeps the whole state of its machine, and nothing can prove that it is clean.
     sessions: keepsTurns ? ['interpreter'] : [],
     preloads: [],
     value: settings.languages.includes('python'),

@@ -1,48 +1,52 @@
-/** Requests to the cell of one session, by the service's tools: each is named by a nonce of its own and has one answer. */
+/** Requests to the cell of one session through the service's tools. Each has its own nonce and one answer. */
 import { randomBytes } from 'node:crypto'
 import type { ToolArguments, ToolName } from '@aws-sdk/client-bedrock-agentcore'
 import { CofferdamError } from '@cofferdam/contract'
 import { cellCode } from './cell-source.ts'
 import type { ToolResult } from './consume-stream.ts'
 import type { CallMore, DataPlane, SessionPlace } from './data-plane.ts'
-import { despiteLosses, patiently, THROTTLED_MAX } from './patiently.ts'
+import { retryLost, retryThrottled, ATTEMPTS } from './retry-calls.ts'
 import { readAnswer, type Answer } from './read-answer.ts'
 
-/** A turn in the fleet's own rate: with a sandbox somebody waits longer than where another backend may serve (10 s). */
+/** Longest wait for the account's rate. Before a sandbox is open it is 10 s: another backend may serve. */
 const TURN_MS = 60_000
 
 export interface CellRequests {
-  /** One call of a tool. */
+  /** Calls a tool once. */
   call(name: ToolName, given: ToolArguments, signal: AbortSignal, more?: CallMore): Promise<ToolResult>
   /**
-   * One question. `most` bounds the bytes of the answer. `before`: nothing of the execution has begun, and nobody waits as long as for a
-   * program. Throws `sandbox_lost` where the interpreter is gone, what the cell says of a request that failed, and what calls throw.
+   * Sends one request. `most` bounds the bytes of the answer; `before`: nothing of the execution has begun.
+   * Throws `sandbox_lost` if the interpreter is gone, the cell's own error, and what calls throw.
    */
   ask(request: object, most: number, signal: AbortSignal, when?: 'before'): Promise<Answer>
-  /** The same question again after an answer that was lost. */
+  /** Sends the same request again after its answer was lost. */
   askAgain: CellRequests['ask']
-  /** The answer in what a tool printed; null where there is none. Throws what the cell says of a request that failed. */
+  /** Finds the answer in a tool's output, or returns null. Throws the error of a failed request. */
   answered(result: ToolResult, nonce: string, most: number): Promise<Answer | null>
-  /** A path of a file for the cell that no other request has, beside its folder. */
+  /** A unique path for a file of the cell, beside the cell's folder. */
   fileFor(what: 'sh' | 'files'): string
 }
 
 export const newNonce = (): string => randomBytes(12).toString('hex')
 
-/** Those of a session; `onGone` hears that its interpreter died. */
+/** Requests to the cell of one session. `onGone` is called when its interpreter has died. */
 export function createCellRequests(service: DataPlane, id: SessionPlace, onGone: () => void): CellRequests {
   const tag = randomBytes(6).toString('hex')
   let files = 0
 
   const call: CellRequests['call'] = async (name, given, signal, more) =>
-    await patiently(
+    await retryThrottled(
       async () => await service.call(id, name, given, signal, { turnMs: TURN_MS, ...more }),
       signal,
-      THROTTLED_MAX.after,
+      ATTEMPTS.throttledAfterBegin,
     )
 
   const callBefore: typeof call = async (name, given, signal) =>
-    await patiently(async () => await service.call(id, name, given, signal), signal, THROTTLED_MAX.before)
+    await retryThrottled(
+      async () => await service.call(id, name, given, signal),
+      signal,
+      ATTEMPTS.throttledBeforeBegin,
+    )
 
   const answered: CellRequests['answered'] = async (result, nonce, most) => {
     const answer = await readAnswer(result, nonce, most)
@@ -64,7 +68,7 @@ export function createCellRequests(service: DataPlane, id: SessionPlace, onGone:
     call,
     ask,
     askAgain: async (request, most, signal, when) =>
-      await despiteLosses(async () => await ask(request, most, signal, when), signal),
+      await retryLost(async () => await ask(request, most, signal, when), signal),
     answered,
     fileFor: (what) => `cofferdam-${tag}-${(files += 1)}.${what}`,
   }

@@ -3,7 +3,7 @@ import { createCellSession } from './cell-session.ts'
 import type { ToolResult } from './consume-stream.ts'
 import type { DataPlane } from './data-plane.ts'
 
-/** A session whose machine says this to a command. */
+/** A session whose machine prints this for every command. */
 const saying = (stdout: string | Error) =>
   createCellSession(
     {
@@ -23,7 +23,7 @@ test.each([
   ['the machine says something else', 'cat: no such file', 0],
   ['nobody answers', new Error('gone'), 0],
 ])(
-  'the kernel’s count of kills for memory is believed as far as it goes: %s',
+  'a session reports the kernel’s count of out-of-memory kills if the count is plausible: %s',
   async (_words, said, kills) => {
     expect(await saying(said).oomKills(new AbortController().signal)).toBe(kills)
   },

@@ -1,44 +1,41 @@
 /**
- * A session at the service that has proven to be ours: requests to its cell, each answered once. The first failure that leaves open
- * what runs there ends its use: `isSound` is false from then on, and nobody runs a second program in it.
+ * A session that has proven that it runs our cell. Each request to the cell is answered once. After the first
+ * failure that leaves unknown what runs there, `isSound` is false and no further program runs.
  */
 import { CofferdamError, type ProgramFile } from '@cofferdam/contract'
 import { createCellRequests } from './cell-requests.ts'
 import { isRefused, lostSandbox, openFailure, refusedProgram } from './classify-failure.ts'
 import type { DataPlane, SessionPlace } from './data-plane.ts'
-import { despiteLosses } from './patiently.ts'
+import { retryLost } from './retry-calls.ts'
 import type { Answer } from './read-answer.ts'
 import { runOnce, type ProgramRequest, type Ran } from './run-once.ts'
 
-/** An empty listing: the cheapest sign of life. One that takes longer, beyond the 10 s of a turn in the rate, is none. */
+/** An empty listing is the cheapest sign of life. Besides 10 s for a turn in the rate, it has this long. */
 const SIGN_OF_LIFE = { op: 'list', globs: [], most: 0 }
 const SIGN_MAX = 1024
 const SIGN_MS = 15_000
 
 export interface CellSession {
   readonly id: SessionPlace
-  /** Where its cell stands in it. */
+  /** Path of the cell in the session. */
   readonly base: string
-  /** Nothing happened to it that leaves open what runs there. */
+  /** False once it is unknown what runs in the session. */
   readonly isSound: boolean
-  /** It must serve no other program. */
+  /** Marks the session as unfit for another program. */
   spoil(): void
-  /** Files for the next request, which puts them in their places. Throws what `invalid_request` and the like are for. */
+  /** Uploads files, which the next request moves to their paths. Throws errors such as `invalid_request`. */
   upload(files: readonly ProgramFile[], signal: AbortSignal): Promise<string>
-  /** `archive`: of files that come first, put there by `upload`. `most` bounds the bytes of the answer. */
+  /** `archive`: uploaded files to unpack first, from `upload`. `most` bounds the bytes of the answer. */
   ask(request: { op: string; archive: string | null }, most: number, signal: AbortSignal): Promise<Answer>
-  /** Whether it answers. Throws `backend_unavailable` when rate, rights or keys let nobody ask. */
+  /** Whether it answers. Throws `backend_unavailable` if rate, rights or keys prevent the question. */
   isAlive(signal: AbortSignal): Promise<boolean>
-  /**
-   * How many processes the kernel of its machine has killed for memory since the last program began; 0 where
-   * that is not learnt.
-   */
+  /** Number of out-of-memory kills by the machine's kernel since the last program began; 0 if unknown. */
   oomKills(signal: AbortSignal): Promise<number>
   /** Runs a program at most once. */
   run(request: ProgramRequest, signal: AbortSignal): Promise<Ran>
 }
 
-/** A session that was proven ready before, by this worker or another. */
+/** Uses a session that this or another worker has proven ready. */
 export function createCellSession(service: DataPlane, id: SessionPlace, base: string): CellSession {
   let isSound = true
   const spoil = (): void => void (isSound = false)
@@ -64,7 +61,7 @@ export function createCellSession(service: DataPlane, id: SessionPlace, base: st
         ...files.map(({ bytes }) => bytes),
       ])
       const given = { content: [{ path: archive, blob }] }
-      const written = despiteLosses(async () => await requests.call('writeFiles', given, signal), signal)
+      const written = retryLost(async () => await requests.call('writeFiles', given, signal), signal)
       const { isError, stderr } = await written.catch((error: unknown) => {
         signal.throwIfAborted()
         throw refusedProgram(error)
@@ -75,7 +72,7 @@ export function createCellSession(service: DataPlane, id: SessionPlace, base: st
     },
 
     async ask(request, most, signal) {
-      // Files that came are put into their places by the first one, and what was removed is not there for the second.
+      // Unpacking an archive or removing files cannot be repeated: the second attempt would not find them.
       const changes = request.archive !== null || request.op === 'remove'
       try {
         return await requests[changes ? 'ask' : 'askAgain'](request, most, signal)
@@ -92,7 +89,7 @@ export function createCellSession(service: DataPlane, id: SessionPlace, base: st
         return true
       } catch (error) {
         const failure = openFailure(error, 'sign_of_life')
-        // It was not asked: rate, rights and keys are nothing of the session's.
+        // The request was not sent: rate, rights and keys say nothing about the session.
         const isUnasked = isRefused(error) || failure === error
         if (isUnasked && failure.code === 'backend_unavailable') throw failure
         return false
@@ -100,8 +97,7 @@ export function createCellSession(service: DataPlane, id: SessionPlace, base: st
     },
 
     async oomKills(signal) {
-      // cell.py wrote the count before the program began. Both are the program's to forge, for its own
-      // verdict.
+      // cell.py wrote the count before the program began. A program can forge both, for its own result only.
       const command = `cat ${base}/oom; echo; sed -n 's/^oom_kill //p' /proc/vmstat`
       const asked = requests.call('executeCommand', { command }, signal)
       const said = await asked.catch(() => signal.throwIfAborted())

@@ -1,16 +1,16 @@
 /**
- * What is put into a session before anything of a user: our modules and the cell that they make. The code is Python for the session's
- * own interpreter; whatever it carries is base64, so that no text of ours or of a user is ever read as code.
+ * The code that a session runs before anything of a user: our modules and the cell. It is Python for the
+ * session's own interpreter. All data in it is base64, so no text of ours or a user's is read as code.
  */
 import { readFileSync } from 'node:fs'
 import { guestFiles } from '@cofferdam/sandbox/guest'
 
 const CELL = new URL('cell/', import.meta.url)
 const OWN = ['__init__', 'capture', 'cell', 'child', 'kept', 'live', 'redact', 'run', 'script'] as const
-/** The guest agent's, which follow no link on the way in or out. */
+/** Modules of the guest agent, which follow no symbolic link when they read or write files. */
 const SHARED = ['glob', 'workdir'] as const
 
-/** Changes with what a session must have to be used by this worker. */
+/** Increased when a session must have something new before this worker can use it. */
 const VERSION = 1
 
 let sources: Record<string, string> | null = null
@@ -25,10 +25,10 @@ function modules(): Record<string, string> {
   return (sources = Object.fromEntries([...own, ...shared]))
 }
 
-/** The last line that a session prints which is ready. */
+/** The last line that a ready session prints. */
 export const readyMarker = (nonce: string): string => `__sandbox_ready__ v${VERSION} ${nonce}`
 
-/** The preamble: writes the modules into `.cofferdam-<nonce>`, imports them, installs the redactor and says the marker. */
+/** Writes our modules into `.cofferdam-<nonce>`, imports them, installs the redactor, prints the marker. */
 export function preamble(nonce: string): string {
   return `
 import base64, json, os, sys
@@ -49,14 +49,14 @@ __cofferdam_ready__()
 `
 }
 
-/** Beside the files of the tools, whose paths are relative to where the interpreter was started. */
+/** A folder beside the tools' files, whose paths are relative to the interpreter's start folder. */
 const folderOf = (nonce: string): string => `.cofferdam-${nonce}`
 
 /** A request as a cell of the session's interpreter. */
 export const cellCode = (request: object): string =>
   `__import__("sys").modules["cofferdam_cell.cell"].answer("${encoded(request)}")`
 
-/** A request as a command, by an interpreter of its own; `timeout` ends what does not end itself. `base`: a path that needs no quotes. */
+/** A request as a command with its own interpreter and a time limit. `base` needs no quotes. */
 export function cellCommand(
   base: string,
   request: object,
@@ -71,5 +71,5 @@ export function cellCommand(
 
 const encoded = (value: object): string => Buffer.from(JSON.stringify(value)).toString('base64')
 
-/** Of letters, digits and a few signs alone. */
+/** A Python string literal of text that has only letters, digits and a few signs. */
 const python = (text: string): string => JSON.stringify(text)

@@ -4,7 +4,7 @@ import { isGone, isRefused, isThrottled, lostSandbox, openFailure } from './clas
 
 const failed = (name: string, message = 'said so'): Error => Object.assign(new Error(message), { name })
 
-describe('a failure of the service', () => {
+describe('classification of AgentCore’s failures', () => {
   test.each([
     ['ThrottlingException', true, 'backend_unavailable', 'ThrottlingException'],
     ['ServiceQuotaExceededException', true, 'backend_unavailable', 'ServiceQuotaExceededException'],
@@ -16,7 +16,7 @@ describe('a failure of the service', () => {
     ['TimeoutError', false, 'backend_unavailable', 'TimeoutError'],
     ['brandNewException', false, 'backend_unavailable', 'brandNewException'],
   ])(
-    'of class %s: refused %s; %s while opening, and its program is lost for %s',
+    '%s: refused is %s, error is %s while opening, and a program is lost with reason %s',
     (name, refused, code, reason) => {
       const error = failed(name)
       expect(isRefused(error)).toBe(refused)
@@ -29,7 +29,7 @@ describe('a failure of the service', () => {
     },
   )
 
-  test('is throttling, or a thing that is gone, by its class alone', () => {
+  test('recognises throttling and missing resources by the error class alone', () => {
     const all = ['ThrottlingException', 'ResourceNotFoundException', 'InternalServerException'].map((name) =>
       failed(name, 'ThrottlingException ResourceNotFoundException'),
     )
@@ -38,12 +38,12 @@ describe('a failure of the service', () => {
     expect([isThrottled('ThrottlingException'), isRefused(null)]).toEqual([false, false])
   })
 
-  test('says that the session’s time was over where the conflict says so', () => {
+  test('reports an expired session if the conflict’s message says so', () => {
     const late = failed('ConflictException', 'Session x exceeded its session timeout of 60 seconds')
     expect(lostSandbox(late).details).toMatchObject({ reason: 'session_timeout' })
   })
 
-  test('keeps AWS’s words, short, and no key id', () => {
+  test('keeps AWS’s message, shortened and without key IDs', () => {
     const { message } = openFailure(
       failed(
         'AccessDeniedException',
@@ -55,7 +55,7 @@ describe('a failure of the service', () => {
     expect(message.length).toBeLessThan(400)
   })
 
-  test('of ours is what it was, but a sandbox that was lost while opening is none yet', () => {
+  test('keeps our own errors, except a sandbox lost while it opened', () => {
     const ours = new CofferdamError('protocol_violation', 'no')
     expect([openFailure(ours, 'readiness'), lostSandbox(ours)]).toEqual([ours, ours])
     expect(openFailure(new CofferdamError('sandbox_lost'), 'readiness').code).toBe('backend_unavailable')

@@ -1,23 +1,24 @@
 /**
- * What a failed call means, by the class of its error (the SDK sets neither `$retryable` nor, for exceptions within a stream,
- * a status). Only what the service refused before it began anything is certain not to have run a program.
+ * Tells what a failed call means by the class of its error, because the SDK does not set `$retryable` and
+ * gives no status to exceptions within a stream. Only a call refused before it began has certainly run no
+ * program.
  *
- *   class                                    refused   for `open`
- *   ThrottlingException                      yes       backend_unavailable
- *   ServiceQuotaExceededException            yes       backend_unavailable
- *   AccessDeniedException                    yes       backend_unavailable   keeps what AWS says: it names action and ARN
- *   ValidationException                      yes       sandbox_open_failed   with its reason and the names of its fields
- *   ResourceNotFoundException                yes       sandbox_open_failed   the interpreter's or the session's
- *   keys unknown, expired or wrong           yes       backend_unavailable   by the service, or by the SDK before it asks
- *   ConflictException                        no        sandbox_open_failed   the session's time may be over: then the program's is
- *   InternalServerException, 5xx             no        backend_unavailable
- *   connection lost, cut or empty stream     no        backend_unavailable
+ *    class                                    refused   for `open`
+ *    ThrottlingException                      yes       backend_unavailable
+ *    ServiceQuotaExceededException            yes       backend_unavailable
+ *    AccessDeniedException                    yes       backend_unavailable   with AWS's text: action and ARN
+ *    ValidationException                      yes       sandbox_open_failed   with its reason and field names
+ *    ResourceNotFoundException                yes       sandbox_open_failed   interpreter or session is gone
+ *    keys unknown, expired or wrong           yes       backend_unavailable   found by the service or the SDK
+ *    ConflictException                        no        sandbox_open_failed   perhaps the session has expired
+ *    InternalServerException, 5xx             no        backend_unavailable
+ *    connection lost, cut or empty stream     no        backend_unavailable
  */
 import { CofferdamError, isCofferdamError, type ErrorCode } from '@cofferdam/contract'
 import type { Refused } from './hide-keys.ts'
 
 interface Row {
-  /** Nothing was begun: the call may be made again, or elsewhere. */
+  /** Nothing was begun, so the call may be repeated or made elsewhere. */
   refused: boolean
   code: ErrorCode
 }
@@ -36,48 +37,48 @@ const TABLE: Record<string, Row> = {
   CredentialsProviderError: { refused: true, code: 'backend_unavailable' },
 }
 const UNKNOWN: Row = { refused: false, code: 'backend_unavailable' }
-/** Of the text that AWS sends: enough for an action and an ARN. */
+/** Maximum length of AWS's text: enough for an action and an ARN. */
 const SAID_MAX = 300
 
 const rowOf = (error: unknown): Row => TABLE[nameOf(error)] ?? UNKNOWN
 
-/** The class's name; `Error` for anything else. */
+/** The error class's name; `Error` for anything else. */
 export const nameOf = (error: unknown): string => (error instanceof Error ? error.name : 'Error')
 
 /**
- * The call was refused over HTTP, or had no turn in the rate: surely nothing of it was begun. Not so an exception within a stream, nor
- * a session that is gone: it may have gone while the call ran.
+ * The call was refused over HTTP or got no turn in the rate, so nothing of it has begun. Exceptions within a
+ * stream do not count, nor does a missing session: it may have ended while the call ran.
  */
 export const isNotBegun = (error: unknown): boolean =>
   isCofferdamError(error)
     ? error.code === 'backend_unavailable'
     : isRefused(error) && !isGone(error) && refusalOf(error)?.status !== undefined
 
-/** Nothing is known of what became of the call. */
+/** The outcome of the call is unknown. */
 export const isLostAnswer = (error: unknown): boolean =>
   isCofferdamError(error) ? error.details['reason'] === 'empty_stream' : !isGone(error) && !isNotBegun(error)
 
-/** The call has ended, with nothing of its cell's answer or a beginning of it. */
+/** The call has ended without the cell's complete answer. */
 export const isUnanswered = (error: unknown): boolean =>
   isCofferdamError(error) && ['no_answer', 'cut_answer'].includes(String(error.details['reason']))
 
-/** The service said no before it began anything. */
+/** The service refused the call before it began anything. */
 export const isRefused = (error: unknown): boolean => rowOf(error).refused
 
-/** Refused for now; the same call may be taken in a moment. */
+/** Refused for now; the same call may succeed in a moment. */
 export const isThrottled = (error: unknown): boolean => nameOf(error) === 'ThrottlingException'
 
-/** The account has all that it may have, or asks too often: both pass. */
+/** The account is at its quota or its rate. Both pass. */
 const isFull = (error: unknown): boolean =>
   isThrottled(error) || nameOf(error) === 'ServiceQuotaExceededException'
 
-/** Something else is happening to the session. */
+/** Another operation on the session is in progress. */
 export const isConflict = (error: unknown): boolean => nameOf(error) === 'ConflictException'
 
-/** There is no such session or interpreter (any more). */
+/** The session or interpreter does not exist, or no longer exists. */
 export const isGone = (error: unknown): boolean => nameOf(error) === 'ResourceNotFoundException'
 
-/** The error of `open`, whose program has surely not begun. */
+/** The error of `open`: the program has certainly not begun. */
 export function openFailure(error: unknown, step: string): CofferdamError {
   if (isCofferdamError(error) && error.code !== 'sandbox_lost') return error
   const { code } = rowOf(error)
@@ -91,7 +92,7 @@ export function openFailure(error: unknown, step: string): CofferdamError {
   })
 }
 
-/** The error of a call in a sandbox that was open: whatever it ran is lost. */
+/** The error of a call in an open sandbox: the program in it is lost. */
 export function lostSandbox(error: unknown): CofferdamError {
   if (isCofferdamError(error)) return error
   return new CofferdamError('sandbox_lost', `AgentCore: ${said(error)}`, {
@@ -100,7 +101,7 @@ export function lostSandbox(error: unknown): CofferdamError {
   })
 }
 
-/** The error of a program that surely did not begin, in a sandbox that was open; the executor knows the reason. */
+/** The error of a program that did not begin in an open sandbox. The executor knows the reason. */
 export function refusedProgram(error: unknown): CofferdamError {
   const words = isCofferdamError(error) ? error.message : `AgentCore: ${said(error)}`
   return new CofferdamError('sandbox_lost', words, {
@@ -115,10 +116,10 @@ function lossReason(error: unknown): string {
   return isTime ? 'session_timeout' : nameOf(error)
 }
 
-/** What the service said more. */
+/** Details that the service added to the error. */
 const refusalOf = (error: unknown): Refused['refusal'] => (error as Refused | null)?.refusal
 
-/** AWS's words name actions and resources; key ids are cut out all the same. */
+/** AWS's text names actions and resources. Key IDs are cut out in any case. */
 function said(error: unknown): string {
   const text = error instanceof Error ? `${error.name}: ${error.message}` : String(error)
   return text.replaceAll(/\b(?:AKIA|ASIA)[A-Z0-9]{12,}/g, '<redacted>').slice(0, SAID_MAX)

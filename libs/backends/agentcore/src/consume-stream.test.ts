@@ -7,7 +7,7 @@ const event = (stdout: string, text = ''): CodeInterpreterStreamOutput => ({
   result: { content: [{ type: 'text', text }], structuredContent: { stdout, exitCode: 0 } },
 })
 
-test('a result that grows may be sent as often as the service likes', async () => {
+test('accepts a growing result however often the service sends it', async () => {
   const heard: string[] = []
   const { stdout } = await consumeStream(
     (async function* () {
@@ -22,7 +22,7 @@ test('a result that grows may be sent as often as the service likes', async () =
 test.each([
   ['in parts of a stream', () => event(`${Math.random()}${MILLION}`)],
   ['as text', () => event('', MILLION)],
-])('an answer that does not end is not read for ever: %s', async (_how, next) => {
+])('stops reading an answer that does not end: %s', async (_how, next) => {
   let read = 0
   const endless = (async function* () {
     for (; ; read += 1) yield next()

@@ -1,11 +1,11 @@
 /**
- * The answer of one tool call, put together from its events. Each event holds the whole result, or a part of it:
+ * Combines the events of one tool call into its answer. Each event holds the whole result or a part of it:
  *
- *   stdout, stderr    one that begins with what is held replaces it, any other is its continuation
- *   other fields      the last that is set
- *   text only         joined, where no event has structured content; `isError` then means exit code 1
+ *    stdout, stderr    text that begins with the text so far replaces it; any other text is appended
+ *    other fields      the last value that is set
+ *    text only         joined, if no event has structured content; `isError` then means exit code 1
  *
- * A stream without a single result is a failure: the service ended it before it said how the call went.
+ * A stream without any result is a failure: the service ended it before it reported how the call went.
  */
 import type {
   CodeInterpreterResult,
@@ -14,7 +14,7 @@ import type {
 } from '@aws-sdk/client-bedrock-agentcore'
 import { CofferdamError, inTime } from '@cofferdam/contract'
 
-/** A call's answer; all of an answer of 100 MB, the service's most, may be in `stdout`. */
+/** A call's answer. `stdout` may hold up to 100 MB, the service's limit. */
 export interface ToolResult {
   stdout: string
   stderr: string
@@ -22,25 +22,25 @@ export interface ToolResult {
   isError: boolean
   taskId: string | null
   taskStatus: string | null
-  /** Whatever the service means by it: seconds where others measured, milliseconds by its documentation. */
+  /** As the service sends it: seconds in others' measurements, milliseconds by its documentation. */
   executionTime: number | null
   content: ContentBlock[]
 }
 
-/** Where text stood: in an event without structured content, or in a stream of one that has it. */
+/** Source of a text: an event without structured content, or a stream in structured content. */
 export type TextSource = 'text' | 'stdout' | 'stderr'
-/** Hears text as it arrives; the next event is read when it resolves. Text that came as `text` mostly comes again in a stream. */
+/** Receives text; the next event is read when it resolves. Most `text` comes again in a stream. */
 export type OnText = (source: TextSource, text: string) => Promise<void>
 
-/** The service's most for an answer (100 MB), which it may send twice: as text and as structured content. */
+/** The service's limit is 100 MB. It may send an answer twice: as text and as structured content. */
 const ANSWER_MAX = 2 * 100_000_000
 
-/** After a result that says how the call ended: what comes later than this after it is not waited for. */
+/** Longest wait for further events after a result that says how the call ended. */
 const DRAIN_MS = 2000
 
 /**
- * Reads the stream to its end, or until nothing follows a result that is whole. Throws what the SDK throws for exception and error frames, `sandbox_lost` for no result,
- * `protocol_violation` for one that does not end, and what `onText` throws.
+ * Reads to the end or until nothing follows a complete result. Throws the SDK's errors for error frames,
+ * `sandbox_lost` without a result, `protocol_violation` for an endless stream, and what `onText` throws.
  */
 export async function consumeStream(
   stream: AsyncIterable<CodeInterpreterStreamOutput>,
@@ -66,7 +66,7 @@ export async function consumeStream(
     const { stdout, stderr } = held
     isStructured = add(held, result) || isStructured
     textSize += textOf(result.content).length
-    // What is held, not what came: a result that grows comes again and again.
+    // Counts the text that is kept, because a growing result is sent again and again.
     if (textSize + held.stdout.length + held.stderr.length > ANSWER_MAX)
       throw new CofferdamError('protocol_violation', 'AgentCore: an answer that does not end.')
     if (onText === undefined) continue
@@ -83,7 +83,7 @@ export async function consumeStream(
   return { ...held, exitCode: held.isError ? 1 : 0, [held.isError ? 'stderr' : 'stdout']: text }
 }
 
-/** The same, but that it ends when nothing comes for a while and `isWhole` says that nothing needs to. */
+/** Yields the same events, and also ends after a pause if `isWhole` says that nothing is missing. */
 async function* endingAfter<T>(stream: AsyncIterable<T>, isWhole: () => boolean): AsyncGenerator<T> {
   const events = stream[Symbol.asyncIterator]()
   const late = new Error('nothing follows')
@@ -100,7 +100,7 @@ async function* endingAfter<T>(stream: AsyncIterable<T>, isWhole: () => boolean)
   }
 }
 
-/** True when the event has structured content. */
+/** Returns true if the event has structured content. */
 function add(held: ToolResult, result: CodeInterpreterResult): boolean {
   held.content.push(...(result.content ?? []))
   held.isError = result.isError ?? held.isError

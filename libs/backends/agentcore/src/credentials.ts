@@ -1,8 +1,8 @@
-/** Keys from an AWS credentials file, for workers that are not to look anywhere else. */
+/** Keys from an AWS credentials file, for workers that must not look for keys anywhere else. */
 import { readFile } from 'node:fs/promises'
 import { CofferdamError } from '@cofferdam/contract'
 
-/** So often a file is read again, so that keys can be rotated without a restart. */
+/** A file is read again after this time, so that keys can be rotated without a restart. */
 const FRESH_MS = 300_000
 
 export interface Credentials {
@@ -12,7 +12,7 @@ export interface Credentials {
   expiration: Date
 }
 
-/** A provider for the SDK. Throws `backend_unavailable`, which names the file and the section and nothing that stands there. */
+/** A provider for the SDK. Throws `backend_unavailable`, which names the file but not its content. */
 export function credentialsFrom(file: string, profile: string): () => Promise<Credentials> {
   return async () => {
     const text = await readFile(file, 'utf8').catch((error: unknown) => {

@@ -1,6 +1,6 @@
 /**
- * The operations of the data plane: those of sessions by a client that repeats calls, those that run programs by one that never
- * does. Every call waits for its turn in the account's rate. The SDK is loaded by the first call.
+ * The data plane's operations. The client for session operations repeats calls; the client that runs programs
+ * never does. Every call waits for its turn in the account's rate. The first call loads the SDK.
  */
 import type { ToolArguments, ToolName } from '@aws-sdk/client-bedrock-agentcore'
 import { CofferdamError, type RateGate } from '@cofferdam/contract'
@@ -8,20 +8,20 @@ import { isConflict, isGone } from './classify-failure.ts'
 import type { AgentcoreConfig } from './config.ts'
 import { consumeStream, type OnText, type ToolResult } from './consume-stream.ts'
 import { hidingKeys } from './hide-keys.ts'
+import { ATTEMPTS } from './retry-calls.ts'
 import { openClients } from './sdk-clients.ts'
 
-/** Longer than this nobody waits for a turn while nothing of a user has begun: the worker has other backends and the queue has patience. */
+/** Longest wait for a turn before a user's program has begun: another backend or attempt may serve. */
 const TURN_MS = 10_000
-const STOPS_MAX = 2
-/** The service's most for a page, and 1,000 sessions for an account with as many ended ones again. */
+/** The service's largest page. An account has up to 1,000 sessions, and about as many ended ones. */
 const PAGE = 100
 const PAGES_MAX = 1000
 
-/** Which session, and of which interpreter. */
+/** A session and its interpreter. */
 export interface SessionPlace {
   interpreter: string
   session: string
-  /** Where this process had it started: when that was answered. */
+  /** Time at which this process received the answer to Start, if it started the session. */
   startedAtMs?: number
 }
 
@@ -31,14 +31,14 @@ export interface Listed extends SessionPlace {
 
 export interface CallMore {
   onText?: OnText
-  /** The span that the service's own become children of, in its form of the W3C. */
+  /** Parent for the service's own spans, in the W3C form. */
   traceParent?: string | undefined
   /** How long the call may wait for its turn in the account's rate. */
   turnMs?: number
 }
 
 export interface DataPlane {
-  /** One session for one token, however often it is asked for. */
+  /** Starts one session per token, however often it is called. */
   start(wish: {
     interpreter: string
     name: string
@@ -46,11 +46,11 @@ export interface DataPlane {
     token: string
     traceParent?: string | undefined
   }): Promise<SessionPlace>
-  /** False when there was none (any more). */
+  /** Returns false if the session does not exist. */
   stop(id: SessionPlace): Promise<boolean>
-  /** All that run. */
+  /** All running sessions. */
   list(interpreter: string): Promise<Listed[]>
-  /** One call that is sent once. The stream is read to its end, or the request is aborted. */
+  /** Sends one call once. Reads the stream to its end or aborts the request. */
   call(
     id: SessionPlace,
     name: ToolName,
@@ -58,12 +58,12 @@ export interface DataPlane {
     signal: AbortSignal,
     more?: CallMore,
   ): Promise<ToolResult>
-  /** One short call, to see whether address, keys and interpreter are good. */
+  /** A short call that checks address, keys and interpreter. */
   ping(interpreter: string, signal: AbortSignal): Promise<void>
   close(): void
 }
 
-/** Creates it; talks to nothing before the first call. */
+/** Makes no request before the first call. */
 export function createDataPlane(config: AgentcoreConfig, rate: RateGate): DataPlane {
   let loaded: ReturnType<typeof openClients> | null = null
   const load = () => (loaded ??= openClients(config))
@@ -103,8 +103,8 @@ export function createDataPlane(config: AgentcoreConfig, rate: RateGate): DataPl
           return true
         } catch (error) {
           if (isGone(error)) return false
-          // It may be ending, or starting, just now: asked once more, and what is gone by then is gone.
-          if (!isConflict(error) || attempt === STOPS_MAX) throw error
+          // The session may be starting or ending. Try once more, and accept that it is gone by then.
+          if (!isConflict(error) || attempt === ATTEMPTS.stop) throw error
         }
       }
     },
@@ -135,7 +135,7 @@ export function createDataPlane(config: AgentcoreConfig, rate: RateGate): DataPl
       await turn('Invoke', signal, turnMs)
       const { sdk, invoke } = await load()
       signal.throwIfAborted()
-      // An iterator that is left keeps its socket busy; an aborted request does not.
+      // Leaving the iterator early keeps the socket busy; aborting the request frees it.
       const request = new AbortController()
       try {
         const invoking = new sdk.InvokeCodeInterpreterCommand({

@@ -1,11 +1,11 @@
-/** A program as the cell takes it. */
+/** Translates a program into the cell's form. */
 import { CofferdamError, type Program } from '@cofferdam/contract'
 
-/** A shell text above this goes as a file: Linux takes at most 128 KiB per argument (MAX_ARG_STRLEN). */
+/** A longer shell text goes into a file: Linux takes at most 128 KiB per argument (MAX_ARG_STRLEN). */
 const SHELL_ARG_MAX = 120 * 1024
 const ENTRIES = { python: 'main.py', javascript: 'main.js', typescript: 'main.ts', bash: 'main.sh' } as const
 
-/** `provided`: paths of files that came with it, which keep their names. Throws `capability_missing` for all but scripts and commands. */
+/** `provided`: paths of its files. Throws `capability_missing` except for scripts and commands. */
 export function describeProgram(program: Program, provided: readonly string[]): object {
   switch (program.type) {
     case 'script': {

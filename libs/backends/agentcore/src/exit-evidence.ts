@@ -1,11 +1,11 @@
-/** How a program ended and what it printed, by its cell's answer or, where that died, by what the tool says. */
+/** How a program ended and what it printed, by its cell's answer, or by the tool's result without one. */
 import { CofferdamError, type Exit } from '@cofferdam/contract'
 import type { ToolResult } from './consume-stream.ts'
 import type { Answer } from './read-answer.ts'
 
 export type Ended = Omit<Exit, 'usage'> & { stdout: Buffer; stderr: Buffer }
 
-/** Throws `protocol_violation` for an answer to something else. */
+/** Throws `protocol_violation` if the answer belongs to another kind of request. */
 export function fromAnswer({ head, stdout, stderr }: Answer): Ended {
   const { exit, bytes, dropped } = head
   if (exit === undefined || bytes === undefined || dropped === undefined)
@@ -25,13 +25,13 @@ export function fromAnswer({ head, stdout, stderr }: Answer): Ended {
   }
 }
 
-/** The interpreter or the cell was killed, or did not end in time: what the tool itself says is all that there is. */
+/** Exit codes of a tool whose interpreter or cell was killed or timed out. There is no answer then. */
 const KILLED: readonly (number | null)[] = [124, 137]
 
-/** The interpreter was killed by SIGKILL: by the kernel, for memory, or by its own program. */
+/** SIGKILL ended the interpreter: sent by the kernel for lack of memory, or by its own program. */
 export const KILLED_BY_SIGKILL = 137
 
-/** Throws `sandbox_lost` for a result without an answer that does not say that anybody was killed. */
+/** Throws `sandbox_lost` if the result has no answer and does not report a kill. */
 export function requireKilled({ exitCode }: ToolResult): void {
   if (!KILLED.includes(exitCode))
     throw new CofferdamError('sandbox_lost', 'AgentCore: the cell of the session did not answer.', {
@@ -39,7 +39,7 @@ export function requireKilled({ exitCode }: ToolResult): void {
     })
 }
 
-/** `stdout` and `stderr` come after what was shown while it ran. */
+/** `stdout` and `stderr` follow the output that was shown live. */
 export function withoutAnswer(
   result: ToolResult,
   shown: Exit['outputBytes'],

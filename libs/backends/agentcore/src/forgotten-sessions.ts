@@ -1,17 +1,17 @@
-/** Kept sessions that the registry has lost (remote/forgotten-sessions.ts), by the names that they have at AgentCore. */
+/** Finds kept sessions that the registry lost (remote/forgotten-sessions.ts), by their names. */
 import type { SessionRegistry } from '@cofferdam/contract'
 import type { BackendLogger } from '@cofferdam/sandbox/backend'
 import { createForgottenSessions, type KeptSandbox } from '@cofferdam/backend-remote'
 import type { DataPlane, Listed } from './data-plane.ts'
 import type { Waited } from './warm-sessions.ts'
 
-/** In an entry's handle. */
+/** Field of an entry's handle that holds the session's name. */
 export const NAME_FIELD = 'name'
 
 export interface ForgottenSessions {
-  /** One that waited and is a turn's now: it has its worker's name still, and no sweep takes it while that worker lives. */
+  /** A turn took over this warm session. No sweep takes it while its first worker lives. */
   watch(waited: Pick<Waited, 'name' | 'endsAtMs'>): void
-  /** Stops those that are among all that run. Never rejects. */
+  /** Stops the forgotten ones among all running sessions. Never rejects. */
   stopAmong(running: readonly Listed[]): Promise<void>
 }
 
@@ -20,12 +20,12 @@ export interface ForgottenParts {
   backend: string
   service: Pick<DataPlane, 'stop'>
   afterMs: number
-  /** Whether this fleet gives such names to sessions that are kept. */
+  /** Whether this fleet gives such names to kept sessions. */
   isKept: (name: string) => boolean
   logger: BackendLogger
 }
 
-/** Creates it; has looked at nothing yet. */
+/** Starts with nothing watched. */
 export function watchForForgotten({ service, isKept, ...parts }: ForgottenParts): ForgottenSessions {
   const watched = new Map<string, number>()
   const end = async ({ place }: KeptSandbox & { place: Listed }): Promise<boolean> =>

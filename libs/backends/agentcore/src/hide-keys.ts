@@ -1,10 +1,10 @@
 /**
- * What the vendor's SDK throws, without our keys. An error goes to logs with all that hangs on it, and the service may say again
- * what it was sent: a refused signature comes with the request that should have been signed, its security token included.
+ * Removes our keys from the SDK's errors, which logs show with all their fields. The service may repeat what
+ * it received: a refused signature comes back with the canonical request and its security token.
  */
 import { isCofferdamError } from '@cofferdam/contract'
 
-/** A client of the SDK, which knows what it signs with. */
+/** A client of the SDK with the keys that it signs with. */
 export interface KeyedClient {
   config: {
     credentials(): Promise<{
@@ -16,16 +16,16 @@ export interface KeyedClient {
 }
 
 const HIDDEN = '<redacted>'
-/** Ids of any account's keys (IAM, "unique identifiers"). */
+/** Key IDs of any AWS account (IAM, "unique identifiers"). */
 const KEY_ID = /\b(?:AKIA|ASIA)[A-Z0-9]{12,}/g
-/** Shorter values are none that AWS gives out, and stand in ordinary text by chance. */
+/** AWS issues no shorter keys, and shorter values occur in ordinary text by chance. */
 const KEY_MIN = 12
-/** What the SDK adds to an answer that it cannot read. */
+/** Text that the SDK adds to an answer that it cannot read. */
 const FOR_DEVELOPERS = /\s*Deserialization error: to see the raw response.*$/s
-/** Of a refusal's fields, enough to see which; their values are never shown. */
+/** Maximum number of names of invalid fields. Their values are never shown. */
 const FIELDS_MAX = 10
 
-/** Runs one call; what it throws has the class's name, its words and why a request was found invalid, and no more of the original. */
+/** Runs one call. Its error keeps only the class name, the message and why a request was invalid. */
 export async function hidingKeys<T>(client: KeyedClient, call: () => Promise<T>): Promise<T> {
   try {
     return await call()
@@ -39,12 +39,12 @@ export async function hidingKeys<T>(client: KeyedClient, call: () => Promise<T>)
   }
 }
 
-/** What an error that came through `hidingKeys` says more. */
+/** Details of an error that passed `hidingKeys`. */
 export interface Refused {
   refusal?: {
-    /** Of HTTP; an exception within a stream has none. */
+    /** HTTP status; an exception within a stream has none. */
     status?: number
-    /** Of an invalid request, the reason and the names of the fields. */
+    /** For an invalid request: the reason and the names of the fields. */
     invalid?: string
     fields?: string[]
   }
@@ -70,7 +70,7 @@ function refusalOf(error: Error): NonNullable<Refused['refusal']> {
 const isWord = (value: unknown): value is string =>
   typeof value === 'string' && /^[\w.[\]]{1,64}$/.test(value)
 
-/** Keys that could not be had were in no request. */
+/** If the credentials could not be loaded, no request contained them. */
 async function keysOf({ config }: KeyedClient, { name }: Error): Promise<string[]> {
   if (name === 'CredentialsProviderError') return []
   try {

@@ -1,7 +1,7 @@
 /**
- * The `agentcore` backend: a session of Amazon Bedrock AgentCore Code Interpreter per sandbox. The service takes no image and gives no
- * channel, so that a small cell of ours is installed by the session's first call and answers requests. README.md says what it
- * isolates, what it costs and what it cannot.
+ * The `agentcore` backend: one session of Amazon Bedrock AgentCore Code Interpreter per sandbox. The service
+ * takes no image and offers no channel, so the session's first call installs a small cell of ours that
+ * answers requests. README.md says what the backend isolates, what it costs and what it cannot do.
  */
 import {
   CofferdamError,
@@ -45,11 +45,11 @@ const FIX =
   'Give the worker AWS credentials (backends.agentcore.credentials_file, or the SDK’s own chain) and a region; or try it with `cofferdam double agentcore`.'
 
 export interface AgentcoreDeps extends BackendDeps {
-  /** Which code interpreter is whose; without it every tenant is refused. */
+  /** Maps tenants to code interpreters. Without it, every tenant is refused. */
   interpreters?: Interpreters
 }
 
-/** Makes the backend; talks to nothing and loads no SDK before `probe` or `open`. */
+/** Makes no request and loads no SDK before `probe` or `open`. */
 export function createAgentcoreBackend(
   config: z.input<typeof agentcoreConfigSchema>,
   deps: AgentcoreDeps = {},
@@ -152,7 +152,7 @@ export function createAgentcoreBackend(
       const named = ownedAmong(settings.session_prefix, await running.list()).filter(
         (one) => one.owner === owner,
       )
-      // One that waited may be a turn's by now, which outlives its worker.
+      // A warm session may belong to a turn by now, and a turn outlives its worker.
       const waited = named.some((one) => isWarmName(one.name))
       const kept =
         waited && deps.sessions !== undefined ? await namesInUse(deps.sessions, name, NAME_FIELD) : new Set()
@@ -161,7 +161,7 @@ export function createAgentcoreBackend(
       return { destroyed: stopped.filter(Boolean).length }
     },
     async owners() {
-      // Whoever looks for what others left, as each worker does twice a minute, ends what it left itself, and what is nobody's.
+      // Called twice a minute. Also ends what this worker left behind and what belongs to nobody.
       await left.endAll()
       const all = await running.list()
       await forgotten?.stopAmong(all)
@@ -169,7 +169,7 @@ export function createAgentcoreBackend(
     },
     async endSession(_name, entry, signal) {
       signal.throwIfAborted()
-      // What was asked of the service goes on, for an end is an end whoever waits for it.
+      // The stop goes on after an abort: the session must end whether or not the caller waits.
       return await unlessAborted(stopKept(parts, entry.handle), signal)
     },
     async [Symbol.asyncDispose]() {
@@ -179,7 +179,7 @@ export function createAgentcoreBackend(
   }
 }
 
-/** What a registry lost is ended by workers that know their fleet. */
+/** Sessions that a registry lost are ended by workers that know their fleet. */
 function forgottenOf(
   settings: AgentcoreConfig,
   { sessions: registry, warm }: BackendDeps,
@@ -197,7 +197,7 @@ function sessionIn(ref: SandboxRef, name: string): SessionPlace {
   throw new CofferdamError('invalid_request', `${name}: the ref of ${ref.id} names no session.`)
 }
 
-/** What the registry calls. */
+/** Entry point of the backend registry. */
 export const createBackend = (config: AgentcoreConfig, deps: AgentcoreDeps, name: string): Backend =>
   createAgentcoreBackend(config, deps, name)
 

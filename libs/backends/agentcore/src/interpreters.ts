@@ -1,9 +1,9 @@
 /**
- * Which code interpreter at the service is a tenant's own. Provisioning (./provision) makes them and writes their ids to
- * Postgres; the worker lends the data plane this view of them, so that the backend itself knows no database.
+ * Each tenant's own code interpreter. Provisioning (./provision) creates interpreters and writes their IDs to
+ * Postgres. The worker gives the data plane this view of them, so the backend knows no database.
  *
- * Nothing runs in another tenant's interpreter, nor in the service's shared one: a tenant without an interpreter of its
- * own is refused (`interpreter_not_ready`) before anything is started, and is not charged.
+ * No program runs in another tenant's interpreter or in the service's shared one. A tenant without an
+ * interpreter is refused with `interpreter_not_ready` before anything starts, and is not charged.
  */
 import {
   assertNever,
@@ -14,36 +14,36 @@ import {
 } from '@cofferdam/contract'
 import type { AgentcoreConfig } from './config.ts'
 
-/** What the backend asks of provisioning; `BackendDeps.interpreters`. */
+/** The backend's view of provisioning; `BackendDeps.interpreters`. */
 export interface Interpreters {
-  /** Id at the service (`<name>-<10 characters>`); null when there is none (yet). Throws `store_unavailable`. */
+  /** ID at the service (`<name>-<10 characters>`); null if there is none. Throws `store_unavailable`. */
   find(tenantId: string, environment: Environment): Promise<string | null>
   /**
-   * The service does not know `id` any more (ResourceNotFoundException of an interpreter, not of a session): the next
-   * round of the reconciler makes a new one. Does nothing when another id is on record by now.
+   * Reports that the service no longer knows interpreter `id` (not: a session). The reconciler then creates a
+   * new one. Does nothing if another ID is on record.
    */
   forget(tenantId: string, environment: Environment, id: string): Promise<void>
-  /** Every id on record: what a dead worker left is looked for there. Left out: only where this worker ran something. */
+  /** All recorded IDs, to find sessions of dead workers. Without it: those that this worker used. */
   all?(): Promise<readonly string[]>
 }
 
 /**
- * The interpreter that a program needs. A PUBLIC interpreter cannot take the network away from a program, so that whoever
- * asks for none gets the one without, whatever environment the template names.
+ * The environment that a program needs. A PUBLIC interpreter cannot withhold the network from a program, so a
+ * program without network always gets `internal-only`, whatever environment the template names.
  */
 export function environmentFor(network: Network): Environment {
   return network === 'none' ? 'internal-only' : 'default-public'
 }
 
-/** The interpreters of a tenant whose policy names these environments: programs without network may come in each of them. */
+/** The policy's environments, plus `internal-only`, since each may run programs without network. */
 export function interpretersFor(environments: readonly Environment[]): Environment[] {
   if (environments.includes('default-public')) return ['default-public', 'internal-only']
   return [...new Set(environments)]
 }
 
 /**
- * The tenant's interpreter. Throws `interpreter_not_ready`, which leaves the backend's circuit alone and lets `auto` try the
- * next backend, and what `find` throws.
+ * Returns the tenant's interpreter. Throws what `find` throws, and `interpreter_not_ready`, which does not
+ * count for the backend's circuit breaker and lets `auto` try the next backend.
  */
 export async function requireInterpreter(
   interpreters: Interpreters | undefined,
@@ -70,7 +70,7 @@ function networkOf(environment: Environment): string {
   }
 }
 
-/** Interpreters that the configuration names serve every tenant; else each has its own. */
+/** Interpreters in the configuration serve every tenant. Otherwise each tenant has its own. */
 export function configuredFirst(settings: AgentcoreConfig, tenants: Interpreters | undefined): Interpreters {
   return {
     find: async (tenantId, environment) =>
@@ -81,7 +81,7 @@ export function configuredFirst(settings: AgentcoreConfig, tenants: Interpreters
   }
 }
 
-/** A Start that finds no interpreter: the tenant's is gone, and the reconciler is to make another. */
+/** Start found no interpreter: forgets the tenant's, so that the reconciler creates another. */
 export async function interpreterGone(
   error: unknown,
   interpreters: Interpreters,

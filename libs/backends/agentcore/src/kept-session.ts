@@ -1,7 +1,7 @@
 /**
- * Sessions that are kept for the next execution of their name, whichever worker has that (remote/take-turn.ts). One lives for an absolute
- * time; when it could end before the program's hard deadline, it is replaced. Its name stands in the entry from before it is asked
- * for, so that what was made is never forgotten; its id is there once it has rested.
+ * Sessions kept for the next execution with the same key, on any worker (remote/take-turn.ts). A session
+ * lives for an absolute time; if it could end before a program's hard deadline, it is replaced. The entry
+ * holds the session's name before it is requested, so none is forgotten, and its ID once it has rested.
  */
 import { CofferdamError, type SessionEntry, type SessionRegistry } from '@cofferdam/contract'
 import type { SessionLimits, AtRest, Kept, Promised, SessionKeeper } from '@cofferdam/backend-remote'
@@ -11,11 +11,11 @@ import { keptName } from './session-name.ts'
 import { traceParentOf } from './trace-parent.ts'
 import type { Waited } from './warm-sessions.ts'
 
-/** The service ends a session up to 3 s late (measured by others); ours is to end before. */
+/** The service ends a session up to 3 s late (measured by others). Ours must end earlier. */
 const MARGIN_MS = 60_000
 
 export interface KeeperParts extends OpenParts {
-  /** Of a turn's first execution: a session that waited, which is its from then on; null where none does that lives until then. */
+  /** Takes a warm session for a turn's first execution; null if none lives that long. */
   takeWaiting(lastsUntilMs: number, signal: AbortSignal): Promise<Waited | null>
   registry: SessionRegistry
   backend: string
@@ -24,7 +24,7 @@ export interface KeeperParts extends OpenParts {
   lifeMs: number
 }
 
-/** What AgentCore does for a session of this interpreter. */
+/** Implements kept sessions in this interpreter. */
 export function createKeeper(parts: KeeperParts, interpreter: string): SessionKeeper<CellSession> {
   const { service, lifeMs } = parts
 
@@ -48,7 +48,7 @@ export function createKeeper(parts: KeeperParts, interpreter: string): SessionKe
     startMs: parts.readyMs,
     logger: parts.logger,
     refuse(entry, spec) {
-      // What is done with its files takes it as it is.
+      // File operations use the session as it is.
       if (spec.program.type === 'files') return
       if (entry.scope !== spec.session?.scope || entry.handle['interpreter'] !== interpreter)
         throw new CofferdamError('conflict', 'The session is open with another scope or network.')
@@ -71,14 +71,14 @@ export function createKeeper(parts: KeeperParts, interpreter: string): SessionKe
       const held = await openSession(parts, wish, signal)
       return { held, handle: { ...entry.handle, session: held.id.session, base: held.base } }
     },
-    // Nothing of it could be proven clean: what its programs leave is the session's.
+    // Nothing can prove the session clean. What its programs leave stays in the session.
     rest: async () => ({}),
     destroy: ({ id }) => service.stop(id),
     end: ({ handle }) => stopKept(parts, handle),
   }
 }
 
-/** What waited becomes the turn's. Its entry says so before anything is asked of it: no sweep of its worker takes it from then on. */
+/** Gives a warm session to the turn. The entry says so first; then no sweep takes the session. */
 async function adopt(
   parts: OpenParts,
   { session: held, name }: Waited,
@@ -94,7 +94,7 @@ async function adopt(
   return { held, handle }
 }
 
-/** Stops what an entry's handle names, also one whose id was never learnt; true when something was there. */
+/** Stops the session of an entry's handle, even if its ID was never learnt. True if there was one. */
 export async function stopKept({ service }: OpenParts, handle: SessionEntry['handle']): Promise<boolean> {
   const { interpreter, session, name } = handle
   if (typeof interpreter !== 'string') return false

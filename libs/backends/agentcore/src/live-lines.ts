@@ -1,6 +1,6 @@
 /**
- * What a program printed, found in the text of a call that still runs: lines that its cell puts there (cell/live.py), numbered,
- * named by the request's nonce. The same line may come as text and again in the result, and text in any pieces.
+ * Finds a program's live output in the text of a running call: numbered lines with the request's nonce
+ * (cell/live.py). A line may come as text and again in the result, and text may be split anywhere.
  */
 import type { TextSource } from './consume-stream.ts'
 
@@ -9,7 +9,7 @@ export interface Piece {
   bytes: Buffer
 }
 
-/** A line is at most 4 KiB (cell/live.py); what is longer and has no end is none. */
+/** A line has at most 4 KiB (cell/live.py). Longer text without an end is not a line. */
 const LINE_MAX = 8 * 1024
 
 export interface LiveLines {
@@ -17,7 +17,6 @@ export interface LiveLines {
   take(source: TextSource, text: string): Piece[]
 }
 
-/** Reads the lines of one request. */
 export function createLiveLines(nonce: string): LiveLines {
   const cut: Record<TextSource, string> = { text: '', stdout: '', stderr: '' }
   const lines = linesOf(nonce)
@@ -41,11 +40,11 @@ export function createLiveLines(nonce: string): LiveLines {
   }
 }
 
-/** A tool's output without these lines; the service strips the newline at its end. */
+/** Removes these lines from a tool's output, whose last newline the service strips. */
 export const withoutLines = (text: string, nonce: string): string =>
   text.replaceAll(linesOf(nonce, '(?:\\r?\\n|$)'), '')
 
-/** With its end: what a line begins with may stand before another one that is whole. */
+/** Matches whole lines, because the beginning of a line may be followed by another complete line. */
 const linesOf = (nonce: string, end = '\\r?\\n'): RegExp =>
   new RegExp(
     `@cofferdam-live:${nonce}:(\\d{1,9}):(stdout|stderr):([A-Za-z0-9+/=]{0,${LINE_MAX}})@${end}`,

@@ -1,24 +1,24 @@
 /**
- * What is handed over of a program's output: pieces while it runs, and at its end the rest. Both are the cell's word; the answer
- * repeats every piece, and one that does not is no answer of this program.
+ * Passes a program's output on: pieces while it runs, and the rest at its end. Both come from the cell. The
+ * answer repeats every piece; an answer that does not is refused.
  */
 import { createHash, hash } from 'node:crypto'
 import { CofferdamError, type RunIo } from '@cofferdam/contract'
 import type { Piece } from './live-lines.ts'
 
-/** Pieces in which output is handed over. */
+/** Size in which output is passed on. */
 const PIECE = 64 * 1024
 type Stream = Piece['stream']
 const STREAMS: readonly Stream[] = ['stdout', 'stderr']
 
 export interface LiveOutput {
-  /** Bytes of each stream that were handed over. */
+  /** Bytes of each stream that were passed on. */
   readonly handed: Readonly<Record<Stream, number>>
-  /** Hands over a piece, up to the bound of its stream. Throws what the reader throws. */
+  /** Passes on a piece, up to the limit of its stream. Throws what the reader throws. */
   take(piece: Piece): Promise<void>
-  /** Hands over what comes after all that was shown. */
+  /** Passes on output that follows everything shown so far. */
   append(more: Record<Stream, Buffer>): Promise<void>
-  /** Hands over what is left of the whole output. Throws `protocol_violation` when it begins with something else. */
+  /** Passes on the rest of the whole output. Throws `protocol_violation` if it begins differently. */
   finish(whole: Record<Stream, Buffer>): Promise<void>
 }
 

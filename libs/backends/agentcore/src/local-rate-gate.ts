@@ -1,21 +1,21 @@
-/** A token bucket in this process: for a worker that is lent none that the fleet shares. */
+/** In-process token bucket, for a worker that has no bucket shared by the fleet. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { CofferdamError, type RateGate } from '@cofferdam/contract'
 
-/** Of the contract: a fifth of a second's calls may come at once. */
+/** As the contract says: the calls of a fifth of a second may come at once. */
 const BURST_MS = 200
 
-/** Creates one. Turns are given in the order in which they are asked for. */
+/** Grants turns in the order of the requests. */
 export function createLocalRateGate(): RateGate {
   const freeAt = new Map<string, number>()
   return {
     async take(bucket, perSecond, { waitMs, signal }) {
       signal.throwIfAborted()
       const now = performance.now()
-      // When the bucket would be full again, were nothing taken any more.
+      // Time at which the bucket is full again if no further token is taken.
       const betweenMs = 1000 / perSecond
       const at = Math.max(now, freeAt.get(bucket) ?? 0) + betweenMs
-      // The first one never waits, however slow the rate.
+      // The first call never waits, however slow the rate is.
       const untilMs = at - now - Math.max(BURST_MS, betweenMs)
       if (untilMs > waitMs)
         throw new CofferdamError(

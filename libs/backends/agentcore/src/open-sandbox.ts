@@ -1,4 +1,4 @@
-/** A sandbox in an interpreter: a session for one execution, or a turn in one that is kept; either may have waited. */
+/** Opens a sandbox: a session for one execution, or a turn in a kept session. Either may be a warm one. */
 import { CofferdamError, type Sandbox, type SandboxSpec } from '@cofferdam/contract'
 import type { BackendDeps } from '@cofferdam/sandbox/backend'
 import { sessionLimits, takeTurn } from '@cofferdam/backend-remote'
@@ -20,14 +20,13 @@ export interface SandboxOpenerParts extends OpenParts {
   forgotten: ForgottenSessions | null
 }
 
-/** Opens one for an execution; throws what `Backend.open` throws. */
+/** Opens a sandbox for an execution. Throws what `Backend.open` throws. */
 export type SandboxOpener = (spec: SandboxSpec, interpreter: string, signal: AbortSignal) => Promise<Sandbox>
 
-/** Makes the opener. */
 export function createSandboxOpener(parts: SandboxOpenerParts): SandboxOpener {
   const { name, settings, deps, warm, service } = parts
 
-  /** Of those that wait, each worker has its own. */
+  /** Each worker has its own warm sessions. */
   const takeWaiting = async (
     spec: SandboxSpec,
     interpreter: string,
@@ -43,7 +42,7 @@ export function createSandboxOpener(parts: SandboxOpenerParts): SandboxOpener {
       interpreter,
       name: ownedName(settings.session_prefix, spec),
       seconds: Math.ceil(Math.min(lifeMs, LIFE_MS.most) / 1000),
-      // Not of the attempt alone, which may be put off and come again: a token gives back what it made, also when that has ended.
+      // Includes the sandbox, because an attempt may repeat and an old token returns an ended session.
       token: [spec.executionId, spec.attempt, spec.sandboxId],
       traceParent: traceParentOf(spec),
     }

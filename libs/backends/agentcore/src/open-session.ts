@@ -1,10 +1,10 @@
 /**
- * A session up to the point where its cell waits.
+ * Starts a session and waits until its cell is ready.
  *
- *   start ──preamble──▶ proven ready        not proven: stopped, and once more with a fresh one; then thrown
+ *   start ──preamble──▶ proven ready        not proven: stop, try once with a fresh session, then throw
  *
- * Nothing of a user has run until then, so that every failure may be tried elsewhere. An abort waits for the answer of what was
- * asked for: what was made must be stopped.
+ * No user code has run until then, so every failure may be retried elsewhere. After an abort, this still
+ * waits for the answer of Start, because a session that was made must be stopped.
  */
 import type { BackendLogger } from '@cofferdam/sandbox/backend'
 import type { LeftBehind } from '@cofferdam/backend-remote'
@@ -12,29 +12,30 @@ import type { CellSession } from './cell-session.ts'
 import { isGone, isNotBegun, isRefused, openFailure } from './classify-failure.ts'
 import type { DataPlane, SessionPlace } from './data-plane.ts'
 import { proveReady } from './prove-ready.ts'
+import { ATTEMPTS } from './retry-calls.ts'
 import { clientToken } from './session-name.ts'
 
-/** A start that was not carried out by then is not carried out any more. */
+/** A Start that the service has not carried out by then is never carried out. */
 const COMES_MS = 600_000
 
 export interface StartWish {
   interpreter: string
   name: string
   seconds: number
-  /** Parts of the client token: the same for the same sandbox, however often it is sent. */
+  /** Parts of the client token: the same for the same sandbox, however often Start is sent. */
   token: readonly (string | number)[]
   traceParent?: string | undefined
 }
 
 export interface OpenParts {
-  /** What it could not stop is left behind. */
+  /** `left` remembers a session that could not be stopped. */
   service: DataPlane
   left: LeftBehind
   readyMs: number
   logger: BackendLogger
 }
 
-/** Throws `backend_unavailable`, `sandbox_open_failed`, or the reason of `signal`; nothing is left at the service then. */
+/** Throws `backend_unavailable`, `sandbox_open_failed` or the signal's reason, and leaves no session. */
 export async function openSession(
   parts: OpenParts,
   wish: StartWish,
@@ -53,7 +54,7 @@ export async function openSession(
     } catch (error) {
       await discard(parts, id)
       signal.throwIfAborted()
-      if (attempt === 2) throw openFailure(error, 'readiness')
+      if (attempt === ATTEMPTS.sessions) throw openFailure(error, 'readiness')
       parts.logger.info(
         { err: error, session: id.session },
         'agentcore: a session was not ready; a fresh one is tried',
@@ -72,14 +73,14 @@ async function start(
   try {
     return await service.start({ interpreter, name, seconds, token, traceParent })
   } catch (error) {
-    // Without a refusal it may have been made all the same, unless it had no turn in the rate.
+    // Unless it was refused or got no turn in the rate, the session may exist despite the error.
     if (!isRefused(error) && !isNotBegun(error))
       await stopUnanswered({ service, left, logger }, interpreter, name)
     throw openFailure(error, 'session_start')
   }
 }
 
-/** What was asked for may be there now, or only after this look: it is looked for until it cannot come any more. */
+/** Start may take effect now or later, so the session is searched until it cannot appear any more. */
 async function stopUnanswered(
   { service, left, logger }: Pick<OpenParts, 'service' | 'left' | 'logger'>,
   interpreter: string,
@@ -93,7 +94,7 @@ async function stopUnanswered(
     )
 }
 
-/** Stops it; a failure is logged, for nobody waits, and it is stopped later. */
+/** Stops it. Logs a failure, because nobody waits for it and a later attempt stops the session. */
 export async function discard({ service, logger }: OpenParts, id: SessionPlace): Promise<void> {
   await service
     .stop(id)
@@ -105,7 +106,7 @@ export async function discard({ service, logger }: OpenParts, id: SessionPlace):
     )
 }
 
-/** Stops all that run under a name; how many did. An interpreter that is gone has none. */
+/** Stops all sessions with a name and returns their number; 0 if the interpreter is gone. */
 export async function stopByName(service: DataPlane, interpreter: string, name: string): Promise<number> {
   const listed = await service.list(interpreter).catch((error: unknown) => {
     if (isGone(error)) return []

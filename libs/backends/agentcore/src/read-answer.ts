@@ -1,4 +1,4 @@
-/** The answer of a cell, found in what a tool printed: one line, named by the request's nonce, of bounded size. */
+/** Finds a cell's answer in a tool's output: one line with the request's nonce and of limited size. */
 import { promisify } from 'node:util'
 import { inflate } from 'node:zlib'
 import { CofferdamError, INTERPRETER_FINDINGS } from '@cofferdam/contract'
@@ -6,7 +6,7 @@ import { z } from 'zod'
 import type { ToolResult } from './consume-stream.ts'
 
 const unzip = promisify(inflate)
-/** Heads are small; the longest hold a listing of 10,000 paths of 4 KiB at most. */
+/** Heads are small. The largest hold a listing of 10,000 paths of at most 4 KiB. */
 const HEAD_MAX = 48 * 1024 * 1024
 
 const count = z.int().min(0)
@@ -15,7 +15,7 @@ const headSchema = z.object({
   failed: z.string().max(64).optional(),
   message: z.string().optional(),
   outcome: z.enum(['not_begun', 'no_end']).optional(),
-  /** Of `not_begun`: it never will be under this name. Cells of earlier releases do not say so. */
+  /** With `not_begun`: it never begins under this name. Cells of earlier releases do not set it. */
   for_good: z.boolean().optional(),
   entries: z.array(z.object({ path: z.string(), size: count })).optional(),
   exit: z
@@ -27,7 +27,7 @@ const headSchema = z.object({
       killed: z.boolean().optional(),
       oom: count.optional(),
       wall_ms: z.number().min(0).optional(),
-      /** Of a program in the session's own interpreter. Cells of earlier releases do not say so. */
+      /** For a program in the session's interpreter. Cells of earlier releases do not set it. */
       interpreter: z.enum(INTERPRETER_FINDINGS).optional(),
     })
     .optional(),
@@ -43,12 +43,12 @@ export interface Answer {
 }
 
 /**
- * The answer to the request of that nonce; null where there is none, for a program may have ended the interpreter. Throws
- * `protocol_violation` for one that is broken or has more than `most` bytes of output.
+ * Returns the answer to the request with that nonce; null without one, for a program may end the interpreter.
+ * Throws `protocol_violation` for a broken answer or more than `most` bytes of output.
  */
 export async function readAnswer(result: ToolResult, nonce: string, most: number): Promise<Answer | null> {
   const begin = `@cofferdam:${nonce}:`
-  // A command that failed has everything on stderr.
+  // A failed command has all its output on stderr.
   const text = [result.stdout, result.stderr].find((stream) => stream.includes(begin))
   if (text === undefined) return null
   const from = text.indexOf(begin) + begin.length

@@ -1,11 +1,11 @@
 /**
- * A program in a session, begun at most once: it has a name there, and a call whose answer was lost is followed by the question what
- * became of it.
+ * Runs a program in a session at most once: it has a name, and after a lost answer the worker asks for its
+ * outcome.
  *
  *   call ──answer──▶ its end
  *     ├──refused before anything came──▶ it did not run
- *     ├──whole, without its answer──▶ asked for: has ended ──▶ its end │ anything else ──▶ lost
- *     └──lost──▶ asked for: has ended, runs ──▶ its end │ never began, nor will ──▶ called once more, by another name
+ *     ├──whole, without its answer──▶ ask: has ended ──▶ its end │ anything else ──▶ lost
+ *     └──lost──▶ ask: has ended, runs ──▶ its end │ did not and will not begin ──▶ repeat with a new name
  */
 import { randomUUID } from 'node:crypto'
 import { posix } from 'node:path'
@@ -18,47 +18,47 @@ import { isLostAnswer, isNotBegun, isUnanswered, lostSandbox, refusedProgram } f
 import type { OnText, ToolResult } from './consume-stream.ts'
 import { requireKilled } from './exit-evidence.ts'
 import { createLiveLines, withoutLines, type Piece } from './live-lines.ts'
-import { pause } from './patiently.ts'
+import { ATTEMPTS, pause } from './retry-calls.ts'
 import type { Answer } from './read-answer.ts'
 
-/** A command line that one argument of Linux takes (MAX_ARG_STRLEN 128 KiB), with room for the shell around it. */
+/** A command that fits into one argument on Linux (MAX_ARG_STRLEN 128 KiB), including its shell. */
 const COMMAND_MAX = 100 * 1024
-/** Of lines that show output while a call runs; they come twice, as all of an answer does. */
+/** Limit for live output of a call. It comes twice, like all of an answer. */
 const LIVE_MAX = 1024 * 1024
-/** An outcome is asked for again while the program that was lost from sight may still run. */
+/** Pauses between questions while a program whose answer was lost may still run. */
 const OUTCOME_POLL_MS = { first: 500, longest: 5000 }
 
 export interface ProgramRequest {
   once: string
   softMs: number
   graceMs: number
-  /** How the tool that carries it may work: a cell, a command, or a command in the background. */
+  /** How the service runs it: as a cell, a command, or a background command. */
   carrier: 'cell' | 'command' | 'task'
   maxOutput: number
   job: object
-  /** Hears what it prints while it runs, redacted: from its beginning, without gaps, and not all of it. */
+  /** Receives redacted output while the program runs: a prefix without gaps, perhaps not all of it. */
   onLive: (piece: Piece) => Promise<void>
   traceParent: string | undefined
 }
 
-/** What its cell says and what its tool does; `answer` is null when it was killed, `result` when that was lost. */
+/** `answer` of the cell is null after a kill; `result` of the tool is null if it was lost. */
 export type Ran = { answer: Answer; result: ToolResult | null } | { answer: null; result: ToolResult }
 
 export interface RunParts {
   requests: CellRequests
-  /** Where the cell stands in the session. */
+  /** Path of the cell in the session. */
   base: string
-  /** A call failed: what runs in the session is open from then on, whatever is learnt of the program. */
+  /** A call failed: from then on it is unknown what runs in the session, whatever else is learnt. */
   onFailed: () => void
 }
 
-/** Throws `sandbox_lost` where nothing is learnt, with reason `not_begun` when it was refused, and the reason of `signal`. */
+/** Throws the signal's reason, and `sandbox_lost`: with reason `not_begun` if the call was refused. */
 export async function runOnce(
   { requests, base, onFailed }: RunParts,
   request: ProgramRequest,
   signal: AbortSignal,
 ): Promise<Ran> {
-  // Since an event came, or a task its id: a refusal says nothing of the program any more.
+  // After an event or a task ID, a refusal says nothing about the program.
   let isStarted = false
   const onStarted = (): void => void (isStarted = true)
   let { once } = request
@@ -68,7 +68,7 @@ export async function runOnce(
       const result = await carry(requests, base, { ...request, once, nonce, onStarted }, signal)
       const answer = await requests.answered(result, nonce, request.maxOutput)
       if (answer === null) requireKilled(result)
-      // Begun by an earlier try of this call, which a throttled stream did not tell.
+      // An earlier attempt of this call began it, but its stream was throttled.
       if (answer?.head.outcome !== undefined) throw new Error('begun before')
       const [stdout, stderr] = [withoutLines(result.stdout, nonce), withoutLines(result.stderr, nonce)]
       return { answer, result: { ...result, stdout, stderr } }
@@ -84,14 +84,14 @@ export async function runOnce(
         throw lostSandbox(error)
       })
       if (answer.head.outcome === undefined) return { answer, result: null }
-      // The cell says so, twice.
-      if (attempt === 2) throw refusedProgram(error)
+      // The cell answered twice that the program has not begun.
+      if (attempt === ATTEMPTS.program) throw refusedProgram(error)
       if (answer.head.for_good === true) once = randomUUID()
     }
   }
 }
 
-/** Has it run by the tool that may carry it; the tool's result. */
+/** Runs it with the tool of its carrier and returns the tool's result. */
 async function carry(
   requests: CellRequests,
   base: string,
@@ -116,12 +116,12 @@ async function carry(
   }
   async function heard(tool: ToolName, given: ToolArguments): Promise<ToolResult> {
     const result = await requests.call(tool, given, signal, { onText, traceParent })
-    // The service strips the newline at the end of a stream, where the last line of a program that died may stand.
+    // The service strips the last newline, and a dying program's last line may be there.
     for (const source of ['stdout', 'stderr'] as const) await onText(source, '\n')
     return result
   }
   if (carrier === 'cell') return await heard('executeCode', { code: cellCode(request), language: 'python' })
-  // The cell stops its program itself; this is for one that cannot.
+  // The cell stops its program itself. This limit is for a cell that cannot.
   const limits = { softS: Math.ceil((softMs + graceMs) / 1000) + 1, graceS: 2 }
   const line = cellCommand(base, request, limits)
   const command = line.length <= COMMAND_MAX ? line : await asFile(requests, base, line, signal)
@@ -136,13 +136,13 @@ async function asFile(
   signal: AbortSignal,
 ): Promise<string> {
   const path = requests.fileFor('sh')
-  // It holds the program's variables, and a session that is kept serves another execution.
+  // The file holds the program's variables, and a kept session serves other executions.
   const blob = Buffer.from(`rm -f "$0"\n${command}`)
   await requests.call('writeFiles', { content: [{ path, blob }] }, signal)
   return `sh ${posix.dirname(base)}/${path}`
 }
 
-/** The outcome of a program whose call has ended: what is not there now never will be, nor is it begun again. Throws `error` then. */
+/** The outcome of a program whose call has ended. If there is none, none will come: throws `error`. */
 async function kept(
   requests: CellRequests,
   { once, maxOutput }: ProgramRequest,

@@ -1,4 +1,4 @@
-/** One program in a session, from what an execution asks for to its exit: by which tool, within which deadlines, and what it printed. */
+/** Runs one program of an execution in a session: chooses tool and deadlines, returns exit and output. */
 import { randomUUID } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { unmeasuredUsage, type Exit, type Program, type RunIo, type SandboxSpec } from '@cofferdam/contract'
@@ -10,28 +10,28 @@ import { createLiveOutput } from './live-output.ts'
 import { traceParentOf } from './trace-parent.ts'
 
 /**
- * Of each stream, in one answer: the service sends it twice, as text and as structured content, and all of it is in the worker's
- * memory before the first byte is handed over (10 MB of such text took 0.3 GB, measured).
+ * Limit per stream of one answer. The service sends each stream twice, as text and as structured content, and
+ * the worker holds it all before it passes on a byte: 10 MB of text took 0.3 GB (measured).
  */
 const OUTPUT_MAX = 8 * 1024 * 1024
-/** The part of the time between the soft and the hard deadline in which the cell stops a program; the rest is for its answer. */
+/** Share of the time between soft and hard deadline for stopping a program; the rest is for its answer. */
 const GRACE_SHARE = 0.8
 const GRACE_MIN_MS = 100
-/** When a caller that has a hard deadline must have given up. */
+/** By then a caller with a hard deadline has given up. */
 const LATE_MS = 500
 
 export interface ProgramParts {
   session: CellSession
   spec: SandboxSpec
-  /** Node.js in the session. */
+  /** Path of Node.js in the session. */
   node: string
-  /** Above it a program runs in the background. */
+  /** A program that may run longer than this runs in the background. */
   callMaxMs: number
 }
 
 /**
- * `files`: those that come first, as uploaded, and the paths of all that came so far. `startedAt`: by the steady clock, when it was asked
- * for. Throws what `Sandbox.run` throws.
+ * `files`: uploaded files to unpack first, and the paths of all files so far. `startedAt`: time of the
+ * request by the monotonic clock. Throws what `Sandbox.run` throws.
  */
 export async function runProgram(
   { session, spec, node, callMaxMs }: ProgramParts,
@@ -50,11 +50,10 @@ export async function runProgram(
     stderr: Math.min(io.maxOutputBytes.stderr, OUTPUT_MAX),
   }
   const output = createLiveOutput(io, most)
-  // A reader that fails ends the run: its program may wait for that reader for ever.
+  // A failing reader ends the run, because its program might wait for the reader for ever.
   const reader = new AbortController()
   const both = AbortSignal.any([signal, reader.signal])
-  // The call that carries it answers nothing before the program prints or ends: once it is on its way, the
-  // program may run.
+  // The call answers nothing until the program prints or ends, so the program may run once the call is sent.
   io.onHandedOver?.()
   const { answer, result } = await session.run(
     {
@@ -88,17 +87,17 @@ export async function runProgram(
     both,
   )
   const wallMs = performance.now() - startedAt
-  // After its deadline it was we who killed it.
+  // After the deadline, we killed the program ourselves.
   const oomKills = async ({ exitCode }: ToolResult, isStopped: boolean): Promise<number> =>
     exitCode === KILLED_BY_SIGKILL && !isStopped ? await session.oomKills(signal) : 0
-  // What did not end by itself may have left anything running.
+  // A program that was stopped may have left processes running.
   if (answer === null || answer.head.exit?.stopped === true) session.spoil()
   const { stdout, stderr, ...ended } =
     answer === null
       ? withoutAnswer(result, output.handed, most, await oomKills(result, wallMs >= softMs))
       : fromAnswer(answer)
   await (answer === null ? output.append({ stdout, stderr }) : output.finish({ stdout, stderr }))
-  // It was killed a little early, so that its output could still come: the hard deadline is what ended it.
+  // It was killed early to leave time for its output, but the hard deadline is what ended it.
   if (answer?.head.exit?.killed === true)
     await sleep(hardMs + LATE_MS - wallMs, undefined, { signal }).catch(() => undefined)
   const serviceExecutionTime = result?.executionTime ?? null

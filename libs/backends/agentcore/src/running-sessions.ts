@@ -1,4 +1,4 @@
-/** What runs at the service, wherever it may be: in every interpreter that is configured, on record, or was used by this worker. */
+/** Running sessions in every interpreter that is configured, recorded, or was used by this worker. */
 import type { WorkerId } from '@cofferdam/contract'
 import { isGone, openFailure } from './classify-failure.ts'
 import type { AgentcoreConfig } from './config.ts'
@@ -6,18 +6,17 @@ import type { DataPlane, Listed } from './data-plane.ts'
 import type { Interpreters } from './interpreters.ts'
 import { ownerIn } from './session-name.ts'
 
-/** A thousand interpreters are a thousand calls: few at once, so that none waits for its turn longer than anyone would. */
+/** A thousand interpreters need a thousand calls. Few at once, so that other calls need not wait long. */
 const LISTS_AT_ONCE = 4
 
 export interface RunningSessions {
-  /** This worker opened one there. */
+  /** Records that this worker opened a session in the interpreter. */
   use(interpreter: string): void
   interpreters(): Promise<string[]>
-  /** All that run in them, whoever's. Throws `backend_unavailable`. */
+  /** All running sessions, including other workers'. Throws `backend_unavailable`. */
   list(): Promise<Listed[]>
 }
 
-/** Creates it; knows what is configured. */
 export function createRunningSessions(
   service: Pick<DataPlane, 'list'>,
   configured: AgentcoreConfig['interpreters'],
@@ -35,7 +34,7 @@ export function createRunningSessions(
     try {
       return await service.list(interpreter)
     } catch (error) {
-      // An interpreter that is gone has no sessions.
+      // A deleted interpreter has no sessions.
       if (isGone(error)) return []
       throw openFailure(error, 'list')
     }
@@ -54,7 +53,7 @@ export function createRunningSessions(
   }
 }
 
-/** Those that belong to a worker, with it. */
+/** The sessions that belong to a worker, each with its worker. */
 export const ownedAmong = (
   prefix: string,
   listed: readonly Listed[],

@@ -1,4 +1,4 @@
-/** A Sandbox in a session of the service. After dispose this object reaches nothing any more. */
+/** A Sandbox in a session of the service. After dispose, this object sends no more requests. */
 import {
   BOUNDS,
   CofferdamError,
@@ -28,11 +28,10 @@ export interface SandboxParts {
   callMaxMs: number
   /** Aborts when the session must not be used any more. */
   revoked: AbortSignal | null
-  /** Ends the turn. `isLost`: the session must not be used again. Rejects when its end is not proven. */
+  /** Ends the turn. `isLost`: the session must not be reused. Rejects if its end is not certain. */
   end(isLost: boolean): Promise<void>
 }
 
-/** See `Sandbox` in the contract. */
 export class AgentcoreSandbox implements Sandbox {
   readonly id: SandboxSpec['sandboxId']
   readonly ref: SandboxRef
@@ -41,7 +40,7 @@ export class AgentcoreSandbox implements Sandbox {
   readonly session: Sandbox['session']
   readonly #parts: SandboxParts
   readonly #spec: SandboxSpec
-  /** Ends every call that is under way. */
+  /** Ends every call in progress. */
   readonly #closed = new AbortController()
   #pending: ProgramFile[] = []
   #provided: string[] = []
@@ -84,7 +83,7 @@ export class AgentcoreSandbox implements Sandbox {
       return exit
     } catch (error) {
       this.#isLost = true
-      // Its program may run on: it is stopped with its session, and nobody needs to wait for that.
+      // The program may still run. It is stopped with its session, and nobody needs to wait for that.
       if (io.signal.aborted) this[Symbol.asyncDispose]().catch(() => undefined)
       throw error
     } finally {
@@ -93,7 +92,7 @@ export class AgentcoreSandbox implements Sandbox {
     }
   }
 
-  /** The end is in the program's own hands, at its soft deadline: no other call reaches a session that is busy. */
+  /** The cell stops the program at its soft deadline, because a busy session takes no other call. */
   async interrupt(): Promise<void> {}
 
   async write(files: readonly ProgramFile[]): Promise<void> {
@@ -103,7 +102,7 @@ export class AgentcoreSandbox implements Sandbox {
     const total = all.reduce((sum, { bytes }) => sum + bytes.length, 0)
     if (total > BOUNDS.filesTotalBytes || all.length > BOUNDS.fileCount)
       throw new CofferdamError('payload_too_large', `files of ${total} bytes in ${all.length} files`)
-    // Their bytes are ours only now; they go with the next request.
+    // The bytes are copied, because they are sent with the next request.
     this.#pending = all.map((file) => ({ ...file, bytes: Uint8Array.from(file.bytes) }))
   }
 
@@ -116,7 +115,7 @@ export class AgentcoreSandbox implements Sandbox {
 
   async list(globs: readonly string[], maxEntries: number): Promise<Entry[]> {
     const { head } = await this.#ask({ op: 'list', globs, most: maxEntries }, 0)
-    // Names that no request could ask for are nobody's files.
+    // Drops names that no request could ask for.
     return (head.entries ?? []).filter(({ path }) => pathSchema.safeParse(path).success).slice(0, maxEntries)
   }
 
@@ -130,7 +129,7 @@ export class AgentcoreSandbox implements Sandbox {
     return unmeasuredUsage(this.#wallMs)
   }
 
-  /** The session must not be used for another execution. */
+  /** Marks the session as unfit for another execution. */
   retire(): void {
     this.#isLost = true
   }
@@ -173,7 +172,7 @@ export class AgentcoreSandbox implements Sandbox {
     return await this.#parts.session.upload(files, signal)
   }
 
-  /** Rejects with the reason of whichever signal came first, at once. */
+  /** Rejects at once with the reason of the signal that aborted first. */
   async #within<T>(signal: AbortSignal, work: (signal: AbortSignal) => Promise<T>): Promise<T> {
     const both = AbortSignal.any([signal, this.#closed.signal])
     return await unlessAborted(work(both), both)

@@ -1,17 +1,17 @@
 /**
- * Two clients of the data plane: `lifecycle` repeats calls, for a Start has its token and a Stop may come twice; `invoke` never
- * does, because with the SDK's default a connection that broke after a run executed the program twice (measured).
+ * Two clients of the data plane. `lifecycle` repeats calls: a Start has its token, and a Stop may come twice.
+ * `invoke` never repeats: with the SDK's default, a broken connection ran the program twice (measured).
  */
 import type { BedrockAgentCoreClientConfig } from '@aws-sdk/client-bedrock-agentcore'
 import type { AgentcoreConfig } from './config.ts'
 import { credentialsFrom } from './credentials.ts'
+import { ATTEMPTS } from './retry-calls.ts'
 
-/** Executions of a worker at once; the SDK's own agent has 50 sockets and lets the others wait. */
+/** Concurrent executions of a worker. The SDK's own agent has 50 sockets and makes other calls wait. */
 const SOCKETS = 500
 const CONNECT_MS = 5_000
-const ATTEMPTS = 3
 
-/** Loads the SDK; talks to nothing. */
+/** Loads the SDK and makes no request. */
 export async function openClients(config: AgentcoreConfig) {
   const sdk = await import('@aws-sdk/client-bedrock-agentcore')
   const agent = { keepAlive: true, maxSockets: SOCKETS }
@@ -21,12 +21,12 @@ export async function openClients(config: AgentcoreConfig) {
     ...(config.credentials_file === undefined
       ? {}
       : { credentials: credentialsFrom(config.credentials_file, config.profile) }),
-    // No time-out of its own: a quiet program is silence, and every call has a signal.
+    // No timeout: a quiet program sends nothing for long, and every call has a signal.
     requestHandler: { httpAgent: agent, httpsAgent: agent, connectionTimeout: CONNECT_MS },
   }
   return {
     sdk,
-    lifecycle: new sdk.BedrockAgentCoreClient({ ...common, maxAttempts: ATTEMPTS }),
+    lifecycle: new sdk.BedrockAgentCoreClient({ ...common, maxAttempts: ATTEMPTS.lifecycle }),
     invoke: new sdk.BedrockAgentCoreClient({ ...common, maxAttempts: 1 }),
   }
 }

@@ -1,30 +1,27 @@
 /**
- * What a session is called and started under. The name says whose it is, so that any worker finds what a dead one left; the
- * token makes a Start that is sent again the same session.
+ * Names and tokens of sessions. A name tells its owner, so that any worker finds what a dead one left. A
+ * token makes a repeated Start return the same session.
  */
 import { createHash, randomBytes } from 'node:crypto'
 import { fleetOf, type SandboxSpec, type WorkerId } from '@cofferdam/contract'
 
 /**
- * `<prefix>-<worker>-<execution>-<end of the sandbox's id>`: at most 8 + 50 + 37 + 4 of the 100 characters that the service takes. An
- * attempt that was put off comes again, and what is looked for of its last try must not be what runs now.
+ * `<prefix>-<worker>-<execution>-<end of the sandbox's id>`: at most 8 + 50 + 37 + 4 of the service's 100
+ * characters. An attempt may be repeated, and a search for its last session must not find the current one.
  */
 export const ownedName = (
   prefix: string,
   { owner, executionId, sandboxId }: Pick<SandboxSpec, 'owner' | 'executionId' | 'sandboxId'>,
 ): string => `${prefix}-${owner}-${executionId}-${sandboxId.slice(-3)}`
 
-/** One that waits for an execution of its worker: `<prefix>-<worker>-warm_<16 digits>`. */
+/** A warm session of a worker: `<prefix>-<worker>-warm_<16 digits>`. */
 export const warmName = (prefix: string, owner: WorkerId): string =>
   `${prefix}-${owner}-warm_${randomBytes(8).toString('hex')}`
 
 /** Whether `warmName` makes such names. */
 export const isWarmName = (name: string | undefined): name is string => /-warm_[0-9a-f]{16}$/.test(name ?? '')
 
-/**
- * A session that outlives its execution belongs to its fleet and to no worker of it:
- * `<prefix>-kept-<fleet>-<hash of tenant, key and epoch>`.
- */
+/** A session of a fleet, for several executions: `<prefix>-kept-<fleet>-<hash of tenant, key, epoch>`. */
 export const keptName = (
   prefix: string,
   { owner, tenantId }: Pick<SandboxSpec, 'owner' | 'tenantId'>,
@@ -32,18 +29,18 @@ export const keptName = (
   epoch: number,
 ): string => `${prefix}-kept-${fleetOf(owner)}-${digest(tenantId, key, String(epoch)).slice(0, 40)}`
 
-/** Whether `keptName` makes such names for workers of this one's fleet. */
+/** Whether `keptName` makes such names for this worker's fleet. */
 export const isKeptBy = (prefix: string, worker: WorkerId, name: string): boolean =>
   name.startsWith(`${prefix}-kept-${fleetOf(worker)}-`)
 
-/** The worker that a name of ours names; null for any other. */
+/** The worker in one of our names; null for any other name. */
 export function ownerIn(prefix: string, name: string | undefined): WorkerId | null {
   if (name?.startsWith(`${prefix}-`) !== true) return null
   const found = /^(wrk_[0-9a-f]{12}_[0-9a-f]{32})-(?:exe|warm)_/.exec(name.slice(prefix.length + 1))
   return found === null ? null : (found[1] as WorkerId)
 }
 
-/** In the form of a UUID of version 5, as the service wants it: the same parts, the same token. */
+/** A UUID of version 5, as the service expects it. The same parts give the same token. */
 export function clientToken(...parts: readonly (string | number)[]): string {
   const hex = digest(...parts.map(String))
   const variant = ((Number.parseInt(hex[16] ?? '0', 16) & 3) | 8).toString(16)

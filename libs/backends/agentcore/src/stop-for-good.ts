@@ -1,11 +1,11 @@
-/** A Stop whose session is gone for good afterwards, or asked about again (remote/left-behind.ts). */
+/** Stops a session. If the stop is not certain, it is repeated later (remote/left-behind.ts). */
 import type { LeftBehind } from '@cofferdam/backend-remote'
 import type { DataPlane } from './data-plane.ts'
 
-/** A service that is behind itself says for seconds that it has no session of a start that it answered (3 s are allowed for). */
+/** An overloaded service denies for up to 3 s that it has a session whose Start it has answered. */
 const UNKNOWN_MS = 10_000
 
-/** `DataPlane.stop` that remembers what it could not stop. */
+/** `DataPlane.stop` that remembers sessions that it could not stop. */
 export function stopForGood({ stop }: Pick<DataPlane, 'stop'>, left: LeftBehind): DataPlane['stop'] {
   return async (id) => {
     const what = `${id.interpreter} ${id.session}`

@@ -1,7 +1,7 @@
-/** The span of an execution, for the service's own ones. */
+/** The span of an execution, as parent of the service's own spans. */
 import { parseTraceparent, type SandboxSpec } from '@cofferdam/contract'
 
-/** As the program has it; undefined where nothing traces. It goes into a header: nothing but the form that is known. */
+/** From the program's environment; undefined without tracing. Only the known form goes into a header. */
 export function traceParentOf({ env }: Pick<SandboxSpec, 'env'>): string | undefined {
   const { TRACEPARENT: given } = env
   return parseTraceparent(given) === null ? undefined : given

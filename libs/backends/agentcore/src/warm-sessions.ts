@@ -1,27 +1,27 @@
 /**
- * Sessions that wait: started and proven ready before anybody asks, one for each of the interpreters that were asked for last.
+ * Warm sessions: started and proven ready before a request, one for each of the last used interpreters. They
+ * cost money, so their number and age are limited. Their names contain the worker, so that others can stop
+ * them if the worker dies.
  *
  *   starting ──ready──▶ waiting ──take──▶ the caller's, for one execution or one turn
- *       │ failed           │ too old, or another interpreter's turn; only the first is followed by a new one
+ *       │ failed           │ too old (replaced), or another interpreter takes its slot (not replaced)
  *       ▼                  ▼
  *     none              stopped
- *
- * What waits is paid for, so that their number and age are bounded. Their names carry the worker: others stop what it leaves.
  */
 import type { WarmDeps, WarmEvent } from '@cofferdam/sandbox/warm'
 import type { CellSession } from './cell-session.ts'
 import { discard, openSession, type OpenParts } from './open-session.ts'
 import { warmName } from './session-name.ts'
 
-/** After a start that failed an interpreter rests, whoever asks. */
+/** Pause for an interpreter after a failed start. */
 const REST_MS = 5_000
 
-/** A session that waited. */
+/** A warm session. */
 export interface Waited {
   session: CellSession
-  /** What the service calls it. */
+  /** The session's name at the service. */
   name: string
-  /** When the service ends it. */
+  /** Time at which the service ends it. */
   endsAtMs: number
 }
 
@@ -29,7 +29,7 @@ interface Waiting extends Waited {
   ageing: NodeJS.Timeout
 }
 
-/** What one interpreter has. */
+/** The warm session of one interpreter. */
 interface Place {
   waiting: Waiting | null
   isStarting: boolean
@@ -38,32 +38,31 @@ interface Place {
 
 export interface WarmSessions {
   /**
-   * The one that waits in an interpreter, if it lives until then and answers: the caller's to stop. Null otherwise. The next
-   * one is on its way. Throws the reason of `signal`.
+   * Takes an interpreter's warm session if it lives long enough and answers; the caller must stop it. Null
+   * otherwise. Starts a replacement. Throws the reason of `signal`.
    */
   take(interpreter: string, lastsUntilMs: number, signal: AbortSignal): Promise<Waited | null>
-  /** One waits there from now on, instead of where nobody asked for longest. */
+  /** Keeps a warm session here from now on, instead of in the least recently used interpreter. */
   keep(interpreter: string): void
-  /** Stops all that wait, and starts no more. */
+  /** Stops all warm sessions and starts no more. */
   close(): Promise<void>
 }
 
 export interface WarmParts extends OpenParts {
   backend: string
   prefix: string
-  /** Interpreters with one at once; 0 for none. */
+  /** Maximum number of interpreters with a warm session; 0 for none. */
   max: number
   maxAgeMs: number
-  /** Of a session, from its start; what is left of it is what a program may take. */
+  /** Life of a session from its start. A program may use what is left of it. */
   lifeMs: number
-  /** Without them nothing waits. */
+  /** Without them, nothing is kept warm. */
   deps: WarmDeps | undefined
 }
 
-/** Creates it; nothing waits yet. */
 export function createWarmSessions(parts: WarmParts): WarmSessions {
   const { backend, deps, max } = parts
-  /** In the order in which they were asked for. */
+  /** In the order of their last use. */
   const places = new Map<string, Place>()
   const closing = new AbortController()
   const work = new Set<Promise<void>>()

@@ -1,4 +1,4 @@
-/** The double of the control plane and of IAM against the vendor's unmodified clients. */
+/** The double of the control plane and IAM, tested with the vendor's unmodified clients. */
 import {
   BedrockAgentCoreControlClient,
   CreateCodeInterpreterCommand,
@@ -56,8 +56,8 @@ const trust = JSON.stringify({
   ],
 })
 
-describe('the control plane', () => {
-  it('makes an interpreter that get, list and the data plane know, until it is deleted', async () => {
+describe('the double’s control plane', () => {
+  it('creates an interpreter that get, list and the data plane show until its deletion', async () => {
     const { codeInterpreterId: id = '', codeInterpreterArn, status, createdAt } = await create(wish())
     expect(id).toMatch(/^name_\d+-[A-Za-z0-9]{10}$/)
     expect(codeInterpreterArn).toBe(
@@ -84,7 +84,7 @@ describe('the control plane', () => {
     data.destroy()
   })
 
-  it('answers a token with what it made, also when that is gone, and refuses it for other parameters', async () => {
+  it('answers a known token with its interpreter, and refuses other parameters', async () => {
     const asked = wish({ clientToken: 't'.repeat(40) })
     const first = await create(asked)
     expect((await create(asked)).codeInterpreterId).toBe(first.codeInterpreterId)
@@ -96,7 +96,7 @@ describe('the control plane', () => {
     })
   })
 
-  it('refuses names twice, names that are none, more than the quota, and roles that nobody may take', async () => {
+  it('refuses used and invalid names, more than the quota, and roles it may not assume', async () => {
     const asked = wish()
     await create(asked)
     await expect(create(asked)).rejects.toMatchObject({ name: 'ConflictException' })
@@ -111,7 +111,7 @@ describe('the control plane', () => {
     double.knobs.quota = SERVICE_LIKE.quota
   })
 
-  it('lists page by page', async () => {
+  it('lists interpreters page by page', async () => {
     for (let n = 0; n < 5; n += 1) await create(wish())
     double.knobs.pageMax = 2
     const ids: (string | undefined)[] = []
@@ -123,7 +123,7 @@ describe('the control plane', () => {
     expect(ids.toSorted()).toEqual(double.stock.ready().toSorted())
   })
 
-  it('shows late what it made, and throttles creation alone', async () => {
+  it('shows a new interpreter late, and throttles creation alone', async () => {
     double.knobs.visibleAfterMs = 60_000
     const { codeInterpreterId: id = '' } = await create(wish())
     await expect(
@@ -141,7 +141,7 @@ describe('the control plane', () => {
     double.knobs.changesPerSecond = 1000
   })
 
-  it('refuses what is signed with other keys', async () => {
+  it('refuses requests that are signed with other keys', async () => {
     const stranger = new BedrockAgentCoreControlClient({
       region: double.region,
       endpoint: double.origin,
@@ -154,8 +154,8 @@ describe('the control plane', () => {
   })
 })
 
-describe('IAM', () => {
-  it('makes a role, gives it back, and deletes it once its policies are gone', async () => {
+describe('the double’s IAM', () => {
+  it('creates and returns a role, and deletes the role once its policies are gone', async () => {
     const RoleName = 'cofferdam_acme'
     const { Role } = await iam.send(
       new CreateRoleCommand({ RoleName, Path: '/cofferdam/', AssumeRolePolicyDocument: trust }),
@@ -182,7 +182,7 @@ describe('IAM', () => {
     })
   })
 
-  it('refuses policies that are none', async () => {
+  it('refuses invalid policies', async () => {
     await expect(
       iam.send(new CreateRoleCommand({ RoleName: 'r', AssumeRolePolicyDocument: 'no JSON' })),
     ).rejects.toMatchObject({ name: 'MalformedPolicyDocumentException' })

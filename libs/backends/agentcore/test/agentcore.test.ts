@@ -1,4 +1,4 @@
-/** What only the AgentCore backend can do wrong besides its calls: starts, interpreters, deadlines, secrets and files. */
+/** Tests of the AgentCore backend besides its calls: starts, interpreters, deadlines, secrets and files. */
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { BOUNDS, DEFAULT_LIMITS, type Program } from '@cofferdam/contract'
@@ -6,14 +6,14 @@ import { expect, describe, it } from 'vitest'
 import { AT_MOST, describeAgentcore, invoke, KEYS, run } from './at-double.ts'
 import { python } from '@cofferdam/backend-remote/testing'
 
-/** Leaves one mark for each time that it runs. */
+/** Leaves one mark per run. */
 const MARK = python('open("effect", "a").write("x")\nprint("done")')
 
 describeAgentcore('agentcore', (at) => {
   const { open, backend, effect, sessionOf } = at
 
   describe('a session', () => {
-    it('is started once though the answer is lost, and lives a minute longer than its program may', async () => {
+    it('is started once despite a lost answer, and outlives the deadline by a minute', async () => {
       const before = at.double.sessions.started
       at.double.fault({ operation: 'StartCodeInterpreterSession', kind: 'cut-after' })
       const sandbox = await open(MARK)
@@ -21,7 +21,7 @@ describeAgentcore('agentcore', (at) => {
       expect(sessionOf(sandbox).timeoutSeconds).toBe(Math.ceil(DEFAULT_LIMITS.hard_timeout_ms / 1000) + 60)
     })
 
-    it('leaves nothing when all answers to its start are lost', async () => {
+    it('leaves nothing at the service if all answers to its start are lost', async () => {
       at.double.fault({ operation: 'StartCodeInterpreterSession', kind: 'cut-after', times: 3 })
       await expect(open(MARK)).rejects.toMatchObject({ code: 'backend_unavailable' })
     })
@@ -44,7 +44,7 @@ describeAgentcore('agentcore', (at) => {
       })
     })
 
-    it('that is not ready is stopped, and a fresh one is tried once', async () => {
+    it('is stopped if its cell is not ready, and one fresh session is tried', async () => {
       const before = at.double.sessions.started
       at.double.fault(invoke('empty'))
       expect(await run(await open(MARK), MARK)).toMatchObject({ stdout: 'done\n' })
@@ -60,7 +60,7 @@ describeAgentcore('agentcore', (at) => {
     })
 
     it.each(['ResourceNotFoundException', 'ConflictException'])(
-      'that the service does not know yet (%s) is asked again',
+      'is called again if the service does not know it yet (%s)',
       async (error) => {
         const before = at.double.sessions.started
         at.double.fault(invoke('http', { error }))
@@ -69,23 +69,23 @@ describeAgentcore('agentcore', (at) => {
       },
     )
 
-    it('whose calls tell no exit codes is ready by its marker', async () => {
+    it('counts as ready by its marker if calls have no exit codes', async () => {
       at.double.fault(invoke('no-exit-code', { times: 9 }))
       expect(await run(await open(MARK), MARK)).toMatchObject({ exit: { exitCode: 0 }, stdout: 'done\n' })
       expect(at.double.faultsLeft).toMatchObject([{ times: 7 }])
     })
 
-    it('is found in a list whose last page has an empty token, which is its end', async () => {
+    it('is found in a list whose last page has an empty token', async () => {
       const by = backend()
       await open(MARK, {}, by)
       const operation = 'ListCodeInterpreterSessions'
       at.double.fault({ operation, kind: 'empty-token', times: 9 })
       expect(await by.owners()).toHaveLength(1)
-      // One for each interpreter.
+      // One call for each interpreter.
       expect(at.double.faultsLeft).toMatchObject([{ times: 7 }])
     })
 
-    it('belongs to its tenant’s interpreter; without one nothing is started, and one that is gone is forgotten', async () => {
+    it('runs only in its tenant’s interpreter, and an interpreter that is gone is forgotten', async () => {
       const forgotten: string[] = []
       const ids = new Map([['t internal-only', 'mine-0123456789']])
       const by = backend(
@@ -117,7 +117,7 @@ describeAgentcore('agentcore', (at) => {
   describe('deadlines', () => {
     const limits = { ...DEFAULT_LIMITS, soft_timeout_ms: 2000, hard_timeout_ms: 4500 }
 
-    it('end a program from inside at the soft one, and keep what it said', async () => {
+    it('end a program from inside at the soft deadline, and keep its output', async () => {
       const program = python(
         'import time\nprint("up", flush=True)\ntry:\n    time.sleep(60)\nfinally:\n    print("cleaned")',
       )
@@ -126,7 +126,7 @@ describeAgentcore('agentcore', (at) => {
       expect(exit.exitCode).not.toBe(0)
     })
 
-    it('kill one that ignores it, before the hard one', async () => {
+    it('kill a program that ignores the soft deadline, before the hard one', async () => {
       const program = python(
         'import signal, time\nfor s in (2, 15): signal.signal(s, signal.SIG_IGN)\nprint("up", flush=True)\ntime.sleep(60)',
       )
@@ -134,7 +134,7 @@ describeAgentcore('agentcore', (at) => {
       expect({ signal: exit.signal, stdout }).toEqual({ signal: 'SIGKILL', stdout: 'up\n' })
     })
 
-    it('of the session itself end what runs in it, and are told as the reason', async () => {
+    it('of the session end its program, and the error names that reason', async () => {
       const program = python('import time\ntime.sleep(60)')
       const sandbox = await open(program)
       const before = at.double.calls.length
@@ -147,7 +147,7 @@ describeAgentcore('agentcore', (at) => {
       await ended
     })
 
-    it('of a session that somebody stops are not the program’s: it ran, and is lost', async () => {
+    it('are not the reported reason if somebody stops the session: the program is lost', async () => {
       const program = python('open("effect", "a").write("x")\nimport time\ntime.sleep(60)')
       const sandbox = await open(program)
       const ended = expect(run(sandbox, program)).rejects.toMatchObject({
@@ -213,7 +213,7 @@ print([text(path) for path in glob.glob('/home/user/.cofferdam-*/**', recursive=
       expect(JSON.stringify([stdout, sandbox.ref, told, bodies])).not.toContain(KEYS.accessKeyId)
     })
 
-    it('of a request are redacted before they leave the sandbox, in every form and past every wrapper', async () => {
+    it('of a request are redacted in every form before they leave the sandbox', async () => {
       const token = 'a-secret-of-the-tenant-99'
       const program = python(`
 import base64, os, subprocess, sys
@@ -241,7 +241,7 @@ print('ghp_' + 'a1' * 18)
     expect(at.double.faultsLeft).toEqual([])
   })
 
-  it('carries the most that a request may bring, in one call', async () => {
+  it('carries the largest allowed request in one call', async () => {
     const half = Buffer.alloc(BOUNDS.fileBytes, 'ab')
     const before = at.double.calls.length
     const sandbox = await open(MARK)
@@ -259,15 +259,15 @@ print('ghp_' + 'a1' * 18)
     ['a cell', MARK, {}],
     ['a command', { type: 'script', language: 'bash', source: 'echo done' }, {}],
     ['a task', MARK, { call_max_ms: 1000 }],
-  ])('hands on what the service says that %s took, as it says it', async (_carrier, program, config) => {
+  ])('reports the service’s own execution time of %s', async (_carrier, program, config) => {
     const sandbox = await open(program, {}, backend(config))
     const { exit } = await run(sandbox, program)
-    // Seconds, and no program took none.
+    // In seconds; every program takes longer than zero.
     expect(exit.serviceExecutionTime).toBeGreaterThan(0)
     expect(exit.serviceExecutionTime).toBeLessThan(exit.usage.wall_ms / 1000)
   })
 
-  it('has its calls for an execution under the span that the program has', async () => {
+  it('sends the program’s span as parent with its calls for an execution', async () => {
     const span = '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01'
     const program = python('import os\nprint(os.environ["TRACEPARENT"])')
     const before = at.double.calls.length
@@ -282,7 +282,7 @@ print('ghp_' + 'a1' * 18)
     ])
   })
 
-  it('says what is wrong with its credentials file', async () => {
+  it('names the problem of a bad credentials file', async () => {
     writeFileSync(join(at.folder, 'wrong'), '[default]\nnothing = canary-that-stays\n')
     for (const [file, words] of [
       ['absent', 'cannot be read'],

@@ -1,4 +1,4 @@
-/** What tests of the AgentCore backend share: a double with its keys, workers' backends there, and nothing that a test leaves behind. */
+/** Shared by the AgentCore backend's tests: a double with its keys, workers' backends, and cleanup. */
 import { globSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
@@ -12,12 +12,12 @@ import { NODE } from '@cofferdam/backend-remote/double'
 import { createAgentcoreBackend, type AgentcoreDeps } from '../src/index.ts'
 import { jobSpec } from '@cofferdam/backend-remote/testing'
 
-/** A busy machine takes its time; nothing here waits for it to pass. */
+/** Generous, for a busy machine. No test waits for this time to pass. */
 export const AT_MOST = { timeout: 60_000, interval: 20 }
 export const FLEET = 'aceaceaceace'
 export const IDS = { 'default-public': 'public-0123456789', 'internal-only': 'internal-0123456789' }
 
-/** The worker's. Nobody else may ever see a piece of them. */
+/** The worker's keys. No part of them may appear anywhere else. */
 export const KEYS = {
   accessKeyId: 'AKIACANARYCANARY0001',
   secretAccessKey: 'canary/secret+of/the/worker/0123456789abcd',
@@ -29,9 +29,9 @@ export type Settings = Parameters<typeof createAgentcoreBackend>[0]
 export interface AtDouble {
   readonly double: AgentcoreDouble
   readonly folder: string
-  /** Disposed after each test, the last one first. */
+  /** Disposed after each test, in reverse order. */
   readonly opened: AsyncDisposable[]
-  /** What backends logged. */
+  /** What the backends logged. */
   readonly logged: unknown[]
   settings: (change?: Partial<Settings>) => Settings
   backend: (change?: Partial<Settings>, deps?: AgentcoreDeps) => Backend
@@ -41,7 +41,7 @@ export interface AtDouble {
   effect: (sandbox: Sandbox) => string
 }
 
-/** A `describe` with a double of its own, skipped where nothing can run in it. */
+/** A `describe` with its own double, skipped on machines where the double's programs cannot run. */
 export function describeAgentcore(what: string, suite: (at: AtDouble) => void): void {
   needs('bwrap').describe(what, () => {
     const folder = mkdtempSync(join(tmpdir(), 'cofferdam-agentcore-'))
@@ -102,7 +102,7 @@ export function describeAgentcore(what: string, suite: (at: AtDouble) => void): 
   })
 }
 
-/** Of a worker that uses a double. */
+/** Settings of a worker that uses a double. */
 export const settingsFor = (double: AgentcoreDouble, keys: string): Settings => ({
   region: 'eu-central-1',
   endpoint: double.origin,
@@ -112,7 +112,6 @@ export const settingsFor = (double: AgentcoreDouble, keys: string): Settings => 
   node: NODE,
 })
 
-/** Writes a credentials file with them. */
 export function writeKeys(file: string, { accessKeyId, secretAccessKey, sessionToken } = KEYS): void {
   const keys = `aws_access_key_id = ${accessKeyId}\naws_secret_access_key=${secretAccessKey}\n`
   writeFileSync(
@@ -121,14 +120,14 @@ export function writeKeys(file: string, { accessKeyId, secretAccessKey, sessionT
   )
 }
 
-/** What befalls a call that runs something. */
+/** A fault of a call that runs something. */
 export const invoke = (kind: Fault['kind'], more: Partial<Fault> = {}): Fault => ({
   operation: 'InvokeCodeInterpreter',
   kind,
   ...more,
 })
 
-/** How a program ended, and what it said. */
+/** Runs a program and returns its exit and output. */
 export async function run(
   sandbox: Sandbox,
   program: Program,
@@ -143,10 +142,10 @@ export async function run(
   return { exit, ...said }
 }
 
-/** Where the session's disk is on this host. */
+/** The session's disk on this host. */
 export const diskOf = ({ jail }: Session): string => dirname(dirname(jail.socket))
 
-/** What programs wrote into the file `effect`, in each of the sessions. */
+/** What programs wrote into the file `effect`, in each session. */
 export const effectsIn = (sessions: readonly Session[]): string =>
   sessions
     .flatMap((session) => {

@@ -1,4 +1,4 @@
-/** A program at AgentCore whose call fails: it runs once or not at all, whatever happens to the call. */
+/** If a program's call to AgentCore fails, the program runs once or not at all. */
 import type { Program } from '@cofferdam/contract'
 import { expect, it } from 'vitest'
 import type { Fault } from '../double/faults.ts'
@@ -7,12 +7,12 @@ import { callTool } from '../double/sessions.ts'
 import { describeAgentcore, invoke, run } from './at-double.ts'
 import { python } from '@cofferdam/backend-remote/testing'
 
-/** Whole results of a tool in which its cell does not answer. */
+/** Complete tool results in which the cell does not answer. */
 const UNANSWERED = {
   empty: { content: [], structuredContent: { stdout: '', stderr: '', exitCode: 0 } },
   sentence: { content: [{ type: 'text', text: 'Tool execution failed: internal error' }], isError: true },
 }
-/** Leaves one mark for each time that it runs. */
+/** Leaves one mark per run. */
 const MARK = python('open("effect", "a").write("x")\nprint("done")')
 const SAME_IN = {
   javascript: `require('node:fs').appendFileSync('effect', 'x'); console.log('done')`,
@@ -58,7 +58,7 @@ describeAgentcore('a program whose call to agentcore fails', (at) => {
     ['gets nothing with exit code 0', invoke('result', { result: UNANSWERED.empty, runs: true })],
     ['gets a sentence of the service', invoke('result', { result: UNANSWERED.sentence, runs: true })],
     ['comes late', invoke('delay', { ms: 200 })],
-  ])('runs once and tells how it went when it %s', async (_what, fault) => {
+  ])('runs once and reports its exit if it %s', async (_what, fault) => {
     const sandbox = await open(MARK)
     at.double.fault(fault)
     const { exit, stdout } = await run(sandbox, MARK)
@@ -70,7 +70,7 @@ describeAgentcore('a program whose call to agentcore fails', (at) => {
     expect(at.double.faultsLeft).toEqual([])
   })
 
-  it('runs once and tells how it went when the question for its outcome loses two answers as well', async () => {
+  it('runs once and reports its exit if two questions for its outcome lose their answers too', async () => {
     const sandbox = await open(MARK)
     at.double.fault(
       invoke('cut-after'),
@@ -86,7 +86,7 @@ describeAgentcore('a program whose call to agentcore fails', (at) => {
     ['AccessDeniedException', invoke('http', { error: 'AccessDeniedException' })],
     ['ValidationException', invoke('http', { error: 'ValidationException' })],
     ['ServiceQuotaExceededException', invoke('http', { error: 'ServiceQuotaExceededException' })],
-  ])('did not run, and says so, when the service refuses it: %s', async (name, fault) => {
+  ])('does not run and reports `not_begun` if the service refuses it: %s', async (name, fault) => {
     const sandbox = await open(MARK)
     at.double.fault({ ...fault, message: 'not authorized on arn:aws:x' })
     await expect(run(sandbox, MARK)).rejects.toMatchObject({
@@ -97,7 +97,7 @@ describeAgentcore('a program whose call to agentcore fails', (at) => {
     expect(effect(sandbox)).toBe('')
   })
 
-  it('did not run, says so, and never does, when its calls are lost and come late', async () => {
+  it('never runs after it reported `not_begun`, even if its lost calls arrive later', async () => {
     const sandbox = await open(MARK)
     const before = at.double.calls.length
     at.double.fault(invoke('cut-before'), invoke('cut-before', { skip: 1 }))
@@ -140,14 +140,14 @@ describeAgentcore('a program whose call to agentcore fails', (at) => {
         invoke('http', { error: 'AccessDeniedException' }),
       ],
     ],
-  ])('runs %s, and is lost, when it %s', async (times, _what, faults) => {
+  ])('runs %s and is lost if it %s', async (times, _what, faults) => {
     const sandbox = await open(MARK)
     at.double.fault(...faults)
     await expect(run(sandbox, MARK)).rejects.toMatchObject({ code: 'sandbox_lost' })
     expect(effect(sandbox)).toBe(times === 'once' ? 'x' : '')
   })
 
-  it('is lost at once when it ends its own cell, for what has ended leaves no outcome any more', async () => {
+  it('is lost at once if it kills its own cell, which then leaves no outcome', async () => {
     const program: Program = { type: 'script', language: 'bash', source: 'kill -TERM "$PPID"; sleep 600' }
     const sandbox = await open(program)
     const lost = { code: 'sandbox_lost', details: { reason: 'no_answer', exit_code: 143 } }

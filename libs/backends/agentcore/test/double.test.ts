@@ -1,4 +1,4 @@
-/** The vendor's unmodified client as witness that the double is AgentCore Code Interpreter. */
+/** Tests AgentCore's double with the vendor's unmodified client. */
 import { randomBytes } from 'node:crypto'
 import {
   BedrockAgentCoreClient,
@@ -20,7 +20,7 @@ const INTERPRETER = 'aws.codeinterpreter.v1'
 needs('bwrap').describe('AgentCore’s double', () => {
   let double: AgentcoreDouble
   let client: BedrockAgentCoreClient
-  /** As a careful caller has it: no call is sent twice. */
+  /** Sends no call twice, like a careful caller. */
   let once: BedrockAgentCoreClient
 
   const make = (change: object = {}): BedrockAgentCoreClient =>
@@ -83,7 +83,7 @@ needs('bwrap').describe('AgentCore’s double', () => {
   const command = async (sessionId: string, text: string): Promise<CodeInterpreterResult | undefined> =>
     (await events(sessionId, 'executeCommand', { command: text })).at(-1)
 
-  it('runs cells in one Python that keeps its names, and says what the service says of them', async () => {
+  it('runs cells in one Python process that keeps its variables, and answers like the service', async () => {
     const id = await start({ name: 'a name', sessionTimeoutSeconds: 600 })
     expect(id).toMatch(/^[0-9A-Z]{26}$/)
     expect(await python(id, 'x = 41\nprint("set")')).toMatchObject({
@@ -96,12 +96,12 @@ needs('bwrap').describe('AgentCore’s double', () => {
     expect(failed).toMatchObject({ isError: true, structuredContent: { stdout: 'before', exitCode: 1 } })
     expect(failed?.structuredContent?.stderr).toContain('ValueError: no')
     const timed = await python(id, 'import time; time.sleep(0.3)')
-    // Seconds, whatever the SDK's documentation says.
+    // In seconds, although the SDK's documentation says milliseconds.
     expect(timed?.structuredContent?.executionTime).toBeGreaterThan(0.25)
     expect(timed?.structuredContent?.executionTime).toBeLessThan(30)
   })
 
-  it('captures what children of a cell and os.write print, and survives the death of the kernel', async () => {
+  it('captures output of child processes and os.write, and survives the kernel’s death', async () => {
     const id = await start()
     const ran = await python(
       id,
@@ -116,7 +116,7 @@ needs('bwrap').describe('AgentCore’s double', () => {
     expect((await python(id, 'print("os" in globals())'))?.structuredContent?.stdout).toBe('False')
   })
 
-  it('runs commands as on a terminal: CR LF, and everything on stderr when they fail', async () => {
+  it('runs commands as on a terminal: with CR LF, and with all output on stderr if they fail', async () => {
     const id = await start()
     expect((await command(id, 'echo a; echo b'))?.structuredContent).toMatchObject({
       stdout: 'a\r\nb',
@@ -131,7 +131,7 @@ needs('bwrap').describe('AgentCore’s double', () => {
     expect(script.at(-1)?.structuredContent?.stdout).toBe('42')
   })
 
-  it('carries 4,096 random bytes both ways, lists and removes', async () => {
+  it('writes and reads 4,096 random bytes, and lists and removes files', async () => {
     const id = await start()
     const blob = randomBytes(4096)
     const written = await events(id, 'writeFiles', {
@@ -177,7 +177,7 @@ needs('bwrap').describe('AgentCore’s double', () => {
       .toMatchObject({ taskStatus: 'completed', stdout: 'done', exitCode: 0 })
   })
 
-  it('knows sessions by state and name, also under an ARN', async () => {
+  it('lists sessions with state and name, and accepts an ARN', async () => {
     const arn = 'arn:aws:bedrock-agentcore:eu-central-1:123456789012:code-interpreter-custom/mine-0123456789'
     const id = await start({ codeInterpreterIdentifier: arn, name: 'by arn' })
     const asked = { codeInterpreterIdentifier: arn, sessionId: id }
@@ -206,7 +206,7 @@ needs('bwrap').describe('AgentCore’s double', () => {
     })
   })
 
-  it('makes one session of one client token, and refuses it with other parameters', async () => {
+  it('starts one session per client token, and refuses the token with other parameters', async () => {
     const clientToken = 'a'.repeat(40)
     const first = await start({ clientToken, name: 'n' })
     expect(await start({ clientToken, name: 'n' })).toBe(first)
@@ -231,7 +231,7 @@ needs('bwrap').describe('AgentCore’s double', () => {
     expect(refused).toMatchObject({ name: error, $metadata: { httpStatusCode: status, attempts } })
   })
 
-  it('throttles by rate and by quota', async () => {
+  it('refuses calls above the rate and sessions above the quota', async () => {
     double.ratePerSecond = 1
     const calls = await Promise.allSettled([start({}, once), start({}, once), start({}, once)])
     double.ratePerSecond = 1000
@@ -243,7 +243,7 @@ needs('bwrap').describe('AgentCore’s double', () => {
     double.sessions.quota = 1000
   })
 
-  it('is asked again by the SDK when the first frame throttles, never after an event', async () => {
+  it('is called again by the SDK if the first frame throttles, never after an event', async () => {
     const id = await start()
     double.fault({ operation: 'InvokeCodeInterpreter', kind: 'exception', error: 'throttlingException' })
     const ran = await events(id, 'executeCode', { code: 'print(1)', language: 'python' }, { by: client })
@@ -260,7 +260,7 @@ needs('bwrap').describe('AgentCore’s double', () => {
     expect(double.calls.length - before).toBe(1)
   })
 
-  it('shows every way in which a stream can end badly', async () => {
+  it('produces every way in which a stream can fail', async () => {
     const id = await start()
     const code = { code: 'print("a" * 10)', language: 'python' } as const
     const broken = async (fault: object): Promise<unknown> => {
@@ -286,7 +286,7 @@ needs('bwrap').describe('AgentCore’s double', () => {
     expect(await stdouts('unknown-event')).toEqual(['a'.repeat(10)])
   })
 
-  it('ran a program twice for a client that repeats calls, and once for one that does not', async () => {
+  it('runs a program twice for a client that repeats calls, and once for one that does not', async () => {
     for (const [by, marks] of [
       [client, 'xx'],
       [once, 'x'],
@@ -299,7 +299,7 @@ needs('bwrap').describe('AgentCore’s double', () => {
     }
   })
 
-  it('ends a session at its time: 409 for the call that runs, 404 for those after', async () => {
+  it('ends a session on time: the running call gets 409, later calls get 404', async () => {
     const id = await start({ sessionTimeoutSeconds: 3 })
     const late = python(id, 'import time; time.sleep(60)')
     await expect(late).rejects.toMatchObject({
@@ -309,7 +309,7 @@ needs('bwrap').describe('AgentCore’s double', () => {
     await expect(python(id, '1')).rejects.toMatchObject({ name: 'ResourceNotFoundException' })
   })
 
-  it('ends what runs when its session is stopped', async () => {
+  it('ends a session’s program when the session is stopped', async () => {
     const id = await start()
     const running = python(id, 'import time; time.sleep(60)')
     const ended = expect(running).rejects.toMatchObject({ name: 'ResourceNotFoundException' })
@@ -320,7 +320,7 @@ needs('bwrap').describe('AgentCore’s double', () => {
     await ended
   })
 
-  it('lets a program run on whose caller gave up, so that the next call waits for it', async () => {
+  it('continues a program after its caller gave up, so that the next call waits for it', async () => {
     const id = await start()
     const stop = new AbortController()
     const given = {
@@ -335,7 +335,7 @@ needs('bwrap').describe('AgentCore’s double', () => {
     expect((await command(id, 'cat effect'))?.structuredContent?.stdout).toBe('x')
   })
 
-  it('streams text before the result where that is asked for', async () => {
+  it('streams text before the result if previews are on', async () => {
     const id = await start()
     double.previews = true
     const ran = await events(id, 'executeCode', {
@@ -353,7 +353,7 @@ needs('bwrap').describe('AgentCore’s double', () => {
     expect(ran.at(-1)?.structuredContent?.stdout).toBe('0\n1\n2')
   })
 
-  it('refuses what is not signed with its keys, unknown interpreters, tools and arguments', async () => {
+  it('refuses foreign signatures and unknown interpreters, tools and arguments', async () => {
     const wrong = make({ credentials: { ...EXAMPLE_SECRETS, secretAccessKey: 'wrong' } })
     await expect(start({}, wrong)).rejects.toMatchObject({ name: 'AccessDeniedException' })
     wrong.destroy()
@@ -364,7 +364,7 @@ needs('bwrap').describe('AgentCore’s double', () => {
     expect(plain.status).toBe(403)
     double.interpreters = new Set(['mine-0123456789'])
     await start({ codeInterpreterIdentifier: 'mine-0123456789' })
-    // The name that it was created with is not its id.
+    // The name of an interpreter is not its ID.
     for (const codeInterpreterIdentifier of ['mine', INTERPRETER])
       await expect(start({ codeInterpreterIdentifier })).rejects.toMatchObject({
         name: 'ResourceNotFoundException',

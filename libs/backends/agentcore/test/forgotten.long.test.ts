@@ -1,4 +1,4 @@
-/** Kept sessions at AgentCore whose entry a Redis lost: nobody can use them any more, and nobody pays for them for long. */
+/** Kept sessions at AgentCore whose entry Redis lost: nobody can use them, so workers stop them soon. */
 import { newWorkerId, type Backend, type SessionRegistry } from '@cofferdam/contract'
 import { connectRedis } from '@cofferdam/queue'
 import { createSessionRegistry } from '@cofferdam/sessions'
@@ -20,7 +20,7 @@ describeAgentcore('a session of agentcore that the registry lost', (at) => {
     await sessions[Symbol.asyncDispose]()
   })
 
-  /** A worker for which two looks are enough. */
+  /** A worker that stops a forgotten session at the second look. */
   const worker = (registry: SessionRegistry = sessions, fleet = FLEET, afterMs = 0): Backend =>
     at.backend({ forgotten_after_ms: afterMs }, { sessions: registry, warm: warmSlots(newWorkerId(fleet)) })
   const running = (): number => at.double.sessions.running().length
@@ -29,12 +29,12 @@ describeAgentcore('a session of agentcore that the registry lost', (at) => {
     await run(sandbox, SET)
     await sandbox[Symbol.asyncDispose]()
   }
-  /** Looks as the janitor does. */
+  /** Looks for forgotten sessions, as the janitor does. */
   async function look(by: Backend, times: number): Promise<void> {
     for (let time = 0; time < times; time += 1) await by.owners()
   }
 
-  it('is stopped by any worker of its fleet that knows of it for long enough, and by none that does not', async () => {
+  it('is stopped only by a worker of its fleet that has known of it for long enough', async () => {
     await rested(worker())
     await sessions.clear()
     await look(worker(sessions, 'facefaceface'), 3)
@@ -46,7 +46,7 @@ describeAgentcore('a session of agentcore that the registry lost', (at) => {
     expect(running()).toBe(0)
   })
 
-  it('is not one that is being made, has its turn, or rests: its entry is there all the while', async () => {
+  it('is not confused with a session that starts, has a turn, or rests, for those have entries', async () => {
     const [by, other] = [worker(), worker()]
     let isOver = false
     async function looking(): Promise<void> {
@@ -68,7 +68,7 @@ describeAgentcore('a session of agentcore that the registry lost', (at) => {
     await look(other, 2)
   })
 
-  it('is not known to be one while the registry cannot be asked', async () => {
+  it('is not stopped while the registry is unavailable', async () => {
     await rested(worker())
     await sessions.clear()
     const redis = connectRedis(sessions.url, 'worker')
@@ -82,7 +82,7 @@ describeAgentcore('a session of agentcore that the registry lost', (at) => {
     expect(running()).toBe(0)
   })
 
-  it('is not one whose turn puts its entry back', async () => {
+  it('is not stopped if its turn restores the entry', async () => {
     const redis = connectRedis(sessions.url, 'worker')
     const registry = createSessionRegistry({ redis, leaseMs: 6000 })
     const [by, other] = [worker(registry), worker()]

@@ -1,4 +1,4 @@
-/** Output of AgentCore's programs while they run: as it is printed, each byte once, and no secret in any piece. */
+/** Output of AgentCore's programs while they run: prompt, each byte once, and no secret in any piece. */
 import { execFileSync } from 'node:child_process'
 import { randomUUID } from 'node:crypto'
 import { globSync, writeFileSync } from 'node:fs'
@@ -11,7 +11,7 @@ import { describeAgentcore, diskOf, invoke } from './at-double.ts'
 import { redisSessions, type TestSessions, python } from '@cofferdam/backend-remote/testing'
 
 const CELL = fileURLToPath(new URL('../src/', import.meta.url))
-/** Says that it is up, and ends when the file `go` is there. */
+/** Prints that it is up, and ends when the file `go` exists. */
 const HELD = `import os, sys, time
 print("up ✓", flush=True)
 while not os.path.exists("go"): time.sleep(0.01)
@@ -32,7 +32,7 @@ describeAgentcore('agentcore’s live output', (at) => {
   const open = async (program: Program, change: Partial<SandboxSpec> = {}, config = {}): Promise<Sandbox> =>
     await at.open(program, change, at.backend(config, { sessions }))
 
-  /** Runs it; `onStdout` hears all of stdout so far with every piece. */
+  /** Runs it; `onStdout` receives the whole stdout so far with every piece. */
   async function run(
     sandbox: Sandbox,
     program: Program,
@@ -52,7 +52,7 @@ describeAgentcore('agentcore’s live output', (at) => {
     return { exit, stdout: said.stdout, stderr: said.stderr.toString(), pieces }
   }
 
-  /** Makes `go` in the sandbox's work directory. */
+  /** Creates `go` in the sandbox's work directory. */
   function letGo(sandbox: Sandbox): void {
     const cwd = diskOf(at.sessionOf(sandbox))
     for (const work of globSync('home/.cofferdam-*/work', { cwd })) writeFileSync(join(cwd, work, 'go'), '')
@@ -73,10 +73,10 @@ describeAgentcore('agentcore’s live output', (at) => {
     ['a command', shell, {}, {}],
     ['a script of a session', python(HELD), session(), {}],
     ['a script in the background', python(HELD), {}, { call_max_ms: 1000 }],
-  ])('is there before the end of %s, and each byte comes once', async (_what, program, change, config) => {
+  ])('arrives before the end of %s, each byte once', async (_what, program, change, config) => {
     at.double.previews = true
     const sandbox = await open(program, change, config)
-    // It ends only because what it said was heard.
+    // The program ends only because its output arrived.
     const { exit, stdout, stderr } = await run(sandbox, program, (soFar) => {
       if (soFar.includes('up ✓\n')) letGo(sandbox)
     })
@@ -110,7 +110,7 @@ describeAgentcore('agentcore’s live output', (at) => {
     }
   })
 
-  it('is all that there is of a program that kills its interpreter', async () => {
+  it('is the whole output of a program that kills its interpreter', async () => {
     at.double.previews = true
     const program = python(
       'import os, signal, time\nprint("last words", flush=True)\nwhile not os.path.exists("go"): time.sleep(0.01)\nos.kill(os.getpid(), signal.SIGKILL)',
@@ -124,7 +124,7 @@ describeAgentcore('agentcore’s live output', (at) => {
     })
   })
 
-  it('holds no part of a secret that is printed in pieces, nor more of it than the bound of its stream', async () => {
+  it('contains no part of a secret printed in pieces, and keeps the stream’s limit', async () => {
     at.double.previews = true
     const program = python(`import os, time
 token = os.environ["API_TOKEN"]
@@ -141,7 +141,7 @@ print("b2" * 9)`)
     expect(pieces.join('')).not.toMatch(/zq|ghp|b2/)
   })
 
-  it('ends for a program of a session that nobody hears, which does not wait for it', async () => {
+  it('stops if nobody reads it, and a program of a session does not wait for it', async () => {
     const limits = { ...DEFAULT_LIMITS, soft_timeout_ms: 20_000, hard_timeout_ms: 25_000 }
     const program = python('import sys\nfor n in range(300): sys.stdout.write("x" * 10_000)')
     const sandbox = await open(program, { ...session(), limits })
@@ -160,7 +160,7 @@ describe('lines of live output', () => {
       .map(({ bytes }) => bytes.toString())
       .join('|')
 
-  test('are found in any pieces, among other text, and come once', () => {
+  test('are found among other text, split anywhere, and reported once', () => {
     const all = `noise@${line(0, 'a')}@cofferdam-live:abc:${line(1, 'b')}${line(0, 'a')}${line(1, 'b')}${line(2, 'c')}`
     for (const size of [1, 7, all.length]) {
       const lines = createLiveLines('abc')
@@ -172,7 +172,7 @@ describe('lines of live output', () => {
     }
   })
 
-  test('of another request, and those behind one that is missing, are not heard', () => {
+  test('are ignored if they belong to another request or follow a missing line', () => {
     const lines = createLiveLines('abc')
     expect(told(lines, [line(0, 'forged', 'abd'), line(0, 'a'), line(2, 'c')])).toBe('a')
     expect(
@@ -181,7 +181,7 @@ describe('lines of live output', () => {
   })
 })
 
-test('redacts a stream in pieces of any size as it does the whole', () => {
+test('redacts a stream in pieces of any size like the whole text', () => {
   const checked = execFileSync(
     'python3',
     [
@@ -214,7 +214,7 @@ print("checked")
   expect(checked).toBe('checked\n')
 })
 
-test('a disk that the program filled loses nothing of what it says', () => {
+test('a program that fills the disk loses none of its output', () => {
   const kept = execFileSync(
     'python3',
     [

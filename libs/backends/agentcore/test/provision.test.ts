@@ -1,4 +1,4 @@
-/** Provisioning against the account's double, through the vendor's clients, with the rows in a real Postgres. */
+/** Provisioning with the account's double, the vendor's clients, and rows in a real Postgres. */
 import { isCofferdamError } from '@cofferdam/contract'
 import type { InterpreterRows } from '../src/provision/interpreter-rows.ts'
 import { createStore, type Store } from '@cofferdam/store'
@@ -78,8 +78,8 @@ const wanting = (tenantId: string) => ({ request: [{ tenantId, environments: BOT
 const find = (tenantId: string) =>
   Promise.all(BOTH.map((environment) => store.codeInterpreters.find(tenantId, environment)))
 
-describe('a tenant', () => {
-  it('gets an interpreter for each environment and no role, once, however often it is asked for', async () => {
+describe('a tenant at provisioning', () => {
+  it('gets one interpreter per environment and no role, however often it is requested', async () => {
     const tenant = await newTenant()
     const first = await provisioner().reconcile(wanting(tenant))
     expect(first?.interpreters).toMatchObject([
@@ -97,7 +97,7 @@ describe('a tenant', () => {
     expect(await find(tenant)).toEqual(ids)
   })
 
-  it('whose sandbox is off gets none, and one that nobody asked for is only told of', async () => {
+  it('gets no interpreter if its sandbox is off, and only a report if nobody requested one', async () => {
     const off = await newTenant({ sandbox_enabled: false })
     const report = await provisioner().reconcile(wanting(off))
     expect(report?.interpreters.map(({ state }) => state)).toEqual(['disabled', 'disabled'])
@@ -110,7 +110,7 @@ describe('a tenant', () => {
     expect([double.stock.created, await store.codeInterpreters.list({ tenantId: tenant })]).toEqual([0, []])
   })
 
-  it('keeps what was found when its second creation fails, and the call repeats', async () => {
+  it('keeps its first interpreter if the second creation fails, and can then repeat', async () => {
     const tenant = await newTenant()
     double.knobs.quota = 1
     const first = await provisioner().reconcile(wanting(tenant))
@@ -128,7 +128,7 @@ describe('a tenant', () => {
     expect(double.stock.created).toBe(2)
   })
 
-  it('is not made twice when the answer to a creation is lost, or comes late, or is refused for the rate', async () => {
+  it('gets no second interpreter if a creation’s answer is lost, late, or throttled', async () => {
     const tenant = await newTenant()
     double.knobs.visibleAfterMs = 40
     double.knobs.readyAfterMs = 60
@@ -142,13 +142,13 @@ describe('a tenant', () => {
     expect(double.calls.filter((call) => call === 'CreateCodeInterpreter')).toHaveLength(3)
   })
 
-  it('is provisioned on where a process died between the creation and the row, also after the token was forgotten', async () => {
+  it('adopts an interpreter whose creator died before it wrote the row, even with a new token', async () => {
     const tenant = await newTenant()
     const dies = { ...store.codeInterpreters, provisioned: () => Promise.reject(new Error('killed here')) }
     await expect(provisioner({}, dies).reconcile(wanting(tenant))).rejects.toThrow('killed here')
     expect(await find(tenant)).toEqual([null, null])
     const [orphan] = double.stock.ready()
-    // Another generation is another token: the service answers with a conflict of names.
+    // A new generation has a new token, so the service reports a conflict of names.
     await store.codeInterpreters.forget(tenant, 'default-public', null, 'test')
     const report = await provisioner().reconcile()
     expect(report?.interpreters).toMatchObject([
@@ -157,7 +157,7 @@ describe('a tenant', () => {
     ])
   })
 
-  it('gets a new one where the service answers its token with one that is gone', async () => {
+  it('gets a new interpreter if the service answers its token with a deleted one', async () => {
     const tenant = await newTenant()
     const dies = { ...store.codeInterpreters, provisioned: () => Promise.reject(new Error('killed here')) }
     await expect(provisioner({}, dies).reconcile(wanting(tenant))).rejects.toThrow('killed here')
@@ -175,7 +175,7 @@ describe('a tenant', () => {
     expect(double.stock.ready()).not.toContain(orphan)
   })
 
-  it('is not left with what cannot start: a failed creation is deleted and made again', async () => {
+  it('gets a new interpreter after a failed creation, which is deleted', async () => {
     const tenant = await newTenant({})
     double.knobs.failCreations = 1
     const first = await provisioner().reconcile(wanting(tenant))
@@ -188,7 +188,7 @@ describe('a tenant', () => {
     expect(double.stock.ready()).toHaveLength(2)
   })
 
-  it('that is gone when its interpreter is made leaves nothing at the service', async () => {
+  it('leaves nothing at the service if it is deleted while its interpreter is created', async () => {
     const tenant = await newTenant()
     const races: InterpreterRows = {
       ...store.codeInterpreters,
@@ -201,7 +201,7 @@ describe('a tenant', () => {
     expect(double.stock.ready()).toEqual([])
   })
 
-  it('is never given an interpreter with another network or role than configured', async () => {
+  it('never gets an interpreter with another network or role than configured', async () => {
     const tenant = await newTenant()
     await provisioner().reconcile(wanting(tenant))
     const ids = await find(tenant)
@@ -222,7 +222,7 @@ describe('a tenant', () => {
 describe('a role per tenant', () => {
   const settings = { execution_role: 'per-tenant', data_bucket: 'acme-data' }
 
-  it('is made once, trusts the service for this account alone, and may touch its tenant’s objects alone', async () => {
+  it('trusts only the service in this account, and reaches only its tenant’s objects', async () => {
     const tenant = await newTenant()
     double.knobs.roleVisibleAfterMs = 50
     const report = await provisioner(settings).reconcile(wanting(tenant))
@@ -248,7 +248,7 @@ describe('a role per tenant', () => {
     expect(double.stock.get(id ?? '')).toMatchObject({ executionRoleArn: role?.arn })
   })
 
-  it('goes again when no interpreter came of it', async () => {
+  it('is deleted if no interpreter was created for it', async () => {
     const tenant = await newTenant()
     double.fault({ operation: 'CreateCodeInterpreter', error: 'AccessDeniedException', times: 100 })
     const report = await provisioner({ ...settings, ready_timeout_ms: 100 }).reconcile(wanting(tenant))
@@ -256,7 +256,7 @@ describe('a role per tenant', () => {
     expect(double.roles.all.size).toBe(0)
   })
 
-  it('that somebody else may take is not used', async () => {
+  it('is not used if anybody else may assume it', async () => {
     const tenant = await newTenant()
     await provisioner(settings).reconcile(wanting(tenant))
     for (const role of double.roles.all.values())
@@ -271,7 +271,7 @@ describe('a role per tenant', () => {
 })
 
 describe('the reconciler', () => {
-  /** As if every id had been written long ago. */
+  /** As if every ID had been written long ago. */
   const LONG_AGO: InterpreterRows = {
     list: async (options) =>
       (await store.codeInterpreters.list(options)).map((row) => ({
@@ -286,7 +286,7 @@ describe('the reconciler', () => {
     inTurn: (work) => store.codeInterpreters.inTurn(work),
   }
 
-  it('forgets what the service knows no more, and makes it anew under another token', async () => {
+  it('forgets an interpreter unknown to the service, and creates one with a new token', async () => {
     const tenant = await newTenant()
     await provisioner().reconcile(wanting(tenant))
     const before = await find(tenant)
@@ -300,7 +300,7 @@ describe('the reconciler', () => {
     expect([after[0] === before[0], after[1] === before[1]]).toEqual([false, true])
   })
 
-  it('believes no 404 of an id that was written a moment ago', async () => {
+  it('ignores a 404 for an ID that was written a moment ago', async () => {
     const tenant = await newTenant()
     await provisioner().reconcile(wanting(tenant))
     const ids = await find(tenant)
@@ -310,7 +310,7 @@ describe('the reconciler', () => {
     expect(await find(tenant)).toEqual(ids)
   })
 
-  it('works in one process at a time', async () => {
+  it('runs in one process at a time', async () => {
     const tenant = await newTenant()
     const inside = Promise.withResolvers<void>()
     const goOn = Promise.withResolvers<void>()
@@ -329,7 +329,7 @@ describe('the reconciler', () => {
     expect((await first)?.interpreters).toHaveLength(2)
   })
 
-  it('says what AWS refuses instead of throwing, and changes nothing then', async () => {
+  it('reports what AWS refuses without throwing, and then changes nothing', async () => {
     const tenant = await newTenant()
     await provisioner().reconcile(wanting(tenant))
     const ids = await find(tenant)
@@ -340,7 +340,7 @@ describe('the reconciler', () => {
   })
 })
 
-it('repeats none of our keys where a refusal does', async () => {
+it('shows none of our keys if AWS’s refusal repeats them', async () => {
   const tenant = await newTenant()
   const token = `IQoJcanary${'t0ken+of/the='.repeat(12)}`
   const file = join(blobDir, 'wrong')
@@ -361,8 +361,8 @@ it('repeats none of our keys where a refusal does', async () => {
   for (const key of [EXAMPLE_SECRETS.accessKeyId, token]) expect(all.join()).not.toContain(key)
 })
 
-describe('garbage', () => {
-  it('is what carries our names, is an hour old, and stands in no row; it is looked at before it is deleted', async () => {
+describe('the garbage collector', () => {
+  it('deletes interpreters with our names that are an hour old and in no row, after a dry run', async () => {
     const tenant = await newTenant()
     const lost = await newTenant()
     await provisioner().reconcile({
@@ -396,7 +396,7 @@ describe('garbage', () => {
     expect(double.stock.ready()).toEqual(expect.arrayContaining(await find(tenant)))
   })
 
-  it('is not what a row waits for', async () => {
+  it('keeps an interpreter that a row waits for', async () => {
     const tenant = await newTenant()
     await provisioner().reconcile(wanting(tenant))
     const [id] = await find(tenant)
@@ -408,8 +408,8 @@ describe('garbage', () => {
   })
 })
 
-describe('a removal', () => {
-  it('deletes interpreters, role and rows, also interpreters that were never written down', async () => {
+describe('removing a tenant', () => {
+  it('deletes interpreters, role and rows, even interpreters that were never written down', async () => {
     const tenant = await newTenant()
     const settings = { execution_role: 'per-tenant' }
     await provisioner(settings).reconcile(wanting(tenant))

@@ -1,4 +1,4 @@
-/** Client and double against what AWS publishes: its own examples are read by our client and fit the double's shapes. */
+/** Client and double, compared with AWS's models: the client reads them, the double has their shapes. */
 import * as agentcore from '@aws-sdk/client-bedrock-agentcore'
 import * as agentcoreControl from '@aws-sdk/client-bedrock-agentcore-control'
 import { expect, it } from 'vitest'
@@ -6,13 +6,13 @@ import type { z } from 'zod'
 import { CONTROL_SHAPES, DATA_SHAPES } from '../double/published.ts'
 import { consumeStream } from '../src/consume-stream.ts'
 
-/** A structure of the model: its members' names, of which the first `required` must be there. */
+/** A structure of the model: names of its members. The first `required` of them are mandatory. */
 type Modelled = readonly [number, string, string, unknown, readonly string[], unknown, number?]
 
 it.each([
   ...Object.entries(DATA_SHAPES).map((shape) => ['data', ...shape, agentcore] as const),
   ...Object.entries(CONTROL_SHAPES).map((shape) => ['control', ...shape, agentcoreControl] as const),
-])('AgentCore’s double has the members of the model of the %s plane’s %s', (_plane, name, shape, sdk) => {
+])('AgentCore’s double has the members of the %s plane’s model %s', (_plane, name, shape, sdk) => {
   const model = (sdk as unknown as Record<string, Modelled>)[`${name}$`]
   const [, , , , members = [], , required = 0] = model ?? []
   const fields = Object.entries((shape as z.ZodObject).shape) as [string, z.ZodType][]
@@ -21,8 +21,8 @@ it.each([
   expect(mandatory.map(([field]) => field).toSorted(), name).toEqual(members.slice(0, required).toSorted())
 })
 
-it('reads a result as AgentCore was seen to send it', async () => {
-  // awslabs/open-agentic-platform (Apache-2.0), spikes/agentcore-code-interpreter/FINDINGS.md: getTask of a task that has ended.
+it('reads a result that AgentCore was seen to send', async () => {
+  // From awslabs/open-agentic-platform (Apache-2.0), spikes/agentcore-code-interpreter/FINDINGS.md.
   const structuredContent = {
     taskStatus: 'completed' as const,
     stdout: 'finished-at-13\r\n',

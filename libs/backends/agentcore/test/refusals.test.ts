@@ -1,4 +1,4 @@
-/** What AgentCore refuses, and what an execution, an operator and a log hear of it: why, and nothing of our keys. */
+/** AgentCore's refusals: executions, operators and logs learn the reason but never our keys. */
 import { join } from 'node:path'
 import {
   CofferdamError,
@@ -32,7 +32,7 @@ describeAgentcore('agentcore’s refusals', (at) => {
     kind: 'http',
     ...more,
   })
-  /** All that a logger could write of it. */
+  /** Everything of it that a logger could write. */
   const seen = (values: unknown): string =>
     JSON.stringify(values, (_name, value: unknown) =>
       value instanceof Error
@@ -44,7 +44,7 @@ describeAgentcore('agentcore’s refusals', (at) => {
     for (const key of Object.values(KEYS)) expect(all).not.toContain(key)
   }
 
-  it('repeat none of our keys in errors or logs, whatever the service says again', async () => {
+  it('show none of our keys in errors or logs, whatever the service repeats', async () => {
     const message = `you sent ${Object.values(KEYS).join(' ')}`
     at.double.fault(start({ error: 'AccessDeniedException', message }))
     const refused = await failureOf(open())
@@ -56,13 +56,13 @@ describeAgentcore('agentcore’s refusals', (at) => {
     expectNoKeys([refused, lost, at.logged])
   })
 
-  it('of a signature come with the security token, which is shown to nobody', async () => {
+  it('of a signature contain the security token, which no error shows', async () => {
     const refused = await failureOf(open(backend({ credentials_file: join(at.folder, 'wrong') })))
     expect(seen(refused)).toContain('x-amz-security-token:<redacted>')
     expectNoKeys([refused, at.logged])
   })
 
-  it('of an invalid request say what is wrong with it', async () => {
+  it('of an invalid request name what is wrong with it', async () => {
     at.double.fault(start({ error: 'ValidationException', reason: 'ResourceConflict', field: 'name' }))
     expect(await failureOf(open())).toMatchObject({
       code: 'sandbox_open_failed',
@@ -92,7 +92,7 @@ describeAgentcore('agentcore’s refusals', (at) => {
     })
   })
 
-  it('of a stop for a conflict are asked about once more, and told when that is refused too', async () => {
+  it('of a stop for a conflict are retried once, and then reported', async () => {
     const stop: Fault = {
       operation: 'StopCodeInterpreterSession',
       kind: 'http',
@@ -110,21 +110,21 @@ describeAgentcore('agentcore’s refusals', (at) => {
     expect(at.double.sessions.running()).toHaveLength(1)
   })
 
-  it('of every stop are no end of it: it is asked for again when its worker looks for leftovers', async () => {
+  it('of every stop are retried when the worker looks for leftovers', async () => {
     const stop: Fault = { operation: 'StopCodeInterpreterSession', kind: 'http', times: 3 }
     const by = backend()
     const sandbox = await open(by)
     at.double.fault(stop)
     await failureOf(Promise.resolve(sandbox[Symbol.asyncDispose]()))
     at.opened.splice(at.opened.indexOf(sandbox), 1)
-    // Neither the answer to its start nor the list that it is looked for in comes through.
+    // Neither the start's answer nor the list that searches for the session arrives.
     at.double.fault(start({ kind: 'cut-after', times: 3 }), {
       operation: 'ListCodeInterpreterSessions',
       kind: 'cut-before',
       times: 3,
     })
     await failureOf(open(by))
-    // Nor is the next one ready, nor can it be stopped; the second try of its open is.
+    // The next one is not ready either and cannot be stopped. The second attempt of its open works.
     at.double.fault(invoke('empty'), stop)
     await open(by)
     expect(at.double.sessions.running()).toHaveLength(4)
@@ -132,9 +132,9 @@ describeAgentcore('agentcore’s refusals', (at) => {
     expect(at.double.sessions.running()).toHaveLength(1)
   })
 
-  it('of a stop that knows no session of seconds ago are no end of it: it is asked for again', async () => {
+  it('of a stop for a session started seconds ago are retried', async () => {
     const by = backend()
-    // However slow this machine is, it was seconds ago.
+    // However slow the machine is, the start was seconds ago.
     const clock = vi.spyOn(Date, 'now').mockReturnValue(Date.now())
     onTestFinished(() => clock.mockRestore())
     const sandbox = await open(by)
@@ -150,18 +150,18 @@ describeAgentcore('agentcore’s refusals', (at) => {
     expect(at.double.sessions.running()).toEqual([])
   })
 
-  it('of a start that is carried out when nobody waits any more leave nothing for long', async () => {
+  it('of a start that takes effect after its caller gave up leave no session for long', async () => {
     const by = backend({ api_timeout_ms: 3000 })
     const over = Promise.withResolvers<undefined>()
     at.double.fault(start({ kind: 'delay', until: over.promise }))
     await failureOf(open(by))
     over.resolve(undefined)
     await expect.poll(() => at.double.sessions.running().length, AT_MOST).toBe(1)
-    // One round of the janitor is enough; on a slow machine its calls may take more than their time.
+    // One round of the janitor is enough, but its calls may time out on a slow machine.
     await expect.poll(() => by.owners().then(() => at.double.sessions.running(), String), AT_MOST).toEqual([])
   })
 
-  it('of a start, and starts that are lost or not ready, leave the same attempt free to come again at once', async () => {
+  it('of a start, and starts that are lost or not ready, let the same attempt retry at once', async () => {
     let isFull = true
     const take = async (bucket: string): Promise<void> => {
       if (isFull && bucket.endsWith(':Start')) throw new CofferdamError('backend_unavailable')
@@ -177,7 +177,7 @@ describeAgentcore('agentcore’s refusals', (at) => {
     isFull = false
     at.double.fault(invoke('empty', { times: 2 }))
     await failureOf(again())
-    // This one is looked for from now on.
+    // From now on the backend looks for this one.
     at.double.fault(start({ kind: 'cut-before', times: 3 }))
     await failureOf(again())
     const sandbox = await again()
@@ -186,12 +186,12 @@ describeAgentcore('agentcore’s refusals', (at) => {
     expect(await printed(sandbox, RAN)).toBe('ran\n')
   })
 
-  it('of the fleet’s own rate are no end of a program whose sandbox is open', async () => {
+  it('by the fleet’s own rate do not end a program in an open sandbox', async () => {
     const waits: number[] = []
     const gate: RateGate = {
       take: (bucket, _perSecond, { waitMs }) => {
         if (bucket.endsWith(':Invoke')) waits.push(waitMs)
-        // As a bucket whose next turn is 20 s off.
+        // Like a bucket whose next turn is 20 s away.
         return waits.length > 1 && waitMs < 20_000 && bucket.endsWith(':Invoke')
           ? Promise.reject(new CofferdamError('backend_unavailable'))
           : Promise.resolve()
@@ -202,7 +202,7 @@ describeAgentcore('agentcore’s refusals', (at) => {
     expect(waits).toEqual([10_000, 60_000])
   })
 
-  it('cost no connection: calls that are read to their end share one', async () => {
+  it('keep the connection: calls that are read to their end share one', async () => {
     const before = at.double.calls.length
     const sandbox = await open()
     await sandbox.write([{ path: 'a', bytes: Buffer.from('a') }])
@@ -211,11 +211,11 @@ describeAgentcore('agentcore’s refusals', (at) => {
     await sandbox[Symbol.asyncDispose]()
     const invoked = at.double.calls.slice(before).filter(({ tool }) => tool !== '')
     expect(invoked.length).toBeGreaterThan(3)
-    // A connection that nobody used for seconds may be closed in between, on a machine that stood still.
+    // On a slow machine, a connection may be closed after some idle seconds.
     expect(new Set(invoked.map(({ port }) => port)).size).toBeLessThan(invoked.length)
   })
 
-  it('of a session’s end leave no program in the background', async () => {
+  it('of a session’s end leave no background program', async () => {
     const stop = new AbortController()
     const sandbox = await open(backend({ call_max_ms: 1000 }))
     const before = at.double.calls.length
@@ -226,7 +226,7 @@ describeAgentcore('agentcore’s refusals', (at) => {
     })
     const tools = (): string[] => at.double.calls.slice(before).map(({ tool }) => tool)
     await expect.poll(tools, AT_MOST).toContain('getTask')
-    // All three attempts of the SDK: the session lives on until somebody asks again.
+    // Covers all three attempts of the SDK: the session lives until a later request stops it.
     at.double.fault({
       operation: 'StopCodeInterpreterSession',
       kind: 'http',
@@ -236,7 +236,7 @@ describeAgentcore('agentcore’s refusals', (at) => {
     stop.abort(new Error('the hard deadline'))
     await expect(running).rejects.toThrow('the hard deadline')
     await expect.poll(tools, AT_MOST).toContain('stopTask')
-    // The one that is under way, which is refused, or the next one.
+    // Either this call, which is refused, or the next one.
     await Promise.allSettled([sandbox[Symbol.asyncDispose]()])
   })
 })

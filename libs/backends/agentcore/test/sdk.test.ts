@@ -1,7 +1,6 @@
 /**
- * AWS's own clients, unmodified, as judges of AgentCore's double: each operation and tool of the code
- * interpreter with what the API reference says of its parameters and errors, and operations that the double
- * does not have. The shapes that the service was seen to answer with are in agentcore-double.test.ts.
+ * AWS's unmodified clients test AgentCore's double: every operation and tool of the code interpreter with the
+ * parameters and errors of the API reference, and operations that the double does not have.
  */
 import {
   BedrockAgentCoreClient,
@@ -33,7 +32,7 @@ const invalid = { name: 'ValidationException', $metadata: { httpStatusCode: 400,
 const absent = { name: 'ResourceNotFoundException', $metadata: { httpStatusCode: 404, attempts: 1 } }
 const unknown = { name: 'UnknownOperationException', $metadata: { httpStatusCode: 404, attempts: 1 } }
 
-describe('AWS’s clients and AgentCore’s double', () => {
+describe('AgentCore’s double, called by AWS’s clients', () => {
   let double: AccountDouble
   let data: BedrockAgentCoreClient
   let control: BedrockAgentCoreControlClient
@@ -83,7 +82,7 @@ describe('AWS’s clients and AgentCore’s double', () => {
     const stdout = async (sessionId: string, given: ToolArguments): Promise<string | undefined> =>
       (await tool(sessionId, 'executeCode', given)).structuredContent?.stdout
 
-    it('keeps the names of cells until it is told to clear them', async () => {
+    it('keeps the variables of cells until a call clears them', async () => {
       const id = await start()
       await stdout(id, { language: 'python', code: 'kept = 1' })
       const code = "print('kept' in globals())"
@@ -99,7 +98,7 @@ describe('AWS’s clients and AgentCore’s double', () => {
       expect(await stdout(await start(), { language, code })).toBe('42')
     })
 
-    it('writes, lists, reads and removes files, below folders too', async () => {
+    it('writes, lists, reads and removes files, also in folders', async () => {
       const id = await start()
       const content = [
         { path: 'top.txt', text: 'top' },
@@ -131,7 +130,7 @@ describe('AWS’s clients and AgentCore’s double', () => {
       ['writeFiles', { content: [{ path: 'x'.repeat(300), text: 'x' }] }],
       ['getTask', { taskId: 'absent' }],
       ['stopTask', { taskId: 'absent' }],
-    ] as const)('reports what %s cannot do with %j, and goes on', async (name, given) => {
+    ] as const)('reports that %s fails with %j, and continues', async (name, given) => {
       const id = await start()
       await tool(id, 'executeCommand', { command: 'mkdir folder' })
       expect(await tool(id, name, given as unknown as ToolArguments)).toMatchObject({
@@ -158,7 +157,7 @@ describe('AWS’s clients and AgentCore’s double', () => {
       )
     })
 
-    it('says with what a task ended', async () => {
+    it('reports the exit code and output of a task', async () => {
       const id = await start()
       const { structuredContent } = await tool(id, 'startCommandExecution', {
         command: 'echo why >&2; exit 3',
@@ -173,7 +172,7 @@ describe('AWS’s clients and AgentCore’s double', () => {
       expect(await tool(id, 'stopTask', { taskId })).toMatchObject({ isError: true })
     })
 
-    it('is listed page by page, by its state, under its own interpreter alone', async () => {
+    it('is listed page by page, by state, and only for its own interpreter', async () => {
       const ids = [await start(), await start({ name: 'named' }), await start()]
       const asked = { codeInterpreterIdentifier: mine }
       const seen: (string | undefined)[] = []
@@ -194,7 +193,7 @@ describe('AWS’s clients and AgentCore’s double', () => {
       await expect(data.send(new StopCodeInterpreterSessionCommand(elsewhere))).rejects.toMatchObject(absent)
     })
 
-    it('is not started with what the double cannot give it', async () => {
+    it('is not started with options that the double does not support', async () => {
       const before = double.data.sessions.started
       for (const more of [
         { certificates: [{ location: { secretsManager: { secretArn: 'arn:aws:secretsmanager:x' } } }] },
@@ -208,7 +207,7 @@ describe('AWS’s clients and AgentCore’s double', () => {
   })
 
   it.each([{ maxResults: 0 }, { maxResults: 101 }, { nextToken: 'no token' }])(
-    'refuses lists of sessions and of interpreters with %j',
+    'refuses to list sessions and interpreters with %j',
     async (query) => {
       const sessions = { codeInterpreterIdentifier: mine, ...query }
       await expect(data.send(new ListCodeInterpreterSessionsCommand(sessions))).rejects.toMatchObject(invalid)
@@ -216,7 +215,7 @@ describe('AWS’s clients and AgentCore’s double', () => {
     },
   )
 
-  it('finds an interpreter by its name in the list alone, and frees the name with its deletion', async () => {
+  it('shows an interpreter’s name only in the list, and frees the name after deletion', async () => {
     const id = await make('by_name', { description: 'found again' })
     const found: (string | undefined)[] = []
     for await (const page of paginateListCodeInterpreters(
@@ -241,7 +240,7 @@ describe('AWS’s clients and AgentCore’s double', () => {
     expect(await make('by_name')).not.toBe(id)
   })
 
-  it('makes no interpreter with what the double cannot give it, and lists no system’s own', async () => {
+  it('refuses interpreter options that it does not support, and lists no system interpreters', async () => {
     for (const more of [
       { certificates: [{ location: { secretsManager: { secretArn: 'arn:aws:secretsmanager:x' } } }] },
       { filesystemConfigurations: [{ sessionStorage: { mountPath: '/mnt' } }] },
@@ -254,7 +253,7 @@ describe('AWS’s clients and AgentCore’s double', () => {
     })
   })
 
-  it('answers operations that it has not as the service answers unknown ones, once', async () => {
+  it('answers unsupported operations as the service answers unknown ones, once', async () => {
     const browser = new StartBrowserSessionCommand({ browserIdentifier: 'aws.browser.v1' })
     await expect(data.send(browser)).rejects.toMatchObject(unknown)
     const runtime = new InvokeAgentRuntimeCommand({ agentRuntimeArn: 'arn:aws:x', payload: new Uint8Array() })

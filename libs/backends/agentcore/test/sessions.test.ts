@@ -1,4 +1,4 @@
-/** Sessions at AgentCore that are kept for the next execution of their name: whose they are, what ends them, and what they outlive. */
+/** Kept sessions at AgentCore: whose they are, what ends them, and what they survive. */
 import { randomUUID } from 'node:crypto'
 import { DEFAULT_LIMITS, type Program, type SandboxSpec } from '@cofferdam/contract'
 import { testRedis, type TestServer } from '@cofferdam/embedded/testing'
@@ -16,7 +16,7 @@ const kept = (key = NAME.key) =>
     session: { key, scope: 'interpreter', idleMs: null },
   }) as const satisfies Partial<SandboxSpec>
 
-describeAgentcore('a session that is kept at agentcore', (at) => {
+describeAgentcore('a kept session at agentcore', (at) => {
   const { open } = at
   let server: TestServer
   beforeAll(async () => {
@@ -26,7 +26,7 @@ describeAgentcore('a session that is kept at agentcore', (at) => {
     await server.stop()
   })
 
-  /** A worker that keeps sessions, on a Redis connection of its own. */
+  /** A worker that keeps sessions, with its own Redis connection. */
   async function keeping(leaseMs?: number) {
     const redis = connectRedis(server.url, 'worker')
     const registry = createSessionRegistry({ redis, ...(leaseMs === undefined ? {} : { leaseMs }) })
@@ -40,7 +40,7 @@ describeAgentcore('a session that is kept at agentcore', (at) => {
     return { by, session: kept(key), redis, registry, key }
   }
 
-  it('is attached to by another worker, and ended by the reaper’s call', async () => {
+  it('is continued by another worker and ended by the reaper’s call', async () => {
     const [one, other] = [await keeping(), await keeping()]
     const first = await open(MARK, one.session, one.by)
     await run(first, python('kept = 41'))
@@ -55,7 +55,7 @@ describeAgentcore('a session that is kept at agentcore', (at) => {
     expect(await other.by.endSession?.(name, entry, AbortSignal.timeout(60_000))).toBe(true)
   })
 
-  it('waits as long as it was asked to, also after a look at its files that says nothing of that', async () => {
+  it('keeps its idle time after a file request that names none', async () => {
     const { by, session, registry, key } = await keeping()
     const waits = { ...session, session: { ...session.session, idleMs: 3_000_000 } }
     await (await open(MARK, waits, by))[Symbol.asyncDispose]()
@@ -69,11 +69,11 @@ describeAgentcore('a session that is kept at agentcore', (at) => {
     expect(await by.endSession?.(name, entry, AbortSignal.timeout(60_000))).toBe(true)
   })
 
-  it('whose interpreter dies, or whose program had to be stopped, is not used again', async () => {
+  it('is not reused after its interpreter died or its program had to be stopped', async () => {
     const { by, session } = await keeping()
     const limits = { ...DEFAULT_LIMITS, soft_timeout_ms: 2000, hard_timeout_ms: 10_000 }
     for (const [source, exitCode, oomKills] of [
-      // By itself, and not by the kernel for memory.
+      // The program kills itself; the kernel does not kill it for memory.
       ['import os, signal\nos.kill(os.getpid(), signal.SIGKILL)', 137, 0],
       ['import time\ntime.sleep(60)', 130, 0],
     ] as const) {
@@ -84,10 +84,10 @@ describeAgentcore('a session that is kept at agentcore', (at) => {
     }
   })
 
-  it('is given back when it cannot be written down for the next one', async () => {
+  it('is stopped if it cannot be recorded for the next execution', async () => {
     const [one, other] = [await keeping(6000), await keeping()]
     const sandbox = await open(MARK, one.session, one.by)
-    // Redis leaves out the deadline alone: the lease would be renewed for as long as the worker lives.
+    // Only the deadline fails: otherwise the lease would be renewed for as long as the worker lives.
     const send = one.redis.sendCommand.bind(one.redis)
     one.redis.sendCommand = (command, stream) =>
       command.name === 'zadd' ? command.promise : send(command, stream)
@@ -100,7 +100,7 @@ describeAgentcore('a session that is kept at agentcore', (at) => {
     second.retire?.()
   })
 
-  it('stays known by its name while nobody knows whether it was begun', async () => {
+  it('stays registered by its name while its start is uncertain', async () => {
     const { by, session, key, registry } = await keeping()
     const name = { ...NAME, key }
     at.double.fault(
@@ -113,7 +113,7 @@ describeAgentcore('a session that is kept at agentcore', (at) => {
     const entry = await registry.find(name)
     if (entry === null) return expect.fail('it is forgotten, and paid for until its time ends')
     expect(await by.endSession?.(name, entry, AbortSignal.timeout(60_000))).toBe(true)
-    // Where its end is known, nothing is left of it.
+    // Once its end is known, nothing is left of it.
     at.double.fault({ operation: 'StartCodeInterpreterSession', kind: 'cut-after', times: 3 })
     await expect(
       open(MARK, { ...session, session: { ...session.session, key: `${key}2` } }, by),
@@ -125,7 +125,7 @@ describeAgentcore('a session that is kept at agentcore', (at) => {
     ['the rate', 'ThrottlingException', 4],
     ['the rights', 'AccessDeniedException', 1],
     ['keys that are over', 'ExpiredTokenException', 1],
-  ])('outlives the refusal of its next execution for %s', async (_what, error, times) => {
+  ])('survives if its next execution is refused for %s', async (_what, error, times) => {
     const { by, session } = await keeping()
     const first = await open(MARK, session, by)
     await first[Symbol.asyncDispose]()
@@ -137,7 +137,7 @@ describeAgentcore('a session that is kept at agentcore', (at) => {
     second.retire?.()
   })
 
-  it('outlives a lost answer to the question whether it is alive', async () => {
+  it('survives a lost answer to the liveness check', async () => {
     const { by, session } = await keeping()
     await (await open(MARK, session, by))[Symbol.asyncDispose]()
     at.double.fault(invoke('http', { error: 'InternalServerException' }), invoke('cut-after'))
@@ -146,7 +146,7 @@ describeAgentcore('a session that is kept at agentcore', (at) => {
     second.retire?.()
   })
 
-  it('whose interpreter is gone went with it, also where nobody learnt its id', async () => {
+  it('counts as gone if its interpreter is gone, even if its ID was never learnt', async () => {
     const { by, session, key, registry } = await keeping()
     const name = { ...NAME, key }
     const sandbox = await open(MARK, session, by)
@@ -162,11 +162,11 @@ describeAgentcore('a session that is kept at agentcore', (at) => {
     sandbox.retire?.()
   })
 
-  it('of a worker that died in its turn is stopped, not attached to', async () => {
+  it('is stopped and not reused if its worker died during the turn', async () => {
     const [dying, other] = [await keeping(), await keeping()]
     const sandbox = await open(MARK, dying.session, dying.by)
     dying.redis.disconnect()
-    // Its lease is over, as when its time has passed.
+    // Expires its lease, as if its time had passed.
     await other.redis.hset(`cfd:{t}:session:agentcore:${dying.key}`, 'till', 0)
     const second = await open(MARK, dying.session, other.by)
     expect(second.session?.fresh).toBe(true)
@@ -174,7 +174,7 @@ describeAgentcore('a session that is kept at agentcore', (at) => {
     second.retire?.()
   })
 
-  it('serves no second program after a call that failed', async () => {
+  it('serves no second program after a failed call', async () => {
     const { by, session } = await keeping()
     const first = await open(MARK, session, by)
     at.double.fault(invoke('cut-after'))
@@ -188,7 +188,7 @@ describeAgentcore('a session that is kept at agentcore', (at) => {
     second.retire?.()
   })
 
-  it('leaves no file with a program’s variables in a session that the next execution sees', async () => {
+  it('shows the next execution no file with an earlier program’s variables', async () => {
     const { by, session } = await keeping()
     const long: Program = {
       type: 'script',
@@ -206,7 +206,7 @@ describeAgentcore('a session that is kept at agentcore', (at) => {
     second.retire?.()
   })
 
-  it('is ended without its caller, when that waits no longer', async () => {
+  it('is ended even if the caller no longer waits', async () => {
     const stop = Promise.withResolvers<void>()
     const asked = Promise.withResolvers<void>()
     async function take(bucket: string): Promise<void> {

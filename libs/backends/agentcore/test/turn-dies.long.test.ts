@@ -1,6 +1,6 @@
 /**
- * A turn at AgentCore whose worker is killed, in each of its phases: its program ran once or not at all, the next worker has the
- * session or a fresh one, never one whose turn did not end, and nothing is left when that one ends it.
+ * Kills the worker of a turn at AgentCore in each phase. The program ran once or not at all. The next worker
+ * gets the session or a fresh one, but never one whose turn did not end, and nothing is left afterwards.
  */
 import { randomUUID } from 'node:crypto'
 import { newWorkerId, type SandboxSpec } from '@cofferdam/contract'
@@ -13,16 +13,16 @@ import { killWorker } from './worker-killed.ts'
 import { redisSessions, type TestSessions, jobSpec, printed, python } from '@cofferdam/backend-remote/testing'
 
 interface Phase {
-  /** Already there, at rest, when the worker that dies comes. */
+  /** Whether a kept session rests before the killed worker comes. */
   isKept?: boolean
-  /** Its first call of this is carried out when it is dead. */
+  /** The first call of this operation takes effect after the worker's death. */
   held?: Fault['operation']
-  /** Its program stays. */
+  /** Whether the program keeps running. */
   holds?: boolean
   isReached(said: string, operations: readonly string[]): boolean
-  /** What of its program's effect is seen then. */
+  /** The program's effect that the next worker sees. */
   effect: RegExp
-  /** What the next worker gets; null where the kill may come before or after. */
+  /** Whether the next worker gets a fresh session; null if the kill may come before or after. */
   fresh: boolean | null
 }
 
@@ -81,7 +81,7 @@ describeAgentcore('a turn at agentcore', (at) => {
   })
 
   it.concurrent.each(Object.entries(PHASES))(
-    'whose worker is killed %s',
+    'runs its program at most once and leaves nothing if its worker is killed %s',
     { timeout: 180_000 },
     async (_when, phase) => {
       await using double = await startAgentcoreDouble({ ratePerSecond: 1000, secrets: KEYS })
@@ -111,7 +111,7 @@ describeAgentcore('a turn at agentcore', (at) => {
         const given = { settings, spec: spec(), redisUrl: sessions.url }
         await killWorker(given, (said) => phase.isReached(said, operations()))
         dead.resolve(undefined)
-        // What was asked for before it died may be made after.
+        // Requests sent before its death may take effect afterwards.
         await vi.waitFor(() => expect(double.sessions.running()).toHaveLength(1), AT_MOST)
         expect(effectsIn(double.sessions.running())).toMatch(phase.effect)
         const [left] = double.sessions.running()

@@ -1,4 +1,4 @@
-/** Sessions that wait at AgentCore: ready before anybody asks, few, never old, and never left behind, whenever their worker dies. */
+/** Warm sessions at AgentCore: ready before a request, few, never old, never left behind. */
 import {
   newWorkerId,
   type Sandbox,
@@ -18,8 +18,8 @@ import { redisSessions, jobSpec, printed, python } from '@cofferdam/backend-remo
 
 const INTERNAL = { 'internal-only': IDS['internal-only'] }
 
-describeAgentcore('agentcore’s sessions that wait', (at) => {
-  /** A worker's backend, and how to open a sandbox there. */
+describeAgentcore('agentcore’s warm sessions', (at) => {
+  /** A worker's backend, and a function that opens a sandbox there. */
   function worker(change: object = {}, sessions?: SessionRegistry) {
     const owner = newWorkerId(FLEET)
     const events: WarmEvent[] = []
@@ -33,7 +33,7 @@ describeAgentcore('agentcore’s sessions that wait', (at) => {
 
   const waiting = (owner: string): Session[] =>
     at.double.sessions.running().filter(({ name }) => name?.startsWith(`cfd-${owner}-warm_`))
-  /** Sessions wait from when they are known to be ready, a moment after the service has them. */
+  /** A session is warm once its worker knows that it is ready, a moment after the service has it. */
   async function ready(events: readonly WarmEvent[], count: number): Promise<void> {
     await vi.waitFor(
       () => expect(events.filter(({ type }) => type === 'warmed').length).toBeGreaterThanOrEqual(count),
@@ -42,7 +42,7 @@ describeAgentcore('agentcore’s sessions that wait', (at) => {
   }
   const idOf = (sandbox: Sandbox): string => String(sandbox.ref.handle['session'])
 
-  it('serve one execution each, which needs no start, and are stopped with it', async () => {
+  it('serve one execution each without a start, and are stopped with it', async () => {
     const { owner, backend, open, events } = worker({ warm_sessions: 1 })
     backend.prewarm?.()
     await ready(events, 1)
@@ -59,7 +59,7 @@ describeAgentcore('agentcore’s sessions that wait', (at) => {
     await ready(events, 3)
   })
 
-  it('serve a turn, whose session no sweep of their worker ends any more', async () => {
+  it('serve a turn, and then no sweep of their worker stops them', async () => {
     await using sessions = await redisSessions()
     const turn = {
       reuse: 'session',
@@ -75,7 +75,7 @@ describeAgentcore('agentcore’s sessions that wait', (at) => {
     await sandbox[Symbol.asyncDispose]()
     await ready(one.events, 2)
     const other = worker({}, sessions)
-    // As when that worker is dead: what still waits for it is stopped, what it gave away is not.
+    // As if that worker were dead: its warm sessions are stopped, but not those that it gave to a turn.
     expect(await other.backend.sweep(one.owner)).toEqual({ destroyed: 1 })
     expect(at.double.sessions.running().map(({ id }) => id)).toEqual([first?.id])
     const next = await other.open(turn)
@@ -86,7 +86,7 @@ describeAgentcore('agentcore’s sessions that wait', (at) => {
     expect(first?.ended).toBe('stopped')
   })
 
-  it('serve a turn and are stopped by the worker whose name they have, when the registry has lost them', async () => {
+  it('are stopped by the worker in their name if the registry lost them during a turn', async () => {
     await using sessions = await redisSessions()
     const settings = { forgotten_after_ms: 0 }
     const [one, other] = [worker({ ...settings, warm_sessions: 1 }, sessions), worker(settings, sessions)]
@@ -101,14 +101,14 @@ describeAgentcore('agentcore’s sessions that wait', (at) => {
     for (const by of [one, one, other, other]) await by.backend.owners()
     expect(at.double.sessions.running()).toHaveLength(2)
     await sessions.clear()
-    // Whoever else sees that name cannot know whether it waits.
+    // Other workers cannot know whether a session with that name is warm.
     for (const by of [other, other, one]) await by.backend.owners()
     expect(at.double.sessions.running()).toHaveLength(2)
     await one.backend.owners()
     expect(at.double.sessions.running().map(({ id }) => id)).toEqual([waits?.id])
   })
 
-  it('run nothing for a turn that was another’s by the time they were its own', async () => {
+  it('run nothing for a turn that another worker took meanwhile', async () => {
     await using sessions = await redisSessions()
     const session = { key: 'turn', scope: 'interpreter', idleMs: null } as const
     const one = worker(
@@ -121,7 +121,7 @@ describeAgentcore('agentcore’s sessions that wait', (at) => {
           return Object.assign(lease, {
             async keep(entry: SessionEntry) {
               await keep(entry)
-              // The entry names what waited: the last call before the turn is the caller's.
+              // The entry names the warm session: this is the last step before the caller has its turn.
               if (isWarmName(String(entry.handle['name']))) await sessions.expire(name)
             },
           })
@@ -139,7 +139,7 @@ describeAgentcore('agentcore’s sessions that wait', (at) => {
     await sandbox[Symbol.asyncDispose]()
   })
 
-  it('are none by default, and none where nothing is to wait', async () => {
+  it('do not exist by default, nor with a maximum of zero', async () => {
     const before = at.double.sessions.started
     for (const { backend, open, events } of [worker(), worker({ warm_sessions: 0 })]) {
       backend.prewarm?.()
@@ -149,7 +149,7 @@ describeAgentcore('agentcore’s sessions that wait', (at) => {
     expect(at.double.sessions.started - before).toBe(2)
   })
 
-  it('are no more than allowed: the interpreter that nobody asked for longest gives way', async () => {
+  it('stay within their maximum: the least recently used interpreter loses its session', async () => {
     const { owner, backend, open, events } = worker({ warm_sessions: 1, interpreters: IDS })
     backend.prewarm?.()
     await ready(events, 1)
@@ -163,7 +163,7 @@ describeAgentcore('agentcore’s sessions that wait', (at) => {
     )
   })
 
-  it('are replaced when they get old', async () => {
+  it('are replaced when they are too old', async () => {
     const { owner, backend, events } = worker({ warm_sessions: 1, warm_max_age_ms: 1000 })
     backend.prewarm?.()
     await ready(events, 2)
@@ -173,7 +173,7 @@ describeAgentcore('agentcore’s sessions that wait', (at) => {
     expect(events).toContainEqual({ type: 'dropped', backend: 'agentcore', why: 'age' })
   })
 
-  it('that died, or would end too early for its program, are not used', async () => {
+  it('are not used if they died or would end too early for the program', async () => {
     const { owner, backend, open, events } = worker({ warm_sessions: 1, call_max_ms: 300_000 })
     backend.prewarm?.()
     await ready(events, 1)
@@ -186,10 +186,10 @@ describeAgentcore('agentcore’s sessions that wait', (at) => {
     await ready(events, 2)
   })
 
-  it('that cannot be started cost an execution nothing but the time of its own', async () => {
+  it('cost an execution only its own start if they cannot be started', async () => {
     const { open, events } = worker({ warm_sessions: 1 })
     const start = { operation: 'StartCodeInterpreterSession' } as const
-    // The first start is that of what waits.
+    // The first start is that of the warm session.
     at.double.fault({ ...start, kind: 'http', error: 'ServiceQuotaExceededException', match: '-warm_' })
     const sandbox = await open()
     expect(await printed(sandbox, python('print("ran")'))).toBe('ran\n')
@@ -218,7 +218,7 @@ describeAgentcore('agentcore’s sessions that wait', (at) => {
       (_said, calls) => calls.includes('StopCodeInterpreterSession'),
     ],
   ])(
-    'and all others are stopped by another worker when theirs is killed %s',
+    'are stopped by another worker, like all others, if their worker is killed %s',
     async (what, waits, held, isThere) => {
       at.double.previews = true
       const dead = Promise.withResolvers<undefined>()
@@ -231,7 +231,7 @@ describeAgentcore('agentcore’s sessions that wait', (at) => {
       const given = at.settings({ interpreters: INTERNAL, warm_sessions: waits ? 1 : 0 })
       await killWorker({ settings: given, spec, waits }, (said) => isThere(said, operations()))
       dead.resolve(undefined)
-      // What was asked for before it died may be made after.
+      // Requests sent before its death may take effect afterwards.
       const made = (): Session[] =>
         at.double.sessions.of(IDS['internal-only']).filter(({ name }) => name?.includes(spec.owner))
       await vi.waitFor(() => expect(made()).toHaveLength(1), AT_MOST)

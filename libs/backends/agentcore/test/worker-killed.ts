@@ -1,4 +1,4 @@
-/** A worker with the AgentCore backend in a process of its own, killed when something of it is seen. */
+/** Runs a worker with the AgentCore backend as a process and kills it at a given moment. */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
@@ -8,7 +8,7 @@ import type { DyingWorker } from './worker-that-dies.ts'
 
 const DIES = fileURLToPath(new URL('worker-that-dies.ts', import.meta.url))
 
-/** Runs it until `isThere`, told what it has said so far, and kills it. */
+/** Runs the worker until `isThere` accepts its output so far, then kills it. */
 export async function killWorker(given: DyingWorker, isThere: (said: string) => boolean): Promise<void> {
   const dying = spawn(process.execPath, [DIES, JSON.stringify(given)], {
     stdio: ['ignore', 'pipe', 'inherit'],

@@ -1,7 +1,7 @@
 /**
- * Run as a process of its own, to be killed: a worker with the AgentCore backend, which keeps sessions ready, or runs one program
- * in a session that it starts; with the URL of a Redis, in one that is kept. Prints what the program prints, `ended` when it has
- * ended and `rests` when its sandbox is given back, and stays.
+ * Runs as its own process, to be killed: a worker with the AgentCore backend that either keeps warm sessions
+ * or runs one program in a new session, or in a kept one if it gets the URL of a Redis. Prints the program's
+ * output, `ended` when it has ended and `rests` when its sandbox is given back, and stays.
  */
 import type { SandboxSpec } from '@cofferdam/contract'
 import { connectRedis } from '@cofferdam/queue'
@@ -9,11 +9,11 @@ import { createSessionRegistry } from '@cofferdam/sessions'
 import { warmSlots } from '@cofferdam/sandbox/conformance'
 import { createAgentcoreBackend } from '../src/index.ts'
 
-/** What it is told, as JSON in its argument. */
+/** Its instructions, as JSON in its argument. */
 export interface DyingWorker {
   settings: Parameters<typeof createAgentcoreBackend>[0]
   spec: SandboxSpec
-  /** Runs nothing, and keeps sessions ready. */
+  /** Runs nothing and keeps warm sessions. */
   waits?: boolean
   redisUrl?: string
 }

@@ -1,16 +1,16 @@
-/** A program called `az` that gives out the double's tokens, for AzureCliCredential and for ours. */
+/** A program called `az` that prints the double's tokens, for AzureCliCredential and for our client. */
 import { chmod, readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { ARM_AUDIENCE, SESSIONS_AUDIENCE, type Identity } from './identity.ts'
 
 export interface AzStub {
-  /** Goes in front of PATH. */
+  /** Put this folder first in PATH. */
   readonly folder: string
-  /** The arguments of every call so far. */
+  /** Arguments of every call so far. */
   calls(): Promise<string[]>
 }
 
-/** Writes it into `folder`. With `fails` it exits as an `az` does where nobody has logged in. */
+/** Writes it into `folder`. With `fails` it exits like an `az` without a login. */
 export async function writeAzStub(
   identity: Identity,
   folder: string,

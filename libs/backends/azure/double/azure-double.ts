@@ -1,6 +1,6 @@
 /**
- * Azure Container Apps dynamic sessions on loopback ports: one origin for code-interpreter pools, tokens and ARM, and one more for
- * every custom-container pool, as each of those has a host name of its own.
+ * Azure Container Apps dynamic sessions on loopback: one origin for code-interpreter pools, tokens and ARM,
+ * and one for each custom-container pool, because those have their own host names.
  */
 import { chmod, mkdtemp, rm } from 'node:fs/promises'
 import type { IncomingMessage, ServerResponse } from 'node:http'
@@ -22,31 +22,31 @@ const POOL_PATH = /^\/subscriptions\/[\w-]+\/resourceGroups\/[\w.()-]+\/sessionP
 
 export interface AzureDouble extends AsyncDisposable {
   readonly origin: string
-  /** Null without certificate. */
+  /** Null without a certificate. */
   readonly tlsOrigin: string | null
   readonly identity: Identity
-  /** The management plane: groups, pools as resources, roles. Pools made there are pools of the double. */
+  /** The management plane: groups, pools, roles. Pools created there are pools of the double. */
   readonly arm: ArmPlane
-  /** For `IDENTITY_ENDPOINT`. */
+  /** Value for `IDENTITY_ENDPOINT`. */
   readonly identityEndpoint: string
   /** `poolManagementEndpoint` of a pool. */
   endpoint(pool: string): string
   pool(name: string): SessionPool
-  /** The data plane of a code pool: which dialects it speaks, how often it executed. */
+  /** Data plane of a code pool: its dialects and number of executions. */
   codePlane(name: string): CodePlane
-  /** Makes another pool; resolves to its management endpoint. */
+  /** Creates another pool; resolves to its management endpoint. */
   addPool(options: PoolOptions): Promise<string>
   removePool(name: string): Promise<void>
-  /** What goes wrong from now on. */
+  /** Sets the faults from now on. */
   fault(faults: Partial<Faults>): void
-  /** Stops the next call of the data plane whose path holds this, before it is carried out, until it is let go. */
+  /** Holds the next data plane call whose path contains this before it takes effect, until released. */
   hold(path: string): HeldCall
   /** Every request so far, as `METHOD path?query`. */
   readonly requests: string[]
 }
 
 export interface HeldCall {
-  /** Resolves when such a call has come. */
+  /** Resolves when such a call has arrived. */
   readonly arrived: Promise<void>
   letGo(): void
 }
@@ -55,7 +55,7 @@ export interface AzureDoubleOptions {
   port?: number
   /** Default: `python` (PythonLTS), `shell` (Shell) and `custom` (CustomContainer). */
   pools?: PoolOptions[]
-  /** The same over TLS at a second port: Microsoft's clients of ARM send no token without it. */
+  /** Also serves TLS at a second port: Microsoft's ARM clients send no token without it. */
   tls?: ServerTls
 }
 
@@ -66,7 +66,7 @@ interface Pool {
   server: MirrorServer | null
 }
 
-/** Starts it; programs run in jails of this machine. */
+/** Starts it. Programs run in jails on this machine. */
 export async function startAzureDouble(options: AzureDoubleOptions = {}): Promise<AzureDouble> {
   const identity = new Identity({
     identityHeader: 'double-identity-header',
@@ -89,7 +89,7 @@ export async function startAzureDouble(options: AzureDoubleOptions = {}): Promis
       work(request, response, url).catch((error: unknown) => replyError(response, error))
     }
 
-  /** What every call to a pool has to pass; resolves to its identifier, empty where it has none. */
+  /** Checks that every call to a pool must pass; resolves to its identifier, or to empty without one. */
   async function admitted(request: IncomingMessage, url: URL, { sessions }: Pool): Promise<string> {
     const why = identity.refusal(request, SESSIONS_AUDIENCE)
     if (why !== null) throw new Refusal(401, 'Unauthorized', why)
@@ -118,7 +118,7 @@ export async function startAzureDouble(options: AzureDoubleOptions = {}): Promis
     },
   })
   const main = answering(async (request, response, url) => {
-    // Not Azure's: how a user of the double makes it fail.
+    // Not part of Azure's API: sets the double's faults.
     if (url.pathname === '/_double/faults') {
       Object.assign(faults, NO_FAULTS, await jsonOf(request))
       return reply(response, 200, faults)

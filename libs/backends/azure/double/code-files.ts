@@ -1,4 +1,4 @@
-/** Files of a code pool's sessions, in the older and the newer way. */
+/** Files of a code pool's sessions, in the old and new API. */
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { bytesOf, callJail, Dropped, Refusal } from './exchange.ts'
 import { happens, type Faults } from './faults.ts'
@@ -12,7 +12,7 @@ interface FileCall {
   query: URLSearchParams
 }
 
-/** Answers one call below `/files`. */
+/** Answers a call below `/files`. */
 export async function handleFiles(
   { request, response, path, query }: FileCall,
   session: Session,
@@ -79,7 +79,7 @@ const fileOf = (entry: Listed): Record<string, unknown> => ({
   directory: entry.directory,
 })
 
-/** The one file of a multipart body. */
+/** The only file of a multipart body. */
 async function uploaded(request: IncomingMessage): Promise<{ name: string; bytes: Buffer }> {
   const form = await new Response(new Uint8Array(await bytesOf(request)), {
     headers: { 'Content-Type': request.headers['content-type'] ?? '' },

@@ -1,4 +1,4 @@
-/** The data plane of code-interpreter and shell pools: three execute dialects of Python, the shell's, files and sessions. */
+/** Data plane of code and shell pools: three execute dialects of Python, the shell's, files and sessions. */
 import { randomUUID } from 'node:crypto'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { handleFiles } from './code-files.ts'
@@ -9,9 +9,9 @@ import { interpret, type Session, type SessionPool } from './session-pool.ts'
 import { listSessions, shown } from './shown-session.ts'
 import { answer, answerWhole } from './spoil-answer.ts'
 
-/** The service cuts here when nobody says anything else (spec of the new dialect). */
+/** The service's default limit of output (spec of the new dialect). */
 const OUTPUT_DEFAULT = 4096
-/** No execution takes longer; the service was seen to end them at 221.5 s. */
+/** Longest execution; the service was seen to end them at 221.5 s. */
 const LONGEST_SECONDS = 220
 
 interface Ran {
@@ -29,7 +29,7 @@ interface Operation {
   done: Ran | null
 }
 
-/** What a pool of PythonLTS says of itself, in little. */
+/** A short version of the metadata of a PythonLTS pool. */
 const METADATA = {
   runtimes: [{ name: 'python', version: '3.12.7' }],
   preInstalledPackages: [],
@@ -49,9 +49,9 @@ export type Dialect = 'oldest' | 'old' | 'new'
 export class CodePlane {
   readonly pool: SessionPool
   readonly #faults: Faults
-  /** Dialects of Python that it understands: executions in others are refused with SessionPropertiesMissing, their paths of files are not there. */
+  /** Dialects that it supports. Others get SessionPropertiesMissing, and their file paths do not exist. */
   dialects: Dialect[] = ['oldest', 'old', 'new']
-  /** Executions that began, whatever became of their answers. */
+  /** Executions begun, whatever became of their answers. */
   executions = 0
   readonly #operations = new Map<string, Operation>()
 
@@ -60,7 +60,7 @@ export class CodePlane {
     this.#faults = faults
   }
 
-  /** `path` begins behind the endpoint. The call is authorised, and `identifier` is well-formed or absent. */
+  /** `path` is relative to the endpoint. The call is authorised; `identifier` is well-formed or absent. */
   async handle(
     request: IncomingMessage,
     response: ServerResponse,

@@ -1,4 +1,4 @@
-/** The data plane of a custom-container pool: every path goes to the session's container, but those below `/.management`. */
+/** Data plane of a custom-container pool: passes all paths but `/.management` to the session's container. */
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { bytesOf, callJail, Dropped, Refusal, replyPage } from './exchange.ts'
 import { happens, type Faults } from './faults.ts'

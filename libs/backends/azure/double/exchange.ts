@@ -1,10 +1,10 @@
-/** HTTP exchanges of the double: bodies read within bounds, answers and errors in Azure's shape, and calls into a jail. */
+/** HTTP of the double: bounded bodies, answers and errors in Azure's form, and calls into a jail. */
 import { request as httpRequest, type IncomingMessage, type ServerResponse } from 'node:http'
 
-/** The service's own bound of an upload; larger bodies are answered with 413. */
+/** The service's limit of an upload; larger bodies get 413. */
 const UPLOAD_MAX = 128 * 1024 * 1024
 
-/** Thrown where a request is refused: Azure's error body. */
+/** A refused request, answered with Azure's error body. */
 export class Refusal extends Error {
   readonly status: number
   readonly code: string
@@ -17,7 +17,7 @@ export class Refusal extends Error {
   }
 }
 
-/** The connection breaks instead of an answer. */
+/** Breaks the connection instead of answering. */
 export class Dropped extends Error {}
 
 export function reply(
@@ -33,7 +33,7 @@ export function reply(
   response.end(body === undefined ? undefined : JSON.stringify(body))
 }
 
-/** An answer as a proxy may cut it: half of the JSON, and a length that says that this is all. */
+/** An answer cut by a proxy: half of the JSON, with a matching length. */
 export function replyHalf(response: ServerResponse, status: number, body: unknown): void {
   const whole = Buffer.from(JSON.stringify(body))
   const half = whole.subarray(0, whole.length >> 1)
@@ -41,13 +41,13 @@ export function replyHalf(response: ServerResponse, status: number, body: unknow
   response.end(half)
 }
 
-/** A page that something between client and service puts in place of the answer. */
+/** A page of a gateway instead of the answer. */
 export function replyPage(response: ServerResponse, status: number): void {
   response.writeHead(status, { 'Content-Type': 'text/html' })
   response.end('<!doctype html><title>Our services are not available right now</title>')
 }
 
-/** Answers whatever went wrong in the shape of the service. */
+/** Answers any error in the service's form. */
 export function replyError(response: ServerResponse, error: unknown): void {
   if (error instanceof Dropped || response.headersSent) return void response.destroy()
   const { status, code, message, headers } =
@@ -77,7 +77,7 @@ export async function jsonOf(request: IncomingMessage): Promise<Record<string, u
   }
 }
 
-/** One call to a server in a jail; rejects when the jail ends meanwhile. */
+/** Calls a server in a jail; rejects if the jail ends meanwhile. */
 export async function callJail(
   socketPath: string,
   method: string,

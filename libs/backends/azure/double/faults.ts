@@ -1,47 +1,47 @@
-/** What goes wrong in the double on purpose. Numbers are counts that are used up as they happen. */
+/** Faults that a test injects. Numbers are counts, used up as the faults happen. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Refusal } from './exchange.ts'
 import type { SessionPool } from './session-pool.ts'
 
 export interface Faults {
-  /** So many calls of the data plane are answered 429. */
+  /** Data plane calls answered with 429. */
   throttle: number
-  /** With this `Retry-After`, seconds; null for none. */
+  /** Their `Retry-After` in seconds; null for none. */
   retry_after: number | null
-  /** So many calls are answered 403, as before a role has spread. */
+  /** Calls answered with 403, as before a role has propagated. */
   forbid: number
-  /** So many calls are answered 500. */
+  /** Calls answered with 500. */
   fail: number
-  /** Before so many calls the identifier's session is gone, and the call silently gets a new one. */
+  /** Calls before which the identifier's session disappears; they silently get a new one. */
   vanish: number
-  /** So many executions end Failed with this on stderr, without running anything. */
+  /** Executions that end as Failed with this on stderr and run nothing. */
   fail_executions: number
   fail_stderr: string
-  /** So many executions lose all output behind this many characters, whatever was asked. */
+  /** Executions that lose all output after this many characters. */
   truncate_executions: number
   truncate_to: number
-  /** So many executions are delivered twice; the answer is the second one's. */
+  /** Executions delivered twice; the answer is the second one's. */
   twice: number
-  /** Of so many calls that were carried out the answer is lost. */
+  /** Calls that take effect but whose answer is lost. */
   drop_after: number
-  /** So many calls are lost before they are carried out. */
+  /** Calls that are lost before they take effect. */
   drop_before: number
-  /** Of so many calls that were carried out half of the answer comes, called whole. */
+  /** Calls that take effect but whose answer is cut in half, with a matching length. */
   halve_after: number
-  /** Of so many calls that were carried out the answer is a proxy's own page. */
+  /** Calls that take effect but are answered with a proxy's page. */
   page_after: number
-  /** With this status. */
+  /** Status of that page. */
   page_status: number
-  /** Of so many calls to code pools that were carried out the answer is this body, as JSON and with status 200. */
+  /** Code pool calls that take effect but are answered with this JSON body and status 200. */
   odd_after: number
   odd_body: string
-  /** So many calls of a session are answered 409, as of one whose time is up. */
+  /** Session calls answered with 409, as for a session whose time is up. */
   expire: number
-  /** So many calls of a session are answered that there is none, as by a management that does not know yet of one that is there. */
+  /** Session calls answered as if the existing session were unknown. */
   hide: number
-  /** So many executions are answered while they run, though it was asked to wait. */
+  /** Executions answered while they still run, although the caller asked to wait. */
   answer_early: number
-  /** A fault that throttles, fails, expires or spoils answers applies to paths that hold this; empty for all. */
+  /** Limits faults of throttling, failing, expiring and spoiling to paths with this text; empty for all. */
   drop_path: string
   latency_ms: number
 }
@@ -95,7 +95,7 @@ export function happens(faults: Faults, name: Count): boolean {
   return true
 }
 
-/** What may go wrong with any call before it is looked at. */
+/** Applies the faults that are independent of the call's content. */
 export async function beforeCall(
   faults: Faults,
   pool: SessionPool,

@@ -1,35 +1,35 @@
 /**
- * Tokens of the double: shaped like Entra's, signed by nobody but itself, with audience and expiry that are checked. Given out by a
- * managed identity's endpoint (App Service and IMDS shapes) and by the OAuth endpoint of a tenant.
+ * Tokens of the double: in Entra's form, self-signed, with checked audience and expiry. They come from a
+ * managed identity's endpoint (App Service and IMDS forms) and a tenant's OAuth endpoint.
  */
 import { createHmac, randomBytes } from 'node:crypto'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { reply, textOf } from './exchange.ts'
 
-/** Audiences that are ever asked for. */
+/** Audiences that callers request. */
 export const SESSIONS_AUDIENCE = 'https://dynamicsessions.io'
 export const ARM_AUDIENCE = 'https://management.azure.com'
 
-/** The principal that every token is given to. */
+/** The principal of every token. */
 export const PRINCIPAL = '00000000-0000-0000-0000-0000000000aa'
 
-/** As long as a real one. */
+/** As long as a real token. */
 const LIFE_SECONDS = 3600
 
 export interface IdentitySettings {
-  /** What `IDENTITY_HEADER` must be. */
+  /** The expected `IDENTITY_HEADER`. */
   identityHeader: string
-  /** What a client secret must be. */
+  /** The expected client secret. */
   clientSecret: string
-  /** What a federated token file must hold. */
+  /** The expected content of a federated token file. */
   assertion: string
 }
 
-/** Gives out tokens and knows its own again. */
+/** Issues and checks tokens. */
 export class Identity {
   readonly #key = randomBytes(32)
   readonly settings: IdentitySettings
-  /** How many were given out, by way. */
+  /** Number of issued tokens by way. */
   readonly given: Record<string, number> = {}
   lifeSeconds = LIFE_SECONDS
 
@@ -45,7 +45,7 @@ export class Identity {
     return { token: `${signed}.${this.#sign(signed)}`, expiresOn }
   }
 
-  /** Null when the request bears a token of ours for this audience that has not expired; else why not. */
+  /** Null if the request has a valid token of ours for this audience; otherwise the reason. */
   refusal({ headers }: IncomingMessage, audience: string): string | null {
     const [head, payload, signature] = (headers.authorization ?? '').replace(/^Bearer /, '').split('.')
     if (payload === undefined || signature !== this.#sign(`${head}.${payload}`)) return 'no token of ours'
@@ -57,7 +57,7 @@ export class Identity {
     return aud === audience ? null : `the audience is ${aud}`
   }
 
-  /** Answers a managed identity's or a tenant's token endpoint; false for any other path. */
+  /** Answers a managed identity's or tenant's token endpoint; false for any other path. */
   async handle(request: IncomingMessage, response: ServerResponse): Promise<boolean> {
     const url = new URL(request.url ?? '/', 'http://double')
     const resource = (url.searchParams.get('resource') ?? '').replace(/\/$/, '')
@@ -74,7 +74,7 @@ export class Identity {
     }
     const [, tenant] = /^\/([\w.-]+)\/v2\.0\/\.well-known\/openid-configuration$/.exec(url.pathname) ?? []
     if (tenant !== undefined) {
-      // Microsoft's library asks where an authority gives tokens before it asks for one.
+      // Microsoft's library asks for an authority's token endpoint before it requests a token.
       const base = `https://${request.headers.host ?? ''}/${tenant}`
       reply(response, 200, {
         issuer: `${base}/v2.0`,

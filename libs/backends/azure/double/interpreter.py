@@ -1,5 +1,5 @@
-"""What a code-interpreter session of Azure is inside, as far as clients see it: a Python kernel whose state lasts, a shell, and the
-files of /mnt/data. Start: `python3 -I interpreter.py SOCKET`; HTTP on that unix socket, spoken by the double's data plane alone.
+"""A code-interpreter session of Azure as clients see it: a Python kernel that keeps its state, a shell, and
+the files of /mnt/data. `python3 -I interpreter.py SOCKET` serves the double's data plane on a unix socket.
 
   POST /execute {"code" | "shell" | "argv", "seconds"} → {"status", "stdout", "stderr", "result", "exitCode", "ms"}
   PUT | GET | DELETE /file?path=&name=      GET /files?path=&recursive=
@@ -46,7 +46,7 @@ for line in own:
 
 
 class Kernel:
-    """One cell after the other; a cell that takes too long ends the kernel, and with it all names."""
+    """Runs one cell at a time. A cell that takes too long ends the kernel and loses all variables."""
 
     def __init__(self):
         self.turn, self.child = threading.Lock(), None
@@ -124,7 +124,7 @@ def listed(query):
 
 
 class Handler(StreamRequestHandler):
-    """As much HTTP as the double's own calls have: a library for all of it takes longer to import than the rest of this file."""
+    """Only the HTTP of the double's own calls: importing a library takes longer than this file."""
 
     def handle(self):
         line = self.rfile.readline().decode()

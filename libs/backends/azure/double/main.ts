@@ -1,4 +1,4 @@
-/** `node libs/backends/azure/double/main.ts [--port N]`: Azure dynamic sessions on this machine, until it is stopped. */
+/** `node libs/backends/azure/double/main.ts [--port N]` runs Azure's double until stopped. */
 import { parseArgs } from 'node:util'
 import { missing } from '@cofferdam/backend-remote/double'
 import { startAzureDouble } from './azure-double.ts'

@@ -1,11 +1,11 @@
 /**
  * The data plane of Azure Container Apps dynamic sessions as Microsoft publishes it.
  *
- *   SPEC       Azure/azure-rest-api-specs, specification/app/data-plane/Microsoft.App.DynamicSessions/preview: DynamicSessions.json and
- *              examples of 2024-10-02-preview, 2025-02-02-preview and 2025-10-02-preview
+ *   SPEC       Azure/azure-rest-api-specs, specification/app/data-plane/Microsoft.App.DynamicSessions/preview:
+ *              DynamicSessions.json, examples of 2024-10-02-, 2025-02-02- and 2025-10-02-preview
  *   CONTAINER  MicrosoftDocs/azure-docs, articles/container-apps/sessions-custom-container.md (2026-03-18)
- *   OLD        the same folder, sessions-code-interpreter.md of 2024: /code/execute, /files/upload and /files/content
- *   SHELL      langchain-ai/langchain-azure, SessionsBashTool: how a shell pool is asked, and that `status` is its exit code
+ *   OLD        there too, sessions-code-interpreter.md of 2024: /code/execute, /files/upload, /files/content
+ *   SHELL      langchain-ai/langchain-azure, SessionsBashTool: shell pools, whose `status` is the exit code
  */
 import { z } from 'zod'
 import { createPublished, type Operation } from '@cofferdam/backend-remote/double'
@@ -26,7 +26,7 @@ const session = z.strictObject({
   expireAt: time,
   etag: z.string(),
 })
-/** CONTAINER, `SessionView`: its end has another name. */
+/** CONTAINER, `SessionView`: the field for the end has another name. */
 const sessionView = z.strictObject({
   identifier: z.string(),
   etag: z.string(),
@@ -34,7 +34,7 @@ const sessionView = z.strictObject({
   createdAt: time.optional(),
   lastAccessedAt: time.optional(),
 })
-/** SPEC, `SessionResourceFile`; that types are `File` and `Directory` say its examples. */
+/** SPEC, `SessionResourceFile`. Its examples have the types `File` and `Directory`. */
 const file = z.strictObject({
   name: z.string(),
   type: z.enum(['File', 'Directory']),
@@ -63,7 +63,7 @@ const execution = z.strictObject({
     })
     .optional(),
 })
-/** SPEC, `SessionCodeExecutionRequest`; `outputStreamsMaxLength` stands in its examples. */
+/** SPEC, `SessionCodeExecutionRequest`; `outputStreamsMaxLength` is in its examples. */
 const codeRequest = z.strictObject({
   codeInputType: z.enum(['Inline', 'InlineBase64', 'InlineText']),
   executionType: z.enum(['Synchronous', 'Asynchronous']),
@@ -119,7 +119,7 @@ const OPERATIONS: readonly Operation[] = [
     method: 'POST',
     path: /^\/executions$/,
     request: z.union([codeRequest, shellRequest]),
-    // 202 by the examples of 2025-02-02-preview.
+    // 202 in the examples of 2025-02-02-preview.
     answers: { 200: execution, 202: execution },
   },
   { source: SPEC, method: 'GET', path: /^\/executions\/[^/]+$/, answers: { 200: execution } },
@@ -164,7 +164,7 @@ const OPERATIONS: readonly Operation[] = [
 
 export const AZURE = createPublished('Azure', OPERATIONS, refusal)
 
-/** The path of a call behind the pool's management endpoint, which for code pools is a path of its own. */
+/** Path of a call below the pool's management endpoint, which for code pools is itself a path. */
 export const pathAtPool = (url: string): string =>
   new URL(url, 'http://double').pathname.replace(
     /^\/subscriptions\/[^/]+\/resourceGroups\/[^/]+\/sessionPools\/[^/]+/,

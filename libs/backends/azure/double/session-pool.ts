@@ -1,6 +1,6 @@
 /**
- * One pool of the double: sessions by identifier, each a jail. An unknown identifier gets a new one, without a word; every call puts
- * the idle clock back; above the maximum the pool refuses.
+ * One pool of the double: sessions by identifier, each a jail. An unknown identifier silently gets a new
+ * session. Every call resets the idle timer. The pool refuses sessions above its maximum.
  */
 import { randomUUID } from 'node:crypto'
 import { SOCKET, NODE, startJail, type Jail } from '@cofferdam/backend-remote/double'
@@ -14,18 +14,15 @@ export interface PoolOptions {
   kind: PoolKind
   /** Default 10. */
   maxSessions?: number
-  /** Default 300 s, the service's own least. */
+  /** Default 300 s, the service's minimum. */
   cooldownMs?: number
-  /**
-   * Whom its sessions run as: a container's or a kernel's own root (on this host root is needed for it), or a
-   * user. Default: a user.
-   */
+  /** User of its sessions: root of a container or kernel (needs root on this host), or a user (default). */
   user?: 'root' | 'user'
-  /** One waits started for the next identifier, as with the service's `readySessionInstances`. Default: none. */
+  /** Keeps one session started for the next identifier, like `readySessionInstances`. Default: none. */
   keepsReady?: boolean
 }
 
-/** A session that runs. `etag` names the container underneath. */
+/** A running session. `etag` names its container. */
 export interface Session {
   identifier: string
   etag: string
@@ -49,9 +46,9 @@ export class SessionPool {
   readonly #isRoot: boolean
   #ready: Promise<Jail> | null = null
   readonly #sessions = new Map<string, Promise<Session>>()
-  /** How many were ever allocated. */
+  /** Number of sessions ever allocated. */
   allocated = 0
-  /** Sessions of a page of its list. */
+  /** Page size of the list. */
   page = 300
 
   constructor(options: PoolOptions, agentFolder: string) {
@@ -64,7 +61,7 @@ export class SessionPool {
     this.#agentFolder = agentFolder
   }
 
-  /** The session of an identifier, made when there is none. */
+  /** The session of an identifier, created if needed. */
   async of(identifier: string): Promise<Session> {
     let found = this.#sessions.get(identifier)
     if (found === undefined) {
@@ -92,7 +89,7 @@ export class SessionPool {
     return await Promise.all(this.#sessions.values())
   }
 
-  /** False when there was none. */
+  /** Returns false if there was none. */
   async end(identifier: string): Promise<boolean> {
     const found = this.#sessions.get(identifier)
     if (found === undefined) return false
@@ -120,7 +117,7 @@ export class SessionPool {
       jail,
       idle,
     }
-    // A container whose first process ends is no session any more.
+    // A session ends with the first process of its container.
     void jail.ended.then(async () => {
       if ((await this.#sessions.get(identifier)?.catch(() => null)) !== session) return
       this.#sessions.delete(identifier)
@@ -135,13 +132,13 @@ export class SessionPool {
     const taken = this.#ready ?? start()
     if (this.#keepsReady) {
       this.#ready = start()
-      // Whoever takes it learns of it.
+      // The session's user gets this error.
       this.#ready.catch(() => undefined)
     }
     return taken
   }
 
-  /** Our image, as a customer would build it: the guest's files, and http_pod.py as its first process. */
+  /** Our image as a customer would build it: the guest's files, and http_pod.py as first process. */
   #container(): Promise<Jail> {
     return startJail({
       hostname: 'session',
@@ -165,7 +162,7 @@ function interpreter(isRoot: boolean): Promise<Jail> {
   })
 }
 
-/** A call to the interpreter of a session, as JSON. */
+/** Calls the interpreter of a session, with JSON. */
 export async function interpret<T>(
   session: Session,
   method: string,

@@ -1,12 +1,10 @@
-/** Sessions as the service shows them. */
+/** Sessions in the service's form. */
 import type { ServerResponse } from 'node:http'
 import type { Faults } from './faults.ts'
 import type { Session, SessionPool } from './session-pool.ts'
 import { answer } from './spoil-answer.ts'
 
-/**
- * A session as the calls of code pools show it, or those of `/.management`, which name its end differently.
- */
+/** A session as in calls of code pools, or as in `/.management`, which names the end differently. */
 export function shown(
   session: Session,
   pool: SessionPool,
@@ -22,7 +20,7 @@ export function shown(
   }
 }
 
-/** Answers with a page of all of them. */
+/** Answers with a page of all sessions. */
 export async function listSessions(
   pool: SessionPool,
   faults: Faults,

@@ -1,13 +1,10 @@
-/**
- * Answers of the data plane: as published, and perhaps lost or spoiled on their way after everything was
- * carried out.
- */
+/** Answers of the data plane, which faults may lose or spoil after the call took effect. */
 import type { ServerResponse } from 'node:http'
 import { Dropped, reply, replyHalf, replyPage } from './exchange.ts'
 import { happens, type Faults } from './faults.ts'
 import { AZURE, pathAtPool } from './published.ts'
 
-/** Answers, whatever the faults say. Throws for what is not as published. */
+/** Answers without faults. Throws if the answer does not have the published shape. */
 export function answerWhole(response: ServerResponse, code: number, body?: unknown): void {
   check(response, code, body)
   reply(response, code, body)
@@ -17,7 +14,7 @@ function check({ req: { method = '', url = '/' } }: ServerResponse, code: number
   AZURE.checkAnswer(method, pathAtPool(url), code, body)
 }
 
-/** Answers, or does what the faults say for the path of this request. Throws for what is not as published. */
+/** Answers, or injects a fault of this path. Throws if the answer does not have the published shape. */
 export function answer(
   faults: Faults,
   response: ServerResponse,

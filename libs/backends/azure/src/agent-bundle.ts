@@ -1,7 +1,4 @@
-/**
- * Bundles the guest agent and our programs into the one file that is uploaded to a session of an interpreter
- * pool.
- */
+/** Bundles the guest agent and our programs into one file for a session of an interpreter pool. */
 import { readFileSync } from 'node:fs'
 import { COMPILER, guestFiles } from '@cofferdam/sandbox/guest'
 

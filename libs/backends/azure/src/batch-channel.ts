@@ -29,10 +29,7 @@ export interface BatchDeadlines {
   hardMs: number
 }
 
-/**
- * Opens the stream. A first batch checks that an agent runs there, and returns its ready frame. The stream
- * runs one program.
- */
+/** Opens the stream for one program. A first batch returns the ready frame of the agent there. */
 export function openBatchChannel(
   session: InterpreterSession,
   options: readonly string[],

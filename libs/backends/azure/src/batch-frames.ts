@@ -1,7 +1,4 @@
-/**
- * The parts of the guest protocol that a batch needs: where a request ends, and the exit of a program whose
- * agent is gone.
- */
+/** The guest protocol for batches: where a request ends, and the exit of a program without its agent. */
 
 const STOP = 'S'.charCodeAt(0)
 

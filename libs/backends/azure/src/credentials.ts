@@ -1,7 +1,4 @@
-/**
- * Gets tokens of Microsoft Entra. docs/decisions/0018 says why the Azure CLI and managed identities do not go
- * through @azure/identity.
- */
+/** Gets tokens of Microsoft Entra; docs/decisions/0018 says which of them without @azure/identity. */
 import { execFile } from 'node:child_process'
 import { readFile } from 'node:fs/promises'
 import { promisify } from 'node:util'
@@ -98,10 +95,7 @@ async function sdkCredential(
   }
 }
 
-/**
- * Gets a token from a new credential. A kept credential would return a refused token again, and its secret
- * may have been replaced.
- */
+/** Uses a new credential: a kept one would return a refused token again, or use a replaced secret. */
 async function fromSdk(
   name: SdkName,
   config: AzureConfig,

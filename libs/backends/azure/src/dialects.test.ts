@@ -6,7 +6,7 @@ import type { PoolApi } from './pool-api.ts'
 const config = { interpreter: 'python', dialect: 'auto', api_timeout_ms: 1000 } as const
 const PATHS: Record<string, Dialect> = { '/executions': 'new', '/code/execute': 'old' }
 
-/** A pool that speaks these, and refuses the first so many calls as of a wrong shape. */
+/** A pool that supports these dialects. It first refuses so many calls as if their dialect were wrong. */
 function poolOf(speaks: readonly Dialect[], strayRefusals: number): { api: PoolApi; asked: string[] } {
   const asked: string[] = []
   const result = { status: 'Succeeded', stdout: '', stderr: '', result: { stdout: '', stderr: '' } }
@@ -29,7 +29,7 @@ test.each([
   ['one stray refusal', ['new', 'old'], 1, ['new', 'new', 'new']],
   ['a pool that speaks the other one alone', ['old'], 0, ['new', 'new', 'old', 'old']],
 ] as const)(
-  'after %s the next execution is asked for in the way that worked',
+  'after %s the next execution uses the dialect that worked',
   async (_words, speaks, stray, asked) => {
     const pool = poolOf(speaks, stray)
     const executions = createExecutions(pool.api, config)
@@ -39,7 +39,7 @@ test.each([
   },
 )
 
-test('a pool that speaks neither is asked in both, and its own refusal is told', async () => {
+test('a pool that supports neither dialect is tried with both, and its own refusal is reported', async () => {
   const pool = poolOf([], 0)
   const run = createExecutions(pool.api, config).run('identifier', ['true'], {
     seconds: 1,

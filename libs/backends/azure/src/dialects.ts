@@ -31,29 +31,20 @@ const oldSchema = z.object({
 })
 
 export interface Executed {
-  /**
-   * How the service says that it ended. A failure, a timeout and too little memory all come as HTTP 200, with
-   * false here.
-   */
+  /** False for a failure, a timeout and too little memory, which all come as HTTP 200. */
   succeeded: boolean
   stdout: string
   stderr: string
 }
 
 export interface Executions {
-  /**
-   * Runs a command on the session's machine. Throws like `PoolApi.call`, and `LostAnswer` if the command may
-   * have run.
-   */
+  /** Runs a command on the session's machine. Throws like `PoolApi.call`; `LostAnswer` if it may have run. */
   run(
     identifier: string,
     argv: readonly string[],
     options: { seconds: number; isRepeatable: boolean; patienceMs?: number; signal?: AbortSignal },
   ): Promise<Executed>
-  /**
-   * Makes a call that runs nothing and differs between dialects. If the pool refuses one dialect, tries the
-   * other.
-   */
+  /** Makes a call that runs nothing, in the other dialect if the pool refuses one. */
   spelled<T>(work: (dialect: Dialect) => Promise<T>): Promise<T>
   /** The characters of stdout that an answer can carry. */
   readonly outputMax: number

@@ -6,7 +6,7 @@ afterEach(() => {
   vi.restoreAllMocks()
 })
 
-/** A session that a call begins when it arrives, as the service has it. */
+/** A session that a call creates when it arrives, as at the service. */
 function scene(lateMs?: number[]) {
   const unended: unknown[] = []
   const ending = createEndingSessions((_identifier, error) => unended.push(error), lateMs)
@@ -36,7 +36,7 @@ function scene(lateMs?: number[]) {
   return { ending, call, end, unended, isThere: () => there, ends: () => ends }
 }
 
-test('an end comes after the calls that are on their way', async () => {
+test('a session is ended after its calls in flight have arrived', async () => {
   const { ending, call, end, isThere, ends } = scene()
   const late = call(false)
   const ended = end()
@@ -48,10 +48,10 @@ test('an end comes after the calls that are on their way', async () => {
   expect([isThere(), ends()]).toEqual([false, 1])
 })
 
-test('what a call begins that arrives after the end is ended, too', async () => {
+test('a session is ended again if a late call created it after its end', async () => {
   const { ending, call, end, isThere, unended } = scene()
   const late = call(false)
-  // Longer than a call is waited for.
+  // Longer than the wait for a call.
   expect(await end()).toBe(true)
   expect(late.stop.signal.aborted).toBe(false)
   late.arrive()
@@ -60,7 +60,7 @@ test('what a call begins that arrives after the end is ended, too', async () => 
   expect([isThere(), unended]).toEqual([false, []])
 })
 
-test('a poll is not waited for, but cut, and what it begins all the same is ended', async () => {
+test('an end cuts a poll without waiting for it, and a session that the poll creates is ended', async () => {
   const { ending, call, end, isThere, ends } = scene()
   const poll = call(true)
   await end()
@@ -71,7 +71,7 @@ test('a poll is not waited for, but cut, and what it begins all the same is ende
   expect([isThere(), ends()]).toEqual([false, 2])
 })
 
-test('what got no answer may begin something later, and is ended then', async () => {
+test('a session that an unanswered call creates later is ended', async () => {
   const { ending, call, end, isThere } = scene()
   const lost = call(false)
   lost.lose()
@@ -81,22 +81,22 @@ test('what got no answer may begin something later, and is ended then', async ()
   expect(isThere()).toBe(false)
 })
 
-test('what got no answer is ended more than once: soon, and when it cannot begin any more', async () => {
+test('an unanswered call causes ends until it cannot create a session any more', async () => {
   const { ending, call } = scene([0, 0, 0])
   call(false).lose()
   let ends = 0
   let there = true
   await ending.end('s', async () => {
     ends += 1
-    // It begins just after the end that came too early.
+    // The session begins just after an end that came too early.
     there = ends === 2
     return true
   })
   await vi.waitFor(() => expect([ends, there]).toEqual([4, false]), 10_000)
 })
 
-test('that there is none is no proof of a session that has just begun: it is ended again', async () => {
-  // However slow this machine is, the session is young.
+test('a young session that is reported as missing is ended again', async () => {
+  // The session is young however slow the machine is.
   vi.spyOn(performance, 'now').mockReturnValue(1)
   const { ending } = scene([0])
   const said: boolean[] = []
@@ -109,14 +109,14 @@ test('that there is none is no proof of a session that has just begun: it is end
   expect(await end(false)).toBe(false)
   await ending.settle()
   expect(said).toEqual([false, false])
-  // Once it was there to be ended, that there is none is true.
+  // After one successful end, a report that it is missing is true.
   await end(true)
   await end(false)
   await ending.settle()
   expect(said).toEqual([false, false, true, false])
 })
 
-test('of a session that is older it is true', async () => {
+test('an older session that is reported as missing is not ended again', async () => {
   const clock = vi.spyOn(performance, 'now').mockReturnValue(1)
   const { ending } = scene([0])
   ending.began('s')
@@ -131,7 +131,7 @@ test('of a session that is older it is true', async () => {
   expect(ends).toBe(1)
 })
 
-test('an identifier that is over is so until somebody begins it again', async () => {
+test('an ended identifier stays ended until it is begun again', async () => {
   const { ending, end } = scene()
   await end()
   expect([ending.isOver('s'), ending.isOver('other')]).toEqual([true, false])

@@ -10,10 +10,7 @@ import { unlessAborted } from '@cofferdam/contract'
 
 /** After this time a call has arrived, or nobody waits for it any more. */
 const ARRIVES_MS = 3000
-/**
- * A call without an answer may create a session by these times. Check more than once, because such a session
- * occupies the pool.
- */
+/** Times by which an unanswered call may create a session. It occupies the pool, so end it more than once. */
 const LATE_MS = [3000, 10_000, 30_000] as const
 /** The service may not list a session that is so young. That it finds none proves nothing. */
 const YOUNG_MS = 10_000
@@ -39,9 +36,7 @@ export interface EndingSessions {
   follow(identifier: string, call: { isPoll: boolean; stop: AbortController; answer: Promise<unknown> }): void
   /** True once its end was requested. A further call would create another session. */
   isOver(identifier: string): boolean
-  /**
-   * Ends a session with `work`, which resolves to false if there was none. Resolves as the first `work` does.
-   */
+  /** Ends a session with `work`, which resolves to false without one. Resolves as the first `work` does. */
   end(identifier: string, work: () => Promise<boolean>): Promise<boolean>
   /** Runs all scheduled repeats now, and resolves when they are done. */
   settle(): Promise<void>

@@ -6,7 +6,7 @@ import { createFleetPoolBackend } from './fleet-pool.ts'
 const REF = { backend: 'azure', id: 'sbx', handle: {} } as unknown as SandboxRef
 const signal = new AbortController().signal
 
-/** Pools whose sandboxes are told by where they were opened; `away` does not answer. */
+/** Pools whose sandboxes carry the pool's name; `away` does not answer. */
 function scene() {
   const there = new Map<string, number>()
   const away = new Set<string>()
@@ -40,7 +40,7 @@ function scene() {
   return { fleet, backend, open, there, away }
 }
 
-test('goes to the pool that is configured by then, and says so when there is none', async () => {
+test('opens sandboxes in the currently configured pool, and reports if there is none', async () => {
   const { fleet, backend, open } = scene()
   expect(await backend.probe(signal)).toMatchObject({ ok: false, why: 'unset' })
   await expect(open('')).rejects.toThrow('unset')
@@ -48,11 +48,11 @@ test('goes to the pool that is configured by then, and says so when there is non
   expect(await open('b')).toBe('b')
   fleet.endpoint = 'c'
   expect(await backend.probe(signal)).toMatchObject({ features: ['c'] })
-  // Configured, and not yet allowed to anybody.
+  // Configured, but no execution is allowed to use it yet.
   expect((await backend.open({} as SandboxSpec, signal)).id).toBe('b')
 })
 
-test('what was opened in a pool that was configured before is found and ended there', async () => {
+test('finds and ends sandboxes in a pool that was configured before', async () => {
   const { backend, open, there } = scene()
   await open('a')
   await open('b')
@@ -63,7 +63,7 @@ test('what was opened in a pool that was configured before is found and ended th
   expect(await backend.kill(REF)).toBe(false)
 })
 
-test('a pool that is gone keeps nobody from the one that is configured; that one’s trouble is told', async () => {
+test('ignores errors of a removed pool, and reports those of the configured one', async () => {
   const { backend, open, away } = scene()
   await open('a')
   await open('b')
@@ -73,7 +73,7 @@ test('a pool that is gone keeps nobody from the one that is configured; that one
   await expect(backend.kill(REF)).rejects.toThrow('away')
 })
 
-test('cannot run while nobody can say which pool it is', async () => {
+test('cannot run while the configured pool is unknown', async () => {
   const { fleet, backend } = scene()
   fleet.configured = () => Promise.reject(new Error('no Postgres'))
   expect(await backend.probe(signal)).toMatchObject({

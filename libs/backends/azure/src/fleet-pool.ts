@@ -16,10 +16,7 @@ export interface FleetPool {
   readonly allowed: string
 }
 
-/**
- * How many pools are remembered. An operator changes the pool once in months. In a forgotten pool, the
- * cooldown ends what is left.
- */
+/** Remembered pools. An operator changes the pool rarely, and the cooldown ends what forgotten pools hold. */
 const REMEMBERED_MAX = 4
 
 /** Creates the backend. `at` creates the backend of one pool, or one that reports the missing setting. */

@@ -9,10 +9,7 @@ import { createHash, createHmac } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
 import { CofferdamError, type SandboxRef, type WorkerId } from '@cofferdam/contract'
 
-/**
- * Digits of 176 and 128 bits in base 36. 2 + 35 + 25 is below 64 characters, and all of them are allowed
- * everywhere.
- */
+/** Base-36 digits of 176 and 128 bits. 2 + 35 + 25 is below 64 characters, all of them allowed. */
 const OWNER_DIGITS = 35
 const MAC_DIGITS = 25
 const SECRET_MIN = 32

@@ -1,16 +1,16 @@
-"""Our end of one execution in an interpreter session. Started as `python3 -I -S in-session.py WISH`, WISH being JSON in base64.
+"""Our end of one execution in an interpreter session: `python3 -I -S in-session.py WISH`, base64 of JSON.
 
-  ask     one question to http_pod.py, which an earlier execution left behind: its answer
-  batch   a fresh agent in the same work directory gets `frames`, and its frames up to the end of that one request are the answer;
-          carried out once, whoever asks how often
-  result  what became of a batch; where it has not begun, it never will
+  ask     sends one request to the http_pod.py of an earlier execution, and returns its answer
+  batch   gives `frames` to a new agent in the same work directory, and returns its frames to the end of
+          that request; carried out once, however often it is requested
+  result  returns the outcome of a batch; if it has not begun, it never will
 
-A batch has a permit: a file with a secret, named by the hash of it. To begin is to destroy that, so who tells the secret later shows
-that nobody began. A program has our uid and may do here whatever it wants, but the secret of its own batch it cannot know. Each answer
-brings the permit of the next batch; one that is made after a program ran proves nothing.
+A batch has a permit: a file with a secret, named by the secret's hash. Beginning the batch destroys the file,
+so whoever shows the secret later proves that it did not begin. A program has our uid, but cannot know its own
+batch's secret. Each answer has the next permit. One created after a program ran proves nothing.
 
-What is printed stands between two nonces, for the service may cut it and programs may print too; what is too long for that
-is left in a file. This file lies in the folder of its incarnation: in another session it is not there, and nothing happens.
+The answer stands between two nonces, because the service may cut output and programs may print too. A long
+answer is left in a file. Another session lacks the folder of this file's incarnation and does nothing.
 """
 import base64
 import json
@@ -31,7 +31,7 @@ ANSWER_MAX = 64 * 1024 * 1024
 
 
 def taken(wish):
-    """The bytes that came with the wish, or before it as a file."""
+    """Returns the bytes in the wish, or those that were uploaded before as a file."""
     if "file" in wish:
         path = os.path.join(DATA, wish["file"])
         with open(path, "rb") as found:
@@ -68,7 +68,7 @@ def place_of(permit):
 
 
 def mint():
-    """None where nothing can be written any more: the answer is told all the same, and is the last one."""
+    """Creates a permit; None if nothing can be written any more. Then this answer is the last one."""
     secret = os.urandom(32).hex()
     permit = hashed(secret)
     try:
@@ -87,7 +87,7 @@ def hashed(secret):
 
 
 def spends(permit):
-    """True for the first that comes with this permit, unless it is a forged one."""
+    """True for the first call with this permit, unless the permit is forged."""
     place = place_of(permit)
     # Runs in its own process, so that the program's process never holds the secret.
     child = os.fork()
@@ -104,12 +104,12 @@ def spends(permit):
 
 
 def voids(permit):
-    """The secret of a permit that was not spent, and now never will be; None where it was."""
+    """Returns the secret of an unspent permit, which then can never be spent. None for a spent one."""
     place = place_of(permit)
     try:
         os.rename(place, place + ".void")
     except FileNotFoundError:
-        pass  # Spent; or voided, and the answer was lost.
+        pass  # Spent, or voided by a call whose answer was lost.
     try:
         with open(place + ".void") as found:
             return found.read(64)
@@ -127,7 +127,7 @@ def batch(wish):
             out.write(why.encode().ljust(16) + data)
         os.rename(kept + ".part", kept)
     except OSError:
-        pass  # The program filled the disk: it is told now or never.
+        pass  # The program filled the disk, so only this answer has the result.
     tell(wish, {"state": why, "permit": mint()}, data)
 
 
@@ -139,14 +139,14 @@ def result(wish):
         with open(place_of(wish["permit"]) + ".result", "rb") as found:
             why, data = found.read(16).strip().decode(), found.read()
     except FileNotFoundError:
-        # Includes the permit of the next batch, because the program's files may be collected after the
-        # service ended this one.
+        # With the permit of the next batch, since the files may be collected after the service ended this
+        # one.
         return tell(wish, {"state": "unfinished", "permit": mint()})
     tell(wish, {"state": why, "permit": mint()}, data)
 
 
 def exchange(wish, frames):
-    """Feeds the agent and reads it at once: either side may be full. Its ready frame is left out but where it is what was asked for."""
+    """Feeds and reads the agent at once, as either side may be full. Drops its ready frame unless asked."""
     import subprocess
 
     mine, agents = socket.socketpair()
@@ -189,7 +189,7 @@ def exchange(wish, frames):
     except OSError:
         pass
     finally:
-        # When its channel ends, the agent ends everything that it started, and itself.
+        # The agent ends everything that it started, and itself, when its channel ends.
         mine.close()
         try:
             agent.wait(5)
@@ -200,7 +200,7 @@ def exchange(wish, frames):
 
 
 def forget(names):
-    """Files that carried earlier wishes and answers: the next execution of the session finds nothing of them."""
+    """Removes the transfer files of earlier executions, so that later executions find nothing in them."""
     for name in names:
         try:
             os.unlink(os.path.join(DATA, name))

@@ -27,10 +27,7 @@ import { warnOfLeft } from './start-slot.ts'
 import { createTokens, SESSIONS_AUDIENCE } from './tokens.ts'
 
 const ISOLATION = 'microvm'
-/**
- * When a worker stops, it waits this long for sessions that are still to be ended again. The cooldown ends
- * the rest.
- */
+/** A stopping worker waits this long for sessions to be ended again. The cooldown ends the rest. */
 const LAST_ENDS_MS = 3000
 const FIX =
   'Set backends.azure: enabled, container_endpoint or interpreter_endpoint (the pool’s ' +
@@ -44,10 +41,7 @@ export interface AzureDeps extends BackendDeps {
   fleetPool?: FleetPool
 }
 
-/**
- * Creates the backend. It sends no request before `probe` or `open`. Defaults of `config` come from the
- * schema.
- */
+/** Makes no request before `probe` or `open`. The schema fills in defaults of `config`. */
 export function createAzureBackend(
   config: z.input<typeof azureConfigSchema> = {},
   deps: AzureDeps = {},

@@ -15,10 +15,7 @@ import { newPermit, permitSchema } from './permit.ts'
 import { createSessionFiles, FILE_MAX } from './session-files.ts'
 
 const DATA = '/mnt/data'
-/**
- * The largest request in the command itself. A larger one is uploaded first. The kernel's limit for one
- * argument is 128 KiB.
- */
+/** The largest request inside the command (the kernel allows 128 KiB per argument). Others are uploaded. */
 const INLINE_MAX = 48 * 1024
 /** The timeout in seconds for what takes milliseconds. */
 const SHORT_S = 60
@@ -58,10 +55,7 @@ export interface InterpreterSession {
   readonly work: string
   /** The permit of the first batch in a session that is provisioned here. */
   readonly permit: string
-  /**
-   * Uploads the agent. With `pod`, leaves http_pod.py running. With `transforms`, includes what compiles all
-   * of TypeScript.
-   */
+  /** Uploads the agent. `pod`: leaves http_pod.py running. `transforms`: includes the TypeScript compiler. */
   provision(options: { pod: boolean; transforms: boolean }, signal: AbortSignal): Promise<void>
   /** Sends one request to in-session.py, with `data`. Throws `sandbox_lost` if the session is another one. */
   tell(wish: Record<string, unknown>, options: Timing & { data?: Uint8Array }): Promise<Told>

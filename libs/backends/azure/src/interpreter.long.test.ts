@@ -1,6 +1,6 @@
 /**
- * Conformance of `azure` with a PythonLTS pool of the double whose sessions keep what an execution started (setting `detached`). Every
- * step is an execution there, so it takes minutes.
+ * Conformance of `azure` with a PythonLTS pool of the double that keeps started processes (setting
+ * `detached`). Every step is an execution there, so it takes minutes.
  */
 import { exerciseAzure } from '../test/places.ts'
 

@@ -9,7 +9,7 @@ function said(type: string, payload = Buffer.alloc(0)): Buffer {
   return Buffer.concat([head, payload])
 }
 
-test('an agent owes its greeting, then one answer for each request, in whatever pieces they come', () => {
+test('an agent owes its greeting, then one answer per request, however the bytes are split', () => {
   const owed = countOwedAnswers()
   expect(owed.none).toBe(false)
   const greeting = said('R', Buffer.from('{}'))
@@ -30,7 +30,7 @@ test('an agent owes its greeting, then one answer for each request, in whatever 
   expect(owed.none).toBe(false)
   owed.heard(said('B', Buffer.from('e')))
   expect(owed.none).toBe(true)
-  // Answered by nothing of their own.
+  // These frames have no answer.
   owed.sent(Buffer.concat([encodeFrame('S', Buffer.alloc(4)), encodeFrame('I', Buffer.from('late'))]))
   expect(owed.none).toBe(true)
 })

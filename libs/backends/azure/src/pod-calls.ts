@@ -14,15 +14,9 @@ export interface PodCalls {
     wish: { fence: number; boot: string | null; options: readonly string[] },
     signal: AbortSignal,
   ): Promise<{ boot: string }>
-  /**
-   * Sends bytes to the agent, the first of which has the number `at`. Returns how many bytes the agent has
-   * now.
-   */
+  /** Sends bytes with numbers from `at` on. Returns how many bytes the agent has now. */
   send(at: number, bytes: Uint8Array, signal: AbortSignal): Promise<number>
-  /**
-   * Returns what the agent wrote from byte `at` on, and waits a little if there is nothing. The pod drops
-   * everything before `at`.
-   */
+  /** Returns the agent's bytes from `at` on; waits a little for them. The pod drops those before `at`. */
   receive(at: number, waitMs: number, signal: AbortSignal): Promise<Buffer>
   /** Ends the turn of a clean agent, so that another worker can attach. */
   release(at: number, keep: Kept): Promise<void>

@@ -1,4 +1,4 @@
-/** The byte stream over requests, against a scripted pod that can do one thing at a time. */
+/** The byte stream over requests, with a scripted pod that does one thing at a time. */
 import { encodeFrame } from '@cofferdam/sandbox/guest'
 import { CofferdamError } from '@cofferdam/contract'
 import { expect, test, vi } from 'vitest'
@@ -26,7 +26,7 @@ function scriptedPod(...said: Buffer[]) {
       signal.throwIfAborted()
       asked.push(`receive ${waitMs}`)
       const all = Buffer.concat(said)
-      // Nothing to say: what waits gives way to other tests.
+      // Nothing to send yet: let other tests run.
       if (all.length <= at) await new Promise((resolve) => setImmediate(resolve))
       return Buffer.concat(said).subarray(at)
     },
@@ -40,7 +40,7 @@ function scriptedPod(...said: Buffer[]) {
   }
 }
 
-test('nobody polls while the agent owes no answer, so that nothing holds up what is sent next', async () => {
+test('the stream does not poll while the agent owes no answer, so that sends are not delayed', async () => {
   const pod = scriptedPod(GREETING)
   const { readable, writable } = openPodChannel(pod.calls, { pollMs: 300 })
   let read = Buffer.alloc(0)
@@ -57,7 +57,7 @@ test('nobody polls while the agent owes no answer, so that nothing holds up what
   readable.destroy()
 })
 
-test('an agent that reads no further until it is heard is heard between the pieces of what is sent', async () => {
+test('the stream reads between the pieces of a large send, for an agent that waits to be read', async () => {
   const pod = scriptedPod(GREETING)
   pod.takeAtMost(5)
   const { readable, writable } = openPodChannel(pod.calls, { pollMs: 300 })
@@ -66,12 +66,12 @@ test('an agent that reads no further until it is heard is heard between the piec
   await vi.waitFor(() => expect(pod.asked).toContain('receive 300'), WAIT)
   writable.write(frames)
   await vi.waitFor(() => expect(pod.heard()).toEqual(frames), WAIT)
-  // Without waiting: there is more to send.
+  // It did not wait, because there was more to send.
   expect(pod.asked).toContain('receive 0')
   readable.destroy()
 })
 
-test('a pod that polls hold up in nothing is asked by long ones, until its answer is there', async () => {
+test('the stream uses long polls if they do not block other calls', async () => {
   const pod = scriptedPod()
   const { readable } = openPodChannel(pod.calls)
   readable.resume()
@@ -85,7 +85,7 @@ test('a pod that polls hold up in nothing is asked by long ones, until its answe
   readable.destroy()
 })
 
-test('ends with the error of a call that fails for good', async () => {
+test('the stream ends with the error of a call that fails for good', async () => {
   const pod = scriptedPod()
   const lost = new CofferdamError('sandbox_lost')
   const channel = openPodChannel({ ...pod.calls, receive: () => Promise.reject(lost) }, { pollMs: 300 })

@@ -12,10 +12,7 @@ import { isCofferdamError } from '@cofferdam/contract'
 import { countOwedAnswers } from './owed-answers.ts'
 import type { PodCalls } from './pod-calls.ts'
 
-/**
- * Some ingresses end requests after 240 s. This is far below, and often enough to show that the worker is
- * alive.
- */
+/** Well below the 240 s after which some ingresses end requests, and a sign that the worker is alive. */
 const POLL_MS = 20_000
 /** The pod accepts 1 MiB. */
 const SEND_MAX = 512 * 1024

@@ -32,10 +32,7 @@ const ROLE_PAUSE_MS = 30_000
 
 export interface PoolApi {
   readonly endpoint: string
-  /**
-   * Resolves for 2xx, and for a container's own answers (`isOwn`). Throws what `refusalOf` returns, or
-   * `LostAnswer`.
-   */
+  /** Resolves for 2xx and a container's own answers (`isOwn`). Throws `LostAnswer` or by `refusalOf`. */
   call(this: void, call: PoolCall, isOwn?: (answer: PoolAnswer) => boolean): Promise<PoolAnswer>
   /**
    * Ends a session with `work`, after all its calls in flight have come back. A later one would silently

@@ -26,10 +26,7 @@ export interface PoolCall {
   isPoll?: boolean
   /** The time for the call, default `api_timeout_ms` of the settings. */
   timeoutMs?: number
-  /**
-   * How long to retry, beyond the usual tries, if the pool throttles or does not answer, because a running
-   * program waits.
-   */
+  /** How long to keep retrying a throttled or unanswered call, because a running program waits. */
   patienceMs?: number
   /** The largest answer, default ANSWER_MAX. */
   maxBytes?: number

@@ -16,7 +16,7 @@ const refused = (status: number, error: object, more: Partial<PoolCall> = {}) =>
     call(more),
   )
 
-test('nothing of an answer that quotes the identifier is told', () => {
+test('an error quotes nothing of an answer that contains the identifier', () => {
   for (const more of [
     {},
     { identifier: undefined, query: { identifier: NAME } } as unknown as Partial<PoolCall>,
@@ -38,13 +38,13 @@ test('nothing of an answer that quotes the identifier is told', () => {
 test.each([
   [409, {}, 'sandbox_lost'],
   [410, {}, 'sandbox_lost'],
-  // A full pool, by the older documents.
+  // A full pool in older documents.
   [404, { allocates: true }, 'backend_unavailable'],
   [404, {}, 'sandbox_lost'],
   [413, {}, 'payload_too_large'],
   [429, {}, 'backend_unavailable'],
   [503, {}, 'backend_unavailable'],
   [400, {}, 'sandbox_open_failed'],
-] as const)('%i to a call (%j) is %s', (status, more, code) => {
+] as const)('status %i for a call with %j becomes the error %s', (status, more, code) => {
   expect(refused(status, { code: 'Whatever', message: '' }, more).code).toBe(code)
 })

@@ -49,8 +49,7 @@ function classOf(
   if (code === 'SessionWithIdentifierNotFound') return ['sandbox_lost', 'the session is gone']
   // The session's time is up, or it is being stopped. The request was not carried out.
   if (isOfSession && (status === 409 || status === 410)) return ['sandbox_lost', 'the session is over']
-  // In older documents 404 means a full pool. For an existing session or its files, it means that the session
-  // is another one.
+  // 404 means a full pool in older documents; for an existing session, that it was replaced.
   if (isOfSession && status === 404)
     return allocates === true
       ? ['backend_unavailable', 'the pool has no session free, or is not there']

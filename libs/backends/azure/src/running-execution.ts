@@ -1,7 +1,4 @@
-/**
- * Executions whose answer comes before they end. We ask the service to wait, but it can still answer
- * `Running`.
- */
+/** Executions that are answered before they end: the service may answer `Running` although we wait. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { z } from 'zod'
 import type { PoolApi } from './pool-api.ts'

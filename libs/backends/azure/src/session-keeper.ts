@@ -19,10 +19,7 @@ import { kindOf, type Preloads, type SlotSpec } from '@cofferdam/sandbox/warm'
 import { identifierOf, sessionSeed, type Identifiers } from './identifier.ts'
 import { startSlot, type AzureSlot, type SlotParts, type SlotWish } from './start-slot.ts'
 
-/**
- * How long an attach may go on after its attempt was stopped. Then the session stays as it is, and the next
- * holder may get a fresh one.
- */
+/** Time for an attach after its attempt was stopped. After it, the next holder may need a fresh session. */
 const LET_GO_MS = 5_000
 const HOUR_MS = 3_600_000
 /** Subtracted from the end of the paid hour: the reaper's interval and the call itself. */

@@ -5,9 +5,7 @@ import { MANAGEMENT_VERSION, type PoolApi } from './pool-api.ts'
 import { json } from './pool-call.ts'
 import { saysGone } from './pool-refusals.ts'
 
-/**
- * Five times what a pool may have. The service chooses the size of a page, so only the last page ends a list.
- */
+/** Five times a pool's maximum. The service chooses the page size, so only the last page ends a list. */
 const SESSIONS_MAX = 3000
 
 const entries = z.array(z.object({ identifier: z.string().max(256) }))
@@ -54,8 +52,7 @@ export function createSessionsAtPool(api: PoolApi, kind: 'container' | 'interpre
         const answer = await api.call({
           method: kind === 'container' ? 'POST' : 'GET',
           path: kind === 'container' ? '/.management/listSessions' : '/listSessions',
-          // Pages are requested by number, because following a link would send the token to an address that
-          // is not checked.
+          // Request pages by number: following a link would send the token to an unchecked address.
           query: { ...query, skip: String(found.length) },
           isRepeatable: true,
           ...(signal === undefined ? {} : { signal }),

@@ -1,7 +1,7 @@
 /**
  * Starts the agent in one session, by any transport.
  *
- *   (first call allocates)──provision──attach──R──▶ slot       any failure or abort: a session that was begun here is ended, then thrown
+ *   (first call allocates)──provision──attach──R──▶ slot     failure or abort: end a new session, throw
  */
 import { randomBytes } from 'node:crypto'
 import type { Readable, Writable } from 'node:stream'
@@ -56,8 +56,8 @@ export interface AzureSlot {
 }
 
 /**
- * Throws `backend_unavailable`, `sandbox_open_failed`, `sandbox_lost`, or the reason of `signal`. A session
- * that began here is ended then. The caller decides about one that existed before.
+ * Throws `backend_unavailable`, `sandbox_open_failed`, `sandbox_lost`, or the reason of `signal`, and then
+ * ends a session that began here. The caller decides about an existing one.
  */
 export async function startSlot(parts: SlotParts, wish: SlotWish, signal: AbortSignal): Promise<AzureSlot> {
   signal.throwIfAborted()

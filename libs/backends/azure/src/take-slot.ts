@@ -12,10 +12,7 @@ export interface TakeParts extends KeeperParts {
   sessions: SessionRegistry | null
 }
 
-/**
- * Opens the sandbox. Throws like `startSlot`, and `conflict` if the session has other limits or another
- * scope, or stays held.
- */
+/** Throws like `startSlot`, and `conflict` if the session has other limits or scope, or stays held. */
 export async function takeSlot(
   parts: TakeParts,
   spec: SandboxSpec,

@@ -1,6 +1,6 @@
-"""Unpacks the agent in an interpreter session, and with `pod` leaves http_pod.py behind. Started as `python3 -I -S -c THIS WISH`.
+"""Unpacks the agent in an interpreter session; with `pod`, leaves http_pod.py running.
 
-Doing it again changes nothing: the folder is there as a whole or not at all.
+`python3 -I -S -c THIS WISH`. Repeating it changes nothing: the folder exists completely or not at all.
 """
 import base64
 import json

@@ -1,6 +1,6 @@
 /**
- * Our client of Azure's management plane, and its double, against what Microsoft publishes. Each answer of
- * the double is checked as it is sent, in every test that uses it.
+ * Our client of Azure's management plane and its double, compared with Microsoft's published API. The double
+ * checks each of its answers in every test that uses it.
  */
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
@@ -11,9 +11,9 @@ import { ARM_AUDIENCE, ARM_DEFAULTS, createArmClient } from '../src/arm/arm-clie
 import { makePool, type PoolPlan } from '../src/arm/provision-pool.ts'
 
 /**
- * Azure/azure-rest-api-specs (MIT), quoted as they stand there: of Microsoft.App 2025-07-01
- * SessionPools_LifecycleTimed_CreateOrUpdate.json (200), SessionPools_Patch.json (no body and a `Location`
- * with 202) and SessionPools_ListByResourceGroup.json (its null link); of Microsoft.Authorization 2022-04-01
+ * From Azure/azure-rest-api-specs (MIT): of Microsoft.App 2025-07-01
+ * SessionPools_LifecycleTimed_CreateOrUpdate.json (200), SessionPools_Patch.json (202 with a `Location` and
+ * no body) and SessionPools_ListByResourceGroup.json (null link); of Microsoft.Authorization 2022-04-01
  * RoleAssignments_CreateForResource.json.
  */
 const SUBSCRIPTION = '34adfa4f-cedf-4dc0-ba29-b6d1a69ab345'
@@ -80,7 +80,7 @@ const ROLE = {
   name: ROLE_NAME,
 }
 
-it('Azure’s examples fit the shapes that the double’s management plane is held to', () => {
+it('the shapes of the double’s management plane accept Azure’s examples', () => {
   for (const status of [200, 201]) AZURE_ARM.checkAnswer('PUT', POOL_ID, status, POOL)
   AZURE_ARM.checkAnswer('GET', `${RG}/providers/Microsoft.App/sessionPools`, 200, {
     value: [POOL],
@@ -91,7 +91,7 @@ it('Azure’s examples fit the shapes that the double’s management plane is he
   expect(() => AZURE_ARM.checkAnswer('PATCH', POOL_ID, 202, POOL)).toThrow('there is a body')
 })
 
-it('provisions with the answers that Microsoft writes, and asks as it is published', async () => {
+it('provisions a pool with Microsoft’s example answers, and sends published requests', async () => {
   const puts: string[] = []
   const made = { ...POOL, tags: { 'fleet-owner': 'fleet' } }
   const server = createServer((request, response) => {
@@ -135,7 +135,7 @@ it('provisions with the answers that Microsoft writes, and asks as it is publish
   expect(puts).toEqual([POOL_ID, expect.stringContaining(`${POOL_ID}/providers/Microsoft.Authorization/`)])
 })
 
-it('the double refuses unpublished bodies, and answers a change with a Location and no pool', async () => {
+it('the double refuses unpublished bodies, and answers a change with only a Location', async () => {
   await using double = await startAzureDouble({ pools: [] })
   const group = { id: RG, location: 'eastus', tags: {} }
   double.arm.groups.set(RG.toLowerCase(), group)

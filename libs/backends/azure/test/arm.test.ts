@@ -1,4 +1,4 @@
-/** The double's management plane, held to Microsoft's own client of it: @azure/arm-appcontainers, unmodified, over TLS. */
+/** Tests the double's management plane with Microsoft's unmodified @azure/arm-appcontainers, over TLS. */
 import { execFileSync } from 'node:child_process'
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -25,7 +25,7 @@ function certificate(folder: string): { key: string; cert: string } {
   return { key: readFileSync(key, 'utf8'), cert: readFileSync(cert, 'utf8') }
 }
 
-needs('openssl').describe('the double to the client of Microsoft', () => {
+needs('openssl').describe('Azure’s double, called by Microsoft’s management client,', () => {
   const folder = mkdtempSync(join(tmpdir(), 'cofferdam-azure-arm-'))
   let double: AzureDouble
   let pools: ContainerAppsAPIClient['containerAppsSessionPools']
@@ -82,7 +82,7 @@ needs('openssl').describe('the double to the client of Microsoft', () => {
   const listed = async (pages: AsyncIterable<SessionPool>): Promise<(string | undefined)[]> =>
     (await Array.fromAsync(pages)).map(({ name }) => name)
 
-  it('makes, shows, changes, lists and deletes pools, each after its long-running operation', async () => {
+  it('creates, shows, changes, lists and deletes pools with long-running operations', async () => {
     double.arm.faults.polls = 3
     const made = await pools.createOrUpdate(GROUP, 'theirs', wanted, quickly)
     expect(made).toMatchObject({
@@ -116,7 +116,7 @@ needs('openssl').describe('the double to the client of Microsoft', () => {
     expect(() => double.pool('theirs')).toThrow('has no pool')
   })
 
-  it('refuses in a shape that the client understands, and bears its retries', async () => {
+  it('refuses calls in a form that the client understands, and accepts its retries', async () => {
     await expect(pools.get(GROUP, 'absent')).rejects.toMatchObject({
       statusCode: 404,
       code: 'ResourceNotFound',
@@ -135,7 +135,7 @@ needs('openssl').describe('the double to the client of Microsoft', () => {
     await pools.delete(GROUP, 'failing', quickly)
   })
 
-  it('shows what our provisioning made as the client knows pools, with the role of whoever the token was given to', async () => {
+  it('shows the client a pool from our provisioning, with the role of the token’s principal', async () => {
     const plan: PoolPlan = {
       subscription: SUBSCRIPTION,
       resource_group: GROUP,

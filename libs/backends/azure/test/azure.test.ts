@@ -1,4 +1,4 @@
-/** What only the Azure backend can do wrong: answers that are lost, sessions that are replaced, dialects, secrets, leases. */
+/** Tests of the Azure backend alone: lost answers, replaced sessions, dialects, secrets, leases. */
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Backend, Exit, Program, Sandbox, SandboxSpec, SessionEntry } from '@cofferdam/contract'
@@ -32,7 +32,7 @@ needs('bwrap').describe('azure', { timeout: 60_000 }, () => {
   afterEach(async () => {
     places.double.fault(NO_FAULTS)
     await sessions.clear()
-    // What is ended again later would be among the calls of the next test.
+    // Otherwise repeated ends of this test would be among the calls of the next one.
     for (const backend of [interpreter, container]) await backend[Symbol.asyncDispose]()
     for (const pool of ['python', 'shell', 'custom'])
       expect(await places.double.pool(pool).list(), 'sessions that are left').toEqual([])
@@ -61,8 +61,8 @@ needs('bwrap').describe('azure', { timeout: 60_000 }, () => {
     return { exit, ...out }
   }
 
-  describe('an interpreter pool, whose executions carry a fresh agent each', () => {
-    it('says how a program ended, what it yields, and all that it printed, more than the service lets through', async () => {
+  describe('an interpreter pool with a new agent per execution', () => {
+    it('reports a program’s end, value and whole output, even above the service’s limit', async () => {
       const { exit, stdout, stderr } = await ran(
         interpreter,
         python("import sys\nprint('x' * 400_000)\nprint('e' * 5000, file=sys.stderr)\n[1, 'ü']"),
@@ -74,7 +74,7 @@ needs('bwrap').describe('azure', { timeout: 60_000 }, () => {
       expect(killed.exit).toMatchObject({ exitCode: null, signal: 'SIGKILL' })
     })
 
-    it('gives input and files, and hands back what was written', async () => {
+    it('passes input and files to a program, and returns its files', async () => {
       const program = python(
         "import sys\nopen('out/b.bin', 'wb').write(open('a.bin', 'rb').read() + sys.stdin.buffer.read())",
       )
@@ -99,20 +99,20 @@ needs('bwrap').describe('azure', { timeout: 60_000 }, () => {
       ).toBe('\x07end')
     })
 
-    it('runs on a shell pool too, where the exit status of the service is another thing', async () => {
+    it('runs on a shell pool too, where the service’s status has another meaning', async () => {
       const shell = createAzureBackend(places.settings('shell'))
       const { exit, stdout } = await ran(shell, { type: 'command', shell: 'echo out; exit 3' })
       expect([exit.exitCode, stdout]).toEqual([3, 'out\n'])
     })
 
-    it('brings what a program in TypeScript needs beyond the agent', async () => {
+    it('uploads the compiler for a TypeScript program', async () => {
       const typed = createAzureBackend(places.settings('python', { languages: ['typescript'] }))
       const source = 'enum Colour { red = 3 }\nconsole.log(Colour.red)'
       const { stdout } = await ran(typed, { type: 'script', language: 'typescript', source })
       expect(stdout).toBe('3\n')
     })
 
-    it('ends a program at its soft deadline by itself, for nothing reaches a session that executes', async () => {
+    it('ends a program at its soft deadline from inside the busy session', async () => {
       const program = python(
         "import time\nprint('up', flush=True)\ntry:\n  time.sleep(60)\nexcept KeyboardInterrupt:\n  print('cleaned')\n  raise SystemExit(7)",
       )
@@ -121,7 +121,7 @@ needs('bwrap').describe('azure', { timeout: 60_000 }, () => {
       expect(await printed(sandbox, program)).toBe('up\ncleaned\n')
     })
 
-    it('refuses what it cannot do there', async () => {
+    it('refuses requests that it does not support there', async () => {
       expect(interpreter.capabilities).toMatchObject({
         streaming: false,
         interrupt: false,
@@ -135,7 +135,7 @@ needs('bwrap').describe('azure', { timeout: 60_000 }, () => {
     })
 
     it.each(['old', 'new'] as const)(
-      'learns that the pool speaks only the %s dialect, and asks that way from then on',
+      'learns that the pool supports only the %s dialect, and uses it from then on',
       async (dialect) => {
         const plane = places.double.codePlane('python')
         plane.dialects = [dialect]
@@ -156,7 +156,7 @@ needs('bwrap').describe('azure', { timeout: 60_000 }, () => {
   })
 
   needs('root').it.each(['python', 'custom'] as const)(
-    'in a %s pool whose sessions are root’s, programs run as another user who can write where they work',
+    'runs programs as another user with a writable work directory if sessions of a %s pool are root’s',
     async (kind) => {
       const endpoint = await places.double.addPool({
         name: 'root',
@@ -183,7 +183,7 @@ needs('bwrap').describe('azure', { timeout: 60_000 }, () => {
     },
   )
 
-  /** Says how often it has run in this place before. */
+  /** Prints how often it has run in this session before. */
   const counting = python(
     "n = len(open('n').read()) if __import__('os').path.exists('n') else 0\nopen('n', 'a').write('x')\nprint('run', n)",
   )
@@ -207,7 +207,7 @@ needs('bwrap').describe('azure', { timeout: 60_000 }, () => {
     const backend = kind === 'interpreter' ? interpreter : container
     await using sandbox = await open(backend, counting)
     await sandbox.list(['*'], 1)
-    // Of a container the poll is on its way already: what must go wrong is what brings the program.
+    // In a container, the poll is already in flight, so the fault targets the call that sends the program.
     places.double.fault({ ...faults, drop_path: kind === 'container' ? '/v1/send' : '/executions' })
     expect(await printed(sandbox, counting)).toBe('run 0\n')
     places.double.fault(NO_FAULTS)
@@ -215,7 +215,7 @@ needs('bwrap').describe('azure', { timeout: 60_000 }, () => {
   })
 
   it.each(['interpreter', 'container'] as const)(
-    '%s: gives up a session whose time is up, and does not run its program elsewhere',
+    '%s: gives up an expired session, and does not run its program elsewhere',
     async (kind) => {
       const backend = kind === 'interpreter' ? interpreter : container
       await using sandbox = await open(backend, counting)
@@ -225,7 +225,7 @@ needs('bwrap').describe('azure', { timeout: 60_000 }, () => {
     },
   )
 
-  it('a container’s output is whole, in order and once when answers with it are lost or halved', async () => {
+  it('returns a container’s output complete, in order and once if answers are lost or cut', async () => {
     const program = python("import sys\nfor n in range(2000): print(n, '€' * 50)\nsys.stdout.flush()")
     await using sandbox = await open(container, program)
     places.double.fault({ drop_after: 2, halve_after: 2, drop_path: '/v1/receive' })
@@ -234,7 +234,7 @@ needs('bwrap').describe('azure', { timeout: 60_000 }, () => {
   })
 
   it.each(['interpreter', 'container'] as const)(
-    '%s: carries characters that come in pieces as the bytes that they are',
+    '%s: passes characters that are printed byte by byte unchanged',
     async (kind) => {
       const program = python(
         "import sys\nfor byte in '€𝄞'.encode() + b'\\xff': sys.stdout.buffer.write(bytes([byte])); sys.stdout.flush()",
@@ -245,7 +245,7 @@ needs('bwrap').describe('azure', { timeout: 60_000 }, () => {
   )
 
   it.each(['interpreter', 'container'] as const)(
-    '%s: runs nothing in the empty session that silently replaced its own',
+    '%s: runs nothing in an empty session that silently replaced its own',
     async (kind) => {
       const backend = kind === 'interpreter' ? interpreter : container
       await using sandbox = await open(backend, counting)
@@ -254,7 +254,7 @@ needs('bwrap').describe('azure', { timeout: 60_000 }, () => {
     },
   )
 
-  it('takes an execution that the service ended for its memory as that', async () => {
+  it('reports out of memory if the service ended an execution for that', async () => {
     const program = python('print(1)')
     await using sandbox = await open(interpreter, program)
     places.double.fault({ fail_executions: 1, fail_stderr: 'Execution aborted' })
@@ -267,7 +267,7 @@ needs('bwrap').describe('azure', { timeout: 60_000 }, () => {
     expect(await sandbox.list(['*'], 1)).toEqual([])
   })
 
-  it('says that the pool is full, and never that the program failed', async () => {
+  it('reports a full pool as such, and not as a failed program', async () => {
     const small = await startAzurePlaces(1)
     const backend = createAzureBackend(small.settings('custom'))
     const first = await open(backend, python('1'))
@@ -279,7 +279,7 @@ needs('bwrap').describe('azure', { timeout: 60_000 }, () => {
     await small[Symbol.asyncDispose]()
   })
 
-  it('waits for a role that was just granted, with new tokens, and calls it missing otherwise', async () => {
+  it('waits for a newly granted role with new tokens, and otherwise reports it as missing', async () => {
     const { identity } = places.double
     const tokens = createTokens(createCredentials(azureConfigSchema.parse(places.settings('custom'))))
     const api = createPoolApi({
@@ -299,7 +299,7 @@ needs('bwrap').describe('azure', { timeout: 60_000 }, () => {
     expect(probed).toMatchObject({ ok: false, why: expect.stringContaining('Session Executor') as string })
   })
 
-  it('does nothing at all until it is enabled and has a secret', async () => {
+  it('sends nothing until it is enabled and has a secret', async () => {
     const before = places.double.requests.length
     for (const more of [{ enabled: false }, { identifier_secret_file: join(places.folder, 'absent') }]) {
       const backend = createAzureBackend(places.settings('custom', more))
@@ -309,7 +309,7 @@ needs('bwrap').describe('azure', { timeout: 60_000 }, () => {
     expect(places.double.requests.length).toBe(before)
   })
 
-  it('shows secrets, tokens and identifiers neither in the sandbox nor in refs, logs, entries and errors', async () => {
+  it('shows secrets, tokens and identifiers in no sandbox, ref, log, entry or error', async () => {
     const logged: unknown[] = []
     const log = (fields: object, message: string): void => void logged.push(fields, message)
     const backend = createAzureBackend(places.settings('custom'), {
@@ -350,7 +350,7 @@ needs('bwrap').describe('azure', { timeout: 60_000 }, () => {
     const session = { reuse: 'session', session: { key: 'k', scope: 'interpreter', idleMs: null } } as const
     const NAME = { tenantId: 't', backend: 'azure', key: 'k' }
 
-    it('go on at another worker, and end for whoever asks', async () => {
+    it('continue at another worker, and any worker can end them', async () => {
       const one = createAzureBackend(places.settings('custom'), { sessions })
       const two = createAzureBackend(places.settings('custom'), { sessions })
       const first = await open(one, python('x = 20'), session)
@@ -366,7 +366,7 @@ needs('bwrap').describe('azure', { timeout: 60_000 }, () => {
       expect(await one.endSession?.(NAME, entry, AbortSignal.timeout(5000))).toBe(true)
     })
 
-    it('wait as long as they were asked to, also after a look at their files that says nothing of that', async () => {
+    it('keep their idle time after a file request that names none', async () => {
       const backend = createAzureBackend(places.settings('custom'), { sessions })
       const waits = { ...session, session: { ...session.session, idleMs: 3_000_000 } }
       await (await open(backend, python('1'), waits))[Symbol.asyncDispose]()
@@ -378,7 +378,7 @@ needs('bwrap').describe('azure', { timeout: 60_000 }, () => {
       await backend.kill(looking.ref)
     })
 
-    it('are kept to just before the end of the hour that is paid for, where that is wanted', async () => {
+    it('are kept until just before the end of the paid hour if configured', async () => {
       const backend = createAzureBackend(places.settings('custom', { reap: 'paid-hour' }), { sessions })
       const sandbox = await open(backend, python('1'), session)
       await sandbox[Symbol.asyncDispose]()
@@ -387,7 +387,7 @@ needs('bwrap').describe('azure', { timeout: 60_000 }, () => {
       await backend.kill(sandbox.ref)
     })
 
-    it('stop at once when the lease is lost, and are not left behind', async () => {
+    it('stop at once if the lease is lost, and are not left behind', async () => {
       const backend = createAzureBackend(places.settings('custom'), { sessions })
       const program = python("import time; print('up', flush=True); time.sleep(60)")
       const sandbox = await open(backend, program, session)
@@ -397,7 +397,7 @@ needs('bwrap').describe('azure', { timeout: 60_000 }, () => {
       await sandbox[Symbol.asyncDispose]()
     })
 
-    it('begin anew when the lease is lost before it is written that they rest: nobody joins a turn without an end', async () => {
+    it('start again if the lease is lost before their rest is recorded', async () => {
       let isLost = false
       const slow: typeof sessions = {
         ...sessions,
@@ -428,7 +428,7 @@ needs('bwrap').describe('azure', { timeout: 60_000 }, () => {
       await two.kill(second.ref)
     })
 
-    it('take turns when two workers race for them: none is lost, none runs twice', async () => {
+    it('serve two competing workers in turn, and run each program once', async () => {
       const workers = [1, 2].map(() => createAzureBackend(places.settings('custom'), { sessions }))
       const program = python(
         "globals().setdefault('seen', []).append(len(seen) if 'seen' in globals() else 0)\nprint(seen)",
@@ -452,7 +452,7 @@ needs('bwrap').describe('azure', { timeout: 60_000 }, () => {
       ['cancelled', '/v1/attach'],
       ['cancelled', '/v1/receive'],
       ['fenced', '/v1/receive'],
-    ] as const)('stay what they were when an attempt is %s in the middle of %s', async (why, call) => {
+    ] as const)('stay unchanged if an attempt is %s during %s', async (why, call) => {
       const backend = createAzureBackend(places.settings('custom'), { sessions })
       const first = await open(backend, python('x = 20'), session)
       await printed(first, python('x = 20'))
@@ -475,7 +475,7 @@ needs('bwrap').describe('azure', { timeout: 60_000 }, () => {
       await backend.kill(second.ref)
     })
 
-    it('stay what they were when the pool cannot be reached just then', async () => {
+    it('stay unchanged if the pool is unreachable for a moment', async () => {
       const backend = createAzureBackend(places.settings('custom'), { sessions })
       const first = await open(backend, python('x = 20'), session)
       await printed(first, python('x = 20'))
@@ -490,7 +490,7 @@ needs('bwrap').describe('azure', { timeout: 60_000 }, () => {
       await backend.kill(second.ref)
     })
 
-    it('begin anew under another name when the service ended them', async () => {
+    it('start again with another ID if the service ended them', async () => {
       const backend = createAzureBackend(places.settings('custom'), { sessions })
       const first = await open(backend, python('1'), session)
       await first[Symbol.asyncDispose]()
@@ -505,7 +505,7 @@ needs('bwrap').describe('azure', { timeout: 60_000 }, () => {
     })
   })
 
-  it('reads the secret again when it is replaced: names made with the new one are other names', async () => {
+  it('reads a replaced secret again, and derives other identifiers from it', async () => {
     const file = join(places.folder, 'rotated')
     writeFileSync(file, 'first-secret-of-at-least-32-bytes-long')
     const backend = createAzureBackend(places.settings('custom', { identifier_secret_file: file }))

@@ -1,4 +1,4 @@
-/** What the service and all that stands before it may do while something runs, or is being begun: nothing is lost, nothing is left. */
+/** Failures of the service and of proxies during or before a run: nothing is lost, nothing is left behind. */
 import {
   BOUNDS,
   newWorkerId,
@@ -43,7 +43,7 @@ needs('bwrap').describe('azure in trouble', { timeout: 120_000 }, () => {
   ): Promise<Sandbox> => backend.open({ ...jobSpec(FLEET, program), ...more }, signal)
 
   it.each(['python', 'custom'] as const)(
-    '%s: a program goes on while the pool throttles, longer than anything new would wait',
+    '%s: continues a program while the pool throttles for longer than a new program would wait',
     async (pool) => {
       const backend = createAzureBackend(places.settings(pool))
       const program = python("import time; time.sleep(0.2); print('whole')")
@@ -55,7 +55,7 @@ needs('bwrap').describe('azure in trouble', { timeout: 120_000 }, () => {
     },
   )
 
-  it('two that are first at a pool of the older dialect both learn it', async () => {
+  it('learns the older dialect with two concurrent first executions', async () => {
     const plane = places.double.codePlane('python')
     plane.dialects = ['old']
     try {
@@ -76,7 +76,7 @@ needs('bwrap').describe('azure in trouble', { timeout: 120_000 }, () => {
   it.each([
     ['python', '/files'],
     ['custom', '/v1/attach'],
-  ] as const)('%s: what an attempt that was stopped begins after all is ended', async (pool, path) => {
+  ] as const)('%s: ends a session that a stopped attempt still creates', async (pool, path) => {
     const backend = createAzureBackend(places.settings(pool))
     const sessions = places.double.pool(pool)
     const before = sessions.allocated
@@ -93,12 +93,12 @@ needs('bwrap').describe('azure in trouble', { timeout: 120_000 }, () => {
     expect(sessions.allocated).toBe(before + 1)
   })
 
-  it('who gives up waits for nobody to say whether the session of a lost call is there', async () => {
+  it('does not delay a caller that gives up while it looks for the session of a lost call', async () => {
     const api = createPoolApi({
       endpoint: places.double.endpoint('custom'),
       kind: 'container',
       tokens: createTokens(createCredentials(azureConfigSchema.parse(places.settings('custom')))),
-      // Beyond this test's time.
+      // Longer than this test takes.
       timeoutMs: 600_000,
       roleGrantedAtMs: null,
     })
@@ -115,7 +115,7 @@ needs('bwrap').describe('azure in trouble', { timeout: 120_000 }, () => {
     held.letGo()
   })
 
-  it('what a poll begins that arrives after the end is ended', async () => {
+  it('ends a session that a poll creates after the end', async () => {
     const warned: string[] = []
     const log = (_fields: object, message: string): void => void warned.push(message)
     const logger = { debug: log, info: log, warn: log }
@@ -125,7 +125,7 @@ needs('bwrap').describe('azure in trouble', { timeout: 120_000 }, () => {
     const program = python("import time; print('up', flush=True); time.sleep(60)")
     const sandbox = await open(backend, program)
     const stop = new AbortController()
-    // Time stands still until it arrives: however slow this machine is, the poll is young when the end comes, and arrives before the next.
+    // A stopped clock, so that the poll is young when the session ends, and arrives before the next end.
     const clock = vi.spyOn(performance, 'now').mockReturnValue(performance.now())
     const held = places.double.hold('/v1/receive')
     const running = expect(
@@ -144,7 +144,7 @@ needs('bwrap').describe('azure in trouble', { timeout: 120_000 }, () => {
     clock.mockRestore()
     await vi.waitFor(() => expect(sessions.allocated).toBe(before + 2), WAIT)
     await vi.waitFor(async () => expect(await sessions.list()).toEqual([]), WAIT)
-    // Again: there is nothing by now, which is no failure.
+    // A second kill finds nothing, which is not a failure.
     expect(await backend.kill(sandbox.ref)).toBe(false)
     await backend[Symbol.asyncDispose]()
     expect(warned).toEqual([])
@@ -153,9 +153,9 @@ needs('bwrap').describe('azure in trouble', { timeout: 120_000 }, () => {
   it.each([
     ['python', 'python/session'],
     ['custom', 'stopSession'],
-  ] as const)('%s: ends a session of which the pool does not know yet', async (pool, path) => {
+  ] as const)('%s: ends a session that the pool does not know yet', async (pool, path) => {
     const backend = createAzureBackend(places.settings(pool))
-    // However slow this machine is, the session has just begun.
+    // The session is new however slow the machine is.
     vi.spyOn(performance, 'now').mockReturnValue(performance.now())
     const sandbox = await open(backend, python('1'))
     places.double.fault({ hide: 1, drop_path: path })
@@ -166,7 +166,7 @@ needs('bwrap').describe('azure in trouble', { timeout: 120_000 }, () => {
   })
 
   it.each(['python', 'custom'] as const)(
-    '%s: finds all of its sessions, however few of them a page holds',
+    '%s: finds all of its sessions, however small a page is',
     async (name) => {
       const pool = places.double.pool(name)
       const backend = createAzureBackend(places.settings(name))
@@ -184,7 +184,7 @@ needs('bwrap').describe('azure in trouble', { timeout: 120_000 }, () => {
     },
   )
 
-  it('takes a list of sessions that does not end for none', async () => {
+  it('reports an error for a list of sessions that does not end', async () => {
     const page = Array.from({ length: 300 }, () => ({ identifier: 'others' }))
     places.double.fault({
       odd_after: 1000,
@@ -196,7 +196,7 @@ needs('bwrap').describe('azure in trouble', { timeout: 120_000 }, () => {
     })
   })
 
-  it('runs once what is answered before it has ended, and says how it ended', async () => {
+  it('runs a program once and reports its end if the answer comes before the end', async () => {
     const backend = createAzureBackend(places.settings('python'))
     const program = python("open('n', 'a').write('x'); print('once')")
     places.double.fault({ answer_early: 1000 })
@@ -209,7 +209,7 @@ needs('bwrap').describe('azure in trouble', { timeout: 120_000 }, () => {
     ['is empty', ''],
     ['is no execution', '{}'],
     ['says that it runs', '{"id":"x","status":"Running"}'],
-  ])('asks what became of a program where the answer %s', async (_words, body) => {
+  ])('asks for a program’s outcome if the answer %s', async (_words, body) => {
     const backend = createAzureBackend(places.settings('python'))
     const program = python("open('n', 'a').write('x'); print('once')")
     await using sandbox = await open(backend, program)
@@ -219,7 +219,7 @@ needs('bwrap').describe('azure in trouble', { timeout: 120_000 }, () => {
     expect(Buffer.from(await sandbox.read('n', 10)).toString()).toBe('x')
   })
 
-  it('gives all of a program’s output that is kept for later fetching', async () => {
+  it('returns the whole output of a program whose output is kept for later', async () => {
     const bytes = BOUNDS.fullOutputBytes
     const program = python(`import sys; sys.stdout.write('x' * ${bytes})`)
     const backend = createAzureBackend(places.settings('python'))
@@ -233,7 +233,7 @@ needs('bwrap').describe('azure in trouble', { timeout: 120_000 }, () => {
     expect([exit.exitCode, got]).toEqual([0, bytes])
   })
 
-  it('leaves a later execution of a session nothing of what went to and fro before it', async () => {
+  it('hides earlier transfer files from later executions of a session', async () => {
     await using sessions = await redisSessions()
     const backend = createAzureBackend(places.settings('python', { detached: true }), { sessions })
     const session = { reuse: 'session', session: { key: 'k', scope: 'files', idleMs: null } } as const

@@ -1,4 +1,4 @@
-/** A worker that is killed in any phase of its way to Azure leaves nothing there that another worker does not find and end. */
+/** Kills a worker in each phase of its work at Azure. Another worker finds and ends everything it left. */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
@@ -37,7 +37,7 @@ needs('bwrap').describe('a worker killed on its way to azure', { timeout: 120_00
     await held.arrived
     worker.kill('SIGKILL')
     await gone
-    // What was on its way arrives all the same, and may be what begins the session.
+    // The held call still arrives, and may be the one that creates the session.
     held.letGo()
     await vi.waitFor(() => expect(sessions.allocated).toBe(before + 1), { timeout: 60_000, interval: 20 })
 
@@ -52,7 +52,7 @@ needs('bwrap').describe('a worker killed on its way to azure', { timeout: 120_00
       },
       { timeout: 60_000, interval: 50 },
     )
-    // Nothing was still on its way that begins another.
+    // No other call arrived later and created another session.
     expect(sessions.allocated).toBe(before + 1)
   })
 })

@@ -1,4 +1,4 @@
-/** What the tests of `azure` share: a double, the files that a worker has, and the backend as one worker makes it. */
+/** Shared by the tests of `azure`: a double, a worker's files, and its backend. */
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -24,11 +24,11 @@ type Settings = NonNullable<Parameters<typeof createAzureBackend>[0]>
 export interface AzurePlaces extends AsyncDisposable {
   readonly double: AzureDouble
   readonly folder: string
-  /** Settings for one of the double's pools. */
+  /** Settings for one pool of the double. */
   settings(pool: 'python' | 'shell' | 'custom', more?: Settings): Settings
 }
 
-/** Starts a double, with files for the secret and the managed identity's header beside it. */
+/** Starts a double, with files for the secret and the managed identity's header. */
 export async function startAzurePlaces(maxSessions = 40): Promise<AzurePlaces> {
   const folder = mkdtempSync(join(tmpdir(), 'cofferdam-azure-'))
   const double = await startAzureDouble({
@@ -66,7 +66,7 @@ export async function startAzurePlaces(maxSessions = 40): Promise<AzurePlaces> {
   }
 }
 
-/** The conformance suite for one kind of pool. */
+/** Runs the conformance suite with one kind of pool. */
 export async function exerciseAzure(pool: 'python' | 'shell' | 'custom', more: Settings = {}): Promise<void> {
   await exerciseStarted('azure', ['bwrap'], () => started(pool, more))
 }
@@ -92,7 +92,7 @@ async function started(pool: 'python' | 'shell' | 'custom', more: Settings): Pro
       await places.double.pool(pool).end(found?.identifier ?? '')
     },
     visibleOnHost: true,
-    // A poll that comes after the stop reaches a new session: by an execution, or over another connection than the stop took.
+    // A poll after the stop reaches a new session: as an execution, or over another connection.
     beginsAnew: true,
   }
   return [factory, options]

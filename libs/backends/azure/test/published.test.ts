@@ -1,4 +1,6 @@
-/** Client and double against what Microsoft publishes: its own examples are read by our client and fit the double's shapes. */
+/**
+ * Client and double, compared with Microsoft's examples: the client reads them, the double has their form.
+ */
 import { replay } from '@cofferdam/backend-remote/testing'
 import { expect, it } from 'vitest'
 import { AZURE } from '../double/published.ts'
@@ -7,8 +9,9 @@ import { createPoolApi } from '../src/pool-api.ts'
 import { createSessionsAtPool } from '../src/sessions-at-pool.ts'
 
 /**
- * Azure/azure-rest-api-specs (MIT), specification/app/data-plane/Microsoft.App.DynamicSessions/preview/<api-version>/examples, quoted
- * as they stand there; `CONTAINER_LIST` from MicrosoftDocs/azure-docs, articles/container-apps/sessions-custom-container.md.
+ * Examples of Azure/azure-rest-api-specs, specification/app/data-plane/Microsoft.App.DynamicSessions/preview
+ * (MIT), and `CONTAINER_LIST` of MicrosoftDocs/azure-docs,
+ * articles/container-apps/sessions-custom-container.md.
  */
 const LIST_SESSIONS = {
   sessions: [
@@ -77,7 +80,7 @@ const pool = (endpoint: string, kind: 'interpreter' | 'container') =>
     roleGrantedAtMs: null,
   })
 
-it('Azure’s examples fit the shapes that its double is held to', () => {
+it('the shapes of Azure’s double accept Azure’s examples', () => {
   AZURE.checkAnswer('GET', '/listSessions', 200, LIST_SESSIONS)
   AZURE.checkAnswer('GET', '/session', 200, LIST_SESSIONS.sessions[0])
   AZURE.checkAnswer('POST', '/.management/listSessions', 200, CONTAINER_LIST)
@@ -89,7 +92,7 @@ it('Azure’s examples fit the shapes that its double is held to', () => {
   expect(() => AZURE.checkAnswer('GET', '/listSessions', 200, CONTAINER_LIST)).toThrow('not as published')
 })
 
-it('reads the sessions of Azure’s interpreter and container pools as Microsoft writes them', async () => {
+it('reads Microsoft’s examples of sessions in interpreter and container pools', async () => {
   const { origin } = await replay({
     'GET /listSessions': { status: 200, body: LIST_SESSIONS },
     'POST /.management/listSessions': [
@@ -106,7 +109,7 @@ it.each([
   ['whose value is NaN', [EXECUTE_NAN], ''],
   ['whose value is None', [EXECUTE_NONE], ''],
   ['later', [EXECUTE_RUNNING, EXECUTE_SYNC], '63/n'],
-])('reads what Microsoft writes of an execution that ended %s', async (_words, answers, stdout) => {
+])('reads Microsoft’s example of an execution that ended %s', async (_words, answers, stdout) => {
   const [first, last] = [answers[0], answers.at(-1)]
   const { origin, bodies } = await replay({
     'POST /executions': { status: 200, body: first },

@@ -1,6 +1,6 @@
 /**
- * A program in an interpreter pool has the user of what counts its runs. Whatever it does there and whatever becomes of the answer: it runs
- * once.
+ * A program in an interpreter pool has the same user as the code that counts its runs. Whatever it does and
+ * whatever happens to the answer, it runs once.
  */
 import { readdirSync, readFileSync } from 'node:fs'
 import { dirname } from 'node:path'
@@ -19,18 +19,18 @@ const COUNTS = `
 import base64, glob, json, os
 open('/mnt/data/runs', 'a').write('x')
 `
-/** Nothing is left there but what speaks with the worker. */
+/** Leaves only what talks to the worker. */
 const REMOVES = `${COUNTS}
 for path in glob.glob('/mnt/data/cofd-*/*'):
     if os.path.isfile(path) and not path.endswith('.py'): os.unlink(path)
 print('once')
 `
-/** As one that fills the disk: nothing is written there any more. */
+/** Like a program that fills the disk: nothing can be written there any more. */
 const LOCKS = `${COUNTS}
 for path in glob.glob('/mnt/data/cofd-*/'): os.chmod(path, 0o555)
 print('once')
 `
-/** The wish stands in the command line of who carries it out. */
+/** The wish is in the command line of the process that carries it out. */
 const FORGES = `${COUNTS}
 for path in glob.glob('/proc/[0-9]*/cmdline'):
     try: permit = json.loads(base64.b64decode(open(path).read().split(chr(0))[-2]))['permit']
@@ -41,7 +41,7 @@ for path in glob.glob('/proc/[0-9]*/cmdline'):
 print('once')
 `
 
-/** Of those, or all on this host, whose command line is such. */
+/** Processes whose command line matches: among the given ones, or all on this host. */
 function pidsOf(isMeant: (words: string) => boolean, among?: readonly number[]): number[] {
   const all =
     among ??
@@ -77,7 +77,7 @@ needs('bwrap').describe(
       return body.toString()
     }
 
-    /** The service's own interpreter, as the kernel of a session ends it that is out of memory. */
+    /** Kills the service's own interpreter, as if its session were out of memory. */
     async function endKernel(): Promise<void> {
       const home = dirname(await socket())
       const jail = pidsOf((words) => words.startsWith('bwrap') && words.includes(home))
@@ -89,7 +89,7 @@ needs('bwrap').describe(
       ['removes what tells that it began, and whose answer is lost', REMOVES, { drop_after: 1 }],
       ['removes what tells that it began, and whose request is delivered twice', REMOVES, { twice: 1 }],
       ['forges what allows it to begin, and whose request is delivered twice', FORGES, { twice: 1 }],
-    ])('runs once one that %s', async (_words, source, fault) => {
+    ])('runs once if it %s', async (_words, source, fault) => {
       const program = python(source)
       await using sandbox = await createAzureBackend(places.settings('python')).open(
         jobSpec(FLEET, program),
@@ -101,19 +101,19 @@ needs('bwrap').describe(
       expect(await lies('runs')).toBe('x')
     })
 
-    it('hears of one after which nothing more can be written', async () => {
+    it('is reported even if nothing can be written after it', async () => {
       const program = python(LOCKS)
       await using sandbox = await createAzureBackend(places.settings('python')).open(
         jobSpec(FLEET, program),
         AbortSignal.timeout(30_000),
       )
       expect(await printed(sandbox, program)).toBe('once\n')
-      // The double removes its files as whoever runs this.
+      // Permission to remove, because the double removes the session's files as this user.
       const unlocks = Buffer.from(JSON.stringify({ shell: 'chmod 755 /mnt/data/cofd-*', seconds: 20 }))
       await callJail(await socket(), 'POST', '/execute', unlocks)
     })
 
-    it('is asked for its files though the service ended its execution while it ran', async () => {
+    it('still has its files collected after the service ended its execution', async () => {
       const program = python("open('note', 'w').write('kept')\nimport time; time.sleep(600)")
       await using sandbox = await createAzureBackend(places.settings('python')).open(
         jobSpec(FLEET, program),
@@ -130,7 +130,7 @@ needs('bwrap').describe(
       expect(Buffer.from(await sandbox.read('note', 10)).toString()).toBe('kept')
     })
 
-    it('loses one that forges what tells that it did not begin, and runs it no second time', async () => {
+    it('is lost and does not run again if it forges the proof that it did not begin', async () => {
       const program = python(FORGES)
       await using sandbox = await createAzureBackend(places.settings('python')).open(
         jobSpec(FLEET, program),

@@ -1,4 +1,4 @@
-/** A worker that is killed on its way into a session of the fleet at Azure: what its next holder finds. */
+/** Kills a worker on its way into a session of the fleet at Azure, and checks what the next holder finds. */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
@@ -41,7 +41,7 @@ needs('bwrap').describe('a worker killed on its way into a session at azure', { 
   it.each([
     ['its pod refuses what arrives too late', '/v1/attach'],
     ['its pod is taken over from one that asked it for nothing', '/v1/receive'],
-  ])('the next one goes on: %s (%s)', async (_words, call) => {
+  ])('the next worker continues the session: %s (%s)', async (_words, call) => {
     const { double } = places
     expect(await turn()).toEqual({ said: '1\n', fresh: true })
     const held = double.hold(call)

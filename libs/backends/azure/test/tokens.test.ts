@@ -1,4 +1,4 @@
-/** Tokens from every way, against the double; @azure/identity asks it as our own two ways do. */
+/** Tokens from every credential, with the double; @azure/identity gets them from the same double. */
 import { execFileSync } from 'node:child_process'
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -39,7 +39,7 @@ describe('azure tokens', () => {
     }).then(({ status }) => status)
   const settings = (more: Record<string, unknown>) => azureConfigSchema.parse(more)
 
-  it('come from az, for the audience of the data plane, as AzureCliCredential gets them', async () => {
+  it('come from az for the data plane’s audience, like those of AzureCliCredential', async () => {
     const stub = await writeAzStub(double.identity, folder)
     vi.stubEnv('PATH', `${folder}:${process.env['PATH'] ?? ''}`)
     const theirs = await new AzureCliCredential().getToken(`${SESSIONS_AUDIENCE}/.default`)
@@ -52,7 +52,7 @@ describe('azure tokens', () => {
       expect([asked?.includes(words), askedByUs?.includes(words)], words).toEqual([true, true])
   })
 
-  it('come from the managed identity where nobody has logged in, as ManagedIdentityCredential gets them', async () => {
+  it('come from the managed identity without a login, like those of ManagedIdentityCredential', async () => {
     await writeAzStub(double.identity, folder, { fails: true })
     const header = double.identity.settings.identityHeader
     vi.stubEnv('IDENTITY_ENDPOINT', double.identityEndpoint)
@@ -81,7 +81,7 @@ describe('azure tokens', () => {
     ])
   })
 
-  it('are waited for as any call where the endpoint of an identity is named, for there is one', async () => {
+  it('are awaited with the usual timeout if the endpoint of an identity is configured', async () => {
     const bounds = vi.spyOn(AbortSignal, 'timeout')
     onTestFinished(() => bounds.mockRestore())
     const tokens = createTokens(
@@ -131,13 +131,13 @@ describe('azure tokens', () => {
     it.each([
       ['client-secret', 'client_secret_file', 'double-client-secret'],
       ['workload-identity', 'federated_token_file', 'double-federated-assertion'],
-    ])('come by %s', { timeout: 60_000 }, async (way, name, secret) => {
+    ])('come from the authority by %s', { timeout: 60_000 }, async (way, name, secret) => {
       const tokens = tokensOf({ credentials: [way], [name]: file(way, secret) })
       expect(await listedAt(await tokens.get(SESSIONS_AUDIENCE, never))).toBe(200)
       expect(tokens.answeredBy).toBe(way)
     })
 
-    it('are new ones after one was refused', { timeout: 60_000 }, async () => {
+    it('are new after one was refused', { timeout: 60_000 }, async () => {
       const secret = file('refused', 'double-client-secret')
       const tokens = tokensOf({ credentials: ['client-secret'], client_secret_file: secret })
       const first = await tokens.get(SESSIONS_AUDIENCE, never)
@@ -145,14 +145,14 @@ describe('azure tokens', () => {
       expect(await tokens.get(SESSIONS_AUDIENCE, never)).not.toBe(first)
     })
 
-    it('come by a certificate, which signs what the authority reads', { timeout: 60_000 }, async () => {
+    it('come by a certificate, which signs the assertion', { timeout: 60_000 }, async () => {
       const certificate = join(folder, 'both.pem')
       const way = { credentials: ['client-certificate'], client_certificate_file: certificate }
-      // The double knows no application's certificate: that it refuses the assertion shows that it was asked.
+      // The double knows no application's certificate, but its refusal shows that it got the assertion.
       await expect(tokensOf(way).get(SESSIONS_AUDIENCE, never)).rejects.toThrow('invalid_client')
     })
 
-    it('are refused with the reason, which holds no secret', { timeout: 60_000 }, async () => {
+    it('are refused with a reason that contains no secret', { timeout: 60_000 }, async () => {
       const wrong = file('wrong', 'a-wrong-secret-canary')
       const tokens = tokensOf({ credentials: ['client-secret'], client_secret_file: wrong })
       const failed = await tokens.get(SESSIONS_AUDIENCE, never).catch((error: unknown) => error)
@@ -170,11 +170,11 @@ describe('azure tokens', () => {
   })
 
   it.each(['azure-powershell', 'azure-developer-cli', 'client-certificate'])(
-    'do not come by %s where it is not set up, and the next way is tried',
+    'do not come by %s if it is not set up, and the next credential is tried',
     { timeout: 60_000 },
     async (way) => {
       await writeAzStub(double.identity, folder)
-      // Neither pwsh nor azd is in an empty folder.
+      // An empty folder has neither pwsh nor azd.
       vi.stubEnv('PATH', mkdtempSync(join(folder, 'path-')))
       const wish = { credentials: [way, 'azure-cli'], az: join(folder, 'az'), api_timeout_ms: 60_000 }
       const tokens = createTokens(createCredentials(settings(wish)))
@@ -194,7 +194,7 @@ describe('azure tokens', () => {
     expect(tokens.answeredBy).toBe('default')
   })
 
-  describe('are asked for', () => {
+  describe('are requested', () => {
     const HOUR_MS = 3_600_000
     function counted(answer: (n: number) => AccessToken): { credential: Credential; count: () => number } {
       let count = 0
@@ -204,14 +204,14 @@ describe('azure tokens', () => {
       }
     }
 
-    it('once, however many want one', async () => {
+    it('once, however many callers want one', async () => {
       const { credential, count } = counted((n) => ({ token: `t${n}`, expiresAtMs: HOUR_MS }))
       const tokens = createTokens([credential], () => 0)
       expect(new Set(await Promise.all(Array.from({ length: 9 }, () => tokens.get('a', never)))).size).toBe(1)
       expect(count()).toBe(1)
     })
 
-    it('again five minutes before they expire, beside those who go on with the old one', async () => {
+    it('again five minutes before they expire, while callers use the old one', async () => {
       let now = 0
       const { credential, count } = counted((n) => ({ token: `t${n}`, expiresAtMs: n * HOUR_MS }))
       const tokens = createTokens([credential], () => now)
@@ -224,7 +224,7 @@ describe('azure tokens', () => {
       expect(count()).toBe(2)
     })
 
-    it('in vain without harm: the old one serves to its end, and no longer', async () => {
+    it('without harm if that fails: the old one serves until it expires', async () => {
       let now = 0
       const { credential } = counted((n) => {
         if (n > 1) throw new Error('down')

@@ -1,6 +1,6 @@
 /**
- * Run as a process of its own, to be killed: opens a sandbox at Azure as a worker does, runs a program in it and ends it; with a Redis, a turn in
- * the session `k`.
+ * Runs as its own process, to be killed: a worker that opens a sandbox at Azure, runs a program and ends the
+ * sandbox; with a Redis, a turn in the session `k`.
  */
 import {
   DEFAULT_LIMITS,

@@ -1,4 +1,4 @@
-"""Contexts of the code interpreter: a kernel for each, whose cells take turns, and which outlives a client that goes away."""
+"""Contexts of the code interpreter: each has a kernel that runs one cell at a time and outlives clients."""
 import json
 import os
 import select
@@ -11,9 +11,9 @@ import uuid
 
 KERNEL = os.path.join(os.path.dirname(os.path.abspath(__file__)), "kernel.py")
 HOME = os.path.expanduser("~")
-# Every so often a frame goes to a client that hears nothing, as the service's own does.
+# Interval at which a silent stream sends a frame, like the service.
 KEEPALIVE_S = 5
-# A frame that is larger is nobody's result: its kernel is given up.
+# No result is larger than this. The kernel of a larger frame is given up.
 LINE_MAX = 64 * 1024 * 1024
 DEAD = {"type": "error", "name": "UnexpectedEndOfExecution", "value": "Connection to the execution was closed before the execution was finished", "traceback": ""}
 END = b'{"type": "end_of_execution"}\n'
@@ -52,7 +52,7 @@ class Context:
         self.child = None
 
     def execute(self, cell, given, client, send):
-        """One cell from its first frame to its last. `given` is for the context's first one, which leaves it to all."""
+        """Runs a cell from first to last frame. `given`: environment of all cells, sent with the first."""
         with self.turn:
             if not self.is_given:
                 self.is_given, cell["given"] = True, given
@@ -64,25 +64,25 @@ class Context:
                 self.cells.write(json.dumps(cell).encode() + b"\n")
                 self.cells.flush()
             except BrokenPipeError:
-                pass  # It died between two cells: its events end, too.
+                pass  # It died between two cells, so its events end too.
             is_begun = is_gone = is_interrupted = False
             for line in self.lines(client):
                 is_begun = is_begun or line is not None and line.startswith(b'{"execution_count"')
                 is_gone = is_gone or line is None or not _sent(send, line)
                 if line == END:
                     return
-                # Not before it began: it would run all the same.
+                # Interrupting it before it began would not stop it.
                 if is_gone and is_begun and not is_interrupted:
                     is_interrupted = True
                     self.child.send_signal(signal.SIGINT)
-            # A new one starts with the next cell.
+            # The next cell starts a new kernel.
             self.end()
             if not is_gone:
                 send(json.dumps(DEAD).encode() + b"\n")
                 send(END)
 
     def lines(self, client):
-        """What the kernel says, until it is gone; None once when the client has gone."""
+        """Yields what the kernel says until it is gone; None once when the client has gone."""
         while True:
             line, newline, rest = self.held.partition(b"\n")
             if newline:

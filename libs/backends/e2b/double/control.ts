@@ -1,6 +1,6 @@
 /**
- * The control API of the double: create, list, connect, detail, timeout, kill (each with its `/v2` twin where there is
- * one), errors as `{code, message}`. Sandboxes end by themselves when their time is over.
+ * The double's control API: create, list, connect, detail, timeout, kill (each with its `/v2` twin if it has
+ * one). Errors are `{code, message}`. A sandbox ends by itself when its time is over.
  */
 import { randomBytes } from 'node:crypto'
 import type { IncomingMessage, ServerResponse } from 'node:http'
@@ -11,19 +11,19 @@ import { E2B } from './published.ts'
 import { newSandboxId, startMachine, type Machine } from './machine.ts'
 import { unkept, unspoken } from './unspoken.ts'
 
-/** Of the real service: /v2 gives 300 s when nothing is said, v1 15 s. */
+/** The service's default lifetime: 300 s in /v2, 15 s in v1. */
 const DEFAULT_SECONDS = { v1: 15, v2: 300 }
-/** Where all of what the double says of envd is true. */
+/** The version of envd that matches the double's behaviour. */
 const ENVD_VERSION = '0.5.7'
 
 export interface Box {
   id: string
   token: string
-  /** Without it no port but envd's is reached; null where everyone may. */
+  /** Required for every port but envd's; null if anybody may reach the ports. */
   trafficToken: string | null
   template: string
   metadata: Record<string, string>
-  /** What it may reach, as it was asked for. */
+  /** The requested network access. */
   reach: { allowInternetAccess?: boolean; network?: object }
   startedAt: number
   endAt: number
@@ -41,7 +41,7 @@ export class Control {
     this.apiKey = apiKey
   }
 
-  /** How many sandboxes were ever made. */
+  /** Number of sandboxes ever created. */
   get created(): number {
     return this.#created
   }
@@ -90,7 +90,7 @@ export class Control {
       return replyPublished(response, 204)
     }
     if (route === 'POST :id/connect') {
-      // Only ever longer.
+      // Connect only ever extends the lifetime.
       if (seconds !== null && Date.now() + seconds * 1000 > box.endAt) this.#live(box, seconds)
       return replyPublished(response, 200, created(box))
     }
@@ -142,7 +142,7 @@ export class Control {
     replyPublished(response, 201, created(box))
   }
 
-  /** Answers that it is too much for now, with or without saying for how long. */
+  /** Answers 429, with or without a Retry-After. */
   throttle(response: ServerResponse): void {
     if (this.faults.retry_after !== null) response.setHeader('Retry-After', String(this.faults.retry_after))
     fail(response, 429, 'Rate limit exceeded, please try again later')
@@ -166,7 +166,7 @@ export class Control {
   #live(box: Box, seconds: number): void {
     clearTimeout(box.expiry)
     box.endAt = Date.now() + seconds * 1000
-    // A longer timer than Node has is as good as none.
+    // Node.js has no longer timer; this one is long enough to count as none.
     box.expiry = setTimeout(() => void this.end(box), Math.min(seconds * 1000, 2 ** 31 - 1)).unref()
   }
 

@@ -1,6 +1,7 @@
 /**
- * A loopback server that is E2B for its clients: control API, and behind the same origin envd and code interpreter of every
- * sandbox, found by the headers `E2b-Sandbox-Id` and `E2b-Sandbox-Port` or by the host name `<port>-<id>.…`.
+ * A loopback server that stands in for E2B: the control API, and at the same origin envd and the code
+ * interpreter of every sandbox, named by the headers `E2b-Sandbox-Id` and `E2b-Sandbox-Port` or by the host
+ * name.
  */
 import { request as httpRequest, type IncomingMessage, type ServerResponse } from 'node:http'
 import { Transform } from 'node:stream'
@@ -10,7 +11,7 @@ import { Control } from './control.ts'
 import { happens, NO_FAULTS, type Faults } from './faults.ts'
 import { fail, page, readJson, reply } from './json-http.ts'
 
-/** Paths of envd that no client of the service reaches. */
+/** Paths of envd that the service's clients cannot reach. */
 const INTERNAL = /^\/(init|freeze|collapse|fsfreeze)\b/
 
 const PROCESS_STREAMS = /^\/process\.Process\/(Start|Connect)\b/
@@ -20,26 +21,26 @@ const INTERPRETER_PORT = '49999'
 const SECURED =
   "Sandbox is secured with traffic access token. Token header 'e2b-traffic-access-token' is missing"
 
-/** Paths whose answers go on for as long as something runs. */
+/** Paths whose answers stream for as long as something runs. */
 const STREAMS = /^\/(process\.Process\/(Start|Connect)|filesystem\.Filesystem\/WatchDir|execute)\b/
 
 export interface E2bDouble extends AsyncDisposable {
-  /** For `E2B_API_URL` and `E2B_SANDBOX_URL`. */
+  /** Value for `E2B_API_URL` and `E2B_SANDBOX_URL`. */
   readonly origin: string
   readonly apiKey: string
-  /** Ids of the sandboxes that run. */
+  /** The running sandboxes. */
   running(): { id: string; metadata: Record<string, string> }[]
-  /** How many were ever made. */
+  /** Number of sandboxes ever created. */
   readonly created: number
-  /** Paths as they were asked, in order. */
+  /** Requested paths, in order. */
   readonly requests: readonly string[]
-  /** What goes wrong from now on. */
+  /** Sets the faults from now on. */
   fault(faults: Partial<Faults>): void
   /** Ends a sandbox as the service itself would. */
   end(id: string): Promise<void>
 }
 
-/** Starts the double on a loopback port; 0 for any free one. */
+/** Starts the double on a loopback port; 0 picks any free one. */
 export async function startE2bDouble(port = 0, apiKey = `e2b_${'0'.repeat(40)}`): Promise<E2bDouble> {
   const control = new Control(apiKey)
   const server = await listen(port, (request, response) => {
@@ -73,7 +74,7 @@ export async function startE2bDouble(port = 0, apiKey = `e2b_${'0'.repeat(40)}`)
 async function answer(control: Control, request: IncomingMessage, response: ServerResponse): Promise<void> {
   const target = targetOf(request)
   if (target !== null) return await toSandbox(control, target, request, response)
-  // Not E2B's: how a user of the double makes it fail.
+  // Not part of E2B's API: sets the double's faults.
   if (request.url === '/_double/faults') {
     control.faults = { ...NO_FAULTS, ...((await readJson(request)) as Partial<Faults>) }
     return reply(response, 200, control.faults)
@@ -120,7 +121,7 @@ async function toSandbox(
     path: request.url,
     headers: request.headers,
   })
-  // The program of a stream runs on when its reader is gone; the request to envd ends all the same.
+  // A stream's program outlives its reader, but the request to envd ends.
   response.once('close', () => upstream.destroy())
   const answered = new Promise<IncomingMessage>((resolve, reject) => {
     upstream.once('response', resolve)
@@ -140,7 +141,7 @@ async function toSandbox(
   await pipeline(incoming, pieces, cutAfter(cut, response), response).catch(() => response.destroy())
 }
 
-/** A stream whose only message is its last one. */
+/** A stream whose only message is its last one, with an error. */
 function refuseStream(response: ServerResponse): void {
   const last = Buffer.from('{"error": {"code": "resource_exhausted", "message": "too many requests"}}')
   const head = Buffer.alloc(5)
@@ -149,13 +150,13 @@ function refuseStream(response: ServerResponse): void {
   response.writeHead(200, { 'Content-Type': 'application/connect+json' }).end(Buffer.concat([head, last]))
 }
 
-/** Each piece on its own, so that characters and messages come apart; 0 for as they are. */
+/** Sends pieces of this size, to split characters and messages; 0 changes nothing. */
 function inPieces(bytes: number): Transform {
   return new Transform({
     async transform(chunk: Buffer, _encoding, done) {
       for (let at = 0; at < chunk.length; at += bytes || chunk.length) {
         this.push(chunk.subarray(at, at + (bytes || chunk.length)))
-        // Written together they would come together.
+        // Written in one go, the pieces would arrive together.
         if (bytes > 0) await new Promise((resolve) => setImmediate(resolve))
       }
       done()
@@ -163,7 +164,7 @@ function inPieces(bytes: number): Transform {
   })
 }
 
-/** Lets so many bytes through and then breaks the connection. */
+/** Passes this many bytes and then breaks the connection. */
 function cutAfter(bytes: number | null, response: ServerResponse): Transform {
   let left = bytes ?? Number.POSITIVE_INFINITY
   return new Transform({

@@ -1,9 +1,8 @@
-"""What envd is inside of an E2B sandbox, as far as SDKs and backends use it: Connect-JSON `process.Process` and
+"""The parts of E2B's envd that SDKs and backends use: Connect-JSON `process.Process` and
 `filesystem.Filesystem`, `/files`, `/envs`, `/health`. Start: `python3 -I envd.py SOCKET [SOCKET OF THE CODE
 INTERPRETER]`; ENVD_TOKEN is the access token.
 
-It runs inside the sandbox: pids, paths and users are the sandbox's own. Not spoken: pty (unimplemented),
-metadata of files.
+It runs in the sandbox, whose pids, paths and users it uses. Not supported: pty, metadata of files.
 """
 import base64
 import json
@@ -22,7 +21,7 @@ from envd_watch import WATCH_CALLS, WATCH_STREAMS  # noqa: E402
 from unix_http import JsonHandler, Server  # noqa: E402
 
 TOKEN = os.environ.pop("ENVD_TOKEN", "")
-# What every process of the sandbox gets.
+# Environment variables of every process in the sandbox.
 GIVEN = json.loads(os.environ.pop("ENVD_ENVIRONMENT", "{}"))
 GIVEN.update({name: value for name, value in os.environ.items() if name.startswith("E2B_")})
 given.update(GIVEN)
@@ -41,7 +40,7 @@ UNAUTHORIZED = "unauthorized access, please provide a valid access token or meth
 
 class Handler(JsonHandler):
     def refuse(self, code, message):
-        """As Connect does it: a stream's refusal is its last message."""
+        """Refuses like Connect: a stream's error is its last message."""
         if not self.headers.get("Content-Type", "").startswith("application/connect+"):
             return self.answer_json(HTTP_OF.get(code, 500), {"code": code, "message": message})
         self.begin_stream("application/connect+json")
@@ -58,7 +57,7 @@ class Handler(JsonHandler):
         return False
 
     def user(self, query):
-        """Whom the caller names; empty for the default user."""
+        """The user that the caller names; empty for the default user."""
         scheme, _, said = self.headers.get("Authorization", "").partition(" ")
         named = base64.b64decode(said).decode().partition(":")[0] if scheme == "Basic" else ""
         return named or first(query, "username") or ""
@@ -125,7 +124,7 @@ class Handler(JsonHandler):
         self.answer(200, content, "application/octet-stream", headers)
 
     def stream(self, messages):
-        # What is refused before the first message is a message too: a stream's errors stand in its last one.
+        # An error before the first message is also the last message of the stream.
         self.begin_stream("application/connect+json")
         last = {}
         try:
@@ -134,7 +133,7 @@ class Handler(JsonHandler):
         except Refused as error:
             last = {"error": {"code": error.code, "message": error.message}}
         except (BrokenPipeError, ConnectionResetError):
-            # Whoever read is gone; the program runs on.
+            # The reader is gone; the program runs on.
             self.close_connection = True
             return
         finally:
@@ -148,7 +147,7 @@ class Handler(JsonHandler):
 
 
 def stranger(name):
-    """Why nothing runs as a user; None for the sandbox's own. Others need rights that a jail has not."""
+    """Why a user cannot run anything; None for the sandbox's own. A jail lacks the rights for others."""
     if name in ("", pwd.getpwuid(os.getuid()).pw_name):
         return None
     if any(name == one.pw_name for one in pwd.getpwall()):

@@ -1,9 +1,9 @@
-"""What the headers of a streaming call say: until when it may last, how often it says that it lives."""
+"""Headers of a streaming call: its deadline, and the interval of its keepalives."""
 import time
 
 from envd_files import Refused
 
-# What envd takes where a caller says nothing.
+# envd's default.
 KEEPALIVE_S = 90
 
 
@@ -12,7 +12,7 @@ class Call:
         self.connection = connection
         self.keepalive_s = whole(headers.get("Keepalive-Ping-Interval")) or KEEPALIVE_S
         timeout_ms = whole(headers.get("Connect-Timeout-Ms"))
-        # None where there is no deadline; 0 is none either.
+        # None for no deadline; 0 means none either.
         self.timeout_s = timeout_ms / 1000 if timeout_ms else None
         self.until = time.monotonic() + self.timeout_s if self.timeout_s else float("inf")
 

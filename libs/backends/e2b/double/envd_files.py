@@ -1,4 +1,4 @@
-"""`filesystem.Filesystem` of envd, but for watching, and the words in which envd refuses."""
+"""envd's `filesystem.Filesystem` except watching, and the messages of envd's refusals."""
 import os
 import pwd
 import shutil
@@ -37,7 +37,7 @@ def entry_of(path):
         entry["size"] = str(found.st_size)
     if is_link:
         entry["symlinkTarget"] = os.path.realpath(path) if os.path.exists(path) else path
-    # Type and mode of a link are its target's; one that leads nowhere has neither.
+    # Type and mode of a link are those of its target. A broken link has neither.
     target = found if not is_link else os.stat(path) if os.path.exists(path) else None
     if target is not None:
         if stat.S_IMODE(target.st_mode):
@@ -49,13 +49,13 @@ def entry_of(path):
 
 
 def permissions_of(mode):
-    """As Go writes them, in which envd is written: a link's begin with L."""
+    """Permissions as Go prints them, because envd is written in Go: those of a link begin with L."""
     words = stat.filemode(mode)
     return "L" + words[1:] if stat.S_ISLNK(mode) else words
 
 
 def name_of(look_up, number):
-    """A jail has no groups: each user has one of its own name."""
+    """A jail has no groups, so each user has one with the user's name."""
     try:
         return look_up(number).pw_name
     except KeyError:

@@ -1,4 +1,4 @@
-"""`process.Process` of envd, but for terminals. What a process says goes to whoever listens at that moment."""
+"""envd's `process.Process` without terminals. Output goes to those who listen when it is printed."""
 import base64
 import os
 import pwd
@@ -10,13 +10,13 @@ import time
 from envd_files import Refused, expand
 
 CHUNK = 32 * 1024
-# Nobody changes these.
+# Variables that a caller cannot change.
 OWN = {name: value for name, value in os.environ.items() if name in ("E2B_SANDBOX", "E2B_SANDBOX_ID", "E2B_TEMPLATE_ID")}
 SIGNALS = {"SIGNAL_SIGTERM": signal.SIGTERM, "SIGNAL_SIGKILL": signal.SIGKILL}
 
 
 class Process:
-    """One started program. Each reader gets what comes while it listens, and the end; what comes while nobody does is lost."""
+    """One started program. A reader gets output from when it connects, and the end; other output is lost."""
 
     def __init__(self, wish):
         config = wish["process"]
@@ -47,7 +47,7 @@ class Process:
             threading.Thread(target=self.pump, args=(name, pipe), daemon=True).start()
 
     def pump(self, name, pipe):
-        """A reader that stops reading holds the program up, as a full pipe does."""
+        """A slow reader blocks the program, like a full pipe."""
         for chunk in iter(lambda: pipe.read1(CHUNK), b""):
             with self.change:
                 self.change.wait_for(lambda: all(len(queue) < 4 for queue in self.readers))
@@ -59,7 +59,7 @@ class Process:
             self.change.notify_all()
 
     def kill(self):
-        """The process itself alone, as envd does it at its deadline; what it started runs on."""
+        """Kills only the process itself, like envd at its deadline. Its children run on."""
         if self.child.poll() is None:
             self.child.kill()
 
@@ -95,7 +95,7 @@ class Process:
                 spoke_at = time.monotonic()
                 yield {"keepalive": {}}
             over = self.child.poll() is not None
-            # A grandchild may hold the pipes of a program that was killed: its streams end all the same.
+            # A grandchild may hold the pipes of a killed program, whose streams must end anyway.
             over_at = (over_at or time.monotonic()) if over else None
             if done or (over and self.child.returncode < 0 and time.monotonic() - over_at > 0.2):
                 break
@@ -106,12 +106,12 @@ class Process:
             words = {9: "killed", 15: "terminated", 2: "interrupt", 11: "segmentation fault"}.get(-code, "signal %d" % -code)
             return {"exitCode": -1, "status": "signal: " + words, "error": "signal: " + words}
         end = {"exited": True, "status": "exit status %d" % code}
-        # What is 0 is left out, as JSON of proto3 has it.
+        # JSON of proto3 omits zeros.
         return dict(end, exitCode=code, error="exit status %d" % code) if code else end
 
 
 processes = {}
-# What the sandbox was created with.
+# Variables that the sandbox was created with.
 given = {}
 
 

@@ -1,5 +1,5 @@
-"""`/files` of envd: who may (access token, or a signature in the address), in which encoding, and what is
-wrong with the rest. Refusals are `{code, message}` with the status as code (e2b-dev/E2B spec/envd/envd.yaml).
+"""envd's `/files`: access (by token or signed address), encodings, and errors. Errors are `{code, message}`
+with the status as code (e2b-dev/E2B spec/envd/envd.yaml).
 """
 import base64
 import email.parser
@@ -22,7 +22,7 @@ class Failed(Exception):
 
 
 def check_access(token, sent, query, operation):
-    """`sent` is the caller's token or None. Without one the address must be signed for this operation."""
+    """`sent` is the caller's token or None. Without it, the address must be signed for this operation."""
     if not token:
         return
     if sent is not None:
@@ -64,7 +64,7 @@ def download(wanted, accepts):
 
 
 def encoding_for(accepts):
-    """What a caller with this Accept-Encoding gets: gzip, or the bytes as they are."""
+    """The encoding for this Accept-Encoding: gzip or identity."""
     wanted = [quality(part) for part in accepts.split(",")] if accepts.strip() else []
     said = dict(wanted)
     is_plain_refused = said.get("identity", said.get("*", 1)) == 0
@@ -90,7 +90,7 @@ def quality(part):
 
 
 def upload(wanted, headers, body):
-    """Writes what came; says what was written."""
+    """Writes the uploaded files and returns what was written."""
     encoding = (headers.get("Content-Encoding") or "identity").partition(";")[0].strip().lower()
     if encoding not in ("identity", "gzip"):
         words = "error decompressing request body: unsupported Content-Encoding: %s, %s"

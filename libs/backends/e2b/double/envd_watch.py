@@ -1,6 +1,4 @@
-"""Watching of envd's `filesystem.Filesystem`, over inotify: as a stream, and as watchers that are asked for
-what they have heard.
-"""
+"""Watching of envd's `filesystem.Filesystem` with inotify: as a stream, and as watchers that clients poll."""
 import ctypes
 import os
 import select
@@ -12,7 +10,7 @@ import uuid
 
 from envd_files import Refused, expand
 
-# linux/inotify.h.
+# Constants of linux/inotify.h.
 ATTRIB, MODIFY, MOVED_FROM, MOVED_TO = 0x4, 0x2, 0x40, 0x80
 CREATE, DELETE, DELETE_SELF, MOVE_SELF = 0x100, 0x200, 0x400, 0x800
 HEARD = ATTRIB | MODIFY | MOVED_FROM | MOVED_TO | CREATE | DELETE | DELETE_SELF | MOVE_SELF
@@ -52,7 +50,7 @@ class Watch:
                     self.add(entry.path)
 
     def events(self):
-        """What was heard since the last look."""
+        """Events since the last call."""
         try:
             data = os.read(self.fd, 256 * 1024)
         except BlockingIOError:

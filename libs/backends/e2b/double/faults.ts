@@ -1,51 +1,51 @@
-/** What the double does wrong on purpose; counts are used up as they happen. */
+/** Faults that a test injects. Each fault with a count happens that many times. */
 
 export interface Faults {
-  /** Answers so many creates with 429. */
+  /** Number of creates answered with 429. */
   throttle_creates: number
-  /** Answers so many connects with 429. */
+  /** Number of connects answered with 429. */
   throttle_connects: number
-  /** Answers so many kills with 429. */
+  /** Number of kills answered with 429. */
   throttle_kills: number
-  /** Never answers so many kills, which do nothing. */
+  /** Number of kills that are never answered and do nothing. */
   hold_kills: number
-  /** Answers so many kills with 404, which do nothing, as a service that does not know yet what it made. */
+  /** Number of kills answered with 404 that do nothing, as if the service did not yet know the sandbox. */
   unknown_kills: number
-  /** Answers so many kills with 200 and a page, as a gateway that wants a login; they do nothing. */
+  /** Number of kills answered with 200 and a gateway's login page; they do nothing. */
   page_kills: number
-  /** Answers so many calls to sandboxes with 429, as a proxy with too many connections does. */
+  /** Number of calls to sandboxes answered with 429, as by a proxy with too many connections. */
   throttle_sandboxes: number
-  /** Seconds in `Retry-After`; null for none. */
+  /** Seconds in `Retry-After`; null for no header. */
   retry_after: number | null
-  /** Drops the connection of so many creates after the sandbox was made. */
+  /** Number of creates whose connection drops after the sandbox was created. */
   drop_creates: number
-  /** Drops the connection of so many creates before the sandbox is made, which it is all the same. */
+  /** Number of creates whose connection drops before the sandbox is created. */
   lose_creates: number
-  /** Answers so many creates with a gateway's 502, though their sandboxes are made. */
+  /** Number of creates answered with a gateway's 502 although the sandbox is created. */
   break_creates: number
-  /** Never answers so many creates, though their sandboxes are made. */
+  /** Number of creates that are never answered although the sandbox is created. */
   hold_creates: number
-  /** Answers so many changes of a sandbox's time with 409, as for one that is going. */
+  /** Number of changes of a lifetime answered with 409, as for a sandbox that is ending. */
   conflict_timeouts: number
-  /** Answers so many inputs of processes with 500, though they were taken. */
+  /** Number of inputs to processes answered with 500 although they arrived. */
   fail_inputs: number
-  /** Answers so many inputs of processes with 200 and a page, which were not taken. */
+  /** Number of inputs to processes answered with 200 and a page; they did not arrive. */
   page_inputs: number
-  /** Answers so many looks at a code interpreter's health with 503, as one that is not opened yet. */
+  /** Number of health checks of a code interpreter answered with 503, as if it were starting. */
   late_interpreters: number
-  /** Ends so many streams of processes with an error before their first event: `resource_exhausted`. */
+  /** Number of process streams that end with `resource_exhausted` before their first event. */
   refuse_streams: number
-  /** Cuts the next stream of a process or of the interpreter after so many bytes; null for not at all. */
+  /** Cuts the next process or interpreter stream after this many bytes; null for not at all. */
   cut_stream_after: number | null
-  /** Streams come in pieces of so many bytes until this is 0 again. */
+  /** Streams arrive in pieces of this size until it is 0 again. */
   piece_bytes: number
-  /** Milliseconds before every answer of the control API. */
+  /** Delay of every answer of the control API in milliseconds. */
   latency_ms: number
-  /** Lists all sandboxes whatever is asked for, until this is false again. */
+  /** Lists ignore their filters until this is false again. */
   ignore_filters: boolean
-  /** Lists first what no sandbox of the service looks like, until this is false again. */
+  /** Lists begin with entries that no real sandbox has, until this is false again. */
   strange_entries: boolean
-  /** A refused key stands in the refusal, until this is false again. */
+  /** The refusal of a key repeats the key, until this is false again. */
   echo_key: boolean
 }
 export const NO_FAULTS: Faults = {
@@ -74,7 +74,7 @@ export const NO_FAULTS: Faults = {
   echo_key: false,
 }
 
-/** What is listed with `strange_entries`: ids and values as E2B has none. */
+/** Entries for `strange_entries`, with IDs and values that E2B never has. */
 export const STRANGE_ENTRIES = [
   { sandboxID: 'i_strange.id', metadata: {} },
   { sandboxID: 'iaaa', metadata: { n: 5 } },
@@ -83,7 +83,7 @@ export const STRANGE_ENTRIES = [
 
 type Counted = { [Name in keyof Faults]: Faults[Name] extends number ? Name : never }[keyof Faults]
 
-/** True when it is to happen now, which is then one time less. */
+/** Uses up one count and returns true if the fault happens now. */
 export function happens(
   faults: Faults,
   name: Exclude<Counted, 'retry_after' | 'cut_stream_after' | 'piece_bytes' | 'latency_ms'>,

@@ -1,2 +1,2 @@
-/** The vendor's service on loopback, for tests and for `cofferdam double e2b`. */
+/** E2B's double on loopback, for tests and for `cofferdam double e2b`. */
 export { startE2bDouble, type E2bDouble } from './e2b-double.ts'

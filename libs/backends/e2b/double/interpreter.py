@@ -1,9 +1,9 @@
-"""The code interpreter of an E2B sandbox (port 49999), as far as its SDKs use it: /execute, /contexts, /health, with contexts.py and kernel.py below.
+"""The parts of E2B's code interpreter (port 49999) that its SDKs use: /execute, /contexts, /health.
 
-  POST /execute {"code", "context_id"? | "language"?, "env_vars"?}   lines of JSON, one per frame, until {"type": "end_of_execution"}
+  POST /execute {"code", "context_id"? | "language"?, "env_vars"?}: lines to {"type": "end_of_execution"}
   GET, POST /contexts     DELETE /contexts/ID     POST /contexts/ID/restart
 
-Cells of a context take turns; a client that goes away interrupts its cell, and the context lives on. Python is the only language.
+A context runs one cell at a time. A client that goes away interrupts its cell. Only Python is supported.
 """
 import json
 import os
@@ -58,7 +58,7 @@ class Handler(JsonHandler):
             self.close_connection = True
 
     def given(self):
-        """What envd answers to whoever asks for the environment with this token, refusals included: so the service does it."""
+        """The environment that envd returns for this token, or its refusal, like the service."""
         if not self.token or self.headers.get("X-Access-Token") == self.token:
             return self.envs
         return {"code": "401", "message": "unauthorized access"}
@@ -80,7 +80,7 @@ class Handler(JsonHandler):
             del contexts.all[wanted]
         elif action[:1] != ["restart"]:
             return self.answer_json(404, {"detail": "Not Found"})
-        # Also in the middle of a cell, which ends with it.
+        # A cell that is running ends with its context.
         child = context.child
         if child is not None:
             child.kill()
@@ -93,7 +93,7 @@ def is_python(language):
 
 
 def listen(path, token, envs):
-    """Serves in threads of its own: clients outside through the socket, programs inside at the port."""
+    """Serves in threads: clients outside through the socket, programs inside at the port."""
     Handler.token, Handler.envs = token, envs
     for server in (LoopbackServer(("127.0.0.1", 49999), Handler), Server(path, Handler)):
         threading.Thread(target=server.serve_forever, daemon=True).start()

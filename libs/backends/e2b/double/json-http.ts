@@ -2,7 +2,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { E2B } from './published.ts'
 
-/** No request of a client has more. */
+/** No client sends a larger request. */
 const BODY_MAX = 1024 * 1024
 
 export function reply(response: ServerResponse, status: number, body?: object): void {
@@ -10,7 +10,7 @@ export function reply(response: ServerResponse, status: number, body?: object): 
   response.writeHead(status, text === '' ? {} : { 'Content-Type': 'application/json' }).end(text)
 }
 
-/** An answer of the control API. Throws for what is not as published. */
+/** Sends an answer of the control API. Throws if it does not have the published shape. */
 export function replyPublished(response: ServerResponse, status: number, body?: object): void {
   const { method = '', url = '/' } = response.req
   E2B.checkAnswer(method, new URL(url, 'http://double').pathname, status, body)
@@ -20,7 +20,7 @@ export function replyPublished(response: ServerResponse, status: number, body?: 
 export const fail = (response: ServerResponse, code: number, message: string): void =>
   reply(response, code, { code, message })
 
-/** What a gateway says in place of an answer. */
+/** The page of a gateway instead of an answer. */
 export const page = (response: ServerResponse): void =>
   void response.writeHead(200, { 'Content-Type': 'text/html; charset=utf-8' }).end('<title>Sign in</title>')
 

@@ -1,7 +1,7 @@
-"""One context's Python, as far as a kernel of Jupyter shows itself: names stay, the last expression is the main result.
+"""The Python process of one context, like a Jupyter kernel: `kernel.py CELLS EVENTS`, two descriptors.
 
-Start: `kernel.py CELLS EVENTS`, two descriptors. A cell is a line of JSON, {"code", "env"}; what it says are lines of JSON as the
-interpreter's clients get them, the last one {"type": "end_of_execution"}. SIGINT interrupts a cell.
+A cell is a line of JSON, {"code", "env"}. Events are lines of JSON as clients get them; the last is {"type":
+"end_of_execution"}. SIGINT interrupts a cell. Variables stay; the last expression is the main result.
 """
 import ast
 import base64
@@ -16,7 +16,7 @@ import threading
 import time
 import traceback
 
-# How an object shows itself beside its repr, and under which name its clients find that.
+# Methods by which an object shows itself besides its repr, and the name of each form for clients.
 FORMS = {
     "_repr_html_": "text/html",
     "_repr_markdown_": "text/markdown",
@@ -54,7 +54,7 @@ def tell(kind, **fields):
 
 
 class Stream:
-    """sys.stdout and sys.stderr: a line at a time, the rest with the end of the cell."""
+    """sys.stdout and sys.stderr: line by line, and the rest at the end of the cell."""
 
     encoding, errors = "utf-8", "strict"
 
@@ -87,7 +87,7 @@ class Stream:
 
 
 class Descriptor:
-    """What goes past sys.stdout: commands that a cell starts write to the descriptor itself."""
+    """Output that bypasses sys.stdout: commands of a cell write to the descriptor itself."""
 
     def __init__(self, number, stream):
         self.number, self.stream, self.mark = number, stream, b""
@@ -102,7 +102,7 @@ class Descriptor:
         while True:
             held += os.read(pipe, 65536)
             before, mark, after = held.partition(self.mark) if self.mark else (held, b"", b"")
-            # The beginning of a mark at the end may become one.
+            # Keep a beginning of a mark at the end, because the rest may follow.
             keep = 0 if mark else max(n for n in range(len(self.mark) + 1) if held.endswith(self.mark[:n]))
             text = decode.decode(before[: len(before) - keep])
             held = after if mark else held[len(held) - keep :]

@@ -1,10 +1,9 @@
 /**
- * What a list of sandboxes is asked for (API `GET /v2/sandboxes`: `metadata`, `state`, `template`,
- * `startedAfter`, `order`, `limit`, `nextToken`), and the page that it gives. Every sandbox of the double
- * runs.
+ * Filters and paging of `GET /v2/sandboxes`: `metadata`, `state`, `template`, `startedAfter`, `order`,
+ * `limit`, `nextToken`. Every sandbox of the double is running.
  */
 
-/** What is known of a sandbox for a list. */
+/** A sandbox as the list sees it. */
 export interface Listed {
   id: string
   template: string
@@ -18,7 +17,7 @@ export class BadQuery extends Error {}
 const STATES = ['running', 'paused']
 const LIMIT_MAX = 100
 
-/** The page that a query is about; `next` is the token of the page behind it, or null. Throws BadQuery. */
+/** The page for a query; `next` is the token of the following page, or null. Throws BadQuery. */
 export function pageOf<Box extends Listed>(
   all: readonly Box[],
   query: URLSearchParams,
@@ -42,7 +41,7 @@ type Select = (box: Listed) => boolean
 
 function byMetadata(query: URLSearchParams): Select {
   const filter = query.get('metadata')
-  // As the service's own parser: there is a pair, or there is no filter.
+  // Like the service's parser: an empty filter is an error.
   if (filter === '') throw new BadQuery('invalid key value pair in query')
   const wanted = pairsIn(filter ?? '')
   return ({ metadata }) => wanted.every(([name, value]) => metadata[name] === value)
@@ -68,8 +67,8 @@ function byStart(query: URLSearchParams): Select {
 }
 
 /**
- * `k=v&k=v` whose keys and values are encoded, encoded once more as a whole, besides what a query itself
- * takes: as the service reads it (e2b-dev/infra, parseMetadata) and its SDK writes it (npm e2b 2.51.0,
+ * Parses `k=v&k=v` with encoded keys and values, encoded again as a whole, besides the encoding of the query
+ * itself: the service reads it so (e2b-dev/infra, parseMetadata), and its SDK writes it so (npm e2b 2.51.0,
  * SandboxPaginator).
  */
 function pairsIn(filter: string): [string, string][] {

@@ -1,23 +1,23 @@
-/** One sandbox of the double: envd.py in a jail with a home of its own, and the code interpreter beside it in templates that have it. */
+/** One sandbox of the double: envd.py in a jail, and in some templates the code interpreter. */
 import { randomBytes } from 'node:crypto'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { SOCKET, startJail, type Jail } from '@cofferdam/backend-remote/double'
 
 const HERE = fileURLToPath(new URL('.', import.meta.url))
-/** The vendor's template for its code interpreter, and whatever is built on it under such a name. */
+/** The vendor's template for its code interpreter, and templates whose names begin so. */
 const HAS_INTERPRETER = /^code-interpreter\b/
 const INTERPRETER = 'interpreter'
 
 export interface Machine {
   jail: Jail
-  /** Sockets by the port that clients ask for. */
+  /** Sockets by the port that clients name. */
   ports: ReadonlyMap<string, string>
 }
 
 /**
- * Starts one; resolves when its envd listens. `environment` is what every process of it gets, and those of
- * `own` in any case.
+ * Starts one; resolves when its envd listens. `environment` goes to every process of it. `own` also does, and
+ * a caller cannot override it.
  */
 export async function startMachine(
   template: string,
@@ -50,6 +50,6 @@ export async function startMachine(
   }
 }
 
-/** `[a-z0-9]{20}`: it is a DNS label's beginning. */
+/** `[a-z0-9]{20}`, since it starts a DNS label. */
 export const newSandboxId = (): string =>
   Array.from(randomBytes(20), (byte) => '0123456789abcdefghijklmnopqrstuvwxyz'[byte % 36]).join('')

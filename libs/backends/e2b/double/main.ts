@@ -1,4 +1,4 @@
-/** `node libs/backends/e2b/double/main.ts [--port N]`: E2B on this machine, until it is stopped. */
+/** `node libs/backends/e2b/double/main.ts [--port N]` runs E2B's double until stopped. */
 import { parseArgs } from 'node:util'
 import { startE2bDouble } from './e2b-double.ts'
 import { missing } from '@cofferdam/backend-remote/double'

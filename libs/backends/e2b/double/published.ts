@@ -1,8 +1,8 @@
 /**
- * E2B's wire as E2B publishes it.
+ * E2B's wire format as E2B publishes it.
  *
- *   API    e2b-dev/E2B, spec/openapi.yml @b8029973, and the types of npm `e2b` 2.51.0, which has the /v2 twins of create and connect
- *   ENVD   the same repository, spec/envd: envd.yaml, process/process.proto and filesystem/filesystem.proto, as JSON of proto3
+ *   API    e2b-dev/E2B, spec/openapi.yml @b8029973, and types of npm `e2b` 2.51.0 for /v2 create and connect
+ *   ENVD   there too, spec/envd: envd.yaml, process/process.proto, filesystem/filesystem.proto (JSON)
  */
 import { z } from 'zod'
 import { createPublished, type Operation } from '@cofferdam/backend-remote/double'
@@ -39,7 +39,7 @@ const newSandboxV2 = z.strictObject({
   iam: z.unknown().optional(),
   volumeMounts: z.array(z.strictObject({ name: z.string(), path: z.string() })).optional(),
 })
-/** API, `NewSandbox`: with a way to leave the sandbox unsecured. */
+/** API, `NewSandbox`: may leave the sandbox unsecured. */
 const newSandbox = newSandboxV2.extend({ secure: z.boolean().optional() })
 
 /** API, `Sandbox`. */
@@ -122,7 +122,7 @@ const processConfig = z.strictObject({
 })
 const entry = z.strictObject({
   name: z.string(),
-  // What is 0 is left out, as JSON of proto3 has it; so is the type of a link that leads nowhere.
+  // JSON of proto3 omits zeros, such as the type of a broken link.
   type: z.enum(['FILE_TYPE_FILE', 'FILE_TYPE_DIRECTORY', 'FILE_TYPE_SYMLINK']).optional(),
   path: z.string(),
   size: z
@@ -194,10 +194,10 @@ const ENVD_OPERATIONS: readonly Operation[] = [
   { source: ENVD, method: 'GET', path: /^\/health$/, answers: { 204: null } },
 ]
 
-/** Errors of Connect's unary calls name their code, those of plain paths count it (ENVD, `Error`). */
+/** Errors of Connect's unary calls have a code name, those of plain paths a number (ENVD, `Error`). */
 const envdRefusal = z.strictObject({ code: z.union([z.string(), z.int()]), message: z.string() })
 
-/** envd inside of a sandbox, but for its streams. */
+/** envd in a sandbox, except its streams. */
 export const E2B_ENVD = createPublished('E2B (envd)', ENVD_OPERATIONS, envdRefusal)
 
 /** A message of the stream of `WatchDir` (ENVD, `WatchDirResponse`). */

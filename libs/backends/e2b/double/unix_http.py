@@ -1,4 +1,4 @@
-"""HTTP on a unix socket or the loopback, as both of the sandbox's services speak it: JSON answers, bodies with or without a length, streams in chunks."""
+"""HTTP on a unix socket or loopback: JSON answers, bodies with or without a length, chunked streams."""
 import json
 import sys
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -60,7 +60,7 @@ class LoopbackServer(ThreadingHTTPServer):
     request_queue_size = 64
 
     def handle_error(self, request, client_address):
-        """A client that went away is no error of ours."""
+        """Logs no error for a client that went away."""
         if not isinstance(sys.exc_info()[1], (BrokenPipeError, ConnectionResetError)):
             super().handle_error(request, client_address)
 

@@ -1,6 +1,6 @@
 /**
- * What the service has and the double has not (API, e2b-dev/E2B spec/openapi.yml). It answers with an error
- * that is published for the call, never with "not found", which clients take for a sandbox that is gone.
+ * Features of the service that the double lacks (API, e2b-dev/E2B spec/openapi.yml). It answers with an error
+ * published for the call, never with "not found", which would tell clients that the sandbox is gone.
  */
 
 /** Operations of a sandbox: the last part of the path. */
@@ -8,18 +8,14 @@ const ACTIONS = ['pause', 'resume', 'snapshots', 'fork', 'metrics', 'network', '
 /** Whole parts of the API. */
 const PARTS = /^(\/v\d)?\/(snapshots|templates|volumes|secrets|teams|nodes|api-keys|sandboxes\/metrics)(\/|$)/
 
-/**
- * Why the double does not do what a path asks for; null for what it does, and for what the service has not.
- */
+/** Why the double does not support a path; null if it does, or if the service does not have it either. */
 export function unspoken(path: string, action: string | undefined): string | null {
   if (action !== undefined && ACTIONS.includes(action))
     return `this double does not speak /sandboxes/{sandboxID}/${action}`
   return PARTS.test(path) ? `this double does not speak ${path}` : null
 }
 
-/**
- * What a new sandbox is asked to have and cannot; null for nothing. Ignored, it would be a promise not kept.
- */
+/** Names options of a new sandbox that the double does not support; null for none. It ignores none. */
 export function unkept(body: Record<string, unknown>): string | null {
   const asked = Object.entries({
     'a pause at the end of its time (autoPause)': body['autoPause'] === true,

@@ -1,10 +1,10 @@
-/** What opens the services of a sandbox that runs, beside its slot: a handle goes into refs and entries, where no secret may stand. */
+/** Access tokens by slot. They are not in a slot's handle, which goes into refs and entries. */
 import type { RemoteSlot } from '@cofferdam/backend-remote'
 
 const tokens = new WeakMap<RemoteSlot, string>()
 
-/** Remembers it for as long as the slot is there. */
+/** Remembers the token for as long as the slot exists. */
 export const keepAccessToken = (slot: RemoteSlot, token: string): void => void tokens.set(slot, token)
 
-/** Empty where the sandbox has none. */
+/** Empty if the sandbox has none. */
 export const accessTokenOf = (slot: RemoteSlot): string => tokens.get(slot) ?? ''

@@ -12,7 +12,7 @@ it.each([
   ['typescript', false, true],
   ['python', true, true],
 ] as const)(
-  'uploads what transforms TypeScript only where a script may need it (%s, cell: %s)',
+  'uploads the TypeScript compiler only if a script may need it (%s, cell: %s)',
   (language, cell, needs) => {
     const spec = {
       language,

@@ -1,4 +1,4 @@
-/** How our agent runs in a sandbox of E2B: what is uploaded, and what is started. */
+/** How our agent runs in a sandbox of E2B: its files and its command. */
 import { readFileSync } from 'node:fs'
 import { SURROUNDINGS } from '@cofferdam/contract'
 import { COMPILER, agentArgv, agentOptions, guestFiles } from '@cofferdam/sandbox/guest'
@@ -6,7 +6,7 @@ import { inodesOf, JAIL_SCRIPT, seccompFilter } from '@cofferdam/sandbox/backend
 import { mayRunNode, type SlotSpec } from '@cofferdam/sandbox/warm'
 import type { E2bConfig } from './config.ts'
 
-/** Where the agent's files go; the home of E2B's default user. */
+/** Folder of the agent's files, in the home of E2B's default user. */
 const GUEST = '/home/user/.cofferdam'
 const WORK = SURROUNDINGS.workFolder
 const MiB = 1024 * 1024
@@ -17,10 +17,10 @@ export interface AgentFile {
   bytes: Uint8Array
 }
 
-/** `isJailed`: for an agent that proves between turns that files alone are left. */
+/** `isJailed`: the agent must prove between turns that only files are left. */
 export function agentFiles(spec: SlotSpec, isJailed: boolean): AgentFile[] {
   const files = guestFiles()
-    // What transforms TypeScript: 3.8 of 4.0 MB, which every sandbox would wait for.
+    // The TypeScript compiler is 3.8 of 4.0 MB, so it is uploaded only for programs that may need it.
     .filter(({ name }) => name !== COMPILER && (mayRunNode(spec) || name !== 'node-gate/amaro.cjs'))
     .map(({ name, source }) => inGuest(name, readFileSync(source)))
   if (!isJailed) return files
@@ -28,7 +28,7 @@ export function agentFiles(spec: SlotSpec, isJailed: boolean): AgentFile[] {
     ...files,
     inGuest('jail.py', readFileSync(JAIL_SCRIPT)),
     inGuest('in-jail.py', readFileSync(IN_JAIL)),
-    // By what uname calls the machine there, which need not be this one's kind.
+    // Named by the machine type of uname there, which may differ from this machine's.
     inGuest('x86_64.bpf', seccompFilter('x64', false)),
     inGuest('aarch64.bpf', seccompFilter('arm64', false)),
   ]
@@ -36,7 +36,6 @@ export function agentFiles(spec: SlotSpec, isJailed: boolean): AgentFile[] {
 
 const inGuest = (name: string, bytes: Uint8Array): AgentFile => ({ path: `${GUEST}/${name}`, bytes })
 
-/** Command and arguments. */
 export function agentCommand(config: E2bConfig, spec: SlotSpec, isJailed: boolean): string[] {
   const { python, node } = config
   const { language, preload, cell, limits } = spec
@@ -51,7 +50,7 @@ export function agentCommand(config: E2bConfig, spec: SlotSpec, isJailed: boolea
   return agentArgv({
     ...shared,
     guestDir: GUEST,
-    // Not `confined`: all that a signal could reach is inside the machine, which is the program's own, but envd is in it as well.
+    // Not `confined`: signals can reach only the program's own machine, but envd runs there too.
     scope: true,
     env: { HOME: '/home/user', TMPDIR: '/tmp' },
     rlimits: { fsize: disk },

@@ -1,8 +1,8 @@
-/** The key of the account, as it stands in its file now: it may be rotated while a worker runs. */
+/** The account's key. It is read from its file for each call, because it may be rotated. */
 import { readFile } from 'node:fs/promises'
 import { CofferdamError } from '@cofferdam/contract'
 
-/** Throws `backend_unavailable`, which never quotes what stands there. */
+/** Throws `backend_unavailable`, which never quotes the file's content. */
 export async function readKey(file: string | undefined): Promise<string> {
   if (file === undefined)
     throw new CofferdamError('backend_unavailable', 'E2B: api_key_file is not set in backends.e2b.')
@@ -12,7 +12,7 @@ export async function readKey(file: string | undefined): Promise<string> {
     })
   })
   const key = text.trim()
-  // Not quoted: whatever stands there is meant to be a secret.
+  // Never quote the content: it is probably a secret.
   if (!/^[\x21-\x7e]{8,512}$/.test(key))
     throw new CofferdamError('backend_unavailable', `E2B: ${file} holds no API key.`)
   return key

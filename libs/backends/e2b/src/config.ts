@@ -1,7 +1,7 @@
 /** Settings of the `e2b` backend. */
 import { z } from 'zod'
 
-/** No account lets a sandbox live longer (24 hours on Pro, 1 hour on Hobby; e2b.dev/docs). */
+/** The longest lifetime of any account (24 hours on Pro, 1 hour on Hobby; e2b.dev/docs). */
 const LONGEST_LIFE_MS = 24 * 3_600_000
 
 export const e2bConfigSchema = z.strictObject({

@@ -1,10 +1,10 @@
 /**
- * Messages of a Connect stream (connectrpc.com/docs/protocol, JSON codec): one flag byte, u32 big-endian length, JSON.
- * The last message has flag 2 and may hold an error; a stream without it was cut off.
+ * Messages of a Connect stream (connectrpc.com/docs/protocol, JSON codec): one flag byte, u32 big-endian
+ * length, JSON. The last message has flag 2 and may hold an error. A stream without it was cut off.
  */
 import { CofferdamError } from '@cofferdam/contract'
 
-/** envd sends 32 KiB of output in base64; sixteen times that is nobody's message. */
+/** envd sends 32 KiB of output in base64. No message is sixteen times larger. */
 const MESSAGE_MAX = 512 * 1024
 const HEAD_BYTES = 5
 const COMPRESSED = 1
@@ -15,7 +15,7 @@ export interface StreamMessage {
   json: unknown
 }
 
-/** One enveloped message, as a request of a server stream wants it. */
+/** One message in its envelope, as the request of a server stream. */
 export function encodeMessage(message: unknown): Buffer {
   const json = Buffer.from(JSON.stringify(message))
   const head = Buffer.alloc(HEAD_BYTES)
@@ -24,8 +24,8 @@ export function encodeMessage(message: unknown): Buffer {
 }
 
 /**
- * The messages of a stream, in order, the last one included. Throws `protocol_violation` for what is no message, and
- * `sandbox_lost` when the stream ends before the last one. Holds one message at most.
+ * Yields the messages of a stream, including the last. Throws `protocol_violation` for an invalid message and
+ * `sandbox_lost` if the stream ends before the last one. Buffers one message at most.
  */
 export async function* decodeMessages(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<StreamMessage> {
   let held = Buffer.alloc(0)

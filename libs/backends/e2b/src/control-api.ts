@@ -1,6 +1,6 @@
 /**
- * E2B's control API as far as a backend needs it. A create is sent again only when it was refused (429), never when its
- * answer was lost: whoever asked for it then looks for it by its metadata. All other calls may be repeated.
+ * The part of E2B's control API that a backend needs. A create is repeated only after a refusal (429). After
+ * a lost answer, the caller searches for the sandbox by its metadata. All other calls may be repeated.
  */
 import { CofferdamError, isCofferdamError } from '@cofferdam/contract'
 import { z } from 'zod'
@@ -8,7 +8,7 @@ import { createCall, isOk, parsedJson, type Answer } from './control-call.ts'
 
 const PAGES_MAX = 1000
 
-/** Goes into a header as it is; what no header takes would be quoted by the error of whoever tries. */
+/** Only characters that a header accepts, because an error about others would quote the token. */
 const tokenSchema = z
   .string()
   .max(4096)
@@ -17,7 +17,7 @@ const tokenSchema = z
 const createdSchema = z.object({
   sandboxID: z.string().regex(/^[A-Za-z0-9-]{1,64}$/),
   envdAccessToken: tokenSchema,
-  /** Opens all ports but envd's. */
+  /** Opens every port but envd's. */
   trafficAccessToken: tokenSchema,
   domain: z.string().max(255).nullish(),
 })
@@ -28,31 +28,31 @@ const listedSchema = z.object({
   metadata: z.record(z.string(), z.string()).nullish(),
 })
 export type Listed = z.output<typeof listedSchema>
-/** Null for an entry that is not as ours are: another's must not hide them. */
+/** Null for foreign entries of another form, which must not hide ours. */
 const pageSchema = z.array(listedSchema.nullable().catch(null))
 
 export interface ControlApi {
   /**
-   * Resolves when the sandbox takes its first call. Throws `backend_unavailable` | `sandbox_open_failed`. What was sent is waited for
-   * also when `signal` aborts: its answer names what must be killed.
+   * Resolves when the sandbox takes its first call. Throws `backend_unavailable` or `sandbox_open_failed`.
+   * After an abort it still waits for the answer, which names the sandbox to kill.
    */
   create(
     wish: { template: string; lifeMs: number; metadata: Record<string, string> },
     signal: AbortSignal,
   ): Promise<Created>
-  /** Lets it live so long from now on. Throws `sandbox_lost` when it is gone. */
+  /** Sets the lifetime from now on. Throws `sandbox_lost` if the sandbox is gone. */
   keep(id: string, lifeMs: number): Promise<void>
-  /** One that runs, with what opens its envd; it lives so long from now on at least. Throws `sandbox_lost` when it is gone. */
+  /** Returns a running sandbox with its token and extends its life if needed. Throws `sandbox_lost`. */
   connect(id: string, lifeMs: number, signal: AbortSignal): Promise<Created>
-  /** False when there was none (any more). */
+  /** Returns false if there was none. */
   kill(id: string): Promise<boolean>
-  /** All running or paused ones whose metadata has these entries. */
+  /** All running or paused sandboxes whose metadata has these entries. */
   list(metadata: Record<string, string>): Promise<Listed[]>
-  /** One short call, to see whether service and key are good. */
+  /** A short call that checks service and key. */
   ping(signal: AbortSignal): Promise<void>
 }
 
-/** Creates a client; `apiKey` is asked for at every call. */
+/** Asks for `apiKey` at every call. */
 export function createControlApi(options: {
   origin: string
   apiKey: () => Promise<string>
@@ -60,7 +60,7 @@ export function createControlApi(options: {
 }): ControlApi {
   const call = createCall(options)
 
-  /** Of one that is going (409) no more is to be had than of one that is gone. */
+  /** A sandbox that is ending (409) counts as gone. */
   async function living(
     path: string,
     id: string,
@@ -79,12 +79,12 @@ export function createControlApi(options: {
     let next: string | null = null
     for (let page = 0; page < PAGES_MAX; page++) {
       const query = new URLSearchParams({ state: 'running,paused', limit: '100' })
-      // An empty one is refused.
+      // The service refuses an empty filter.
       if (wanted.length > 0) query.set('metadata', metadataQuery(wanted))
       if (next !== null) query.set('nextToken', next)
       const answer = await call('GET', `/v2/sandboxes?${query.toString()}`)
       const all = parsed(pageSchema, answer).filter((one) => one !== null)
-      // Looked at again: what is listed is killed, and a service that knows no filter would hand over another's.
+      // Filtered again: listed sandboxes get killed, and a service that ignores filters would list others'.
       found.push(...all.filter((one) => wanted.every(([name, value]) => one.metadata?.[name] === value)))
       next = answer.headers.get('x-next-token')
       if (next === null || next === '') return found
@@ -97,9 +97,9 @@ export function createControlApi(options: {
       const body = {
         templateID: template,
         timeout: seconds(lifeMs),
-        // Its end is its end: what is paused instead costs on and holds the files.
+        // The sandbox must end: a paused one costs money and keeps the files.
         autoPause: false,
-        // The only way out is the worker's proxy, over the agent's channel; and nobody comes in but with the token.
+        // The only way out is the worker's proxy, through the agent's channel. The way in needs the token.
         allow_internet_access: false,
         network: { allowPublicTraffic: false },
         metadata,
@@ -120,13 +120,13 @@ export function createControlApi(options: {
 }
 
 /**
- * Keys and values are encoded, then the pairs as a query of its own, and that once more as a parameter: so
- * the service reads it, and its SDK writes it (npm e2b 2.51.0, SandboxPaginator).
+ * Encodes keys and values, then the pairs as a query, and that again as a parameter: the service reads it so,
+ * and its SDK writes it so (npm e2b 2.51.0, SandboxPaginator).
  */
 const metadataQuery = (wanted: readonly [string, string][]): string =>
   new URLSearchParams(wanted.map((pair) => pair.map(encodeURIComponent) as [string, string])).toString()
 
-/** True for what the service answered without making anything; a gateway's 408 or 5xx says nothing of what became of it behind. */
+/** True if the service created nothing. After a gateway's 408 or 5xx, the service may have created it. */
 export function madeNone(error: unknown): boolean {
   const status = isCofferdamError(error) ? error.details['status'] : undefined
   return typeof status === 'number' && status !== 408 && status < 500

@@ -1,6 +1,6 @@
 /**
- * One call of E2B's control API. What was refused (429) is sent again after the pause that it asks for; what got no answer, or a
- * gateway's 5xx, only where it may be repeated. Nothing that the service says reaches anyone with the key in it.
+ * One call of E2B's control API. A refused call (429) is sent again after the requested pause. A call without
+ * an answer or with a gateway's 5xx is sent again only if it may be repeated. No error shows the key.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { CofferdamError, isCofferdamError } from '@cofferdam/contract'
@@ -10,7 +10,7 @@ import { isGatewayPage } from './gateway-page.ts'
 import { ATTEMPTS, pauseAfter } from './throttled.ts'
 import { whyFailed } from './why-failed.ts'
 
-/** No answer that we read is larger; a page of sandboxes has 100 entries. */
+/** No answer is larger: a page has 100 sandboxes. */
 const ANSWER_MAX = 4 * 1024 * 1024
 
 const errorSchema = z.object({ message: z.string() })
@@ -24,9 +24,9 @@ export interface Answer {
 export interface CallOptions {
   body?: unknown
   signal?: AbortSignal | null
-  /** Statuses besides 2xx that are answers. */
+  /** Statuses besides 2xx that count as answers. */
   also?: readonly number[]
-  /** False: only what was refused may be sent again, and what was sent is waited for whatever the signal says: it may have made something. */
+  /** False: retry only refused calls, and after an abort wait for the answer: it may create something. */
   repeats?: boolean
 }
 
@@ -34,7 +34,7 @@ export type Call = (method: string, path: string, options?: CallOptions) => Prom
 
 export const isOk = (status: number): boolean => status >= 200 && status < 300
 
-/** Creates it; `apiKey` is asked for at every call. Throws `backend_unavailable` | `sandbox_open_failed`, with the status in the details of what was answered. */
+/** Asks for `apiKey` at every call. Throws `backend_unavailable` or `sandbox_open_failed` with the status. */
 export function createCall(options: {
   origin: string
   apiKey: () => Promise<string>
@@ -106,7 +106,7 @@ function refused({ status, text }: Answer): CofferdamError {
   return new CofferdamError('sandbox_open_failed', `E2B refused: ${said}`, { details })
 }
 
-/** Null for what is no JSON; its error would quote what may be a token. */
+/** Null for anything but JSON. The parser's error would quote text that may be a token. */
 export function parsedJson(text: string): unknown {
   try {
     return JSON.parse(text)

@@ -1,29 +1,28 @@
 /**
- * Sandboxes by the metadata that they carry: made with it, and found by it, also when their id was never learnt.
- *
- * One is created with a short life: a worker that dies before it runs anything costs a minute. Each execution then asks for the life that it needs.
+ * Creates sandboxes with metadata, and finds them by it even if their ID was never learnt. A new sandbox has
+ * a short life, so a worker that dies before it runs anything costs a minute. Each execution then extends it.
  */
 import type { BackendLogger } from '@cofferdam/sandbox/backend'
 import type { LeftBehind } from '@cofferdam/backend-remote'
 import type { E2bConfig } from './config.ts'
 import { madeNone, type ControlApi, type Created } from './control-api.ts'
 
-/** Beyond the longest start: the first execution then asks for the life that it needs. */
+/** Added to the longest start. The first execution then sets the life that it needs. */
 const START_MARGIN_MS = 60_000
 
-/** Metadata by which a sandbox is found again. */
+/** Metadata by which a sandbox is found. */
 export const OWNER = 'cofferdam_owner'
 export const SLOT = 'cofferdam_slot'
 
 export interface SandboxParts {
-  /** What it could not kill is left behind. */
+  /** `left` remembers a sandbox that could not be killed. */
   api: ControlApi
   left: LeftBehind
   config: E2bConfig
   logger: BackendLogger
 }
 
-/** Asks for one, and looks for it where the answer was lost: what was made must not be left running. Throws as `ControlApi.create`. */
+/** Creates a sandbox; finds and kills it after a lost answer. Throws as `ControlApi.create`. */
 export async function createSandbox(
   { api, left, config, logger }: SandboxParts,
   metadata: Record<string, string> & { [SLOT]: string },
@@ -35,7 +34,7 @@ export async function createSandbox(
   } catch (error) {
     if (madeNone(error)) throw error
     const slot = metadata[SLOT]
-    // It may be made after this look, and lives no longer than that.
+    // It may be created after this search, and lives no longer than that.
     const untilMs = Date.now() + lifeMs
     await left
       .end(slot, () => killBySlot(api, slot), { comesUntilMs: untilMs, endsAtMs: untilMs })
@@ -49,7 +48,7 @@ export async function createSandbox(
   }
 }
 
-/** Kills whatever was made for a slot, also when its id was never learnt; true when something was there. */
+/** Kills every sandbox of a slot, even with an unknown ID; true if there was one. */
 export async function killBySlot(api: ControlApi, slot: string): Promise<boolean> {
   const found = await api.list({ [SLOT]: slot })
   const killed = await Promise.all(found.map(({ sandboxID }) => api.kill(sandboxID)))

@@ -1,4 +1,4 @@
-/** Conformance of `e2b` against the double, whose sandboxes really run what they are given. */
+/** Conformance of `e2b` against the double, whose sandboxes really run their programs. */
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'

@@ -1,4 +1,4 @@
-/** How the ports of one sandbox are reached, and what is sent to them: a refusal (429) is sent again, everything else once. */
+/** How to reach the ports of a sandbox. A refused request (429) is sent again, any other is sent once. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { CofferdamError } from '@cofferdam/contract'
 import type { Created } from './control-api.ts'
@@ -7,15 +7,14 @@ import { pauseAfter } from './throttled.ts'
 
 const ENVD_PORT = '49983'
 const INTERPRETER_PORT = '49999'
-/** A service that starts is ready within some of these. */
+/** Pause between checks. A starting service is ready after a few. */
 const NOT_YET_MS = 100
-/** Of an answer that is quoted. */
+/** Longest quote of an answer. */
 const SAID_MAX = 300
 
-/** One port of a sandbox. */
 export interface PortAddress {
   origin: string
-  /** They route where one origin serves all sandboxes, and open the port. */
+  /** They select the sandbox if one origin serves all, and give access to the port. */
   headers: Record<string, string>
 }
 
@@ -25,11 +24,11 @@ interface Where {
   sandbox_url?: string | undefined
 }
 
-/** Where envd of a sandbox listens: a host name of its own, or one origin for all, which routes by our headers. */
+/** Address of a sandbox's envd: its own host name, or one origin for all that routes by our headers. */
 export const envdAddress = (created: Sandbox, config: Where): PortAddress =>
   portAddress(created, config, ENVD_PORT)
 
-/** Throws `sandbox_open_failed` when nothing answers as the code interpreter does. */
+/** Throws `sandbox_open_failed` if no code interpreter answers. */
 export async function requireInterpreter(
   created: Sandbox,
   config: Where,
@@ -40,7 +39,7 @@ export async function requireInterpreter(
     const response = await ask(address, '/health', { signal })
     await response.body?.cancel()
     if (response.ok) return
-    // It listens, and waits for what it is opened with.
+    // With 503 it listens but is still starting.
     if (response.status !== 503)
       throw new CofferdamError('sandbox_open_failed', 'E2B: the template has no code interpreter.', {
         details: { status: response.status, reason: 'no_interpreter' },
@@ -51,7 +50,7 @@ export async function requireInterpreter(
 
 function portAddress(created: Sandbox, config: Where, port: string): PortAddress {
   const { sandboxID, envdAccessToken, trafficAccessToken } = created
-  // It is empty where a service has no other domain to tell.
+  // Empty if the service has only the default domain.
   const domain = created.domain || config.domain
   return {
     origin: config.sandbox_url ?? `https://${port}-${sandboxID}.${domain}`,
@@ -64,7 +63,7 @@ function portAddress(created: Sandbox, config: Where, port: string): PortAddress
   }
 }
 
-/** Sends `init`, whose headers come on top of the address's. Throws `sandbox_lost` for a page of somebody else's. */
+/** Sends `init` with the address's headers added. Throws `sandbox_lost` for a gateway's page. */
 export async function ask(
   address: PortAddress,
   path: string,
@@ -88,7 +87,7 @@ export async function ask(
   }
 }
 
-/** Reads the answer's end, so that its connection can be used again; throws for all but 2xx. */
+/** Reads the answer to its end, so that the connection can be reused. Throws unless the status is 2xx. */
 export async function settled(address: PortAddress, response: Response): Promise<void> {
   if (response.ok) {
     await response.body?.cancel()
@@ -97,7 +96,7 @@ export async function settled(address: PortAddress, response: Response): Promise
   const text = await response.text().catch(() => '')
   const tokens = ['X-Access-Token', 'E2B-Traffic-Access-Token'].flatMap((name) => address.headers[name] ?? [])
   const said = tokens.reduce((words, token) => words.replaceAll(token, '<token>'), text).slice(0, SAID_MAX)
-  // The proxy before a sandbox that is gone says 502; envd itself never does.
+  // The proxy answers 502 for a sandbox that is gone; envd itself never does.
   if (response.status === 502 || response.status === 404)
     throw new CofferdamError('sandbox_lost', 'E2B: the sandbox is gone.', { details: { said } })
   throw new CofferdamError('sandbox_open_failed', `E2B: envd answered ${response.status}.`, {

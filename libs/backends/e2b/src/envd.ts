@@ -1,6 +1,6 @@
 /**
- * envd, the daemon inside of an E2B sandbox (port 49983), as far as we need it: files go in, one process starts, and its
- * stdin and stdout become a byte channel. envd 0.3.0 or newer (explicit stdin).
+ * Client of envd, the daemon in an E2B sandbox (port 49983): uploads files and starts one process, whose
+ * stdin and stdout become a byte channel. Needs envd 0.3.0 or newer (explicit stdin).
  */
 import { Readable } from 'node:stream'
 import { type Channel, multipart } from '@cofferdam/backend-remote'
@@ -9,19 +9,18 @@ import { encodeMessage } from './connect-messages.ts'
 import { ask, settled, type PortAddress } from './envd-address.ts'
 import { openProcessStream } from './process-stream.ts'
 
-/** envd says so often that a silent stream is alive: below the minute after which load balancers end one. As E2B's SDK asks for. */
+/** Interval of envd's keepalives, as in E2B's SDK: load balancers end a stream after a silent minute. */
 const KEEPALIVE_SECONDS = '50'
 
 export interface Envd {
-  /** Uploads files under their absolute paths, folders included. */
+  /** Uploads files to their absolute paths and creates folders. */
   upload(files: readonly AgentFile[], signal: AbortSignal): Promise<void>
-  /** Starts a process; resolves when envd says that it runs. Its stream ends with `sandbox_lost` when it is cut off. */
+  /** Starts a process; resolves when it runs. Its stream ends with `sandbox_lost` when it is cut off. */
   start(argv: readonly string[], tag: string, signal: AbortSignal): Promise<Channel>
-  /** The same to a process that was started under this tag, from now on. Throws `sandbox_lost` when there is none. */
+  /** Connects to the running process with this tag. Throws `sandbox_lost` if there is none. */
   connect(tag: string, signal: AbortSignal): Promise<Channel>
 }
 
-/** Creates the client of one sandbox's envd. */
 export function createEnvd(address: PortAddress, timeoutMs: number): Envd {
   const inTime = (signal: AbortSignal): AbortSignal =>
     AbortSignal.any([signal, AbortSignal.timeout(timeoutMs)])
@@ -36,7 +35,7 @@ export function createEnvd(address: PortAddress, timeoutMs: number): Envd {
     await settled(address, response)
   }
 
-  /** A process's stream; `signal` ends the wait for its beginning, and nothing later. */
+  /** A process's stream. `signal` only ends the wait for its beginning. */
   async function stream(
     method: 'Start' | 'Connect',
     message: unknown,
@@ -80,7 +79,7 @@ export function createEnvd(address: PortAddress, timeoutMs: number): Envd {
       await settled(address, response)
     },
 
-    // No deadline of Connect's: that would end the agent, whose life is the sandbox's.
+    // No Connect deadline, which would end the agent: it lives as long as the sandbox.
     start: ([cmd = '', ...args], tag, signal) =>
       stream('Start', { process: { cmd, args, envs: {} }, tag, stdin: true }, signal),
     connect: (tag, signal) => stream('Connect', { process: { tag } }, signal),

@@ -1,3 +1,3 @@
-/** True for a page of a gateway that says 2xx (a login, a captive portal): whoever was asked did not answer, nor do what it was asked for. */
+/** True for a gateway's page with status 2xx, such as a login: the service did not get the request. */
 export const isGatewayPage = (response: Response): boolean =>
   response.ok && (response.headers.get('content-type') ?? '').includes('text/html')

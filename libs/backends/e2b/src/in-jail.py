@@ -1,16 +1,18 @@
-"""Starts the agent of a session whose files alone stay: `python3 -I -S in-jail.py JAIL DISK INODES SHM AGENT-OPTIONS…`, the sizes in bytes.
+"""Starts a session's agent in a jail where only files stay.
 
-JAIL (jail.py of the process backend) makes it the first process of namespaces of its own: what its programs leave cannot be but below
-it, and they write nowhere but on file systems that it can wipe. The machine's own folders show inside, read-only; its ports, devices and processes and all below /run do not.
+`python3 -I -S in-jail.py JAIL DISK INODES SHM AGENT-OPTIONS…`, sizes in bytes. JAIL (jail.py of the process
+backend) makes it the first process of its namespaces: its programs' remains are all below it, and they can
+write only to file systems that it can wipe. The machine's folders are visible read-only; its ports, devices,
+processes and /run are not.
 """
 import os
 import signal
 import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-# Where programs could leave something, and what the jail has of its own or nobody needs.
+# Folders where programs could leave something, and those that the jail has itself or nobody needs.
 HIDDEN = {"boot", "dev", "lost+found", "media", "mnt", "proc", "root", "run", "sys", "tmp"}
-# The jail's root is mounted over it; nothing of /tmp shows inside.
+# The jail's root is mounted over it, so nothing of /tmp is visible inside.
 ROOT = "/tmp/cofferdam"
 
 
@@ -37,14 +39,14 @@ def become_jail(jail, disk, inodes, shm, options):
 
 
 heard, told = os.pipe()
-# envd's processes lead their sessions already, and the jail begins one.
+# envd's processes lead their sessions already, and the jail starts a new one.
 pid = os.fork()
 if pid == 0:
     os.dup2(told, 3)
     os.set_inheritable(3, True)
     become_jail(*sys.argv[1:5], sys.argv[5:])
 os.close(told)
-# The agent alone holds the channel, so that its end is the channel's.
+# Only the agent keeps the channel, so the channel ends with the agent.
 os.closerange(0, 2)
 if b'"proc":false' in b"".join(iter(lambda: os.read(heard, 256), b"")):
     # An agent that does not see its mounts could not wipe them.

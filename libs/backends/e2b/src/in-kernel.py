@@ -1,8 +1,9 @@
-"""The program of the guest agent where Python runs in the template's own code interpreter: hands the source over and says what comes of it.
+"""Runs a Python program in the template's own code interpreter, in place of the agent's interpreter.
 
-Its input is JSON: {"source", "argv", "env", "token"}. Output passes through as it comes, results become files below `results/`, the
-value is the last expression here. An interrupt is passed on to the kernel over a socket that it holds while a program runs; where it let go of that,
-closing the connection interrupts it, and this process ends when the kernel is free again. Whatever the kernel says may be forged by the program: it can only make this process fail, which is the program's own.
+Input is JSON: {"source", "argv", "env", "token"}. Output passes through, results become files in `results/`,
+the value is the last expression. An interrupt goes to the kernel over a socket; if the program closed that,
+it closes the connection, and this process ends when the kernel is free. What the kernel says may be forged by
+the program, which can only make its own run fail.
 """
 import base64
 import http.client
@@ -13,18 +14,18 @@ import signal
 import socket
 import sys
 
-# A frame holds a result in all its forms; more is not shown, and ends the run.
+# A frame holds a result in all its forms. A larger one ends the run.
 FRAME_MAX = 32 * 1024 * 1024
-# No report has more figures; the rest is counted on stderr.
+# No report has more figures. Further results are only counted, on stderr.
 RESULTS_MAX = 100
 FOLDER = "results"
-# Forms of a result as files; those in base64 are bytes.
+# Forms of a result as files. Those in base64 hold bytes.
 TEXTS = {"html": "html", "markdown": "md", "svg": "svg", "latex": "tex", "javascript": "js", "text": "txt"}
 BYTES = {"png": "png", "jpeg": "jpg", "pdf": "pdf"}
 OBJECTS = {"json": "json", "data": "data.json", "chart": "chart.json"}
 
-# Runs in the kernel, in names of its own: what the last program was given, and what the service gave its kernels, goes; what this one is
-# given comes. The streams of a kernel take text alone: bytes that are text pass as well.
+# Runs in the kernel, in its own namespace: removes the previous program's environment and the service's own,
+# and sets this program's. A kernel's streams take only text, so bytes that are valid text pass as well.
 SET_UP = """
 import builtins, codecs, io, json, os, signal, socket, sys, threading
 class Bytes(io.RawIOBase):
@@ -58,7 +59,7 @@ interrupts = socket.socket(socket.AF_UNIX)
 interrupts.connect(given["interrupts"])
 threading.Thread(target=obey, args=(interrupts,), daemon=True).start()
 """
-# What the last program yielded, exactly: the text of a result has lost its quotes. As the agent does it, by repr where JSON has no word for it.
+# The last program's exact value: a result's text lacks quotes. Uses repr where JSON has no form.
 TELL = """
 import json
 try:
@@ -67,7 +68,7 @@ except (TypeError, ValueError, RecursionError):
     text = json.dumps(repr(given))
 print(text if len(text) <= 65536 else "null")
 """
-# Names of variables by which programs find the way out, which is open on the loopback while this process runs.
+# Variables that name the proxy, which listens on loopback while this process runs.
 PROXIES = ("http_proxy", "https_proxy", "all_proxy", "no_proxy")
 
 
@@ -79,7 +80,7 @@ headers = {"Content-Type": "application/json"}
 
 
 def frames(code):
-    """What the kernel says, until it says that this was all."""
+    """Frames of the kernel until the last one."""
     connection = http.client.HTTPConnection("127.0.0.1", 49999)
     try:
         connection.request("POST", "/execute", json.dumps({"code": code}), headers)
@@ -93,7 +94,7 @@ def frames(code):
             if not line.strip():
                 continue
             frame = json.loads(line)
-            # Whole without its line's end as well: JSON that is cut is none.
+            # The last line may lack its newline: cut JSON would not parse.
             if frame["type"] == "end_of_execution":
                 return
             if not line.endswith(b"\n"):
@@ -108,7 +109,7 @@ def frames(code):
 
 
 def quietly(code, names="{}"):
-    """One of ours: an expression without a value, so that the names of the program stay as they are."""
+    """Runs one of our expressions, which leaves the program's variables unchanged."""
     printed = ""
     for frame in frames("exec(%r, %s)" % (code, names)):
         if frame["type"] == "error":
@@ -118,7 +119,7 @@ def quietly(code, names="{}"):
 
 
 def clear():
-    """What an earlier run of a session left, so that it is nobody's result a second time."""
+    """Removes the results of the session's previous run, so that they are not reported twice."""
     for name in os.listdir(FOLDER) if os.path.isdir(FOLDER) else []:
         if re.match(r"\d+\.(data\.|chart\.)?[a-z]+$", name):
             os.unlink(os.path.join(FOLDER, name))
@@ -140,7 +141,7 @@ def exit_code(name, value):
 
 
 def run(given):
-    """(exit code, value or None)"""
+    """Returns (exit code, value or None)."""
     code, cell, count, has_value = 0, 0, 0, False
     for frame in frames(given["source"]):
         kind = frame["type"]
@@ -155,19 +156,19 @@ def run(given):
         elif kind == "number_of_executions":
             cell = int(frame["execution_count"])
         elif kind == "error":
-            # Each of them may be left out.
+            # Each field is optional.
             name, value, traceback = (str(frame.get(part) or "") for part in ("name", "value", "traceback"))
             code = exit_code(name, value)
             if name != "SystemExit":
                 sys.stderr.write("%s\n" % (traceback.rstrip("\n") or "%s: %s" % (name, value)))
     if count > RESULTS_MAX:
         sys.stderr.write("%d results are not shown\n" % (count - RESULTS_MAX))
-    # `_` may be the program's own variable; the kernel's list of what cells yielded is not.
+    # `_` may be the program's own variable, but the kernel's list of cell results is not.
     return code, json.loads(quietly(TELL, '{"given": _oh[%d]}' % cell)) if has_value and code == 0 and cell else None
 
 
 def to_kernel(listener):
-    """What an interrupt does: it goes to the kernel, or ends the connection to one that does not hold the way."""
+    """Handles an interrupt: passes it to the kernel, or closes the connection if the kernel has no socket."""
     try:
         kernel = listener.accept()[0]
     except BlockingIOError:
@@ -188,7 +189,7 @@ def main():
     if given.get("token"):
         headers["X-Access-Token"] = given["token"]
     clear()
-    # An abstract name: the kernel may be another user's.
+    # An abstract name, since the kernel may run as another user.
     name, listener = "\0cofferdam-%s" % os.urandom(16).hex(), socket.socket(socket.AF_UNIX)
     listener.bind(name)
     listener.listen(1)
@@ -200,7 +201,7 @@ def main():
             return run(given)
         except KeyboardInterrupt:
             signal.signal(signal.SIGINT, signal.SIG_IGN)
-            # Cells take turns: when this one is over, that one is.
+            # Cells take turns, so when this one has ended, the program's has too.
             quietly("")
             return 130, None
     except KeyboardInterrupt:
@@ -208,8 +209,8 @@ def main():
     except (Broken, LookupError, TypeError, ValueError) as error:
         sys.stderr.write("%s\n" % (error if isinstance(error, Broken) else "the code interpreter broke off: %r" % error))
         sys.stderr.flush()
-        # Whether the kernel still has the session's names is not known. By this end the worker sees that
-        # nothing may go on in it.
+        # It is unknown whether the kernel still has the session's variables. This signal tells the worker not
+        # to reuse it.
         os.kill(os.getpid(), signal.SIGKILL)
 
 

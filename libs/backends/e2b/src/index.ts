@@ -1,6 +1,6 @@
 /**
- * The `e2b` backend: a Firecracker machine of E2B (or of a service that speaks its API) per sandbox, our guest agent
- * inside, its frames over envd's process stream. README.md says what it isolates, what it costs and what it cannot.
+ * The `e2b` backend: one Firecracker machine of E2B (or a compatible service) per sandbox, with our guest
+ * agent, whose frames use envd's process stream. README.md says what it isolates, costs and cannot do.
  */
 import {
   CofferdamError,
@@ -35,12 +35,12 @@ import { createKeeper, endKept, IDLE_MS } from './kept-session.ts'
 import { withProvenKills } from './proven-kills.ts'
 import { startSlot } from './start-slot.ts'
 
-/** Beyond the hard deadline: the worker ends a sandbox itself, the vendor's clock is for workers that died. */
+/** Added to the hard deadline. A live worker ends its sandboxes itself; this is for workers that died. */
 const LIFE_MARGIN_MS = 30_000
 const FIX =
   'Put an API key of e2b.dev/dashboard into a file that the worker can read, and name it as backends.e2b.api_key_file; or try it with `cofferdam double e2b`.'
 
-/** Makes the backend; talks to nothing before `probe` or `open`. `config` takes its defaults from the schema. */
+/** Makes no request before `probe` or `open`. The schema fills in defaults of `config`. */
 export function createE2bBackend(
   config: z.input<typeof e2bConfigSchema>,
   deps: BackendDeps = {},
@@ -58,7 +58,7 @@ export function createE2bBackend(
     backend: name,
     start: (spec, signal) =>
       startSlot(parts, spec, { metadata: { [OWNER]: spec.owner }, isJailed: false }, signal),
-    // A machine that waits is paid for.
+    // A waiting machine costs money.
     deps: deps.warm === undefined ? null : withoutPools(remoteWarm(deps.warm)),
     logger,
   })
@@ -134,7 +134,7 @@ export function createE2bBackend(
       const all = await api.list({})
       return [...new Set(all.flatMap(({ metadata }) => metadata?.[OWNER] ?? []))] as WorkerId[]
     },
-    // Who waits no longer leaves the kill to go on: it is remembered until it is confirmed.
+    // After an abort the kill goes on and is remembered until it is confirmed.
     endSession: async (_name, entry, signal) => {
       signal.throwIfAborted()
       return await unlessAborted(endKept(api, entry.handle), signal)
@@ -153,7 +153,7 @@ function capabilitiesOf(settings: E2bConfig, deps: BackendDeps): Capabilities {
     languages: settings.languages,
     programs: ['script', 'command'],
     network: ['none', 'public', 'allow'],
-    // A kernel gives its programs none.
+    // Programs in a kernel have no stdin.
     stdin: !settings.code_interpreter,
     files: true,
     artifacts: true,
@@ -165,15 +165,15 @@ function capabilitiesOf(settings: E2bConfig, deps: BackendDeps): Capabilities {
     remote: true,
     maxMs: settings.max_life_ms - LIFE_MARGIN_MS,
     enforces: [],
-    // The kernel is no child of the agent.
+    // The kernel is not a child of the agent.
     measures: settings.code_interpreter ? ['wall_ms'] : ['cpu_ms', 'peak_memory_bytes', 'wall_ms'],
   }
 }
 
-/** A kernel is out of the agent's reach: of what it did nobody can prove that files alone are left. */
+/** The agent cannot see into a kernel, so nothing can prove that only files are left. */
 const scopesOf = (settings: E2bConfig): SessionScope[] =>
   settings.code_interpreter ? ['interpreter'] : ['files', 'interpreter']
 
-/** What the registry calls. */
+/** Entry point of the backend registry. */
 export const createBackend = (config: E2bConfig, deps: BackendDeps, name: string): Backend =>
   createE2bBackend(config, deps, name)

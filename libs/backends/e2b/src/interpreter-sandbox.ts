@@ -1,6 +1,6 @@
 /**
- * A sandbox whose Python programs run in the template's own code interpreter. The agent runs a program of ours that hands them over
- * (in-kernel.py): so stops, deadlines, bounds of output, files and sessions stay the agent's, and there is one way to run anything.
+ * A sandbox whose Python programs run in the template's own code interpreter. The agent runs in-kernel.py,
+ * which passes them on, so that stops, deadlines, output limits, files and sessions stay with the agent.
  */
 import { readFileSync } from 'node:fs'
 import { CofferdamError, type Exit, type Program, type RunIo, type SandboxSpec } from '@cofferdam/contract'
@@ -11,7 +11,6 @@ import { accessTokenOf } from './access-token.ts'
 
 const IN_KERNEL = new URL('in-kernel.py', import.meta.url)
 
-/** See `Sandbox` in the contract. */
 export class InterpreterSandbox extends GuestSandbox {
   readonly #env: Record<string, string>
   readonly #slot: RemoteSlot
@@ -21,7 +20,7 @@ export class InterpreterSandbox extends GuestSandbox {
     spec: SandboxSpec,
     bound: BoundSlot<RemoteSlot>,
   ) {
-    // The kernel keeps the names; of what hands programs over nothing is to be kept.
+    // The kernel keeps the variables. The process of in-kernel.py is not kept.
     super(backend, spec, isForKernel(spec.program) ? { ...bound, keepsInterpreter: false } : bound)
     this.#env = spec.env
     this.#slot = bound.slot
@@ -35,17 +34,17 @@ export class InterpreterSandbox extends GuestSandbox {
       source: program.source,
       argv: program.argv ?? [],
       env: this.#env,
-      // The interpreter asks for what its own sandbox is opened with.
+      // The interpreter needs the sandbox's access token.
       token: accessTokenOf(this.#slot),
     }
     const exit = await super.run(
       { type: 'script', language: 'python', source: readFileSync(IN_KERNEL, 'utf8') },
       { ...io, stdin: Buffer.from(JSON.stringify(given)) },
     )
-    // Killed before the kernel was known to be free, or because it had ended: nothing goes on in it.
+    // It was killed before the kernel was free, or because the kernel had ended: do not reuse it.
     if (exit.signal !== null) this.retire()
     if (this.session === null) return exit
-    // The kernel is there from the sandbox's first moment, and the session ends with it.
+    // The kernel starts with the sandbox, and the session ends with it.
     return { ...exit, interpreter: this.session.fresh ? 'none' : 'kept' }
   }
 }

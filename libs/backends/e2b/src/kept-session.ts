@@ -1,8 +1,8 @@
 /**
- * Sessions that are kept for the next execution of their name, whichever worker has that: one sandbox whose agent, with the
- * interpreters that it keeps, waits between turns with nobody at the other end of its stream (remote/take-turn.ts).
+ * Sessions kept for the next execution with the same key, on any worker: one sandbox whose agent waits
+ * between turns with its kept interpreters and no open stream (remote/take-turn.ts).
  *
- * Nothing in an entry opens a sandbox: its token is asked for with the API key.
+ * An entry holds no secret: the sandbox's token is requested with the API key.
  */
 import {
   CofferdamError,
@@ -28,29 +28,29 @@ import type { ControlApi, Created } from './control-api.ts'
 import { killBySlot, type SandboxParts } from './create-sandbox.ts'
 import { joinSlot, startSlot } from './start-slot.ts'
 
-/** When the request does not say how long an idle session is kept: a machine that waits is paid for. */
+/** Default idle time of a session. A waiting machine costs money. */
 export const IDLE_MS = 60_000
-/** The reaper comes every 10 s and may find the service busy; the vendor's own clock is for fleets without one. */
+/** The reaper comes every 10 s and may be throttled. The vendor's limit is for fleets without a reaper. */
 const REAP_MARGIN_MS = 60_000
-/** For an answer of its agent after the attempt was stopped: only then the session can go on. */
+/** Time for the agent's answer after the attempt was stopped. Only with it can the session go on. */
 const LET_GO_MS = 5_000
 
 export interface KeeperParts extends SandboxParts {
   backend: string
   registry: SessionRegistry
   limits: SessionLimits
-  /** How long the vendor lets a sandbox live beyond a hard deadline. */
+  /** The vendor's extra time after a hard deadline. */
   marginMs: number
 }
 
-/** Kills what an entry's handle names; true when something was there. */
+/** Kills the sandbox of an entry's handle; true if there was one. */
 export async function endKept(api: ControlApi, handle: SessionEntry['handle']): Promise<boolean> {
   const { sandbox, slot } = handle
   if (typeof sandbox === 'string') return await api.kill(sandbox)
   return typeof slot === 'string' && (await killBySlot(api, slot))
 }
 
-/** What E2B does for a session. */
+/** Implements kept sessions at E2B. */
 export function createKeeper(parts: KeeperParts): SessionKeeper<RemoteSlot> {
   const { api, config, logger, marginMs } = parts
   const vendorEndOf = ({ createdAtMs }: SessionEntry): number => createdAtMs + config.max_life_ms
@@ -60,7 +60,7 @@ export function createKeeper(parts: KeeperParts): SessionKeeper<RemoteSlot> {
     const lifeMs = spec.limits.hard_timeout_ms + marginMs
     const isKept = typeof sandbox === 'string' && typeof slot === 'string' && typeof ready === 'string'
     const leftMs = vendorEndOf(entry) - Date.now()
-    // What is done with files takes seconds, and must not cost them.
+    // File operations take seconds and must not cost the session its files.
     const neededMs = spec.program.type === 'files' ? 0 : lifeMs
     if (!isKept || leftMs <= neededMs) return null
     let created: Created
@@ -68,10 +68,10 @@ export function createKeeper(parts: KeeperParts): SessionKeeper<RemoteSlot> {
       created = await api.connect(sandbox, Math.min(lifeMs, leftMs), signal)
     } catch (error) {
       if (isLost(error)) return null
-      // It was not touched: whoever comes next finds it as it was.
+      // The session was not touched, so the next caller finds it unchanged.
       throw error
     }
-    // Written as it stands: who was replaced meanwhile must not ask anything of an agent that is another's by now.
+    // Written first: a worker that lost its lease must not ask an agent that another worker has by now.
     await lease.keep(entry)
     using patience = abortedAfter(signal, LET_GO_MS)
     let joined: RemoteSlot
@@ -79,7 +79,7 @@ export function createKeeper(parts: KeeperParts): SessionKeeper<RemoteSlot> {
       const at = { created, slot, ready: JSON.parse(ready) as GuestReady }
       joined = await joinSlot(parts, slotSpec(spec), at, AbortSignal.any([patience.signal, lease.signal]))
     } catch (error) {
-      // Also when nobody waits any more: what was asked of its agent may still be answered, to whoever joins next.
+      // Even if nobody waits: a late answer would confuse the next worker that joins.
       logger.warn({ err: error, session: entry.sessionId }, 'e2b: a session does not answer and is ended')
       return null
     }
@@ -139,7 +139,7 @@ export function createKeeper(parts: KeeperParts): SessionKeeper<RemoteSlot> {
 const isLost = (error: unknown): boolean => isCofferdamError(error) && error.code === 'sandbox_lost'
 
 const slotSpec = (spec: AtRest['spec']): SlotSpec => ({
-  // Nothing is imported ahead there.
+  // No modules are imported ahead.
   ...kindOf(spec, {}),
   slotId: spec.sandboxId,
   owner: spec.owner,

@@ -1,16 +1,16 @@
-/** The stream of a process at envd as a byte channel: its output comes as events, its input goes by calls. */
+/** A process's stream at envd as a byte channel: output arrives as events, input is sent by calls. */
 import { Readable } from 'node:stream'
 import { CofferdamError } from '@cofferdam/contract'
 import { z } from 'zod'
 import { writableOf, type Channel } from '@cofferdam/backend-remote'
 import { decodeMessages } from './connect-messages.ts'
 
-/** Of stdin in one call: base64 makes 350 KiB of it, well below what proxies take. */
+/** Input per call: 350 KiB in base64, well below the limits of proxies. */
 const INPUT_MAX = 256 * 1024
-/** The agent's last words, for the error that it ended with. */
+/** The end of the agent's stderr, for the error message. */
 const STDERR_MAX = 4096
 
-/** What proto3's JSON takes for bytes (protobuf.dev/programming-guides/json): either alphabet, with padding or without; null is absent. */
+/** Bytes in proto3's JSON (protobuf.dev/programming-guides/json): either alphabet, optional padding. */
 const base64 = z.string().regex(/^(?:[\w+/-]{4})*(?:[\w+/-]{2}(?:==)?|[\w+/-]{3}=?)?$/)
 const eventSchema = z.object({
   event: z
@@ -27,13 +27,13 @@ const lastSchema = z.object({
 })
 
 export interface ProcessStreamParts {
-  /** Gives the process bytes, in base64; rejects when they did not reach it, or when that is not known. */
+  /** Sends base64 bytes to the process. Rejects unless they certainly arrived. */
   sendInput(this: void, pid: number, base64Bytes: string, signal: AbortSignal): Promise<void>
   /** Ends the stream's request. */
   stop: AbortController
 }
 
-/** Resolves when envd says that the process runs. Throws `sandbox_lost` | `protocol_violation`. */
+/** Resolves when the process runs. Throws `sandbox_lost` or `protocol_violation`. */
 export async function openProcessStream(
   body: AsyncIterable<Uint8Array>,
   { sendInput, stop }: ProcessStreamParts,
@@ -60,19 +60,19 @@ export async function openProcessStream(
       for (let at = 0; at < bytes.length; at += INPUT_MAX)
         await sendInput(pid, bytes.subarray(at, at + INPUT_MAX).toString('base64'), stop.signal)
     } catch (error) {
-      // Whatever the reason: part of it may be there, and nothing is sent twice.
+      // Part of the input may have arrived, and nothing is sent twice.
       throw new CofferdamError('sandbox_lost', 'E2B: input did not reach the sandbox.', { cause: error })
     }
   }
   const writable = writableOf(send)
-  // The reader learns of it: without input the agent is of no use.
+  // Ends the output too, because the agent is useless without input.
   writable.on('error', (error) => readable.destroy(error))
-  // A session that is over listens no more.
+  // A closed session listens no more.
   readable.on('error', () => {})
   return { readable, writable, stderrTail: () => stderr.toString('utf8') }
 }
 
-/** envd tells the pid before the first byte of output. */
+/** envd reports the pid before the first byte of output. */
 async function firstPid(messages: AsyncGenerator<{ isLast: boolean; json: unknown }>): Promise<number> {
   for (;;) {
     const { value, done } = await messages.next()

@@ -1,13 +1,13 @@
-/** Kills that count once they are proven: what the service did not confirm is left behind, and asked for again. */
+/** Repeats a kill until the service has confirmed it. */
 import type { LeftBehind } from '@cofferdam/backend-remote'
 import type { ControlApi } from './control-api.ts'
 
-/** So long a service that is behind itself may not know (404) what it made. Nobody says how long; asking again costs a call per janitor round. */
+/** An overloaded service may answer 404 for a new sandbox. Its limit is not documented. */
 const YOUNG_MS = 30_000
 
-/** The same API, whose kills are remembered in `left` until the sandbox is gone, or its longest life over. */
+/** The same API. `left` remembers kills until the sandbox is gone or its longest life is over. */
 export function withProvenKills(control: ControlApi, left: LeftBehind, maxLifeMs: number): ControlApi {
-  /** Sandboxes that were made here so lately and are not known to be gone, oldest first. */
+  /** Recently created sandboxes that are not known to be gone, oldest first. */
   const youngUntilMs = new Map<string, number>()
 
   return {

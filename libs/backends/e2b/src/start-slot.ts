@@ -1,8 +1,9 @@
 /**
- * One sandbox at E2B up to the point where its interpreter waits, or an agent that waits in one since another worker's turn.
+ * Starts a sandbox at E2B until its interpreter waits, or joins an agent that waits since another worker's
+ * turn.
  *
- *   create ──upload agent──start──(frames)──R──▶ slot        any failure: killed at the vendor, and once more with a fresh one; then thrown
- *   join ──(R again)──P──A──▶ slot                           any failure: thrown, and nothing was run
+ *   create ──upload agent──start──(frames)──R──▶ slot    failure: kill it, try a fresh one once, then throw
+ *   join ──(R again)──P──A──▶ slot                       failure: throw; nothing was run
  */
 import { CofferdamError, isCofferdamError } from '@cofferdam/contract'
 import { createGuestSession, type GuestReady } from '@cofferdam/sandbox/guest'
@@ -17,16 +18,16 @@ import { createEnvd } from './envd.ts'
 import { whyFailed } from './why-failed.ts'
 
 export interface StartWish {
-  /** What it is found by besides its slot. */
+  /** Metadata by which it is found, besides its slot. */
   metadata: Record<string, string>
-  /** Its agent is to prove, between turns, that files alone are left. */
+  /** Whether its agent must prove between turns that only files are left. */
   isJailed: boolean
 }
 
 /**
- * Throws `backend_unavailable`, `sandbox_open_failed`, `capability_missing`, or the reason of `signal`;
- * nothing is left at the vendor then. Where a sandbox was made and did not start, a fresh one is tried once:
- * nothing of a user has run.
+ * Throws `backend_unavailable`, `sandbox_open_failed`, `capability_missing` or the reason of `signal`, and
+ * then leaves nothing at the vendor. If a sandbox does not start, a fresh one is tried once, since no user
+ * code has run.
  */
 export async function startSlot(
   parts: SandboxParts,
@@ -53,7 +54,7 @@ export async function startSlot(
   }
 }
 
-/** Brings the agent into a sandbox that was made, and waits for its first frame. */
+/** Starts the agent in a new sandbox and waits for its first frame. */
 async function started(
   parts: SandboxParts,
   spec: SlotSpec,
@@ -69,7 +70,7 @@ async function started(
   return await handshake(parts, spec, created, channel, signal)
 }
 
-/** It is the template's, and every sandbox of it would say so. */
+/** The cause is the template, so every sandbox of it would fail. */
 const isLasting = (error: unknown): boolean =>
   isCofferdamError(error) &&
   (error.code === 'capability_missing' || error.details['reason'] === 'no_interpreter')
@@ -88,8 +89,8 @@ const OPEN_ERRORS: ReadonlySet<string> = new Set([
 ])
 
 /**
- * Speaks again with the agent that was started for `slot` in a sandbox that runs. `ready` is what it said then, for it says
- * it once. Throws when it does not answer.
+ * Talks again to the agent of `slot` in a running sandbox. `ready` is the frame that the agent sent when it
+ * started; it sends that once. Throws if the agent does not answer.
  */
 export async function joinSlot(
   parts: SandboxParts,
@@ -108,7 +109,7 @@ export async function joinSlot(
   inTime.addEventListener('abort', stop, { once: true })
   try {
     if (inTime.aborted) stop()
-    // Its answer proves that the stream leads to an agent that waits.
+    // The answer proves that an agent waits at the other end of the stream.
     await slot.session.usage()
     return slot
   } catch (error) {
@@ -120,7 +121,7 @@ export async function joinSlot(
   }
 }
 
-/** The channel with the agent's first frame in front: type, length, JSON (libs/sandbox/src/guest/protocol.ts). */
+/** The channel with the agent's first frame in front (libs/sandbox/src/guest/protocol.ts). */
 function saidBefore(channel: Channel, ready: GuestReady): Channel {
   const json = Buffer.from(JSON.stringify(ready))
   const head = Buffer.alloc(5)
@@ -171,7 +172,7 @@ async function handshake(
     const missing = asMissingLanguage('e2b', spec, error)
     if (missing !== error || (isCofferdamError(error) && error.code === 'capability_missing')) throw missing
     const said = channel.stderrTail()
-    // The session knows only that its stream is over.
+    // The session knows only that its stream has ended.
     if (said === '') throw channel.readable.errored ?? error
     throw new CofferdamError(
       'sandbox_open_failed',

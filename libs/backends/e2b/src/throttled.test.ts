@@ -9,6 +9,6 @@ test.each([
   ['soon', 1000],
   ['-1', 1000],
   ['11', null],
-])('waits as long as a Retry-After of %j asks for, if it asks for anything', (asked, pauseMs) => {
+])('waits as long as a valid Retry-After of %j asks for', (asked, pauseMs) => {
   expect(pauseAfter(1, new Headers({ 'Retry-After': asked }))).toBe(pauseMs)
 })

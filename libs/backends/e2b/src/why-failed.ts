@@ -1,7 +1,7 @@
-/** What an operator is told of a failure below us, in a few public words: which of name, network, time or service it was. */
+/** Describes a failure below us to an operator: whether name, network, time or service caused it. */
 import { isCofferdamError } from '@cofferdam/contract'
 
-/** Never what a runtime's error quotes: headers and bodies may stand in there. */
+/** Never quotes a runtime's error, which may contain headers and bodies. */
 export function whyFailed(error: unknown): string {
   if (isCofferdamError(error)) return error.message
   if (!(error instanceof Error)) return 'unknown'

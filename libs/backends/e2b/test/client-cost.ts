@@ -1,6 +1,7 @@
 /**
- * `node libs/backends/e2b/test/client-cost.ts [MEGABYTES] [ROUNDS]`: what a worker pays for E2B's SDK and for our own client: loading it,
- * and the output of one program, against the double. Each sample is a process of its own; the two take turns. Medians, as JSON.
+ * `node libs/backends/e2b/test/client-cost.ts [MEGABYTES] [ROUNDS]` compares what E2B's SDK and our client
+ * cost a worker: loading the client, and reading a program's output from the double. Each sample is a
+ * process; the two clients alternate. Prints medians as JSON.
  */
 import { execFile } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
@@ -11,17 +12,16 @@ const SAMPLE = fileURLToPath(new URL('client-sample.ts', import.meta.url))
 const CLIENTS = ['sdk', 'ours'] as const
 
 export interface Sample {
-  /** CPU time and resident memory of loading the client. */
+  /** CPU time and resident memory for loading the client. */
   load_cpu_ms: number
   load_rss_mib: number
-  /** Of the run: CPU time, wall time, and growth of the peak of resident memory. */
+  /** CPU time, wall time, and growth of peak resident memory of the run. */
   run_cpu_ms: number
   run_ms: number
   run_peak_mib: number
   bytes: number
 }
 
-/** Medians by client. */
 export async function clientCosts(
   bytes: number,
   rounds: number,

@@ -1,6 +1,6 @@
-/** Run as a process of its own by e2b-client-cost.ts: loads one client, makes a sandbox, reads all that a program prints, kills it; prints a `Sample`. */
+/** Started by client-cost.ts: one client reads a program's output in a new sandbox. Prints a `Sample`. */
 import type { Sample } from './client-cost.ts'
-// What every worker has loaded, whatever its backends.
+// Loaded by every worker, whatever its backends.
 import '@cofferdam/contract'
 import '@cofferdam/sandbox/guest'
 
@@ -16,10 +16,10 @@ const cpuMs = (): number => {
   const { user, system } = process.cpuUsage()
   return (user + system) / 1000
 }
-/** Of the process so far; the kernel counts KiB. */
+/** Peak so far; the kernel counts KiB. */
 const peakMiB = (): number => process.resourceUsage().maxRSS / 1024
 
-/** Each loads its client and resolves with how many bytes a program of a new sandbox printed. */
+/** Each loads its client and resolves with the number of bytes that a program in a new sandbox printed. */
 const RUNS = {
   async sdk() {
     const { Sandbox } = await import('e2b')

@@ -1,4 +1,4 @@
-/** What only the E2B backend can do wrong, and E2B's own SDK as witness that the double is E2B. */
+/** Tests of the E2B backend alone, and E2B's own SDK as proof that the double behaves like E2B. */
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -19,7 +19,7 @@ import { envdAddress } from '../src/envd-address.ts'
 import { createE2bBackend } from '../src/index.ts'
 import { jobSpec, printed, python } from '@cofferdam/backend-remote/testing'
 
-/** Prints its own environment and every other that it may read. */
+/** Prints its environment and every other environment that it can read. */
 const LOOK = `
 import glob, json, os
 def text(path):
@@ -53,7 +53,7 @@ needs('bwrap').describe('e2b', () => {
   const open = (program: Program, signal = AbortSignal.timeout(20_000)): Promise<Sandbox> =>
     backend.open(spec(program), signal)
 
-  it('is asked again after it was throttled, with or without being told for how long', async () => {
+  it('is called again after it throttled, with or without a Retry-After', async () => {
     for (const retryAfter of [1, null]) {
       const before = double.created
       double.fault({ throttle_creates: 1, retry_after: retryAfter })
@@ -64,7 +64,7 @@ needs('bwrap').describe('e2b', () => {
     }
   })
 
-  it('gives up after three refusals, or when it is told to come back later than anyone waits', async () => {
+  it('gives up after three refusals, or if the requested pause is too long', async () => {
     double.fault({ throttle_creates: 3, retry_after: 0 })
     await expect(open(python('1'))).rejects.toMatchObject({ code: 'backend_unavailable' })
     double.fault({ throttle_creates: 1, retry_after: 600 })
@@ -73,7 +73,7 @@ needs('bwrap').describe('e2b', () => {
   })
 
   it.each(['drop_creates', 'break_creates'])(
-    'leaves nothing when the answer to a create is lost (%s), and does not create twice',
+    'leaves nothing if the answer to a create is lost (%s), and does not create twice',
     async (fault) => {
       const before = double.created
       double.fault({ [fault]: 1 })
@@ -86,7 +86,7 @@ needs('bwrap').describe('e2b', () => {
     ['is older than programs need', '/opt/e2b/base/node', 'Node.js there is v20.9.0'],
     ['is not there', '/opt/no/node', 'does not start there'],
   ])(
-    'refuses JavaScript before it runs where Node.js %s, once and for no fault of its own',
+    'refuses JavaScript before it runs if Node.js %s, without a failure of the backend',
     async (_words, node, why) => {
       const before = double.created
       const by = createE2bBackend({
@@ -107,7 +107,7 @@ needs('bwrap').describe('e2b', () => {
     },
   )
 
-  it('ends what a lost create makes later, with the janitor’s next look', async () => {
+  it('kills a sandbox that a lost create made later, in the janitor’s next round', async () => {
     const before = double.created
     double.fault({ lose_creates: 1 })
     await expect(open(python('1'))).rejects.toMatchObject({ code: 'backend_unavailable' })
@@ -115,7 +115,7 @@ needs('bwrap').describe('e2b', () => {
     expect(await backend.owners()).toEqual([])
   })
 
-  it('leaves nothing when it is given up while the service makes a sandbox', async () => {
+  it('leaves nothing if the caller gives up while the service creates a sandbox', async () => {
     const asked = double.requests.length
     const stop = new AbortController()
     double.fault({ latency_ms: 300 })
@@ -130,7 +130,7 @@ needs('bwrap').describe('e2b', () => {
   })
 
   it.each([{ throttle_kills: 3, retry_after: 0 }, { page_kills: 1 }])(
-    'asks again for a kill that was not taken, until the service confirms it (%j)',
+    'repeats a refused kill until the service confirms it (%j)',
     async (fault) => {
       const sandbox = await open(python('1'))
       double.fault(fault)
@@ -141,7 +141,7 @@ needs('bwrap').describe('e2b', () => {
     },
   )
 
-  it('asks again for a kill of what the service does not know so soon after it made it', async () => {
+  it('repeats a kill if the service does not know its new sandbox yet', async () => {
     const sandbox = await open(python('1'))
     double.fault({ unknown_kills: 2 })
     await sandbox[Symbol.asyncDispose]()
@@ -149,7 +149,7 @@ needs('bwrap').describe('e2b', () => {
     expect(await backend.owners()).toEqual([])
   })
 
-  it('waits for a proxy that takes no more for now, on every way into a sandbox', async () => {
+  it('waits for a throttling proxy at every kind of request to a sandbox', async () => {
     double.fault({ throttle_sandboxes: 1, retry_after: 0 })
     const program = python('print(1 + 1)')
     await using sandbox = await open(program)
@@ -159,7 +159,7 @@ needs('bwrap').describe('e2b', () => {
   })
 
   it.each(['fail_inputs', 'page_inputs'])(
-    'calls a sandbox lost whose input may not have arrived (%s), and sends nothing twice',
+    'reports a sandbox as lost if input may not have arrived (%s), and sends nothing twice',
     async (fault) => {
       const program = python('import time; time.sleep(60)')
       await using sandbox = await open(program)
@@ -171,7 +171,7 @@ needs('bwrap').describe('e2b', () => {
     },
   )
 
-  it('lets nobody into a sandbox but who has its tokens', async () => {
+  it('refuses access to a sandbox without its tokens', async () => {
     await using sandbox = await open(python('1'))
     for (const [port, path, status] of [
       ['49983', '/files?path=/etc/hostname', 401],
@@ -182,17 +182,17 @@ needs('bwrap').describe('e2b', () => {
     }
   })
 
-  it('calls a stream that is cut off lost, never a success', async () => {
+  it('reports a stream that was cut off as lost, never as a success', async () => {
     const program = python("print('x' * 200_000)")
-    // The agent's ready frame fits in; the output does not.
+    // Enough for the agent's ready frame, but not for the output.
     double.fault({ cut_stream_after: 100_000 })
     await using sandbox = await open(program)
     await expect(printed(sandbox, program)).rejects.toMatchObject({ code: 'sandbox_lost' })
   })
 
-  // The second one ends after the process started, and before its agent has spoken.
+  // The second stream ends after the process started and before its agent has sent anything.
   it.each([{ cut_stream_after: 0 }, { cut_stream_after: 60 }, { refuse_streams: 1 }])(
-    'goes on in a fresh sandbox when a stream is over before anything could run (%j)',
+    'uses a fresh sandbox if a stream ends before anything could run (%j)',
     async (fault) => {
       const before = double.created
       double.fault(fault)
@@ -203,16 +203,16 @@ needs('bwrap').describe('e2b', () => {
     },
   )
 
-  it('runs nothing, and leaves nothing, when a second stream is over before anything could run', async () => {
+  it('runs and leaves nothing if a second stream ends before anything could run', async () => {
     double.fault({ refuse_streams: 2 })
     await expect(open(python('1'))).rejects.toMatchObject({
       code: 'sandbox_open_failed',
-      // Says which of all that may be wrong it was.
+      // The message tells which failure it was.
       message: expect.stringMatching(/did not start: (E2B: the stream ended|ECONNRESET|UND_ERR)/) as string,
     })
   })
 
-  it('puts together again what comes apart on its way, within characters and messages', async () => {
+  it('reassembles characters and messages that arrive in pieces', async () => {
     const program = python("print('é漢😀' * 50)")
     double.fault({ piece_bytes: 3 })
     await using sandbox = await open(program)
@@ -220,12 +220,12 @@ needs('bwrap').describe('e2b', () => {
     double.fault({ piece_bytes: 0 })
   })
 
-  it('runs nothing, and leaves nothing, when the service says that a fresh sandbox is going', async () => {
+  it('runs and leaves nothing if the service reports that a fresh sandbox is ending', async () => {
     double.fault({ conflict_timeouts: 1 })
     await expect(open(python('1'))).rejects.toMatchObject({ code: 'sandbox_open_failed' })
   })
 
-  it('loses a sandbox that the vendor ends', async () => {
+  it('reports a sandbox as lost if the vendor ends it', async () => {
     const program = python("import time; print('up', flush=True); time.sleep(60)")
     await using sandbox = await open(program)
     const lost = expect(printed(sandbox, program)).rejects.toMatchObject({ code: 'sandbox_lost' })
@@ -233,7 +233,7 @@ needs('bwrap').describe('e2b', () => {
     await lost
   })
 
-  it('is ended by the vendor when nobody does it, soon after its hard deadline', async () => {
+  it('has the vendor end a forgotten sandbox soon after its hard deadline', async () => {
     await using sandbox = await open(python('1'))
     const id = String(sandbox.ref.handle['sandbox'])
     const asked = await fetch(`${double.origin}/sandboxes/${id}`, { headers: { 'X-API-KEY': double.apiKey } })
@@ -243,7 +243,7 @@ needs('bwrap').describe('e2b', () => {
     expect(leftMs).toBeLessThan(DEFAULT_LIMITS.hard_timeout_ms + 60_000)
   })
 
-  it('can be swept by another worker: what an owner left is gone', async () => {
+  it('lets another worker sweep what an owner left', async () => {
     const wish = spec(python('1'))
     await using sandbox = await backend.open(wish, AbortSignal.timeout(20_000))
     const other = createE2bBackend({
@@ -257,7 +257,7 @@ needs('bwrap').describe('e2b', () => {
     await other[Symbol.asyncDispose]()
   })
 
-  it('sees its own past entries that it cannot read', async () => {
+  it('finds its own sandboxes in a list with entries that it cannot read', async () => {
     const wish = spec(python('1'))
     await using sandbox = await backend.open(wish, AbortSignal.timeout(20_000))
     double.fault({ strange_entries: true })
@@ -269,7 +269,7 @@ needs('bwrap').describe('e2b', () => {
     expect(await backend.kill(sandbox.ref)).toBe(false)
   })
 
-  it('sweeps no other’s sandboxes, whatever the service lists', async () => {
+  it('sweeps only its own sandboxes, whatever the service lists', async () => {
     await using sandbox = await open(python('1'))
     double.fault({ ignore_filters: true })
     expect(await backend.sweep(spec(python('1')).owner)).toEqual({ destroyed: 0 })
@@ -297,7 +297,7 @@ needs('bwrap').describe('e2b', () => {
     ).not.toContain('wrong_and_secret')
   })
 
-  it('says what is wrong with a key file', async () => {
+  it('names the problem of a bad key file', async () => {
     for (const [path, words] of [
       [join(folder, 'absent'), 'cannot be read'],
       [folder, 'cannot be read'],
@@ -309,7 +309,7 @@ needs('bwrap').describe('e2b', () => {
     }
   })
 
-  it('finds sandboxes by metadata of any characters, as E2B’s own SDK does', async () => {
+  it('finds sandboxes by metadata with any characters, like E2B’s own SDK', async () => {
     const { Sandbox: Vendors } = await import('e2b')
     const options = { apiKey: double.apiKey, apiUrl: double.origin, sandboxUrl: double.origin }
     const metadata = { 'key &=+%': 'a&b=c d+e%41 é' }
@@ -328,7 +328,7 @@ needs('bwrap').describe('e2b', () => {
     expect(found).toEqual([[made.sandboxId], [made.sandboxId]])
   })
 
-  it('gives commands the environment of the sandbox and of the call, and refuses users that there are not', async () => {
+  it('gives commands the environment of sandbox and call, and refuses unknown users', async () => {
     const { Sandbox: Vendors, AuthenticationError } = await import('e2b')
     const options = { apiKey: double.apiKey, apiUrl: double.origin, sandboxUrl: double.origin }
     const sandbox = await Vendors.create({
@@ -350,7 +350,7 @@ needs('bwrap').describe('e2b', () => {
     }
   })
 
-  it('answers every call of envd as that is published', async () => {
+  it('has a double that answers every call of envd as published', async () => {
     const created = await createControlApi({
       origin: double.origin,
       apiKey: async () => double.apiKey,
@@ -424,7 +424,7 @@ needs('bwrap').describe('e2b', () => {
     }
   })
 
-  it('stands in for the service so well that E2B’s own SDK cannot tell', async () => {
+  it('has a double that E2B’s own SDK cannot tell from the service', async () => {
     const { Sandbox: Vendors, CommandExitError } = await import('e2b')
     const options = { apiKey: double.apiKey, apiUrl: double.origin, sandboxUrl: double.origin }
     const sandbox = await Vendors.create({ ...options, metadata: { who: 'sdk' }, timeoutMs: 60_000 })

@@ -1,4 +1,4 @@
-/** The start of a jailed agent at E2B where the sandbox cannot give what its proof stands on. */
+/** The start of a jailed agent at E2B if the sandbox lacks what its proof needs. */
 import { execFile } from 'node:child_process'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -9,7 +9,7 @@ import { needs } from '@cofferdam/embedded/needs'
 import { afterAll, expect, it } from 'vitest'
 
 const IN_JAIL = fileURLToPath(new URL('../src/in-jail.py', import.meta.url))
-/** Tells what jail.py would, and then goes on as an agent does. */
+/** Reports like jail.py, and then behaves like an agent. */
 const JAIL = `
 import json, os, sys
 os.write(3, b'{"pid":7}\\n' + json.dumps({'proc': sys.argv[-1] == 'proc'}, separators=(',', ':')).encode() + b'\\n')
@@ -24,7 +24,7 @@ needs('bwrap').describe('in-jail.py', () => {
   writeFileSync(jail, JAIL)
   afterAll(() => rmSync(folder, { recursive: true }))
 
-  /** In a namespace of its own, which ends with it; its input stays open until it has. */
+  /** Runs in a pid namespace that ends with it; its input stays open until then. */
   const start = (option: string) =>
     promisify(execFile)(
       'bwrap',
@@ -35,11 +35,11 @@ needs('bwrap').describe('in-jail.py', () => {
       ].flat(),
     )
 
-  it('ends an agent that sees no /proc, and so no mounts that it could wipe', async () => {
+  it('ends an agent that sees no /proc, and therefore no mounts to wipe', async () => {
     expect((await start('none')).stderr).toBe('jail: this sandbox lets no other /proc be mounted\n')
   })
 
-  it('leaves the channel to an agent that does', async () => {
+  it('leaves the channel to an agent that sees /proc', async () => {
     const started = start('proc')
     started.child.stdin?.end()
     expect(await started).toEqual({ stdout: 'agent\n', stderr: '' })

@@ -1,4 +1,4 @@
-/** What hands programs to a code interpreter, against one that misbehaves: only a stream that was told to its end is a success. */
+/** in-kernel.py with a misbehaving code interpreter: only a stream with its last frame is a success. */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
@@ -17,15 +17,15 @@ const BEGUN = line({ type: 'number_of_executions', execution_count: 2 })
 interface Reply {
   status?: number
   text: string
-  /** The connection breaks after it, instead of ending. */
+  /** The connection breaks afterwards instead of ending. */
   breaks?: boolean
-  /** Nothing comes after it, and no end. */
+  /** Nothing follows, and the stream does not end. */
   hangs?: boolean
   /** Sent in single bytes. */
   inBytes?: boolean
 }
 
-describe('a program of a kernel', () => {
+describe('a program in a code interpreter’s kernel', () => {
   const folder = mkdtempSync(join(tmpdir(), 'cofferdam-kernel-'))
   let server: Server
   let replies: Reply[]
@@ -58,7 +58,7 @@ describe('a program of a kernel', () => {
     rmSync(folder, { recursive: true, force: true })
   })
 
-  /** The script as the agent runs it, with another port and, at its end, the value in writing. */
+  /** Runs the script like the agent, but with another port and a printed value. */
   async function run(program: Reply, tell: Reply = { text: END }) {
     replies = [{ text: END }, program, tell]
     const { port } = server.address() as AddressInfo
@@ -75,14 +75,14 @@ describe('a program of a kernel', () => {
     return { code: code ?? signal, ...said }
   }
 
-  it('ends as the kernel says, and is asked for its value', async () => {
+  it('ends as the kernel reports, and its value is read', async () => {
     const text = `${BEGUN}${line({ type: 'keepalive' })}${line({ type: 'result', text: '7', is_main_result: true })}${END}`
     const ran = await run({ text }, { text: `${line({ type: 'stdout', text: '[7]\n' })}${END}` })
     expect(ran).toEqual({ code: 0, stdout: 'value [7]\n', stderr: '' })
     expect(asked).toEqual([expect.any(String), 'SOURCE', expect.stringContaining('_oh[2]')])
   })
 
-  it('puts characters together that come in single bytes, and takes blank lines for nothing', async () => {
+  it('reassembles characters that arrive as single bytes, and ignores blank lines', async () => {
     const text = `${BEGUN}\n${line({ type: 'stdout', text: 'é漢😀\n' })}${END}`
     expect(await run({ text, inBytes: true })).toEqual({
       code: 0,
@@ -91,12 +91,12 @@ describe('a program of a kernel', () => {
     })
   })
 
-  it('takes lines that end in other ways: the last one by the end of the stream, blank ones with a carriage return', async () => {
+  it('accepts a last line without newline, and blank lines with a carriage return', async () => {
     const text = `${BEGUN}\r\n${line({ type: 'stdout', text: 'out\n' })}${END.trimEnd()}`
     expect(await run({ text })).toEqual({ code: 0, stdout: 'out\nvalue None\n', stderr: '' })
   })
 
-  it('has no value where it was not told which cell it was', async () => {
+  it('has no value if the kernel does not name the cell', async () => {
     const text = `${line({ type: 'result', text: '7', is_main_result: true })}${END}`
     expect(await run({ text })).toEqual({ code: 0, stdout: 'value None\n', stderr: '' })
     expect(asked).toEqual([expect.any(String), 'SOURCE'])
@@ -106,12 +106,12 @@ describe('a program of a kernel', () => {
     [{ name: 'ValueError', value: 'x', traceback: null }, 1, 'ValueError: x\n'],
     [{ name: 'ValueError', value: 'x' }, 1, 'ValueError: x\n'],
     [{ name: 'SystemExit', value: null, traceback: null }, 0, ''],
-  ])('shows what it was told of an error: %j', async (error, code, stderr) => {
+  ])('shows the parts of an error that it received: %j', async (error, code, stderr) => {
     const ran = await run({ text: `${BEGUN}${line({ type: 'error', ...error })}${END}` })
     expect([ran.code, ran.stderr]).toEqual([code, stderr])
   })
 
-  it('fails when its stream is cut, in a line, between two, or before the first, and is never sent again', async () => {
+  it('fails if its stream is cut anywhere, and is never sent again', async () => {
     const output = line({ type: 'stdout', text: 'out\n' })
     for (const [text, breaks] of [
       [`${BEGUN}${output.slice(0, -5)}`, true],
@@ -128,19 +128,19 @@ describe('a program of a kernel', () => {
     }
   })
 
-  it('fails when it is told that the kernel ended, whatever follows', async () => {
+  it('fails if the kernel reports its end, whatever follows', async () => {
     const ended = line({ type: 'unexpected_end_of_execution' })
     const ran = await run({ text: `${BEGUN}${ended}${END}` })
     expect([ran.code, ran.stderr]).toEqual(['SIGKILL', 'the kernel ended\n'])
   })
 
-  it('leaves a kernel that holds no way for an interrupt, and waits until it is free', async () => {
+  it('disconnects from a kernel that closed the interrupt socket, and waits until it is free', async () => {
     const ran = await run({ text: `${BEGUN}${line({ type: 'stdout', text: 'up\n' })}`, hangs: true })
     expect(ran).toEqual({ code: 130, stdout: 'up\n', stderr: '' })
     expect(asked).toEqual([expect.any(String), 'SOURCE', "exec('', {})"])
   })
 
-  it('fails when it is refused, or told what no kernel says', async () => {
+  it('fails if it is refused or receives invalid frames', async () => {
     const refused = await run({ status: 404, text: 'Context not found' })
     expect([refused.code, refused.stderr]).toEqual(['SIGKILL', 'the code interpreter answered 404\n'])
     for (const text of ['no json\n', '[]\n', '{}\n', `${line({ type: 'stdout' })}${END}`])

@@ -1,10 +1,10 @@
-/** E2B's own client of its code interpreter, unmodified, as witness that the double is one. */
+/** E2B's unmodified client of its code interpreter, as proof that the double behaves like one. */
 import { Sandbox, type Execution, type Result } from '@e2b/code-interpreter'
 import { needs } from '@cofferdam/embedded/needs'
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import { startE2bDouble, type E2bDouble } from '../double/e2b-double.ts'
 
-/** Shows itself in every form that Python objects have methods for. */
+/** An object with every form of result that Python objects can have. */
 const SHOWN = `
 class Shown:
     def __repr__(self): return 'plain'
@@ -22,7 +22,7 @@ class Bundled:
         return {'text/plain': 'bundle', 'e2b/data': {'x': [1]}, 'e2b/chart': {'type': 'line'}, 'text/vnd.own': 'own'}
 `
 
-needs('bwrap').describe('the code interpreter of E2B’s double, asked by the vendor’s client', () => {
+needs('bwrap').describe('the code interpreter of E2B’s double, called by the vendor’s client', () => {
   let double: E2bDouble
   let sandbox: Sandbox
 
@@ -40,7 +40,7 @@ needs('bwrap').describe('the code interpreter of E2B’s double, asked by the ve
     await double[Symbol.asyncDispose]()
   })
 
-  it('keeps names from cell to cell, and yields the last expression', async () => {
+  it('keeps variables from cell to cell, and returns the last expression', async () => {
     const first = await sandbox.runCode("import math\nx = 20\nprint('set'); x")
     expect(first).toMatchObject({ text: '20', logs: { stdout: ['set\n'], stderr: [] } })
     const second = await sandbox.runCode('math.floor(x * 2.1)')
@@ -51,7 +51,7 @@ needs('bwrap').describe('the code interpreter of E2B’s double, asked by the ve
     expect((await sandbox.runCode('x;')).results).toEqual([])
   })
 
-  it('hands over every form of a result, and what is shown beside the main one', async () => {
+  it('returns every form of a result, and what a cell displays beside it', async () => {
     const { results } = await sandbox.runCode(`${SHOWN}\ndisplay(Bundled())\nShown()`)
     const [shown, main] = results as [Result, Result]
     expect(shown).toMatchObject({ text: 'bundle', data: { x: [1] }, chart: { type: 'line' } })
@@ -70,7 +70,7 @@ needs('bwrap').describe('the code interpreter of E2B’s double, asked by the ve
     })
   })
 
-  it('says what was raised, and where, and goes on afterwards', async () => {
+  it('reports an exception with its traceback, and goes on afterwards', async () => {
     const failed = await sandbox.runCode("kept = 1\nraise ValueError('no')")
     expect(failed.error).toMatchObject({ name: 'ValueError', value: 'no' })
     expect(failed.error?.traceback).toContain("raise ValueError('no')")
@@ -78,9 +78,9 @@ needs('bwrap').describe('the code interpreter of E2B’s double, asked by the ve
     expect((await sandbox.runCode('kept')).text).toBe('1')
   })
 
-  it('calls back with what a cell says while it runs', async () => {
+  it('calls back with a cell’s output while it runs', async () => {
     const heard: string[] = []
-    // The cell waits until the client has heard its first words.
+    // The cell waits until the client has received its first output.
     const code = `
 import os, sys, time
 print('grüße', flush=True)
@@ -107,7 +107,7 @@ os.system('echo from a child')
     expect((await sandbox.runCode(code)).results).toEqual([])
   })
 
-  it('interrupts a cell whose client waits no longer, and keeps the context', async () => {
+  it('interrupts a cell whose client has gone, and keeps the context', async () => {
     await sandbox.runCode('before = 7')
     await expect(
       sandbox.runCode('import time\nwhile True: time.sleep(0.01)', { timeoutMs: 300 }),
@@ -115,7 +115,7 @@ os.system('echo from a child')
     expect((await sandbox.runCode('before')).text).toBe('7')
   })
 
-  it('holds contexts apart, lists, restarts and removes them', async () => {
+  it('separates contexts, and lists, restarts and removes them', async () => {
     const context = await sandbox.createCodeContext({ cwd: '/tmp' })
     expect(context).toMatchObject({ language: 'python', cwd: '/tmp' })
     await sandbox.runCode('x = 1', { context })
@@ -135,7 +135,7 @@ os.system('echo from a child')
     expect((await sandbox.runCode('1 + 1')).text).toBe('2')
   })
 
-  it('is not there in a template without it', async () => {
+  it('does not exist in a template without it', async () => {
     const plain = await Sandbox.create('base', {
       apiKey: double.apiKey,
       apiUrl: double.origin,

@@ -1,4 +1,4 @@
-/** Python in the template's own code interpreter: value, rich results, and the same endings as without it. */
+/** Python in the template's own code interpreter: value, rich results, and the same exits as without it. */
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -11,7 +11,7 @@ import { redisSessions, type TestSessions, jobSpec, python } from '@cofferdam/ba
 
 const SETTINGS = { template: 'code-interpreter-v1', code_interpreter: true }
 
-needs('bwrap').describe('e2b', () => {
+needs('bwrap').describe('e2b with a code interpreter', () => {
   const folder = mkdtempSync(join(tmpdir(), 'cofferdam-e2b-'))
   let sessions: TestSessions
   let double: E2bDouble
@@ -61,15 +61,15 @@ needs('bwrap').describe('e2b', () => {
     })
     return { exit, value: exit.valueJson === undefined ? undefined : JSON.parse(exit.valueJson), ...said }
   }
-  /** Interrupts a program for its first words alone: what it says to that may come before its end. */
+  /** Interrupts a program only at its first output. Its answer to that may come before its end. */
   const onceUp = (sandbox: Sandbox) => (text: string) => void (text === 'up\n' && sandbox.interrupt())
-  /** One program in a sandbox of its own. */
+  /** Runs one program in its own sandbox. */
   async function once(source: string, change?: Partial<SandboxSpec>) {
     await using sandbox = await open(source, change)
     return await run(sandbox, source)
   }
 
-  it('yields the last expression as it is, whatever its text looks like and whatever `_` is', async () => {
+  it('returns the exact last expression, whatever its text looks like and whatever `_` is', async () => {
     for (const [source, value] of [
       ["print('é漢😀')\n{'a': [1, None, 'x']}", { a: [1, null, 'x'] }],
       ["for _ in range(3): pass\n'1'", '1'],
@@ -82,7 +82,7 @@ needs('bwrap').describe('e2b', () => {
     }
   })
 
-  it('leaves results in all their forms as files', async () => {
+  it('stores all forms of results as files', async () => {
     const source = `
 class Chart:
     def __repr__(self): return 'a chart'
@@ -101,7 +101,7 @@ display(Chart())
     expect(Buffer.from(await sandbox.read('results/1.html', 100)).toString()).toBe('<b>é</b>')
   })
 
-  it('says how a program ended', async () => {
+  it('reports how a program ended', async () => {
     const raised = await once("raise ValueError('no')")
     expect([raised.exit.exitCode, raised.value]).toEqual([1, undefined])
     expect(raised.stderr).toContain('ValueError: no')
@@ -122,7 +122,7 @@ display(Chart())
     expect(Buffer.from(await sandbox.read('made', 10)).toString()).toBe('x')
   })
 
-  it('passes bytes that are text, and shows a program nothing of the service’s environment', async () => {
+  it('passes bytes that are text, and hides the service’s environment from programs', async () => {
     const source = `
 import json, os, shutil, sys
 sys.stdout.buffer.write('é漢'.encode()[:4])
@@ -131,7 +131,7 @@ print(json.dumps([name for name in os.environ if name.startswith('E2B_') or name
     expect((await once(source)).stdout).toBe('é漢[]\n')
   })
 
-  it('lets a program that is stopped clean up, say so and choose its exit code', async () => {
+  it('lets a program that is stopped clean up, print and choose its exit code', async () => {
     const source =
       "import sys, time\ntry:\n  print('up')\n  while True: time.sleep(0.01)\nexcept KeyboardInterrupt:\n  print('down')\n  sys.exit(7)"
     await using sandbox = await open(source)
@@ -139,14 +139,14 @@ print(json.dumps([name for name in os.environ if name.startswith('E2B_') or name
     expect([exit.exitCode, stdout]).toEqual([7, 'up\ndown\n'])
   })
 
-  it('ends a session whose program does not stop when it is told to', async () => {
+  it('ends a session whose program ignores an interrupt', async () => {
     const source =
       "import signal, time\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\nprint('up')\nwhile True: time.sleep(0.01)"
     const wish = jobSpec('e2be2be2be2b', python(source))
     const sandbox = await open(source, {
       reuse: 'session',
       session: { key: 'stubborn', scope: 'interpreter', idleMs: null },
-      // A quarter of a second until it is told again.
+      // Leaves a quarter of a second before the second interrupt.
       limits: { ...wish.limits, soft_timeout_ms: 1000, hard_timeout_ms: 1500 },
     })
     const { exit } = await run(sandbox, source, onceUp(sandbox))
@@ -155,14 +155,14 @@ print(json.dumps([name for name in os.environ if name.startswith('E2B_') or name
     expect(await sessions.find({ tenantId: 't', backend: 'e2b', key: 'stubborn' })).toBeNull()
   })
 
-  it('stops a program that is told to, and streams what it says before', async () => {
+  it('stops an interrupted program, and streams its output until then', async () => {
     const source = "import time\nprint('up')\nwhile True: time.sleep(0.01)"
     await using sandbox = await open(source)
     const { exit, stdout } = await run(sandbox, source, onceUp(sandbox))
     expect([exit.exitCode, stdout]).toEqual([130, 'up\n'])
   })
 
-  it('keeps the kernel’s names in a session, at any worker, and neither its environment nor its results', async () => {
+  it('keeps variables in a session on any worker, but neither environment nor results', async () => {
     const change: Partial<SandboxSpec> = {
       reuse: 'session',
       session: { key: 'k', scope: 'interpreter', idleMs: null },
@@ -188,7 +188,7 @@ print(json.dumps([name for name in os.environ if name.startswith('E2B_') or name
     expect((await once('1 + 1')).value).toBe(2)
   })
 
-  it('opens nothing with a template that has none', async () => {
+  it('opens no sandbox if the template has no code interpreter', async () => {
     const plain = made({ code_interpreter: true })
     const spec = jobSpec('e2be2be2be2b', python('1'))
     await expect(plain.open(spec, AbortSignal.timeout(60_000))).rejects.toMatchObject({

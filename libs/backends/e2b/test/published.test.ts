@@ -1,4 +1,4 @@
-/** Client and double against what E2B publishes: its own examples are read by our client and fit the double's shapes. */
+/** Client and double, compared with E2B's examples: the client reads them, the double has their shapes. */
 import { replay } from '@cofferdam/backend-remote/testing'
 import { expect, it } from 'vitest'
 import { E2B, E2B_ENVD, processEvent } from '../double/published.ts'
@@ -12,14 +12,14 @@ const UNKNOWN_USER = {
   message: "error looking up user 'nonexistent': user: unknown user nonexistent",
   code: 401,
 }
-/** Messages that npm `e2b` 2.51.0 takes for the output and the end of `echo hi`. */
+/** Messages that npm `e2b` 2.51.0 accepts as output and end of `echo hi`. */
 const ECHO_HI = [
   { event: { start: { pid: 123 } } },
   { event: { data: { stdout: 'aGkK' } } },
   { event: { end: { exitCode: 0, exited: true, status: 'exit status 0' } } },
 ]
 
-it('asks E2B as it publishes, and reads what it writes', async () => {
+it('sends requests as E2B publishes them, and reads its examples', async () => {
   E2B_ENVD.checkAnswer('POST', '/files', 200, UPLOADED)
   E2B_ENVD.checkAnswer('POST', '/files', 401, UNKNOWN_USER)
   for (const event of ECHO_HI) expect(processEvent.safeParse(event).success).toBe(true)

@@ -1,6 +1,6 @@
 /**
- * E2B's own SDK, unmodified, as judge of the double's processes: the cases that the SDK's tests have for the
- * service (e2b-dev/E2B @b8029973, packages/js-sdk/tests/sandbox/commands and pty).
+ * E2B's unmodified SDK tests the double's processes with the cases of the SDK's own tests of the service
+ * (e2b-dev/E2B @b8029973, packages/js-sdk/tests/sandbox/commands and pty).
  */
 import {
   AuthenticationError,
@@ -17,7 +17,7 @@ import { startE2bDouble, type E2bDouble } from '../double/e2b-double.ts'
 
 const NOBODYS_PID = 999_999
 
-needs('bwrap').describe('E2B’s SDK and the double’s commands', () => {
+needs('bwrap').describe('E2B’s double, called by E2B’s SDK for commands,', () => {
   let double: E2bDouble
   let sandbox: Sandbox
 
@@ -49,7 +49,7 @@ needs('bwrap').describe('E2B’s SDK and the double’s commands', () => {
     },
   )
 
-  it('says with what a command ended', async () => {
+  it('reports how a command ended', async () => {
     const failed: unknown = await sandbox.commands
       .run('echo out; echo err >&2; exit 3')
       .catch((error) => error)
@@ -68,12 +68,12 @@ needs('bwrap').describe('E2B’s SDK and the double’s commands', () => {
     expect(heard.toSorted()).toEqual(['one\n', 'two\n'])
   })
 
-  it('runs in a folder, and refuses one that is not there', async () => {
+  it('runs a command in a folder, and refuses a missing folder', async () => {
     expect(await stdout('pwd', { cwd: '/tmp' })).toBe('/tmp\n')
     await expect(stdout('pwd', { cwd: '/not/there' })).rejects.toBeInstanceOf(InvalidArgumentError)
   })
 
-  it('gives variables to one command, over those of the sandbox, and to no other', async () => {
+  it('gives a command its own variables, which override those of the sandbox', async () => {
     expect(await stdout('echo $FOO')).toBe('sandbox\n')
     expect(await stdout('echo $FOO', { envs: { FOO: 'command' } })).toBe('command\n')
     expect(await stdout(`python3 -c "import os; print(os.environ['FOO'])"`, { envs: { FOO: 'py' } })).toBe(
@@ -82,7 +82,7 @@ needs('bwrap').describe('E2B’s SDK and the double’s commands', () => {
     expect(await stdout('echo $FOO $USER $HOME')).toBe('sandbox user /home/user\n')
   })
 
-  it('runs as its own user, as none that is not there, and says that it has no other', async () => {
+  it('runs commands as its own user, and refuses other and unknown users', async () => {
     expect(await stdout('whoami', { user: 'user' })).toBe('user\n')
     await expect(stdout('whoami', { user: 'nobody-here' })).rejects.toBeInstanceOf(AuthenticationError)
     await expect(stdout('whoami', { user: 'root' })).rejects.toThrow('this double')
@@ -97,7 +97,7 @@ needs('bwrap').describe('E2B’s SDK and the double’s commands', () => {
       .not.toContain(handle.pid)
   })
 
-  it('lists what runs, with its command', async () => {
+  it('lists running processes with their commands', async () => {
     const handles = await Promise.all(
       ['sleep 63', 'sleep 64'].map((command) =>
         sandbox.commands.run(command, { background: true, envs: { A: 'b' }, cwd: '/tmp' }),
@@ -114,7 +114,7 @@ needs('bwrap').describe('E2B’s SDK and the double’s commands', () => {
     for (const handle of handles) expect(await handle.kill()).toBe(true)
   })
 
-  it('kills a process, and says when there is none', async () => {
+  it('kills a process, and reports if there is none', async () => {
     const handle = await sandbox.commands.run('exec sleep 65', { background: true })
     expect(await sandbox.commands.kill(handle.pid)).toBe(true)
     await expect(handle.wait()).rejects.toBeInstanceOf(CommandExitError)
@@ -123,7 +123,7 @@ needs('bwrap').describe('E2B’s SDK and the double’s commands', () => {
     expect(await sandbox.commands.kill(NOBODYS_PID)).toBe(false)
   })
 
-  it('connects to a process that runs, or has run, and to no other', async () => {
+  it('connects to a process that runs or has run, and to no other', async () => {
     const handle = await sandbox.commands.run('read line; echo "got $line"; exit 4', {
       background: true,
       stdin: true,
@@ -151,7 +151,7 @@ needs('bwrap').describe('E2B’s SDK and the double’s commands', () => {
     },
   )
 
-  it('refuses input for a process that has none, has closed it, or is over', async () => {
+  it('refuses input for a process without stdin, with closed stdin, or that has ended', async () => {
     const deaf = await sandbox.commands.run('exec sleep 66', { background: true })
     const error: unknown = await sandbox.commands.sendStdin(deaf.pid, 'x').catch((caught: unknown) => caught)
     expect(error).toBeInstanceOf(SandboxError)
@@ -164,7 +164,7 @@ needs('bwrap').describe('E2B’s SDK and the double’s commands', () => {
     await expect(sandbox.commands.sendStdin(NOBODYS_PID, 'x')).rejects.toBeInstanceOf(NotFoundError)
   })
 
-  it('hears nothing more of a process that it disconnects from, which runs on', async () => {
+  it('sends nothing more after a client disconnects from a process, which runs on', async () => {
     const handle = await sandbox.commands.run('read line; echo $line', { background: true, stdin: true })
     await handle.disconnect()
     expect((await sandbox.commands.list()).map(({ pid }) => pid)).toContain(handle.pid)
@@ -173,7 +173,7 @@ needs('bwrap').describe('E2B’s SDK and the double’s commands', () => {
     expect((await again.wait()).stdout).toBe('on\n')
   })
 
-  it('says that it does not speak terminals', async () => {
+  it('reports that it does not support terminals', async () => {
     await expect(sandbox.pty.create({ cols: 80, rows: 24, onData: () => undefined })).rejects.toThrow(
       'this double',
     )

@@ -1,6 +1,6 @@
 /**
- * E2B's own SDK, unmodified, as judge of the double's file system: the cases that the SDK's tests have for
- * the service (e2b-dev/E2B @b8029973, packages/js-sdk/tests/sandbox/files), with envd 0.5.7.
+ * E2B's unmodified SDK tests the double's file system with the cases of the SDK's own tests of the service
+ * (e2b-dev/E2B @b8029973, packages/js-sdk/tests/sandbox/files), with envd 0.5.7.
  */
 import { FileNotFoundError, FileType, InvalidArgumentError, Sandbox, SandboxError, TemplateError } from 'e2b'
 import { needs } from '@cofferdam/embedded/needs'
@@ -9,7 +9,7 @@ import { startE2bDouble, type E2bDouble } from '../double/e2b-double.ts'
 
 const HOME = '/home/user'
 
-needs('bwrap').describe('E2B’s SDK and the double’s files', () => {
+needs('bwrap').describe('E2B’s double, called by E2B’s SDK for files,', () => {
   let double: E2bDouble
   let sandbox: Sandbox
 
@@ -33,7 +33,7 @@ needs('bwrap').describe('E2B’s SDK and the double’s files', () => {
     return Buffer.concat(parts).toString()
   }
 
-  it('writes, overwrites and reads a file, also below folders that were not there', async () => {
+  it('writes, overwrites and reads a file, also in folders that did not exist', async () => {
     expect(await sandbox.files.write('a.txt', 'first')).toEqual({
       name: 'a.txt',
       path: `${HOME}/a.txt`,
@@ -66,7 +66,7 @@ needs('bwrap').describe('E2B’s SDK and the double’s files', () => {
     for (const { path } of kinds) expect(await sandbox.files.read(path)).toBe('plain')
   })
 
-  it('takes raw and compressed uploads, and gives compressed downloads', async () => {
+  it('accepts raw and compressed uploads, and offers compressed downloads', async () => {
     const content = 'streamed and compressed. '.repeat(10_000)
     const stream = (): ReadableStream => new Blob([content]).stream()
     await sandbox.files.write('raw', stream(), { useOctetStream: true })
@@ -78,7 +78,7 @@ needs('bwrap').describe('E2B’s SDK and the double’s files', () => {
     expect(await streamed('raw')).toBe(content)
   })
 
-  it('says in which encoding it answers, and refuses those that envd has not', async () => {
+  it('names the encoding of its answers, and refuses encodings that envd does not support', async () => {
     await sandbox.files.write('encoded.txt', 'plain')
     const get = async (encoding: string): Promise<Response> =>
       await fetch(`${double.origin}/files?path=encoded.txt`, {
@@ -111,7 +111,7 @@ needs('bwrap').describe('E2B’s SDK and the double’s files', () => {
     expect((await sandbox.files.getInfo('empty')).size).toBe(0)
   })
 
-  it('says that a file is not there, or is a folder', async () => {
+  it('reports that a file does not exist, or is a folder', async () => {
     await expect(sandbox.files.read('absent')).rejects.toBeInstanceOf(FileNotFoundError)
     await expect(sandbox.files.read('absent', { format: 'stream' })).rejects.toBeInstanceOf(FileNotFoundError)
     await expect(sandbox.files.getInfo('absent')).rejects.toBeInstanceOf(FileNotFoundError)
@@ -126,7 +126,7 @@ needs('bwrap').describe('E2B’s SDK and the double’s files', () => {
     await expect(sandbox.files.makeDir('file')).rejects.toBeInstanceOf(InvalidArgumentError)
   })
 
-  it('reports what its file system refuses, and goes on', async () => {
+  it('reports errors of its file system, and goes on', async () => {
     await sandbox.files.write('in-the-way', 'x')
     await expect(sandbox.files.makeDir('in-the-way/below')).rejects.toBeInstanceOf(SandboxError)
     await expect(sandbox.files.write('in-the-way/below', 'x')).rejects.toBeInstanceOf(SandboxError)
@@ -139,13 +139,13 @@ needs('bwrap').describe('E2B’s SDK and the double’s files', () => {
     expect(await sandbox.files.read('in-the-way')).toBe('x')
   })
 
-  it('makes folders, once each', async () => {
+  it('creates each folder once', async () => {
     expect(await sandbox.files.makeDir('made/nested')).toBe(true)
     expect(await sandbox.files.exists('made/nested')).toBe(true)
     expect(await sandbox.files.makeDir('made/nested')).toBe(false)
   })
 
-  it('tells of files, folders and links', async () => {
+  it('describes files, folders and links', async () => {
     await sandbox.files.write('told/file.txt', 'test')
     await sandbox.files.makeDir('told/sub')
     await sandbox.commands.run('cd told && ln -s file.txt link && ln -s sub way && ln -s nowhere broken')
@@ -165,7 +165,7 @@ needs('bwrap').describe('E2B’s SDK and the double’s files', () => {
       mode: 0o755,
       permissions: 'drwxr-xr-x',
     })
-    // Of a link, type and mode are its target's.
+    // Type and mode of a link are those of its target.
     expect(await sandbox.files.getInfo('told/link')).toMatchObject({
       name: 'link',
       type: FileType.FILE,
@@ -173,7 +173,7 @@ needs('bwrap').describe('E2B’s SDK and the double’s files', () => {
       permissions: 'Lrwxrwxrwx',
       symlinkTarget: `${HOME}/told/file.txt`,
     })
-    // One that leads nowhere has no type, and the SDK leaves it out.
+    // A broken link has no type, so the SDK leaves it out.
     expect((await sandbox.files.list('told')).map(({ name, type }) => [name, type])).toEqual([
       ['file.txt', 'file'],
       ['link', 'file'],
@@ -186,7 +186,7 @@ needs('bwrap').describe('E2B’s SDK and the double’s files', () => {
     ])
   })
 
-  it('lists to a depth, in the order of a walk', async () => {
+  it('lists to a given depth, in the order of a walk', async () => {
     for (const folder of ['deep/b/bb', 'deep/a/aa']) await sandbox.files.makeDir(folder)
     await sandbox.files.write('deep/c.txt', 'x')
     const paths = async (depth?: number): Promise<string[]> =>
@@ -200,7 +200,7 @@ needs('bwrap').describe('E2B’s SDK and the double’s files', () => {
     await expect(paths(0)).rejects.toBeInstanceOf(InvalidArgumentError)
   })
 
-  it('renames over folders that were not there, and removes whole trees', async () => {
+  it('renames into folders that did not exist, and removes whole trees', async () => {
     await sandbox.files.write('old/a.txt', 'moved')
     expect(await sandbox.files.rename('old/a.txt', 'new/place/b.txt')).toMatchObject({
       name: 'b.txt',
@@ -213,7 +213,7 @@ needs('bwrap').describe('E2B’s SDK and the double’s files', () => {
     expect(await sandbox.files.exists('new')).toBe(false)
   })
 
-  it('lets whoever has a signed address read and write, for as long as that is valid', async () => {
+  it('lets anybody with a signed address read or write, while the address is valid', async () => {
     await sandbox.files.write('signed.txt', 'hello world')
     const { 'X-Access-Token': _, ...address } = direct()
     const asked = async (url: string, init: RequestInit = {}): Promise<[number, string]> => {
@@ -239,13 +239,13 @@ needs('bwrap').describe('E2B’s SDK and the double’s files', () => {
     expect(await asked(await sandbox.uploadUrl('signed.txt', late), form())).toEqual(expired)
     const other = (await sandbox.downloadUrl('signed.txt', soon)).replace('signed.txt', 'a.txt')
     expect(await asked(other)).toEqual([401, refusal('invalid signature')])
-    // Reading is no leave to write.
+    // An address for reading gives no right to write.
     expect((await asked(await sandbox.downloadUrl('signed.txt', soon), form()))[0]).toBe(401)
     expect((await asked(`${double.origin}/files?path=signed.txt`))[0]).toBe(401)
     expect((await asked(`${double.origin}/envs`))[0]).toBe(401)
   })
 
-  it('has an envd that is too old for metadata and entries of events, which the SDK says', async () => {
+  it('has an envd too old for metadata and entries of events, as the SDK reports', async () => {
     await expect(sandbox.files.write('m', 'x', { metadata: { a: 'b' } })).rejects.toBeInstanceOf(
       TemplateError,
     )
@@ -254,7 +254,7 @@ needs('bwrap').describe('E2B’s SDK and the double’s files', () => {
     )
   })
 
-  /** What the SDK sends to this sandbox's envd. */
+  /** The headers that the SDK sends to this sandbox's envd. */
   function direct(): { 'E2b-Sandbox-Id': string; 'E2b-Sandbox-Port': string; 'X-Access-Token': string } {
     const { envdAccessToken = '' } = sandbox as unknown as { envdAccessToken?: string }
     return {

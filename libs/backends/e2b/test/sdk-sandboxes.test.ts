@@ -1,14 +1,13 @@
 /**
- * E2B's own SDK, unmodified, as judge of the double's control API: the cases that the SDK's tests have for
- * the service (e2b-dev/E2B @b8029973, packages/js-sdk/tests/api and sandbox), and what it makes of calls that
- * the double does not speak.
+ * E2B's unmodified SDK tests the double's control API with the cases of the SDK's own tests of the service
+ * (e2b-dev/E2B @b8029973, packages/js-sdk/tests/api and sandbox), and with unsupported calls.
  */
 import { AuthenticationError, Sandbox, SandboxError, SandboxNotFoundError, TimeoutError } from 'e2b'
 import { needs } from '@cofferdam/embedded/needs'
 import { afterAll, afterEach, beforeAll, expect, it, vi } from 'vitest'
 import { startE2bDouble, type E2bDouble } from '../double/e2b-double.ts'
 
-needs('bwrap').describe('E2B’s SDK and the double’s sandboxes', () => {
+needs('bwrap').describe('E2B’s double, called by E2B’s SDK for sandboxes,', () => {
   let double: E2bDouble
   let options: { apiKey: string; apiUrl: string; sandboxUrl: string; retries: number }
 
@@ -28,7 +27,7 @@ needs('bwrap').describe('E2B’s SDK and the double’s sandboxes', () => {
   const listed = async (more: object = {}): Promise<string[]> =>
     (await Sandbox.list({ ...options, ...more }).nextItems()).map(({ sandboxId }) => sandboxId)
 
-  it('creates, shows and kills one, and says so when there is none', async () => {
+  it('creates, shows and kills a sandbox, and reports if there is none', async () => {
     const metadata = { 'test-key': 'test-value' }
     const sandbox = await create({ metadata, envs: { FOO: 'bar' } })
     expect(await sandbox.isRunning()).toBe(true)
@@ -52,7 +51,7 @@ needs('bwrap').describe('E2B’s SDK and the double’s sandboxes', () => {
     )
   })
 
-  it('shows what a sandbox was made with', async () => {
+  it('shows the options of a sandbox', async () => {
     const network = { allowPublicTraffic: false, denyOut: ['0.0.0.0/0'] }
     const info = await (await create({ allowInternetAccess: false, network })).getInfo()
     expect(info).toMatchObject({ allowInternetAccess: false, network })
@@ -61,7 +60,7 @@ needs('bwrap').describe('E2B’s SDK and the double’s sandboxes', () => {
   it('lists by metadata, state, template, start and order, page by page', async () => {
     const first = await create({ metadata: { who: 'first', all: 'yes' } })
     const { startedAt } = await first.getInfo()
-    // Times of the list have a resolution of a millisecond.
+    // The list's times have a resolution of a millisecond.
     await vi.waitFor(() => expect(Date.now()).toBeGreaterThan(startedAt.getTime() + 1), 20_000)
     const second = await Sandbox.create('code-interpreter-v1', {
       ...options,
@@ -88,7 +87,7 @@ needs('bwrap').describe('E2B’s SDK and the double’s sandboxes', () => {
       await expect(listed(wrong)).rejects.toMatchObject({ statusCode: 400 })
   })
 
-  it('connects another client, which never shortens the life of a sandbox', async () => {
+  it('connects another client without shortening the sandbox’s life', async () => {
     const sandbox = await create({ timeoutMs: 300_000 })
     const before = (await sandbox.getInfo()).endAt
     const other = await Sandbox.connect(sandbox.sandboxId, { ...options, timeoutMs: 10_000 })
@@ -100,7 +99,7 @@ needs('bwrap').describe('E2B’s SDK and the double’s sandboxes', () => {
     expect((await sandbox.getInfo()).endAt.getTime()).toBeGreaterThan(before.getTime())
   })
 
-  it('ends a sandbox at its time, and not at one that was set before', async () => {
+  it('ends a sandbox at its latest deadline, not at an earlier one', async () => {
     const [short, long] = await Promise.all([create(), create()])
     await Promise.all([short.setTimeout(1000), long.setTimeout(1000)])
     await long.setTimeout(60_000)
@@ -108,7 +107,7 @@ needs('bwrap').describe('E2B’s SDK and the double’s sandboxes', () => {
     expect(await long.isRunning()).toBe(true)
   })
 
-  it('tells a client whose sandbox is killed while a command runs that it is gone', async () => {
+  it('tells a client that its sandbox is gone if it is killed while a command runs', async () => {
     const sandbox = await create()
     const command = await sandbox.commands.run('sleep 60', { background: true })
     const ended = command.wait().catch((error: unknown) => error)
@@ -118,7 +117,7 @@ needs('bwrap').describe('E2B’s SDK and the double’s sandboxes', () => {
     expect(String(error)).toContain('sandbox was killed or reached its end of life')
   })
 
-  it('answers for the host of a sandbox that is gone as the service’s proxy does', async () => {
+  it('answers for a sandbox that is gone like the service’s proxy', async () => {
     const sandbox = await create()
     const host = sandbox.getHost(3000)
     const asked = async (): Promise<unknown> => {
@@ -150,7 +149,7 @@ needs('bwrap').describe('E2B’s SDK and the double’s sandboxes', () => {
     ['updateNetwork', (sandbox: Sandbox) => sandbox.updateNetwork({ allowInternetAccess: false })],
     ['listSnapshots', () => Sandbox.listSnapshots(options).nextItems()],
     ['deleteSnapshot', () => Sandbox.deleteSnapshot('snapshot', options)],
-  ] as const)('says that it does not speak %s, and not that the sandbox is gone', async (_name, call) => {
+  ] as const)('reports that it does not support %s, not that the sandbox is gone', async (_name, call) => {
     const sandbox = await create()
     const error: unknown = await call(sandbox).catch((caught: unknown) => caught)
     expect(error).toBeInstanceOf(SandboxError)
@@ -162,12 +161,12 @@ needs('bwrap').describe('E2B’s SDK and the double’s sandboxes', () => {
     expect(await sandbox.isRunning()).toBe(true)
   })
 
-  it('finds no sandbox before it says what it does not speak', async () => {
+  it('reports an unknown sandbox before an unsupported call', async () => {
     await expect(Sandbox.pause('nonexistingsandbox', options)).rejects.toBeInstanceOf(SandboxNotFoundError)
   })
 
   it.each([{ lifecycle: { onTimeout: 'pause' } }, { volumeMounts: { '/mnt': 'volume' } }])(
-    'refuses to make a sandbox with %j, which it could not keep',
+    'refuses to create a sandbox with the unsupported option %j',
     async (more) => {
       await expect(create(more)).rejects.toMatchObject({
         statusCode: 400,

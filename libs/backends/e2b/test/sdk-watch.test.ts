@@ -1,7 +1,6 @@
 /**
- * E2B's own SDK, unmodified, as judge of how the double watches folders: the cases that the SDK's tests have
- * for the service (e2b-dev/E2B @b8029973, packages/js-sdk/tests/sandbox/files/watch.test.ts), with envd
- * 0.5.7.
+ * E2B's unmodified SDK tests how the double watches folders, with the cases of the SDK's own tests of the
+ * service (e2b-dev/E2B @b8029973, packages/js-sdk/tests/sandbox/files/watch.test.ts) and envd 0.5.7.
  */
 import { FileNotFoundError, InvalidArgumentError, Sandbox, TimeoutError, type FilesystemEvent } from 'e2b'
 import { needs } from '@cofferdam/embedded/needs'
@@ -10,7 +9,7 @@ import { startE2bDouble, type E2bDouble } from '../double/e2b-double.ts'
 
 const SOON = { timeout: 20_000 }
 
-needs('bwrap').describe('E2B’s SDK and the folders that the double watches', () => {
+needs('bwrap').describe('E2B’s double, called by E2B’s SDK for watches,', () => {
   let double: E2bDouble
   let sandbox: Sandbox
 
@@ -27,14 +26,14 @@ needs('bwrap').describe('E2B’s SDK and the folders that the double watches', (
     await double[Symbol.asyncDispose]()
   })
 
-  /** A watch of a folder, with what it has heard. */
+  /** A watch of a folder, with the events so far. */
   async function watched(folder: string, options: { recursive?: boolean } = {}) {
     const heard: string[] = []
     const onEvent = ({ type, name }: FilesystemEvent): void => void heard.push(`${type} ${name}`)
     return { heard, handle: await sandbox.files.watchDir(folder, onEvent, options) }
   }
 
-  it('hears how a file comes, changes and goes', async () => {
+  it('reports that a file is created, changed and removed', async () => {
     await sandbox.files.makeDir('plain')
     const { heard, handle } = await watched('plain')
     await sandbox.files.write('plain/a.txt', 'first')
@@ -48,7 +47,7 @@ needs('bwrap').describe('E2B’s SDK and the folders that the double watches', (
     await handle.stop()
   })
 
-  it('hears of folders below only when it is asked to, also of new ones', async () => {
+  it('reports subfolders, even new ones, only if asked to', async () => {
     await sandbox.files.makeDir('outer/inner')
     const flat = await watched('outer')
     const deep = await watched('outer', { recursive: true })
@@ -63,7 +62,7 @@ needs('bwrap').describe('E2B’s SDK and the folders that the double watches', (
     await deep.handle.stop()
   })
 
-  it('hears nothing more once it has stopped', async () => {
+  it('reports nothing more once the watch has stopped', async () => {
     await sandbox.files.makeDir('stopped')
     const first = await watched('stopped')
     const second = await watched('stopped')
@@ -81,7 +80,7 @@ needs('bwrap').describe('E2B’s SDK and the folders that the double watches', (
     expect(await ended.promise).toBeInstanceOf(TimeoutError)
   })
 
-  it('refuses what is not there, and what is no folder', async () => {
+  it('refuses a missing path and a path that is not a folder', async () => {
     await expect(watched('absent')).rejects.toBeInstanceOf(FileNotFoundError)
     await sandbox.files.write('file.txt', 'x')
     await expect(watched('file.txt')).rejects.toBeInstanceOf(InvalidArgumentError)

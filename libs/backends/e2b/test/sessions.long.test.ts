@@ -1,4 +1,4 @@
-/** Sessions at E2B: one sandbox for a name whichever worker comes, and workers that die at any point of a turn. */
+/** Sessions at E2B: one sandbox per session for all workers, and workers that die at any point of a turn. */
 import { spawn } from 'node:child_process'
 import { randomUUID } from 'node:crypto'
 import { once } from 'node:events'
@@ -28,7 +28,7 @@ const IN_SESSION = {
   reuse: 'session',
   session: { key: 'k', scope: 'interpreter', idleMs: null },
 } as const satisfies Partial<SandboxSpec>
-/** Tells how often it ran in this session. */
+/** Prints how often it has run in this session. */
 const COUNT = "n = globals().get('n', 0) + 1\nprint(n)"
 const HANG = "import time\nprint('up', flush=True)\ntime.sleep(600)"
 const OF_FILES = {
@@ -38,7 +38,7 @@ const OF_FILES = {
 const LOOK = `
 import os
 print([sorted(os.listdir(path)) for path in ('/tmp', '/dev/shm', '.')])`
-/** Leaves a process of its own session and group that has another pid every moment and writes wherever it can, and waits for its first round. */
+/** Leaves a process in its own session and group that always changes its pid and writes where it can. */
 const leaves = (mark: string): string => `
 import os, sys
 daemon = '''
@@ -83,7 +83,7 @@ needs('bwrap').describe('e2b', () => {
   })
   const open = (by: Backend, change?: Partial<SandboxSpec>): Promise<Sandbox> =>
     by.open(spec(change), AbortSignal.timeout(60_000))
-  /** What the counting program prints in one turn, and whose it was. */
+  /** What the counting program prints in one turn, and the sandbox's session. */
   async function count(by: Backend): Promise<{ said: string; session: Sandbox['session'] }> {
     await using sandbox = await open(by)
     return { said: await printed(sandbox, python(COUNT)), session: sandbox.session }
@@ -114,7 +114,7 @@ needs('bwrap').describe('e2b', () => {
   })
 
   describe('a session', () => {
-    it('goes on at another worker, and ends for whoever asks', async () => {
+    it('continues at another worker, and any worker can end it', async () => {
       const first = await count(one)
       const second = await count(two)
       expect([first.said, second.said]).toEqual(['1\n', '2\n'])
@@ -126,7 +126,7 @@ needs('bwrap').describe('e2b', () => {
       expect(await one.endSession?.(NAME, entry, AbortSignal.timeout(30_000))).toBe(false)
     })
 
-    it('is waited for no longer than its end’s signal says', async () => {
+    it('does not delay a caller that stops waiting for its end', async () => {
       await count(one)
       const entry = (await sessions.find(NAME)) ?? expect.fail('it is not in the registry')
       double.fault({ hold_kills: 1 })
@@ -141,7 +141,7 @@ needs('bwrap').describe('e2b', () => {
       expect(running()).toHaveLength(1)
     })
 
-    it('serves two workers that race for it one after the other, in one sandbox', async () => {
+    it('serves two competing workers one after the other, in one sandbox', async () => {
       const before = double.created
       const said = await Promise.all([count(one), count(two), count(one), count(two)])
       expect(said.map((turn) => turn.said).toSorted()).toEqual(['1\n', '2\n', '3\n', '4\n'])
@@ -164,7 +164,7 @@ needs('bwrap').describe('e2b', () => {
       expect(JSON.stringify(entry)).not.toContain(double.apiKey)
     })
 
-    it('stops at once when its lease is lost, and is not left behind', async () => {
+    it('stops at once if its lease is lost, and is not left behind', async () => {
       const sandbox = await open(one)
       const isUp = Promise.withResolvers<undefined>()
       const lost = expect(
@@ -183,7 +183,7 @@ needs('bwrap').describe('e2b', () => {
       expect(running()).toEqual([(await sessions.find(NAME))?.handle['sandbox']])
     })
 
-    it('begins anew, under another id, when the vendor ended it between two turns', async () => {
+    it('starts again with another ID if the vendor ended it between two turns', async () => {
       const first = await count(one)
       await double.end(running()[0] ?? '')
       const second = await count(two)
@@ -191,14 +191,14 @@ needs('bwrap').describe('e2b', () => {
       expect(second.session?.id).not.toBe(first.session?.id)
     })
 
-    it('begins anew when it could end before the program’s deadline', async () => {
+    it('starts again if it could end before the program’s deadline', async () => {
       const short = createE2bBackend({ ...settings(), max_life_ms: 60_000 }, { sessions })
       const turns = [await count(short), await count(short)]
       expect(turns.map(({ said, session }) => [said, session?.fresh])).toEqual([
         ['1\n', true],
         ['1\n', true],
       ])
-      // Its files can be had until then.
+      // Its files can still be read.
       const list = { type: 'files', op: 'list' } as const
       const left = running()
       await (await open(short, { ...IN_SESSION, program: list }))[Symbol.asyncDispose]()
@@ -206,14 +206,14 @@ needs('bwrap').describe('e2b', () => {
       await short[Symbol.asyncDispose]()
     })
 
-    it('is left as it was while the service takes no more, and found again', async () => {
+    it('stays unchanged while the service throttles, and is found afterwards', async () => {
       await count(one)
       double.fault({ throttle_connects: 3, retry_after: 0 })
       await expect(open(two)).rejects.toMatchObject({ code: 'backend_unavailable' })
       expect((await count(two)).said).toBe('2\n')
     })
 
-    it('is not joined over a stream that breaks, nor kept when its time cannot be set', async () => {
+    it('is not joined over a broken stream, nor kept if its lifetime cannot be set', async () => {
       await count(one)
       double.fault({ cut_stream_after: 8 })
       expect((await count(two)).said).toBe('1\n')
@@ -224,7 +224,7 @@ needs('bwrap').describe('e2b', () => {
       expect(await sessions.find(NAME)).toBeNull()
     })
 
-    it('waits as long as it was asked to, also after a look at its files that says nothing of that', async () => {
+    it('keeps its idle time after a file request that names none', async () => {
       const waits = { ...IN_SESSION, session: { ...IN_SESSION.session, idleMs: 3_000_000 } }
       await (await open(one, waits))[Symbol.asyncDispose]()
       const list = { type: 'files', op: 'list' } as const
@@ -233,7 +233,7 @@ needs('bwrap').describe('e2b', () => {
       expect((entry?.idleAtMs ?? 0) - (entry?.usedAtMs ?? 0)).toBe(3_000_000)
     })
 
-    it('is the next holder’s when nobody answers that it was written', async () => {
+    it('goes to the next holder if the answer to the write of its entry is lost', async () => {
       const unanswered = createE2bBackend(settings(), {
         sessions: {
           ...sessions,
@@ -254,7 +254,7 @@ needs('bwrap').describe('e2b', () => {
       await unanswered[Symbol.asyncDispose]()
     })
 
-    it('refuses other limits, and files of a session that is not there', async () => {
+    it('refuses other limits, and file requests for a missing session', async () => {
       const list = { type: 'files', op: 'list' } as const
       await expect(open(one, { ...IN_SESSION, program: list })).rejects.toMatchObject({
         code: 'session_not_found',
@@ -267,13 +267,13 @@ needs('bwrap').describe('e2b', () => {
   })
 
   describe('a session of scope files', () => {
-    /** What a program says in one turn, and whose turn it was. */
+    /** What a program prints in one turn, and the sandbox's session. */
     async function turn(by: Backend, source: string): Promise<{ said: string; session: Sandbox['session'] }> {
       await using sandbox = await open(by, OF_FILES)
       return { said: await printed(sandbox, python(source)), session: sandbox.session }
     }
 
-    it('finds its files at any worker, and nothing else of a process that hid from its parents', async () => {
+    it('finds its files at any worker, but no trace of a process that hid from its parents', async () => {
       const mark = `left-${randomUUID()}`
       const first = await turn(one, `open('note', 'w').write('kept')\n${LOOK}`)
       const second = await turn(one, leaves(mark))
@@ -287,8 +287,8 @@ needs('bwrap').describe('e2b', () => {
       expect(third.session).toEqual({ id: first.session?.id, fresh: false })
     })
 
-    it('begins anew, and leaves nothing, where its agent cannot prove that files alone are left', async () => {
-      // The agent's own scheduling, however nice the tests are run.
+    it('starts again if its agent cannot prove that only files are left', async () => {
+      // Changes the agent's own scheduling policy, whatever nice value the tests have.
       const first = await turn(one, 'import os\nos.sched_setscheduler(1, os.SCHED_BATCH, os.sched_param(0))')
       expect(running()).toEqual([])
       const second = await turn(two, LOOK)
@@ -296,7 +296,7 @@ needs('bwrap').describe('e2b', () => {
       expect(second.session?.id).not.toBe(first.session?.id)
     })
 
-    it('shows a program nothing of the sandbox that it could leave something in, nor what listens there', async () => {
+    it('hides from a program what it could write to and what listens in the sandbox', async () => {
       const said = await turn(
         one,
         `
@@ -312,13 +312,13 @@ print(os.path.exists('/run/jail/socket'), socket.socket().connect_ex(('127.0.0.1
 libc = ctypes.CDLL(None)
 print(libc.mq_open(b'/left', os.O_CREAT | os.O_RDWR, 0o600, None), libc.syscall({'x86_64': 248, 'aarch64': 217}[os.uname().machine], b'user', b'left', b'x', 1, -4))`,
       )
-      // Neither a message queue nor a key in the user's keyring can be made.
+      // It can create neither a message queue nor a key in the user's keyring.
       expect(said.said).toBe(`['/tmp', '/dev/shm']\nFalse True\n-1 -1\n`)
     })
   })
 
   describe('a worker that is killed', () => {
-    /** Killed when its words are those that are waited for, or when something else happened; whose sandboxes it had. */
+    /** Kills the worker at the given output or event, and returns the owners of its sandboxes. */
     async function killedAt(
       change: Partial<SandboxSpec>,
       sources: string[],
@@ -359,7 +359,7 @@ print(libc.mq_open(b'/left', os.O_CREAT | os.O_RDWR, 0o600, None), libc.syscall(
       over?: true
       here?: true
     }
-    /** The dead worker's lease is over; its entry as it left it. */
+    /** Expires the dead worker's lease and returns its entry as it was. */
     async function left(): Promise<SessionEntry> {
       await sessions.expire(NAME)
       const entry = await sessions.find(NAME)
@@ -371,7 +371,7 @@ print(libc.mq_open(b'/left', os.O_CREAT | os.O_RDWR, 0o600, None), libc.syscall(
     }
     const isUp = (said: Said[]): boolean => said.at(-1)?.printed === 'up\n'
 
-    it('before it learns of the sandbox: the next holder kills that and begins anew', async () => {
+    it('before it learns of the sandbox: the next holder kills the sandbox and starts again', async () => {
       double.fault({ hold_creates: 1 })
       await killedAt(IN_SESSION, [COUNT], nextIsMade())
       const entry = await left()
@@ -381,7 +381,7 @@ print(libc.mq_open(b'/left', os.O_CREAT | os.O_RDWR, 0o600, None), libc.syscall(
       expect(running()).toHaveLength(1)
     })
 
-    it('while a program runs: nobody joins its sandbox, which is killed, and the program does not run again', async () => {
+    it('while a program runs: its sandbox is killed, and the program does not run again', async () => {
       await killedAt(IN_SESSION, [COUNT, HANG], isUp)
       const entry = await left()
       expect(running()).toEqual([entry.handle['sandbox']])
@@ -398,21 +398,21 @@ print(libc.mq_open(b'/left', os.O_CREAT | os.O_RDWR, 0o600, None), libc.syscall(
       expect([next.said, next.session?.fresh]).toEqual(['2\n', false])
     })
 
-    it('on its way into the next turn, when it has joined and asked nothing yet: the session goes on', async () => {
-      // Two entries of the start and one of the rest, then the lease asked and the turn.
+    it('after it joined the next turn and before it asked anything: the session goes on', async () => {
+      // Two entries at the start and one at rest, then the lease and the turn.
       await killedAt(IN_SESSION, [COUNT, COUNT], (words) => words.at(-1)?.here === true, 5)
       await left()
       const next = await count(two)
       expect([next.said, next.session?.fresh]).toEqual(['2\n', false])
     })
 
-    it('in its turn and never followed: the reaper’s call ends what it left', async () => {
+    it('in its turn and without a successor: the reaper’s call ends what it left', async () => {
       await killedAt(IN_SESSION, [HANG], isUp)
       const entry = await left()
       expect(await two.endSession?.(NAME, entry, AbortSignal.timeout(30_000))).toBe(true)
     })
 
-    it('outside of sessions, before it learns of the sandbox or while a program runs: a sweep ends what it left', async () => {
+    it('without a session: a sweep ends what it left', async () => {
       for (const [held, time] of [
         [1, nextIsMade()],
         [0, isUp],

@@ -1,7 +1,7 @@
 /**
- * Run as a process of its own, to be killed: a worker with the E2B backend that runs one program after the other, in turns of a
- * session or in sandboxes of their own. Says as lines of JSON what programs print, and when a turn is over. It says `here` and goes no
- * further before its n-th entry is written, where it is told so.
+ * Runs as its own process, to be killed: a worker with the E2B backend that runs programs one after the
+ * other, in turns of a session or in separate sandboxes. Prints the programs' output and the end of each turn
+ * as lines of JSON. If told so, it prints `here` and stops before it writes its n-th entry.
  */
 import type { SandboxSpec, SessionEntry, SessionRegistry } from '@cofferdam/contract'
 import { connectRedis } from '@cofferdam/queue'

@@ -1,4 +1,4 @@
-/** What an API server lets in: specs that fit the schemas, or a refusal that names the fields. */
+/** Admission of the API server: accepts valid specs, and refuses others with the fields' names. */
 import type { ServerResponse } from 'node:http'
 import { Refusal } from './answers.ts'
 import { apiVersionOf, groupOf, KINDS, resourceOf } from './discovery.ts'
@@ -6,7 +6,7 @@ import { metadataCauses, untextual } from './labels.ts'
 import type { Cause, Checked } from './schema-check.ts'
 import { checkSpec, checkStatus } from './schemas.ts'
 
-/** A spec as it is stored; says what was taken out of it. Throws Refusal for what the schema does not allow. */
+/** Returns a spec as it is stored and the fields that were removed. Throws Refusal for an invalid spec. */
 export function checkedSpec(
   plural: string,
   name: string,
@@ -17,7 +17,7 @@ export function checkedSpec(
   return admitted(checkSpec(KINDS[plural] ?? '', spec), plural, name, query, response)
 }
 
-/** The same of a status. */
+/** The same for a status. */
 export function checkedStatus(
   plural: string,
   name: string,
@@ -47,7 +47,7 @@ function admitted(
   return value as Record<string, unknown>
 }
 
-/** What is wrong with an object, field by field. */
+/** The refusal of an invalid object, field by field. */
 export function invalid(plural: string, name: string, causes: readonly Cause[]): Refusal {
   const text = causes.map(({ field, message }) => `${field}: ${message}`).join(', ')
   const group = groupOf(plural)
@@ -55,7 +55,7 @@ export function invalid(plural: string, name: string, causes: readonly Cause[]):
   return new Refusal(422, 'Invalid', `${kind} "${name}" is invalid: ${text}`, { causes })
 }
 
-/** Throws Refusal for metadata whose name, labels or annotations no server takes. */
+/** Throws Refusal for an invalid name, label or annotation. */
 export function checkMetadata(
   plural: string,
   metadata: { name: string; labels?: unknown; annotations?: unknown },
@@ -71,5 +71,5 @@ export function checkMetadata(
   if (causes.length > 0) throw invalid(plural, metadata.name, causes)
 }
 
-/** As messages name a kind. */
+/** A kind as messages show it. */
 export const shown = (plural: string): string => resourceOf(plural)

@@ -1,13 +1,13 @@
-/** How the API server answers: objects, and Status objects for what went wrong. */
+/** Answers of the API server: objects, and Status objects for errors. */
 import type { ServerResponse } from 'node:http'
 import type { Cause } from './schema-check.ts'
 
-/** Thrown by whoever handles a request, answered as a Status. */
+/** An error that is answered as a Status. */
 export class Refusal extends Error {
   readonly code: number
   readonly reason: string
   readonly causes: readonly Cause[]
-  /** Seconds after which a client may come again. */
+  /** Seconds after which a client may retry. */
   readonly retryAfter: number | null
 
   constructor(
@@ -24,7 +24,7 @@ export class Refusal extends Error {
   }
 }
 
-/** The object of a refusal, as it also stands in a watch. */
+/** The Status object of a refusal, as in answers and watches. */
 export const statusObject = ({ code, reason, message, causes, retryAfter }: Refusal): object => ({
   kind: 'Status',
   apiVersion: 'v1',
@@ -52,7 +52,7 @@ export function json(response: ServerResponse, code: number, body: object): void
   response.writeHead(code, { 'Content-Type': 'application/json' }).end(JSON.stringify(body))
 }
 
-/** An object as some servers and gateways write it: null for what a claim may have and this one has not. */
+/** Writes absent optional fields of a claim as null, like some servers and gateways. */
 export function withNulls(object: object): object {
   const { metadata, status } = object as { metadata?: object; status?: object }
   return {

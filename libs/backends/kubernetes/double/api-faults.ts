@@ -1,25 +1,25 @@
-/** What the API server of the double does wrong when told, each so many times. */
+/** Faults of the double's API server that a test injects. Each number is a count. */
 export interface ApiFaults {
-  /** Drops so many answers to a create, after the object was made. */
+  /** Creates whose answer is dropped after the object was created. */
   drop_creates: number
-  /** Answers so many later pages of a list with 410. */
+  /** Later pages of a list that are answered with 410. */
   gone_pages: number
-  /** Drops so many creates, which are carried out when `carryOut` is called. */
+  /** Creates that are dropped and take effect when `carryOut` is called. */
   late_creates: number
-  /** Answers so many creates with 429. */
+  /** Creates that are answered with 429. */
   throttle_creates: number
-  /** Answers so many deletes with 503, and does nothing. */
+  /** Deletes that are answered with 503 and do nothing. */
   busy_deletes: number
-  /** Drops so many answers to a delete, after it was done. */
+  /** Deletes whose answer is dropped after they took effect. */
   drop_deletes: number
-  /** Answers so many creates and so many patches with 401, as to a token that was replaced just now. */
+  /** Creates, and patches, answered with 401, as for a token that was just replaced. */
   unauthorized_creates: number
   unauthorized_patches: number
-  /** So many answers about objects say null for what is absent. */
+  /** Answers about objects that have null for absent fields. */
   null_answers: number
 }
 
-/** None of it. */
+/** No faults. */
 export const noApiFaults = (): ApiFaults => ({
   gone_pages: 0,
   late_creates: 0,

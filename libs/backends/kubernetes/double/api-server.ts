@@ -1,4 +1,4 @@
-/** The part of a Kubernetes API server that clients of Agent Sandbox meet; errors are Status objects. */
+/** The parts of a Kubernetes API server that clients of Agent Sandbox use. Errors are Status objects. */
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { noApiFaults, type ApiFaults } from './api-faults.ts'
 import { gone, json, refuse, Refusal, withNulls } from './answers.ts'
@@ -11,11 +11,11 @@ import { WatchStreams } from './watch-stream.ts'
 import { create, patch, remove, replace, scaleOf, type Target } from './writes.ts'
 
 const BODY_MAX = 1024 * 1024
-/** A page that is asked for later than so many versions has expired, as etcd's compaction makes it. */
+/** A page token older than this many versions has expired, as after etcd's compaction. */
 const PAGE_AGE_MAX = 1000
 
 interface Asked extends Omit<Target, 'namespace'> {
-  /** Undefined: of all. */
+  /** Undefined for all namespaces. */
   namespace: string | undefined
   name: string | undefined
 }
@@ -33,7 +33,7 @@ export class ApiServer {
     this.#token = token
   }
 
-  /** Does what came too late for who asked. */
+  /** Carries out late creates. */
   carryOut(): void {
     for (const late of this.#late.splice(0)) late()
   }
@@ -140,7 +140,7 @@ export class ApiServer {
     return this.#strikes('null_answers') ? withNulls(object) : object
   }
 
-  /** True when a fault is set, which counts down. */
+  /** Uses up one count and returns true if the fault is set. */
   #strikes(fault: keyof ApiFaults): boolean {
     if (this.faults[fault] === 0) return false
     this.faults[fault] -= 1
@@ -159,7 +159,7 @@ function parsePath({ pathname, searchParams }: URL): Asked | null {
   return { plural, namespace, name, subresource, query: searchParams }
 }
 
-/** Where a list goes on, and of which version its first page was. */
+/** Where a list continues, and the version of its first page. */
 function continued(token: string | null, now: number): { version: number; from: number } {
   const [, version, from] = /^(\d+)\/(\d+)$/.exec(token ?? '') ?? []
   return { version: Number(version ?? now), from: Number(from ?? 0) }
@@ -173,7 +173,7 @@ function shownTo(request: IncomingMessage, plural: string, object: KubeObject): 
 const notAllowed = ({ method }: IncomingMessage): Refusal =>
   new Refusal(405, 'MethodNotAllowed', `${method} is not served here`)
 
-/** The body as JSON, which is an object but for a JSON patch. Throws Refusal. */
+/** The body as JSON: an object, except for a JSON patch. Throws Refusal. */
 async function bodyOf(request: IncomingMessage): Promise<Record<string, unknown>> {
   const parts: Buffer[] = []
   let size = 0

@@ -1,6 +1,6 @@
 /**
- * The controllers of Agent Sandbox, as far as claims see them: pools are filled with ready pods, a claim adopts a spare or starts one
- * of its own name, and times out.
+ * The controllers of Agent Sandbox as claims see them: a pool keeps ready pods, and a claim adopts a spare
+ * one or starts its own, and times out.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { endOwned, finishDeletion, FOREGROUND, isGoing } from './garbage-collector.ts'
@@ -18,22 +18,22 @@ import { ownerOf, ready, SandboxPods, type Blueprint, type PodEnd, type Running 
 import { startStranger, type RunningStranger, type Stranger } from './stranger.ts'
 
 export interface ControllerFaults {
-  /** So many claims first lose their spare to another (`AdoptionConflict`), then get the next one. */
+  /** Claims that first lose their spare to another (`AdoptionConflict`) and then get the next one. */
   lose_adoption: number
-  /** So many claims are ready at first with the address of a pod that is gone. */
+  /** Claims that are first ready with the address of a pod that is gone. */
   stale_pods: number
-  /** So many claims end with this reason. */
+  /** Claims that end with this reason. */
   refuse_claims: number
   refuse_reason: string
 }
 
-/** A look at `shutdownTime`s; the real controller requeues at the exact time. */
+/** Interval of checks for `shutdownTime`. The real controller requeues at the exact time. */
 const EXPIRY_MS = 200
-/** What pods are made of where a pool's template is not there as an object. */
+/** The pod template of a pool without a template object. */
 const PLAIN: Blueprint['podTemplate'] = {
   spec: { containers: [{ name: 'sandbox' }], restartPolicy: 'Never' },
 }
-/** An address at which nothing listens, and how long a claim says it. */
+/** An address where nothing listens, and how long a claim shows it. */
 const NOBODY = '127.1.255.254'
 const STALE_MS = 200
 
@@ -49,9 +49,9 @@ export class Controller {
     refuse_claims: 0,
     refuse_reason: 'TemplateNotFound',
   }
-  /** New claims wait for it. */
+  /** New claims wait for this. */
   #gate = Promise.withResolvers<undefined>()
-  /** At whose address new claims are ready at first. */
+  /** The stranger at whose address new claims are first ready. */
   #stranger: RunningStranger | null = null
   #isClosed = false
   #count = 0
@@ -65,13 +65,13 @@ export class Controller {
     this.#gate.resolve(undefined)
   }
 
-  /** New claims get no pod until the answer is called. */
+  /** Gives new claims no pod until the returned function is called. */
   hold(): () => void {
     this.#gate = Promise.withResolvers<undefined>()
     return () => this.#gate.resolve(undefined)
   }
 
-  /** New claims are ready at first at the address of a stranger, until they lose it. */
+  /** New claims are first ready at a stranger's address, until they lose it. */
   async misplace(answer: string): Promise<Stranger> {
     const stranger = await startStranger(answer)
     this.#stranger = stranger
@@ -79,7 +79,7 @@ export class Controller {
     return stranger
   }
 
-  /** Names of pods that run, with the claim that they belong to. */
+  /** Names of running pods with their claims. */
   running(): { pod: string; claim: string | null }[] {
     return this.#pods.all().map(({ sandbox, owner }) => ({
       pod: sandbox,
@@ -87,18 +87,18 @@ export class Controller {
     }))
   }
 
-  /** Ends a pod as a node failure would. */
+  /** Ends a pod like a node failure. */
   async killPod(claim: string): Promise<void> {
     const found = this.#podOf(claim)
     if (found !== undefined) await this.#pods.end(found)
   }
 
-  /** Its pod takes bytes and says nothing any more. */
+  /** Its pod accepts bytes and answers nothing any more. */
   async hangPod(claim: string): Promise<void> {
     await this.#podOf(claim)?.pod.hang()
   }
 
-  /** Gives a claim another pod, as when two adopted one and this claim lost; the first one runs on for nobody. */
+  /** Gives a claim another pod, as if another claim had won the first one, which keeps running. */
   async movePod(claim: string): Promise<void> {
     const found = this.#podOf(claim)
     const object = found === undefined ? undefined : this.#store.get('sandboxclaims', found.namespace, claim)
@@ -209,7 +209,7 @@ export class Controller {
     const cold = conflictFree(() => this.#cold(claim))
     if (cold instanceof Error)
       return this.#say(claim, ready('False', 'ReconcilerError', `Error seen: ${cold.message}`))
-    // Taken at once: two claims of one moment must not get one pod.
+    // Taken in the same turn, so that two claims never get the same pod.
     if (spare !== undefined) this.#pods.adopt(spare, ownerOf(claim), this.#adopted(spare, claim))
     const taken = spare ?? (await this.#pods.start(name, namespace, ownerOf(claim), cold))
     this.#run(this.#fill(pool))
@@ -218,7 +218,7 @@ export class Controller {
     else await this.#pods.end(taken)
   }
 
-  /** What a pool's Sandboxes are made of, and the name of the template that says so. */
+  /** The pod template of a pool, and its name. */
   #templateOf(pool: KubeObject | undefined): { name: string; podTemplate: Blueprint['podTemplate'] } {
     const name = (pool?.spec['sandboxTemplateRef'] as { name: string } | undefined)?.name ?? ''
     const template = this.#store.get('sandboxtemplates', pool?.metadata.namespace ?? '', name)
@@ -233,7 +233,7 @@ export class Controller {
     return { metadata: spareMetadata(pool.metadata.name, name, podTemplate), podTemplate }
   }
 
-  /** Throws for a claim that asks for other values than its template has. */
+  /** Throws if a claim wants other values than its template. */
   #cold(claim: KubeObject): Blueprint {
     const { name, podTemplate } = this.#templateOf(this.#poolOf(claim))
     const metadata = claimedTemplate(podTemplate.metadata ?? {}, name, claim)
@@ -249,7 +249,7 @@ export class Controller {
     }
   }
 
-  /** A pod that somebody deleted ends, and its Sandbox gets another of that name. */
+  /** Ends a deleted pod. Its Sandbox gets another pod with the same name. */
   async #replace({ metadata: { uid } }: KubeObject): Promise<void> {
     const left = await this.#pods.evict(uid)
     if (left === undefined || this.#isClosed) return
@@ -309,7 +309,7 @@ export class Controller {
   }
 }
 
-/** What a claim's metadata clash with, as an error; anything else as it is. */
+/** Returns a metadata conflict of a claim as an error; throws anything else. */
 function conflictFree<T>(make: () => T): T | Error {
   try {
     return make()
@@ -318,7 +318,7 @@ function conflictFree<T>(make: () => T): T | Error {
   }
 }
 
-/** A pod that runs already has neither these variables nor these volumes. */
+/** A running pod cannot get new variables or volumes. */
 const forcesColdStart = ({ spec }: KubeObject): boolean =>
   [spec['env'], spec['volumeClaimTemplates']].some((given) => Array.isArray(given) && given.length > 0)
 

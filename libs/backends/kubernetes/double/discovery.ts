@@ -1,12 +1,9 @@
-/**
- * What a client asks before it asks for anything: versions, groups, resources, schemas. Served are the kinds
- * of Agent Sandbox, and pods.
- */
+/** Discovery: versions, groups, resources and schemas of Agent Sandbox's kinds and pods. */
 import { PLURALS } from './object-store.ts'
 
-/** The one version of every group but the core's. */
+/** The only version of every group except the core. */
 const VERSION = 'v1beta1'
-/** That of the group without a name. */
+/** The version of the core group. */
 const CORE_VERSION = 'v1'
 const GROUPS: Record<string, string[]> = {
   'agents.x-k8s.io': ['Sandbox'],
@@ -24,7 +21,7 @@ const SHORT_NAMES: Record<string, string[]> = {
   SandboxTemplate: ['sandboxtemplate'],
   Sandbox: ['sandbox'],
 }
-/** What may be done to a kind; pods are made by controllers alone. */
+/** Verbs of a kind. Only controllers create pods. */
 const VERBS: Record<string, string[]> = { Pod: ['delete', 'get', 'list', 'patch', 'watch'] }
 const ALL_VERBS = ['create', 'delete', 'get', 'list', 'patch', 'update', 'watch']
 const SUBRESOURCES: Record<string, string[]> = {
@@ -34,31 +31,31 @@ const SUBRESOURCES: Record<string, string[]> = {
   SandboxTemplate: [],
 }
 
-/** True for a way to a part of an object that there is. */
+/** Whether a kind has that subresource. */
 export const hasSubresource = (plural: string, name: string): boolean =>
   SUBRESOURCES[KINDS[plural] ?? '']?.includes(name) === true
 
-/** The group of a kind's name in paths; empty for the core's. */
+/** The group of a kind's name in paths; empty for the core. */
 export const groupOf = (plural: string): string =>
   Object.keys(GROUPS).find((group) => isServed(group, VERSION, plural)) ?? ''
 
-/** Group and version of a kind's name in paths, as its objects have it. */
+/** The `apiVersion` of a kind's objects. */
 export const apiVersionOf = (plural: string): string =>
   groupOf(plural) === '' ? CORE_VERSION : `${groupOf(plural)}/${VERSION}`
 
-/** A kind's name in paths as messages have it: with its group, where it has one. */
+/** A kind's name as in messages, with its group if it has one. */
 export const resourceOf = (plural: string): string =>
   groupOf(plural) === '' ? plural : `${plural}.${groupOf(plural)}`
 
-/** True for what the double has. */
+/** Whether the double serves the resource. */
 export const isServed = (group: string, version: string, plural: string): boolean =>
   group === ''
     ? version === CORE_VERSION && plural === PLURALS['Pod']
     : version === VERSION && (GROUPS[group] ?? []).some((kind) => PLURALS[kind] === plural)
 
-/** The answer to a question of discovery; null for any other path. */
+/** The answer to a discovery request; null for any other path. */
 export function discovery(path: string): { type: string; body: string } | null {
-  // A document of schemas that has none: kubectl then leaves the checking of objects to the server.
+  // An empty schema document: kubectl then lets the server validate objects.
   if (path === '/openapi/v2')
     return { type: 'application/com.github.proto-openapi.spec.v2.v1.0+protobuf', body: '' }
   const found = listing(path)
@@ -70,7 +67,7 @@ function listing(path: string): object | null {
   if (path === '/api')
     return { kind: 'APIVersions', versions: [CORE_VERSION], serverAddressByClientCIDRs: [] }
   if (path === '/api/v1') return resourceList(CORE_VERSION, ['Pod'])
-  // kubectl looks whether it was the namespace that it did not find: any is there.
+  // kubectl checks whether the namespace exists. Every namespace does.
   const [, namespace] = /^\/api\/v1\/namespaces\/([^/]+)$/.exec(path) ?? []
   if (namespace !== undefined)
     return { kind: 'Namespace', apiVersion: 'v1', metadata: { name: namespace }, status: { phase: 'Active' } }

@@ -1,11 +1,11 @@
-/** Kubernetes' garbage collector: what an object owns goes with it, in the background after it or in the foreground before. */
+/** Kubernetes' garbage collector: deletes owned objects, in the background after their owner or before it. */
 import { PLURALS, type KubeObject, type ObjectStore } from './object-store.ts'
 import type { SandboxPods } from './sandbox-pods.ts'
 
-/** The finalizer that is taken off when all that an object owns is gone. */
+/** The finalizer that is removed when all owned objects are gone. */
 export const FOREGROUND = 'foregroundDeletion'
 
-/** True for one that waits for what it owns. */
+/** Whether an object waits for its owned objects to be deleted. */
 export const isGoing = ({ metadata: { deletionTimestamp, finalizers = [] } }: KubeObject): boolean =>
   deletionTimestamp !== undefined && finalizers.includes(FOREGROUND)
 
@@ -16,7 +16,7 @@ export async function endOwned(pods: SandboxPods, { kind, metadata }: KubeObject
   await Promise.all(owned.map((running) => pods.end(running)))
 }
 
-/** Deletion in the foreground: what it owns, then itself. */
+/** Foreground deletion: owned objects first, then the object. */
 export async function finishDeletion(
   store: ObjectStore,
   pods: SandboxPods,

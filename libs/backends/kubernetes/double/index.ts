@@ -1,3 +1,3 @@
-/** The vendor's service on loopback, for tests and for `cofferdam double kubernetes`. */
+/** The double of Kubernetes on loopback, for tests and for `cofferdam double kubernetes`. */
 export { startKubernetesDouble, type KubernetesDouble } from './kubernetes-double.ts'
 export { checkSpec } from './schemas.ts'

@@ -1,4 +1,4 @@
-/** An API server with Agent Sandbox installed, on a loopback port, whose pods really run. */
+/** A loopback API server with Agent Sandbox whose pods really run. */
 import { chmod, mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -13,52 +13,52 @@ import type { Stranger } from './stranger.ts'
 import type { WatchFaults } from './watch-stream.ts'
 
 export interface KubernetesDouble extends AsyncDisposable {
-  /** The API server, with its base path. */
+  /** The API server, including its base path. */
   readonly origin: string
-  /** Pods that run, with the claim that they belong to (null: a spare). */
+  /** Running pods with their claims (null: a spare). */
   running(): { pod: string; claim: string | null }[]
   claims(): { name: string; labels: Record<string, string>; shutdownTime: string }[]
-  /** What goes wrong from now on. */
+  /** Sets the faults from now on. */
   fault(faults: Partial<ApiFaults & ControllerFaults & WatchFaults>): void
-  /** Ends the pod of a claim as a node failure would. */
+  /** Ends a claim's pod like a node failure. */
   killPod(claim: string): Promise<void>
-  /** Stops the agent of a claim's pod; its connection stays open, and says nothing. */
+  /** Stops the agent of a claim's pod. Its connection stays open and silent. */
   hangPod(claim: string): Promise<void>
-  /** Gives a claim another pod, as when another claim adopted the first one as well. */
+  /** Gives a claim another pod, as if another claim had adopted the first one as well. */
   movePod(claim: string): Promise<void>
-  /** New claims get no pod until the answer is called. */
+  /** Gives new claims no pod until the returned function is called. */
   holdClaims(): () => void
-  /** New claims are ready at first at the address of a stranger that says `answer`; with its `lose` they get pods. */
+  /** New claims are first ready at a stranger's address that says `answer`, until `lose` is called. */
   misplaceClaims(answer: string): Promise<Stranger>
-  /** Watches that are open now, and that were opened so far. */
+  /** Number of watches that are open now, and that were ever opened. */
   watches(): { open: number; count: number }
-  /** Sends a bookmark to every watch that asked for them. */
+  /** Sends a bookmark to every watch that asked for bookmarks. */
   bookmark(): void
-  /** Paths with queries as they were asked, in order. */
+  /** Requested paths with queries, in order. */
   readonly requests: readonly string[]
   /** Carries out the creates that `late_creates` dropped. */
   carryOut(): void
-  /** Forgets old events: watches from before are answered with 410. */
+  /** Forgets old events: older watches get 410. */
   compact(): void
 }
 
 export interface KubernetesDoubleOptions {
   port?: number
   namespace?: string
-  /** The pool that is there from the start. */
+  /** The initial pool. */
   pool?: string
   replicas?: number
-  /** Bearer token that every call must bring; null for none. */
+  /** Bearer token that every call must have; null for none. */
   token?: string | null
-  /** Serves https; with `ca` and `requestCert` only to clients whose certificate that authority signed. */
+  /** Serves https. With `ca` and `requestCert`, requires client certificates signed by that authority. */
   tls?: ServerTls & { ca?: string; requestCert?: boolean }
-  /** The path that all others are below, as at a gateway for several clusters: `/k8s/clusters/c-1`; default none. */
+  /** Base path, as at a gateway for several clusters: `/k8s/clusters/c-1`; default none. */
   base?: string
-  /** What the pods' image runs; default ours. */
+  /** What the pods' image runs; default: our runtime. */
   runtime?: Runtime
 }
 
-/** Starts it with one warm pool; its spares come up in the background. */
+/** Starts it with one warm pool, whose spares start in the background. */
 export async function startKubernetesDouble(
   options: KubernetesDoubleOptions = {},
 ): Promise<KubernetesDouble> {
@@ -73,7 +73,7 @@ export async function startKubernetesDouble(
     options.port ?? 0,
     (request, response) => {
       const { url = '/' } = request
-      // Outside of it nothing is there.
+      // Outside of the base path there is nothing.
       request.url = url.startsWith(`${base}/`) ? url.slice(base.length) : '/'
       api.handle(request, response).catch((error: unknown) => {
         console.error('api server:', error)

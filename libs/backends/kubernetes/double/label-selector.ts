@@ -1,7 +1,7 @@
 /**
- * Label selectors as lists and watches take them (Kubernetes' documentation, "Labels and Selectors";
+ * Label selectors of lists and watches (Kubernetes' documentation, "Labels and Selectors";
  * k8s.io/apimachinery, pkg/labels): `a=b`, `a==b`, `a!=b`, `a in (b,c)`, `a notin (b,c)`, `a`, `!a`, `a>1`,
- * `a<1`, with commas between them for "and".
+ * `a<1`; a comma means "and".
  */
 import { faultOfKey, faultOfValue } from './labels.ts'
 
@@ -11,11 +11,11 @@ export class BadSelector extends Error {}
 export type Labels = Readonly<Record<string, string>>
 type Term = (labels: Labels) => boolean
 
-/** A symbol, or a run of characters that are neither symbols nor blanks. */
+/** An operator, or a run of other characters without blanks. */
 const TOKEN = /==|!=|[=!(),<>]|[^\s=!(),<>]+/g
 const SYMBOL = /^(==|!=|[=!(),<>])$/
 
-/** Reads a selector; an empty one takes everything. Throws BadSelector. */
+/** Parses a selector; an empty one selects everything. Throws BadSelector. */
 export function labelSelector(text: string): Term {
   const tokens = text.match(TOKEN) ?? []
   if (tokens.length === 0) return () => true
@@ -89,7 +89,7 @@ function keyOf(reader: Reader): string {
   return key
 }
 
-/** What stands behind an operator; nothing there is the empty value. */
+/** The value after an operator; empty if it is missing. */
 function valueOf(reader: Reader): string {
   const token = peek(reader)
   if (token === undefined || token === ',') return ''

@@ -1,29 +1,29 @@
 /**
- * What an API server allows as a name, a label and an annotation (Kubernetes' documentation, "Labels and
- * Selectors" and "Object Names and IDs"; k8s.io/apimachinery, pkg/util/validation).
+ * Validation of names, labels and annotations (Kubernetes' documentation, "Labels and Selectors" and "Object
+ * Names and IDs"; k8s.io/apimachinery, pkg/util/validation).
  */
 import type { Cause } from './schema-check.ts'
 
-/** Of a prefix, and of an object's name. */
+/** A prefix of a key, or an object's name. */
 const SUBDOMAIN = /^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$/
 const SUBDOMAIN_MAX = 253
 const PART = /^([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]$/
 const PART_MAX = 63
-/** Of all annotations of an object, their keys included. */
+/** Size limit of all annotations of an object, including keys. */
 const ANNOTATIONS_MAX = 256 * 1024
 
 const ENDS = 'and must start and end with an alphanumeric character'
 const SUBDOMAIN_WORDS = `must consist of lower case alphanumeric characters, '-' or '.', ${ENDS}`
 const PART_WORDS = `must consist of alphanumeric characters, '-', '_' or '.', ${ENDS}`
 
-/** What is wrong with a name that must be a DNS subdomain; null for nothing. */
+/** Error of a name that must be a DNS subdomain; null if valid. */
 export function faultOfSubdomain(text: string): string | null {
   if (text === '') return 'must be non-empty'
   if (text.length > SUBDOMAIN_MAX) return `must be no more than ${SUBDOMAIN_MAX} characters`
   return SUBDOMAIN.test(text) ? null : SUBDOMAIN_WORDS
 }
 
-/** What is wrong with the key of a label or an annotation, which may have a prefix; null for nothing. */
+/** Error of a label's or annotation's key, which may have a prefix; null if valid. */
 export function faultOfKey(key: string): string | null {
   const parts = key.split('/')
   const [name = '', prefix] = parts.toReversed()
@@ -35,13 +35,13 @@ export function faultOfKey(key: string): string | null {
   return PART.test(name) ? null : `name part ${PART_WORDS}`
 }
 
-/** What is wrong with the value of a label; null for nothing. */
+/** Error of a label's value; null if valid. */
 export function faultOfValue(value: string): string | null {
   if (value.length > PART_MAX) return `must be no more than ${PART_MAX} characters`
   return value === '' || PART.test(value) ? null : `a valid label must be an empty string or ${PART_WORDS}`
 }
 
-/** What is wrong with an object's own metadata, as far as clients write it. */
+/** Errors in the metadata fields that clients write. */
 export function metadataCauses(metadata: { name: string; labels?: unknown; annotations?: unknown }): Cause[] {
   const wrongName = faultOfSubdomain(metadata.name)
   return [
@@ -52,8 +52,8 @@ export function metadataCauses(metadata: { name: string; labels?: unknown; annot
 }
 
 /**
- * The first label or annotation whose value is no text, as a path; null for none. A server cannot even read
- * such a body.
+ * Path of the first label or annotation whose value is not text; null for none. A server cannot decode such a
+ * body.
  */
 export function untextual(metadata: { labels?: unknown; annotations?: unknown }): string | null {
   for (const field of ['labels', 'annotations'] as const) {
@@ -83,7 +83,7 @@ function annotationCauses(annotations: unknown): Cause[] {
     0,
   )
   const causes = entries.flatMap(([key]) => {
-    // Keys of annotations are compared without case.
+    // Annotation keys are case-insensitive.
     const why = faultOfKey(key.toLowerCase())
     return why === null ? [] : [invalidValue('metadata.annotations', key, why)]
   })

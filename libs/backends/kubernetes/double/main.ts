@@ -1,4 +1,4 @@
-/** `node libs/backends/kubernetes/double/main.ts [--port N] [--runtime cofferdam|sandboxd|python-runtime-sandbox]`: a cluster with Agent Sandbox on this machine, until it is stopped. */
+/** `node main.ts [--port N] [--runtime cofferdam|sandboxd|python-runtime-sandbox]` runs the double. */
 import { parseArgs } from 'node:util'
 import { missing } from '@cofferdam/backend-remote/double'
 import { startKubernetesDouble } from './kubernetes-double.ts'

@@ -1,11 +1,11 @@
 /**
- * Objects as an API server keeps them: one resource version for all, a log of events that forgets, generations that
- * count changes of spec alone.
+ * Objects like in an API server: one resource version for all, a log of events that forgets old ones, and
+ * generations that count only changes of the spec.
  */
 import { randomUUID } from 'node:crypto'
 import { requirePublished } from './schemas.ts'
 
-/** Versions older than this many events are answered with 410 Gone. */
+/** A watch that is more events behind than this gets 410 Gone. */
 const LOG_MAX = 1000
 
 export interface Metadata {
@@ -16,11 +16,11 @@ export interface Metadata {
   generation: number
   creationTimestamp: string
   deletionTimestamp?: string
-  /** Of a pod: it stays so long after its deletion, or until its node says that it has ended. */
+  /** For a pod: it stays this long after its deletion, or until its node reports its end. */
   deletionGracePeriodSeconds?: number
   labels?: Record<string, string>
   annotations?: Record<string, string>
-  /** While it has one, a deleted object stays. */
+  /** A deleted object stays while it has finalizers. */
   finalizers?: string[]
   ownerReferences?: {
     apiVersion: string
@@ -43,11 +43,11 @@ export interface StoreEvent {
   type: 'ADDED' | 'MODIFIED' | 'DELETED'
   plural: string
   object: KubeObject
-  /** As it was before; undefined for a new one. */
+  /** The object before the change; undefined for a new one. */
   before: KubeObject | undefined
 }
 
-/** Name of a kind in paths. */
+/** Names of kinds in paths. */
 export const PLURALS: Record<string, string> = {
   SandboxClaim: 'sandboxclaims',
   SandboxWarmPool: 'sandboxwarmpools',
@@ -72,13 +72,13 @@ export class ObjectStore {
     return this.#objects.get(`${plural}/${namespace}/${name}`)
   }
 
-  /** Of one namespace, or of all. */
+  /** Objects of one namespace, or of all. */
   list(plural: string, namespace?: string): KubeObject[] {
     const prefix = namespace === undefined ? `${plural}/` : `${plural}/${namespace}/`
     return [...this.#objects].filter(([key]) => key.startsWith(prefix)).map(([, object]) => object)
   }
 
-  /** Undefined when the name is taken. */
+  /** Undefined if the name is taken. */
   create(
     given: Pick<KubeObject, 'apiVersion' | 'kind' | 'spec' | 'status'> & { metadata: Partial<Metadata> },
   ): KubeObject | undefined {
@@ -97,7 +97,7 @@ export class ObjectStore {
     return this.#write('ADDED', plural, { ...given, metadata })
   }
 
-  /** Writes a changed copy; `generation` counts when the spec differs. One that was deleted goes with its last finalizer. */
+  /** Writes a changed copy; counts `generation` for a new spec. A deleted one goes with its finalizers. */
   update(
     object: KubeObject,
     change: Partial<Pick<KubeObject, 'spec' | 'status'>> & { metadata?: Partial<Metadata> },
@@ -119,8 +119,8 @@ export class ObjectStore {
   }
 
   /**
-   * Deletes it once it has no finalizer; `finalizer` is put on first. What is being deleted already stays as
-   * it is, unless it is to go sooner. With a grace, which pods have, it stays until it is removed.
+   * Deletes an object once it has no finalizer; adds `finalizer` first. An object that is being deleted
+   * changes only if it is to go sooner. With a grace time, as for pods, it stays until it is removed.
    */
   delete(object: KubeObject, finalizer?: string, graceSeconds = 0): KubeObject {
     const { metadata } = object
@@ -138,13 +138,13 @@ export class ObjectStore {
     if (current !== undefined) this.#write('DELETED', plural, current)
   }
 
-  /** Events after a version; null when the log no longer reaches back so far. */
+  /** Events after a version; null if the log no longer goes back so far. */
   since(version: number): StoreEvent[] | null {
     if (version < this.#forgotten) return null
     return this.#log.filter((event) => event.version > version)
   }
 
-  /** Forgets old events, as etcd's compaction does. */
+  /** Forgets old events, like etcd's compaction. */
   compact(): void {
     this.#forgotten = this.#version
     this.#log = []

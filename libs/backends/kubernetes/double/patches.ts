@@ -1,4 +1,4 @@
-/** The two patches of custom resources: JSON Merge Patch (RFC 7386) and JSON Patch (RFC 6902). */
+/** The two patches for custom resources: JSON Merge Patch (RFC 7386) and JSON Patch (RFC 6902). */
 
 /** A patch that cannot be applied. */
 export class BadPatch extends Error {}
@@ -22,7 +22,7 @@ export function mergePatch(target: Json, patch: Json): Json {
   return merged
 }
 
-/** RFC 6902. Throws BadPatch; a `test` that fails as well. */
+/** RFC 6902. Throws BadPatch, also if a `test` fails. */
 export function jsonPatch(target: Json, patch: Json): Json {
   if (!Array.isArray(patch)) throw new BadPatch('json patch: the body must be an array of operations')
   const root = { '': structuredClone(target) }
@@ -69,7 +69,7 @@ function look(root: Json, path: unknown): Json {
   return parent[key]
 }
 
-/** Where a pointer leads (RFC 6901): what holds it, and under which key. The root stands under the empty key. */
+/** Container and key of a pointer's target (RFC 6901). The root has the empty key. */
 function placeOf(root: Json, path: unknown): { parent: Json[] | Record<string, Json>; key: string } {
   if (typeof path !== 'string' || !/^(\/.*)?$/.test(path)) throw missing(path)
   const keys = path.split('/').map((part) => part.replaceAll('~1', '/').replaceAll('~0', '~'))
@@ -95,7 +95,7 @@ const missing = (path: unknown): BadPatch => new BadPatch(`the path does not exi
 const isObject = (value: Json): value is Record<string, Json> =>
   typeof value === 'object' && value !== null && !Array.isArray(value)
 
-/** Equal whatever the order of members. */
+/** Deep equality in any order of members. */
 function isSame(one: Json, other: Json): boolean {
   if (Array.isArray(one) && Array.isArray(other))
     return one.length === other.length && one.every((item, n) => isSame(item, other[n]))

@@ -1,6 +1,6 @@
 /**
- * Labels and annotations of Sandboxes and their pods as the controllers of Agent Sandbox write them, and what
- * a claim may add to them (kubernetes-sigs/agent-sandbox @2fd412d5: api/v1beta1/sandbox_types.go,
+ * Labels and annotations that Agent Sandbox's controllers write to Sandboxes and pods, and those that a claim
+ * may add (kubernetes-sigs/agent-sandbox @2fd412d5: api/v1beta1/sandbox_types.go,
  * controllers/sandbox_controller.go, extensions/controllers/sandboxclaim_controller.go and
  * sandboxwarmpool_controller.go).
  */
@@ -26,29 +26,29 @@ const CLAIM_UID = 'agents.x-k8s.io/claim-uid'
 const TEMPLATE_REF = 'agents.x-k8s.io/sandbox-template-ref'
 const PROPAGATED_LABELS = 'agents.x-k8s.io/propagated-labels'
 const PROPAGATED_ANNOTATIONS = 'agents.x-k8s.io/propagated-annotations'
-/** Of a Sandbox: the name of its pod. */
+/** On a Sandbox: the name of its pod. */
 export const POD_NAME = 'agents.x-k8s.io/pod-name'
-/** Of a claim: the name of the Sandbox that it adopted. */
+/** On a claim: the name of the Sandbox that it adopted. */
 export const ASSIGNED_SANDBOX = 'agents.x-k8s.io/sandbox-name'
 
-/** Those that `created-by` may say; anything else becomes `unknown` on a pod. */
+/** Valid values of `created-by`; any other becomes `unknown` on a pod. */
 const CREATORS = ['go-client', 'python-client', 'controller']
-/** Domains of labels that a claim may add (the controller's default), and of annotations that it may not. */
+/** Domains of labels that a claim may add (the controller's default), and of forbidden annotations. */
 const ALLOWED_DOMAINS = ['sandbox.users.io']
 const RESTRICTED_DOMAINS = ['kubernetes.io', 'k8s.io', 'agents.x-k8s.io']
 const EXEMPT = ['cluster-autoscaler.kubernetes.io/safe-to-evict']
 
-/** FNV-1a in 32 bits, as eight hexadecimal digits: how names stand in labels. */
+/** FNV-1a in 32 bits, as eight hexadecimal digits: the form of names in labels. */
 export function nameHash(name: string): string {
   let hash = 0x811c9dc5
   for (const byte of Buffer.from(name)) hash = Math.imul(hash ^ byte, 0x01000193) >>> 0
   return hash.toString(16).padStart(8, '0')
 }
 
-/** The selector of a Sandbox's pod, as its status has it. */
+/** The selector of a Sandbox's pod, as in its status. */
 export const podSelector = (sandbox: string): string => `${NAME_HASH}=${nameHash(sandbox)}`
 
-/** Of a spare, which a pool makes. */
+/** Metadata of a spare, which a pool creates. */
 export function spareMetadata(pool: string, template: string, podTemplate: object): Required<PodMetadata> {
   const hash = nameHash(JSON.stringify(podTemplate))
   return {
@@ -63,13 +63,13 @@ export function spareMetadata(pool: string, template: string, podTemplate: objec
   }
 }
 
-/** Of a Sandbox that a claim starts cold. */
+/** Metadata of a Sandbox that a claim starts cold. */
 export const coldMetadata = (claim: KubeObject, template: string): Required<PodMetadata> => ({
   labels: { ...identity(claim), [LAUNCH_TYPE]: 'cold', [TEMPLATE_REF_HASH]: nameHash(template) },
   annotations: { [TEMPLATE_REF]: template },
 })
 
-/** Of a spare once a claim has adopted it. */
+/** Metadata of a spare after a claim has adopted it. */
 export function adoptedMetadata(sandbox: KubeObject, claim: KubeObject): Required<PodMetadata> {
   const { labels = {}, annotations = {} } = sandbox.metadata
   const dropped = [WARM_POOL, CREATED_BY, ...TEMPLATE_HASHES]
@@ -78,8 +78,8 @@ export function adoptedMetadata(sandbox: KubeObject, claim: KubeObject): Require
 }
 
 /**
- * The metadata of a claim's pod template: the template's, and what the claim adds. Throws for a value that
- * the template has otherwise.
+ * Metadata of a claim's pod template: the template's plus the claim's. Throws if the two have different
+ * values.
  */
 export function claimedTemplate(of: PodMetadata, template: string, claim: KubeObject): PodMetadata {
   const { labels = {}, annotations = {} } = additional(claim)
@@ -89,7 +89,7 @@ export function claimedTemplate(of: PodMetadata, template: string, claim: KubeOb
   return { labels: { ...own, ...labels }, annotations: { ...of.annotations, ...annotations } }
 }
 
-/** What of its `additionalPodMetadata` a claim may not ask for; null for nothing. */
+/** What a claim may not ask for in its `additionalPodMetadata`; null if all is allowed. */
 export function faultOfAdditional(claim: KubeObject): string | null {
   const { labels = {}, annotations = {} } = additional(claim)
   for (const [key, value] of Object.entries(labels)) {
@@ -105,7 +105,7 @@ export function faultOfAdditional(claim: KubeObject): string | null {
   return null
 }
 
-/** Of a Sandbox's pod, by the Sandbox as it is now: no key of the system's comes from a template. */
+/** Metadata of a Sandbox's pod. A template sets none of the system's keys. */
 export function podMetadata({ metadata, spec }: KubeObject): Required<PodMetadata> {
   const given = ((spec['podTemplate'] as { metadata?: PodMetadata } | undefined)?.metadata ??
     {}) as PodMetadata
@@ -132,7 +132,7 @@ export function podMetadata({ metadata, spec }: KubeObject): Required<PodMetadat
 
 const additional = ({ spec }: KubeObject): PodMetadata => (spec['additionalPodMetadata'] ?? {}) as PodMetadata
 
-/** What names a claim on its Sandbox. */
+/** Metadata that names a claim on its Sandbox. */
 const identity = ({ metadata }: KubeObject): Texts => ({
   [CLAIM_UID]: metadata.uid,
   ...picked(metadata.labels ?? {}, CREATED_BY),

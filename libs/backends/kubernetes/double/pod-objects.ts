@@ -1,13 +1,13 @@
-/** Pods as objects of the API: what the Agent Sandbox controller creates, and what a node says of them. */
+/** Pods as API objects: as the Agent Sandbox controller creates them, and with a node's status. */
 import type { KubeObject } from './object-store.ts'
 import { podMetadata } from './pod-metadata.ts'
 
-/** The one node, at no address that anybody dials. */
+/** The only node; nobody connects to its address. */
 const NODE = { name: 'cofferdam-double', ip: '127.1.255.253' }
-/** How long a deleted pod may take to end, unless its spec or the deletion says otherwise. */
+/** Time for a deleted pod to end, unless its spec or the deletion sets another. */
 export const GRACE_SECONDS = 30
 
-/** What an API server fills in (core/v1, PodSpec). */
+/** Defaults of an API server (core/v1, PodSpec). */
 const DEFAULTS = {
   restartPolicy: 'Always',
   dnsPolicy: 'ClusterFirst',
@@ -17,7 +17,7 @@ const DEFAULTS = {
   terminationGracePeriodSeconds: GRACE_SECONDS,
 }
 
-/** The pod of a Sandbox, which has its name; `owner` is how the Sandbox stands in it. */
+/** The pod of a Sandbox, with the same name; `owner` is the reference to the Sandbox. */
 export function podOf(
   sandbox: KubeObject,
   owner: NonNullable<KubeObject['metadata']['ownerReferences']>[number],
@@ -35,7 +35,7 @@ export function podOf(
   }
 }
 
-/** Once its first process listens. */
+/** Status once the pod's first process listens. */
 export function runningStatus({ spec, metadata }: KubeObject, ip: string): Record<string, unknown> {
   return {
     phase: 'Running',
@@ -52,7 +52,7 @@ export function runningStatus({ spec, metadata }: KubeObject, ip: string): Recor
   }
 }
 
-/** Once its first process has ended. */
+/** Status once the pod's first process has ended. */
 export function endedStatus(pod: KubeObject, phase: 'Succeeded' | 'Failed'): Record<string, unknown> {
   const reason = phase === 'Succeeded' ? 'PodCompleted' : 'PodFailed'
   const exitCode = phase === 'Succeeded' ? 0 : 137

@@ -1,6 +1,6 @@
 /**
- * Pods as Kubernetes publishes them (its OpenAPI description, io.k8s.api.core.v1; the models of
- * `@kubernetes/client-node` 2.0, made from release 1.36): the whole outline of what the double writes.
+ * Schemas of pods: all fields that the double writes, from Kubernetes' OpenAPI description
+ * (io.k8s.api.core.v1; the models of `@kubernetes/client-node` 2.0, made from release 1.36).
  * `test/published.test.ts` compares each field with those models.
  */
 import type { Schema } from './schema-check.ts'
@@ -15,7 +15,7 @@ const address: Schema = {
   items: { type: 'object', required: ['ip'], properties: { ip: text } },
 }
 
-/** A pod's spec: of containers their names alone, of other members that they are there. */
+/** A pod's spec: only the names of containers, and only the presence of other fields. */
 export const POD_SPEC: Schema = {
   type: 'object',
   required: ['containers'],

@@ -1,21 +1,21 @@
-/** A pod of the double: what its image runs, in a jail, at a loopback address of its own. */
+/** A pod of the double: runs its image's program in a jail, with its own loopback address. */
 import { createConnection, createServer, type Server } from 'node:net'
 import { basename, dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { NODE, SOCKET, startJail } from '@cofferdam/backend-remote/double'
 
-/** Where the backend dials by default. */
+/** The port that the backend connects to by default. */
 export const PORT = 7071
 /** A second socket inside. */
 const OTHER = '/run/jail/other'
 
-/** What the image runs: ours, or one of the runtimes of Agent Sandbox. */
+/** What the image runs: our runtime, or one of Agent Sandbox's. */
 export const RUNTIME_NAMES = ['cofferdam', 'sandboxd', 'python-runtime-sandbox'] as const
 export type Runtime = (typeof RUNTIME_NAMES)[number]
 
 const here = (file: string): string => fileURLToPath(new URL(file, import.meta.url))
 
-/** The first process, what it finds below /opt, and the ports that lead to its two sockets. */
+/** The first process, its files below /opt, and the ports that lead to its two sockets. */
 const RUNTIMES: Record<
   Runtime,
   { command: string[]; shows: [string, string][]; ports: [port: number, other: boolean][]; isInit: boolean }
@@ -49,18 +49,18 @@ const RUNTIMES: Record<
 export interface Pod extends AsyncDisposable {
   readonly ip: string
   readonly ended: Promise<unknown>
-  /** Its processes do nothing any more, and its connections stay. */
+  /** Stops its processes but keeps its connections open. */
   hang(): Promise<void>
 }
 
 let last = 0
-/** 127.1.0.1 and on; any address of 127/8 is this host on Linux. */
+/** 127.1.0.1 and so on: on Linux every address of 127/8 is this host. */
 function nextAddress(): string {
   last = (last + 1) % 60_000
   return `127.1.${Math.floor(last / 250)}.${(last % 250) + 1}`
 }
 
-/** Starts one; resolves when it can be dialled. `agentFolder` holds the guest's files, as our image does. */
+/** Starts a pod; resolves when it accepts connections. `agentFolder`: the guest's files, as in our image. */
 export async function startPod(name: string, agentFolder: string, runtime: Runtime): Promise<Pod> {
   const { command, shows, ports, isInit } = RUNTIMES[runtime]
   const jail = await startJail({
@@ -88,7 +88,7 @@ export async function startPod(name: string, agentFolder: string, runtime: Runti
   }
 }
 
-/** A server that leads to a socket of the jail. */
+/** A server that forwards to a socket of the jail. */
 function forwardTo(socket: string): Server {
   return createServer((outside) => {
     const inside = createConnection(socket)
@@ -103,7 +103,7 @@ function forwardTo(socket: string): Server {
   })
 }
 
-/** All ports at one address. Another double, or another program, may have an address already. */
+/** Listens at one address. Another double or program may already use an address. */
 export async function listenAll(
   ports: [port: number, make: () => Server][],
 ): Promise<{ ip: string; close: () => void }> {

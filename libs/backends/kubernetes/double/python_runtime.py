@@ -1,7 +1,7 @@
-"""The Python runtime of Agent Sandbox as the double has it: GET /, POST /upload, POST /execute on a unix socket.
+"""The double's version of Agent Sandbox's Python runtime: GET /, POST /upload, POST /execute.
 
-Start: `python3 python_runtime.py SOCKET RELAY PORT`. RELAY is a unix socket whose connections go to 127.0.0.1:PORT in here,
-where the pod's own address would lead.
+`python3 python_runtime.py SOCKET RELAY PORT` serves the unix socket SOCKET. Connections to the unix socket
+RELAY go to 127.0.0.1:PORT in here, like connections to the pod's own address.
 """
 import http.server
 import json
@@ -15,7 +15,7 @@ import threading
 import time
 
 ROOT = "/home/user"
-# As the runtime's SANDBOX_EXEC_TIMEOUT_SECONDS.
+# Like the runtime's SANDBOX_EXEC_TIMEOUT_SECONDS.
 EXEC_SECONDS = 300
 RELAY_SECONDS = 10
 

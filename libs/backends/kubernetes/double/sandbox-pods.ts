@@ -1,4 +1,4 @@
-/** Sandboxes of the double and the pods that run for them: one of a name, owned by a pool (a spare) or by a claim. */
+/** The double's Sandboxes and their pods, each with one name and owned by a pool (a spare) or a claim. */
 import type { KubeObject, Metadata, ObjectStore } from './object-store.ts'
 import { POD_NAME, podMetadata, podSelector, type PodMetadata } from './pod-metadata.ts'
 import { endedStatus, podOf, runningStatus } from './pod-objects.ts'
@@ -8,29 +8,28 @@ const API = 'agents.x-k8s.io/v1beta1'
 
 export type Owner = NonNullable<Metadata['ownerReferences']>[number]
 
-/** What a Sandbox is made of. */
+/** Template of a Sandbox. */
 export interface Blueprint {
-  /** Of the Sandbox itself. */
+  /** Metadata of the Sandbox itself. */
   metadata: Required<PodMetadata>
   podTemplate: { metadata?: PodMetadata; spec: object }
 }
 
-/** A pod that runs, with its Sandbox as it was last. */
+/** A running pod, with the latest version of its Sandbox. */
 export interface Running {
   pod: Pod
-  /** Of the pod's object. */
+  /** Uid of the pod's object. */
   uid: string
   sandbox: string
   namespace: string
   owner: Owner
 }
 
-/** What tells of a pod's end. */
 export interface PodEnd {
   sandbox: string
   namespace: string
   owner: Owner
-  /** The phase that it ended in. */
+  /** The phase in which it ended. */
   reason: 'PodFailed' | 'PodSucceeded'
 }
 
@@ -62,12 +61,12 @@ export class SandboxPods {
     return this.all().filter(({ owner }) => owner.uid === uid)
   }
 
-  /** How many an owner has, those that are being started among them. */
+  /** Number of an owner's pods, including those that are starting. */
   count(uid: string): number {
     return this.of(uid).length + [...this.#starting].filter((owner) => owner.uid === uid).length
   }
 
-  /** Makes a Sandbox and its pod; undefined when the name is taken. */
+  /** Creates a Sandbox and its pod; undefined if the name is taken. */
   async start(
     name: string,
     namespace: string,
@@ -83,7 +82,7 @@ export class SandboxPods {
     return sandbox === undefined ? undefined : await this.#startPod(sandbox, owner)
   }
 
-  /** Hands a Sandbox over to another owner; `change` is what becomes of it, and its pod's metadata follow. */
+  /** Gives a Sandbox to another owner. `change` replaces its template; its pod's metadata follow. */
   adopt(running: Running, owner: Owner, change?: Blueprint): void {
     running.owner = owner
     const { namespace, sandbox: name } = running
@@ -97,8 +96,8 @@ export class SandboxPods {
   }
 
   /**
-   * Ends a pod whose object was deleted, as its node does; the Sandbox stays. Undefined when that pod does
-   * not run (any more).
+   * Ends a pod whose object was deleted, like its node. The Sandbox stays. Undefined if that pod does not
+   * run.
    */
   async evict(uid: string): Promise<Pick<Running, 'sandbox' | 'namespace' | 'owner'> | undefined> {
     const running = this.all().find((one) => one.uid === uid)
@@ -115,7 +114,7 @@ export class SandboxPods {
     return { sandbox: name, namespace, owner }
   }
 
-  /** Makes the pod of a Sandbox anew; undefined when the Sandbox is gone. */
+  /** Creates the pod of a Sandbox again; undefined if the Sandbox is gone. */
   async restart({
     sandbox: name,
     namespace,
@@ -143,7 +142,7 @@ export class SandboxPods {
     void pod.ended.then(() => this.#ended(running))
     const current = this.#store.get('sandboxes', namespace, name)
     const isDeleted = this.#store.get('pods', namespace, name)?.metadata.uid !== running.uid
-    // Deleted while its pod was made.
+    // Deleted while its pod was created.
     if (current === undefined || isDeleted) await this.end(running)
     else this.#ready(running, current)
     return running
@@ -174,7 +173,7 @@ export class SandboxPods {
   }
 }
 
-/** A condition of that type. */
+/** The Ready condition with that status. */
 export const ready = (status: 'True' | 'False', reason: string, message = reason): object => ({
   type: 'Ready',
   status,
@@ -183,7 +182,7 @@ export const ready = (status: 'True' | 'False', reason: string, message = reason
   lastTransitionTime: new Date().toISOString(),
 })
 
-/** How an object stands in what it owns. */
+/** The owner reference to an object. */
 export const ownerOf = ({ apiVersion, kind, metadata }: KubeObject): Owner => ({
   apiVersion,
   kind,

@@ -1,6 +1,6 @@
 /**
- * sandboxd as the double has it: PUT /v1/files and the Start and WriteStdin of its process service, on two unix sockets.
- * Calls must bring the bearer token below. Start: `node sandboxd.ts REST GRPC`. Runs inside of the jail, so it imports nothing but Node.js.
+ * The double's sandboxd: PUT /v1/files, and Start and WriteStdin of its process service, on two unix sockets.
+ * Calls need the bearer token below. `node sandboxd.ts REST GRPC` runs in the jail and imports only Node.js.
  */
 import { spawn, type ChildProcess } from 'node:child_process'
 import { renameSync, writeFileSync } from 'node:fs'
@@ -12,7 +12,7 @@ const ROOT = '/home/user'
 const [restSocket, grpcSocket] = process.argv.slice(2)
 const NOT_FOUND = '5'
 const UNAUTHENTICATED = '16'
-/** Nobody's secret: who plays with the double writes it into `foreign.token_file`. */
+/** Not a secret: users of the double write it into `foreign.token_file`. */
 const BEARER = 'Bearer cofferdam-double'
 
 createServer((request, response) => {
@@ -44,7 +44,7 @@ grpc.on('stream', (stream: ServerHttp2Stream, headers) => {
   stream.on('data', (part: Buffer) => parts.push(part))
   stream.on('end', () => {
     if (headers.authorization !== BEARER) return respond(stream, UNAUTHENTICATED)
-    // One message in one envelope: five bytes of head.
+    // One message after an envelope head of five bytes.
     const message = Buffer.concat(parts).subarray(5)
     if (headers[':path'] === '/process.v1.ProcessService/Start') start(stream, message)
     else if (headers[':path'] === '/process.v1.ProcessService/WriteStdin') writeStdin(stream, message)
@@ -70,7 +70,7 @@ function start(stream: ServerHttp2Stream, message: Buffer): void {
     send(stream, field(4, Buffer.from([0x08, Math.max(0, code ?? 137) & 0x7f])))
     finish(stream, '0')
   })
-  // A process dies with its stream.
+  // A process ends with its stream.
   stream.on('close', () => child.pid !== undefined && child.exitCode === null && endGroup(child.pid))
 }
 
@@ -103,7 +103,7 @@ function writeStdin(stream: ServerHttp2Stream, message: Buffer): void {
   })
 }
 
-/** Headers; with a status also the end, without a body. */
+/** Sends headers. With a status it also ends the stream, without a body. */
 function respond(stream: ServerHttp2Stream, status: string | null): void {
   if (stream.destroyed) return
   const head = { ':status': 200, 'content-type': 'application/grpc' }
@@ -132,7 +132,7 @@ function field(number: number, bytes: Buffer): Buffer {
   return Buffer.concat([Buffer.from([number * 8 + 2, ...length, rest]), bytes])
 }
 
-/** Fields by their number: numbers and bytes. */
+/** Fields by number: numbers and bytes. */
 function read(message: Buffer): Map<number, (number | Buffer)[]> {
   const fields = new Map<number, (number | Buffer)[]>()
   let at = 0

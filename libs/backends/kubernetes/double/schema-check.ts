@@ -1,4 +1,4 @@
-/** Structural schemas of custom resources as an API server applies them: defaults put in, unknown fields taken out, the rest judged. */
+/** Applies structural schemas like an API server: sets defaults, drops unknown fields, validates. */
 
 export type Schema =
   | {
@@ -14,13 +14,13 @@ export type Schema =
       type: 'object'
       properties?: Record<string, Schema>
       required?: readonly string[]
-      /** Of the values under keys that have no name in the schema. */
+      /** Schema of values under keys that the schema does not name. */
       additionalProperties?: Schema
-      /** What has no name in the schema is kept, as it is where another schema than ours describes it. */
+      /** Keeps unnamed fields, if another schema than ours describes them. */
       preserves?: true
     }
 
-/** What is wrong with a field, as in a Status. */
+/** Error in a field, as in a Status. */
 export interface Cause {
   reason:
     | 'FieldValueRequired'
@@ -36,11 +36,11 @@ export interface Cause {
 export interface Checked {
   value: unknown
   causes: Cause[]
-  /** Fields that were taken out. */
+  /** Fields that were removed. */
   unknown: string[]
 }
 
-/** Checks a value that stands at `path` of its object. */
+/** Checks a value at `path` of its object. */
 export function check(schema: Schema, value: unknown, path: string): Checked {
   const causes: Cause[] = []
   const unknown: string[] = []

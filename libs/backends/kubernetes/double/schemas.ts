@@ -1,6 +1,6 @@
 /**
- * Schemas of Agent Sandbox v1beta1 (helm/crds of kubernetes-sigs/agent-sandbox), without what is Kubernetes'
- * own: of a pod's spec the outline (pod-schemas.ts), of volumes and policies that they are objects.
+ * Schemas of Agent Sandbox v1beta1 (helm/crds of kubernetes-sigs/agent-sandbox). Of Kubernetes' own types
+ * they have a pod's outline (pod-schemas.ts); volumes and policies are any object.
  */
 import { POD_SPEC, POD_STATUS } from './pod-schemas.ts'
 import { check, type Checked, type Schema } from './schema-check.ts'
@@ -137,13 +137,13 @@ const STATUSES: Record<string, Schema> = {
   },
 }
 
-/** The status of an object of that kind, as it would be stored. */
+/** A status of that kind as it would be stored. */
 export const checkStatus = (kind: string, status: unknown): Checked =>
   check(STATUSES[kind] ?? { type: 'object' }, status, 'status')
 
 /**
- * Throws for an object that Agent Sandbox's schemas do not allow. What clients write is refused before, so
- * that this is the double's own fault.
+ * Throws if Agent Sandbox's schemas do not allow the object. Invalid objects of clients are refused earlier,
+ * so this is a bug of the double.
  */
 export function requirePublished({
   kind,
@@ -163,7 +163,7 @@ export function requirePublished({
     throw new Error(`the double of Kubernetes is not as published: ${kind}: ${wrong.join('; ')}`)
 }
 
-/** The spec of an object of that kind, as it would be stored. */
+/** A spec of that kind as it would be stored. */
 export function checkSpec(kind: string, spec: unknown): Checked {
   if (spec === undefined)
     return {

@@ -1,14 +1,12 @@
-/**
- * Which objects a list or a watch is about: by labels, and by the fields that its kind can be selected by.
- */
+/** Label and field selectors of a list or watch. */
 import { BadSelector, labelSelector } from './label-selector.ts'
 import type { KubeObject } from './object-store.ts'
 
 export type Selects = (object: KubeObject) => boolean
 
-/** Of every kind. */
+/** Fields of every kind. */
 const FIELDS = ['metadata.name', 'metadata.namespace']
-/** Of pods besides (Kubernetes' documentation, "Field Selectors"). */
+/** Additional fields of pods (Kubernetes' documentation, "Field Selectors"). */
 const POD_FIELDS = [
   'spec.nodeName',
   'spec.restartPolicy',
@@ -18,7 +16,7 @@ const POD_FIELDS = [
   'status.podIP',
 ]
 
-/** Reads both selectors of a query about a kind. Throws BadSelector. */
+/** Parses both selectors of a query. Throws BadSelector. */
 export function selectorOf(plural: string, query: URLSearchParams): Selects {
   const labels = labelSelector(query.get('labelSelector') ?? '')
   const fields = (query.get('fieldSelector') ?? '')

@@ -1,11 +1,11 @@
-/** What answers at an address that a claim has by mistake: it takes nobody in. */
+/** A server at an address that a claim has by mistake. It accepts no session. */
 import { createServer, type Socket } from 'node:net'
 import { listenAll, PORT } from './pod.ts'
 
 export interface Stranger {
-  /** What each connection said to it, in order. */
+  /** What each connection sent, in order. */
   readonly heard: readonly string[]
-  /** Claims that have it lose it, and get pods; nothing listens there any more. */
+  /** Claims with its address lose it and get pods. Nothing listens there any more. */
   lose(): void
 }
 
@@ -14,7 +14,7 @@ export interface RunningStranger extends Stranger {
   readonly lost: Promise<unknown>
 }
 
-/** Starts one where a pod would listen. It answers the first words with `answer`, which may be empty, and closes the connection. */
+/** Starts one at a pod's port. It answers the first bytes with `answer` and disconnects. */
 export async function startStranger(answer: string): Promise<RunningStranger> {
   const heard: string[] = []
   const open = new Set<Socket>()

@@ -1,4 +1,4 @@
-/** Tables as kubectl shows them: the printer columns of the kinds, for who asks for `as=Table`. */
+/** Tables for kubectl (`as=Table`) with the printer columns of each kind. */
 import type { KubeObject } from './object-store.ts'
 
 interface Column {
@@ -42,11 +42,11 @@ const COLUMNS: Record<string, Column[]> = {
   sandboxtemplates: [name, age],
 }
 
-/** True when a client prefers a table to the objects. */
+/** Whether a client prefers a table to objects. */
 export const wantsTable = (accept: string | undefined): boolean =>
   /^application\/json;(?=[^,]*as=Table)(?=[^,]*g=meta\.k8s\.io)(?=[^,]*v=v1(;|,|$))/.test(accept ?? '')
 
-/** The rows of some objects of one kind; `metadata` is the list's. */
+/** Rows for objects of one kind; `metadata` is the list's. */
 export function tableOf(plural: string, objects: readonly KubeObject[], metadata: object): object {
   const columns = COLUMNS[plural] ?? [name, age]
   return {
@@ -79,7 +79,7 @@ function readiness({ status }: KubeObject): { status: string; reason: string } |
   return conditions?.find(({ type }) => type === 'Ready')
 }
 
-/** As kubectl writes it, roughly: 5s, 7m, 3h. */
+/** An age roughly as in kubectl: 5s, 7m, 3h. */
 function ageOf(since: string): string {
   const seconds = Math.max(0, Math.floor((Date.now() - Date.parse(since)) / 1000))
   if (seconds < 120) return `${seconds}s`

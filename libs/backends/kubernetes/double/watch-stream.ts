@@ -1,4 +1,4 @@
-/** A watch: what changes of the objects that it selects, from a version on, as lines of JSON. */
+/** A watch: changes of the selected objects since a version, as lines of JSON. */
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { gone, statusObject, withNulls } from './answers.ts'
 import { apiVersionOf, KINDS } from './discovery.ts'
@@ -7,35 +7,35 @@ import { selectorOf, type Selects } from './selectors.ts'
 import { tableOf, wantsTable } from './tables.ts'
 
 export interface WatchFaults {
-  /** So many watches are answered with 410 Gone as their first event. */
+  /** Watches that are answered with 410 Gone as first event. */
   gone_watches: number
-  /** So many watches are never answered. */
+  /** Watches that are never answered. */
   mute_watches: number
-  /** So many times a watch breaks off in place of its next event. */
+  /** Events in whose place the watch breaks off. */
   cut_watches: number
-  /** So many events say null for what is absent. */
+  /** Events that have null for absent fields. */
   null_events: number
 }
 
-/** What the double has open, so that tests can count and bookmark. */
+/** The open watches, for tests to count and to send bookmarks. */
 export class WatchStreams {
   readonly #store: ObjectStore
   readonly #bookmarks = new Set<() => void>()
   readonly #open = new Set<ServerResponse>()
   faults: WatchFaults = { gone_watches: 0, mute_watches: 0, cut_watches: 0, null_events: 0 }
-  /** Opened so far. */
+  /** Watches ever opened. */
   count = 0
 
   constructor(store: ObjectStore) {
     this.#store = store
   }
 
-  /** How many are open. */
+  /** Watches open now. */
   get open(): number {
     return this.#open.size
   }
 
-  /** Tells every watch that asked for it the version up to which it has heard all. */
+  /** Sends the current version to every watch that asked for bookmarks. */
   bookmark(): void {
     for (const send of this.#bookmarks) send()
   }
@@ -96,7 +96,7 @@ export class WatchStreams {
     this.#open.add(response)
     if (wantsBookmarks) this.#bookmarks.add(bookmark)
     const end = (): void => {
-      // As the real one, so that an idle client goes on from here.
+      // Like the real server, so that an idle client can continue from here.
       if (wantsBookmarks) bookmark()
       response.end()
     }
@@ -111,7 +111,7 @@ export class WatchStreams {
   }
 }
 
-/** What an event is for who selects: an object comes with a label and goes with it. */
+/** Event type for a selector: an object appears when it gets a label and disappears when it loses it. */
 function typeFor({ type, object, before }: StoreEvent, selects: Selects): string | null {
   const was = before !== undefined && selects(before)
   const is = selects(object)

@@ -1,4 +1,4 @@
-/** What changes objects: create, replace, the patches, scale and delete, with the checks of a real API server. */
+/** Writes with a real API server's checks: create, replace, the patches, scale and delete. */
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { checkedSpec, checkedStatus, checkMetadata, invalid, shown } from './admission.ts'
 import { Refusal } from './answers.ts'
@@ -8,7 +8,7 @@ import type { KubeObject, Metadata, ObjectStore } from './object-store.ts'
 import { BadPatch, jsonPatch, mergePatch } from './patches.ts'
 import { GRACE_SECONDS } from './pod-objects.ts'
 
-/** Which object a request is about, and with what query. */
+/** The object of a request, and its query. */
 export interface Target {
   plural: string
   namespace: string
@@ -16,7 +16,7 @@ export interface Target {
   query: URLSearchParams
 }
 
-/** Set by the server alone. */
+/** Fields that only the server sets. */
 const SYSTEM = [
   'name',
   'namespace',
@@ -28,7 +28,7 @@ const SYSTEM = [
   'deletionGracePeriodSeconds',
 ] as const
 
-/** Makes an object. Throws Refusal. */
+/** Creates an object. Throws Refusal. */
 export function create(
   store: ObjectStore,
   response: ServerResponse,
@@ -66,7 +66,7 @@ export function create(
   return created
 }
 
-/** Replaces an object, or its status or scale. Throws Refusal. */
+/** Replaces an object, its status or its scale. Throws Refusal. */
 export function replace(
   store: ObjectStore,
   response: ServerResponse,
@@ -115,7 +115,7 @@ export function patch(
   throw new Refusal(415, 'UnsupportedMediaType', text)
 }
 
-/** Deletes: at once, or when its finalizers are gone. Throws Refusal. */
+/** Deletes at once, or when the finalizers are gone. Throws Refusal. */
 export function remove(
   store: ObjectStore,
   { plural, query }: Target,
@@ -134,13 +134,13 @@ export function remove(
   const graceSeconds =
     object.kind === 'Pod' ? graceOf(object, body['gracePeriodSeconds'] ?? query.get('gracePeriodSeconds')) : 0
   const left = store.delete(object, policy === 'Foreground' ? FOREGROUND : undefined, graceSeconds)
-  // As the real one: of a pod always the object.
+  // Like the real server: for a pod always the object.
   if (object.kind === 'Pod' || (left.metadata.finalizers ?? []).length > 0) return left
   const details = { name, group: groupOf(plural), kind: plural, uid }
   return { kind: 'Status', apiVersion: 'v1', metadata: {}, status: 'Success', details }
 }
 
-/** The scale of a pool, which is all of it that a scaler sees. */
+/** The scale subresource of a pool. */
 export function scaleOf({ metadata, spec, status }: KubeObject): object {
   const { name, namespace, uid, resourceVersion, creationTimestamp } = metadata
   return {
@@ -168,7 +168,7 @@ function write(
       'Conflict',
       `Operation cannot be fulfilled on ${shown(plural)} "${name}": the object has been modified; please apply your changes to the latest version and try again`,
     )
-  // Each way changes its own part alone.
+  // Each subresource changes only its own part.
   if (subresource === 'status')
     return store.update(object, { status: checkedStatus(plural, name, given.status ?? {}, query, response) })
   const spec = subresource === 'scale' ? { ...object.spec, replicas: given.spec?.['replicas'] } : given.spec
@@ -194,7 +194,7 @@ function write(
   })
 }
 
-/** Seconds that a pod gets to end: those of the call, of its spec, or the standard's. */
+/** Seconds for a pod to end: from the call, its spec, or the default. */
 function graceOf({ spec }: KubeObject, asked: unknown): number {
   const seconds = Number(asked ?? spec['terminationGracePeriodSeconds'] ?? GRACE_SECONDS)
   return Number.isInteger(seconds) && seconds >= 0 ? seconds : GRACE_SECONDS
@@ -202,7 +202,7 @@ function graceOf({ spec }: KubeObject, asked: unknown): number {
 
 const suffix = (): string => Math.random().toString(36).slice(2, 7)
 
-/** A merge patch that names no version is about whatever there is. */
+/** A merge patch without a version applies to any version. */
 function withoutVersion(object: object): object {
   const { metadata, ...rest } = object as KubeObject
   return { ...rest, metadata: { ...metadata, resourceVersion: undefined } }

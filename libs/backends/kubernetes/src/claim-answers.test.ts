@@ -11,7 +11,7 @@ test.each([
   ],
   ['rights that are missing', 403, 'sandboxclaims is forbidden: User "x" cannot create resource', false],
   ['a server that is out', 503, 'the server is currently unable to handle the request', false],
-])('says of %s whether it passes when others end', (_what, status, message, isFull) => {
+])('tells for %s whether it passes when other sandboxes end', (_what, status, message, isFull) => {
   const { code, details } = refused({ status, body: { message }, retryAfterMs: 2_000 })
   expect([code, details['full'] === true, details['retry_after_ms']]).toEqual([
     'backend_unavailable',

@@ -34,8 +34,7 @@ export function refused({ status, body, retryAfterMs }: KubeAnswer): CofferdamEr
     status === 401 || status === 403 || status === 429 || status >= 500
       ? 'backend_unavailable'
       : 'sandbox_open_failed'
-  // API priority and fairness answers 429. A ResourceQuota of the namespace, which counts claims, answers
-  // 403.
+  // API priority and fairness answers 429. A ResourceQuota that counts claims answers 403.
   const isFull = status === 429 || (status === 403 && reason.includes('exceeded quota'))
   return new CofferdamError(code, `Kubernetes answered ${status}: ${reason.slice(0, 300)}`, {
     details: {

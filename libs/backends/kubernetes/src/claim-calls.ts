@@ -32,8 +32,8 @@ export interface ClaimBody {
 /** Each call throws `backend_unavailable` for a failure that a healthy cluster would not have. */
 export interface ClaimCalls {
   /**
-   * Creates the claim, or updates the existing claim of that name. Throws NothingMade only if no claim can
-   * exist. Calls `onDoubt` for each try whose answer was lost.
+   * Creates the claim, or updates the existing one of that name. Calls `onDoubt` for each try whose answer
+   * was lost. Throws NothingMade only if no claim can exist.
    */
   make(claim: ClaimBody, onDoubt: () => void): Promise<Claim>
   /** Returns null if the claim does not exist. */
@@ -53,10 +53,7 @@ export function createClaimCalls(api: KubeApi, config: KubernetesConfig): ClaimC
   const root = `/apis/${GROUP}/${config.api_version}/namespaces/${config.namespace}`
   const all = `${root}/sandboxclaims`
   const pathOf = (name: string): string => `${all}/${name}`
-  /**
-   * The server must give up before this process does. Otherwise it could create the claim after the worker
-   * gave it up.
-   */
+  /** The server must give up first. Otherwise it could create the claim after the worker gave it up. */
   const serverSeconds = Math.max(1, Math.floor(config.api_timeout_ms / 1000) - 1)
 
   const patched = async (name: string, change: object): Promise<KubeAnswer> =>

@@ -1,7 +1,4 @@
-/**
- * Interprets a SandboxClaim (Agent Sandbox, extensions.agents.x-k8s.io): whether it has a pod, may still get
- * one, or never will.
- */
+/** Tells whether a SandboxClaim (extensions.agents.x-k8s.io) has a pod, may still get one, or never will. */
 import { CofferdamError } from '@cofferdam/contract'
 import { z } from 'zod'
 
@@ -50,10 +47,7 @@ export interface ClaimedPod {
   ip: string
 }
 
-/**
- * Returns the pod of a ready claim, or null while it is not ready. Throws `sandbox_open_failed` if it never
- * will be.
- */
+/** The pod of a ready claim, or null. Throws `sandbox_open_failed` if the claim never gets ready. */
 export function podOf(claim: Claim): ClaimedPod | null {
   const end = endOf(claim, TERMINAL)
   if (end !== null) throw new CofferdamError('sandbox_open_failed', `Kubernetes: the claim ended with ${end}`)
@@ -68,10 +62,7 @@ export const heldPodOf = (claim: Claim): ClaimedPod | null =>
 export const isSamePod = (one: ClaimedPod, other: ClaimedPod | null): boolean =>
   one.name === other?.name && one.ip === other.ip
 
-/**
- * Returns why the claim lost this pod, or null if nothing is known to be wrong. A claim can be not ready for
- * a moment although its pod is fine.
- */
+/** Why the claim lost this pod, or null. A claim can be not ready for a moment although its pod is fine. */
 export function lossOf(claim: Claim, pod: ClaimedPod): string | null {
   const end = endOf(claim, ENDED)
   if (end !== null) return `the claim ended with ${end}`

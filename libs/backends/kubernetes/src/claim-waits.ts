@@ -3,16 +3,10 @@ import { CofferdamError } from '@cofferdam/contract'
 import { isSamePod, lossOf, podOf, type Claim, type ClaimedPod } from './claim-state.ts'
 import type { Followed, Heard } from './claim-watch.ts'
 
-/**
- * Reads the claim from the API server. Returns null if it does not exist. Throws if the server does not
- * answer.
- */
+/** Reads the claim; null if it does not exist. Throws if the API server does not answer. */
 export type ReadClaim = (name: string) => Promise<Claim | null>
 
-/**
- * Waits until a claim that was just created or read has a pod other than `not`. Throws `sandbox_open_failed`
- * if it never will have one, or the reason of `signal`.
- */
+/** Waits until a new claim has a pod other than `not`. Throws `sandbox_open_failed` or `signal`'s reason. */
 export async function untilReady(
   first: Claim,
   followed: Followed,
@@ -58,8 +52,7 @@ export function lossSignal(pod: ClaimedPod, followed: Followed, read: ReadClaim)
 }
 
 /**
- * Reads a claim that the watch reports as absent. A failed read is ignored, because the next list repeats the
- * report.
+ * Reads a claim that the watch reports as absent. Ignores a failed read: the next list repeats the report.
  */
 function certain(name: string, read: ReadClaim, judge: (claim: Claim | null) => void) {
   return (heard: Heard): void => {

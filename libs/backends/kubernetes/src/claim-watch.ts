@@ -25,16 +25,11 @@ const STEADY_MS = 1_000
 /** After so many failures in a row, the pauses alone took more than ten seconds. */
 const TELL_AFTER = 8
 
-/**
- * A claim, or `absent` if it is missing from a list or left the watch. An absent claim may be deleted or may
- * only have another label now. Only a read tells.
- */
+/** A claim, or `absent`: missing from a list or out of the watch. Only a read tells whether it is deleted. */
 export type Heard = Claim | 'absent'
 
 export interface Followed {
-  /**
-   * Sets the listener of a claim that is known to exist. It hears the last state at once, and each later one.
-   */
+  /** Sets the listener of an existing claim. It gets the last state at once, and each later one. */
   listen(listener: (heard: Heard) => void): void
 }
 
@@ -91,10 +86,7 @@ export function createClaimWatch(source: ClaimSource): ClaimWatch {
     return version
   }
 
-  /**
-   * Passes on one event and returns the version that the watch continues from. Throws if that version has
-   * expired.
-   */
+  /** Passes on an event. Returns the version to continue from; throws if that version has expired. */
   function passOn({ type, object }: WatchEvent, version: string): string {
     if (type === 'ERROR') throw new WatchRefused(object)
     const seen = versionSchema.safeParse(object)

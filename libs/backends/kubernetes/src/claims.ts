@@ -51,22 +51,13 @@ export interface Claims {
   nextPod(pod: ClaimedPod, signal: AbortSignal): Promise<ClaimedPod | null>
   /** Sets `shutdownTime` to this many milliseconds from now. Throws `sandbox_lost` if the claim is gone. */
   keep(claim: string, lifeMs: number): Promise<void>
-  /**
-   * Takes over an existing claim for this many milliseconds. Returns its pod, or null if the claim is gone,
-   * ending or failed.
-   */
+  /** Takes over a claim for this many milliseconds. Returns its pod; null if it is gone, ending or failed. */
   find(claim: string, lifeMs: number): Promise<ClaimedPod | null>
-  /**
-   * Returns a signal that aborts with `sandbox_lost` when the claim loses this pod, unless the claim was let
-   * go before.
-   */
+  /** A signal that aborts with `sandbox_lost` when the claim loses this pod, until the claim is let go. */
   lossOf(pod: ClaimedPod): AbortSignal
   /** Stops following the claim without deleting it. */
   letGo(claim: string): void
-  /**
-   * Deletes a claim that failed. If the API server does not delete it now, `endLeft` or the cluster's clock
-   * will.
-   */
+  /** Deletes a failed claim. If that fails, `endLeft` or the cluster's clock will. */
   giveUp(claim: string): Promise<void>
   /** Deletes the claim and its dependents, and waits until it is gone. Returns false if there was none. */
   release(claim: string): Promise<boolean>

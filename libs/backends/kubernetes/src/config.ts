@@ -3,10 +3,7 @@ import { z } from 'zod'
 import { forgottenAfterSchema } from '@cofferdam/backend-remote'
 
 const name = z.string().regex(/^[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?$/, 'expected a Kubernetes name')
-/**
- * Where a pod finds the files of its service account
- * (kubernetes.io/docs/tasks/run-application/access-api-from-pod).
- */
+/** A service account's files in a pod (kubernetes.io/docs/tasks/run-application/access-api-from-pod). */
 const ACCOUNT = '/var/run/secrets/kubernetes.io/serviceaccount'
 
 const foreignSchema = z.strictObject({

@@ -1,4 +1,4 @@
-/** How the API server is reached: by a kubeconfig, through Kubernetes' own client, or by the files of a service account. */
+/** Connects to the API server by a kubeconfig (with Kubernetes' client) or a service account's files. */
 import { readFile } from 'node:fs/promises'
 import type { RequestOptions } from 'node:https'
 import { CofferdamError } from '@cofferdam/contract'
@@ -9,14 +9,14 @@ export interface Connection {
   server: string
   /** Certificates, credentials and proxy of one request. */
   options: RequestOptions
-  /** The server refused these credentials: the next connection reads them again. */
+  /** Called when the server refused these credentials: the next connection reads them again. */
   renew: () => void
 }
 
 /** Throws `backend_unavailable` if the credentials cannot be read. */
 export type Connect = () => Promise<Connection>
 
-/** Creates what is asked for a connection before every request. */
+/** Creates the function that gets a connection before every request. */
 export const createConnect = (config: KubernetesConfig): Connect =>
   config.kubeconfig === null
     ? () => fromFiles(config)
@@ -46,7 +46,7 @@ function fromKubeconfig(file: string, context: string | null): Connect {
       if (cluster === null) throw new Error('the context names no cluster of the file')
       const options: RequestOptions = {}
       await kubeconfig.applyToHTTPSOptions(options)
-      // Without a proxy Node's own agent is better: it keeps connections alive, and it notices a renewed certificate.
+      // Without a proxy, Node's own agent keeps connections alive and notices renewed certificates.
       if (!cluster.proxyUrl) delete options.agent
       return { server: cluster.server, options, renew }
     } catch (error) {

@@ -7,15 +7,10 @@ import { unlessAborted } from '@cofferdam/contract'
 /** A pod can be Ready before its first process listens, and before each node has a route to it. */
 const NOT_YET = new Set(['ECONNREFUSED', 'EHOSTUNREACH'])
 const REDIAL_MS = 50
-/**
- * The kernel probes the connection after this silence. With its ten probes, a dead host is noticed after half
- * a minute.
- */
+/** The kernel probes a connection after this silence; its ten probes take up to half a minute. */
 const SILENCE_MS = 15_000
 
-/**
- * Connects to a pod that may not listen yet. Throws the reason of `signal`, or why the pod cannot be reached.
- */
+/** Connects to a pod that may not listen yet. Throws `signal`'s reason, or why it is unreachable. */
 export async function dialled(ip: string, port: number, signal: AbortSignal): Promise<Socket> {
   for (;;) {
     signal.throwIfAborted()

@@ -6,8 +6,7 @@ import { dialled, redialPause } from './dial-pod.ts'
 import { greetFresh, NotTakenIn, type SessionHold } from './greet-pod.ts'
 
 /**
- * Connects to a pod that no worker has used yet, and retries until the right pod answers. Throws why it never
- * did, or the reason of `signal`.
+ * Connects to a new pod, and retries until the right pod answers. Throws why none did, or `signal`'s reason.
  */
 export async function takenIn(
   pod: ClaimedPod,
@@ -23,8 +22,7 @@ export async function takenIn(
       return await greeted(socket, () => greetFresh(socket, pod, options, hold, signal))
     } catch (error) {
       if (signal.aborted) throw last ?? error
-      // The claim may still get another pod, which `signal` reports. A session is not retried: whoever
-      // answered has received its key.
+      // `signal` reports if the claim gets another pod. A session is not retried: its key was already sent.
       if (!(error instanceof NotTakenIn) || hold !== null) throw error
       last = error
     }

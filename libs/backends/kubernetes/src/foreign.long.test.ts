@@ -1,4 +1,4 @@
-/** Conformance of `kubernetes` in images that are not ours: our agent is put in through the runtime that they have. */
+/** Conformance of `kubernetes` in foreign images, where their own runtime starts our agent. */
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'

@@ -54,10 +54,7 @@ export async function greetFresh(
     )
 }
 
-/**
- * Greets a pod whose agent waits for the next worker of its session. Throws `sandbox_open_failed` if the pod
- * did not accept.
- */
+/** Greets a pod that waits for its session's next worker. Throws `sandbox_open_failed` if it refuses. */
 export async function greetAgain(
   socket: Socket,
   pod: ClaimedPod,
@@ -112,9 +109,7 @@ function parsedJson(line: Buffer): unknown {
 const another = ({ ip, name }: ClaimedPod): NotTakenIn =>
   new NotTakenIn(`kubernetes: what answers at ${ip} is not ${name}.`)
 
-/**
- * Reads one byte at a time, because the bytes after the line belong to the agent. Returns null at the end.
- */
+/** Reads one byte at a time: bytes after the line belong to the agent. Null at the end. */
 async function nextByte(socket: Socket, signal: AbortSignal): Promise<Buffer | null> {
   for (;;) {
     const byte = socket.read(1) as Buffer | null

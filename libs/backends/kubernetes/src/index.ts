@@ -30,10 +30,7 @@ const LIFE_MARGIN_MS = 30_000
 /** The longest time that a cell waits for its session's next execution (the bound of `session.idle_ms`). */
 const WAIT_MS = 3_600_000
 
-/**
- * Creates the backend. It sends no request before `probe` or `open`. Defaults of `config` come from the
- * schema.
- */
+/** Makes no request before `probe` or `open`. The schema fills in defaults of `config`. */
 export function createKubernetesBackend(
   config: z.input<typeof kubernetesConfigSchema> = {},
   deps: BackendDeps = {},
@@ -144,8 +141,7 @@ function capabilitiesOf({ runtime, foreign }: KubernetesConfig, preloads: readon
     files: true,
     artifacts: true,
     streaming: true,
-    // In a foreign image, other processes run as the agent's user. The agent could not prove that a cell is
-    // clean.
+    // In a foreign image other processes run as the agent's user, so the agent cannot prove a cell clean.
     sessions: isOurs ? SESSION_SCOPES : [],
     preloads,
     value: true,

@@ -25,10 +25,7 @@ import type { KubernetesConfig } from './config.ts'
 import { sessionKey } from './session-keys.ts'
 import { attachSlot, startSlot } from './start-slot.ts'
 
-/**
- * A listening pod answers in milliseconds, or in seconds on a busy node. After that a fresh pod is the better
- * choice.
- */
+/** A pod answers in milliseconds, on a busy node in seconds. After this time a fresh pod is better. */
 const ATTACH_MS = 10_000
 /** Added to turn and idle time. A worker deletes the claim before, so this only matters if none does. */
 const LIFE_MARGIN_MS = 30_000
@@ -47,10 +44,7 @@ export interface KeptParts {
 }
 
 export interface KeptSessions {
-  /**
-   * Throws like `startSlot`. Throws `conflict` if the session has other limits or another scope, or stays
-   * held, and `not_found`.
-   */
+  /** Throws like `startSlot`; `conflict` for other limits or scope or if it stays held; `not_found`. */
   take(spec: SandboxSpec, signal: AbortSignal): Promise<BoundSlot<RemoteSlot>>
   /** Ends the pod of an entry. Returns true if there was one. */
   end(entry: SessionEntry): Promise<boolean>
@@ -71,8 +65,7 @@ export function createKeptSessions(parts: KeptParts): KeptSessions {
   async function attach({ spec, lease, entry, idleMs, signal, begins }: AtRest): Promise<RemoteSlot | null> {
     const claim = claimOf(entry.handle)
     const key = await keyOf(claim ?? '')
-    // The new holder sets the claim's time. A former holder that was suspended would otherwise shorten the
-    // new turn.
+    // The new holder sets the claim's time, because a suspended former holder could otherwise shorten it.
     signal.throwIfAborted()
     const lifeMs = lifeOf(spec, idleMs)
     const expiresAtMs = Date.now() + lifeMs

@@ -1,6 +1,5 @@
 /**
- * Requests and watches of the Kubernetes API, with bounded answers. docs/decisions/0018 says why this is not
- * Kubernetes' own client.
+ * Requests and watches of the Kubernetes API, with bounded answers and our own client (docs/decisions/0018).
  */
 import { request as httpRequest, type IncomingMessage, type OutgoingHttpHeaders } from 'node:http'
 import { request as httpsRequest } from 'node:https'
@@ -106,8 +105,7 @@ export function createKubeApi(config: KubernetesConfig): KubeApi {
       }
       try {
         const answer = await ask()
-        // The server did nothing. Retry once, because the credentials may have been replaced after they were
-        // read.
+        // The server did nothing. Retry once: the credentials may have been replaced in between.
         return answer.status === 401 ? await ask() : answer
       } catch (error) {
         signal?.throwIfAborted()

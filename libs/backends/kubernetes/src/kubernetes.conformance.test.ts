@@ -1,6 +1,6 @@
 /**
- * Conformance of `kubernetes` against the double, whose pods really run what they are given; and against a cluster where
- * COFFERDAM_KUBECONFIG names a kubeconfig, or COFFERDAM_KUBERNETES a file with the backend's settings as JSON (README.md).
+ * Conformance of `kubernetes` with the double, whose pods really run their programs. Also with a cluster, if
+ * COFFERDAM_KUBECONFIG names a kubeconfig or COFFERDAM_KUBERNETES a file with settings as JSON (README.md).
  */
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -27,7 +27,7 @@ async function atDouble(): Promise<Exercised> {
   const folder = mkdtempSync(join(tmpdir(), 'cofferdam-kubernetes-'))
   const session_secret_file = join(folder, 'secret')
   writeFileSync(session_secret_file, 'a-secret-of-the-fleet-that-is-long-enough')
-  // Sessions of the fleet, as where a secret is set; cells of a worker's own are exercised by scope `tenant`.
+  // Sessions of the fleet, as with a configured secret. Scope `tenant` covers cells of a worker.
   const sessions = await redisSessions()
   afterAll(async () => {
     await double[Symbol.asyncDispose]()

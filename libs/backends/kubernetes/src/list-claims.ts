@@ -5,10 +5,7 @@ import { claimSchema, type Claim } from './claim-state.ts'
 import type { KubeAnswer } from './kube-api.ts'
 
 const PAGE = 200
-/**
- * The server forgets the version of a list after minutes, and its pages expire. Give up after this many slow
- * lists.
- */
+/** A list's version and its pages expire after minutes. Give up after this many slow lists. */
 const TRIES = 3
 const GONE = 410
 

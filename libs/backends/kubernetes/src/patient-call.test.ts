@@ -8,7 +8,7 @@ const answer = (status: number, retryAfterMs: number | null = null): KubeAnswer 
   retryAfterMs,
 })
 
-/** Answers in order, and when each was asked for. */
+/** Returns these answers in order, and records the times of the requests. */
 function server(...answers: KubeAnswer[]) {
   const askedMs: number[] = []
   const call = async (): Promise<KubeAnswer> => {
@@ -20,21 +20,21 @@ function server(...answers: KubeAnswer[]) {
   return { askedMs, call }
 }
 
-test('asks again a server that is busy, out or changed by others just now, and nothing else', async () => {
+test('retries only if the server is busy, unavailable or reports a concurrent change', async () => {
   const quota = { ...answer(409), body: { reason: 'Conflict', details: { kind: 'resourcequotas' } } }
   const taken = { ...answer(409), body: { reason: 'AlreadyExists' } }
   const { call } = server(answer(503), answer(429), quota, taken)
   expect(await patiently(call, 60_000)).toBe(taken)
 })
 
-test('comes no sooner than Retry-After says', async () => {
+test('does not retry before the time of Retry-After', async () => {
   const { call, askedMs } = server(answer(429, 400), answer(201))
   expect(await patiently(call, 60_000)).toMatchObject({ status: 201 })
-  // Timers may be a millisecond early.
+  // Timers may fire a millisecond early.
   expect((askedMs[1] ?? 0) - (askedMs[0] ?? 0)).toBeGreaterThan(395)
 })
 
-test('has the answer at once that asks for more patience than there is', async () => {
+test('returns an answer at once if its Retry-After exceeds the time left', async () => {
   const { call, askedMs } = server(answer(429, 600_000), answer(201))
   expect(await patiently(call, 300_000)).toMatchObject({ status: 429 })
   expect(askedMs).toHaveLength(1)

@@ -3,10 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { z } from 'zod'
 import type { KubeAnswer } from './kube-api.ts'
 
-/**
- * The first pause, which doubles. It is shorter than in the vendor's clients, because a warm claim takes 0.1
- * s.
- */
+/** The first pause, which doubles. Shorter than in the vendor's clients: a warm claim takes 0.1 s. */
 const PAUSE_MS = 100
 /** API priority and fairness asks for one second. */
 const PAUSE_MAX_MS = 1_000

@@ -9,10 +9,7 @@ import { CofferdamError } from '@cofferdam/contract'
 
 const SECRET_MIN = 32
 
-/**
- * Returns the 32-byte key of a claim's pod. Reads the secret each time, so that it can be replaced. Throws
- * `backend_unavailable`.
- */
+/** The 32-byte key of a claim's pod, by the current secret. Throws `backend_unavailable`. */
 export async function sessionKey(secretFile: string, namespace: string, claim: string): Promise<Buffer> {
   const secret = await readFile(secretFile).catch((error: unknown) => {
     throw new CofferdamError('backend_unavailable', `Kubernetes: ${secretFile} cannot be read.`, {

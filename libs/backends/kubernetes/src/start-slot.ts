@@ -48,7 +48,7 @@ interface HeldPod {
 }
 
 /**
- * Starts a slot in a new pod. Throws `backend_unavailable`, `capability_missing`, `sandbox_open_failed`, or
+ * Starts a slot in a new pod. Throws `backend_unavailable`, `capability_missing`, `sandbox_open_failed` or
  * the reason of `signal`, and then gives the claim up.
  */
 export async function startSlot(
@@ -93,9 +93,7 @@ export async function startSlot(
   }
 }
 
-/**
- * Starts a slot in a session's pod that has no worker now. Throws what went wrong, or the reason of `signal`.
- */
+/** Starts a slot in a session's pod that has no worker now. Throws its failure, or `signal`'s reason. */
 export async function attachSlot(
   { claims, config }: Pick<StartParts, 'claims' | 'config'>,
   spec: SlotSpec,

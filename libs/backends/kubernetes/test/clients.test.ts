@@ -1,4 +1,4 @@
-/** The double of Kubernetes by clients that know nothing of it: kubectl, and the project's own client for Node. */
+/** Tests the double of Kubernetes with kubectl and the project's own client for Node. */
 import { execFile, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
@@ -29,7 +29,7 @@ const claim = (name: string, labels: Record<string, string> = {}) => ({
   spec: { warmPoolRef: { name: 'cofferdam' } },
 })
 
-describe('clients of Kubernetes', () => {
+describe('the double of Kubernetes, called by its clients,', () => {
   const folder = mkdtempSync(join(tmpdir(), 'cofferdam-kubernetes-clients-'))
   let double: KubernetesDouble
   beforeAll(async () => {
@@ -41,7 +41,7 @@ describe('clients of Kubernetes', () => {
   })
 
   needs('bwrap', 'kubectl').describe('kubectl', () => {
-    /** A file of its own instead of the user's, so that nobody's cluster is ever asked. */
+    /** A separate file instead of the user's, so that no real cluster is ever called. */
     const config = join(folder, 'config')
     const flags = ['--kubeconfig', config, '--cache-dir', join(folder, 'cache')]
     const kubectl = async (...args: string[]): Promise<string> =>
@@ -74,7 +74,7 @@ describe('clients of Kubernetes', () => {
       ])
     })
 
-    it('applies a claim, waits for its pod, applies it again changed, and deletes it with its pod', async () => {
+    it('applies a claim, waits for its pod, applies a change, and deletes the claim', async () => {
       expect(await kubectl('apply', '-f', file('applied', { team: 'a' }))).toMatch(/applied created/)
       await kubectl('wait', '--for=condition=Ready', 'sandboxclaim/applied', '--timeout=60s')
       expect(double.running()).toContainEqual({ pod: expect.any(String), claim: 'applied' })
@@ -86,7 +86,7 @@ describe('clients of Kubernetes', () => {
       await expect(kubectl('get', 'sandboxclaim', 'applied')).rejects.toThrow(/not found/)
     })
 
-    it('shows pods by their labels and fields, and another in place of one that it deletes', async () => {
+    it('selects pods by labels and fields, and sees a replacement for a deleted pod', async () => {
       await kubectl('create', '-f', file('podded', {}))
       await kubectl('wait', '--for=condition=Ready', 'sandboxclaim/podded', '--timeout=60s')
       const pod = await kubectl('get', 'sandboxclaim', 'podded', '-o', 'jsonpath={.status.sandbox.name}')
@@ -98,7 +98,7 @@ describe('clients of Kubernetes', () => {
       expect(await kubectl('get', 'pods', '-l', 'seen in (yes),!absent', '-o', 'name')).toBe(`pod/${pod}\n`)
       await expect(kubectl('label', 'pod', pod, 'seen=no value', '--overwrite')).rejects.toThrow(/invalid/i)
       expect(await kubectl('get', 'po', '--field-selector', 'status.phase=Failed', '-o', 'name')).toBe('')
-      // kubectl's own wait looks twice by the name alone: a pod that is replaced in between never goes for it.
+      // kubectl's own wait checks twice by name only, so a pod that is replaced in between never seems gone.
       await kubectl('delete', 'pod', pod, '--wait=false')
       const named = async (...which: string[]) => await kubectl('get', 'pods', ...which, '-o', 'name')
       await expect.poll(() => named('-l', 'seen'), { timeout: 60_000 }).toBe('')
@@ -137,7 +137,7 @@ describe('clients of Kubernetes', () => {
       }
     })
 
-    it('shows tables with the columns of the kinds', async () => {
+    it('shows tables with the columns of each kind', async () => {
       await kubectl('create', '-f', file('shown', {}))
       await kubectl('wait', '--for=condition=Ready', 'sandboxclaim/shown', '--timeout=60s')
       const [head = '', row = ''] = (await kubectl('get', 'sandboxclaims')).split('\n')
@@ -147,7 +147,7 @@ describe('clients of Kubernetes', () => {
       await kubectl('delete', 'sandboxclaim', 'shown')
     })
 
-    it('patches with either patch, replaces, and is told of a version that is not the last', async () => {
+    it('patches in both ways, replaces, and gets a conflict for an old version', async () => {
       await kubectl('create', '-f', file('changed', { a: '1' }))
       const operations = JSON.stringify([
         { op: 'test', path: '/metadata/labels/a', value: '1' },
@@ -178,7 +178,7 @@ describe('clients of Kubernetes', () => {
       await kubectl('delete', 'sandboxclaim', 'changed')
     })
 
-    it('keeps an object that has a finalizer until it has none', async () => {
+    it('keeps an object until its finalizers are removed', async () => {
       await kubectl('create', '-f', file('held', {}))
       const finalizers = (list: string[]): Promise<string> =>
         kubectl(
@@ -203,7 +203,7 @@ describe('clients of Kubernetes', () => {
       await kubectl('wait', '--for=delete', 'sandboxclaim/held', '--timeout=60s')
     })
 
-    it('refuses what the schemas do not allow, field by field', async () => {
+    it('gets an error for each field that the schemas do not allow', async () => {
       const wrong = (name: string, spec: object): string => {
         const path = join(folder, `${name}.json`)
         writeFileSync(path, JSON.stringify({ ...claim(name), spec }))
@@ -223,7 +223,7 @@ describe('clients of Kubernetes', () => {
       ).rejects.toThrow(/greater than or equal to 0/)
     })
 
-    it('gives a worker outside of the cluster its way in, by the kubeconfig alone', async () => {
+    it('gives a worker outside of the cluster access by only a kubeconfig', async () => {
       await using proxy = await startKubectlProxy(config)
       await using backend = createKubernetesBackend({ api_server: proxy.origin, token_file: null })
       const program = python('print(6 * 7)')
@@ -243,7 +243,7 @@ describe('clients of Kubernetes', () => {
   needs('bwrap').describe('@kubernetes/client-node', () => {
     const config = new KubeConfig()
     beforeAll(() => {
-      // HTTP is spoken only by who skips the check of certificates.
+      // The client uses HTTP only if it skips the check of certificates.
       config.loadFromClusterAndUser(
         { name: 'double', server: double.origin, skipTLSVerify: true },
         { name: 'nobody' },
@@ -281,7 +281,7 @@ describe('clients of Kubernetes', () => {
         .toMatchObject({ items: [] })
     })
 
-    it('changes by JSON Patch, its default, and by replacing; a lost field is told', async () => {
+    it('changes objects by JSON Patch and replacement, and learns of dropped fields', async () => {
       const objects = config.makeApiClient(CustomObjectsApi)
       const created = (await objects.createNamespacedCustomObject({ ...CLAIMS, body: claim('written') })) as {
         metadata: { resourceVersion: string; generation: number }
@@ -308,7 +308,7 @@ describe('clients of Kubernetes', () => {
       await objects.deleteNamespacedCustomObject(name)
     })
 
-    it('hears bookmarks, and of what leaves its selection', async () => {
+    it('receives bookmarks, and events of objects that leave its selection', async () => {
       const objects = config.makeApiClient(CustomObjectsApi)
       await objects.createNamespacedCustomObject({ ...CLAIMS, body: claim('left', { team: 'l' }) })
       const seen: string[] = []
@@ -332,7 +332,7 @@ describe('clients of Kubernetes', () => {
       await objects.deleteNamespacedCustomObject({ ...CLAIMS, name: 'left' })
     })
 
-    it('gets errors as it expects them', async () => {
+    it('gets errors in the expected form', async () => {
       const objects = config.makeApiClient(CustomObjectsApi)
       const absent = objects.getNamespacedCustomObject({ ...CLAIMS, name: 'absent' })
       await expect(absent).rejects.toMatchObject({ code: 404 })

@@ -1,4 +1,4 @@
-/** What the tests of `kubernetes` ask the double's API server themselves, as an operator does with kubectl. */
+/** Requests of the `kubernetes` tests to the double's API server, like an operator's with kubectl. */
 import { expect } from 'vitest'
 import type { KubernetesDouble } from '../double/kubernetes-double.ts'
 
@@ -11,7 +11,7 @@ export const claimPath = (claim: string): string => `${NAMESPACE}/sandboxclaims/
 export const claimUrl = ({ origin }: Cluster, claim: string): string => origin + claimPath(claim)
 export const poolUrl = ({ origin }: Cluster): string => `${origin}${NAMESPACE}/sandboxwarmpools/cofferdam`
 
-/** Makes a claim that no worker asked for. */
+/** Creates a claim that no worker asked for. */
 export async function makeClaim(
   { origin }: Cluster,
   metadata: { name: string; labels?: Record<string, string> },
@@ -25,7 +25,7 @@ export async function makeClaim(
   expect(status).toBe(201)
 }
 
-/** A merge patch of whatever object. */
+/** Applies a merge patch to any object. */
 export async function patched(url: string, change: object): Promise<void> {
   const { status } = await fetch(url, {
     method: 'PATCH',
@@ -35,7 +35,7 @@ export async function patched(url: string, change: object): Promise<void> {
   expect(status).toBe(200)
 }
 
-/** Sets the backstop, as the cluster's clock moves. */
+/** Sets the shutdown time, as if the cluster's clock had moved. */
 export async function setShutdown(cluster: Cluster, claim: string, inMs: number): Promise<void> {
   const shutdownTime = new Date(Date.now() + inMs).toISOString()
   await patched(claimUrl(cluster, claim), { spec: { lifecycle: { shutdownTime } } })

@@ -1,4 +1,4 @@
-/** The first words between a worker and a session's pod, over TCP as in the image: `greet-pod.ts` against `pod.py`, and against impostors. */
+/** The greeting of a worker and a session's pod over TCP: `greet-pod.ts` with `pod.py` and impostors. */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { chmodSync, mkdtempSync, rmSync } from 'node:fs'
@@ -11,7 +11,7 @@ import { afterAll, describe, expect, it, vi } from 'vitest'
 import { greetAgain, greetFresh } from '../src/greet-pod.ts'
 import { python } from '@cofferdam/backend-remote/testing'
 
-/** For what another process does. */
+/** For actions of other processes. */
 const SOON = { timeout: 30_000, interval: 20 }
 
 describe.runIf(process.platform === 'linux')('the greeting of a session’s pod', { timeout: 60_000 }, () => {
@@ -25,8 +25,8 @@ describe.runIf(process.platform === 'linux')('the greeting of a session’s pod'
     return socket
   }
 
-  it('is on a port that no program can listen on, from the first worker to the second', async () => {
-    // As the image starts it, but on this host: the double's pods listen on sockets.
+  it('uses a port that no program can listen on, from the first worker to the second', async () => {
+    // Starts it like the image but on this host, because the double's pods listen on sockets.
     const place = mkdtempSync(join(folder, 'pod-'))
     for (const path of [folder, place]) chmodSync(path, 0o777)
     const port = await freePort()
@@ -69,14 +69,14 @@ print({bound(socket.AF_INET, host, option) for host in ('', '127.0.0.1', '127.0.
     await greetAgain(last, pod, { key: right, fence: 3 }, signal)
     const session = createGuestSession({ readable: last, writable: last })
     await session.ready(signal)
-    // Not clean any more, so nobody is waited for.
+    // The pod is not clean any more, so it waits for nobody.
     await session.list(['*'], 10)
     session.close()
     expect(await exited).toEqual([0, null])
   })
 
-  describe('with what answers in a pod’s place', () => {
-    /** A server that hears one line and answers with another. */
+  describe('with an impostor in place of the pod', () => {
+    /** A server that receives one line and answers with another. */
     async function impostor(answer: object): Promise<{ port: number; heard: string[]; close: () => void }> {
       const heard: string[] = []
       const listening = createServer((socket) => {
@@ -93,7 +93,7 @@ print({bound(socket.AF_INET, host, option) for host in ('', '127.0.0.1', '127.0.
     const hold = { key: Buffer.alloc(32, 7), fence: 1 }
     const inTime = (): AbortSignal => AbortSignal.timeout(20_000)
 
-    it('gives neither proof nor frames to one that does not have the key', async () => {
+    it('sends neither proof nor frames to an impostor without the key', async () => {
       const other = await impostor({ nonce: 'n', proof: 'a'.repeat(64) })
       const socket = await connected('127.0.0.1', other.port)
       await expect(greetAgain(socket, pod, hold, inTime())).rejects.toMatchObject({
@@ -105,7 +105,7 @@ print({bound(socket.AF_INET, host, option) for host in ('', '127.0.0.1', '127.0.
       other.close()
     })
 
-    it('starts no session in an image from before', async () => {
+    it('starts no session in an old image', async () => {
       const older = await impostor({ pod: 'p' })
       const socket = await connected('127.0.0.1', older.port)
       await expect(greetFresh(socket, pod, [], hold, inTime())).rejects.toThrow(/image is older/)

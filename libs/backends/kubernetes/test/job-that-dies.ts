@@ -1,6 +1,6 @@
 /**
- * Run as a process of its own, to be killed: a worker that runs one execution on the `kubernetes` backend. It says `here` and goes no
- * further when its pod is open, when its program runs, or just before it ends (`stopAt`).
+ * Runs as its own process, to be killed: a worker that runs one execution on the `kubernetes` backend. Prints
+ * `here` and stops when its pod is open, when its program runs, or just before it ends (`stopAt`).
  */
 import type { SandboxSpec } from '@cofferdam/contract'
 import { createKubernetesBackend } from '../src/index.ts'

@@ -1,4 +1,4 @@
-/** A registry of sessions in front of whose writes a test stands. */
+/** A registry of sessions whose writes a test intercepts. */
 import type { SessionEntry, SessionRegistry } from '@cofferdam/contract'
 
 /** Its leases write each entry through `around`. */

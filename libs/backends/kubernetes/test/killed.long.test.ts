@@ -1,4 +1,4 @@
-/** What a worker that is killed leaves in the cluster, in every phase of an execution: nothing that runs, and a claim that others end. */
+/** Kills a worker in every phase of an execution. Nothing keeps running, and others end its claim. */
 import { fork } from 'node:child_process'
 import { once } from 'node:events'
 import { newSandboxId, newWorkerId, type SandboxSpec } from '@cofferdam/contract'
@@ -9,11 +9,11 @@ import { createKubernetesBackend } from '../src/index.ts'
 import { claimPath, setShutdown } from './cluster.ts'
 import { jobSpec, python } from '@cofferdam/backend-remote/testing'
 
-/** For what another process or the double does. */
+/** For actions of another process or of the double. */
 const SOON = { timeout: 40_000, interval: 20 }
 const ENDLESS = python("import time; print('up', flush=True); time.sleep(600)")
 
-needs('bwrap').describe('kubernetes, a worker that is killed', { timeout: 90_000 }, () => {
+needs('bwrap').describe('a killed worker of the kubernetes backend', { timeout: 90_000 }, () => {
   let double: KubernetesDouble
   beforeAll(async () => {
     double = await startKubernetesDouble({ replicas: 1 })
@@ -24,9 +24,9 @@ needs('bwrap').describe('kubernetes, a worker that is killed', { timeout: 90_000
   const settings = () => ({ api_server: double.origin, token_file: null })
   const claimed = (): string[] => double.running().flatMap(({ claim }) => (claim === null ? [] : [claim]))
 
-  /** Runs the worker until the moment, and kills it there; what it was about. */
+  /** Runs the worker until the given moment and kills it. Returns its request. */
   async function killedAt(stopAt: string): Promise<SandboxSpec> {
-    // Each with an owner of its own, as each worker has.
+    // Each execution has its own owner, like each worker.
     const spec = {
       ...jobSpec('4be24be24be2', ENDLESS),
       sandboxId: newSandboxId(),
@@ -43,7 +43,7 @@ needs('bwrap').describe('kubernetes, a worker that is killed', { timeout: 90_000
         : once(child, 'message')
     await Promise.race([here, exited.then(() => Promise.reject(new Error('it ended by itself')))])
     if (stopAt === 'ending') {
-      // Its life was set by the same path before.
+      // The same path was used before to set its lifetime.
       const before = double.requests.length
       const path = claimPath(String(double.claims()[0]?.name))
       await vi.waitFor(() => expect(double.requests.slice(before)).toContain(path), SOON)
@@ -60,13 +60,13 @@ needs('bwrap').describe('kubernetes, a worker that is killed', { timeout: 90_000
     ['ending', 'while it deletes its claim'],
   ]
   for (const by of ['the janitor of another worker', 'the cluster’s clock']) {
-    it.each(PHASES)(`%s: %s leaves what ${by} ends`, async (stopAt) => {
+    it.each(PHASES)(`(%s) %s: leaves only a claim that ${by} deletes`, async (stopAt) => {
       const letThrough = stopAt === 'waiting' ? double.holdClaims() : () => undefined
       if (stopAt === 'ending') double.fault({ busy_deletes: Infinity })
       const spec = await killedAt(stopAt)
       double.fault({ busy_deletes: 0 })
       letThrough()
-      // Who is connected to nobody ends its program and itself; a pod that nobody came to runs no program.
+      // Without a connection the agent ends its program and itself. A pod without a worker runs no program.
       if (stopAt !== 'waiting') await vi.waitFor(() => expect(claimed()).toEqual([]), SOON)
       const [claim] = double.claims()
       expect(claim?.labels['cofferdam.dev/owner']).toBe(spec.owner)

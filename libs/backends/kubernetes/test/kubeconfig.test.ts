@@ -1,4 +1,4 @@
-/** The API server as a kubeconfig names it: by token, by client certificate, and by a credential plugin. */
+/** Access to the API server by a kubeconfig: by token, client certificate, and credential plugin. */
 import { execFileSync } from 'node:child_process'
 import { chmodSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -24,10 +24,10 @@ needs('bwrap').describe('a kubeconfig', { timeout: 60_000 }, () => {
     rmSync(folder, { recursive: true })
   })
 
-  /** The double does not speak TLS unless a test says so, which the client takes only without verification. */
+  /** The double has no TLS by default, which the client accepts only without verification. */
   const clusterOf = (server: string): object => ({ server, 'insecure-skip-tls-verify': true })
 
-  /** Writes it, with a first context that leads nowhere. */
+  /** Writes a kubeconfig whose first context leads nowhere. */
   function kubeconfig(name: string, user: object, cluster = clusterOf(double.origin)): string {
     const named = (key: string, other: object, own: object) => [
       { name: 'nowhere', [key]: other },
@@ -50,7 +50,7 @@ needs('bwrap').describe('a kubeconfig', { timeout: 60_000 }, () => {
     return await backend.probe(AbortSignal.timeout(50_000))
   }
 
-  /** A plugin that counts its calls and gives the token that stands in a file then. */
+  /** A plugin that counts its calls and prints the token in a file. */
   function plugin(): { exec: object; calls: () => number } {
     const credential =
       '{"apiVersion":"client.authentication.k8s.io/v1","kind":"ExecCredential","status":{"token":"%s"}}'
@@ -62,13 +62,13 @@ needs('bwrap').describe('a kubeconfig', { timeout: 60_000 }, () => {
     return { exec, calls: () => readFileSync(path('calls'), 'utf8').split('\n').length - 1 }
   }
 
-  it('gives the server and the token of its current context', async () => {
+  it('provides server and token of its current context', async () => {
     expect(await probed({ kubeconfig: kubeconfig('with-token', { token: TOKEN }) })).toMatchObject({
       ok: true,
     })
   })
 
-  it('is read again when the server refuses its token', async () => {
+  it('is read again if the server refuses its token', async () => {
     const file = kubeconfig('renewed', { token: 'an-old-token' })
     await using backend = createKubernetesBackend({ kubeconfig: file, api_timeout_ms: 40_000 })
     const refused = await backend.probe(AbortSignal.timeout(50_000))
@@ -77,7 +77,7 @@ needs('bwrap').describe('a kubeconfig', { timeout: 60_000 }, () => {
     expect(await backend.probe(AbortSignal.timeout(50_000))).toMatchObject({ ok: true })
   })
 
-  it('gives the context that the settings name', async () => {
+  it('provides the context that the settings name', async () => {
     const file = kubeconfig('contexts', { token: TOKEN })
     expect(await probed({ kubeconfig: file, kubeconfig_context: 'nowhere' })).toMatchObject({
       ok: false,
@@ -86,7 +86,7 @@ needs('bwrap').describe('a kubeconfig', { timeout: 60_000 }, () => {
     expect(await probed({ kubeconfig: file, kubeconfig_context: 'own' })).toMatchObject({ ok: true })
   })
 
-  it('runs a credential plugin once, and again when the server refuses what it gave', async () => {
+  it('runs a credential plugin once, and again if the server refuses its credentials', async () => {
     const { exec, calls } = plugin()
     writeFileSync(path('token'), TOKEN)
     const settings = { kubeconfig: kubeconfig('plugin-user', { exec }), api_timeout_ms: 40_000 }
@@ -101,7 +101,7 @@ needs('bwrap').describe('a kubeconfig', { timeout: 60_000 }, () => {
     expect(calls()).toBe(3)
   })
 
-  it('says which context has no credentials when its plugin fails, without what the plugin printed', async () => {
+  it('names the context but not its plugin’s output in the error of a failed plugin', async () => {
     writeFileSync(path('fails'), '#!/bin/sh\necho secret-canary >&2\nexit 1\n')
     chmodSync(path('fails'), 0o755)
     const exec = { apiVersion: 'client.authentication.k8s.io/v1', command: path('fails') }
@@ -112,7 +112,7 @@ needs('bwrap').describe('a kubeconfig', { timeout: 60_000 }, () => {
     })
   })
 
-  it('is not waited for longer than a call when its plugin hangs', async () => {
+  it('does not delay a call beyond its timeout if its plugin hangs', async () => {
     const exec = { apiVersion: 'client.authentication.k8s.io/v1', command: '/bin/sleep', args: ['5'] }
     const file = kubeconfig('hanging', { exec })
     expect(await probed({ kubeconfig: file, api_timeout_ms: 1000 })).toMatchObject({
@@ -121,27 +121,24 @@ needs('bwrap').describe('a kubeconfig', { timeout: 60_000 }, () => {
     })
   })
 
-  needs('openssl').it(
-    'proves itself with a client certificate, to a server of its own authority',
-    async () => {
-      const [key, cert] = [path('key.pem'), path('cert.pem')]
-      const words = 'req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 1 -subj /CN=double'
-      const names = ['-addext', 'subjectAltName=IP:127.0.0.1', '-keyout', key, '-out', cert]
-      execFileSync('openssl', [...words.split(' '), ...names], { stdio: 'ignore' })
-      const pem = { key: readFileSync(key, 'utf8'), cert: readFileSync(cert, 'utf8') }
-      const tls = { ...pem, ca: pem.cert, requestCert: true }
-      await using secure = await startKubernetesDouble({ tls, replicas: 0 })
-      const data = (file: string): string => readFileSync(file).toString('base64')
-      const cluster = { server: secure.origin, 'certificate-authority-data': data(cert) }
-      const user = { 'client-certificate-data': data(cert), 'client-key-data': data(key) }
-      expect(await probed({ kubeconfig: kubeconfig('by-certificate', user, cluster) })).toMatchObject({
-        ok: true,
-      })
-      expect(await probed({ kubeconfig: kubeconfig('without', {}, cluster) })).toMatchObject({ ok: false })
-      const distrusted = kubeconfig('distrusted', user, { server: secure.origin })
-      expect(await probed({ kubeconfig: distrusted })).toMatchObject({ ok: false })
-    },
-  )
+  needs('openssl').it('uses a client certificate with a server of its own authority', async () => {
+    const [key, cert] = [path('key.pem'), path('cert.pem')]
+    const words = 'req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 1 -subj /CN=double'
+    const names = ['-addext', 'subjectAltName=IP:127.0.0.1', '-keyout', key, '-out', cert]
+    execFileSync('openssl', [...words.split(' '), ...names], { stdio: 'ignore' })
+    const pem = { key: readFileSync(key, 'utf8'), cert: readFileSync(cert, 'utf8') }
+    const tls = { ...pem, ca: pem.cert, requestCert: true }
+    await using secure = await startKubernetesDouble({ tls, replicas: 0 })
+    const data = (file: string): string => readFileSync(file).toString('base64')
+    const cluster = { server: secure.origin, 'certificate-authority-data': data(cert) }
+    const user = { 'client-certificate-data': data(cert), 'client-key-data': data(key) }
+    expect(await probed({ kubeconfig: kubeconfig('by-certificate', user, cluster) })).toMatchObject({
+      ok: true,
+    })
+    expect(await probed({ kubeconfig: kubeconfig('without', {}, cluster) })).toMatchObject({ ok: false })
+    const distrusted = kubeconfig('distrusted', user, { server: secure.origin })
+    expect(await probed({ kubeconfig: distrusted })).toMatchObject({ ok: false })
+  })
 })
 
 it('uses the service account of its pod without any setting', async () => {

@@ -1,4 +1,4 @@
-/** The API server of whatever cluster a kubeconfig names, on this loopback: kubectl does what its users, certificates and plugins need. */
+/** Proxies a cluster's API server on loopback with kubectl, which handles users and certificates. */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { createInterface } from 'node:readline'

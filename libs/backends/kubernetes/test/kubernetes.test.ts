@@ -1,4 +1,4 @@
-/** What only the Kubernetes backend can do wrong: claims, watches, addresses. */
+/** Tests of the Kubernetes backend alone: claims, watches, addresses. */
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -51,7 +51,7 @@ needs('bwrap').describe('kubernetes', () => {
     expect(await printed(sandbox, program)).toBe('42\n')
   }
 
-  it('adopts a spare, and starts a pod of its own where there is none', async () => {
+  it('adopts a spare pod, and starts a new one if there is none', async () => {
     const program = python('import socket; print(socket.gethostname())')
     const sandboxes = await Promise.all([open(program), open(program), open(program)])
     const names = await Promise.all(sandboxes.map((sandbox) => printed(sandbox, program)))
@@ -59,19 +59,19 @@ needs('bwrap').describe('kubernetes', () => {
     await Promise.all(sandboxes.map((sandbox) => sandbox[Symbol.asyncDispose]()))
   })
 
-  it('follows a claim that loses its spare to another, and whose watch is told 410 Gone', async () => {
+  it('follows a claim that loses its spare to another, even if its watch gets 410 Gone', async () => {
     double.fault({ lose_adoption: 1, gone_watches: 2 })
     await works()
     double.compact()
     await works()
   })
 
-  it('adopts the claim of its own whose creation was not answered', async () => {
+  it('uses its own claim if the answer to its creation was lost', async () => {
     double.fault({ drop_creates: 1 })
     await works()
   })
 
-  it('goes to the pod that the claim has in the end when it lost the first one before anybody was in', async () => {
+  it('connects to the claim’s final pod if the claim lost its first one early', async () => {
     double.fault({ stale_pods: 1 })
     await works()
   })
@@ -80,14 +80,14 @@ needs('bwrap').describe('kubernetes', () => {
     ['is another pod', '{"error":"this is another pod"}\n'],
     ['closes the connection', ''],
     ['says nothing that a pod says', 'hello\n'],
-  ])('waits for the claim’s next pod where what answers %s, and tells it nothing', async (_what, answer) => {
+  ])('waits for the claim’s next pod if a stranger %s, and sends it nothing', async (_what, answer) => {
     const stranger = await double.misplaceClaims(answer)
     const program = python('print("canary-source")')
     const opened = open(program)
     try {
       await Promise.race([
         opened,
-        // Told twice: it waits.
+        // Two connections prove that the backend waits.
         vi.waitFor(() => expect(stranger.heard.length).toBeGreaterThan(1), { timeout: 20_000, interval: 5 }),
       ])
     } finally {
@@ -98,10 +98,10 @@ needs('bwrap').describe('kubernetes', () => {
     expect(stranger.heard.join('')).not.toContain('canary-source')
   })
 
-  it('opens also when a create and then a patch are refused once to a token that was replaced meanwhile', async () => {
+  it('opens a sandbox although a replaced token was refused once for a create and a patch', async () => {
     double.fault({ unauthorized_creates: 1 })
     await works()
-    // A create that is there already is taken over by a patch.
+    // An existing claim is taken over by a patch.
     double.fault({ drop_creates: 1, unauthorized_patches: 1 })
     await works()
   })
@@ -115,7 +115,7 @@ needs('bwrap').describe('kubernetes', () => {
     }
   })
 
-  it('keeps the path of its API server', async () => {
+  it('keeps the base path of its API server', async () => {
     await using gateway = await startKubernetesDouble({ base: '/k8s/clusters/c-1', replicas: 0 })
     for (const api_server of [gateway.origin, `${gateway.origin}/`]) {
       await using behind = createKubernetesBackend({ api_server, token_file: null })
@@ -123,14 +123,14 @@ needs('bwrap').describe('kubernetes', () => {
     }
   })
 
-  it('waits for an API server that is busy for a moment, and leaves nothing when it is busy with a deletion', async () => {
+  it('waits for a briefly busy API server, and leaves nothing if deletions are busy', async () => {
     double.fault({ throttle_creates: 1, busy_deletes: 2 })
     await works()
     double.fault({ drop_deletes: 1 })
     await works()
   })
 
-  it('gives up at once on a reason that no waiting heals, and leaves no claim', async () => {
+  it('gives up at once for a permanent reason, and leaves no claim', async () => {
     double.fault({ refuse_claims: 1, refuse_reason: 'TemplateNotFound' })
     await expect(open(python('1'))).rejects.toMatchObject({
       code: 'sandbox_open_failed',
@@ -138,7 +138,7 @@ needs('bwrap').describe('kubernetes', () => {
     })
   })
 
-  it('finds what is carried out late, after its name was used and deleted, with the next round of the janitor', async () => {
+  it('deletes a claim that appears late, in the janitor’s next round', async () => {
     double.fault({ late_creates: 1 })
     await works()
     double.carryOut()
@@ -147,7 +147,7 @@ needs('bwrap').describe('kubernetes', () => {
     expect(double.claims()).toEqual([])
   })
 
-  it('asks again for a deletion that the API server did not take, with the next round of the janitor', async () => {
+  it('repeats a refused deletion in the janitor’s next round', async () => {
     const settings = { api_server: double.origin, token_file: tokenFile, api_timeout_ms: 1000 }
     await using impatient = createKubernetesBackend(settings)
     const sandbox = await impatient.open(spec(python('1')), AbortSignal.timeout(30_000))
@@ -160,7 +160,7 @@ needs('bwrap').describe('kubernetes', () => {
     }, 20_000)
   })
 
-  it('says that the cluster has no room when it is busy, and asks for no end of what it never made', async () => {
+  it('reports a busy cluster as full, and deletes no claim that it never created', async () => {
     const before = double.requests.length
     double.fault({ throttle_creates: Infinity })
     await expect(open(python('1'))).rejects.toMatchObject({
@@ -171,7 +171,7 @@ needs('bwrap').describe('kubernetes', () => {
     expect(double.requests.slice(before).filter((path) => path.includes('/sandboxclaims/'))).toEqual([])
   })
 
-  it('loses a pod that dies while its program runs', async () => {
+  it('reports a pod as lost if it dies while its program runs', async () => {
     const program = python("import time; print('up', flush=True); time.sleep(60)")
     await using sandbox = await open(program)
     const lost = expect(printed(sandbox, program)).rejects.toMatchObject({ code: 'sandbox_lost' })
@@ -179,7 +179,7 @@ needs('bwrap').describe('kubernetes', () => {
     await lost
   })
 
-  it('loses a pod that is its claim’s no more, without a word from the pod itself', async () => {
+  it('reports a pod as lost if its claim has another pod', async () => {
     const program = python("import time; print('up', flush=True); time.sleep(60)")
     await using sandbox = await open(program)
     const claim = String(sandbox.ref.handle['claim'])
@@ -193,11 +193,11 @@ needs('bwrap').describe('kubernetes', () => {
     await up.promise
     await double.movePod(claim)
     await lost
-    // The program went with its connection, though no claim of ours names that pod any more.
+    // The program ended with its connection, although no claim of ours names that pod any more.
     await vi.waitFor(() => expect(double.running().map((pod) => pod.claim)).not.toContain('another'), 20_000)
   })
 
-  it('loses a pod that somebody deletes, though its Sandbox gets another of the same name', async () => {
+  it('reports a deleted pod as lost although its Sandbox gets another with the same name', async () => {
     const program = python("import time; print('up', flush=True); time.sleep(60)")
     await using sandbox = await open(program)
     const claim = String(sandbox.ref.handle['claim'])
@@ -211,12 +211,12 @@ needs('bwrap').describe('kubernetes', () => {
     await vi.waitFor(() => expect(double.running()).toContainEqual({ pod, claim }), 20_000)
   })
 
-  it('has no watch open when nothing is claimed', async () => {
+  it('has no open watch without a claim', async () => {
     await works()
     await vi.waitFor(() => expect(double.watches().open).toBe(0), 20_000)
   })
 
-  it('has a backstop in the cluster soon after the hard deadline', async () => {
+  it('sets the claim’s shutdown time in the cluster soon after the hard deadline', async () => {
     await using _sandbox = await open(python('1'))
     const [claim] = double.claims()
     const leftMs = Date.parse(claim?.shutdownTime ?? '') - Date.now()
@@ -224,7 +224,7 @@ needs('bwrap').describe('kubernetes', () => {
     expect(leftMs).toBeLessThan(DEFAULT_LIMITS.hard_timeout_ms + 60_000)
   })
 
-  it('can be swept by another worker: claims and pods of an owner go', async () => {
+  it('lets another worker sweep an owner’s claims and pods', async () => {
     const wish = spec(python('1'))
     await using sandbox = await backend.open(wish, AbortSignal.timeout(30_000))
     const { claim } = sandbox.ref.handle
@@ -237,7 +237,7 @@ needs('bwrap').describe('kubernetes', () => {
     expect(await other.kill(sandbox.ref)).toBe(false)
   })
 
-  it('asks for the rights that it needs, and shows its token nowhere', async () => {
+  it('reports the rights that it needs, and never shows its token', async () => {
     const program = python('import os; print(dict(os.environ))')
     await using sandbox = await open(program)
     expect((await printed(sandbox, program)) + JSON.stringify(sandbox.ref)).not.toContain(TOKEN)

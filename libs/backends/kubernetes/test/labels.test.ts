@@ -1,6 +1,4 @@
-/**
- * Labels, annotations and selectors at the double's API server: what Kubernetes documents, and nothing else.
- */
+/** Labels, annotations and selectors at the double's API server, as Kubernetes documents them. */
 import { CustomObjectsApi, KubeConfig } from '@kubernetes/client-node'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { startKubernetesDouble, type KubernetesDouble } from '../double/kubernetes-double.ts'
@@ -13,7 +11,7 @@ const CLAIMS = {
 }
 const ofLength = (length: number): string => 'x'.repeat(length)
 
-describe('labels at the double of Kubernetes', () => {
+describe('the double of Kubernetes, for labels,', () => {
   let double: KubernetesDouble
   let objects: CustomObjectsApi
   let letThrough: () => void
@@ -52,7 +50,7 @@ describe('labels at the double of Kubernetes', () => {
     ['A.b_c-d', 'A.b_c-d'],
     ['example.com/name', '1'],
     [`${ofLength(253)}/${ofLength(63)}`, ofLength(63)],
-  ])('takes the label %s=%s', async (key, value) => {
+  ])('accepts the label %s=%s', async (key, value) => {
     expect(await create({ name: 'taken', labels: { [key]: value } })).toMatchObject({
       metadata: { labels: { [key]: value } },
     })
@@ -94,18 +92,18 @@ describe('labels at the double of Kubernetes', () => {
     },
   )
 
-  it('takes any text as an annotation, up to 256 KiB of all, under keys as labels have them', async () => {
+  it('accepts any text as an annotation under a valid key, up to 256 KiB in all', async () => {
     await create({ name: 'noted', annotations: { 'example.com/Note': 'grüße, & more /' } })
     await remove('noted')
     for (const annotations of [{ 'a b': 'v' }, { note: ofLength(256 * 1024) }])
       await expect(create({ name: 'refused', annotations })).rejects.toMatchObject({ code: 422 })
   })
 
-  it('cannot read labels that are no texts', async () => {
+  it('refuses labels that are not text', async () => {
     await expect(create({ name: 'refused', labels: { n: 1 } })).rejects.toMatchObject({ code: 400 })
   })
 
-  it('holds changes to the same rules', async () => {
+  it('checks changes by the same rules', async () => {
     await create({ name: 'changed', labels: { a: '1' } })
     const body = [{ op: 'replace', path: '/metadata/labels/a', value: 'no value' }]
     await expect(

@@ -1,6 +1,5 @@
 /**
- * The pods of claims, as objects of the double's API server: what Agent Sandbox's controller and a node
- * write.
+ * Pods of claims as objects of the double's API server, as Agent Sandbox's controller and a node write them.
  */
 import { CoreV1Api, CustomObjectsApi, KubeConfig, Watch, type V1Pod } from '@kubernetes/client-node'
 import { needs } from '@cofferdam/embedded/needs'
@@ -11,7 +10,7 @@ const NAMESPACE = { namespace: 'cofferdam-sandboxes' }
 const GROUP = { group: 'extensions.agents.x-k8s.io', version: 'v1beta1', ...NAMESPACE }
 const CLAIMS = { ...GROUP, plural: 'sandboxclaims' }
 const SOON = { timeout: 60_000, interval: 20 }
-/** FNV-1a of the names, as any implementation of it gives them. */
+/** FNV-1a of the names by any implementation. */
 const HASH_OF = { cofferdam: 'a50ee39a' }
 
 interface Claim {
@@ -22,7 +21,7 @@ interface Claim {
   }
 }
 
-needs('bwrap').describe('pods at the double of Kubernetes', () => {
+needs('bwrap').describe('the double of Kubernetes, for pods,', () => {
   const config = new KubeConfig()
   let double: KubernetesDouble
   let core: CoreV1Api
@@ -78,7 +77,7 @@ needs('bwrap').describe('pods at the double of Kubernetes', () => {
     }
   }
 
-  it('shows a spare with the pool’s labels, and takes them away when a claim adopts it', async () => {
+  it('shows a spare with the pool’s labels until a claim adopts the spare', async () => {
     const selector = `agents.x-k8s.io/warm-pool-sandbox=${HASH_OF.cofferdam}`
     const [spare] = await vi.waitFor(async () => {
       const found = await pods({ labelSelector: selector, fieldSelector: 'status.phase=Running' })
@@ -101,7 +100,7 @@ needs('bwrap').describe('pods at the double of Kubernetes', () => {
     })
   })
 
-  it('shows a claim’s pod as its node says it is, owned by the Sandbox of its name', async () => {
+  it('shows a claim’s pod with its node’s status, owned by the Sandbox of the same name', async () => {
     await create('shown')
     const { made, pod } = await ready('shown')
     const name = pod.metadata?.name ?? ''
@@ -142,7 +141,7 @@ needs('bwrap').describe('pods at the double of Kubernetes', () => {
     expect(sandbox.metadata.annotations?.['agents.x-k8s.io/pod-name']).toBe(name)
   })
 
-  it('puts on a pod what its claim adds, under the domain that the controller allows', async () => {
+  it('adds a claim’s metadata to its pod, in the domain that the controller allows', async () => {
     const labels = { 'sandbox.users.io/team': 'a', 'sub.sandbox.users.io/team': 'b' }
     const annotations = { 'example.com/note': 'any text, at all', bare: 'too' }
     await create(
@@ -168,7 +167,7 @@ needs('bwrap').describe('pods at the double of Kubernetes', () => {
     [{ labels: { 'sandbox.users.io/-': 'a' } }, 'invalid label key'],
     [{ annotations: { 'agents.x-k8s.io/pod-name': 'x' } }, 'restricted system domain'],
     [{ annotations: { 'node.kubernetes.io/x': 'x' } }, 'restricted system domain'],
-  ])('ends a claim that adds %j: InvalidMetadata', async (additionalPodMetadata, words) => {
+  ])('ends a claim that adds %j with InvalidMetadata', async (additionalPodMetadata, words) => {
     await create('refused', { additionalPodMetadata })
     const [condition] = (await settled('refused', 'False')).status?.conditions ?? []
     expect(condition).toMatchObject({
@@ -177,7 +176,7 @@ needs('bwrap').describe('pods at the double of Kubernetes', () => {
     })
   })
 
-  it('takes a pod’s metadata from the template, without the system’s, and lets no claim change it', async () => {
+  it('takes a pod’s metadata from the template without system keys, and refuses changes', async () => {
     const template = {
       apiVersion: 'extensions.agents.x-k8s.io/v1beta1',
       kind: 'SandboxTemplate',
@@ -194,7 +193,7 @@ needs('bwrap').describe('pods at the double of Kubernetes', () => {
     }
     const named = { ...GROUP, plural: 'sandboxtemplates', name: 'cofferdam' }
     await objects.createNamespacedCustomObject({ ...named, body: template })
-    // Variables force a cold start, and so a pod of the template as it is now.
+    // Variables force a cold start, and therefore a pod of the current template.
     const env = [{ name: 'A', value: 'b' }]
     try {
       await create('templated', { env })
@@ -212,7 +211,7 @@ needs('bwrap').describe('pods at the double of Kubernetes', () => {
     }
   })
 
-  it('ends a pod that is deleted, and gives its Sandbox another of the same name', async () => {
+  it('ends a deleted pod, and gives its Sandbox another with the same name', async () => {
     await create('bereft')
     const { pod } = await ready('bereft')
     const named = { ...NAMESPACE, name: pod.metadata?.name ?? '' }
@@ -235,7 +234,7 @@ needs('bwrap').describe('pods at the double of Kubernetes', () => {
     expect(next.status?.podIP).not.toBe(pod.status?.podIP)
   })
 
-  it('tells a watch how a claim’s pod comes, changes and goes', async () => {
+  it('sends a watch the creation, changes and end of a claim’s pod', async () => {
     const seen: string[] = []
     const stop = await new Watch(config).watch(
       `/api/v1/namespaces/${NAMESPACE.namespace}/pods`,
@@ -254,7 +253,7 @@ needs('bwrap').describe('pods at the double of Kubernetes', () => {
     expect(seen).toEqual(['ADDED Pending', 'MODIFIED Running', 'MODIFIED Failed', 'DELETED Failed'])
   })
 
-  it('labels a pod for who patches it, and refuses changes of its spec and pods of one’s own', async () => {
+  it('lets a client patch a pod’s labels, and refuses changes of its spec and new pods', async () => {
     await create('patched')
     const { pod } = await ready('patched')
     const named = { ...NAMESPACE, name: pod.metadata?.name ?? '' }

@@ -1,11 +1,11 @@
-/** Client and double against what Kubernetes publishes: its own examples are read by our client and fit the double's shapes. */
+/** Client and double, compared with Kubernetes' examples: the client reads them, the double has them. */
 import { V1ContainerStatus, V1Pod, V1PodCondition, V1PodSpec, V1PodStatus } from '@kubernetes/client-node'
 import { expect, it } from 'vitest'
 import { CONTAINER_STATUS, POD_CONDITION, POD_SPEC, POD_STATUS } from '../double/pod-schemas.ts'
 import { checkSpec, checkStatus } from '../double/schemas.ts'
 import { claimSchema, podOf } from '../src/claim-state.ts'
 
-/** kubernetes-sigs/agent-sandbox (Apache-2.0) @2fd412d5, examples/kata-aks, without its comments; the pod's spec is cut to one container. */
+/** From kubernetes-sigs/agent-sandbox (Apache-2.0) @2fd412d5, examples/kata-aks, cut to one container. */
 const EXAMPLES: [string, object][] = [
   ['SandboxClaim', { warmPoolRef: { name: 'kata-aks-warmpool' } }],
   [
@@ -33,11 +33,11 @@ const EXAMPLES: [string, object][] = [
   ],
 ]
 
-it.each(EXAMPLES)('Agent Sandbox’s example of a %s fits its double’s schema', (kind, spec) => {
+it.each(EXAMPLES)('the double’s schema accepts Agent Sandbox’s example of a %s', (kind, spec) => {
   expect(checkSpec(kind, spec)).toMatchObject({ causes: [], unknown: [] })
 })
 
-it('reads a claim’s status with every field that its CRD has', () => {
+it('reads a claim’s status with every field of its CRD', () => {
   // helm/crds/extensions.agents.x-k8s.io_sandboxclaims.yaml.
   const status = {
     conditions: [
@@ -57,7 +57,7 @@ it('reads a claim’s status with every field that its CRD has', () => {
   expect(podOf(claim)).toEqual({ claim: 'my-aks-agent', name: 'kata-aks-warmpool-x7k2p', ip: '10.244.1.7' })
 })
 
-/** What the models of Kubernetes' OpenAPI description call the types of our schemas. */
+/** Names of our schemas' types in the models of Kubernetes' OpenAPI description. */
 const PUBLISHED_TYPES: Record<string, RegExp> = {
   string: /^(string|Date)$/,
   integer: /^number$/,
@@ -72,7 +72,7 @@ it.each([
   ['PodCondition', POD_CONDITION, V1PodCondition],
   ['ContainerStatus', CONTAINER_STATUS, V1ContainerStatus],
 ] as const)(
-  'Kubernetes’ double writes fields of a %s that its OpenAPI description has',
+  'Kubernetes’ double writes only fields of a %s that Kubernetes’ OpenAPI description has',
   (_name, schema, model) => {
     const published = new Map(model.getAttributeTypeMap().map(({ baseName, type }) => [baseName, type]))
     const fields = Object.entries(
@@ -86,7 +86,7 @@ it.each([
   },
 )
 
-it('Kubernetes’ double has pods with the parts that its OpenAPI description has', () => {
+it('Kubernetes’ double has pods with the parts of Kubernetes’ OpenAPI description', () => {
   expect(V1Pod.getAttributeTypeMap().map(({ baseName }) => baseName)).toEqual(
     expect.arrayContaining(['apiVersion', 'kind', 'metadata', 'spec', 'status']),
   )

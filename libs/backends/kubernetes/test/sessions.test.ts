@@ -1,4 +1,4 @@
-/** Sessions of `kubernetes` that any worker attaches to: two workers with a registry each on one Redis, and what may go wrong between them. */
+/** Sessions of `kubernetes` for any worker: two workers, each with a registry on the same Redis. */
 import { fork } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
@@ -32,9 +32,9 @@ const FLEET = '5e551045e551'
 const SECRET = 'session-secret-canary-0123456789abcdef'
 const NAMESPACE = 'cofferdam-sandboxes'
 const TENANT = 't'
-/** No renewal falls into a test: leases end where a test ends them. */
+/** No renewal happens during a test, so leases end only where a test ends them. */
 const LEASE_MS = 3_600_000
-/** For what another process or the double does. */
+/** For actions of another process or of the double. */
 const SOON = { timeout: 30_000, interval: 20 }
 
 interface Worker {
@@ -54,7 +54,7 @@ needs('bwrap').describe('kubernetes sessions', { timeout: 60_000 }, () => {
 
   const settings = () => ({ api_server: double.origin, token_file: null, session_secret_file: secretFile })
 
-  /** A worker of its own: its backend, and a registry on a connection of its own. `watch` stands between the two. */
+  /** A worker: its backend, and a registry with its own connection. `watch` wraps the registry. */
   function worker(watch: (registry: SessionRegistry) => SessionRegistry = (registry) => registry): Worker {
     const connection = connectRedis(server.url, 'worker')
     const registry = createSessionRegistry({ redis: connection, leaseMs: LEASE_MS })
@@ -98,7 +98,7 @@ needs('bwrap').describe('kubernetes sessions', { timeout: 60_000 }, () => {
     reuse: 'session',
     session: { key, scope, idleMs: null },
   })
-  /** One turn of the session; what it printed, and whether it began anew. */
+  /** Runs one turn of the session. Returns its output and whether the session is new. */
   async function turn({ backend }: Worker, source: string) {
     await using sandbox = await backend.open(specOf(source), AbortSignal.timeout(40_000))
     const said = await printed(sandbox, python(source))
@@ -106,7 +106,7 @@ needs('bwrap').describe('kubernetes sessions', { timeout: 60_000 }, () => {
   }
   const APPEND = "open('n', 'a').write('x')\ntry: x += 1\nexcept NameError: x = 1\nprint(open('n').read(), x)"
 
-  /** As the reaper does: claimed, ended at the backend, forgotten. */
+  /** Ends the session like the reaper: claims it, ends it at the backend, forgets it. */
   async function end(): Promise<void> {
     await using lease = await claimed(two.registry)
     if (lease.entry === null) return
@@ -120,7 +120,7 @@ needs('bwrap').describe('kubernetes sessions', { timeout: 60_000 }, () => {
     if (found === null) throw new Error('no entry')
     return found
   }
-  /** The lease of whoever holds the session is over, as when its time has passed. */
+  /** Expires the lease of the session's holder, as if its time had passed. */
   const passLease = (): Promise<number> =>
     redis.hset(`cfd:{${TENANT}}:session:kubernetes:${key}`, 'till', '1')
   const podOf = (claim: string): string | undefined =>
@@ -139,7 +139,7 @@ needs('bwrap').describe('kubernetes sessions', { timeout: 60_000 }, () => {
     return socket
   }
 
-  it('go on at another worker, with files and names, after the first one is gone', async () => {
+  it('continue at another worker with files and variables after the first one is gone', async () => {
     newKey()
     const first = worker()
     const before = await turn(first, APPEND)
@@ -150,7 +150,7 @@ needs('bwrap').describe('kubernetes sessions', { timeout: 60_000 }, () => {
     expect(double.claims()).toHaveLength(1)
   })
 
-  it('belong to no worker, so that no janitor takes them for what a dead one left', async () => {
+  it('belong to no worker, so that no janitor deletes them as a dead worker’s', async () => {
     newKey()
     const spec = specOf('x = 1')
     const sandbox = await one.backend.open(spec, AbortSignal.timeout(30_000))
@@ -160,14 +160,14 @@ needs('bwrap').describe('kubernetes sessions', { timeout: 60_000 }, () => {
     await sandbox[Symbol.asyncDispose]()
   })
 
-  it('are decided between two workers that come at once: one turn after the other, in one pod', async () => {
+  it('serve two competing workers one after the other, in one pod', async () => {
     newKey()
     const turns = await Promise.all([one, two, one, two].map((by) => turn(by, APPEND)))
     expect(turns.map(({ said }) => said).toSorted()).toEqual(['x 1\n', 'xx 2\n', 'xxx 3\n', 'xxxx 4\n'])
     expect(new Set(turns.map(({ id }) => id)).size).toBe(1)
   })
 
-  it('are ended for whoever asks: by the reaper’s call once they are overdue', async () => {
+  it('are ended by the reaper’s call once they are overdue', async () => {
     newKey()
     const spec = { ...specOf('x = 1'), session: { key, scope: 'files', idleMs: 1 } } as const
     const sandbox = await one.backend.open(spec, AbortSignal.timeout(30_000))
@@ -179,7 +179,7 @@ needs('bwrap').describe('kubernetes sessions', { timeout: 60_000 }, () => {
     expect(double.running().filter(({ claim }) => claim !== null)).toEqual([])
   })
 
-  it('are ended by their fleet when the registry has lost them, at the second look, and by no other fleet', async () => {
+  it('are ended only by their own fleet, at the second look, if the registry has lost them', async () => {
     newKey()
     await turn(one, APPEND)
     const looker = (fleet: string): Backend =>
@@ -199,13 +199,13 @@ needs('bwrap').describe('kubernetes sessions', { timeout: 60_000 }, () => {
     expect([await leftAfter(ours), await leftAfter(ours)]).toEqual([1, 0])
   })
 
-  it('have the cluster’s clock moved on with each turn, and begin anew when it had passed', async () => {
+  it('extend the claim’s shutdown time with each turn, and start again after it has passed', async () => {
     newKey()
     const { ref } = await turn(one, APPEND)
     await setShutdown(double, String(ref.handle['claim']), 45_000)
     expect(shutdownInMs()).toBeLessThan(46_000)
     await turn(two, APPEND)
-    // The hard deadline, what a session waits by default, and a margin.
+    // The hard deadline, the default idle time of a session, and a margin.
     expect(shutdownInMs()).toBeGreaterThan(300_000)
     expect(shutdownInMs()).toBeLessThan(400_000)
     expect((await entry()).expiresAtMs).toBeLessThanOrEqual(Date.now() + shutdownInMs() + 1000)
@@ -214,7 +214,7 @@ needs('bwrap').describe('kubernetes sessions', { timeout: 60_000 }, () => {
     expect(await turn(one, APPEND)).toMatchObject({ said: 'x 1\n', fresh: true })
   })
 
-  it('wait as long as they were asked to, also after a look at their files that says nothing of that', async () => {
+  it('keep their idle time after a file request that names none', async () => {
     newKey()
     const spec = specOf('x = 1')
     const waits = { ...spec, session: { key, scope: 'interpreter', idleMs: 3_000_000 } } as const
@@ -226,7 +226,7 @@ needs('bwrap').describe('kubernetes sessions', { timeout: 60_000 }, () => {
     expect(shutdownInMs()).toBeGreaterThan(3_000_000)
   })
 
-  it('begin anew, and leave no claim, when their pod died between two turns', async () => {
+  it('start again and leave no claim if their pod died between two turns', async () => {
     newKey()
     const { ref } = await turn(one, APPEND)
     await double.killPod(String(ref.handle['claim']))
@@ -234,7 +234,7 @@ needs('bwrap').describe('kubernetes sessions', { timeout: 60_000 }, () => {
     expect(double.claims()).toHaveLength(1)
   })
 
-  it('take the claim of their name that is there already: 409 is the answer to a create that was made before', async () => {
+  it('use an existing claim of their name if its create gets 409', async () => {
     newKey()
     const spec = specOf('print(6 * 7)')
     const claim = claimName(spec.sandboxId)
@@ -252,41 +252,44 @@ needs('bwrap').describe('kubernetes sessions', { timeout: 60_000 }, () => {
       ['after 3', 'before it connects', false, true],
       ['run 2', 'while its program runs', false, false],
     ]
-    it.each(PHASES)('%s: %s', async (stopAt, _what, goesOn, isRunning) => {
-      newKey()
-      const spec = specOf(APPEND)
-      const given = JSON.stringify({
-        settings: settings(),
-        redisUrl: server.url,
-        spec,
-        turns: 2,
-        stopAt,
-      })
-      const script = new URL('worker-that-dies.ts', import.meta.url)
-      const child = fork(script, [given], { stdio: ['ignore', 'inherit', 'inherit', 'ipc'] })
-      const exited = once(child, 'exit')
-      await Promise.race([
-        once(child, 'message'),
-        exited.then(() => Promise.reject(new Error('it ended by itself'))),
-      ])
-      const [claim] = double.claims()
-      child.kill('SIGKILL')
-      await exited
-      if (claim !== undefined && !isRunning)
-        // Nobody asked for it: its end is the program's end.
-        await vi.waitFor(() => expect(podOf(claim.name)).toBeUndefined(), SOON)
-      await passLease()
-      const before = goesOn ? await entry() : null
-      const after = await turn(two, APPEND)
-      expect(after).toMatchObject(
-        goesOn ? { said: 'xx 2\n', fresh: false, id: before?.sessionId } : { said: 'x 1\n', fresh: true },
-      )
-      expect(double.claims().map(({ name: found }) => found)).toEqual([after.ref.handle['claim']])
-    })
+    it.each(PHASES)(
+      '(%s) %s: the next worker can use the session',
+      async (stopAt, _what, goesOn, isRunning) => {
+        newKey()
+        const spec = specOf(APPEND)
+        const given = JSON.stringify({
+          settings: settings(),
+          redisUrl: server.url,
+          spec,
+          turns: 2,
+          stopAt,
+        })
+        const script = new URL('worker-that-dies.ts', import.meta.url)
+        const child = fork(script, [given], { stdio: ['ignore', 'inherit', 'inherit', 'ipc'] })
+        const exited = once(child, 'exit')
+        await Promise.race([
+          once(child, 'message'),
+          exited.then(() => Promise.reject(new Error('it ended by itself'))),
+        ])
+        const [claim] = double.claims()
+        child.kill('SIGKILL')
+        await exited
+        if (claim !== undefined && !isRunning)
+          // Nobody asked for this pod's end, so the end of the program ends it.
+          await vi.waitFor(() => expect(podOf(claim.name)).toBeUndefined(), SOON)
+        await passLease()
+        const before = goesOn ? await entry() : null
+        const after = await turn(two, APPEND)
+        expect(after).toMatchObject(
+          goesOn ? { said: 'xx 2\n', fresh: false, id: before?.sessionId } : { said: 'x 1\n', fresh: true },
+        )
+        expect(double.claims().map(({ name: found }) => found)).toEqual([after.ref.handle['claim']])
+      },
+    )
   })
 
   describe('a lease that was lost', () => {
-    it('ends the program of whoever held it, at once, with its pod', async () => {
+    it('ends the former holder’s program at once, with its pod', async () => {
       newKey()
       const source = "import time; print('up', flush=True); time.sleep(600)"
       const lost = new AbortController()
@@ -310,7 +313,7 @@ needs('bwrap').describe('kubernetes sessions', { timeout: 60_000 }, () => {
       expect(double.claims()).toEqual([])
     })
 
-    it('keeps a stalled worker from setting the pod’s time, which is the next holder’s', async () => {
+    it('keeps a stalled worker from changing the next holder’s shutdown time', async () => {
       newKey()
       const spec = specOf(APPEND)
       const waits = { ...spec, session: { key, scope: 'interpreter', idleMs: 3_000_000 } } as const
@@ -325,7 +328,7 @@ needs('bwrap').describe('kubernetes sessions', { timeout: 60_000 }, () => {
       expect(shutdownInMs()).toBeGreaterThan(2_000_000)
     })
 
-    it('keeps a stalled worker from connecting, and what the next one did stays', async () => {
+    it('keeps a stalled worker from connecting, and keeps the next worker’s changes', async () => {
       newKey()
       await turn(one, APPEND)
       let stalls = true
@@ -343,7 +346,7 @@ needs('bwrap').describe('kubernetes sessions', { timeout: 60_000 }, () => {
       expect(await turn(one, APPEND)).toMatchObject({ said: 'xxx 3\n', fresh: false })
     })
 
-    it('is refused by the pod as well, when its holder connects with the right key', async () => {
+    it('is refused by the pod too, if its holder connects with the right key', async () => {
       newKey()
       const { ref } = await turn(one, APPEND)
       const claim = String(ref.handle['claim'])
@@ -357,7 +360,7 @@ needs('bwrap').describe('kubernetes sessions', { timeout: 60_000 }, () => {
     })
   })
 
-  it('stay as they were when an execution is cancelled while its worker attaches', async () => {
+  it('stay unchanged if an execution is cancelled while its worker attaches', async () => {
     newKey()
     await turn(one, APPEND)
     const stop = new AbortController()
@@ -372,7 +375,7 @@ needs('bwrap').describe('kubernetes sessions', { timeout: 60_000 }, () => {
   })
 
   describe('the secret', () => {
-    it('is made anew into keys when it is replaced: sessions of the old one begin anew', async () => {
+    it('gives new keys when it is replaced, and sessions of the old secret start again', async () => {
       newKey()
       const { ref } = await turn(one, APPEND)
       writeFileSync(secretFile, 'another-secret-of-at-least-32-bytes-long')
@@ -382,7 +385,7 @@ needs('bwrap').describe('kubernetes sessions', { timeout: 60_000 }, () => {
       await end()
     })
 
-    it('is missed by the probe, not by a program', async () => {
+    it('is reported as missing by the probe, not by a program', async () => {
       newKey()
       writeFileSync(secretFile, 'short')
       const signal = AbortSignal.timeout(10_000)
@@ -393,7 +396,7 @@ needs('bwrap').describe('kubernetes sessions', { timeout: 60_000 }, () => {
       })
     })
 
-    it('and no key of it stands in refs, entries, claims or the cluster', async () => {
+    it('appears with its keys in no ref, entry, claim or other object of the cluster', async () => {
       newKey()
       const { ref } = await turn(one, APPEND)
       const claim = String(ref.handle['claim'])
@@ -406,7 +409,7 @@ needs('bwrap').describe('kubernetes sessions', { timeout: 60_000 }, () => {
   })
 
   describe('a program of the session', () => {
-    /** In the double the pod's port is this socket; the image has a port on the loopback in its place. */
+    /** In the double the pod's port is this socket. In the image it is a port on loopback. */
     const KNOCK = `
 import json, os, socket, glob
 doors = []
@@ -419,7 +422,7 @@ def heard(door):
     except OSError: return 'nothing'
 me = socket.gethostname()
 `
-    it('reaches the port and hears nothing in its turn, and nothing but a question after it', async () => {
+    it('reaches the port but receives nothing in its turn, and only a challenge after it', async () => {
       newKey()
       const first = await turn(
         one,
@@ -427,7 +430,7 @@ me = socket.gethostname()
 print([knock(), knock({'pod': me, 'options': []}), knock({'pod': me, 'fence': 2**52, 'nonce': 'n'}), knock({'pod': me, 'fence': 2**52, 'nonce': 'n'}, {'proof': '0' * 64})])`,
       )
       expect(first.said).toBe("['nothing', 'nothing', 'nothing', 'nothing']\n")
-      // Its connections stay open in the kept interpreter, in front of the next worker's.
+      // The kept interpreter still has its open connections, before the next worker's.
       const second = await turn(
         two,
         "said = [heard(door) for door in doors]\nprint([word if word in ('', 'nothing') else sorted(json.loads(word)) for word in said], me in str(said))",
@@ -436,7 +439,7 @@ print([knock(), knock({'pod': me, 'options': []}), knock({'pod': me, 'fence': 2*
       expect(second.said).toBe("['', '', ['nonce', 'proof'], ''] False\n")
     })
 
-    it('cannot read the first process, nor take what it has open', async () => {
+    it('cannot read the first process or take its open files', async () => {
       newKey()
       const { said } = await turn(
         one,
@@ -457,7 +460,7 @@ print(b'fence' in open('/proc/1/cmdline', 'rb').read())`,
       )
     })
 
-    it('cannot go in with a proof that it made up', async () => {
+    it('cannot attach with a forged proof', async () => {
       newKey()
       const { ref } = await turn(one, APPEND)
       const claim = String(ref.handle['claim'])

@@ -1,4 +1,4 @@
-/** Pods that wait in a worker for their next program: those that are well get it, those that hang do not. */
+/** Warm pods of a worker: healthy ones get the next program, hanging ones do not. */
 import { newWorkerId, type Sandbox, type SandboxSpec } from '@cofferdam/contract'
 import { needs } from '@cofferdam/embedded/needs'
 import { afterAll, afterEach, beforeAll, expect, it, vi } from 'vitest'
@@ -10,10 +10,10 @@ import { jobSpec, printed, python } from '@cofferdam/backend-remote/testing'
 
 const FLEET = '4be24be24be2'
 const PROGRAM = python('print(6 * 7)')
-/** For what the worker or the double does by itself. */
+/** For actions of the worker or the double. */
 const SOON = { timeout: 30_000, interval: 10 }
 
-needs('bwrap').describe('kubernetes, pods that wait', { timeout: 60_000 }, () => {
+needs('bwrap').describe('warm pods of the kubernetes backend', { timeout: 60_000 }, () => {
   let double: KubernetesDouble
   beforeAll(async () => {
     double = await startKubernetesDouble({ replicas: 1 })
@@ -36,7 +36,7 @@ needs('bwrap').describe('kubernetes, pods that wait', { timeout: 60_000 }, () =>
   }
   const claimOf = (sandbox: Sandbox): string => String(sandbox.ref.handle['claim'])
 
-  /** A worker with one slot that waits, and its claim. */
+  /** A worker with one warm slot, and the slot's claim. */
   async function withOneWaiting() {
     const { backend, open, events } = worker()
     backend.prewarm?.()
@@ -45,7 +45,7 @@ needs('bwrap').describe('kubernetes, pods that wait', { timeout: 60_000 }, () =>
     return { backend, open, events, claim: String(claim) }
   }
 
-  it('get the next program when they are well', async () => {
+  it('get the next program if they are healthy', async () => {
     const { backend, open, claim } = await withOneWaiting()
     await using _closed = backend
     await using sandbox = await open()
@@ -53,7 +53,7 @@ needs('bwrap').describe('kubernetes, pods that wait', { timeout: 60_000 }, () =>
     expect(await printed(sandbox, PROGRAM)).toBe('42\n')
   })
 
-  it('get none when they hang: another one runs it, and they are gone when the worker is', async () => {
+  it('get no program if they hang, and are gone after their worker', async () => {
     const { backend, open, claim, events } = await withOneWaiting()
     await using _closed = backend
     await double.hangPod(claim)
@@ -63,7 +63,7 @@ needs('bwrap').describe('kubernetes, pods that wait', { timeout: 60_000 }, () =>
     expect(events).toContainEqual({ type: 'dropped', backend: 'kubernetes', why: 'died' })
   })
 
-  it('begin anew as a session of their worker whose pod hangs, and say so', async () => {
+  it('replace the hanging pod of a session and report the fresh start', async () => {
     const { backend, open } = worker()
     await using _closed = backend
     const session = { reuse: 'session', session: { key: 'k', scope: 'files', idleMs: null } } as const

@@ -1,4 +1,4 @@
-/** The one watch of a worker's claims, against the double's API server; no pod is started, what a claim says is written by the tests. */
+/** The watch of a worker's claims at the double's API server. No pod starts; tests write the status. */
 import { newSandboxId, newWorkerId } from '@cofferdam/contract'
 import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest'
 import { startKubernetesDouble, type KubernetesDouble } from '../double/kubernetes-double.ts'
@@ -8,7 +8,7 @@ import { kubernetesConfigSchema } from '../src/config.ts'
 import { createKubeApi, type KubeApi } from '../src/kube-api.ts'
 import { claimUrl, makeClaim, patched, poolUrl } from './cluster.ts'
 
-/** For what the API server tells. */
+/** For events of the API server. */
 const SOON = { timeout: 30_000, interval: 10 }
 const LIFE_MS = 600_000
 
@@ -35,12 +35,12 @@ describe('the watch of claims', { timeout: 60_000 }, () => {
   const config = (more = {}) =>
     kubernetesConfigSchema.parse({ api_server: double.origin, token_file: null, ...more })
 
-  /** A worker's claims; `around` stands between them and the API server. */
+  /** A worker's claims; `around` wraps the API client. */
   function worker(around: (api: KubeApi) => KubeApi = (api) => api): Claims {
     return createClaims(around(createKubeApi(config())), config())
   }
 
-  /** One that is waited for: its name, and its pod. */
+  /** A claim that a worker waits for: its name, and its pod. */
   function waited(claims: Claims): { claim: string; pod: Promise<ClaimedPod> } {
     const slot = newSandboxId()
     const wish = { slot, owner: newWorkerId('4be24be24be2') }
@@ -54,7 +54,7 @@ describe('the watch of claims', { timeout: 60_000 }, () => {
       SOON,
     )
 
-  /** A claim that is waited for and made, by a worker that has listed; it watches when it is let. */
+  /** A claim of a worker that has listed claims and whose watch the test holds back. */
   async function listedOnly() {
     const arrived = Promise.withResolvers<undefined>()
     const gate = Promise.withResolvers<undefined>()
@@ -87,7 +87,7 @@ describe('the watch of claims', { timeout: 60_000 }, () => {
   const lists = (): string[] =>
     double.requests.filter((path) => path.includes('labelSelector') && !path.includes('watch=true'))
 
-  it('is one however many claims are waited for, asks about none of them, and ends with the last', async () => {
+  it('is a single one for all claims, reads none of them, and ends with the last', async () => {
     const claims = worker()
     const before = double.requests.length
     const all = Array.from({ length: 12 }, () => waited(claims))
@@ -99,13 +99,13 @@ describe('the watch of claims', { timeout: 60_000 }, () => {
     const asked = double.requests.slice(before).filter((path) => !path.endsWith('/status'))
     const creates = asked.filter((path) => path.includes('/sandboxclaims?timeout='))
     expect(creates).toHaveLength(12)
-    // A list and a watch; on a machine where this takes longer than one watch, another watch.
+    // A list and a watch, and another watch if this takes longer than one watch.
     expect(asked.length - creates.length).toBeLessThan(6)
     for (const { claim } of all) claims.letGo(claim)
     await watching(0)
   })
 
-  it('tells each worker of its own claims alone', async () => {
+  it('reports to each worker only its own claims', async () => {
     const seen: string[] = []
     const one = worker()
     const two = worker((api) => ({
@@ -128,7 +128,7 @@ describe('the watch of claims', { timeout: 60_000 }, () => {
     two.letGo(second.claim)
   })
 
-  it('misses nothing that happens between its list and its first event', async () => {
+  it('misses no event between its list and its first event', async () => {
     const { claims, claim, pod, letWatch } = await listedOnly()
     await becomesReady(claim)
     letWatch()
@@ -136,7 +136,7 @@ describe('the watch of claims', { timeout: 60_000 }, () => {
     claims.letGo(claim)
   })
 
-  it('lists again when its version is too old, and hears what it missed', async () => {
+  it('lists again if its version is too old, and reports what it missed', async () => {
     const { claims, claim, pod, letWatch } = await listedOnly()
     const before = lists().length
     await becomesReady(claim)
@@ -148,11 +148,11 @@ describe('the watch of claims', { timeout: 60_000 }, () => {
     claims.letGo(claim)
   })
 
-  it('goes on from what it heard last when its connection breaks off, also in the place of the event that counts', async () => {
+  it('continues after its last event if its connection breaks, even at the deciding event', async () => {
     const seen: string[] = []
     const claims = worker((api) => ({
       ...api,
-      // Its list may come after the claim otherwise, and its watch has nothing to go on from.
+      // Otherwise its list might come after the claim, and the watch would have no version to continue from.
       async call(method, ...asked) {
         if (method === 'POST') await watching(1)
         return await api.call(method, ...asked)
@@ -174,7 +174,7 @@ describe('the watch of claims', { timeout: 60_000 }, () => {
     claims.letGo(claim)
   })
 
-  it('goes on from a bookmark when nothing of its own happened for long', async () => {
+  it('continues from a bookmark if no own claim changed for long', async () => {
     const seen: string[] = []
     const claims = worker((api) => ({
       ...api,
@@ -188,7 +188,7 @@ describe('the watch of claims', { timeout: 60_000 }, () => {
     const { claim, pod } = waited(claims)
     await isMade(claim)
     await watching(1)
-    // Much happens to what is not watched; then the server forgets it.
+    // Many changes of other objects, which the server then forgets.
     await patched(poolUrl(double), { metadata: { labels: { changed: 'yes' } } })
     double.compact()
     double.bookmark()
@@ -201,9 +201,9 @@ describe('the watch of claims', { timeout: 60_000 }, () => {
     claims.letGo(claim)
   })
 
-  it('gives a watch up that is not answered, and lists', async () => {
+  it('gives up an unanswered watch, and lists', async () => {
     double.fault({ mute_watches: 1 })
-    // Of watches alone: no other call is to be given up.
+    // Only watches: no other call may be given up.
     const impatient = createKubeApi(config({ api_timeout_ms: 1_000 }))
     const claims = worker((api) => ({ ...api, watch: (...asked) => impatient.watch(...asked) }))
     const { claim, pod } = waited(claims)
@@ -213,7 +213,7 @@ describe('the watch of claims', { timeout: 60_000 }, () => {
     claims.letGo(claim)
   })
 
-  it('has lists of more than a page, from the first page again when a later one has expired', async () => {
+  it('lists several pages, and starts again at the first page if a later one has expired', async () => {
     const owner = newWorkerId('4be24be24be2')
     const names = Array.from({ length: 201 }, (_, n) => `many-${n}`)
     for (const name of names) await makeClaim(double, { name, labels: { 'cofferdam.dev/owner': owner } })
@@ -222,7 +222,7 @@ describe('the watch of claims', { timeout: 60_000 }, () => {
     expect(listed.map(({ claim }) => claim).toSorted()).toEqual(names.toSorted())
   })
 
-  it('is done without where the API server gives none: lists tell, at a pace that slows down', async () => {
+  it('falls back to lists with growing pauses if the API server allows no watch', async () => {
     const claims = worker((api) => ({
       ...api,
       // eslint-disable-next-line require-yield
@@ -255,19 +255,19 @@ describe('the watch of claims', { timeout: 60_000 }, () => {
       ['expires', async (claim: string) => await says(claim, 'False', 'ClaimExpired')],
       ['has a pod that failed', async (claim: string) => await says(claim, 'False', 'PodFailed')],
       ['gets another pod', async (claim: string) => await becomesReady(claim, '127.8.8.8')],
-    ])('tells that it is lost when it %s', async (_what, happens) => {
+    ])('reports a claim as lost if it %s', async (_what, happens) => {
       const { claims, claim, lost } = await held()
       await happens(claim)
       expect(await abortOf(lost)).toMatchObject({ code: 'sandbox_lost' })
       claims.letGo(claim)
     })
 
-    it('takes no passing word and no other watcher’s label for a loss', async () => {
+    it('reports no loss for a temporary status or another watcher’s label', async () => {
       const { claims, claim, lost } = await held()
       for (const reason of ['ReconcilerError', 'DependenciesNotReady', 'AdoptionConflict'])
         await says(claim, 'False', reason)
       await patched(urlOf(claim), { metadata: { labels: { 'cofferdam.dev/watcher': 'another' } } })
-      // What was said before has been heard when a later claim's word has.
+      // All earlier events have arrived when the event of a later claim has.
       const later = waited(claims)
       await isMade(later.claim)
       await becomesReady(later.claim)
@@ -277,7 +277,7 @@ describe('the watch of claims', { timeout: 60_000 }, () => {
       claims.letGo(claim)
     })
 
-    it('tells nothing of a claim that was let go or released', async () => {
+    it('reports nothing about a claim that was let go or released', async () => {
       const { claims, claim, lost } = await held()
       expect(await claims.release(claim)).toBe(true)
       expect(lost.aborted).toBe(false)

@@ -1,6 +1,6 @@
 /**
- * Run as a process of its own, to be killed: a worker that takes turns of a session of the `kubernetes` backend. It says `here` and goes no
- * further at the moment that it was told: before or after its n-th entry is written, or (`run`) while its n-th program runs.
+ * Runs as its own process, to be killed: a worker that takes turns of a session of the `kubernetes` backend.
+ * Prints `here` and stops before or after its n-th entry is written, or (`run`) while its n-th program runs.
  */
 import type { SandboxSpec } from '@cofferdam/contract'
 import { connectRedis } from '@cofferdam/queue'

@@ -1,7 +1,4 @@
-/**
- * A sandbox of a double: one server program in a bubblewrap jail, reached over a unix socket that it listens
- * on.
- */
+/** A sandbox of a double: one server program in a bubblewrap jail that listens on a unix socket. */
 import { spawn, spawnSync, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
 import { chownSync, existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
@@ -14,31 +11,31 @@ import { setTimeout as sleep } from 'node:timers/promises'
 /** Such a program listens within 0.2 s on an idle machine. */
 const READY_MS = 20_000
 const NOBODY = 65_534
-/** Of those that Docker gives a container's root: what an agent could use. */
+/** Those of a Docker container's root that an agent could use. */
 const CONTAINER_CAPABILITIES = ['CHOWN', 'DAC_OVERRIDE', 'FOWNER', 'KILL', 'SETGID', 'SETUID']
-/** Those that bubblewrap would make by itself, for root alone. */
+/** bubblewrap would create these by itself, but only for root. */
 const FOLDERS = ['/etc', '/home', '/opt', '/opt/node', '/opt/node/bin', '/run']
-/** Inside: where the program listens, and where Node.js is. */
+/** Paths inside: the program's socket, and Node.js. */
 export const SOCKET = '/run/jail/socket'
 export const NODE = '/opt/node/bin/node'
 
 export interface JailOptions {
   hostname: string
   /**
-   * Root without a user namespace, with what a container's root may (CONTAINER_CAPABILITIES), needs root on
-   * this host.
+   * `root`: without a user namespace and with a container root's capabilities (CONTAINER_CAPABILITIES). Needs
+   * root on this host.
    */
   uid: number | 'root'
-  /** What to run; it listens on SOCKET. */
+  /** The command, which must listen on SOCKET. */
   command: readonly string[]
-  /** Files or folders of this host that show inside, read-only: source, target below /opt. */
+  /** Files or folders of this host that are visible read-only inside: source, target below /opt. */
   shows: readonly (readonly [string, string])[]
   environment: Record<string, string>
-  /** The program is the first process of the jail, not a child of it. */
+  /** Whether the program is the first process of the jail, and not its child. */
   isInit: boolean
   /**
-   * Programs may make jails of their own inside, with a /proc: a root's bubblewrap covers parts of it, and
-   * the kernel then gives no other.
+   * Whether programs may create their own jails with a /proc. Root's bubblewrap covers parts of /proc, and
+   * then the kernel allows no other.
    */
   nests?: boolean
 }
@@ -46,15 +43,15 @@ export interface JailOptions {
 export interface Jail extends AsyncDisposable {
   /** The socket's path on this host. */
   readonly socket: string
-  /** Resolves when it is over, whoever ended it. */
+  /** Resolves when the jail has ended, whoever ended it. */
   readonly ended: Promise<unknown>
-  /** Stops its first process, as a host does that hangs; its connections stay open. */
+  /** Stops its first process, as on a hanging host. Its connections stay open. */
   hang(): Promise<void>
 }
 
 /**
- * Why jails cannot run here; null when they can. Opens a jail for it: bubblewrap may be installed and still
- * be refused its namespaces.
+ * Why jails cannot run here; null if they can. Opens one to find out: bubblewrap may be installed but not
+ * allowed to create namespaces.
  */
 export function missing(): string | null {
   if (process.platform !== 'linux') return 'doubles that run programs need Linux'
@@ -89,8 +86,8 @@ export async function startJail(options: JailOptions): Promise<Jail> {
     socket: join(root, 'run/socket'),
     ended,
     async [Symbol.asyncDispose]() {
-      // bubblewrap waits for the namespace's first process, and the kernel ends that one only after all
-      // others in it.
+      // bubblewrap waits for the namespace's first process, which the kernel ends only after all others in
+      // it.
       const pid = await Promise.race([init, ended])
       if (typeof pid === 'number') signalled(pid, 'SIGKILL')
       else child.kill('SIGKILL')
@@ -110,9 +107,7 @@ export async function startJail(options: JailOptions): Promise<Jail> {
   }
 }
 
-/**
- * Whom to run as instead of root; root where nobody may make jails, or does not reach what this one shows.
- */
+/** The user to run as instead of root. Root if others may not create jails or cannot read the shown files. */
 async function nobody({ shows }: JailOptions): Promise<{ uid?: number; gid?: number }> {
   if (process.getuid?.() !== 0) return {}
   const user = { uid: NOBODY, gid: NOBODY }
@@ -123,7 +118,7 @@ async function nobody({ shows }: JailOptions): Promise<{ uid?: number; gid?: num
   return code === 0 ? user : {}
 }
 
-/** Pid of the jail's first process on this host; undefined when there was none. */
+/** Pid of the jail's first process on this host; undefined if there was none. */
 async function initOf(info: Readable): Promise<number | undefined> {
   let text = ''
   for await (const part of info) text += String(part)

@@ -1,5 +1,5 @@
 /**
- * What both mirror doubles share: a loopback HTTP server that closes completely, the files of a folder, and
+ * Shared by both mirror doubles: a loopback HTTP server that closes completely, the files of a folder, and
  * the command line.
  */
 import { readdirSync, readFileSync } from 'node:fs'
@@ -11,11 +11,11 @@ import { parseArgs } from 'node:util'
 
 export interface MirrorServer extends AsyncDisposable {
   port: number
-  /** Paths as they were asked, in order. */
+  /** Requested paths, in order. */
   requests: string[]
 }
 
-/** PEM, for clients that take their token nowhere without TLS. */
+/** PEM, for clients that send their token only over TLS. */
 export interface ServerTls {
   key: string
   cert: string
@@ -51,7 +51,7 @@ export function filesOf(folder: string, endings: readonly string[]): Map<string,
   return new Map(names.map((name) => [name, readFileSync(join(folder, name))]))
 }
 
-/** `--port N --dir FOLDER`; port 0 is any free one. */
+/** `--port N --dir FOLDER`; port 0 picks any free one. */
 export function mirrorArguments(): { port: number; dir: string } {
   const { values } = parseArgs({
     options: { port: { type: 'string', default: '0' }, dir: { type: 'string' } },

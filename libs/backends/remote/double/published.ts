@@ -1,34 +1,30 @@
 /**
- * A vendor's published description of its wire, and the double that is held to it. A double that answers
- * otherwise would agree with our client and with nobody else, so every answer is checked as it is sent, in
- * each test that uses the double.
+ * Checks a double against its vendor's published wire format. A wrong double could agree with our client and
+ * nobody else, so every answer is checked when it is sent, in each test.
  */
 import type { z } from 'zod'
 
 /** One operation as its vendor publishes it. */
 export interface Operation {
-  /** Where: repository and path, or page, with its version. */
+  /** Source: repository and path, or page, with its version. */
   source: string
   method: string
   /** Matches the whole path, without the query. */
   path: RegExp
-  /** Left out where the body is none of JSON, or is checked elsewhere. */
+  /** Absent if the body is not JSON or is checked elsewhere. */
   request?: z.ZodType
   /** By status below 400; null for an answer without JSON. */
   answers: Readonly<Record<number, z.ZodType | null>>
 }
 
 export interface Published {
-  /** Throws for an answer that the vendor does not describe: the double is wrong. */
+  /** Throws for an answer that the vendor does not describe, which is a bug of the double. */
   checkAnswer(method: string, path: string, status: number, body: unknown): void
-  /**
-   * What is wrong with a request's body; null for one as published, or of an operation that has no
-   * description of it.
-   */
+  /** Error in a request's body; null if it is valid or if its operation has no description of it. */
   faultOfRequest(method: string, path: string, body: unknown): string | null
 }
 
-/** `refusal`: the body of every answer from 400 on. */
+/** `refusal`: the body of every answer with status 400 or above. */
 export function createPublished(
   vendor: string,
   operations: readonly Operation[],
@@ -46,7 +42,7 @@ export function createPublished(
       const schema = status >= 400 ? refusal : operation?.answers[status]
       if (schema === undefined)
         throw new Error(`the double of ${vendor} has a status that is not published: ${what}`)
-      // What JSON leaves out is not there for anybody.
+      // JSON drops undefined fields, so they are absent for everybody.
       const sent: unknown = body === undefined ? undefined : JSON.parse(JSON.stringify(body))
       const why = schema === null ? (sent === undefined ? null : 'there is a body') : faultOf(schema, sent)
       if (why !== null)
@@ -61,7 +57,7 @@ export function createPublished(
   }
 }
 
-/** The first things that are wrong, with their places; null for nothing. */
+/** The first errors with their paths; null for none. */
 export function faultOf(schema: z.ZodType, value: unknown): string | null {
   const checked = schema.safeParse(value)
   if (checked.success) return null

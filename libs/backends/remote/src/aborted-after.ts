@@ -1,7 +1,4 @@
-/**
- * A grace for calls that are in flight when an attempt is aborted: it is cheaper to learn how they ended than
- * to leave that open.
- */
+/** A grace time for calls in flight when an attempt is aborted: to learn how they ended is cheaper. */
 
 /** Aborts `ms` after `signal` does, with its reason. */
 export function abortedAfter(signal: AbortSignal, ms: number): { signal: AbortSignal } & Disposable {

@@ -13,10 +13,10 @@ import type { SessionRegistry } from '@cofferdam/contract'
 import { z } from 'zod'
 import type { BackendLogger } from '@cofferdam/sandbox/backend'
 
-/** The setting `forgotten_after_ms`, milliseconds. */
+/** The setting `forgotten_after_ms`, in milliseconds. */
 export const forgottenAfterSchema = z.int().min(0).max(3_600_000).default(120_000)
 
-/** What a vendor lists: `id` is its own, `name` what its entry's handle has. */
+/** A sandbox in a vendor's list: `id` is the vendor's, `name` is in the handle of its entry. */
 export interface KeptSandbox {
   id: string
   name: string
@@ -25,29 +25,27 @@ export interface KeptSandbox {
 export interface ForgottenParts<Kept extends KeptSandbox> {
   registry: SessionRegistry
   backend: string
-  /** Where the name stands in a handle. */
+  /** Field of a handle that holds the name. */
   field: string
-  /** For how long no entry names it. */
+  /** How long no entry may name it before it is ended. */
   afterMs: number
-  /** False when there was none (any more). */
+  /** Returns false if there was none. */
   end(kept: Kept): Promise<boolean>
   logger: BackendLogger
 }
 
 export interface ForgottenSessions<Kept extends KeptSandbox> {
   /**
-   * Ends the lost ones among all sandboxes that this fleet keeps, as they were listed just before. Never
-   * rejects: what fails is tried again with the next list.
+   * Ends lost sandboxes among those of this fleet, from a fresh list. Never rejects: the next list retries.
    */
   endAmong(kept: readonly Kept[]): Promise<void>
 }
 
-/** Creates it; has looked at nothing yet. */
 export function createForgottenSessions<Kept extends KeptSandbox>(
   parts: ForgottenParts<Kept>,
 ): ForgottenSessions<Kept> {
   const { registry, backend, field, afterMs, logger } = parts
-  /** By id: when it was first seen without an entry (monotonic clock). */
+  /** By ID: when it was first seen without an entry (monotonic clock). */
   let namedByNone = new Map<string, number>()
 
   async function look(kept: readonly Kept[]): Promise<void> {
@@ -56,13 +54,13 @@ export function createForgottenSessions<Kept extends KeptSandbox>(
     const nowMs = performance.now()
     const lost = kept.filter(({ name }) => !named.has(name))
     namedByNone = new Map(lost.map(({ id }) => [id, before.get(id) ?? nowMs]))
-    // Never at the first look.
+    // Never ends a sandbox at the first look.
     const old = lost.filter(({ id }) => (before.get(id) ?? Infinity) + afterMs <= nowMs)
     await Promise.all(old.map(end))
   }
 
   async function end(one: Kept): Promise<void> {
-    // False: another worker ended it, or the vendor's list is behind. Not worth a line in the log.
+    // False: another worker ended it, or the vendor's list is late. Not worth a log line.
     if (await parts.end(one))
       logger.warn({ backend, sandbox: one.id }, 'ended a sandbox of a session that the registry has lost')
   }

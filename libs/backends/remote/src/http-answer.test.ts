@@ -12,11 +12,11 @@ test.each([
   ['Wed, 21 Oct 2026 07:28:00 GMT', null],
   [null, null],
   [undefined, null],
-])('of Retry-After %j as many milliseconds are waited as it says: %s', (header, ms) => {
+])('reads Retry-After %j as %s milliseconds', (header, ms) => {
   expect(retryAfterMs(header)).toBe(ms)
 })
 
-test('reads a body up to the bound, refuses one byte more, and takes no body as an empty one', async () => {
+test('reads a body up to the limit, refuses one byte more, and reads no body as empty', async () => {
   const body = (): AsyncIterable<Uint8Array> => new Response('12345').body ?? expect.fail('no body')
   expect(String(await boundedBody('Vendor', body(), 5))).toBe('12345')
   await expect(boundedBody('Vendor', body(), 4)).rejects.toMatchObject({

@@ -1,15 +1,12 @@
 /** Reads HTTP answers of vendors: when to retry, and a body of bounded size. */
 import { CofferdamError } from '@cofferdam/contract'
 
-/**
- * Milliseconds of `Retry-After` (RFC 9110 §10.2.3: seconds; some vendors send fractions); null without a
- * number, as for a date.
- */
+/** `Retry-After` in milliseconds (RFC 9110 §10.2.3; some vendors send fractions); null without a number. */
 export function retryAfterMs(header: string | null | undefined): number | null {
   return /^\d{1,6}(\.\d{1,6})?$/.test(header ?? '') ? Number(header) * 1000 : null
 }
 
-/** The body of an answer of `vendor`; throws `protocol_violation` above `maxBytes`. */
+/** The body of `vendor`'s answer. Throws `protocol_violation` above `maxBytes`. */
 export async function boundedBody(
   vendor: string,
   body: AsyncIterable<Uint8Array> | null,

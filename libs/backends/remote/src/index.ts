@@ -1,6 +1,6 @@
 /**
- * What the vendors' backends share: our agent over a channel of theirs, a fleet's sessions, what a lost open
- * left.
+ * Shared by the vendors' backends: our agent over their channels, a fleet's sessions, leftovers of lost
+ * opens.
  */
 export * from './aborted-after.ts'
 export * from './forgotten-sessions.ts'

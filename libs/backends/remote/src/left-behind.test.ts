@@ -4,7 +4,7 @@ import { createLeftBehind } from './left-behind.ts'
 beforeEach(() => void vi.useFakeTimers({ toFake: ['Date'] }))
 afterEach(() => void vi.useRealTimers())
 
-/** Something at a vendor that is away for so many calls. */
+/** A sandbox at a vendor whose first calls fail. */
 function vendor(failures = 0) {
   const seen = { calls: 0 }
   const end = async (): Promise<boolean> => {
@@ -15,7 +15,7 @@ function vendor(failures = 0) {
   return { seen, end }
 }
 
-test('ends again what was not ended, until it is gone', async () => {
+test('repeats an end that was not confirmed, until the sandbox is gone', async () => {
   const left = createLeftBehind()
   const { seen, end } = vendor(2)
   await expect(left.end('a', end)).rejects.toThrow('away')
@@ -25,7 +25,7 @@ test('ends again what was not ended, until it is gone', async () => {
   }
 })
 
-test('asks once for what is gone at once, and returns its answer', async () => {
+test('ends a sandbox once if it is gone at once, and returns the answer', async () => {
   const left = createLeftBehind()
   const { seen, end } = vendor()
   expect(await left.end('a', end)).toBe(true)
@@ -33,11 +33,11 @@ test('asks once for what is gone at once, and returns its answer', async () => {
   expect(seen.calls).toBe(1)
 })
 
-test('keeps ending what may still appear until it no longer can', async () => {
+test('repeats the end of a sandbox that may still appear, until it no longer can', async () => {
   const left = createLeftBehind()
   const { seen, end } = vendor()
   await left.end('a', end, { comesUntilMs: Date.now() + 1000 })
-  // An end that knows nothing of that does not take it back.
+  // Another end without that time does not shorten it.
   await left.end('a', end)
   vi.setSystemTime(Date.now() + 1000)
   for (const calls of [3, 3]) {
@@ -46,7 +46,7 @@ test('keeps ending what may still appear until it no longer can', async () => {
   }
 })
 
-test('forgets what its vendor has ended by itself', async () => {
+test('forgets a sandbox that its vendor has ended by itself', async () => {
   const left = createLeftBehind()
   const { seen, end } = vendor(9)
   await expect(left.end('a', end, { endsAtMs: Date.now() + 1000 })).rejects.toThrow('away')
@@ -56,7 +56,7 @@ test('forgets what its vendor has ended by itself', async () => {
   expect(seen.calls).toBe(2)
 })
 
-test('remembers a thousand at most', async () => {
+test('remembers at most a thousand sandboxes', async () => {
   const left = createLeftBehind()
   const { seen, end } = vendor(Number.POSITIVE_INFINITY)
   await Promise.allSettled(Array.from({ length: 1001 }, (_, number) => left.end(String(number), end)))

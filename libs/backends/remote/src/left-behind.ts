@@ -4,29 +4,23 @@
  * with each round of the janitor until they are gone.
  */
 
-/** More than this at once means that the vendor is down; its own deadline ends what is not remembered. */
+/** With more than this, the vendor is down. Its own deadline ends what is not remembered. */
 const LEFT_MAX = 1000
 
 export interface LeftTimes {
-  /**
-   * Until then it may still appear, or appear again: it is ended once more although it was seen to be gone.
-   */
+  /** Until then it may appear (again): it is ended once more although it was gone. */
   comesUntilMs?: number
   /** From then on the vendor has ended it by itself. */
   endsAtMs?: number
 }
 
 export interface LeftBehind {
-  /**
-   * Ends `what` by calling `work`, and resolves or rejects as it does. Remembers it until it is gone for
-   * good.
-   */
+  /** Ends `what` by calling `work`, whose result it returns. Remembers it until it is gone for good. */
   end<T>(what: string, work: () => Promise<T>, times?: LeftTimes): Promise<T>
-  /** Ends all that is remembered once more. Never rejects. */
+  /** Ends everything that is remembered once more. Never rejects. */
   endAll(): Promise<void>
 }
 
-/** Creates an empty one. */
 export function createLeftBehind(): LeftBehind {
   const left = new Map<string, Required<LeftTimes> & { work: () => Promise<unknown> }>()
 

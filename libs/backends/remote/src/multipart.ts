@@ -1,11 +1,11 @@
 /**
- * Files as one body of `multipart/form-data`. Not by FormData: fetch (undici in Node 26) feeds one in the
- * background, and if such a request is aborted half-way, a promise rejects that nobody can catch, which would
- * end the worker.
+ * Files as one body of `multipart/form-data`. Not with FormData: fetch (undici in Node 26) feeds it in the
+ * background. If such a request is aborted half-way, a promise rejects that nobody can catch, which ends the
+ * worker.
  */
 import { randomBytes } from 'node:crypto'
 
-/** Every part is named `file`; `path` stands as its file name. */
+/** Every part is named `file`, with `path` as its file name. */
 export function multipart(files: readonly { path: string; bytes: Uint8Array }[]): {
   body: Uint8Array<ArrayBuffer>
   type: string

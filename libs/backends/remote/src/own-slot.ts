@@ -17,14 +17,11 @@ import {
 import type { BoundSlot, WarmDeps, Warmth } from '@cofferdam/sandbox/warm'
 import type { RemoteSlot } from './remote-slot.ts'
 
-/**
- * A waiting agent answers in a millisecond beyond the way to it and back; the rest is for a host or a network
- * that is busy.
- */
+/** A waiting agent answers within a millisecond plus the network's time; the rest is for busy machines. */
 const SILENT_MS = 2_000
 const HOST_BYTES = REMOTE_HOST_MIB * 1024 * 1024
 
-/** `warm` for slots that wait in a vendor's memory: each is counted with what it takes of this worker's. */
+/** `warm` for slots in a vendor's memory: each counts with what it takes of this worker's memory. */
 export const remoteWarm = (warm: WarmDeps): WarmDeps => ({
   ...warm,
   memory: {
@@ -34,8 +31,8 @@ export const remoteWarm = (warm: WarmDeps): WarmDeps => ({
 })
 
 /**
- * Takes a slot that lives for `lifeMs` from now. Tries all that wait, for as long as `signal` allows. Rejects
- * like `warmth.take`, with `sandbox_open_failed`, or as setting its life does.
+ * Takes a slot that lives for `lifeMs` from now. Tries all waiting slots while `signal` allows. Rejects like
+ * `warmth.take`, with `sandbox_open_failed`, or if its life cannot be set.
  */
 export async function takeOwnSlot(
   warmth: Warmth<RemoteSlot>,
@@ -65,10 +62,10 @@ export async function takeOwnSlot(
   }
 }
 
-/** Throws `sandbox_lost` for an agent that does not. */
+/** Throws `sandbox_lost` if the agent does not answer. */
 async function answers({ session }: RemoteSlot): Promise<void> {
   const silent = new AbortController()
-  // Not before what has come was read: a worker that stood still itself proves nothing.
+  // Read what has arrived first: silence proves nothing if this worker itself was suspended.
   const timer = setTimeout(() => setImmediate(() => silent.abort()), SILENT_MS)
   try {
     await unlessAborted(session.usage(), silent.signal)

@@ -1,22 +1,19 @@
-/** A sandbox at a vendor in which our guest agent waits, and the channel to it. */
+/** A sandbox at a vendor with a waiting guest agent, and the channel to it. */
 import { Writable, type Readable } from 'node:stream'
 import { callbackify } from 'node:util'
 import { createGuestSlot, type GuestSlot, type GuestSlotParts } from '@cofferdam/sandbox/backend'
 import type { GuestReady } from '@cofferdam/sandbox/guest'
 import { requireNode } from './require-node.ts'
 
-/** A process at a vendor whose stdin and stdout are a byte channel. */
+/** The stdin and stdout of a process at a vendor, as a byte channel. */
 export interface Channel {
   readable: Readable
   writable: Writable
-  /** What it wrote last to stderr. */
+  /** The end of its stderr. */
   stderrTail(): string
 }
 
-/**
- * A stdin that is written by calls, one after the other. What is written during a call goes with the next
- * one.
- */
+/** A stdin that is written by one call at a time. Data that comes during a call goes with the next. */
 export function writableOf(send: (bytes: Buffer) => Promise<void>): Writable {
   const sendThen = callbackify(send)
   return new Writable({
@@ -27,15 +24,15 @@ export function writableOf(send: (bytes: Buffer) => Promise<void>): Writable {
 
 export interface RemoteSlot extends GuestSlot {
   readonly vendorRef: string
-  /** What the agent said when it was ready. */
+  /** The agent's ready frame. */
   readonly ready: GuestReady
-  /** Lets it live for `ms` from now, where the vendor ends it by itself. */
+  /** Lets it live for `ms` from now, if the vendor ends sandboxes by itself. */
   keep(ms: number): Promise<void>
 }
 
 /**
- * Makes the slot. Throws `capability_missing` where the language of `spec` is too old there. `destroy`
- * resolves when the vendor has said that the sandbox is gone; it is called again when it failed.
+ * Throws `capability_missing` if the language of `spec` is too old there. `destroy` resolves when the vendor
+ * confirmed the end, and is called again after a failure.
  */
 export function createRemoteSlot(
   parts: Omit<GuestSlotParts, 'watch' | 'holdsAtMost'> &
@@ -43,6 +40,6 @@ export function createRemoteSlot(
 ): RemoteSlot {
   const { backend, spec, ready, vendorRef } = parts
   requireNode(backend, spec, ready)
-  // Not a spread, which would freeze the getter `alive`.
+  // A spread would freeze the getter `alive`.
   return Object.assign(createGuestSlot(parts), { vendorRef, ready, keep: (ms: number) => parts.keep(ms) })
 }

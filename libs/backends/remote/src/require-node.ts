@@ -1,21 +1,15 @@
-/**
- * Checks the Node.js version of an image that is not ours, by the agent's first frame, before any program
- * runs.
- */
+/** Checks Node.js in a foreign image by the agent's first frame, before a program runs. */
 import { CofferdamError } from '@cofferdam/contract'
 import type { GuestReady } from '@cofferdam/sandbox/guest'
 import type { SlotSpec } from '@cofferdam/sandbox/warm'
 
-/**
- * Without a flag: `require` of modules, and TypeScript whose types are stripped (nodejs/node,
- * CHANGELOG_V22.md, 22.18.0).
- */
+/** `require` of modules and TypeScript need no flag since 22.18.0 (nodejs/node, CHANGELOG_V22.md). */
 const LEAST = [22, 18] as const
 
 /**
- * Throws `capability_missing` where what waits for JavaScript or TypeScript is older: a program's own modules
- * would end there with errors that look like the program's. An agent that a session began with another
- * language says nothing of Node.js, and is let pass.
+ * Throws `capability_missing` if the Node.js for JavaScript or TypeScript is older, because modules would
+ * then fail with errors that look like the program's. An agent for another language reports no Node.js and
+ * passes.
  */
 export function requireNode(
   backend: string,
@@ -34,10 +28,7 @@ export function requireNode(
   )
 }
 
-/**
- * What an agent says whose interpreter does not start, as the missing language that it is for a slot of that
- * language.
- */
+/** An agent's failure to start its interpreter, as the slot's missing language. */
 export function asMissingLanguage(
   backend: string,
   { language }: Pick<SlotSpec, 'language'>,

@@ -3,33 +3,30 @@ import { CofferdamError, type SandboxSpec, type SessionEntry } from '@cofferdam/
 import type { BackendDeps } from '@cofferdam/sandbox/backend'
 import { warmConfigSchema, unlike, type SlotLimits } from '@cofferdam/sandbox/warm'
 
-/** The same that end a worker's own cells (`warm.cells`). */
+/** The limits that also end a worker's own cells (`warm.cells`). */
 export interface SessionLimits {
-  /** How long a session waits for its next execution, when none of its executions said. */
+  /** Idle time of a session if none of its executions sets one. */
   idleMs: number
-  /** At this age it ends after its turn, so that no interpreter state is kept for ever. */
+  /** Age at which a session ends after its turn, so that no interpreter state lives for ever. */
   maxAgeMs: number
-  /** Runs after which one that keeps nothing is replaced. */
+  /** Runs after which a session that keeps nothing is replaced. */
   maxRuns: number
 }
 
-/** Those of a worker; `idleMs` is the backend's own where waiting has a price. */
+/** The worker's limits. `idleMs` is the backend's own if waiting costs money. */
 export function sessionLimits({ warm }: BackendDeps, idleMs?: number): SessionLimits {
   const { cells } = warm?.config ?? warmConfigSchema.parse({})
   return { idleMs: idleMs ?? cells.idle_ms, maxAgeMs: cells.max_age_ms, maxRuns: cells.max_runs }
 }
 
-/**
- * From now on nobody joins it until the write that rests it. `moreMs` is what its start may take besides the
- * program.
- */
+/** From now on nobody joins it until it rests. `moreMs`: time for its start besides the program. */
 export function inTurn(entry: SessionEntry, spec: SandboxSpec, moreMs = 0): SessionEntry {
   const usedAtMs = Date.now()
   return {
     ...entry,
     turn: spec.executionId,
     executionId: spec.executionId,
-    // A look at its files is no run.
+    // A file request does not count as a run.
     runs: (entry.runs ?? 0) + (spec.program.type === 'files' ? 0 : 1),
     usedAtMs,
     idleAtMs: usedAtMs + moreMs + spec.limits.hard_timeout_ms,
@@ -52,24 +49,24 @@ export function atRest(
   }
 }
 
-/** Who says nothing of it, as a look at its files does, leaves that of the session as it rested. */
+/** An execution without an idle time, such as a file request, keeps the session's. */
 export const idleMsOf = (spec: SandboxSpec, rested: SessionEntry | null, { idleMs }: SessionLimits): number =>
   spec.session?.idleMs ?? (rested === null ? idleMs : rested.idleAtMs - rested.usedAtMs)
 
-/** Its files can be had for as long as it is there. */
+/** File requests work for as long as the session exists. */
 export const isTooOld = (entry: SessionEntry, spec: SandboxSpec, { maxAgeMs }: SessionLimits): boolean =>
   spec.program.type !== 'files' && Date.now() - entry.createdAtMs > maxAgeMs
 
-/** It keeps nothing that its next execution would miss, and has served long enough. */
+/** It keeps nothing that the next execution would miss, and is old or has enough runs. */
 export const isSpent = (entry: SessionEntry, { maxAgeMs, maxRuns }: SessionLimits): boolean =>
   entry.scope === 'none' && ((entry.runs ?? 0) >= maxRuns || Date.now() - entry.createdAtMs > maxAgeMs)
 
-/** What a session is opened with; its handle holds them by name. */
+/** Limits that a session is opened with; its handle holds them by name. */
 export function limitsOf({ limits: { memory_mib, cpus, pids, disk_mib } }: SandboxSpec) {
   return { memory_mib, cpus, pids, disk_mib } satisfies SlotLimits
 }
 
-/** Throws `conflict` for an execution that asks for another scope or other limits than the session has. */
+/** Throws `conflict` if an execution asks for another scope or other limits. */
 export function refuseOther({ scope, handle }: SessionEntry, spec: SandboxSpec): void {
   const of = (name: keyof SlotLimits): number => Number(handle[name])
   const limits = {

@@ -1,17 +1,14 @@
-/**
- * What a backend does for sessions that any worker attaches to. Everything else is the same for all backends
- * (take-turn.ts).
- */
+/** The parts of shared sessions that differ between backends. take-turn.ts has the rest. */
 import type { SandboxSpec, SessionEntry, SessionLease, SessionRegistry } from '@cofferdam/contract'
 import type { BackendLogger } from '@cofferdam/sandbox/backend'
 import type { SessionLimits } from './session-entry.ts'
 
-/** Of what is kept at the vendor, as it is at rest. */
+/** A session at rest. */
 export interface AtRest {
   spec: SandboxSpec
   lease: SessionLease
   entry: SessionEntry
-  /** How long it will wait after this turn. */
+  /** Idle time after this turn. */
   idleMs: number
   signal: AbortSignal
   /**
@@ -22,7 +19,7 @@ export interface AtRest {
   begins: (change?: Pick<SessionEntry, 'expiresAtMs'>) => Promise<void>
 }
 
-/** One that is promised in the registry and is to be made. */
+/** A session that is promised in the registry and must be created. */
 export type Promised = Pick<AtRest, 'spec' | 'lease' | 'entry' | 'idleMs' | 'signal'>
 
 /** `Held` is what an execution works with. */
@@ -30,40 +27,35 @@ export interface SessionKeeper<Held> {
   backend: string
   registry: SessionRegistry
   limits: SessionLimits
-  /** Milliseconds that `start` may take at most. */
+  /** Maximum time of `start` in milliseconds. */
   startMs: number
   logger: BackendLogger
-  /** Throws `conflict` when the session is none for this execution. */
+  /** Throws `conflict` if this execution cannot use the session. */
   refuse(entry: SessionEntry, spec: SandboxSpec): void
   /**
-   * Null: it cannot be had any more, and is to be ended. Throws, and leaves it as it was, when nobody could
-   * ask.
+   * Null: it cannot be attached, and must be ended. Throws, and changes nothing, if the vendor is
+   * unreachable.
    */
   attach(at: AtRest): Promise<Held | null>
-  /**
-   * What is written before a fresh one is asked for: enough to find what a worker that dies meanwhile leaves.
-   */
+  /** The entry before a fresh sandbox is requested, with which a dead worker's sandbox is found. */
   promise(
     at: Pick<AtRest, 'spec' | 'idleMs'> & { key: string; epoch: number },
   ): Promise<Pick<SessionEntry, 'handle' | 'expiresAtMs'>>
-  /** Throws like an open; the entry's sandbox is ended then. */
+  /** Throws like an open, after it ended the entry's sandbox. */
   start(at: Promised): Promise<Kept<Held>>
-  /** Proves it clean and lets go of it; what changes in its entry. Throws when it is to be ended instead. */
+  /** Proves it clean and releases it. Returns the entry's changes. Throws if it must be ended instead. */
   rest(held: Held, at: Pick<AtRest, 'spec' | 'entry' | 'idleMs'>): Promise<Rested>
-  /** Resolves when it is proven gone. */
+  /** Resolves when it is certainly gone. */
   destroy(held: Held): Promise<unknown>
-  /** Ends what an entry names. */
+  /** Ends the sandbox of an entry. */
   end(entry: SessionEntry): Promise<unknown>
 }
 
-/** What is held, and how it is found again. */
+/** A held sandbox, and how it is found again. */
 export interface Kept<Held> {
   held: Held
   handle: SessionEntry['handle']
 }
 
-/**
- * What a vendor makes of it otherwise than written so far; `idleAtMs` instead of what the session's idle time
- * says.
- */
+/** A vendor's changes of the entry. `idleAtMs` overrides the session's idle time. */
 export type Rested = Partial<Pick<SessionEntry, 'handle' | 'idleAtMs' | 'expiresAtMs'>>

@@ -25,12 +25,11 @@ import { atRest, idleMsOf, inTurn, isSpent, isTooOld } from './session-entry.ts'
 import type { SessionKeeper } from './session-keeper.ts'
 
 /**
- * Twice the lease of a worker that died, and less than the executor waits for an open (60 s). A caller that
- * waited in vain hears that the session is in use, and no other backend is asked for a second one of that
- * name.
+ * Twice the lease of a dead worker, and less than the executor's 60 s for an open. A caller that waited in
+ * vain learns that the session is in use, and no other backend creates a second one with that name.
  */
 const WAIT_MS = 30_000
-/** As in a local cell. A part of what the executor waits for a dispose (20 s) is calls to the vendor. */
+/** As in a local cell. Part of the executor's 20 s for a dispose is for calls to the vendor. */
 const CLEAN_MS = 8_000
 
 interface Begun<Held> {
@@ -43,16 +42,13 @@ interface Begun<Held> {
 export interface KeptTurn<Held> extends Pick<Begun<Held>, 'held' | 'entry' | 'isFresh'> {
   /** Aborts when the session must not be used any more. */
   readonly revoked: AbortSignal
-  /**
-   * Gives the lease back, whatever fails; `isLost` when what is held cannot be used again. May be asked again
-   * when it rejected.
-   */
+  /** Always gives the lease back. `isLost`: do not reuse the sandbox. May be repeated after a rejection. */
   end: (isLost: boolean) => Promise<void>
 }
 
 /**
- * Throws `conflict` for a session of another kind or that stays held, `session_not_found` for one that may
- * not begin it, and as the keeper's start.
+ * Throws `conflict` for a session of another kind or one that stays held, `session_not_found` if the
+ * execution may not create it, and what the keeper's `start` throws.
  */
 export async function takeTurn<Held>(
   keeper: SessionKeeper<Held>,
@@ -72,7 +68,7 @@ export async function takeTurn<Held>(
   }
 }
 
-/** Null when there is nothing to go on with, any more. */
+/** Null if no session can be continued. */
 async function goOn<Held>(
   keeper: SessionKeeper<Held>,
   spec: SandboxSpec,
@@ -161,14 +157,14 @@ function turnOf<Held>(
     }
   }
   function refuseUnwritten(error: unknown): void {
-    // Not written for certain: no holder joins it.
+    // The write may have failed, so no holder joins it.
     if (isCofferdamError(error) && error.code === 'fenced') throw error
-    // Else the next holder may have: it, or the reaper, decides by what stands there.
+    // Otherwise the entry may be written. The next holder or the reaper decides by it.
     keeper.logger.warn(about(keeper, entry, error), 'a session may begin anew')
   }
   async function discard(): Promise<void> {
     await keeper.destroy(held)
-    // `fenced` means that the name and its entry belong to another holder by now.
+    // `fenced` means that the name and its entry belong to another holder.
     await lease.forget().catch(() => undefined)
   }
 
@@ -191,7 +187,7 @@ const about = ({ backend }: { backend: string }, { sessionId }: SessionEntry, er
   session: sessionId,
 })
 
-/** Binds the session's slot to its turn; the slot's channel closes when the lease is lost. */
+/** Binds the session's slot to its turn. The channel closes when the lease is lost. */
 export function bindTurn(turn: Omit<KeptTurn<unknown>, 'held'>, slot: RemoteSlot): BoundSlot<RemoteSlot> {
   const { entry, isFresh, revoked } = turn
   const onLost = (): void => slot.session.close(new CofferdamError('fenced'))
@@ -207,10 +203,7 @@ export function bindTurn(turn: Omit<KeptTurn<unknown>, 'held'>, slot: RemoteSlot
   }
 }
 
-/**
- * Proves that the slot holds nothing but what the session keeps, and closes the channel. The agent then waits
- * for the next worker.
- */
+/** Proves that the slot holds only what the session keeps, and closes the channel: the agent then waits. */
 export async function cleanAndClose(slot: RemoteSlot, scope: SessionScope): Promise<void> {
   await slot.clean(scope, AbortSignal.timeout(CLEAN_MS))
   slot.session.close()

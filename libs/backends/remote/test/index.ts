@@ -1,4 +1,4 @@
-/** What tests of the vendors' backends share. */
+/** Shared by tests of the vendors' backends. */
 export * from './redis-sessions.ts'
 export * from './remote-run.ts'
 export * from './replay.ts'

@@ -1,15 +1,15 @@
-/** The registry of sessions on a Redis of the test file's own, whose leases a test ends. */
+/** A registry of sessions on a Redis of the test file, whose leases tests can end. */
 import { CofferdamError, type SessionName } from '@cofferdam/contract'
 import { isolatedRedis } from '@cofferdam/embedded/testing'
 import { connectRedis } from '@cofferdam/queue'
 import { createSessionRegistry, type Sessions } from '@cofferdam/sessions'
 
-/** No renewal falls into a test: a lease ends where a test ends it. */
+/** No renewal happens during a test, so a lease ends only where a test ends it. */
 const LEASE_MS = 3_600_000
 
 export interface TestSessions extends Sessions, AsyncDisposable {
   readonly url: string
-  /** Ends the lease of whoever holds the session, and tells its holder where that is this process. */
+  /** Ends the lease of the session's holder, and tells the holder if it is in this process. */
   expire(name: SessionName): Promise<void>
   /** Forgets every session. */
   clear(): Promise<void>
@@ -32,7 +32,7 @@ export async function redisSessions(): Promise<TestSessions> {
     },
     async expire(name) {
       const key = keyOf(name)
-      // As the next claim does: from then on a write with the old fence is refused.
+      // Like the next claim: from then on a write with the old fence is refused.
       await redis.multi().hincrby(key, 'fence', 1).hdel(key, 'holder', 'till').exec()
       held.get(key)?.abort(new CofferdamError('fenced'))
     },

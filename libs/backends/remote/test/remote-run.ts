@@ -1,4 +1,4 @@
-/** What the tests of remote backends share: one execution's sandbox, and a program run in it. */
+/** Shared by tests of remote backends: the sandbox of an execution, and a program run in it. */
 import {
   DEFAULT_LIMITS,
   newExecutionId,
@@ -11,7 +11,7 @@ import {
 
 export const python = (source: string): Program => ({ type: 'script', language: 'python', source })
 
-/** Of a fleet of twelve hex digits, with the default limits, for one execution. */
+/** Spec of an execution of this fleet (twelve hex digits) with default limits. */
 export const jobSpec = (fleet: string, program: Program): SandboxSpec => ({
   sandboxId: newSandboxId(),
   executionId: newExecutionId(),
@@ -27,11 +27,11 @@ export const jobSpec = (fleet: string, program: Program): SandboxSpec => ({
   session: null,
 })
 
-/** All that the program printed, on either stream. */
+/** The program's output on both streams. */
 export async function printed(sandbox: Sandbox, program: Program): Promise<string> {
   const parts: Buffer[] = []
   await sandbox.run(program, {
-    // The bytes are ours only until this returns.
+    // The bytes are valid only until this returns.
     onOutput: (_stream, chunk) => void parts.push(Buffer.from(chunk)),
     maxOutputBytes: { stdout: 1 << 20, stderr: 1 << 20 },
     signal: AbortSignal.timeout(20_000),

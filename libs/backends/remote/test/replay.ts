@@ -1,4 +1,4 @@
-/** A server that replays answers which a vendor publishes. */
+/** A server that replays answers published by a vendor. */
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { onTestFinished } from 'vitest'
@@ -9,7 +9,7 @@ interface Recorded {
 }
 type Answers = Record<string, Recorded | Recorded[]>
 
-/** A server that says what is written down for `METHOD /path`, the last of several again and again. */
+/** Answers by `METHOD /path`; the last of several answers repeats. */
 export async function replay(answers: Answers): Promise<{ origin: string; bodies: unknown[] }> {
   const bodies: unknown[] = []
   async function textOf(request: IncomingMessage): Promise<string> {

@@ -1,7 +1,4 @@
-/**
- * Turns in kept sessions, at a vendor that only remembers what is there: the registry is the real one, on a
- * real Redis.
- */
+/** Turns in kept sessions: the vendor is simulated in memory, the registry runs on a real Redis. */
 import {
   CofferdamError,
   newSessionId,
@@ -27,7 +24,7 @@ beforeAll(async () => {
 })
 afterAll(() => sessions[Symbol.asyncDispose]())
 
-/** Sandboxes that are there. */
+/** Existing sandboxes. */
 let running: Set<string>
 let key: string
 const name = () => ({ tenantId: 't', backend: 'vendor', key })
@@ -36,7 +33,7 @@ beforeEach(() => {
   key = randomUUID()
 })
 
-/** Does what every vendor does; `change` is what goes another way. */
+/** A keeper like every vendor's; `change` overrides parts of it. */
 function keeper(change: Partial<SessionKeeper<string>> = {}): SessionKeeper<string> {
   return {
     backend: 'vendor',
@@ -75,7 +72,7 @@ const take = async (
 const entry = async (): Promise<SessionEntry> =>
   (await sessions.find(name())) ?? expect.fail('it is not in the registry')
 
-/** A session that rests, as somebody left it. */
+/** A session at rest, as left by another holder. */
 async function rested(change: Partial<SessionEntry> = {}): Promise<string> {
   await using lease = await sessions.claim(name(), newWorkerId(FLEET), {
     waitMs: 0,
@@ -99,7 +96,7 @@ async function rested(change: Partial<SessionEntry> = {}): Promise<string> {
 }
 
 describe('a turn', () => {
-  it('is written before anything is made, and is over with the write that rests it', async () => {
+  it('is recorded before its sandbox is created, and ends with the write of its rest', async () => {
     const spec = specOf()
     let written: SessionEntry | null = null
     const turn = await take(
@@ -119,20 +116,20 @@ describe('a turn', () => {
     expect(left.idleAtMs - left.usedAtMs).toBe(LIMITS.idleMs)
   })
 
-  it('that never ended leaves a sandbox that nobody joins: the next holder ends it', async () => {
+  it('that never ended leaves a sandbox that the next holder ends instead of joining it', async () => {
     const dead = await take()
     await sessions.expire(name())
     const next = await take()
     expect([next.isFresh, running]).toEqual([true, new Set([next.held])])
     expect(next.held).not.toBe(dead.held)
-    // Should its owner live, it ends nothing of the next one's.
+    // If its owner is still alive, it does not end the next holder's sandbox.
     await dead.end(false)
     expect(running).toEqual(new Set([next.held]))
     await next.end(false)
     expect(idOf(await entry())).toBe(next.held)
   })
 
-  it('costs nobody the session when its worker dies before it began', async () => {
+  it('keeps the session if its worker dies before the turn begins', async () => {
     const id = await rested()
     const asked = Promise.withResolvers<undefined>()
     const answer = Promise.withResolvers<null>()
@@ -146,7 +143,7 @@ describe('a turn', () => {
     await sessions.expire(name())
     const next = await take()
     expect([next.held, next.isFresh]).toEqual([id, false])
-    // And when it was only slow, it finds that it was replaced.
+    // If the worker was only slow, it finds that it was replaced.
     const replaced = expect(dying).rejects.toMatchObject({ code: 'fenced' })
     answer.resolve(null)
     await replaced
@@ -154,7 +151,7 @@ describe('a turn', () => {
     expect(running).toEqual(new Set([id]))
   })
 
-  it('does not end the next holder’s sandbox when its own holder was suspended and replaced', async () => {
+  it('does not end the next holder’s sandbox if its own holder was suspended and replaced', async () => {
     const id = await rested()
     let next: KeptTurn<string> | undefined
     const stalled = take({
@@ -169,7 +166,7 @@ describe('a turn', () => {
     await next?.end(false)
   })
 
-  it('whose end was not answered leaves the session to the next holder', async () => {
+  it('leaves the session to the next holder if the answer to its end is lost', async () => {
     const unanswered: SessionKeeper<string>['registry'] = {
       ...sessions,
       async claim(...asked) {
@@ -190,7 +187,7 @@ describe('a turn', () => {
     await next.end(false)
   })
 
-  it('whose end was refused ends the session: nobody joins what says a turn', async () => {
+  it('ends the session if the write of its end is refused', async () => {
     const turn = await take({
       async rest() {
         await sessions.expire(name())
@@ -203,7 +200,7 @@ describe('a turn', () => {
 })
 
 describe('a kept session', () => {
-  it('ends for its age: before the next turn, not before a look at its files, and for the reaper once it rests', async () => {
+  it('ends for its age before the next turn, but not before a file request', async () => {
     const old = { createdAtMs: Date.now() - HOUR_MS - 1 }
     const id = await rested(old)
     const look = await take({}, specOf({ program: { type: 'files', op: 'list' } }))
@@ -217,7 +214,7 @@ describe('a kept session', () => {
     await next.end(false)
   })
 
-  it('that keeps nothing is replaced after so many runs; one that keeps something is not', async () => {
+  it('is replaced after its maximum of runs only if it keeps nothing', async () => {
     for (const [scope, last] of [
       ['none', [false, true]],
       ['files', [true, true]],
@@ -233,7 +230,7 @@ describe('a kept session', () => {
     }
   })
 
-  it('waits as long as it was asked to, also after a turn that says nothing of that', async () => {
+  it('keeps its idle time after a turn that names none', async () => {
     const spec = specOf()
     await (await take({}, { ...spec, session: { key, scope: 'files', idleMs: 3_000_000 } })).end(false)
     await (await take()).end(false)

@@ -1,6 +1,6 @@
-# The shell that a session keeps: reads what to run on descriptor 198, sources it, says its code on 199. `exit` in a run ends
-# the shell, as does an error under `set -e`; the next run then gets a fresh one. Fields end with NUL, their number comes first.
-# Copies of its outputs: each run gets its own anew, whatever an earlier one closed or put in their place.
+# The shell that a session keeps: reads what to run on descriptor 198, sources it, reports its exit code on
+# 199. `exit`, or an error under `set -e`, ends the shell, and the next run gets a fresh one. Fields end with
+# NUL; their number comes first. Descriptors 195 and 196 are copies of its outputs: each run gets them anew.
 exec 195>&1 196>&2
 while IFS= builtin read -r -d '' -u 198 __cofferdam_n; do
   {

@@ -20,8 +20,7 @@ FREE_S = 3.0
 
 
 class Cell:
-    """`owns_mounts`: every writable mount belongs to the program, not only the folders beside the work
-    directory.
+    """`owns_mounts`: every writable mount belongs to the program, not only folders beside the work directory.
     """
 
     def __init__(self, options, work, split, owns_mounts=None):
@@ -30,8 +29,7 @@ class Cell:
         self.roots = [Root(path, owns_mounts and is_on_own_mount(path)) for path in writable_paths(options, work, owns_mounts)]
         self.objects = SystemV(options, split, split or owns_mounts)
         self.agent = fingerprint(os.getpid())
-        # Set when the agent took the program's uid for a moment, in which a process of the program could
-        # reach it.
+        # True if the agent takes the program's uid for a moment, in the reach of the program's processes.
         self.was_in_reach = not split or os.geteuid() != 0
 
     def clean(self, keep):

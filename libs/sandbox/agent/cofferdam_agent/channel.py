@@ -40,9 +40,7 @@ def connect(path):
 
 
 class Channel:
-    """`life`: a descriptor that carries nothing; its end means that the worker is gone, as the channel's own
-    does.
-    """
+    """`life`: a descriptor without data. Its end, like the channel's own, means that the worker is gone."""
 
     def __init__(self, fd_in, fd_out, life=None):
         self.fd_in = fd_in

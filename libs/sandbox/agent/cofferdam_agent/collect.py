@@ -1,5 +1,4 @@
-"""Files of the sandbox for the worker: read, list and remove (C) after a program, copies (B) while it runs.
-"""
+"""The worker's access to files: read, list and remove (C) after a program, copies (B) while it runs."""
 import os
 import struct
 
@@ -11,9 +10,7 @@ CHUNK = 60 * 1024
 
 
 def collect(work, send, payload):
-    """Answers C but for Z, which the caller sends. `send` waits for a slow worker. Raises WorkError for a
-    refusal.
-    """
+    """Answers C except the final Z. `send` waits for a slow worker. Raises WorkError for a refusal."""
     operation, limit = chr(payload[0]), struct.unpack_from("<I", payload, 1)[0]
     names = [name.decode("utf-8", "surrogateescape") for name in payload[5:].split(b"\0")]
     if operation == "r":

@@ -1,5 +1,4 @@
-"""The agent's end of a Python fork server (cofferdam_forks.py of the gate): starts it, asks it for forks,
-replaces it.
+"""The agent's end of a Python fork server (cofferdam_forks.py): starts it, requests forks, replaces it.
 
 It forks only between runs, when every process of earlier programs is proven gone. With two uids a program
 cannot reach it. With one uid a program can signal it, but cannot touch its memory or files, because it is not
@@ -18,8 +17,7 @@ from . import gate, linux, reap, restrictions, spawn
 # All forks share its address layout and hash seed, so it is replaced after an hour or a thousand forks.
 AGE_MAX_S = 3600
 FORKS_MAX = 1000
-# Files of a process that its owner may write. Root owns them while it is not dumpable, but a user namespace
-# may map root.
+# Process files that the owner may write. Root owns them of a non-dumpable process, but may be mapped.
 _FILES = ("oom_score_adj", "coredump_filter", "autogroup")
 _LIMITS = [getattr(resource, name) for name in sorted(dir(resource)) if name.startswith("RLIMIT_")]
 

@@ -16,8 +16,7 @@ def argv_of(language, entry, options):
     return [options.node, "--require", os.path.join(folder_of("node-gate"), "gate.cjs"), entry]
 
 
-# Libraries make their threads when they are imported, and threads do not survive a fork: one thread in a
-# preload.
+# Libraries start threads at import, and threads do not survive a fork: one thread in a preload.
 ONE_THREAD = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS")
 
 
@@ -42,9 +41,7 @@ _FIXED_AT_IMPORT = ("OPENBLAS_", "OMP_", "GOTO_", "MKL_", "NUMEXPR_", "BLIS_", "
 
 
 def fits_waiting(language, env, base, preload=()):
-    """False when `env` changes a variable that an interpreter, or a library of the preload, reads only at its
-    start.
-    """
+    """False if `env` changes a variable that the interpreter or a preloaded library reads only at start."""
     prefixes = _FIXED_AT_START[language]
     if preload and language == "python":
         prefixes += _FIXED_AT_IMPORT
@@ -65,9 +62,7 @@ def session_message(env):
 
 
 def run_message(run, stdin, work):
-    """One run of a session: a file with its input or an empty name, entry, arguments, and variables that it
-    adds.
-    """
+    """A run of a session: input file (or empty), entry, arguments, and added variables."""
     fields = [stdin, run.entry, str(len(run.argv))] + run.argv + ["%s=%s" % item for item in run.env.items()]
     if run.language != "bash":
         return _with_length(fields)
@@ -88,9 +83,7 @@ def with_commands(env, run):
 
 
 def with_packages(env, work):
-    """Lets a program find what an install of the same session left: `.packages` (pip --target) and
-    `node_modules`.
-    """
+    """Adds what an install of the same session left: `.packages` (pip --target) and `node_modules`."""
     python = os.path.join(work, ".packages")
     if os.path.isdir(python):
         env.setdefault("PYTHONPATH", python)

@@ -1,9 +1,7 @@
-"""Globs over byte paths: `*` and `?` stay within one part, `**/` matches any folders (also none), `**`
-anything.
+"""Globs over byte paths: `*` and `?` stay within one part, `**/` matches any folders (also none), `**` all.
 
-All globs are followed at once, as bits of one number, so that a byte of a path costs the same whatever they
-are. A walk keeps what it knows of a folder for all that is in it, and need not enter one below which nothing
-can match.
+All globs are matched at once, as bits of one number, so the cost per byte does not depend on their number. A
+walk keeps the state of a folder for its entries, and skips a folder in which nothing can match.
 """
 
 _ANY, _STAR, _PARTS, _ALL = -1, -2, -3, -4

@@ -63,8 +63,7 @@ class Pod:
             elif self.holds(channel) and self.taken == 0 and self.base == 0:
                 return {"pod": self.boot, "fresh": self.is_fresh}  # Its first answer was lost.
             else:
-                # A higher fence takes over only if the present worker has sent nothing: it died or was
-                # replaced.
+                # A higher fence takes over only from a worker that has sent nothing: it died or was replaced.
                 if fence < self.fence or (self.channel is not None and (self.taken > 0 or fence == self.fence)):
                     raise Refused(409, "another holds it")
                 if self.agent.poll() is not None:
@@ -163,7 +162,7 @@ class Pod:
             if self.held or self.is_over or self.cell is None:
                 raise Refused(409, "the turn is not over")
             try:
-                # The agent has proven that no process is left and wiped its own folders. This wipes the
+                # The agent has proven that no process is left and wiped its folders. This wipes the
                 # container's.
                 with self.as_program():
                     self.cell.clean(keep)

@@ -1,6 +1,4 @@
-"""JSON without `import json`, which costs more than the rest of the agent's start (it pulls in re, enum and
-collections).
-"""
+"""JSON without `import json`, whose import (re, enum, collections) takes longer than the agent's start."""
 import _json
 
 

@@ -39,8 +39,7 @@ class KeptInterpreter:
         self.child.send(message)
 
     def on_message(self, data):
-        """The exit code when the run is over, None while it is not. Raises ValueError for an unknown message.
-        """
+        """The exit code of a finished run; None before. Raises ValueError for an unknown message."""
         self._unread += data
         if self._unread[:1] == b"R":
             # The ready line of an interpreter that did not wait.
@@ -90,8 +89,8 @@ class KeptInterpreter:
             time.sleep(0.0001)
 
     def kill_children(self, until):
-        """Kills its children. It is stopped, and nobody else could wait for them: a list of dead ones that
-        stays the same is final.
+        """Kills its children. It is stopped and nobody else waits for them, so an unchanged list of dead is
+        final.
         """
         before = None
         while time.monotonic() < until:
@@ -149,8 +148,7 @@ class KeptInterpreters:
         return child
 
     def begin(self, run):
-        """Begins the run once its whole input is here. The input is a file, because the process gets another
-        one with each run.
+        """Begins the run once its input is complete, in a file: the process gets another input with each run.
         """
         if run.begun_in_session or not run.input.is_whole:
             return
@@ -194,8 +192,7 @@ class KeptInterpreters:
                 pass
 
     def stop_all(self):
-        """Stops every interpreter without a run and kills its children. One for which that fails is killed.
-        """
+        """Stops interpreters without a run and kills their children. Kills one for which that fails."""
         for kept in list(self.kept.values()):
             if kept.run is not None and not kept.run.end.interpreter_lives:
                 continue

@@ -70,9 +70,7 @@ _NUMBERS = {"x86_64": (252, 315), "aarch64": (31, 275)}.get(os.uname().machine)
 
 
 def scheduling(pid):
-    """What Python cannot ask of a process's scheduling: its I/O priority, and its slice and bounds of
-    utilisation.
-    """
+    """Scheduling that Python cannot read: I/O priority, slice, and bounds of utilisation."""
     if _NUMBERS is None:
         return None
     import ctypes

@@ -1,6 +1,4 @@
-"""The agent's start: protects this process before anything of a program runs, then enters the loop of
-agent.py.
-"""
+"""The agent's start: protects this process before any program runs, then enters agent.py's loop."""
 import _signal as signal  # `signal` itself pulls in enum: 2 ms of a start of 15
 import os
 import sys
@@ -13,9 +11,7 @@ from .options import Options
 
 
 class Ready:
-    """Frame R: the languages whose interpreters wait, or why none does. Sent once, and again to each worker
-    that attaches later.
-    """
+    """Frame R: languages with waiting interpreters, or the failure. Repeated to each worker that attaches."""
 
     def __init__(self, channel, cgroup, split, started):
         self.channel = channel
@@ -128,9 +124,7 @@ def _protect():
 
 
 def _take_channel(path):
-    """Descriptors for Channel. They move away from 0 and 1, so that nothing that prints by accident can forge
-    a frame.
-    """
+    """Descriptors for Channel, moved away from 0 and 1, so that no accidental print can forge a frame."""
     if path is None:
         fds = os.dup(0), os.dup(1)
     else:

@@ -1,17 +1,17 @@
-"""What the kernel counted, from bind to the end of a program. Null is what nobody counted.
+"""Kernel counters of one program, from bind to its end. Null means that nothing counted the value.
 
-    cpuUs, memPeak,      with `--cgroup`: of the cgroup at /sys/fs/cgroup, which is the sandbox's own (v1 or v2);
-    oomKills, pidsHit,   else cpuUs and memPeak by rusage of the reaped children, the rest null
+    cpuUs, memPeak,      with `--cgroup`: of the cgroup at /sys/fs/cgroup, the sandbox's own (v1 or v2);
+    oomKills, pidsHit,   otherwise cpuUs and memPeak by rusage of the reaped children, the rest null
     pidsPeak
-    readBytes,           rchar and wchar: bytes that passed read(2), write(2) and their kin, files and pipes alike, cached
-    writeBytes           or not; not what mmap moved, nor send(2) and recv(2). Block devices (io.stat, blkio) would show
-                         next to nothing here: work directories are tmpfs, and the rest is the page cache of the host
-    diskBytes            what was taken on the work directory's own file system (`--own-disk`) and is left at the end
+    readBytes,           rchar and wchar: bytes of read(2), write(2) and similar calls, cached or not, on
+    writeBytes           files and pipes, but not of mmap, send(2), recv(2). Block devices (io.stat, blkio)
+                         would show almost nothing: work directories are tmpfs, the rest is page cache
+    diskBytes            growth of the work directory's own file system (`--own-disk`), left at the end
 
-The kernel adds the I/O of a child to its parent's when that one waits for it (wait_task_zombie), so the I/O
-of everything that the agent has reaped is what its process has beyond what its only thread did. That needs no
-rights over other uids and misses nothing that was killed; it does miss children of a parent that ignores
-SIGCHLD, and everything in gVisor, which keeps no such sum: there it is null.
+When a parent waits for a child, the kernel adds the child's I/O to the parent's (wait_task_zombie). So the
+I/O of all reaped processes is the I/O of the agent's process minus that of its only thread. This needs no
+rights over other uids and includes killed processes. It misses children of a parent that ignores SIGCHLD.
+gVisor keeps no such sum, so the value is null there.
 """
 import os
 import resource
@@ -35,7 +35,7 @@ def _text(path):
 
 
 class _Files:
-    """Counters that are read for each program: opened once. What is missing at first stays so."""
+    """Counters that are read for each program and opened once. One that is missing at the start stays so."""
 
     def __init__(self):
         self._fds = {}
@@ -81,12 +81,11 @@ def _io_of(pid):
 
 
 class _ReapedIo:
-    """I/O of the children that were waited for. Open files, because the agent may not open them again later.
-    """
+    """I/O of reaped children. Keeps its files open, because the agent may not open them again later."""
 
     def __init__(self):
         self._fds = []
-        # Only the first thread's own file tells it apart from the process; the agent has no other.
+        # Only the thread's own file differs from the process's. The agent has no other thread.
         for path in ("/proc/self/task/%d/io" % os.getpid(), "/proc/self/io"):
             try:
                 self._fds.append(os.open(path, os.O_RDONLY | os.O_CLOEXEC))
@@ -95,8 +94,7 @@ class _ReapedIo:
 
     def read(self):
         try:
-            # The thread first: reading its file then counts for the process alike each time, and subtracts
-            # itself.
+            # The thread first: then this read counts for the process too, and the difference cancels it out.
             thread, process = [_io_fields(os.pread(fd, 4096, 0).decode("ascii", "replace")) for fd in self._fds]
         except (OSError, ValueError):
             return None
@@ -129,14 +127,14 @@ class Meters:
         if self.version == "v2":
             return {
                 "cpuUs": _field(root + "/cpu.stat", "usage_usec"),
-                # The peaks are younger (memory.peak: Linux 5.19) than the rest.
+                # The peaks need a newer kernel than the rest (memory.peak: Linux 5.19).
                 "memPeak": _number(root + "/memory.peak"),
                 "oomKills": _field(root + "/memory.events", "oom_kill"),
                 "pidsPeak": _number(root + "/pids.peak"),
                 "pidsHit": _field(root + "/pids.events", "max"),
             }
         if self.version == "v1":
-            # The hierarchy is called cpu,cpuacct; the short name is a link that not every host has.
+            # The hierarchy is called cpu,cpuacct. The short name is a link that some hosts lack.
             cpu = [_number(root + "/%s/cpuacct.usage" % name, 1000) for name in ("cpuacct", "cpu,cpuacct")]
             return {
                 "cpuUs": next((value for value in cpu if value is not None), None),
@@ -155,25 +153,22 @@ class Meters:
         }
 
     def bind(self):
-        """Counters as a program begins."""
+        """Returns the counters at the start of a program."""
         self.runs += 1
         return self.read()
 
     def exclude(self, at_bind, pid, is_fork):
-        """Takes out what the waiting interpreter used while it started, which the kernel adds up when it
-        ends.
+        """Takes out what the waiting interpreter used before; the kernel adds it when the interpreter ends.
         """
         if self.version is None:
             at_bind["cpuUs"] += cpu_us_of(pid)
-        # A fork begins at zero, and a cell's is hidden until it is the program's.
+        # A fork starts at zero. A cell's interpreter hides its value until it belongs to the program.
         used = _io_of(pid) or ((0, 0) if is_fork else None)
         for at, name in enumerate(("readBytes", "writeBytes")):
             at_bind[name] = None if used is None or at_bind[name] is None else at_bind[name] + used[at]
 
     def since(self, at_bind, live_pid=None):
-        """Counters minus their value at bind, peaks as they are. `live_pid`: the program still runs, add what
-        it has.
-        """
+        """Counters since bind, and peaks as they are. `live_pid`: a running program whose use is added."""
         seen = self.read()
         if live_pid is not None:
             if self.version is None:
@@ -185,13 +180,13 @@ class Meters:
 
 
 def since(now, then, is_reused=False):
-    """Of a sandbox that had other runs, a peak that did not rise is theirs: it says nothing of this one."""
+    """In a sandbox with earlier runs, a peak that did not rise is theirs and says nothing about this run."""
     out = dict(now)
     for name in _SUMS:
         if now[name] is not None:
             out[name] = None if then[name] is None else max(0, now[name] - then[name])
     if not out["readBytes"] and not out["writeBytes"]:
-        # No program starts without reading something: a kernel that does not add up (gVisor).
+        # Every program reads something at its start, so this kernel does not add up (gVisor).
         out["readBytes"] = out["writeBytes"] = None
     for name in ("memPeak", "pidsPeak"):
         if is_reused and now[name] == then[name]:
@@ -200,19 +195,17 @@ def since(now, then, is_reused=False):
 
 
 def cpu_us_of(pid):
-    """CPU time of a live process, microseconds, with its threads that have ended; 0 where the kernel does not
-    tell.
-    """
+    """CPU time of a live process in microseconds, with its ended threads; 0 if the kernel does not tell."""
     try:
-        # The scheduler's clock of a process, as clock_getcpuclockid(3) makes its number, which Python has for
-        # threads only.
+        # The scheduler's clock of a process, numbered as in clock_getcpuclockid(3); Python has it for threads
+        # only.
         return time.clock_gettime_ns(~pid << 3 | 2) // 1000
     except OSError:
         return 0
 
 
 def peak_kb_of(pid):
-    """Largest resident size of a live process so far, KiB; 0 when /proc does not show it."""
+    """Peak resident size of a live process in KiB; 0 if /proc does not show it."""
     for line in (_text("/proc/%d/status" % pid) or "").splitlines():
         if line.startswith("VmHWM:"):
             return int(line.split()[1])

@@ -27,15 +27,13 @@ class Processes:
         self.kept_interpreters = None
         # The language whose next interpreter was not started while kept interpreters could reach it.
         self.postponed = None
-        # A kill(-1) that spares what waits: only PID 1 may take the program's uid for a moment without
-        # danger.
+        # A kill(-1) that spares waiting processes: only PID 1 can safely take the program's uid for it.
         can_spare = split and os.getpid() == 1 and self.waiting.has_forks
         self.kill_all = self.kill_all_of_program if can_spare else None
 
     def begin(self):
         if self.options.cell:
-            # Before anything starts, because a cell is compared with what it is now. Imported here, for cells
-            # alone.
+            # Before anything starts, because a cell is compared with this state. Imported only for cells.
             from .cell import Cell
 
             self.cell = Cell(self.options, self.work.path, self.split)
@@ -55,14 +53,13 @@ class Processes:
             self.ready.say({})
 
     def prepare_after(self, run):
-        # Nothing is started beside what may still run: the clean that follows proves it gone, or ends this
+        # Nothing starts beside processes that may still run: the next clean proves them gone or ends this
         # cell.
         if self.options.cell and run.end.proven_gone and not (run.end.interpreter_lives and run.language != "python"):
             self.prepare_beside_kept(run.language)
 
     def prepare_beside_kept(self, language):
-        """A kept interpreter is stopped, but a timer of its own can wake it (SIGCONT), so nothing may wait
-        within its reach.
+        """A kept interpreter is stopped, but its timer may wake it (SIGCONT): nothing may wait in its reach.
         """
         is_out_of_reach = self.split and self.waiting.has_forks and language == "python"
         self.postponed = language if self.kept and not is_out_of_reach else None

@@ -13,8 +13,7 @@ import time
 from . import meters
 from .streams import read_all
 
-# The largest value of a script (contract BOUNDS.valueBytes). On the control pipe, 'V' and a u32 length
-# precede it.
+# The largest value (contract BOUNDS.valueBytes). 'V' and a u32 length precede it on the pipe.
 VALUE_MAX = 32 * 1024
 # How long the pipes are read when it is not proven that every process that could write to them is gone.
 DRAIN_S = 0.25
@@ -27,8 +26,7 @@ class ProgramEnd:
         self.used = None
         # The interpreter that the session keeps outlived the run.
         self.interpreter_lives = False
-        # Processes that were still there when the main process had ended, and whether they were as many as it
-        # may have.
+        # Processes left when the main process had ended, and whether they were as many as allowed.
         self.left = 0
         self.at_limit = False
         self.proven_gone = True
@@ -50,8 +48,7 @@ class ProgramEnd:
 
     def killed_others(self, proven_gone, process_limit):
         self.proven_gone = proven_gone
-        # For a sandbox without a cgroup, which would count refused forks: as many processes as it may have,
-        # itself included.
+        # Without a cgroup that counts refused forks: as many processes as allowed, itself included.
         self.at_limit = process_limit is not None and self.left + 1 >= process_limit
         self._drain_until = None if proven_gone else time.monotonic() + DRAIN_S
 

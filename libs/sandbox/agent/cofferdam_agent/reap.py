@@ -1,27 +1,26 @@
 """Kills and reaps what a program left behind.
 
 As PID 1 of a pid namespace, kill(-1) reaches everything and every orphan becomes our child, so "no child
-left" proves that nothing is left. Elsewhere the agent is a child subreaper: it kills its children until none
-comes back; a killed parent hands its own children to us, so the loop reaches every descendant. `confined`
-says that kill(-1) cannot leave the sandbox (pid namespace, or Landlock's signal scope).
+left" proves that nothing is left. Elsewhere the agent is a child subreaper: a killed parent's children become
+ours, so killing our children until none is left reaches every descendant. `confined` means that kill(-1)
+cannot leave the sandbox (pid namespace, or Landlock's signal scope).
 """
 import _signal as signal
 import os
 import time
 
-# gVisor lacks this list; whether every orphan becomes our child there was not shown, so there the kill comes
-# first.
+# gVisor lacks this list, and it is not proven that every orphan becomes our child there, so it kills first.
 LISTS_CHILDREN = os.path.exists("/proc/self/task/%d/children" % os.getpid())
 
 
 def kill_others(kept, confined, kill_all, on_reaped, deadline_s=2.0):
-    """Kills every descendant but `kept`, which have no children. True when proven gone, False when the
-    deadline came first.
+    """Kills every descendant except `kept`, which have no children. True if all are proven gone by the
+    deadline.
 
-    `kill_all` is a kill(-1) that spares them, or None. The proof is the kernel's list of our children: it
-    loses nobody but by our own wait, and a process hands its children to us before it can be waited for, so a
-    reading with nobody but `kept` in it means that nobody else descends from us. Where it cannot be read, or
-    a bomb outruns this and `confined` allows kill(-1), `kept` goes too.
+    `kill_all` is a kill(-1) that spares `kept`, or None. The proof is the kernel's list of our children. A
+    process leaves it only when we wait for it, and before that its children become ours. So if the list holds
+    only `kept`, no other descendant exists. If the list cannot be read, or a fork bomb outruns this and
+    `confined` allows kill(-1), `kept` is killed too.
     """
     end = time.monotonic() + deadline_s
     sacrifice = time.monotonic() + 0.2
@@ -51,15 +50,13 @@ def kill_others(kept, confined, kill_all, on_reaped, deadline_s=2.0):
 def _other_children(kept, is_shrinking):
     listed = _listed_children()
     if listed is None and is_shrinking:
-        # gVisor has no such list. A scan of /proc misses nobody where nobody new can come: all that is left
-        # is dying.
+        # gVisor has no such list. A scan of /proc is complete here, because all that is left is dying.
         listed = _children()
     return None if listed is None else [pid for pid in listed if pid not in kept]
 
 
 def kill_leftovers(confined, on_reaped, deadline_s=2.0):
-    """Kills every descendant and waits for them. True when proven gone, False when the deadline came first.
-    """
+    """Kills every descendant and waits for them. True if all are proven gone by the deadline."""
     end = time.monotonic() + deadline_s
     pause = 0.0005
     if reap(on_reaped) and LISTS_CHILDREN:
@@ -80,7 +77,7 @@ def kill_leftovers(confined, on_reaped, deadline_s=2.0):
 
 
 def reap(on_reaped):
-    """Collects every dead child; True when there is no child at all."""
+    """Collects every dead child; True if there is no child at all."""
     while True:
         try:
             pid, status, used = os.wait4(-1, os.WNOHANG)
@@ -116,9 +113,7 @@ def kill(pid):
 
 
 def _listed_children():
-    """The kernel's list of our children; None where there is none. Asked for in one piece, since each piece
-    walks the list.
-    """
+    """The kernel's list of our children; None without one. Read in one piece: each read walks the list."""
     try:
         fd = os.open("/proc/self/task/%d/children" % os.getpid(), os.O_RDONLY | os.O_CLOEXEC)
     except OSError:

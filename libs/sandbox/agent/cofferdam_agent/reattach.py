@@ -25,9 +25,7 @@ CANDIDATES_MAX = 16
 
 
 class Key:
-    """Read from a connection straight into a page that forks do not have: a child is dumpable for a moment
-    before its exec.
-    """
+    """Reads it into a page that forks do not have, because a child is dumpable for a moment before exec."""
 
     def __init__(self, connection):
         self.page = mmap.mmap(-1, mmap.PAGESIZE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
@@ -41,8 +39,7 @@ class Key:
             at += read
 
     def proof(self, side, name, fence, theirs, ours):
-        """Of worker or pod, for these two nonces. Nothing of the key is copied to where a child could see it.
-        """
+        """Proof of worker or pod for these nonces. Copies the key nowhere that a child could see."""
         text = json.dumps([side, name, fence, theirs, ours], separators=(",", ":"))
         return hmac.digest(self.bytes, text.encode(), "sha256").hex()
 
@@ -80,8 +77,7 @@ class Listener:
         try:
             connection, _ = self.server.accept()
         except OSError:
-            # The peer has gone, or a program used up our descriptors. The pause keeps this from becoming a
-            # busy loop.
+            # The peer is gone, or a program used up our descriptors. The pause prevents a busy loop.
             return time.sleep(0.01)
         connection.setblocking(False)
         if len(candidates) == CANDIDATES_MAX:

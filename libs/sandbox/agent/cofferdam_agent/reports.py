@@ -58,8 +58,7 @@ class Reports:
         return None if at < 0 else at + 1
 
     def keep(self, data):
-        """For a program with its own process: keeps the value, drops the rest, closes at an unknown message.
-        """
+        """For a program with its own process: keeps the value, drops the rest, closes at an unknown one."""
         try:
             words = self.feed(data)
         except ValueError:

@@ -1,6 +1,4 @@
-"""What a process gives up before it becomes a program: signals out of a Landlock domain, and POSIX message
-queues.
-"""
+"""Restrictions of a process before it becomes a program: Landlock's signal scope, no POSIX message queues."""
 import errno
 import os
 import resource

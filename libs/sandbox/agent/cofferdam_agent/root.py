@@ -1,5 +1,4 @@
-"""A directory that a program can write: what it was when the cell was fresh, and how it becomes that again.
-"""
+"""A directory that a program can write: remembers its fresh state and restores it."""
 import fcntl
 import os
 import stat
@@ -7,12 +6,12 @@ import time
 
 from .workdir import DIR_FLAGS, IO_ERROR, WorkError
 
-# 16 Ki inodes are wiped in 0.4 s; a tree that takes longer than this is not worth its cell.
+# 16 Ki inodes are wiped in 0.4 s. A tree that takes longer than this costs its cell.
 WIPE_S = 4.0
 
 
 class Root:
-    """`owns_mount`: the file system that it is on is the sandbox's own."""
+    """`owns_mount`: the directory is on a file system of the sandbox's own."""
 
     def __init__(self, path, owns_mount):
         self.path = path
@@ -23,14 +22,13 @@ class Root:
         self.flags = _flags(self.fd)
         found = os.fstat(self.fd)
         self.device, self.inode = found.st_dev, found.st_ino
-        # Only a file system of the sandbox's own says something by how full it is: others fill the host's,
-        # too.
+        # The usage of a shared file system says nothing, because others fill it too.
         self.used = _used(self.fd) if owns_mount else None
 
     def is_fresh(self, spared, is_held):
-        """ `spared` is a directory below, or this one, that keeps what is in it; or False. `is_held`: an
-        interpreter that is kept may hold files without a name, as locks and queues of multiprocessing are in
-        /dev/shm.
+        """Whether the directory looks as it did when the cell was fresh. `spared`: a directory below, or this
+        one, whose content stays; or False. `is_held`: a kept interpreter may hold nameless files, such as
+        multiprocessing's locks and queues in /dev/shm.
         """
         found = os.stat(self.path, follow_symlinks=False)
         if (found.st_dev, found.st_ino) != (self.device, self.inode):
@@ -50,7 +48,7 @@ class Root:
         if _flags(self.fd) != self.flags:
             fcntl.ioctl(self.fd, _SET_FLAGS, self.flags)
         if os.fstat(self.fd).st_uid == os.geteuid() or os.geteuid() == 0:
-            # Times that a program chose would be a message to the next one.
+            # The program could choose times as a message to the next one.
             os.utime(self.fd)
         for name in os.listdir(self.fd):
             if name not in self.names:
@@ -58,9 +56,7 @@ class Root:
 
 
 def _remove_tree(parent, name, device, until):
-    """Removes whatever has this name and all below, at any depth with one descriptor: nothing moves while it
-    works.
-    """
+    """Removes this name and all below at any depth, with one descriptor, while nothing else runs."""
     if _unlinked(parent, name):
         return
     fd = _opened(parent, name, device)
@@ -99,11 +95,11 @@ def _unlinked(parent, name):
 
 
 def _opened(parent, name, device):
-    """A directory that may have been made unreadable; its owner can still change that."""
+    """Opens a directory that may have been made unreadable. Its owner can still change that."""
     try:
         fd = os.open(name, DIR_FLAGS, dir_fd=parent)
     except PermissionError:
-        # Nothing else runs, and it was seen to be no link: it cannot have become one.
+        # It was not a link before, and nothing else runs that could replace it.
         os.chmod(name, 0o700, dir_fd=parent)
         fd = os.open(name, DIR_FLAGS, dir_fd=parent)
     found = os.fstat(fd)
@@ -120,14 +116,12 @@ def _used(fd):
     return found.f_blocks - found.f_bfree, found.f_files - found.f_ffree
 
 
-# FS_IOC_GETFLAGS and FS_IOC_SETFLAGS where a long has 8 bytes.
+# FS_IOC_GETFLAGS and FS_IOC_SETFLAGS on systems where a long has 8 bytes.
 _GET_FLAGS, _SET_FLAGS = 0x80086601, 0x40086602
 
 
 def _flags(fd):
-    """Inode flags (tmpfs has some since Linux 6.6), as the kernel gives and takes them; None where there are
-    none.
-    """
+    """Inode flags (tmpfs has some since Linux 6.6) in the kernel's form; None if there are none."""
     try:
         return fcntl.ioctl(fd, _GET_FLAGS, bytes(8))
     except OSError:

@@ -1,6 +1,4 @@
-"""One program from J to X: its files, its input and output, its soft stop (soft_stop.py) and its end
-(program_end.py).
-"""
+"""One program from J to X: files, input, output, soft stop (soft_stop.py), end (program_end.py)."""
 import os
 import select
 import struct
@@ -26,8 +24,7 @@ class Run:
         self.stdin_size = job.get("stdin")
         self.caps = job.get("caps", {"out": 0, "err": 0})
         self.files = GivenFiles(work, job.get("files", []))
-        # Whether the session keeps the interpreter, the KeptInterpreter that runs it, and whether that one
-        # was there before: kept, restarted or none.
+        # Whether the session keeps the interpreter, its KeptInterpreter, and kept, restarted or none.
         self.keep = job.get("keep", False)
         self.session = None
         self.found = "none"
@@ -158,9 +155,7 @@ class Run:
 
 
 class GivenFiles:
-    """Files that come before a program. F carries an index (u32) and bytes; indexes go up, and J has declared
-    the sizes.
-    """
+    """Files before a program. F has an index (u32) and bytes. Indexes go up; J declares the sizes."""
 
     def __init__(self, work, declared):
         self.work = work

@@ -15,8 +15,7 @@ from . import linux
 # The control pipes. High numbers, so that a program that opens files gets 3, 4, … as in a bare run.
 CONTROL_IN = 198
 CONTROL_OUT = 199
-# With one uid RLIMIT_NPROC also counts the fork server, the process between its two forks, and the waiting
-# interpreter.
+# With one uid, RLIMIT_NPROC also counts the fork server, its middle process, and the waiting interpreter.
 CELL_PROCESSES = 3
 
 
@@ -154,9 +153,7 @@ def _limit(which, value):
 
 
 def _exec(argv, env):
-    """Like the shell: a name with a slash is relative to the work directory, else PATH of the program is
-    searched.
-    """
+    """As in a shell: a name with a slash is relative to the work directory, others are searched in PATH."""
     if "/" in argv[0]:
         os.execve(argv[0], argv, env)
     refused = FileNotFoundError(2, "command not found")

@@ -1,19 +1,17 @@
-"""System V objects, which no directory holds: what a program left of them is found and removed."""
+"""Finds and removes System V objects that a program left. They are in no directory."""
 import os
 
 from .workdir import IO_ERROR, WorkError
 
 _IPC_KINDS = ("shm", "sem", "msg")
-# More objects than this in one execution are not looked through: the cell is not worth it.
+# Limit of objects to check after one execution. With more, the cell is given up instead.
 _IPC_SPAN_MAX = 4096
 _IPC_PRIVATE, _IPC_CREAT, _IPC_STAT, _IPC_RMID = 0, 0o1000, 2, 0
 _EACCES, _ENOSYS = 13, 38
 
 
 class SystemV:
-    """Those that the program's user has and had not before. `owns`: nobody else has that uid, so they may be
-    removed.
-    """
+    """New objects of the program's user. `owns`: nobody else has that uid, so they may be removed."""
 
     def __init__(self, options, split, owns):
         self.options = options
@@ -29,7 +27,7 @@ class SystemV:
         return self.table.objects(self.uid()) - self.before if self.owns else set()
 
     def remove(self):
-        """True when there were any. A short child does it, as the program's user: only that one may."""
+        """True if there were any. A child with the program's uid removes them, because only that user may."""
         left = self.left()
         if not left:
             return False
@@ -44,7 +42,7 @@ class SystemV:
                     os.setresuid(self.options.uid, self.options.uid, self.options.uid)
                 libc = ctypes.CDLL(None)
                 for kind, number in left:
-                    # IPC_RMID is 0; semctl has the number of a semaphore in between.
+                    # IPC_RMID is 0; semctl takes the number of a semaphore in between.
                     {"shm": libc.shmctl, "msg": libc.msgctl}.get(kind, lambda n, *_: libc.semctl(n, 0, 0))(number, 0, None)
             finally:
                 os._exit(0)
@@ -53,10 +51,10 @@ class SystemV:
 
 
 class _ProcTable:
-    """System V objects as the kernel lists them."""
+    """System V objects in the kernel's list."""
 
     def objects(self, uid):
-        """(kind, id) of those that this uid owns or made."""
+        """Returns (kind, id) of objects that this uid owns or created."""
         found = set()
         for kind in _IPC_KINDS:
             try:
@@ -82,11 +80,10 @@ def _text(path):
 
 
 class _CountedIds:
-    """For a kernel that lists nothing (gVisor) and counts ids up by one: what programs made lies between two
-    ids of ours.
+    """For a kernel without a list (gVisor) whose ids count up by one: programs' objects lie between two of
+    our ids.
 
-    A kernel that counts otherwise can prove nothing here, and the cell is destroyed after its first
-    execution.
+    On a kernel that counts otherwise this proves nothing, so the cell is destroyed after its first execution.
     """
 
     def __init__(self):
@@ -102,7 +99,7 @@ class _CountedIds:
                 self.last[kind] = second if second == first + 1 else -1
 
     def next_id(self, kind):
-        """The id of an object that is made and removed again; None where the kernel has no System V IPC."""
+        """The id of an object that is created and removed at once; None without System V IPC."""
         libc, flags = self.libc, _IPC_CREAT | 0o600
         if kind == "shm":
             made = libc.shmget(_IPC_PRIVATE, 4096, flags)
@@ -126,7 +123,7 @@ class _CountedIds:
             now = self.next_id(kind)
             if last < 0 or not last < now <= last + _IPC_SPAN_MAX:
                 raise WorkError(IO_ERROR, "System V IPC cannot be looked through")
-            # Without permission to look it is there all the same.
+            # An object that we may not look at exists too.
             here = [n for n in range(last + 1, now) if self.control(kind, n, _IPC_STAT) >= 0 or self.errno() == _EACCES]
             found.update((kind, n) for n in here)
             if not here:

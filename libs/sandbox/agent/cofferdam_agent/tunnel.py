@@ -1,17 +1,16 @@
-"""Connections of the program to a port of the sandbox's loopback, carried as frames to the worker.
+"""Carries the program's connections to a port on the sandbox's loopback to the worker, as frames.
 
-    N  u32 id               to host    a connection was accepted; ids go up by one, from 1, and never come again
+    N  u32 id               to host    a connection was accepted; ids count up from 1 and are never reused
     D  u32 id, bytes        both ways  at most what the receiver has granted
-    W  u32 id, u32 bytes    both ways  so many bytes more; both directions begin with WINDOW
+    W  u32 id, u32 bytes    both ways  grants so many bytes more; both directions begin with WINDOW
     Q  u32 id, u8 how       both ways  END: no more bytes from me · RESET: broken, drop everything
                             to agent   OVER: nothing more either way; what was sent is still delivered
 
     accepted ──N── open ──Q END in both directions, in any order── quiet ──Q OVER── gone
     open | quiet ──Q OVER── what waits for the program is written ── gone       any ──Q RESET, either way── gone
 
-Only OVER and RESET free a place, so that the worker never counts more connections than it has objects for.
-Everything is driven by the agent's poll. The worker is trusted: a frame that breaks these rules ends the
-agent.
+A connection counts until OVER or RESET, so the worker never sees more of them than it has objects for. The
+agent's poll drives everything. The worker is trusted: a frame that breaks these rules ends the agent.
 """
 import _socket
 import select
@@ -19,19 +18,19 @@ import struct
 
 from .channel import Closed, TO_HOST_MAX
 
-# src/tunnel.ts and src/tunnel-connection.ts have the same numbers. 256 KiB carry 100 MB/s at 2.5 ms between
-# program and worker, which is more than the attach stream of a container takes; 64 connections are what
-# browsers and package managers open at most.
+# Same numbers as in src/tunnel.ts and src/tunnel-connection.ts. 256 KiB carry 100 MB/s at 2.5 ms between
+# program and worker, more than a container's attach stream can. Browsers and package managers open at most 64
+# connections.
 WINDOW = 256 * 1024
 CONNECTIONS_MAX = 64
-# A connection that finds the queue full is tried again by the kernel only after a second.
+# If the queue is full, the kernel retries a connection only after a second.
 BACKLOG = 1024
 END, OVER, RESET = range(3)
 
 _ID = struct.Struct("<I")
 _PAIR = struct.Struct("<II")
 _QUIT = struct.Struct("<IB")
-# One read per connection and turn: together they stay below a MiB beyond what the channel has pending.
+# One read per connection and turn: together they stay below 1 MiB beyond the channel's pending bytes.
 _READ_FEW, _READ_MANY = TO_HOST_MAX - _ID.size, 16 * 1024
 
 
@@ -43,15 +42,14 @@ class Tunnel:
         self.last = 0
 
     def listen(self, port):
-        """Raises OSError when nobody could connect: the port is taken, or there is no loopback."""
+        """Raises OSError if nobody could connect: the port is taken, or there is no loopback."""
         listener = _socket.socket(_socket.AF_INET, _socket.SOCK_STREAM)
         try:
             listener.setsockopt(_socket.SOL_SOCKET, _socket.SO_REUSEADDR, 1)
             listener.bind(("127.0.0.1", port))
             listener.listen(BACKLOG)
             listener.setblocking(False)
-            # An interface that is down lets one listen. Connecting a datagram socket sends nothing, but needs
-            # the route.
+            # Listening works on an interface that is down. Connecting a datagram socket tests the route.
             probe = _socket.socket(_socket.AF_INET, _socket.SOCK_DGRAM)
             try:
                 probe.connect(("127.0.0.1", port))
@@ -63,7 +61,7 @@ class Tunnel:
         self.listener = listener
 
     def close(self):
-        """Ends everything at once and silently: X, which follows, says it to the worker."""
+        """Ends everything at once without a frame: the following X tells the worker."""
         if self.listener is not None:
             self.listener.close()
             self.listener = None
@@ -71,7 +69,7 @@ class Tunnel:
             connection.drop()
 
     def watch(self, watch, may_send):
-        # Beyond the bound, connections wait in the kernel's queue instead of being refused.
+        # Above the limit, connections wait in the kernel's queue instead of being refused.
         if self.listener is not None and may_send and len(self.open) < CONNECTIONS_MAX:
             watch(self.listener.fileno(), select.POLLIN, self.accept)
         for connection in self.open.values():
@@ -118,7 +116,7 @@ class Connection:
         self.reading = True
         self.inbox = bytearray()
         self.delivered = 0
-        # What the worker said last: None, END or OVER.
+        # Last message of the worker: None, END or OVER.
         self.said = None
 
     def events(self, may_send):
@@ -186,7 +184,7 @@ class Connection:
             self.finish()
 
     def grant_back(self):
-        # In quarters of the window: few frames, and never a sender that waits while there is room.
+        # A quarter of the window at a time: few frames, and the sender never waits while there is space.
         if self.delivered >= WINDOW // 4:
             self.tunnel.channel.send("W", _PAIR.pack(self.number, self.delivered))
             self.delivered = 0
@@ -202,11 +200,11 @@ class Connection:
             self.finish()
 
     def finish(self):
-        """Everything that the worker sent is in the kernel: hand its end on."""
+        """The kernel has all bytes of the worker, so the end can follow."""
         try:
             self.socket.shutdown(_socket.SHUT_WR)
         except OSError:
-            pass  # The program was faster.
+            pass  # The program closed it first.
         if self.said == OVER:
             self.drop()
 
@@ -217,7 +215,7 @@ class Connection:
 
     def drop(self, reset=False):
         if reset:
-            # Zero seconds of lingering make the kernel send a reset.
+            # With a linger time of zero, the kernel sends a reset.
             self.socket.setsockopt(_socket.SOL_SOCKET, _socket.SO_LINGER, struct.pack("ii", 1, 0))
         self.socket.close()
         self.socket = None

@@ -1,12 +1,11 @@
-"""The interpreter that waits for the next program: an own start of it (single use, and Node), or a fork of
-the fork server.
+"""The interpreter that waits for the next program: its own start (single use, and Node), or a fork of the
+server.
 
     cell, python    fork server ──fork──> waiting ──take──> the program        the next fork is made when the run has ended
     else            start ──> waiting ──take──> the program                    in a cell, another one when the run has ended
 
-In a cell the waiting interpreter is still there while a program of another language runs. That program cannot
-reach a fork of the server. It could reach any other interpreter, so such a one is killed before the program
-begins.
+In a cell it still waits while a program of another language runs. That program cannot reach a fork of the
+server. It could reach any other interpreter, which is therefore killed before the program begins.
 """
 import os
 import select
@@ -29,8 +28,7 @@ class WaitingInterpreter:
         self.options = options
         self.split = split
         self.cwd = cwd
-        # A Python that was forked from this process's own start (cofferdam_start), taken by the first
-        # prepare().
+        # A Python forked from this process's own start (cofferdam_start); the first prepare() takes it.
         self.started_with_us = None if started_with_us is None else spawn.Child(*started_with_us)
         self.fork_server = None
         self.child = None
@@ -101,9 +99,7 @@ class WaitingInterpreter:
         child.is_fork, child.mark = False, None
 
     def on_message(self):
-        """A starting process wrote something, or died. True when the interpreter waits, None when it failed,
-        else False.
-        """
+        """A starting process wrote or died. True if the interpreter waits, None if it failed, else False."""
         if self.fork_server is not None and self.fork_server.mark is None:
             if self.read(self.fork_server.child) is None:
                 self.failure = self.error_of(self.fork_server.child)
@@ -169,15 +165,11 @@ class WaitingInterpreter:
             self.on_message()
 
     def is_exposed(self):
-        """True when the waiting interpreter already has the program's uid, so that killing all of that uid
-        kills it too.
-        """
+        """True if the waiting interpreter has the program's uid, so that killing that uid kills it too."""
         return self.child is not None and not self.child.is_fork
 
     def release(self):
-        """For a program that does not take it: drops an interpreter that the program could reach, else
-        fingerprints it.
-        """
+        """For a program that does not take it: drops an interpreter in its reach, or fingerprints it."""
         if self.options.cell and self.is_exposed():
             self.drop()
         elif self.child is not None and self.child.is_fork and not self.split and self.child.mark is None:
@@ -205,15 +197,11 @@ class WaitingInterpreter:
         return None
 
     def is_untouched(self, child):
-        """True when no program ran beside it, or when that program changed nothing of it. With two uids none
-        could.
-        """
+        """True if no program ran beside it, or none changed it. With two uids none could."""
         return child.mark is None or self.fork_servers.is_intact(child.pid, child.mark) and self.answers(child)
 
     def answers(self, child):
-        """Asks `child` for an answer. When it has answered, it has obeyed every signal that a program sent
-        before its end.
-        """
+        """Asks `child` for an answer. It then has obeyed every signal of programs that ended before."""
         until = time.monotonic() + START_S
         poller = select.poll()
         poller.register(child.control_out, select.POLLIN)

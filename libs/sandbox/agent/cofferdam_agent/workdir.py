@@ -1,5 +1,5 @@
-"""Files below the work directory. Paths come from the worker but the tree was shaped by the program: every
-step is opened relative to its parent with O_NOFOLLOW, only regular files are read, and what exists is
+"""Files below the work directory. The worker gives the paths, but the program shaped the tree. So every step
+is opened relative to its parent with O_NOFOLLOW, only regular files are read, and existing files are
 unlinked, not followed.
 """
 import errno
@@ -9,14 +9,13 @@ import stat
 
 from .glob import Globs
 
-# Without O_DIRECTORY, with which gVisor (release 20221219) follows links in spite of O_NOFOLLOW. What is no
-# directory fails at its first use as one; O_NONBLOCK keeps a FIFO from blocking.
+# Without O_DIRECTORY, because with it gVisor (release 20221219) follows links despite O_NOFOLLOW. A file that
+# is no directory fails at its first use as one; O_NONBLOCK keeps a FIFO from blocking.
 DIR_FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
-# Bounds of one walk: a program may make any tree, the agent's time and memory must not follow.
+# Limits of one walk. A program may build any tree, but the agent's time and memory must stay bounded.
 MAX_DEPTH = 64
 MAX_NAMES = 100000
-# Bytes of names held against globs, 0.8 us each (measured), and what a look at a file costs beside: 2 s of
-# CPU time at most.
+# Bytes of names matched against globs, 0.8 us each (measured), and a look at a file: 2 s CPU at most.
 MAX_WORK = 2000000
 LOOK_WORK = 8
 
@@ -68,7 +67,7 @@ class Workdir:
         return fd
 
     def create(self, path, executable):
-        """Opens a fresh file for writing; whatever non-directory stood there is unlinked first."""
+        """Opens a new file for writing. Unlinks any existing non-directory first."""
         try:
             parts = _parts(path)
             if len(parts) == 1:
@@ -90,8 +89,7 @@ class Workdir:
             raise _translate(error, path)
 
     def read(self, path, max_bytes):
-        """Yields the bytes of a regular file; refuses a larger one before its first byte, a growing one when
-        it does.
+        """Yields a regular file's bytes. Refuses one that is too large before its first byte, or as it grows.
         """
         try:
             parts = _parts(path)
@@ -121,7 +119,7 @@ class Workdir:
             raise _translate(error, path)
 
     def remove(self, path):
-        """Removes a file, or a directory with all that is in it. Symbolic links are removed, not followed."""
+        """Removes a file, or a directory with its content. Symbolic links are removed, not followed."""
         try:
             parts = _parts(path)
             parent = self._parent(parts, False)
@@ -133,11 +131,11 @@ class Workdir:
             raise _translate(error, path)
 
     def list(self, globs, max_entries, links=False):
-        """Yields (path bytes, size) of regular files that match, in byte order of their directories; or of
-        symbolic links.
+        """Yields (path bytes, size) of matching regular files, or of symbolic links, in byte order by
+        directory.
 
-        A glob that begins with `!` names folders that are not entered: what a package manager put there costs
-        no time. Raises WorkError (PARTIAL) in the end when it did not look at everything.
+        A glob that begins with `!` names folders that are not entered, such as those of a package manager.
+        Raises WorkError (PARTIAL) at the end if it did not see everything.
         """
         encoded = [os.fsencode(glob) for glob in globs]
         wanted = Globs([glob for glob in encoded if not glob.startswith(b"!")])
@@ -149,7 +147,7 @@ class Workdir:
             raise WorkError(PARTIAL, "too many files, or too deep folders")
 
     def used_bytes(self):
-        """What is taken on the file system of the work directory; None when it does not say."""
+        """Used bytes of the work directory's file system; None if unknown."""
         try:
             found = os.fstatvfs(self._root)
         except OSError:
@@ -157,7 +155,7 @@ class Workdir:
         return (found.f_blocks - found.f_bfree) * found.f_frsize if found.f_blocks else None
 
     def is_full(self):
-        """True when the filesystem has no room or no inodes left: best evidence of a refused write."""
+        """True if the file system has no space or inodes left: the best evidence why a write was refused."""
         try:
             found = os.fstatvfs(self._root)
         except OSError:
@@ -201,7 +199,7 @@ class _Walk:
         self.is_partial = False
 
     def below(self, fd, prefix, wanted, closed, depth):
-        """Takes `fd` over. `wanted` and `closed`: the states of the globs after `prefix`."""
+        """Takes ownership of `fd`. `wanted` and `closed`: the states of the globs after `prefix`."""
         try:
             folders = []
             for name in self._names(fd):

@@ -46,8 +46,7 @@ def _own_mounts():
     listed = _mounts()
     if listed:
         return [where for where, kind, _ in listed if kind in _OWN_MOUNTS]
-    # No /proc (a container whose masked one lets no other be mounted). A jail's own file systems stand at
-    # /tmp and /dev/shm.
+    # No /proc: a container's masks allow no other. A jail has its own file systems at /tmp and /dev/shm.
     folders = ["/" + name for name in os.listdir("/")]
     below = [os.path.join(path, name) for path in folders for name in _names(path)]
     return [path for path in folders + below if os.path.ismount(path)]
@@ -85,7 +84,6 @@ def _mount_of(path):
 
 
 def is_on_own_mount(path):
-    """False for a bind mount of a folder from another tmpfs: the root of such a mount is that folder, not /.
-    """
+    """False for a bind mount of a folder of another tmpfs, whose root is not /."""
     mount = _mount_of(path)
     return mount[1] in _OWN_MOUNTS and mount[2] == "/"

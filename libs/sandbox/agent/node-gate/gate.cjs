@@ -1,11 +1,11 @@
 'use strict'
 /**
- * Where a waiting Node waits: in `--require`, before Node opens the program. It reports that it is ready,
- * waits for the program, removes its traces and returns. Node then runs the entry itself, as a bare `node
- * main.js` would.
+ * The gate of Node.js: it waits in `--require`, before Node opens the program. It reports that it is ready,
+ * waits for the program, removes its traces and returns. Node then runs the entry itself, like `node
+ * main.js`.
  *
- * typescript.cjs handles TypeScript beyond type stripping; it is loaded only for a program that may need it.
- * value.cjs reports the value.
+ * typescript.cjs is loaded only for a program that may need more than type stripping. value.cjs reports the
+ * value.
  */
 const fs = require('node:fs')
 const path = require('node:path')
@@ -13,9 +13,9 @@ const { reportValueAtExit, sendValue } = require('./value.cjs')
 
 const CONTROL_IN = 198
 const CONTROL_OUT = 199
-/** What `cofferdam` resolves to in a program that has no such module of its own. */
+/** The module `cofferdam` for a program without its own module of that name. */
 const LIBRARY = path.join(__dirname, '../node-lib/cofferdam.cjs')
-/** Files looked at to decide whether TypeScript may need transforming: provided files are at most 256. */
+/** Files to check for TypeScript that must be transformed: at most 256 files are provided. */
 const SCAN_MAX = 256
 
 const IS_TYPESCRIPT = /\.(?:[mc]?ts|tsx)$/
@@ -88,7 +88,7 @@ function serveSession() {
 }
 
 function removeTraces() {
-  // Worker threads start with the real ones: only ours go.
+  // Remove only ours, because worker threads start with the program's own.
   if (process.execArgv[1] === __filename) process.execArgv = process.execArgv.slice(2)
   process._preload_modules.length = 0
   forget(__filename)
@@ -103,11 +103,11 @@ function forget(filename) {
 
 // ---- Progress
 
-/** After every other way to resolve it, so that a module of the program's own is found first. */
+/** Last in the resolution, so that a program's own module is found first. */
 function offerReports() {
   const nodeModule = require('node:module')
   if (nodeModule.registerHooks === undefined) {
-    // Before Node 22.15 there is no such hook for ES modules without another thread: require alone finds it.
+    // Before Node 22.15 only `require` can have such a hook without another thread.
     const resolve = nodeModule._resolveFilename
     nodeModule._resolveFilename = function (request, ...rest) {
       try {
@@ -159,8 +159,7 @@ function hasOtherTypeScript(entry) {
 }
 
 function open() {
-  // Worker threads of the program load preload modules again. They, and a Node without our pipes, pass
-  // through.
+  // A program's worker threads load preload modules again; they and a Node without our pipes pass.
   if (!require('node:worker_threads').isMainThread) return removeTraces()
   let program
   try {
@@ -181,7 +180,7 @@ function open() {
     if (/\bexports\b|\bexport\s+default\b|\bas\s+default\b/.test(source)) reportValueAtExit(entry, source)
     else if (!reports) fs.closeSync(CONTROL_OUT)
   } catch {
-    // Node says itself what is wrong with the entry.
+    // Node itself reports what is wrong with the entry.
   }
 }
 

@@ -1,12 +1,11 @@
 'use strict'
 /**
- * Import statements for a source that is run as a script, as a notebook's cell has them: those at its
- * beginning become assignments of `await import()` to global names, which later runs see. An import behind
- * the first other statement stays the error that it is in a script, so that text which only looks like one is
- * never touched. Lines keep their numbers.
+ * Allows import statements in a source that runs as a script, as in a notebook cell. Imports at the beginning
+ * become assignments of `await import()` to global names, which later runs see. An import after another
+ * statement stays an error, so text that only looks like an import is never changed. Line numbers stay.
  */
 
-/** What may stand between them: spaces, comments, and a directive. */
+/** What may stand between imports: spaces, comments, and a directive. */
 const BETWEEN = /(?:\s|\/\/[^\n]*|\/\*[\s\S]*?\*\/|(['"])use strict\1;?)*/y
 const NAME = '[\\p{ID_Start}$_][\\p{ID_Continue}$]*'
 const IMPORT = new RegExp(
@@ -16,7 +15,7 @@ const IMPORT = new RegExp(
   'uy',
 )
 
-/** The source with the imports at its beginning rewritten; null when there are none. */
+/** Rewrites the imports at the beginning of the source; returns null if there are none. */
 function withoutImports(source) {
   let at = 0
   let text = ''

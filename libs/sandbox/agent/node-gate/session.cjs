@@ -1,9 +1,8 @@
 'use strict'
 /**
- * The Node that a session keeps: every run is a script of the same global scope, so later runs see earlier
- * top-level names, and a name declared by const or let cannot be declared again (as in Node's own REPL). A
- * run has ended when its source, what it awaits at the top level, and everything that it put into the event
- * loop are done.
+ * The Node.js that a session keeps. Every run is a script in the same global scope: later runs see earlier
+ * top-level names, and a const or let name cannot be declared again (as in Node's REPL). A run ends when its
+ * source, its top-level awaits and everything that it put into the event loop are done.
  */
 const fs = require('node:fs')
 const path = require('node:path')
@@ -12,9 +11,7 @@ const { createRequire } = require('node:module')
 const { inspect } = require('node:util')
 const { withoutImports } = require('./imports.cjs')
 
-/**
- * Takes the process over: `gate` has the control pipes, the encoder of values and the TypeScript transformer.
- */
+/** Takes over the process. `gate` has the control pipes, the value encoder and the TypeScript transformer. */
 function serve(gate) {
   let number = 0
   let code = 0
@@ -42,7 +39,7 @@ function serve(gate) {
   function next() {
     if (isRunning) end()
     const { stdin, entry, argv, env } = gate.nextRun()
-    // The lowest free number is 0 then, also where an earlier run closed its input: the outputs are open.
+    // Then 0 is the lowest free number even if an earlier run closed its input, because the outputs are open.
     if (isOpen(0)) fs.closeSync(0)
     fs.openSync(stdin === '' ? '/dev/null' : stdin)
     if (stdin !== '') fs.unlinkSync(stdin)
@@ -53,7 +50,7 @@ function serve(gate) {
     code = 0
     isRunning = true
     process.exitCode = undefined
-    // Something in the loop, so that it comes to its end once more.
+    // Keeps the event loop alive until its next end.
     setImmediate(run, path.resolve(gate.work, entry))
   }
 
@@ -86,7 +83,7 @@ function serve(gate) {
         error instanceof Error && typeof error.stack === 'string' ? decorated(error) : inspect(error)
       fs.writeSync(2, `Uncaught ${text}\n`)
     } catch {
-      // Its stderr is closed: the code still says it.
+      // Its stderr is closed, but the exit code still reports the error.
     }
   }
 
@@ -99,15 +96,15 @@ function serve(gate) {
   }
 
   /**
-   * Whether the next run's output would arrive. What a program closed or ended cannot be made good here, so
-   * the interpreter ends and the next run gets a fresh one.
+   * Whether output of the next run would arrive. If a program closed or ended an output, the interpreter
+   * ends, and the next run gets a fresh one.
    */
   function hasOutputs() {
     return !haveEnded && outputs.every((pipe, at) => pipe === pipeOf(at + 1))
   }
 }
 
-/** At the first import() Node warns, once, of an option that this file chose and no program can leave out. */
+/** Node.js warns once, at the first import(), of an option that this file sets. No program can avoid that. */
 function keepOwnWarning() {
   const { emitWarning } = process
   process.emitWarning = (warning, ...rest) => {
@@ -118,8 +115,8 @@ function keepOwnWarning() {
 }
 
 /**
- * Hears that a program ended one of its outputs, which Node.js hides afterwards: the stream then says that it
- * can be written, and every write fails. The stream itself is still made when the program first asks for it.
+ * Notices that a program ended one of its outputs. Node.js hides that: the stream says that it is writable,
+ * but every write fails. The stream is still created only when the program first uses it.
  */
 function onEnded(name, listener) {
   const own = Object.getOwnPropertyDescriptor(process, name)
@@ -137,7 +134,7 @@ function onEnded(name, listener) {
   })
 }
 
-/** What stands behind a descriptor; null for nothing. */
+/** The pipe behind a descriptor; null if there is none. */
 function pipeOf(fd) {
   try {
     const { dev, ino } = fs.fstatSync(fd)
@@ -151,7 +148,7 @@ const isOpen = (fd) => pipeOf(fd) !== null
 
 const ownKeys = (value) => (value !== null && typeof value === 'object' ? Object.keys(value).join('\0') : '')
 
-/** The frames of this file stand last and say nothing about the program. */
+/** Removes the last frames: they belong to this file and not to the program. */
 function decorated(error) {
   const lines = error.stack.split('\n')
   const ours = lines.findIndex((line) => line.includes(__filename) || line.includes('node:vm'))
@@ -159,7 +156,7 @@ function decorated(error) {
   return Object.keys(error).length === 0 ? kept : `${kept} ${inspect({ ...error })}`
 }
 
-/** process.stdin is made once; the next run has another input behind the same number. */
+/** process.stdin is created once, but the next run has another input with the same number. */
 function forgetStdin() {
   const own = Object.getOwnPropertyDescriptor(process, 'stdin')
   if (own?.get === undefined) return
@@ -201,9 +198,9 @@ function compiled(source, options) {
 }
 
 /**
- * An async function around a source that awaits at its top level. Declarations that begin a line there become
- * assignments to globals, on the same line, so that later runs see them; destructuring and several names in
- * one declaration are kept local.
+ * Wraps a source with top-level awaits in an async function. Declarations at the start of a line become
+ * assignments to globals on the same line, so that later runs see them. Destructuring and declarations of
+ * several names stay local.
  */
 function awaitable(source) {
   const body = source

@@ -1,14 +1,13 @@
 'use strict'
 /**
- * TypeScript as its users write it, for the files of a program: modules named without their ending, or by
- * that of the JavaScript that tsc would make; `paths` of tsconfig.json; imports that are types only; and all
- * syntax that is more than types.
+ * Supports TypeScript as users write it: modules without an ending or with that of the compiled JavaScript,
+ * `paths` of tsconfig.json, imports of types, and syntax beyond types.
  *
  *   types alone                              Node's own stripping, as without us
  *   enum, namespace, types among imports …   amaro, which is that stripper with its transform mode
  *   decorators, .tsx                         the TypeScript compiler
  *
- * Loaded only for programs that need it (gate.cjs decides), and each library only by a file that needs it.
+ * gate.cjs loads it only for programs that need it, and each library is loaded for a file that needs it.
  */
 const fs = require('node:fs')
 const path = require('node:path')
@@ -20,22 +19,17 @@ const NOT_ERASABLE =
   /\b(?:enum|namespace|module)\b|\(\s*(?:[^()]*,\s*)?(?:@[\w.]+(?:\([^()]*\))?\s*)*(?:public|private|protected|readonly|override)\s|\bimport\s+(?:type\s+)?[\w$]+\s*=|\bexport\s*=|\bexport\s+import\b|(?:[=(,?:;&|[!]|\breturn)\s*<(?:[A-Za-z_$][\w$.,\s[\]|&]*>\s*[\w$"'`{[]|(?:any|unknown|object|string|number|boolean)\b[^<>]*>\s*\()/
 const COMMENTS = /\/\*[^]*?\*\/|\/\/.*/g
 const DECORATOR = /(?:^|[\s(,{;])@[A-Za-z_$(]/m
-/** Also true for an @ in a string, which only costs the time of the compiler. */
+/** Also true for an @ in a string, which costs only the compiler's time. */
 const hasDecorators = (source) => source.includes('@') && DECORATOR.test(source.replaceAll(COMMENTS, ''))
 const SPECIFIER = /(?:\bfrom|\bimport|\brequire\s*\()\s*\(?\s*['"](?!node:)([^'"\n]+)['"]/g
 const IMPORT = /\bimport\s+(?!type\s)(?:([\w$]+)\s*,?\s*)?(?:\{([^}]*)\})?\s*from\s*['"](?!node:)[^'"]*['"]/g
 
-/**
- * What tsc takes for a name without an ending, in its order; and the sources of what it would have written.
- */
+/** Endings that tsc tries, in its order, and the sources of its output. */
 const ENDINGS = ['.ts', '.tsx', '.mts', '.cts', '.js', '.mjs', '.cjs', '.json']
 const SOURCES = { '.js': ['.ts', '.tsx'], '.jsx': ['.tsx'], '.mjs': ['.mts'], '.cjs': ['.cts'] }
 const NOT_FOUND = ['ERR_MODULE_NOT_FOUND', 'MODULE_NOT_FOUND', 'ERR_UNSUPPORTED_DIR_IMPORT']
 
-/**
- * Follows the imports of the program from now on, where that can change anything: Node shows hooks in the
- * frames of its errors.
- */
+/** Hooks the program's imports only if that can matter, because Node shows hooks in error frames. */
 function install(entry, source) {
   // Node before 22.15 has no such hooks.
   if (registerHooks === undefined) return
@@ -79,9 +73,7 @@ function isNeeded(entry, source, project) {
   return translated(source, entry, moduleFormat(undefined, entry, source), project) !== null
 }
 
-/**
- * JavaScript with an inline source map; null when Node's stripping is enough, or for source that is broken.
- */
+/** JavaScript with an inline source map; null if stripping is enough or the source is broken. */
 function translated(source, filename, format, project) {
   if (filename.endsWith('.tsx') || hasDecorators(source)) return compiled(source, filename, format, project)
   const elides = !project.keepsImports && mayImportTypes(source)
@@ -90,7 +82,7 @@ function translated(source, filename, format, project) {
 
 // ---- Where modules are
 
-/** The folder of one of the program's own files; null for packages, and for what is no file. */
+/** The folder of one of the program's own files; null for packages and anything else. */
 function folderOf(url) {
   if (url === undefined || !url.startsWith('file:') || url.includes('/node_modules/')) return null
   return path.dirname(fileURLToPath(url))
@@ -106,7 +98,7 @@ function sourceOf(name) {
   return candidates.find(isFile) ?? null
 }
 
-/** Of tsconfig.json what bears on a run; without one nothing is loaded for it. */
+/** The parts of tsconfig.json that affect a run. */
 function readProject() {
   const none = { isThere: false, paths: () => [], keepsImports: false, options: {} }
   if (!isFile('tsconfig.json')) return none
@@ -122,12 +114,12 @@ function readProject() {
       options,
     }
   } catch {
-    // A broken one is tsc's to complain about.
+    // tsc reports a broken tsconfig.json.
     return none
   }
 }
 
-/** Our frames stand between Node's and would not be there in a run without us. */
+/** Removes our frames between Node's, which a bare run does not have. */
 function withoutUs(error) {
   if (typeof error.stack === 'string')
     error.stack = error.stack
@@ -139,7 +131,7 @@ function withoutUs(error) {
 
 // ---- What files become
 
-/** Whether a name is imported of which no use shows that it is a value; amaro then looks properly. */
+/** Whether an import might be only a type; then amaro decides. */
 function mayImportTypes(source) {
   const rest = source.replaceAll(IMPORT, '')
   for (const [, main, list = ''] of source.matchAll(IMPORT)) {
@@ -188,7 +180,7 @@ function compiled(source, filename, format, { options }) {
   try {
     ts = ours('./compiler.cjs')
   } catch {
-    // Left out where each sandbox has to be sent its files.
+    // Missing at vendors where each sandbox needs an upload.
     return null
   }
   const own = ts.convertCompilerOptionsFromJson(options, process.cwd()).options
@@ -209,10 +201,7 @@ function compiled(source, filename, format, { options }) {
   return outputText
 }
 
-/**
- * As Node decides: the file's ending, the nearest package.json, else the syntax. `known` is only Node's first
- * guess.
- */
+/** Like Node: the file's ending, nearest package.json, or syntax. `known` is Node's first guess. */
 function moduleFormat(known, filename, code) {
   if (filename.endsWith('.mts')) return 'module'
   if (filename.endsWith('.cts')) return 'commonjs'
@@ -236,7 +225,7 @@ function packageType(folder) {
   }
 }
 
-/** A library of ours, which does not show among the program's modules. */
+/** Loads one of our libraries, which does not appear among the program's modules. */
 function ours(name) {
   const loaded = require(name)
   const { _pathCache: found } = require('node:module')
@@ -248,13 +237,13 @@ function ours(name) {
   return loaded
 }
 
-/** One source for the interpreter that a session keeps, whose imports are not ours to follow. */
+/** A source for a session's interpreter. Its imports are not followed. */
 function stripped(source, filename) {
   const none = { keepsImports: true, options: {} }
   const code = translated(source, filename, 'commonjs', none)
   if (code !== null) return code
   try {
-    // Node's own function is the same, but warns on stderr that it is experimental.
+    // Node's own function does the same but prints an experimental warning.
     return ours('./amaro.cjs').transformSync(source, { mode: 'strip-only', filename }).code
   } catch {
     return require('node:module').stripTypeScriptTypes(source)

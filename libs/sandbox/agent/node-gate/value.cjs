@@ -1,7 +1,7 @@
 'use strict'
 /**
- * The value of a program or of a session's run, as it goes down the control pipe: `V`, a length, and JSON
- * text. A program's value is module.exports or the default export when it is plain data, read at exit.
+ * The value of a program or run on the control pipe: `V`, a length, and JSON text. A program's value is
+ * module.exports or the default export if that is plain data, read at exit.
  */
 const fs = require('node:fs')
 const { isModuleNamespaceObject, isProxy } = require('node:util/types')
@@ -10,7 +10,7 @@ const CONTROL_OUT = 199
 const VALUE_MAX = 32 * 1024
 const DEPTH_MAX = 64
 
-/** Sends the value when it is plain data within the bounds. */
+/** Sends the value if it is plain data within the limits. */
 function sendValue(value) {
   const text = value === undefined ? undefined : encode(value, DEPTH_MAX)
   const bytes = Buffer.from(text ?? '')
@@ -30,7 +30,7 @@ function reportValueAtExit(entry, source) {
       const value = valueOf(filename, source)
       if (fs.fstatSync(CONTROL_OUT).ino === pipe) sendValue(value)
     } catch {
-      // No value: the program took the pipe away, or the module cannot be read.
+      // No value: the program took the pipe, or the module cannot be read.
     }
   })
 }

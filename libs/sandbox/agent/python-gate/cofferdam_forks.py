@@ -1,10 +1,8 @@
-"""The fork server of a cell: a real start, held half-way, that forks here once per run and never goes on
-itself.
+"""The fork server of a cell: a real start, stopped half-way, that forks once per run and never goes on.
 
-It holds nothing of an execution, is not dumpable (no ptrace, no /proc/…/mem, no pidfd_getfd) and, where the
-agent can give it one, has another uid than programs. Its forks stay like that until they are told what to
-run: only then does what `serve` returns in them make them the program's. They become children of the agent,
-which alone waits for them:
+It holds nothing of an execution, is not dumpable (no ptrace, no /proc/…/mem, no pidfd_getfd) and has another
+uid than programs if the agent can give it one. A fork stays like that until it learns what to run; then the
+function that `serve` returned makes it the program's. Forks become children of the agent:
 
     agent ── files of a run ──> server ── fork ──> between ── fork ──> fork
 """
@@ -41,7 +39,7 @@ def serve(gate, ready, without_input):
             fds += [int.from_bytes(data[at : at + 4], sys.byteorder) for at in range(0, len(data), 4)]
         if fork() == 0:
             break
-        # Whether there is a fork or not: without one the agent sees the pipes end.
+        # Closed even if the fork failed: then the agent sees the pipes end.
         for fd in fds:
             os.close(fd)
 
@@ -81,7 +79,7 @@ def serve(gate, ready, without_input):
 
 
 def fork():
-    """Twice, so that the child becomes one of the agent's."""
+    """Forks twice, so that the child becomes the agent's."""
     try:
         first = os.fork()
     except OSError:
@@ -93,7 +91,7 @@ def fork():
     ending, held = os.pipe()
     if os.fork():
         os._exit(0)
-    # Its end closes the pipe a moment before it hands us on: waited for, not spun for, on a busy host.
+    # The middle process closes this pipe shortly before it ends. Wait for that without spinning.
     os.close(held)
     os.read(ending, 1)
     os.close(ending)
@@ -103,8 +101,7 @@ def fork():
 
 
 def reseed():
-    """`random` does this itself after a fork, numpy does not. What asks the kernel each time needs nothing.
-    """
+    """`random` reseeds itself after a fork, numpy does not."""
     numpy_random = sys.modules.get("numpy.random")
     if numpy_random is not None:
         numpy_random.seed()

@@ -1,6 +1,4 @@
-"""What a cell of a notebook may say that a Python file may not: `await` at the top level, and `!command` on a
-line of its own.
-"""
+"""Notebook syntax that a Python file lacks: `await` at the top level, and `!command` on its own line."""
 import _ast
 import os
 import sys
@@ -10,7 +8,7 @@ AWAITS = getattr(_ast, "PyCF_ALLOW_TOP_LEVEL_AWAIT", 0)
 CO_COROUTINE = 0x80
 SHELL = "__shell__"
 
-# One for all runs: what is bound to a loop stays usable in the next run. Made when it is first needed.
+# One event loop for all runs, so that objects bound to it stay usable. Created on first use.
 _loops = []
 
 
@@ -20,7 +18,7 @@ def parse(text, name, space):
         try:
             return compile(text, name, "exec", _ast.PyCF_ONLY_AST | AWAITS, True)
         except SyntaxError as error:
-            # Only a line that Python itself stumbles over: in a string such a line is text.
+            # Only for a line that Python itself rejects: inside a string such a line is text.
             with_shell = _with_shell(text, error.lineno)
             if with_shell is None:
                 raise
@@ -43,9 +41,7 @@ def _with_shell(text, number):
 
 
 def _shell(command, space):
-    """Runs it with the program's input and output. Its exit code stands in `_exit_code`, as in IPython; it
-    raises nothing.
-    """
+    """Runs it with the program's input and output. Sets `_exit_code`, as in IPython, and raises nothing."""
     for stream in (sys.stdout, sys.stderr):
         stream.flush()
     shell = "/bin/bash" if os.access("/bin/bash", os.X_OK) else "/bin/sh"
@@ -57,7 +53,7 @@ def compiled(tree, name, mode):
 
 
 def evaluate(code, space):
-    """What the code gives; the awaited one where it awaits at the top level."""
+    """The result of the code, awaited if it awaits at the top level."""
     told = eval(code, space)
     return _awaited(told) if code.co_flags & CO_COROUTINE else told
 
@@ -77,6 +73,6 @@ def _awaited(coroutine):
 
 
 def is_ours(filename):
-    """Whether a frame of that file stands between ours and those of the program."""
+    """Whether a frame of that file is between ours and the program's."""
     home = getattr(sys.modules.get("asyncio"), "__file__", None)
     return filename == __file__ or home is not None and bool(_loops) and filename.startswith(os.path.dirname(home) + os.sep)

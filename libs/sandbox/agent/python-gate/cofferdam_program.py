@@ -1,10 +1,10 @@
-"""Makes a program report its value: that of its last top-level statement, when that is an expression.
+"""Makes a program report its value: that of its last top-level statement, if it is an expression.
 
-main.py is compiled with that expression assigned to a hook. CPython is given the byte code under the name
-main.py, and its first statement puts the source back. Whatever is unusual (syntax errors, warnings while
-compiling, a full disk) means that the source runs as it is and has no value.
+main.py is compiled with that expression assigned to a hook. CPython finds the byte code under the name
+main.py, and its first statement restores the source. In unusual cases (syntax errors, warnings while
+compiling, a full disk) the source runs unchanged and has no value.
 """
-# 0.7 ms for its first import, so now and not when a program waits for it.
+# Its first import takes 0.7 ms, so import it before a program waits.
 import _ast
 import builtins
 import marshal
@@ -16,7 +16,7 @@ from itertools import repeat, starmap
 from cofferdam_value import message_of
 
 HOOK = "__cofferdam__"
-# The last statement. A trace or profile function would see a call: then there is no call, and no value.
+# The last statement. Without call and value if a trace or profile function would see the call.
 END = compile("if -{0}: {0}(True)\nelse: del {0}.value".format(HOOK), HOOK, "exec", _ast.PyCF_ONLY_AST).body[0]
 # Larger sources run without a value: the syntax tree takes about 100 times the memory of its source.
 SOURCE_MAX = 128 * 1024
@@ -25,9 +25,7 @@ getpid, rename, fstat, write = os.getpid, os.rename, os.fstat, os.write
 
 
 def prepare(entry, control):
-    """Replaces the entry by byte code that reports the value of its last expression. True when a value may
-    come.
-    """
+    """Replaces the entry by byte code that reports the last expression. True if there may be a value."""
     text = read_source(entry)
     if len(text) > SOURCE_MAX:
         return False
@@ -45,8 +43,7 @@ def prepare(entry, control):
     setattr(builtins, HOOK, Hook(filename, os.path.join(here, entry), os.path.join(here, hidden), control))
     os.rename(entry, hidden)
     os.rename(pyc, entry)
-    # CPython asks all importers whether it is an archive, and remembers None for the source: it need not read
-    # the byte code.
+    # CPython asks all importers about an archive. The remembered None makes it skip the byte code.
     sys.path_importer_cache[filename] = None
     return True
 
@@ -62,15 +59,14 @@ def has_value(body):
 def read_source(entry):
     source = os.open(entry, os.O_RDONLY)
     try:
-        # Not simply SOURCE_MAX: what is allocated above 128 KiB is mapped and unmapped each time.
+        # Not simply SOURCE_MAX, because buffers above 128 KiB are mapped and unmapped each time.
         return os.read(source, min(os.fstat(source).st_size, SOURCE_MAX) + 1)
     finally:
         os.close(source)
 
 
 def add_hook(body):
-    """A call of the hook behind what must stand first; the last expression becomes its value; `END` follows.
-    """
+    """A call of the hook after mandatory first lines, the last expression as its value, then `END`."""
     last = body[-1].value
     place = place_of(last)
     name = _ast.Name(id=HOOK, ctx=_ast.Load(), **place)
@@ -104,7 +100,7 @@ def place_of(node):
 
 
 def write_code(pyc, code):
-    """False when there is no space for it."""
+    """False if there is no space for it."""
     try:
         out = os.open(pyc, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
         try:
@@ -125,7 +121,7 @@ def is_text(node):
 
 
 def is_valueless(node):
-    """`print(…)` and the like: None whatever they do, and the commonest last line of all."""
+    """`print(…)` and similar calls always give None, and are the most common last line."""
     return isinstance(node, _ast.Call) and isinstance(node.func, _ast.Name) and node.func.id in ("print", "exit", "quit")
 
 
@@ -143,11 +139,9 @@ def unwatched():
 
 
 class Hook:
-    """The byte code calls it first without an argument. At the end it calls it with one, when `value` has
-    been set.
-    """
+    """The byte code first calls it without an argument, and with one at the end if `value` is set."""
 
-    # `-hook` asks whether nobody watches: an operator is no call that a profile function would see.
+    # `-hook` asks whether nobody watches: a profile function does not see an operator.
     __neg__ = unwatched().__next__
 
     def __init__(self, filename, entry, hidden, control):
@@ -156,8 +150,7 @@ class Hook:
         self.hidden = hidden
         self.pid = getpid()
         self.value = None
-        # Where the value goes, and which pipe that was: the program may close it and open something else
-        # there.
+        # The control pipe and its identity: the program may close it and open something else there.
         self.control = control
         self.pipe = fstat(control).st_ino
 
@@ -172,7 +165,7 @@ class Hook:
             self.tell(self.value)
 
     def __deepcopy__(self, _memo):
-        """It stands among the builtins while the program runs: whoever copies these meets it."""
+        """A program that copies the builtins meets it, because it is among them while the program runs."""
         return self
 
     def tell(self, value):

@@ -1,8 +1,8 @@
-"""The Python of a session: it executes every run in the same `__main__`, one after the other.
+"""The Python of a session: it executes every run in the same `__main__`.
 
-Beneath are the gate and a half-finished start, so nothing is finalised: atexit functions and finalisers of
-what lives do not run. A run's source has the file name `<run N>`; `linecache` knows its lines, so that
-tracebacks of functions that an earlier run defined still show the right ones.
+It runs inside the gate and a half-finished start, so nothing is finalised: atexit functions and finalisers of
+living objects do not run. A run's source has the file name `<run N>`, and `linecache` knows its lines, so
+that tracebacks of earlier runs' functions show the right ones.
 """
 import _ast
 import linecache
@@ -15,8 +15,7 @@ import _signal
 import cofferdam_notebook as notebook
 
 
-# Standard output and error: descriptor, its copy beside the control pipes (198, 199), and how CPython opens
-# it for a pipe.
+# Outputs: descriptor, its copy beside the control pipes (198, 199), and CPython's settings for a pipe.
 OUTPUTS = ((1, 195, "stdout", -1, "surrogateescape"), (2, 196, "stderr", 1, "backslashreplace"))
 
 
@@ -60,9 +59,7 @@ def serve(gate, fd_in, fd_out):
 
 
 def restore_outputs():
-    """The next run's output is to arrive, whatever this one closed or put in its place. Raises OSError when
-    the copies are gone.
-    """
+    """Restores the outputs for the next run. Raises OSError if a program closed the copies."""
     for fd, copy, name, buffering, errors in OUTPUTS:
         os.dup2(copy, fd)
         unusable = [stream for stream in (name, "__%s__" % name) if is_unusable(getattr(sys, stream, None))]
@@ -73,8 +70,7 @@ def restore_outputs():
 
 
 def is_unusable(stream):
-    """A stream of the program's own may be anything; one that is closed or detached takes nothing any more.
-    """
+    """Flushes a stream. A program's own stream may be anything, or be closed or detached."""
     try:
         return stream is None or stream.closed is True
     except ValueError:
@@ -99,7 +95,7 @@ def begin(gate, stdin, entry, argv, env):
 
 
 def run(gate, space, entry, number, fd_out, own_pid):
-    """The exit code that a program of its own would have had, except for signals: an interrupt is 130."""
+    """The exit code of a separate program, except for signals: an interrupt is 130."""
     name = "<run %d>" % number
     try:
         with open(os.path.join(gate.WORK, entry), "rb") as source:

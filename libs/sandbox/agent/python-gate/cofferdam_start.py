@@ -1,16 +1,15 @@
 """One start of Python for two processes: the agent, and the interpreter that waits for the program.
 
-    python3 main.py ── gate ── G with the agent's options ── fork ─┬─ the agent, PID 1: never goes on
-                                                                   └─ the gate goes on, as in a start of its own
+   python3 main.py ── gate ── G with the agent's options ── fork ─┬─ the agent, PID 1: never goes on
+                                                                  └─ the gate goes on, as in a start of its own
 
-It saves a sandbox its second start, 8 of 45 ms CPU. Nothing of the agent is imported before the fork, so the
-program's interpreter is what it would be by itself. What a program then shares with the agent is the hash
-seed and the layout of the address space, as the forks of a cell's server do.
+It saves a second start, 8 of 45 ms CPU. Nothing of the agent is imported before the fork, so the interpreter
+is like one with its own start. Program and agent then share the hash seed and the address layout, like forks
+of a cell's server.
 
-The interpreter becomes a program's without a system call that only the agent's modules have, so this way is
-for a sandbox where everything else holds for all processes already: the agent is PID 1 (its death is theirs),
-there is one uid without capabilities, no new privileges, the filter and no core dumps. Elsewhere the agent
-starts an interpreter of its own.
+It is used only if the interpreter needs none of the agent's system calls to become the program's: the agent
+is PID 1 (its death ends everything), there is one uid without capabilities, no new privileges, the filter and
+no core dumps. Otherwise the agent starts another interpreter.
 """
 import os
 import sys
@@ -21,7 +20,7 @@ S_IFMT, STREAMS = 0o170000, (0o010000, 0o140000)
 
 
 def begin(control):
-    """Returns in the interpreter alone. `control` are the numbers of its two control pipes."""
+    """Returns only in the interpreter. `control`: the numbers of its two control pipes."""
     options = [os.fsdecode(option) for option in hear().split(b"\0")]
     close_inherited()
     if not can_fork():
@@ -37,7 +36,7 @@ def begin(control):
 
 
 def hear():
-    """The first frame: nothing runs before the worker has put this process where its limits hold."""
+    """Receives the first frame. Before it, the worker has not applied the limits to this process."""
     head = read(5)
     size = int.from_bytes(head[1:], "little")
     if head[:1] != b"G" or size > OPTIONS_MAX:
@@ -56,7 +55,7 @@ def read(size):
 
 
 def close_inherited():
-    """Whatever else was open without close-on-exec must not reach a program."""
+    """Closes all other descriptors without close-on-exec, which a program must not get."""
     for name in os.listdir("/proc/self/fd"):
         if int(name) > 2:
             try:
@@ -71,14 +70,12 @@ def can_fork():
     with open("/proc/self/status", "rb") as status:
         if b"\nNoNewPrivs:\t1\n" not in status.read():
             return False
-    # sys.stdin and its kin looked at these when they were made, and the program's are pipes.
+    # sys.stdin, sys.stdout and sys.stderr checked these when they were made, and programs get pipes.
     return all(os.fstat(fd).st_mode & S_IFMT in STREAMS for fd in range(3))
 
 
 def pipes():
-    """The agent's ends (input, output, errors, control both ways) and the interpreter's, as spawn.pipes makes
-    them.
-    """
+    """The agent's ends (input, output, errors, control both ways) and the interpreter's, like spawn.pipes."""
     made = [os.pipe() for _ in range(5)]
     # The agent writes to the first and the fourth.
     ours = tuple(made[at][1 if at in (0, 3) else 0] for at in range(5))
@@ -89,9 +86,7 @@ def pipes():
 
 
 def become(ours, theirs, control, options):
-    """What spawn does between fork and exec. A failure is the end: this process still has the agent's
-    channel.
-    """
+    """spawn's steps between fork and exec. A failure ends this process, which has the agent's channel."""
     try:
         os.setsid()
         for number, fd in zip((0, 1, 2) + control, theirs):

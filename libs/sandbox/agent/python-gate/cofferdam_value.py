@@ -1,6 +1,6 @@
-"""The value of a program's last expression, as it goes down the control pipe: `V`, a length, and JSON text.
+"""The value of a program's last expression on the control pipe: `V`, a length, and JSON text.
 
-It is made inside the program, at its end: nothing here runs the program's own code or imports anything.
+It is encoded in the program at its end, without running the program's code or importing anything.
 """
 import os
 import sys
@@ -10,15 +10,14 @@ DEPTH_MAX = 64
 
 
 def message_of(value):
-    """Empty when it cannot be told."""
+    """Empty if the value cannot be encoded."""
     text = encode(value, DEPTH_MAX) or encode_repr(value)
     data = text.encode("ascii") if text else b""
     return b"V" + len(data).to_bytes(4, "little") + data if data and len(data) <= VALUE_MAX else b""
 
 
 def encode(value, depth):
-    """JSON text of plain data (exact built-in types, so no code of the program runs); None for anything else.
-    """
+    """JSON text of plain data (exact built-in types, so no program code runs); None for anything else."""
     kind = type(value)
     if value is None or kind is bool:
         return {None: "null", True: "true", False: "false"}[value]
@@ -60,8 +59,7 @@ def quote(text):
 
 
 def encode_repr(value):
-    """{"repr": …} for objects of libraries (arrays, frames, Decimal); never runs a __repr__ of the program
-    itself.
+    """{"repr": …} for objects of libraries (arrays, frames, Decimal), never with a __repr__ of the program.
     """
     kind = type(value)
     if kind.__module__ in ("builtins", "__main__") or kind.__repr__ is object.__repr__:

@@ -1,34 +1,30 @@
-"""The gate of Python: where an interpreter waits inside its own start, before CPython opens the program.
+"""The gate of Python: an interpreter waits inside its own start, before CPython opens the program.
 
-`python3 main.py` imports `site`, which imports this file (its folder is on PYTHONPATH). It says that it is
-ready, waits for the program, takes every trace of itself away and returns; CPython then opens and runs
-main.py itself. So traceback, SyntaxError, sys.argv, __main__, threads, atexit and finalisation are those of a
-bare run, because it is one. Nothing is imported here that a bare start would not have imported, so provided
-files shadow modules as in a bare run.
+`python3 main.py` imports `site`, which imports this file (its folder is on PYTHONPATH). This file reports
+that it is ready, waits for the program, removes every trace of itself and returns. CPython then opens and
+runs main.py itself. So traceback, SyntaxError, sys.argv, __main__, threads, atexit and finalisation are those
+of a bare run. It imports only what a bare start imports, so provided files shadow modules as in a bare run.
 
-What it needs stands beside it, and all of it is loaded before it says that it is ready: what happens between
-the program's coming and its first statement is somebody's waiting time. Only cofferdam_session.py comes
-later, for a session.
+Everything that it needs is loaded before it is ready, because a caller waits for what happens after the
+program has come. Only cofferdam_session.py is loaded later, for a session.
 """
 import os
 import sys
 
 modules = set(sys.modules)
 HERE = os.path.dirname(os.path.abspath(__file__))
-# False in a further interpreter of the process, which CPython gives the first one's path, this folder
-# included: by then the variable is gone. There is nothing to wait for, and our descriptors are closed, the
-# program's, or those that its session goes on with.
+# False in another interpreter of this process, which gets the first one's path with this folder. The variable
+# is gone by then, there is nothing to wait for, and our descriptors are closed or used by others.
 IS_START = os.path.abspath(os.environ.get("PYTHONPATH", "").partition(":")[0]) == HERE
 
 if IS_START:
-    # By name only, because a module that this file refers to would be one more object that the program can
-    # find.
+    # By name only: a module that this file refers to would be an object that the program can find.
     from cofferdam_given import WithoutInput, add_arguments, drop_own_variables, program_of, set_environment
     from cofferdam_host import Host
     from cofferdam_preload import freeze, preload
     from cofferdam_program import WarningsAreErrors, prepare
 
-    # For sessions alone, whose code gets this module and loads none of these again.
+    # For sessions, whose code gets this module and does not load these again.
     from cofferdam_given import new_stdin  # noqa: F401
     from cofferdam_program import SOURCE_MAX, is_valueless  # noqa: F401
     from cofferdam_value import message_of  # noqa: F401
@@ -38,8 +34,7 @@ CONTROL_IN, CONTROL_OUT = 198, 199
 RULES = 197
 # Folder of the module `cofferdam`, for a program that contains that word.
 LIBRARY = os.path.join(os.path.dirname(HERE), "python-lib")
-# The agent reads at most 64 KiB of a ready line; names of modules beyond this make it take a fresh
-# interpreter.
+# The agent reads at most 64 KiB of a ready line; with more modules it takes a fresh interpreter.
 NAMES_MAX = 48 * 1024
 
 
@@ -79,7 +74,7 @@ def wait(preloaded, serve):
 
 
 def offer_reports():
-    """Last on the path, so that a module of the program's own with this name is found first."""
+    """Last on the path, so that a program's own module of this name is found first."""
     if LIBRARY not in sys.path:
         sys.path.append(LIBRARY)
 
@@ -117,9 +112,7 @@ def load_forks():
 
 
 def load_start():
-    """None unless this process is to become the agent too (PID 1). Other interpreters are children of the
-    agent.
-    """
+    """None unless this process becomes the agent too (PID 1). Others are children of the agent."""
     if os.getpid() != 1:
         return None
     from cofferdam_start import begin
@@ -128,8 +121,7 @@ def load_start():
 
 
 def forget_imports():
-    """Removes modules imported since the start from the program's view. Code that refers to them keeps them.
-    """
+    """Hides modules imported since the start from the program. Code that refers to them keeps them."""
     for name in set(sys.modules) - modules:
         del sys.modules[name]
     sys.path[:] = [path for path in sys.path if path != HERE]
@@ -177,8 +169,7 @@ if IS_START:
 else:
     host = None
     forget_imports()
-# The host's own sitecustomize, which this one stood in front of; absent, as in a bare run, when there is
-# none.
+# The host's own sitecustomize, which this one shadowed. Without one, absent as in a bare run.
 del sys.modules["sitecustomize"]
 if host is None or not host.take_place():
     import sitecustomize  # noqa: F401

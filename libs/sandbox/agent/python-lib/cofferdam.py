@@ -1,5 +1,4 @@
-"""Tells the sandbox's owner how far a program is. Where there is no sandbox around it, every call does
-nothing.
+"""Reports a program's progress to the sandbox's owner. Outside a sandbox every call does nothing.
 
     import cofferdam
     cofferdam.progress(0.4, "fitting")
@@ -8,9 +7,9 @@ import os as _os
 
 __all__ = ["progress"]
 
-# The control pipe of the gate: above what programs open, not inherited by what they start.
+# The gate's control pipe: above a program's usual descriptors, and not inherited by its children.
 _PIPE = 199
-# More than the 200 that are shown: what is secret is found before the text is cut.
+# More than the 200 characters shown, because secrets are found before the text is cut.
 _MESSAGE_MAX = 240
 
 
@@ -25,11 +24,11 @@ _inode = _os.fstat(_PIPE).st_ino if _is_pipe() else None
 
 
 def progress(fraction, message=""):
-    """Reports a fraction from 0 to 1 and a short text; of more than ten a second the newest is shown."""
+    """Reports a fraction from 0 to 1 and a short text. At most ten a second are shown, the newest ones."""
     fraction = float(fraction)
     fraction = min(1.0, max(0.0, fraction)) if fraction == fraction else 0.0
     text = " ".join(str(message)[:_MESSAGE_MAX].split())
-    # A program that put another file in its place meant that file.
+    # If a program opened another file there, it means that file.
     if _inode is None or not _is_pipe() or _os.fstat(_PIPE).st_ino != _inode:
         return
     try:

@@ -1,14 +1,11 @@
-/**
- * The program's environment is what the spec says, plus a few names that any program needs, and nothing of
- * ours.
- */
+/** The program's environment has the spec's variables and a few necessary names, and nothing of ours. */
 import { expect, test } from 'vitest'
 import type { Harness } from '../harness.ts'
 
-/** Set before the backend is made; must not be seen inside. */
+/** Set before the backend is created; must not be visible inside. */
 export const HOST_MARKER = { name: 'COFFERDAM_CONFORMANCE_MARKER', value: 'host-secret-3f1b9c' }
 
-// What shells, libc and runtimes expect or set by themselves.
+// Variables that shells, libc and runtimes expect or set themselves.
 const EXPECTED =
   /^(PATH|HOME|PWD|OLDPWD|SHLVL|_|LANG|LC_[A-Z]+|TZ|TERM|TMPDIR|USER|LOGNAME|SHELL|HOSTNAME|PYTHON[A-Z]*|NODE_[A-Z_]*|MPLCONFIGDIR|XDG_[A-Z_]*|(OMP|OPENBLAS|MKL)_NUM_THREADS|MALLOC_ARENA_MAX|__CF_USER_TEXT_ENCODING)$/
 
@@ -16,7 +13,7 @@ export function environment(h: Harness): void {
   const inside = async (env: Record<string, string>): Promise<Record<string, string>> =>
     JSON.parse((await h.once(h.programs.environment(), { env })).stdout.toString())
 
-  test('passes variables on, also odd ones', async () => {
+  test('passes variables on, even unusual ones', async () => {
     const env = {
       TRACEPARENT: '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01',
       EMPTY: '',

@@ -21,7 +21,7 @@ export function exit(h: Harness): void {
     expect(end).toMatchObject({ exitCode: code, signal: null })
   })
 
-  test('reports an uncaught exception as a code that is not 0, with its message on stderr', async () => {
+  test('reports an uncaught exception with an exit code other than 0 and its message on stderr', async () => {
     const { exit: end, stderr } = await h.once(programs.fail('the sky is falling'))
     expect(end.exitCode).toBeGreaterThan(0)
     expect(stderr.toString()).toContain('the sky is falling')
@@ -30,7 +30,7 @@ export function exit(h: Harness): void {
   const { killSelf } = programs
   if (killSelf !== undefined)
     test.each(['SIGKILL', 'SIGTERM', 'SIGSEGV'])(
-      'reports death by %s, and does not call it memory',
+      'reports death by %s, and not as out of memory',
       async (signal) => {
         const { exit: end } = await h.once(killSelf(signal))
         expect(end).toMatchObject({ exitCode: null, signal, oomKills: 0 })
@@ -38,11 +38,11 @@ export function exit(h: Harness): void {
     )
 
   if (capabilities.value) {
-    test.each([[{ a: [1, null, 'ü'] }], [0], [false], ['']])('hands back the value %j', async (value) => {
+    test.each([[{ a: [1, null, 'ü'] }], [0], [false], ['']])('returns the value %j', async (value) => {
       const { exit: end } = await h.once(programs.value(value))
       expect(JSON.parse(end.valueJson ?? 'undefined')).toEqual(value)
     })
-    test('has no value when the program yields none', async () => {
+    test('reports no value if the program has none', async () => {
       const { exit: end } = await h.once(programs.exit(0))
       expect(end.valueJson).toBeUndefined()
     })

@@ -1,6 +1,4 @@
-/**
- * Files in and out: whole, inside the work directory only, and never through a link that the program made.
- */
+/** Files in and out: complete, only in the work directory, never through a link of the program. */
 import { randomBytes } from 'node:crypto'
 import type { Sandbox } from '@cofferdam/contract'
 import { expect, test } from 'vitest'
@@ -12,26 +10,26 @@ export function files(h: Harness): void {
   const { programs } = h
   if (!h.capabilities.files) return
 
-  test('gives files to the program, in directories that it makes', async () => {
+  test('gives files to the program, and creates their directories', async () => {
     const sandbox = await h.open(programs.exit(0))
     await sandbox.write([{ path: 'data/deep/in.txt', bytes: bytes('from outside') }])
     const { stdout } = await h.run(sandbox, programs.cat('data/deep/in.txt'))
     expect(stdout.toString()).toBe('from outside')
   })
 
-  test('starts empty', async () => {
+  test('starts with an empty work directory', async () => {
     const sandbox = await h.open(programs.exit(0))
     expect(await sandbox.list(['**'], 100)).toEqual([])
   })
 
-  test('gives back what the program wrote', async () => {
+  test('returns files that the program wrote', async () => {
     const sandbox = await h.open(programs.exit(0))
     await h.run(sandbox, programs.writeFile('out/result.txt', 'from inside'))
     expect(await sandbox.list(['out/*.txt'], 100)).toEqual([{ path: 'out/result.txt', size: 11 }])
     expect(Buffer.from(await sandbox.read('out/result.txt', 1000)).toString()).toBe('from inside')
   })
 
-  test('carries 8 MiB both ways unchanged, and an empty file', async () => {
+  test('carries 8 MiB and an empty file unchanged in both directions', async () => {
     const big = randomBytes(8 << 20)
     const sandbox = await h.open(programs.exit(0))
     await sandbox.write([
@@ -49,7 +47,7 @@ export function files(h: Harness): void {
     expect(Buffer.from(await sandbox.read('a.txt', 100)).toString()).toBe('second')
   })
 
-  test('lists by globs, sorted or not, up to the number asked for', async () => {
+  test('lists files by globs, up to the requested number', async () => {
     const sandbox = await h.open(programs.exit(0))
     const paths = ['a.txt', 'b.log', 'sub/c.txt', 'sub/deep/d.txt']
     await sandbox.write(paths.map((path) => ({ path, bytes: bytes(path) })))
@@ -62,7 +60,7 @@ export function files(h: Harness): void {
     expect(await sandbox.list(['**'], 2)).toHaveLength(2)
   })
 
-  test('enters no folder that a glob with ! names, nor what lies below it', async () => {
+  test('enters no folder that a glob with ! names, nor its subfolders', async () => {
     const sandbox = await h.open(programs.exit(0))
     const paths = ['a.txt', 'skip.txt', 'skip/b.txt', 'skip/deep/c.txt', 'sub/skip/d.txt', 'sub/e.txt']
     await sandbox.write(paths.map((path) => ({ path, bytes: bytes(path) })))
@@ -70,7 +68,7 @@ export function files(h: Harness): void {
     expect(found).toEqual(['a.txt', 'skip.txt', 'sub/e.txt'])
   })
 
-  test('refuses to read more than was asked for, and what is not there', async () => {
+  test('refuses to read a file above the requested size, or a missing file', async () => {
     const sandbox = await h.open(programs.exit(0))
     await sandbox.write([{ path: 'ten', bytes: bytes('0123456789') }])
     await expect(sandbox.read('ten', 9)).rejects.toMatchObject({ code: 'payload_too_large' })
@@ -85,7 +83,7 @@ export function files(h: Harness): void {
     await expect(sandbox.read('d/a', 10)).rejects.toMatchObject({ code: 'not_found' })
   })
 
-  // A backend may send files with the next thing that it does; then that refuses them.
+  // A backend may send files with its next request, which then fails.
   const writeAndLook = async (sandbox: Sandbox, path: string): Promise<void> => {
     await sandbox.write([{ path, bytes: bytes('x') }])
     await sandbox.list(['**'], 100)
@@ -102,7 +100,7 @@ export function files(h: Harness): void {
 
   const { symlink, execute } = programs
   if (symlink !== undefined) {
-    test('follows no link on the way out: neither a file nor a directory', async () => {
+    test('reads no file through a link to a file or directory', async () => {
       const sandbox = await h.open(programs.exit(0))
       await h.run(sandbox, symlink('/etc/passwd', 'link'))
       const listed = await sandbox.list(['**'], 100)
@@ -112,7 +110,7 @@ export function files(h: Harness): void {
       await expect(sandbox.read('link', 1_000_000)).rejects.toThrow()
     })
 
-    test('follows no directory link on the way in or out', async () => {
+    test('writes and reads no file through a link to a directory', async () => {
       const sandbox = await h.open(programs.exit(0))
       await h.run(sandbox, symlink('/tmp', 'dir'))
       await expect(writeAndLook(sandbox, 'dir/planted')).rejects.toThrow()
@@ -121,7 +119,7 @@ export function files(h: Harness): void {
   }
 
   if (execute !== undefined)
-    test('sets the executable bit where asked', async () => {
+    test('sets the executable bit if requested', async () => {
       const sandbox = await h.open(programs.exit(0))
       await sandbox.write([{ path: 'tool', bytes: bytes('#!/bin/sh\necho ran\n'), executable: true }])
       const { stdout } = await h.run(sandbox, execute('tool'))

@@ -1,4 +1,4 @@
-/** The soft stop reaches the program; what ignores it dies by dispose. */
+/** The soft stop reaches the program. Dispose kills a program that ignores it. */
 import { expect, test } from 'vitest'
 import type { Harness } from '../harness.ts'
 
@@ -16,7 +16,7 @@ export function interrupt(h: Harness): void {
     expect(exit).toMatchObject({ exitCode: 7, signal: null })
   })
 
-  test('ends a program that does nothing about it, and keeps what it printed', async () => {
+  test('ends a program without a handler, and keeps its output', async () => {
     const program = programs.printThenWait('partial')
     const sandbox = await h.open(program)
     const { ended } = await h.start(sandbox, program, 'partial')
@@ -28,13 +28,13 @@ export function interrupt(h: Harness): void {
 
   const { interruptedFor } = programs
   if (interruptedFor !== undefined)
-    test('gives a program half of its time between the deadlines before it is terminated', async () => {
+    test('gives an interrupted program half of the time between the deadlines before SIGTERM', async () => {
       const program = interruptedFor()
       const sandbox = await h.open(program, { limits: { soft_timeout_ms: 1000, hard_timeout_ms: 7000 } })
       const { ended } = await h.start(sandbox, program, 'ready')
       await sandbox.interrupt()
       const [, waitedMs] = (await ended).stdout.toString().split('\n')
-      // 3,000 ms from signal to signal, less the time that a busy host takes to deliver the first one.
+      // 3,000 ms between the signals, minus a busy host's delay of the first one.
       expect(Number(waitedMs)).toBeGreaterThan(2000)
     })
 
@@ -45,15 +45,14 @@ export function interrupt(h: Harness): void {
     await Promise.all([sandbox.interrupt(), sandbox.interrupt()])
   })
 
-  test('leaves a program that ignores it to dispose, which kills it', async () => {
+  test('has dispose kill a program that ignores the interrupt', async () => {
     const program = programs.ignoreInterrupts()
     const sandbox = await h.open(program)
     const { ended } = await h.start(sandbox, program, 'ready')
     await sandbox.interrupt()
     const startedAt = performance.now()
     await sandbox[Symbol.asyncDispose]()
-    // The promise is 250 ms on an idle machine. Tests share theirs, so this only asserts that dispose does
-    // not wait for the program.
+    // 250 ms on an idle machine. This only asserts that dispose does not wait for the program.
     expect(performance.now() - startedAt).toBeLessThan(20_000)
     await expect(ended).rejects.toMatchObject({ code: 'sandbox_lost' })
   })

@@ -1,4 +1,4 @@
-/** open, run, dispose: in order, twice, at odd moments. */
+/** open, run and dispose: in order, twice, and at unusual moments. */
 import { newSandboxId } from '@cofferdam/contract'
 import { expect, test } from 'vitest'
 import { hostProcesses, type Harness } from '../harness.ts'
@@ -6,7 +6,7 @@ import { hostProcesses, type Harness } from '../harness.ts'
 export function lifecycle(h: Harness): void {
   const { backend, programs } = h
 
-  test('opens a sandbox that carries the id it was given and a ref that fits into a Redis field', async () => {
+  test('opens a sandbox with the given ID and a ref that fits into a Redis field', async () => {
     const sandboxId = newSandboxId()
     const sandbox = await h.open(programs.exit(0), { sandboxId })
     expect(sandbox.id).toBe(sandboxId)
@@ -17,20 +17,20 @@ export function lifecycle(h: Harness): void {
     expect(await backend.owners()).toContain(h.owner())
   })
 
-  test('disposes a sandbox that never ran anything', async () => {
+  test('disposes a sandbox that never ran a program', async () => {
     const sandbox = await h.open(programs.exit(0))
     await sandbox[Symbol.asyncDispose]()
     if (h.options.warmOwner === undefined)
       await h.gone(async () => expect(await backend.owners()).not.toContain(h.owner()))
   })
 
-  test('takes a second dispose, also while the first is under way', async () => {
+  test('accepts a second dispose, even during the first', async () => {
     const sandbox = await h.open(programs.exit(0))
     await Promise.all([sandbox[Symbol.asyncDispose](), sandbox[Symbol.asyncDispose]()])
     await sandbox[Symbol.asyncDispose]()
   })
 
-  test('disposes while a program runs, and the run rejects with sandbox_lost', async () => {
+  test('disposes a sandbox while its program runs, and the run rejects with sandbox_lost', async () => {
     const program = programs.printThenWait('ready')
     const sandbox = await h.open(program)
     const { ended } = await h.start(sandbox, program, 'ready')
@@ -38,7 +38,7 @@ export function lifecycle(h: Harness): void {
     await expect(ended).rejects.toMatchObject({ code: 'sandbox_lost' })
   })
 
-  test('refuses everything after dispose with sandbox_lost', async () => {
+  test('refuses every call after dispose with sandbox_lost', async () => {
     const sandbox = await h.open(programs.exit(0))
     await sandbox[Symbol.asyncDispose]()
     await expect(h.run(sandbox, programs.exit(0))).rejects.toMatchObject({ code: 'sandbox_lost' })
@@ -57,7 +57,7 @@ export function lifecycle(h: Harness): void {
     await expect(h.run(sandbox, programs.exit(0))).rejects.toThrow()
   })
 
-  test('kills by ref from another worker, once', async () => {
+  test('kills a sandbox by its ref from another worker, once', async () => {
     const other = await h.other()
     const program = programs.printThenWait('ready')
     const sandbox = await h.open(program)
@@ -69,7 +69,7 @@ export function lifecycle(h: Harness): void {
     expect(await other.kill(sandbox.ref)).toBe(false)
   })
 
-  test('sweeps what one owner left, and nothing of another', async () => {
+  test('sweeps one owner’s sandboxes, and no other’s', async () => {
     const other = await h.other()
     const left = h.newOwner()
     const [mine] = await Promise.all([
@@ -96,7 +96,7 @@ export function lifecycle(h: Harness): void {
       const { ended } = await h.start(sandbox, program, 'ready')
       expect((await hostProcesses(marker)).length).toBeGreaterThanOrEqual(3)
       await sandbox[Symbol.asyncDispose]()
-      // No waiting: dispose promises that they are gone when it resolves.
+      // Without waiting: dispose promises that they are gone when it resolves.
       expect(await hostProcesses(marker)).toEqual([])
       await expect(ended).rejects.toMatchObject({ code: 'sandbox_lost' })
     })

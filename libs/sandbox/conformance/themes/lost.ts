@@ -1,4 +1,4 @@
-/** The sandbox dies behind the backend's back: the run says so, and dispose still works. */
+/** If a sandbox dies unexpectedly, the run reports it and dispose still works. */
 import { expect, test } from 'vitest'
 import type { Harness } from '../harness.ts'
 
@@ -6,7 +6,7 @@ export function lost(h: Harness): void {
   const { destroyUnderneath } = h.options
   if (destroyUnderneath === undefined) return
 
-  test('a run whose sandbox is killed underneath rejects with sandbox_lost', async () => {
+  test('rejects a run with sandbox_lost if its sandbox is killed from outside', async () => {
     const program = h.programs.printThenWait('ready')
     const sandbox = await h.open(program)
     const { ended } = await h.start(sandbox, program, 'ready')

@@ -1,6 +1,6 @@
 /**
- * `network: none` reaches nothing: not the host, not the neighbours, not the metadata service. Any other
- * network is the proxy on the sandbox's loopback, whose connections the worker gets, and nothing beside it.
+ * `network: none` reaches nothing: no host, no other sandbox, no metadata service. Every other network is
+ * only the proxy on the sandbox's loopback, whose connections the worker gets.
  */
 import { createServer, type AddressInfo } from 'node:net'
 import type { Duplex } from 'node:stream'
@@ -9,9 +9,7 @@ import { networkInterfaces } from 'node:os'
 import { expect, test } from 'vitest'
 import type { Harness } from '../harness.ts'
 
-/**
- * Stands for the worker's proxy: answers every GET with the line it was asked by, every CONNECT as an echo.
- */
+/** A stand-in for the worker's proxy: answers a GET with its request line, and echoes after CONNECT. */
 function proxyDouble(): { take: (connection: Duplex) => void; asked: string[]; open: () => number } {
   const asked: string[] = []
   let open = 0
@@ -46,7 +44,7 @@ function proxyDouble(): { take: (connection: Duplex) => void; asked: string[]; o
 
 const python = (source: string): Program => ({ type: 'script', language: 'python', source })
 
-/** The channel to the worker's proxy; a backend with a network of its own for `public` has no `allow`. */
+/** The channel to the worker's proxy. A backend with its own network for `public` has no `allow`. */
 function proxied(h: Harness): void {
   const networks: Network[] = ['public', { allow: ['example.test:80'] }]
   test.each(networks)('passes the connections of a program to the worker with network %j', async (wanted) => {
@@ -60,7 +58,7 @@ function proxied(h: Harness): void {
     expect(proxy.open()).toBe(0)
   })
 
-  test('carries bytes both ways through CONNECT, several connections at once, more than fits into any buffer', async () => {
+  test('carries large data in both directions over several CONNECT tunnels at once', async () => {
     const proxy = proxyDouble()
     const program = python(`
 import hashlib, os, socket, threading
@@ -110,7 +108,7 @@ export function network(h: Harness): void {
   const { connect } = h.programs
   if (connect === undefined || !h.capabilities.network.includes('none')) return
 
-  test('reaches nothing with network none', async () => {
+  test('connects to nothing with network none', async () => {
     let reached = 0
     const server = createServer((socket) => {
       reached += 1

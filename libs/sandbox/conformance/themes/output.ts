@@ -1,4 +1,4 @@
-/** Output: every byte, in order, bounded, and at the reader's pace. */
+/** Output: every byte, in order, within limits, and at the reader's speed. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { expect, test } from 'vitest'
 import type { Harness } from '../harness.ts'
@@ -8,7 +8,7 @@ const MiB = 1_048_576
 export function output(h: Harness): void {
   const { programs } = h
 
-  test('keeps the streams apart and each in order', async () => {
+  test('keeps the streams separate and each in order', async () => {
     const lines = Array.from({ length: 50 }, (_, n) => n)
     const { stdout, stderr } = await h.once(
       programs.write(lines.flatMap((n) => [['stdout', `o${n}\n`] as const, ['stderr', `e${n}\n`] as const])),
@@ -17,7 +17,7 @@ export function output(h: Harness): void {
     expect(stderr.toString()).toBe(lines.map((n) => `e${n}\n`).join(''))
   })
 
-  test('loses nothing of 4 MiB', async () => {
+  test('loses none of 4 MiB of output', async () => {
     const { exit, stdout } = await h.once(programs.flood(4 * MiB))
     expect(stdout.length).toBe(4 * MiB)
     expect(stdout.equals(Buffer.alloc(4 * MiB, 'x'))).toBe(true)
@@ -25,7 +25,7 @@ export function output(h: Harness): void {
     expect(exit.outputDropped).toEqual({ stdout: false, stderr: false })
   })
 
-  test('passes on as much as was asked for, counts the rest, and lets the program end', async () => {
+  test('passes on the requested amount, counts the rest, and lets the program end', async () => {
     const { exit, stdout } = await h.once(
       programs.flood(8 * MiB),
       {},
@@ -39,7 +39,7 @@ export function output(h: Harness): void {
     })
   })
 
-  test('does not call output dropped that fits exactly', async () => {
+  test('does not report output as dropped if it fits exactly', async () => {
     const { exit, stdout } = await h.once(
       programs.flood(1000),
       {},
@@ -49,7 +49,7 @@ export function output(h: Harness): void {
     expect(exit.outputDropped).toEqual({ stdout: false, stderr: false })
   })
 
-  test('drains a stream of which nothing is wanted', async () => {
+  test('drains a stream with a limit of zero bytes', async () => {
     const { exit, stdout } = await h.once(
       programs.flood(200_000),
       {},
@@ -63,7 +63,7 @@ export function output(h: Harness): void {
     })
   })
 
-  test('passes every byte value through, also invalid UTF-8', async () => {
+  test('passes every byte value on, even invalid UTF-8', async () => {
     const bytes = Buffer.from([...Array(256).keys(), 0xc3, 0x28, 0xff, 0xfe, 0xed, 0xa0, 0x80, 0x00])
     const { stdout } = await h.once(programs.binary(bytes))
     expect(stdout.equals(bytes)).toBe(true)
@@ -78,7 +78,7 @@ export function output(h: Harness): void {
       await expect(ended).rejects.toMatchObject({ code: 'sandbox_lost' })
     })
 
-  test('waits for a slow reader: never two chunks at once, and never 8 MiB in memory', async () => {
+  test('waits for a slow reader, with one chunk at a time and less than 8 MiB in memory', async () => {
     let reading = 0
     let most = 0
     let got = 0
@@ -98,8 +98,8 @@ export function output(h: Harness): void {
     expect({ most, got, exitCode: exit.exitCode }).toEqual({ most: 1, got: 8 * MiB, exitCode: 0 })
   })
 
-  test('ends the run with the error of a reader that fails', async () => {
-    // One that would wait for its reader, unless its output comes at its end anyway.
+  test('ends a run with its reader’s error', async () => {
+    // A program that waits for its reader, unless output comes only at the end.
     const program = h.capabilities.streaming
       ? programs.printThenWait('ready')
       : programs.write([['stdout', 'ready']])

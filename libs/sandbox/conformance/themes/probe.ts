@@ -1,10 +1,10 @@
-/** Probe says whether the backend can run here, quickly, and without leaving anything. */
+/** Probe reports quickly whether the backend can run here, and leaves nothing. */
 import { isAtLeast } from '@cofferdam/contract'
 import { expect, test } from 'vitest'
 import type { Harness } from '../harness.ts'
 
 export function probe({ backend, name, capabilities }: Harness): void {
-  test('says that it can run here, and what holds', async () => {
+  test('reports that it can run here, and which guarantees hold', async () => {
     const answer = await backend.probe(new AbortController().signal)
     expect(answer).toMatchObject({ ok: true })
     if (answer.ok) for (const feature of answer.features) expect(feature).toMatch(/\S/)
@@ -12,7 +12,7 @@ export function probe({ backend, name, capabilities }: Harness): void {
 
   test('answers again within a second', async () => {
     const took: number[] = []
-    // The quickest of them: one that is late shows how busy this machine is.
+    // The quickest answer counts, because a late one may show only a busy machine.
     for (let turn = 0; turn < 10 && !(Math.min(...took) < 1000); turn += 1) {
       const startedAt = performance.now()
       await backend.probe(new AbortController().signal)
@@ -21,12 +21,12 @@ export function probe({ backend, name, capabilities }: Harness): void {
     expect(Math.min(...took)).toBeLessThan(1000)
   })
 
-  test('is told to stop by its signal', async () => {
+  test('stops if its signal aborts', async () => {
     const reason = new Error('enough')
     await expect(backend.probe(AbortSignal.abort(reason))).rejects.toBe(reason)
   })
 
-  test('describes itself: a name, an isolation, and capabilities that do not contradict each other', () => {
+  test('describes itself with a name, an isolation and consistent capabilities', () => {
     expect(backend.name).toBe(name)
     expect(isAtLeast(backend.isolation, 'none')).toBe(true)
     expect(capabilities.network.length).toBeGreaterThan(0)

@@ -1,7 +1,4 @@
-/**
- * Progress that a program reports from inside, and copies of its files while it runs; or a refusal to wait
- * for either.
- */
+/** Progress reports of programs, and copies of their files while they run; otherwise a refusal. */
 import type { Program, Progress } from '@cofferdam/contract'
 import { expect, test } from 'vitest'
 import type { Harness } from '../harness.ts'
@@ -11,7 +8,7 @@ const python = (source: string): Program => ({ type: 'script', language: 'python
 export function progress(h: Harness): void {
   const { capabilities, programs } = h
   if (capabilities.progress !== true) {
-    test('refuses a heartbeat when it cannot report progress', async () => {
+    test('refuses a heartbeat if it cannot report progress', async () => {
       await expect(
         h.open(programs.exit(0), { limits: { heartbeat_timeout_ms: 1000 } }),
       ).rejects.toMatchObject({ code: 'capability_missing' })
@@ -27,7 +24,7 @@ export function progress(h: Harness): void {
     expect(heard).toEqual([{ fraction: 0.25, message: 'one' }])
   })
 
-  test('copies files beside a run, within the bounds that were asked for, where it can', async () => {
+  test('copies files during a run within the requested limits, if supported', async () => {
     const source = [
       'import os, time',
       'os.mkdir("checkpoint")',
@@ -39,7 +36,7 @@ export function progress(h: Harness): void {
       'time.sleep(60)',
     ].join('\n')
     const sandbox = await h.open(python(source))
-    // The contract leaves it out for backends that cannot read beside a run.
+    // Absent for backends that cannot read files during a run.
     if (sandbox.snapshot === undefined) return
     await h.start(sandbox, python(source), 'ready')
     const files = await sandbox.snapshot({ globs: ['checkpoint/**'], maxFiles: 10, maxBytes: 1000 })

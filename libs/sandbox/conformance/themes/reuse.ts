@@ -1,6 +1,6 @@
 /**
- * Sandboxes that serve several executions of one session or tenant: what the scope keeps is there, and
- * nothing else of an earlier execution is, wherever a program may have left it.
+ * Sandboxes for several executions of one session or tenant. They keep what the scope promises and nothing
+ * else, wherever a program may have left it.
  */
 import { randomBytes } from 'node:crypto'
 import {
@@ -50,7 +50,7 @@ print(json.dumps(left), flush=True)
 os._exit(0)
 `)
 
-/** Looks for all of it. */
+/** Looks for everything that `leaveEverywhere` leaves. */
 const look = (marker: string, key: number): Program =>
   python(`
 import ctypes, json, os
@@ -83,7 +83,7 @@ export function reuse(h: Harness): void {
   const scopes = capabilities.sessions
   if (scopes.length === 0 || !capabilities.languages.includes('python')) return
 
-  // Cells wait for their session's next turn by design; with a test of its own owner they end here.
+  // Cells wait for their session's next turn. With an owner per test they end here.
   afterEach(async () => {
     if (h.options.warmOwner === undefined) await backend.sweep(h.owner())
   })
@@ -122,7 +122,7 @@ export function reuse(h: Harness): void {
   ]
   for (const [scope, change, expected] of kept)
     if (scopes.includes(scope as SessionScope))
-      test(`a session of scope ${scope} finds ${expected.length === 0 ? 'nothing' : 'its files and nothing else'} of its last execution`, async () => {
+      test(`a session of scope ${scope} finds ${expected.length === 0 ? 'nothing' : 'only the files'} of its last execution`, async () => {
         const marker = `left-${newKey()}`
         const key = 1 + (randomBytes(4).readUInt32LE() & 0x3fff_ffff)
         const first = await turn(leaveEverywhere(marker, key), change)
@@ -138,7 +138,7 @@ export function reuse(h: Harness): void {
         expect(second.warm).toBe(true)
       })
 
-  test('refuses to begin a session that must exist, and goes on in one that does', async () => {
+  test('refuses a session that must exist and does not, and continues one that exists', async () => {
     const scope = scopes.includes('files') ? 'files' : 'interpreter'
     const named = { key: newKey(), scope, idleMs: null } as const
     const change: SpecChange = { reuse: 'session', session: named }
@@ -154,7 +154,7 @@ export function reuse(h: Harness): void {
   })
 
   if (scopes.includes('none'))
-    test('executions of a tenant that share a sandbox find nothing of each other', async () => {
+    test('shows executions of a tenant in a shared sandbox nothing of each other', async () => {
       const change: SpecChange = { reuse: 'tenant', tenantId: `tenant-${newKey()}` }
       const marker = `left-${newKey()}`
       const key = 1 + (randomBytes(4).readUInt32LE() & 0x3fff_ffff)
@@ -165,7 +165,7 @@ export function reuse(h: Harness): void {
     })
 
   if (scopes.includes('files')) {
-    test('a session holds for every language and for commands', async () => {
+    test('keeps one session for every language and for commands', async () => {
       const change = session(newKey(), 'files')
       await turn(programs.writeFile('note.txt', 'kept'), change)
       for (const program of [
@@ -195,7 +195,7 @@ export function reuse(h: Harness): void {
       expect(stdout.toString()).toBe('first')
     })
 
-    test('lets a waiter for a session give up', async () => {
+    test('lets a caller stop waiting for a session', async () => {
       const change = session(newKey(), 'files')
       const first = await h.open(programs.exit(0), change)
       const stop = new AbortController()
@@ -208,14 +208,14 @@ export function reuse(h: Harness): void {
       expect((await turn(programs.exit(3), change)).code).toBe(3)
     })
 
-    test('sessions of the same key belong to their tenants alone', async () => {
+    test('separates sessions with the same key by tenant', async () => {
       const key = newKey()
       await turn(programs.writeFile('note.txt', 'mine'), session(key, 'files', { tenantId: 'one' }))
       const other = await turn(programs.cat('note.txt'), session(key, 'files', { tenantId: 'two' }))
       expect([other.code === 0, other.session?.fresh]).toEqual([false, true])
     })
 
-    test('an execution that is stopped by force ends its session: the next one is fresh, with a new id', async () => {
+    test('ends a session whose execution is killed: the next one is fresh with a new ID', async () => {
       const change = session(newKey(), 'files')
       const before = await turn(programs.writeFile('note.txt', 'kept'), change)
       const program = programs.ignoreInterrupts()
@@ -230,7 +230,7 @@ export function reuse(h: Harness): void {
       expect(after.session?.id).not.toBe(before.session?.id)
     })
 
-    test('a program that fails, or kills itself, leaves the session as it was', async () => {
+    test('keeps a session unchanged after a program that fails or kills itself', async () => {
       const change = session(newKey(), 'files')
       await turn(programs.writeFile('note.txt', 'kept'), change)
       await turn(programs.fail('no'), change)
@@ -238,7 +238,7 @@ export function reuse(h: Harness): void {
       expect((await turn(programs.cat('note.txt'), change)).stdout).toBe('kept')
     })
 
-    test('refuses other limits, or another scope, for a session that is open', async () => {
+    test('refuses other limits or another scope for an open session', async () => {
       const key = newKey()
       await turn(programs.exit(0), session(key, 'files'))
       const memory_mib = DEFAULT_LIMITS.memory_mib + 64
@@ -247,7 +247,7 @@ export function reuse(h: Harness): void {
       ).rejects.toMatchObject({ code: 'conflict' })
     })
 
-    test('a sandbox whose turn is over reaches nothing of the next one', async () => {
+    test('gives a sandbox object no access to the next turn after its own', async () => {
       const change = session(newKey(), 'files')
       const first = await h.open(programs.exit(0), change)
       await h.run(first, programs.exit(0))
@@ -268,7 +268,7 @@ export function reuse(h: Harness): void {
       expect((await ended).exit.exitCode).not.toBe(0)
     })
 
-    test('runs several programs in one turn, on the same files', async () => {
+    test('runs several programs in one turn with the same files', async () => {
       const sandbox = await h.open(programs.exit(0), session(newKey(), 'files'))
       await h.run(sandbox, programs.writeFile('note.txt', 'kept'))
       expect((await h.run(sandbox, programs.cat('note.txt'))).stdout.toString()).toBe('kept')
@@ -277,7 +277,7 @@ export function reuse(h: Harness): void {
   }
 
   if (scopes.includes('interpreter')) {
-    test('a session of scope interpreter keeps names, modules and files from one execution to the next', async () => {
+    test('keeps variables, modules and files between executions in scope interpreter', async () => {
       const change = session(newKey(), 'interpreter')
       const first = await turn(
         python(`import math\ncount = 41\ndef more():\n    return count + 1\nopen('n', 'w').write('f')`),
@@ -288,7 +288,7 @@ export function reuse(h: Harness): void {
       expect([first.session?.fresh, second.session]).toEqual([true, { id: first.session?.id, fresh: false }])
     })
 
-    test('an exception in an interpreter session leaves what was there before it', async () => {
+    test('keeps earlier variables of an interpreter session after an exception', async () => {
       const change = session(newKey(), 'interpreter')
       await turn(python('count = 1'), change)
       expect((await turn(python('count = 2\nraise RuntimeError("no")'), change)).stderr).toContain(
@@ -297,7 +297,7 @@ export function reuse(h: Harness): void {
       expect((await turn(python('print(count)'), change)).stdout).toBe('2\n')
     })
 
-    test('two interpreter sessions know nothing of each other', async () => {
+    test('separates two interpreter sessions', async () => {
       await turn(python('secret = 1'), session(newKey(), 'interpreter'))
       const other = await turn(python('print("secret" in globals())'), session(newKey(), 'interpreter'))
       expect(other.stdout).toBe('False\n')

@@ -1,4 +1,4 @@
-/** Two sandboxes know nothing of each other, and nothing of the host's secrets. */
+/** Two sandboxes are separate from each other and from the host's secrets. */
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -21,7 +21,7 @@ export function separation(h: Harness): void {
   if (!isAtLeast(h.backend.isolation, 'jail')) return
 
   if (leaveTraces !== undefined && look !== undefined)
-    test('shows neither processes nor shared folders of another sandbox', async () => {
+    test('hides processes and shared folders of another sandbox', async () => {
       const marker = `trace-${newSandboxId()}`
       const traces = leaveTraces(marker)
       const a = await h.open(traces)
@@ -34,7 +34,7 @@ export function separation(h: Harness): void {
     })
 
   if (readAbsolute !== undefined)
-    test('cannot read a file of the host', async () => {
+    test('refuses to read a file of the host', async () => {
       const directory = await mkdtemp(join(tmpdir(), 'cofferdam-conformance-'))
       try {
         const path = join(directory, 'secret.txt')

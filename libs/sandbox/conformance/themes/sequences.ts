@@ -1,6 +1,6 @@
 /**
- * A session keeps what its scope promises and says truly what a program finds, in whatever order programs of
- * all kinds follow each other: any sequence of them does what plain bookkeeping says.
+ * A session keeps what its scope promises and reports it correctly, in any sequence of programs. A simple
+ * model predicts each result.
  */
 import { randomBytes } from 'node:crypto'
 import type { Language, Program, SessionScope } from '@cofferdam/contract'
@@ -10,14 +10,11 @@ import fc from 'fast-check'
 import { afterEach, expect, test } from 'vitest'
 import type { Harness } from '../harness.ts'
 
-/**
- * Installs and test runs are commands by the time a backend sees them: one leaves `.packages`, the other
- * brings files along.
- */
+/** Backends see installs and test runs as commands: one leaves `.packages`, the other brings files. */
 const COMMANDS = ['command', 'install', 'tests'] as const
 type Kind = Language | (typeof COMMANDS)[number]
 
-/** How a program ends after it has said what it found. */
+/** How a program ends after it has reported what it found. */
 const ENDINGS = ['returns', 'fails', 'exits', 'closes its output', 'holds shared memory'] as const
 type Ending = (typeof ENDINGS)[number]
 
@@ -27,8 +24,8 @@ interface Step {
 }
 
 /**
- * The files of earlier steps, in any order, and on the second line how often a name of the interpreter was
- * counted up. By the shell alone, because gVisor (release 20221219) refuses the statx of `ls`.
+ * Prints the files of earlier steps in any order, and on the second line the interpreter's counter. Without
+ * `ls`, because gVisor (release 20221219) refuses its statx.
  */
 const SEEN = `for name in step-* .packages/step-*; do [ -e "$name" ] && printf '%s ' "$name"; done; echo; count=$((count+1)); echo $count`
 
@@ -45,7 +42,7 @@ const PYTHON_ENDINGS: Record<Ending, string> = {
   fails: 'raise RuntimeError("no")',
   exits: 'os._exit(0)',
   'closes its output': 'os.close(1)',
-  // A file of /dev/shm without a name, as every lock, queue and pool of processes has.
+  // A nameless file in /dev/shm, as in every lock, queue and pool of processes.
   'holds shared memory': 'import multiprocessing; held = multiprocessing.Semaphore()',
 }
 
@@ -107,13 +104,13 @@ interface Found {
   fresh: boolean
 }
 
-/** What a session must be, by the scope and what ran in it. */
+/** The expected state of a session, by its scope and earlier programs. */
 class Book {
   readonly #scope: SessionScope
   /** Languages whose interpreters are kept. */
   readonly #kept: ReadonlySet<string>
   #files: string[] = []
-  /** By family: how often its living interpreter counted; null for one that was lost. */
+  /** Counters of living interpreters by family; null for a lost one. */
   readonly #counts = new Map<string, number | null>()
   #runs = 0
 
@@ -142,10 +139,7 @@ class Book {
 
 const ends = (ending: Ending, ...kinds: Kind[]): Step[] => kinds.map((kind) => ({ kind, ending }))
 
-/**
- * Played every day. The first step is one for which no interpreter waits, so what waits grows and changes
- * after it.
- */
+/** Sequences for every day. No interpreter waits for the first step, so the waiting ones change after it. */
 const EXAMPLES: Record<SessionScope, Step[]> = {
   none: ends('returns', 'bash', 'python', 'javascript', 'python'),
   files: ends('returns', 'bash', 'python', 'install', 'javascript', 'python', 'tests', 'command'),
@@ -157,7 +151,7 @@ const EXAMPLES: Record<SessionScope, Step[]> = {
   ],
 }
 
-/** Random ones of the long tier; each step takes a second on some vendors. */
+/** Random sequences in the long tier. Each step takes a second at some vendors. */
 const RANDOM_RUNS = 8
 const LONG_MS = 300_000
 
@@ -165,7 +159,7 @@ export function sequences(h: Harness): void {
   const { capabilities, backend } = h
   if (capabilities.sessions.length === 0) return
 
-  // Cells wait for their session's next turn by design; with a test of its own owner they end here.
+  // Cells wait for their session's next turn. With an owner per test they end here.
   afterEach(async () => {
     if (h.options.warmOwner === undefined) await backend.sweep(h.owner())
   })
@@ -188,7 +182,7 @@ export function sequences(h: Harness): void {
       await using sandbox = await h.open(program, { reuse: 'session', session })
       if (step.kind === 'tests') await sandbox.write([{ path, bytes: new Uint8Array() }])
       if (isVendors && step.kind === 'python' && step.ending === 'exits') {
-        // How the service tells of it is its own matter: what comes next begins anew, and says so.
+        // Services report this differently, but the next program starts fresh and reports that.
         await Promise.allSettled([h.run(sandbox, program)])
         book = new Book(scope, kept)
         id = undefined
@@ -214,7 +208,7 @@ export function sequences(h: Harness): void {
 
   for (const scope of capabilities.sessions)
     test(
-      `a session of scope ${scope} is what it says after any sequence of programs`,
+      `keeps what scope ${scope} promises after any sequence of programs`,
       isLongTier() ? { timeout: LONG_MS } : {},
       async () => {
         await play(
@@ -224,7 +218,7 @@ export function sequences(h: Harness): void {
         if (!isLongTier()) return
         await fc.assert(
           fc.asyncProperty(fc.array(stepArb, { minLength: 6, maxLength: 6 }), (steps) => play(scope, steps)),
-          // A wrong sequence is not made shorter: each one costs seconds.
+          // A failing sequence is not shrunk, because each one costs seconds.
           { numRuns: RANDOM_RUNS, seed: scheduleSeed(), endOnFailure: true },
         )
       },

@@ -7,13 +7,13 @@ export function stdin(h: Harness): void {
   const { programs } = h
   if (!h.capabilities.stdin) return
 
-  test('feeds bytes to the program, also those that are no text', async () => {
+  test('feeds bytes to the program, even those that are not text', async () => {
     const bytes = Buffer.from([0, 1, 2, 0xff, 0x0a, 0x0d, 0x80])
     const { stdout } = await h.once(programs.echoStdin(), {}, { stdin: bytes })
     expect(stdout.equals(bytes)).toBe(true)
   })
 
-  test('is empty and closed when the request has none', async () => {
+  test('gives an empty, closed stdin without input in the request', async () => {
     const { exit, stdout } = await h.once(programs.echoStdin())
     expect({ code: exit.exitCode, bytes: stdout.length }).toEqual({ code: 0, bytes: 0 })
   })

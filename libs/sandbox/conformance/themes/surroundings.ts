@@ -1,35 +1,32 @@
 /**
- * What a program finds around itself, one table for all backends: what runs on one of them runs on the
- * others. Who has no file tree of its own, or a vendor's, is held to the rows that the agent alone decides.
+ * A program's surroundings, one table for all backends: a program for one backend runs on the others. A
+ * backend without its own file tree, or with a vendor's, must satisfy only the agent's rows.
  */
 import { SURROUNDINGS } from '@cofferdam/contract'
 import { beforeAll, expect, test } from 'vitest'
 import type { Harness } from '../harness.ts'
 
-/** What `programs.surroundings` prints. */
+/** Output of `programs.surroundings`. */
 export interface Surroundings {
   host_name: string
-  /** Addresses that the names resolve to; null for what does not. */
+  /** Addresses of the names; null if a name does not resolve. */
   localhost: string | null
   own_name: string | null
-  /** What a client of http://localhost got from a server of the same program. */
+  /** What a client of http://localhost got from a server in the same program. */
   fetched: string
   open_files: [soft: number, hard: number]
-  /**
-   * How many ran at once, of 100: the limit of processes counts threads. Each process would cost gVisor 0.15
-   * s and 10 MiB.
-   */
+  /** How many of 100 ran at once. Threads count as processes, and cost gVisor less (0.15 s, 10 MiB each). */
   threads: number
   encoding: string
-  /** The one that LANG names, as setlocale(3) calls it; null where it is not installed. */
+  /** The locale of LANG, as setlocale(3) names it; null if not installed. */
   locale: string | null
   zone: string
   home: string
   temporary: string
   work: string
-  /** Whether a file could be made there. */
+  /** Whether a file could be created there. */
   writable: Record<string, boolean>
-  /** What a file of the work directory reads as below /mnt/data. */
+  /** Content of a work directory's file when read below /mnt/data. */
   data: string
   shm_bytes: number
 }

@@ -1,4 +1,4 @@
-/** Usage: plausible where it is declared as measured, null where it is not. */
+/** Usage: plausible if declared as measured, otherwise null. */
 import type { Usage } from '@cofferdam/contract'
 import { expect, test } from 'vitest'
 import type { Harness } from '../harness.ts'
@@ -6,9 +6,8 @@ import type { Harness } from '../harness.ts'
 const FIELDS = ['cpu_ms', 'peak_memory_bytes', 'read_bytes', 'write_bytes', 'wall_ms'] as const
 
 /**
- * CPU milliseconds that two processes take at least which each run until their own clock says 500: a tick
- * less by the kernel's rounding. gVisor's clock inside runs on while others have the CPU, so there they take
- * less.
+ * Minimum CPU milliseconds of two processes that each run until their own clock says 500, minus rounding.
+ * gVisor's inner clock continues while others have the CPU, so processes there take less.
  */
 export const leastOfTwice500 = ({ backend }: Harness): number => (backend.isolation === 'gvisor' ? 250 : 900)
 
@@ -16,7 +15,7 @@ export function usage(h: Harness): void {
   const { burn, sleep, fillMemory } = h.programs
   const measured = (field: keyof Usage): boolean => h.capabilities.measures.includes(field)
 
-  test('has a number in every field that is declared as measured, and null in the others', async () => {
+  test('reports a number in every field declared as measured, and null in the others', async () => {
     const sandbox = await h.open(h.programs.exit(0))
     const { exit } = await h.run(sandbox, h.programs.exit(0))
     for (const taken of [exit.usage, await sandbox.usage()])

@@ -1,13 +1,10 @@
-/**
- * Slots that wait: the next execution of a kind finds one, each serves once, and nobody notices but by time.
- */
+/** Warm slots: the next execution of a kind gets one, each serves once, and only time differs. */
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { Program } from '@cofferdam/contract'
 import { expect, test } from 'vitest'
 import type { Harness, SpecChange } from '../harness.ts'
 
-// A start takes 0.3 s, with gVisor 0.5, and with a preload set there 10 beside the executions that look for
-// it; a loaded machine ten times that.
+// A start takes 0.3 s, with gVisor 0.5, with a preload 10; a busy machine takes ten times that.
 const WARM_WITHIN_MS = 100_000
 const TEST_MS = WARM_WITHIN_MS + 60_000
 
@@ -15,7 +12,7 @@ export function warm(h: Harness): void {
   if (h.options.warmOwner === undefined) return
   const { programs, capabilities } = h
 
-  /** Runs executions of a kind until one finds a slot. */
+  /** Runs executions of a kind until one gets a warm slot. */
   async function untilWarm(program: Program, change: SpecChange = {}): Promise<number> {
     const deadline = performance.now() + WARM_WITHIN_MS
     for (let count = 1; performance.now() < deadline; count += 1) {
@@ -28,15 +25,15 @@ export function warm(h: Harness): void {
   }
 
   for (const language of capabilities.languages)
-    test(`an execution in ${language} finds a slot that waits`, { timeout: TEST_MS }, async () => {
+    test(`gives an execution in ${language} a warm slot`, { timeout: TEST_MS }, async () => {
       await untilWarm(programs.hello(language, 'warm'))
     })
 
-  test('a command finds a slot that waits', { timeout: TEST_MS }, async () => {
+  test('gives a command a warm slot', { timeout: TEST_MS }, async () => {
     await untilWarm({ type: 'command', argv: ['true'] })
   })
 
-  test('each slot serves one execution', async () => {
+  test('uses each slot for one execution', async () => {
     const seen = new Set<string>()
     for (let n = 0; n < 8; n += 1) {
       const sandbox = await h.open(programs.hello('python', 'once'))
@@ -48,18 +45,18 @@ export function warm(h: Harness): void {
     expect(seen.size).toBe(8)
   })
 
-  test('more executions at once than slots that wait all get a sandbox', async () => {
+  test('opens sandboxes for more executions at once than there are warm slots', async () => {
     const all = await Promise.all(
       Array.from({ length: 6 }, (_, n) => h.once(programs.hello('python', `number ${n}`))),
     )
     expect(all.map(({ stdout }) => stdout.toString())).toEqual(all.map((_, n) => `number ${n}\n`))
   })
 
-  test('a slot that died while it waited is given to nobody', { timeout: TEST_MS }, async () => {
+  test('gives nobody a slot that died while it waited', { timeout: TEST_MS }, async () => {
     const program = programs.hello('python', 'alive')
     await untilWarm(program)
     await (await h.other()).sweep(h.owner())
-    // The end of its channel is on its way to us when the sweep has ended.
+    // After the sweep, the end of its channel is still on the way to us.
     await nextTurn()
     await nextTurn()
     const { stdout } = await h.once(program)
@@ -73,7 +70,7 @@ export function warm(h: Harness): void {
       source: `import sys\nready = 'pandas' in sys.modules\nimport pandas\nprint(ready, pandas.DataFrame({'a': [1, 2]}).a.sum())`,
     }
     const change: SpecChange = { preload: 'data', limits: { memory_mib: 512 } }
-    test('a preload set is there before the program begins, warm or not', { timeout: TEST_MS }, async () => {
+    test('imports a preload set before the program begins, warm or not', { timeout: TEST_MS }, async () => {
       await untilWarm(uses, change)
       const { stdout, stderr } = await h.once(uses, change)
       expect(stdout.toString(), stderr.toString()).toBe('True 3\n')

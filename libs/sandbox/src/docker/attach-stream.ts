@@ -1,13 +1,13 @@
 /**
- * Demultiplexes the hijacked attach stream. Without a terminal the daemon packs what the container writes
- * into [stream u8][0 0 0][length u32 BE][payload]. This reader stops reading the socket while its consumer is
+ * Demultiplexes the hijacked attach stream. Without a terminal the daemon packs the container's output into
+ * [stream u8][0 0 0][length u32 BE][payload]. This reader stops reading the socket while its consumer is
  * behind. docker-modem's demuxStream does not: with a slow reader of 1 GB, Node grew by 2.1 GB.
  */
 import { Readable, type Duplex } from 'node:stream'
 
 const HEADER_BYTES = 8
 const STDOUT = 1
-// What the agent says in its last words; more is of no use in an error message.
+// The end of the agent's stderr, for error messages.
 const STDERR_KEPT_BYTES = 4096
 
 export interface AttachStream {
@@ -19,18 +19,17 @@ export interface AttachStream {
   readonly ended: Promise<void>
   /** The last 4 KiB of the container's stderr, for error messages. */
   stderrTail(): string
-  /** Closes both directions; the agent takes the end of its input as the end of everything. */
+  /** Closes both directions, which ends the agent and everything that it started. */
   destroy(): void
 }
 
-/** Demultiplexes one attach connection. */
 export function openAttachStream(socket: Duplex): AttachStream {
   let header = Buffer.alloc(0)
   let left = 0
   let isStdout = false
   let tail = Buffer.alloc(0)
 
-  // One chunk beyond the mark may lie in the reader when the socket is paused: 64 KiB each.
+  // When the socket is paused, one chunk (64 KiB) beyond the mark may be in the reader.
   const readable = new Readable({
     highWaterMark: 65_536,
     read: () => {
@@ -75,7 +74,7 @@ export function openAttachStream(socket: Duplex): AttachStream {
   }
   socket.on('end', onEnd)
   socket.on('close', onEnd)
-  // A reset is an end like any other: what it means is decided by who waits for a frame.
+  // A reset is an end like any other. The session decides what it means.
   socket.on('error', onEnd)
   socket.pause()
 

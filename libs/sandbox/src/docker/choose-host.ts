@@ -1,7 +1,7 @@
 /**
- * What all containers of one backend have in common, decided once and from then on the same: the image by its
- * id (a tag may move to another build meanwhile), the runtime, and how frames travel. What was chosen by
- * itself is given up when it turns out not to work; what the settings name is not.
+ * Properties that all containers of one backend share, chosen once: the image by its ID (a tag may move to
+ * another build), the runtime, and the transport of frames. An automatic choice that does not work is
+ * replaced; a configured one is not.
  */
 import { CofferdamError, IMAGE_SIZES, imageName, type ImageSize } from '@cofferdam/contract'
 import { guestDigest } from '../guest/index.ts'
@@ -10,24 +10,24 @@ import type { DockerConfig } from './config.ts'
 import { daemonMessage, statusOf, type Daemon } from './daemon.ts'
 import { runtimeKind } from './runtime-kind.ts'
 
-/** What to do about an image that is missing or of another version; our own build script knows every way. */
+/** The fix for an image that is missing or of another version. */
 export const buildFix = (image?: string): string =>
   `Build it with \`npm run image${image === imageName('full') ? ' -- --full' : ''}\` (infra/images/build.ts).`
 
-/** Label under which our build script writes the digest of the agent that it put into the image. */
+/** Image label with the digest of the agent in the image, written by our build script. */
 export const AGENT_LABEL = 'cofferdam.guest'
 
-/** Label under which it writes which of the two images it is. */
+/** Image label that tells which of the two images it is. */
 const SIZE_LABEL = 'cofferdam.image'
 
-// crun needs 20 CPU-ms less per container than runc.
+// crun needs 20 ms less CPU per container than runc.
 const PREFERRED_RUNTIME = 'crun'
 
 export interface Chosen {
   imageId: string
   /** Null for the daemon's default. */
   runtime: string | null
-  /** Release of the host's kernel, where the runtime is to have another one; null where nobody asks. */
+  /** Release of the host's kernel if the runtime must have another one; otherwise null. */
   hostKernel: string | null
 }
 
@@ -35,23 +35,22 @@ export type Transport = 'socket' | 'attach'
 
 export interface HostChoice {
   /**
-   * Asks the daemon once; again after a failure. Throws `backend_unavailable` when the image is not there.
+   * Asks the daemon once, and again after a failure. Throws `backend_unavailable` if the image is missing.
    */
   chosen(): Promise<Chosen>
-  /** How the next container is connected; `isProven` once one has been. */
+  /** Transport of the next container; `isProven` once a container has used it. */
   readonly transport: { use: Transport; isProven: boolean }
   socketWorks(): void
-  /** The attach stream worked where the socket had not. */
+  /** Reports that the attach stream worked after the socket had failed. */
   socketFails(reason: string): void
-  /** True when there is another runtime to try: the one that failed was not named by the settings. */
+  /** True if another runtime can be tried, because the settings do not name the failed one. */
   runtimeFails(failed: string | null, reason: string): boolean
   /** The daemon no longer knows the image. */
   imageGone(): void
-  /** Digest of the agent that this worker speaks to. */
+  /** Digest of the agent that this worker supports. */
   expectedAgent(): string
 }
 
-/** Creates the choice of one backend; talks to no daemon yet. */
 export function createHostChoice(daemon: Daemon, config: DockerConfig, logger: BackendLogger): HostChoice {
   let deciding: Promise<Chosen> | null = null
   let avoidsPreferred = false
@@ -113,7 +112,7 @@ export function createHostChoice(daemon: Daemon, config: DockerConfig, logger: B
     },
     runtimeFails(failed, reason) {
       if (config.runtime !== null || failed !== PREFERRED_RUNTIME) return false
-      // Several starts may fail at once; each tries again with the new choice.
+      // Several starts may fail at once. Each retries with the new choice.
       if (avoidsPreferred) return true
       avoidsPreferred = true
       deciding = null
@@ -123,12 +122,12 @@ export function createHostChoice(daemon: Daemon, config: DockerConfig, logger: B
     imageGone() {
       deciding = null
     },
-    // Read once: the files do not change while a worker runs.
+    // Read once, since the files do not change while a worker runs.
     expectedAgent: () => (digest ??= guestDigest()),
   }
 }
 
-/** What the daemon's `info` says of its runtimes and of what guards them. */
+/** The part of the daemon's `info` about runtimes and security modules. */
 export interface RuntimeInfo {
   Runtimes?: Record<string, unknown>
   /** E.g. `name=apparmor`. */
@@ -138,29 +137,26 @@ export interface RuntimeInfo {
 export const hasPreferred = ({ Runtimes = {} }: RuntimeInfo): boolean => PREFERRED_RUNTIME in Runtimes
 
 /**
- * AppArmor 4 (Debian 13, Ubuntu 24.04) brings an unconfined profile for crun. Under `no-new-privileges`
- * Docker's own is put upon that one ("crun//&docker-default"), which it does not know as its own: no program
- * may signal another, nor the agent any (seen on Debian 13).
+ * AppArmor 4 (Debian 13, Ubuntu 24.04) has an unconfined profile for crun. With `no-new-privileges`, Docker's
+ * profile is stacked on it ("crun//&docker-default") and no longer matches itself: programs cannot signal
+ * each other, and the agent cannot signal them (seen on Debian 13).
  */
 export const hasAppArmor = ({ SecurityOptions = [] }: RuntimeInfo): boolean =>
   SecurityOptions.some((option) => option.includes('name=apparmor'))
 
-/**
- * The runtime for `runtime: null`: crun where the daemon has it and no AppArmor, else the daemon's own
- * default.
- */
+/** The runtime for `runtime: null`: crun if the daemon has it and no AppArmor, else the daemon's default. */
 export const automaticRuntime = (info: RuntimeInfo): string | null =>
   hasPreferred(info) && !hasAppArmor(info) ? PREFERRED_RUNTIME : null
 
-/** What the daemon knows of the image; null for what the image does not say. */
+/** What the daemon knows of the image; null for what the image does not tell. */
 export interface ImageFound {
   id: string
-  /** Digest of the guest agent in it. */
+  /** Digest of its guest agent. */
   agent: string | null
   size: ImageSize | null
 }
 
-/** Looks the image up. Throws what the daemon says. */
+/** Throws the daemon's errors. */
 export async function inspectImage(daemon: Daemon, image: string, signal?: AbortSignal): Promise<ImageFound> {
   const found = await daemon.call('image inspect', () => daemon.docker.getImage(image).inspect(), signal)
   const labels = found.Config?.Labels ?? {}
@@ -168,6 +164,6 @@ export async function inspectImage(daemon: Daemon, image: string, signal?: Abort
   return { id: found.Id, agent: labels[AGENT_LABEL] ?? null, size }
 }
 
-/** True for a daemon's refusal that names the runtime: it is registered and cannot be started. */
+/** True for a refusal that names the runtime: it is registered but does not start. */
 export const blamesRuntime = (error: unknown): boolean =>
   statusOf(error) !== null && /OCI runtime|shim|runtime/i.test(daemonMessage(error))

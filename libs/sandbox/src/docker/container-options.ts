@@ -1,5 +1,5 @@
 /**
- * The options of one sandbox's container. All hardening is here, in a pure function, so that a test can check
+ * The options of one sandbox's container. All hardening is in this pure function, so that a test can check
  * it.
  */
 import { SURROUNDINGS, type SandboxId } from '@cofferdam/contract'
@@ -11,14 +11,14 @@ import { runtimeKind } from './runtime-kind.ts'
 import { seccompProfile } from './seccomp.ts'
 import { SOCKET_FOLDER, SOCKET_PATH } from './socket-channel.ts'
 
-/** Labels by which workers find their containers, and people see whose they are. */
+/** Labels with which workers find their containers, and people see the owner. */
 export const LABELS = {
   owner: 'cofferdam.owner',
   sandbox: 'cofferdam.sandbox',
   language: 'cofferdam.language',
 } as const
 
-/** Where the image has the guest agent (infra/images). */
+/** Path of the guest agent in the image (infra/images). */
 export const AGENT_DIRECTORY = '/usr/lib/cofferdam/agent'
 
 const MiB = 1_048_576
@@ -26,8 +26,7 @@ const UNPRIVILEGED = 65_534
 // The kernel's default period, 100 ms.
 const CFS_PERIOD_US = 100_000
 
-// The field replaces Docker's defaults, so both stand here: first moby's own, then what tells a program about
-// the host.
+// The field replaces Docker's defaults: first moby's own paths, then others that describe the host.
 const MASKED_PATHS = [
   '/proc/asound',
   '/proc/acpi',
@@ -46,9 +45,8 @@ const MASKED_PATHS = [
   '/proc/diskstats',
   '/proc/pressure',
   '/proc/partitions',
-  // Runtimes read /sys/devices/system, /sys/fs/cgroup and /sys/kernel/mm of it. `virtual` has moby's powercap
-  // in it. A list knows no patterns: further roots of PCI, which large hosts have, stay (pci0000:80, with the
-  // disks on them).
+  // Runtimes read /sys/devices/system, /sys/fs/cgroup and /sys/kernel/mm. `virtual` contains moby's powercap.
+  // The list supports no patterns, so further PCI roots of large hosts (pci0000:80, with disks) stay visible.
   '/sys/block',
   '/sys/bus',
   '/sys/class',
@@ -66,12 +64,12 @@ const MASKED_PATHS = [
 ]
 const READONLY_PATHS = ['/proc/bus', '/proc/fs', '/proc/irq', '/proc/sys', '/proc/sysrq-trigger']
 
-// One filter for all sandboxes of this process; the daemon takes the text.
+// One filter for all sandboxes of this process, as text for the daemon.
 const SECCOMP = `seccomp=${JSON.stringify(seccompProfile())}`
 
 /** What the backend adds to a slot's spec before its container can start. */
 export interface ContainerSpec extends SlotSpec {
-  /** The image's id, not its tag: containers of one backend never differ in their image. */
+  /** The image's ID, not its tag, so that all containers of a backend have the same image. */
   image: string
   /** Null for the daemon's default. */
   runtime: string | null
@@ -79,15 +77,11 @@ export interface ContainerSpec extends SlotSpec {
   socketFolder: string | null
 }
 
-/**
- * The container's name: from it alone kill and clean-up find the container, also when no answer ever brought
- * its id.
- */
+/** The container's name. Kill and clean-up use it, because a container's ID may never have arrived. */
 export const containerName = (slotId: SandboxId): string => `cofferdam-${slotId}`
 
 /**
- * Options of the create call. Files count as memory, because /tmp is a tmpfs: `disk_mib` above `memory_mib`
- * is cut to it.
+ * Options of the create call. /tmp is a tmpfs, so files count as memory: `disk_mib` is cut to `memory_mib`.
  */
 export function containerOptions(slot: ContainerSpec): Docker.ContainerCreateOptions {
   const { limits } = slot
@@ -126,11 +120,11 @@ export function containerOptions(slot: ContainerSpec): Docker.ContainerCreateOpt
     AttachStdout: slot.socketFolder === null,
     AttachStderr: true,
     OpenStdin: true,
-    // The end of our stream is the end of the agent's input, and with it of the container.
+    // The end of our stream ends the agent's input, and with it the container.
     StdinOnce: true,
     Tty: false,
-    // Both: NetworkDisabled spares the prestart hook (start 296 to 127 ms below Docker 28), NetworkMode says
-    // it again.
+    // NetworkDisabled avoids the prestart hook (start 296 to 127 ms below Docker 28). NetworkMode is for the
+    // rest.
     NetworkDisabled: true,
     HostConfig: {
       NetworkMode: 'none',
@@ -141,8 +135,7 @@ export function containerOptions(slot: ContainerSpec): Docker.ContainerCreateOpt
       SecurityOpt: ['no-new-privileges', SECCOMP],
       Memory: memory,
       MemorySwap: memory,
-      // Not NanoCpus, which the daemon refuses above the host's number of CPUs: more than there is means all
-      // there is.
+      // Not NanoCpus: the daemon refuses it above the host's CPUs, while a higher quota means all CPUs.
       CpuPeriod: CFS_PERIOD_US,
       CpuQuota: Math.round(limits.cpus * CFS_PERIOD_US),
       PidsLimit: kind.pidsLimit(limits),
@@ -153,12 +146,12 @@ export function containerOptions(slot: ContainerSpec): Docker.ContainerCreateOpt
       LogConfig: { Type: 'none', Config: {} },
       AutoRemove: true,
       RestartPolicy: { Name: 'no' },
-      // The agent is PID 1 and reaps; an init of Docker's in front of it would take kill(-1)'s proof away.
+      // The agent must be PID 1: with Docker's init above it, kill(-1) would prove nothing.
       Init: false,
       MaskedPaths: MASKED_PATHS,
       ReadonlyPaths: READONLY_PATHS,
-      // Mounts, not Binds: the daemon refuses a folder that is not there instead of making one (a worker on
-      // another file system).
+      // Mounts, not Binds: the daemon then refuses a missing folder instead of creating it (another host's
+      // worker).
       ...(slot.socketFolder === null
         ? {}
         : {

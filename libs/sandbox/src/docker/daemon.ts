@@ -1,4 +1,4 @@
-/** The daemon's API through dockerode, with a bound on every call and our own errors. */
+/** The daemon's API through dockerode, with a time limit for every call and our own errors. */
 import type Docker from 'dockerode'
 import { CofferdamError } from '@cofferdam/contract'
 import type { DockerConfig } from './config.ts'
@@ -6,24 +6,23 @@ import type { DockerConfig } from './config.ts'
 export interface Daemon {
   readonly docker: Docker
   /**
-   * One API call. Ends after the configured timeout or when `stop` aborts, with its reason; `what` names the
-   * call in the error. Pass `stop` only where an unfinished call leaves nothing behind.
+   * One API call. Ends after the configured timeout or with the reason of `stop`; `what` names the call in
+   * errors. Pass `stop` only if an unfinished call leaves nothing.
    */
   call<T>(what: string, work: (signal: AbortSignal) => Promise<T>, stop?: AbortSignal): Promise<T>
 }
 
-/** Loads dockerode and points it at the configured daemon. Talks to nothing yet. */
+/** Loads dockerode and sets the daemon's address, without a request. */
 export async function connectDaemon(config: Pick<DockerConfig, 'host' | 'api_timeout_ms'>): Promise<Daemon> {
   const { default: Dockerode } = await import('dockerode')
-  // Without a host of our own docker-modem follows DOCKER_HOST and Docker Desktop's socket, as the docker
-  // command does.
+  // Without a configured host, docker-modem uses DOCKER_HOST or Docker Desktop's socket, like the docker
+  // command.
   const docker = new Dockerode(config.host === undefined ? {} : addressOf(config.host))
   return {
     docker,
     async call(what, work, stop) {
       stop?.throwIfAborted()
-      // A controller of this call alone: the signal of a hijacked connection must not fire after the call has
-      // answered.
+      // A controller per call: a hijacked connection's signal must not fire after the call has answered.
       const limit = new AbortController()
       const ended = Promise.withResolvers<never>()
       const end = (reason: unknown): void => {
@@ -36,7 +35,7 @@ export async function connectDaemon(config: Pick<DockerConfig, 'host' | 'api_tim
       const onStop = (): void => end(stop?.reason)
       stop?.addEventListener('abort', onStop, { once: true })
       try {
-        // A race, because not every call of dockerode listens to a signal.
+        // A race, because not every call of dockerode supports a signal.
         return await Promise.race([work(limit.signal), ended.promise])
       } finally {
         clearTimeout(timer)
@@ -46,13 +45,13 @@ export async function connectDaemon(config: Pick<DockerConfig, 'host' | 'api_tim
   }
 }
 
-/** The HTTP status of a daemon's refusal; null for a failure of another kind. */
+/** HTTP status of a daemon's refusal; null for any other failure. */
 export function statusOf(error: unknown): number | null {
   if (typeof error !== 'object' || error === null || !('statusCode' in error)) return null
   return typeof error.statusCode === 'number' ? error.statusCode : null
 }
 
-/** The daemon's own words, without dockerode's frame around them. */
+/** The daemon's own message, without dockerode's prefix. */
 export function daemonMessage(error: unknown): string {
   const text = error instanceof Error ? error.message : String(error)
   return text

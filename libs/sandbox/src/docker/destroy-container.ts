@@ -1,22 +1,20 @@
-/** Removes a container, and does not say so before the daemon does. */
+/** Removes a container, and reports that only when the daemon does. */
 import { readFileSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { CofferdamError } from '@cofferdam/contract'
 import { daemonMessage, statusOf, type Daemon } from './daemon.ts'
 import type { RuntimeKind } from './runtime-kind.ts'
 
-// With 41 spinning processes under a CPU quota a kill took 250 ms; a daemon under load adds seconds.
+// With 41 spinning processes under a CPU quota a kill took 250 ms; a busy daemon adds seconds.
 const GONE_WITHIN_MS = 15_000
 const POLL_MS = [5, 10, 20, 40, 80, 160] as const
-/**
- * What a hard deadline allows for the end of all processes; an agent that is well takes some milliseconds.
- */
+/** Time for all processes to end after a hard deadline. A healthy agent needs some milliseconds. */
 const OWN_END_MS = 250
 
 /**
- * Waits for a container whose agent was just told to end: true once the daemon has removed it by itself
- * (AutoRemove). A kill at the same moment would make the runtime start one more process for what is ending
- * anyway. False when it takes longer or the daemon says anything else.
+ * Waits for a container whose agent was told to end: true once the daemon has removed it (AutoRemove). A kill
+ * at the same time would make the runtime start another process for it. False if it takes longer or the
+ * daemon answers anything else.
  */
 export async function endedByItself(
   daemon: Daemon,
@@ -36,10 +34,9 @@ export async function endedByItself(
 }
 
 /**
- * Kills and removes by name; resolves when the daemon knows no such container: true when there was one. A
- * container that exits by itself at the same moment makes the daemon refuse (409 "already in progress", 500
- * "is not running"); then it asks again until it is gone. Throws `internal` when it is still there after 15
- * s.
+ * Kills and removes by name; resolves once the daemon does not know the container, true if there was one. The
+ * daemon refuses while a container exits by itself (409 "already in progress", 500 "is not running"); then
+ * this asks again. Throws `internal` if it still exists after 15 s.
  */
 export async function destroyContainer(
   daemon: Daemon,
@@ -48,7 +45,7 @@ export async function destroyContainer(
 ): Promise<boolean> {
   const container = daemon.docker.getContainer(name)
   const deadline = performance.now() + GONE_WITHIN_MS
-  // What was killed from here may have been removed by the daemon itself (AutoRemove) before it is asked to.
+  // The daemon may remove a killed container (AutoRemove) before our call.
   let existed = heedsKillLate && (await killFromHost(daemon, name))
   for (let turn = 0; ; turn += 1) {
     try {
@@ -72,10 +69,7 @@ export async function destroyContainer(
   }
 }
 
-/**
- * The daemon no longer finds a container by its name a moment before its list is without it, which others
- * read.
- */
+/** A container disappears by name a moment before it leaves the daemon's list, which other workers read. */
 async function isListed(daemon: Daemon, name: string): Promise<boolean> {
   const filters = { name: [`^/${name}$`] }
   const found = await daemon.call('list', (abortSignal) =>
@@ -85,13 +79,13 @@ async function isListed(daemon: Daemon, name: string): Promise<boolean> {
 }
 
 /**
- * Sends SIGKILL to a container's first process from this host. gVisor asks the kernel inside to kill, which
- * first goes on with what it runs: a fork bomb grew from 61 to 109 processes in the 3.5 s that the daemon's
- * kill took. Killed from outside, kernel and processes are gone within 250 ms. True when the daemon knows the
- * container, which may be gone by the time this resolves.
+ * Sends SIGKILL to a container's first process from this host. gVisor's kill asks its inner kernel, which
+ * first continues its work: a fork bomb grew from 61 to 109 processes in the 3.5 s of the daemon's kill.
+ * Killed from outside, everything is gone within 250 ms. True if the daemon knows the container, which may be
+ * gone when this resolves.
  *
- * Does nothing where it cannot be sure: a daemon elsewhere, a worker in a container, a process outside of the
- * container's cgroup.
+ * Does nothing in uncertain cases: a daemon on another host, a worker in a container, a process outside of
+ * the container's cgroup.
  */
 async function killFromHost(daemon: Daemon, name: string): Promise<boolean> {
   let isThere = false
@@ -100,14 +94,14 @@ async function killFromHost(daemon: Daemon, name: string): Promise<boolean> {
       daemon.docker.getContainer(name).inspect({ abortSignal }),
     )
     isThere = true
-    // Looked at right before the signal: a pid is not used again that fast.
+    // Check right before the signal, because a pid is not reused that fast.
     if (state.Pid > 1 && standsIn(state.Pid, id)) process.kill(state.Pid, 'SIGKILL')
   } catch {
-    // Gone already, or not ours to signal.
+    // Gone already, or we may not signal it.
   }
   return isThere
 }
 
-/** True for a process of this host whose cgroup is named by the container's whole id. */
+/** Whether a process of this host has a cgroup with the container's full ID. */
 const standsIn = (pid: number, id: string): boolean =>
   /^[0-9a-f]{64}$/.test(id) && readFileSync(`/proc/${pid}/cgroup`, 'latin1').includes(id)

@@ -1,7 +1,6 @@
 /**
- * What this host's kernel counts of a container from outside: its cgroup. For a runtime with a kernel of its
- * own, whose counters inside are ticks of its own or missing. The container's own kernel is in it, because it
- * works for the program.
+ * Counters of a container's cgroup on this host, for runtimes with their own kernel, whose inner counters are
+ * coarse or missing. They include the container's kernel, which works for the program.
  */
 import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -11,25 +10,25 @@ import type { Daemon } from './daemon.ts'
 
 const ROOT = '/sys/fs/cgroup'
 
-/** Of one container, from when its interpreter waits. */
+/** Counters of one container since its interpreter waits. */
 export interface HostCounters {
-  /** A program begins: what was used so far is not its own. */
+  /** Starts counting for a program. */
   begin(): void
-  /** Since then; null in what cannot be read any more. */
+  /** Use since then; null for unreadable values. */
   used(): Pick<Usage, 'cpu_ms' | 'peak_memory_bytes'>
 }
 
 export interface HostCounterSource {
   /**
-   * False where the container's cgroup cannot be seen: with a daemon elsewhere, or in a container of our own.
-   * Known after the first try.
+   * False if the container's cgroup is not visible (remote daemon, worker in a container). Known after the
+   * first try.
    */
   readonly isAvailable: boolean
-  /** Null where it is not available. */
+  /** Null if not available. */
   of(containerName: string): Promise<HostCounters | null>
 }
 
-/** Talks to the daemon only in `of`. */
+/** Calls the daemon only in `of`. */
 export function createHostCounterSource(daemon: Daemon, logger: BackendLogger): HostCounterSource {
   let isAvailable = existsSync(ROOT)
   let hasWorked = false
@@ -54,7 +53,7 @@ export function createHostCounterSource(daemon: Daemon, logger: BackendLogger): 
         hasWorked = true
         return countersIn(files)
       }
-      // Where others were seen, this one has just ended.
+      // Others were visible, so this container has just ended.
       if (!hasWorked) {
         isAvailable = false
         logger.warn({ container: name }, 'a container’s cgroup is not visible from here')
@@ -71,10 +70,7 @@ interface CounterFiles {
   peak: string
 }
 
-/**
- * The files behind what /proc/<pid>/cgroup says; null when they are not those of the container `id`, or not
- * there.
- */
+/** Counter files for the content of /proc/<pid>/cgroup; null if missing or not of the container `id`. */
 export function counterFiles(groups: string, id: string, root = ROOT): CounterFiles | null {
   // `9:memory:/docker/<id>` for each hierarchy of v1, `0::/system.slice/docker-<id>.scope` for v2.
   const rows = groups.split('\n').map((line) => line.split(':'))
@@ -122,17 +118,17 @@ export function countersIn(files: CounterFiles): HostCounters {
     const said = text(path)
     return said === null ? null : Number(said)
   }
-  // What its kernel, the agent and the waiting interpreter take: the program's own comes on top.
+  // Memory of the container's kernel, the agent and the waiting interpreter. The program's comes on top.
   const idle = bytes(files.memory) ?? 0
   let before = cpuMs()
   return {
     begin() {
       before = cpuMs()
       try {
-        // v1 lets the peak begin anew. v2 does not, and there an earlier run of the same cell may be in it.
+        // v1 can reset the peak. v2 cannot, so its peak may belong to an earlier run of the cell.
         if (files.version === 'v1') writeFileSync(files.peak, '0')
       } catch {
-        // Not root: the start-up's peak stays in it.
+        // Without root, the peak of the start-up stays included.
       }
     },
     used() {

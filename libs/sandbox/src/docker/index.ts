@@ -1,7 +1,7 @@
 /**
- * The `docker` backend, and `gvisor`, which is the same with runtime runsc: one hardened container per
- * sandbox, our guest agent inside, frames over a unix socket or the attach stream, started before it is
- * needed if the worker has warm slots. README.md says what it isolates and what it does not.
+ * The `docker` backend, and `gvisor`, which is the same with the runtime runsc: one hardened container per
+ * sandbox with our guest agent. Frames use a unix socket or the attach stream. With warm slots, containers
+ * start in advance. README.md says what it isolates and what not.
  */
 import {
   CofferdamError,
@@ -28,10 +28,7 @@ import { runtimeKind } from './runtime-kind.ts'
 import { createSocketFolders, defaultSocketRoot } from './socket-channel.ts'
 import { startSlot, type StartParts } from './start-slot.ts'
 
-/**
- * Makes the backend; loads dockerode, talks to no daemon before `probe`, `prewarm` or `open`. `config` takes
- * its defaults from the schema.
- */
+/** Loads dockerode but calls no daemon before `probe`, `prewarm` or `open`. The schema fills in defaults. */
 export async function createDockerBackend(
   config: Partial<DockerConfig> = {},
   deps: BackendDeps = {},
@@ -69,7 +66,7 @@ export async function createDockerBackend(
   const { isolation } = kind
 
   async function start(spec: SlotSpec, signal: AbortSignal): Promise<GuestSlot> {
-    // The event stream before the container: an OOM of its first moments counts too.
+    // Listen before the container starts, so that an early OOM is not missed.
     await oomEvents.listen()
     try {
       return await startSlot(parts, spec, signal)
@@ -128,7 +125,7 @@ export async function createDockerBackend(
   }
 }
 
-/** All containers with our labels, running or not; those of one owner when it is given. */
+/** All containers with our labels, running or not; with `owner`, only that owner's. */
 async function findSandboxes(
   daemon: Daemon,
   owner?: WorkerId,
@@ -149,6 +146,6 @@ async function findSandboxes(
 const isSandboxId = (text: unknown): text is SandboxId =>
   typeof text === 'string' && /^sbx_[0-9a-f]{32}$/.test(text)
 
-/** What the registry calls. */
+/** Entry point of the backend registry. */
 export const createBackend = (config: DockerConfig, deps: BackendDeps, name: string): Promise<Backend> =>
   createDockerBackend(config, deps, name)

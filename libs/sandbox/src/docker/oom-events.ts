@@ -1,10 +1,10 @@
 /**
- * The daemon's `oom` events: evidence for a sandbox whose agent died too and cannot report. They arrive
- * before the channel closes (20 of 20 times, 20 ms earlier), while `State.OOMKilled` is mostly late. The
- * `die` event bounds the wait on a slow daemon.
+ * The daemon's `oom` events are evidence for a sandbox whose agent died too. They arrive before the channel
+ * closes (20 of 20 times, 20 ms earlier), while `State.OOMKilled` is mostly late. The `die` event limits the
+ * wait on a slow daemon.
  *
- * When gVisor's kernel dies, the cgroup can be gone before containerd's shim looks, and then there is no
- * event (one in ten on a busy host). Then a death by SIGKILL counts as evidence if this host's kernel killed
+ * When gVisor's kernel dies, the cgroup can be gone before containerd's shim looks, and there is no event
+ * (one in ten on a busy host). Then a death by SIGKILL counts as evidence if this host's kernel has killed
  * for memory since the program began.
  */
 import { readFileSync } from 'node:fs'
@@ -14,39 +14,29 @@ import type { BackendLogger } from '../deps.ts'
 import { LABELS } from './container-options.ts'
 import { daemonMessage, type Daemon } from './daemon.ts'
 
-// Bound of the remembered names; the oldest are dropped. A name is asked for within milliseconds of its
-// event.
+// Number of remembered names; the oldest are dropped. A name is needed only milliseconds after its event.
 const REMEMBERED = 1024
-// One event is a few hundred bytes; a line longer than this is not one.
+// An event is a few hundred bytes; a longer line is not an event.
 const LINE_BYTES = 65_536
-// How long an `oom` event may come after the container's `die`: mostly it is 20-60 ms earlier, with gVisor
-// once 100 ms later, and on a busy machine more than 500.
+// How long an `oom` event may come after the container's `die`. Usually it is 20-60 ms earlier, with gVisor
+// it was once 100 ms later, on a busy machine more than 500.
 const GRACE_MS = 3_000
-// A daemon under load says late that a container died; without that word there is no sense in waiting on.
+// Longest wait for `die`. A busy daemon reports it late.
 const DEATH_WITHIN_MS = 5_000
-// As Docker tells it: 128 and the signal.
+// Docker's exit code: 128 and the signal.
 const SIGKILLED = '137'
 
 export interface OomEvents {
-  /**
-   * Listens from now on; opens the stream again when it broke. Never throws: without it an OOM shows as
-   * `sandbox_lost`.
-   */
+  /** Listens and reconnects. Never throws: without events an OOM becomes `sandbox_lost`. */
   listen(): Promise<void>
-  /**
-   * True when the kernel killed for memory in that container; waits for the event until 3 s after the
-   * container's death.
-   */
+  /** True if the kernel killed for memory in that container; waits until 3 s after the container's death. */
   happened(containerName: string): Promise<boolean>
-  /** A program begins: what happened in that container so far is no evidence any more. */
+  /** A program begins: earlier events of that container do not count. */
   begin(containerName: string): void
   close(): void
 }
 
-/**
- * `killsOfHost` counts the kernel's kills for memory so far; null where the event is never lost, and its
- * absence is an answer.
- */
+/** `killsOfHost` counts the kernel's kills for memory; null if no event is ever lost. */
 export function createOomEvents(
   daemon: Daemon,
   logger: BackendLogger,
@@ -54,7 +44,7 @@ export function createOomEvents(
 ): OomEvents {
   const seen = new Set<string>()
   const dead = new Set<string>()
-  /** The host's kills for memory when a program began, and when its container had died of SIGKILL. */
+  /** The host's kills for memory when a program began, and when its container died of SIGKILL. */
   const killsBefore = new Map<string, number>()
   const killsAtDeath = new Map<string, number>()
   let opening: Promise<Readable | null> | null = null
@@ -75,7 +65,7 @@ export function createOomEvents(
   const open = async (): Promise<Readable | null> => {
     try {
       const filters = JSON.stringify({ type: ['container'], event: ['oom', 'die'], label: [LABELS.sandbox] })
-      // The types of dockerode miss the abort signal of this call.
+      // dockerode's types lack this call's abort signal.
       const stream = (await daemon.call('events', () => daemon.docker.getEvents({ filters }))) as Readable
       if (closed) stream.destroy()
       const forget = (): void => {
@@ -131,10 +121,7 @@ export function createOomEvents(
   }
 }
 
-/**
- * Of this host's kernel since its start, in all cgroups. Infinity where it does not count (no Linux, before
- * 4.13), so that it never grows.
- */
+/** Kills by this host's kernel since boot. Infinity if it has no counter (no Linux, before 4.13). */
 export function countOomKills(): number {
   try {
     return Number(/^oom_kill (\d+)$/m.exec(readFileSync('/proc/vmstat', 'latin1'))?.[1] ?? Infinity)

@@ -1,24 +1,18 @@
-/**
- * Which preload sets are offered: all that are configured, until the image proves that it cannot import one.
- */
+/** Which preload sets are offered: all configured ones, except those that the image cannot import. */
 import { isCofferdamError } from '@cofferdam/contract'
 import type { BackendLogger } from '../deps.ts'
 import type { Preloads } from '../warm/index.ts'
 
 export interface PreloadOffer {
   names(): readonly string[]
-  /** Why a set is not offered, one line each. */
+  /** Reasons why sets are not offered, one line each. */
   refusals(): readonly string[]
-  /**
-   * Looks at a start that failed: a module that is not there takes its sets out of the offer, a start that
-   * was only slow does not.
-   */
+  /** Handles a failed start: a missing module removes its sets from the offer, a slow start does not. */
   failed(modules: readonly string[], error: unknown): void
 }
 
 const MISSING_MODULE = /(?:ModuleNotFoundError|ImportError): .{0,200}/
 
-/** Creates the offer of one backend, whose image never changes. */
 export function createPreloadOffer(preloads: Preloads, logger: BackendLogger): PreloadOffer {
   const missing = new Map<string, string>()
   return {

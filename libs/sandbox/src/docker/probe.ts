@@ -1,4 +1,4 @@
-/** Can containers run here? Daemon, image, runtime and limits, with what to do about what is missing. */
+/** Checks daemon, image, runtime and limits, and names the fix for what is missing. */
 import { imageCommands, imageModules, type Probe } from '@cofferdam/contract'
 import {
   buildFix,
@@ -13,7 +13,7 @@ import { daemonMessage, statusOf, type Daemon } from './daemon.ts'
 import type { PreloadOffer } from './preload-offer.ts'
 import { runtimeKind } from './runtime-kind.ts'
 
-// OverlayFS, cgroups and seccomp come from the kernel; these are what the limits stand on.
+// Kernel features that the limits need.
 interface DaemonInfo {
   ServerVersion?: string
   OSType?: string
@@ -28,7 +28,7 @@ interface DaemonInfo {
   CpuCfsQuota?: boolean
 }
 
-/** Asks the daemon; never throws but the reason of `signal`. */
+/** Throws only the reason of `signal`. */
 export async function probeDocker(
   daemon: Daemon,
   config: DockerConfig,
@@ -101,8 +101,7 @@ export async function probeDocker(
 function runtimeRefusal(runtime: string | null, info: DaemonInfo): { why: string; fix: string } | null {
   if (runtime === null || info.Runtimes === undefined || runtime in info.Runtimes) return null
   const major = Number.parseInt(info.ServerVersion ?? '', 10)
-  // From Docker 23 on a containerd shim may be named without being registered; whether it is installed shows
-  // at the first start.
+  // From Docker 23 on a shim needs no registration; the first start shows whether it is installed.
   if (runtime.startsWith('io.containerd.') && major >= 23) return null
   const has = `The daemon has no runtime "${runtime}"; it has ${Object.keys(info.Runtimes).join(', ')}.`
   switch (runtimeKind(runtime).isolation) {
@@ -155,7 +154,7 @@ async function imageLine(name: string, now: ImageFound, host: HostChoice): Promi
     : `image ${name} as it was at the start (${shortId(imageId)}); restart the worker to use ${shortId(now.id)}`
 }
 
-/** What programs find in one of our two images. What another has is not known. */
+/** What programs find in one of our two images; unknown for others. */
 function contentsLines({ size }: ImageFound): string[] {
   if (size === null) return []
   const more =

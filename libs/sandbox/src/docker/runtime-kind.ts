@@ -1,7 +1,4 @@
-/**
- * What an OCI runtime makes of the same container: who the kernel is decides which limits hold and what is
- * measured.
- */
+/** Differences between OCI runtimes: the kernel decides which limits hold and what is measured. */
 import {
   LANGUAGES,
   SESSION_SCOPES,
@@ -13,34 +10,32 @@ import {
 export interface RuntimeKind {
   isolation: Isolation
   /**
-   * Programs run on another kernel than the host's. A name promises that; each start has to show it
-   * (`runsOnHostKernel`).
+   * Programs should run on another kernel than the host's, and each start verifies it (`runsOnHostKernel`).
    */
   hasOwnKernel: boolean
   capabilities: Capabilities
-  /** What the container's pids cgroup must allow so that a program gets `pids` of its own. */
+  /** The container's pids limit for a program that may have `pids` processes. */
   pidsLimit(limits: Pick<Limits, 'pids'>): number
-  /** Limits that the agent sets on the program's processes, for what the container's cgroup does not hold. */
+  /** Limits that the agent sets, for what the container's cgroup does not limit. */
   rlimits(limits: Pick<Limits, 'pids'>): Record<string, number>
-  /** MiB beside the program's own memory. */
+  /** MiB in addition to the program's memory. */
   memoryOverheadMib: number
-  /** The container's /sys/fs/cgroup is its own and counts what its programs use. */
+  /** Whether /sys/fs/cgroup inside is the container's own and counts its programs. */
   hasCgroup: boolean
-  /** A unix socket of the host can be connected to from inside. */
+  /** Whether programs inside can connect to a unix socket of the host. */
   reachesHostSockets: boolean
   /**
-   * CPU time and memory are read from the container's cgroup on this host; the kind's `measures` are what
-   * holds where that is visible.
+   * CPU time and memory come from the container's cgroup on this host; `measures` applies if it is visible.
    */
   countsOnHost: boolean
-  /** The runtime's kill waits for a kernel that the program keeps busy: it is killed from this host first. */
+  /** The runtime's kill waits for a busy inner kernel, so the container is killed from this host first. */
   heedsKillLate: boolean
 }
 
 const COMMON = {
   languages: LANGUAGES,
   programs: ['script', 'command'],
-  // Never an interface: connections of programs are carried by the agent's channel.
+  // Never a network interface: the agent's channel carries programs' connections.
   network: ['none', 'public', 'allow'],
   stdin: true,
   files: true,
@@ -54,7 +49,7 @@ const COMMON = {
   maxMs: null,
 } as const
 
-/** runc, crun and whatever else runs programs on the host's kernel. */
+/** runc, crun and other runtimes on the host's kernel. */
 const HOST_KERNEL: RuntimeKind = {
   isolation: 'container',
   hasOwnKernel: false,
@@ -63,10 +58,10 @@ const HOST_KERNEL: RuntimeKind = {
     enforces: ['memory', 'cpus', 'pids', 'disk'],
     measures: ['cpu_ms', 'peak_memory_bytes', 'read_bytes', 'write_bytes', 'disk_bytes', 'wall_ms'],
   },
-  // The agent; the rest is the program's.
+  // One for the agent.
   pidsLimit: ({ pids }) => pids + 1,
   rlimits: () => ({}),
-  // The agent: 8-10 MiB resident (measured), and it must survive the program's out-of-memory.
+  // The agent has 8-10 MiB resident (measured), and must survive the program's out-of-memory.
   memoryOverheadMib: 16,
   hasCgroup: true,
   reachesHostSockets: true,
@@ -75,40 +70,37 @@ const HOST_KERNEL: RuntimeKind = {
 }
 
 /**
- * gVisor. The pids cgroup counts threads of its own kernel and stubs, not the program's processes: at 65 it
- * died on a `touch` (measured, release 20221219), so that number only protects the host; its kernel holds
- * RLIMIT_NPROC for the program's user instead. Its clock of CPU time counts in ticks, also while it is
- * throttled or sleeps, and there is no cgroup inside: what it used is read from the container's cgroup on
- * this host.
+ * gVisor. The pids cgroup counts threads of gVisor's kernel and stubs, not the program's processes: with a
+ * limit of 65 it died on a `touch` (measured, release 20221219). So that limit only protects the host, and
+ * gVisor's kernel enforces RLIMIT_NPROC for the program's user. Its CPU clock counts in ticks, even while
+ * throttled or asleep, and there is no inner cgroup: use is read from the container's cgroup on this host.
  */
 const USER_SPACE_KERNEL: RuntimeKind = {
   isolation: 'gvisor',
   hasOwnKernel: true,
   capabilities: {
     ...COMMON,
-    // No list of a process's children in its /proc: what else runs cannot be told from an interpreter that
-    // should stay.
+    // Its /proc has no list of children, so a kept interpreter cannot be told from other processes.
     sessions: ['none', 'files'],
     enforces: ['memory', 'cpus', 'pids', 'disk'],
     measures: ['cpu_ms', 'peak_memory_bytes', 'wall_ms'],
   },
-  // Some 60 tasks for itself and 7 for each process (measured).
+  // About 60 tasks for itself and 7 for each process (measured).
   pidsLimit: ({ pids }) => 1024 + 16 * pids,
-  // Without the main process: it became the program's user after it was made, which is not counted
-  // (measured).
+  // Without the main process, which changed its user after its start and is not counted (measured).
   rlimits: ({ pids }) => ({ nproc: pids - 1 }),
-  // The user-space kernel and its file server 16 MiB, the agent 10 (measured).
+  // User-space kernel and file server 16 MiB, agent 10 MiB (measured).
   memoryOverheadMib: 32,
   hasCgroup: false,
-  // Closed by default (`--host-uds=none`), and it should stay so.
+  // Closed by default (`--host-uds=none`), and should stay so.
   reachesHostSockets: false,
   countsOnHost: true,
   heedsKillLate: true,
 }
 
 /**
- * Kata Containers: a virtual machine with a kernel of its own, untested here. Nothing is claimed of its
- * counters; memory and CPUs are the machine's size, the disk is a tmpfs inside it.
+ * Kata Containers: a virtual machine with its own kernel, untested here. No counters are declared. Memory and
+ * CPUs are the machine's size, the disk is a tmpfs in it.
  */
 const VIRTUAL_MACHINE: RuntimeKind = {
   isolation: 'microvm',
@@ -116,7 +108,7 @@ const VIRTUAL_MACHINE: RuntimeKind = {
   capabilities: { ...COMMON, enforces: ['memory', 'cpus', 'disk'], measures: ['wall_ms'] },
   pidsLimit: ({ pids }) => pids + 1,
   rlimits: () => ({}),
-  // The agent's 16; the guest kernel's memory comes on top of the container's limit (its default_memory).
+  // For the agent. The guest kernel's memory comes on top of the container's limit (its default_memory).
   memoryOverheadMib: 16,
   hasCgroup: false,
   reachesHostSockets: false,
@@ -125,8 +117,8 @@ const VIRTUAL_MACHINE: RuntimeKind = {
 }
 
 /**
- * The kind by the runtime's name: `runsc`, `runsc-kvm`; `kata`, `kata-qemu`, `io.containerd.kata.v2`; all
- * else is the host's kernel.
+ * By the runtime's name: `runsc`, `runsc-kvm`; `kata`, `kata-qemu`, `io.containerd.kata.v2`; else the host's
+ * kernel.
  */
 export function runtimeKind(runtime: string | null): RuntimeKind {
   if (runtime === null) return HOST_KERNEL
@@ -136,8 +128,8 @@ export function runtimeKind(runtime: string | null): RuntimeKind {
 }
 
 /**
- * Whether a sandbox that was to have a kernel of its own is on the host's: anybody can register runc under
- * the name `kata`. Compares the releases that the agent and the daemon say; unknown is as bad as equal.
+ * Whether a sandbox that should have its own kernel is on the host's: anybody can register runc as `kata`.
+ * Compares the releases reported by agent and daemon. An unknown release counts as equal.
  */
 export const runsOnHostKernel = (
   { hasOwnKernel }: Pick<RuntimeKind, 'hasOwnKernel'>,

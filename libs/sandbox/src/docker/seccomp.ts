@@ -67,10 +67,7 @@ const IPC = words(`
   shmctl shmdt shmget shutdown socketpair
 `)
 
-/**
- * Calls that must stay forbidden; the test of this file looks for each, so that nobody lets one in by a
- * tidy-up.
- */
+/** Calls that must stay forbidden; a test looks for each, so that no clean-up allows one. */
 export const FORBIDDEN = words(`
   io_uring_setup io_uring_enter io_uring_register userfaultfd keyctl add_key request_key bpf perf_event_open ptrace
   process_vm_readv process_vm_writev kcmp pidfd_getfd unshare setns mount umount umount2 move_mount open_tree fsopen fsmount fsconfig
@@ -80,8 +77,7 @@ export const FORBIDDEN = words(`
   iopl ioperm modify_ldt mbind migrate_pages move_pages set_mempolicy memfd_secret process_madvise statmount listmount
 `)
 
-// Namespace bits of clone(2): NEWNS | NEWCGROUP | NEWUTS | NEWIPC | NEWUSER | NEWPID | NEWNET, as moby masks
-// them.
+// Namespace bits of clone(2) as in moby: NEWNS | NEWCGROUP | NEWUTS | NEWIPC | NEWUSER | NEWPID | NEWNET.
 const CLONE_NAMESPACES = 0x7e020000
 // asm-generic/errno.h
 const ENOSYS = 38
@@ -102,11 +98,9 @@ export function seccompProfile(): object {
     allow([...FILES, ...MEMORY, ...PROCESSES, ...WAITING, ...IPC]),
     allow(['clone'], [{ index: 0, value: CLONE_NAMESPACES, valueTwo: 0, op: 'SCMP_CMP_MASKED_EQ' }]),
     { names: ['clone3'], action: 'SCMP_ACT_ERRNO', errnoRet: ENOSYS },
-    // AF_UNIX, AF_INET, AF_INET6. There is no interface but loopback; these are for loopback and socket
-    // pairs.
+    // AF_UNIX, AF_INET, AF_INET6, for loopback (the only interface) and socket pairs.
     ...[1, 2, 10].map((family) => allow(['socket'], equals(0, family))),
-    // Reading the personality, and the three values that runtimes set: PER_LINUX, UNAME26, ADDR_NO_RANDOMIZE
-    // off.
+    // Reading the personality, and values that runtimes set: PER_LINUX, UNAME26, ADDR_NO_RANDOMIZE off.
     ...[0x0, 0x20000, 0xffffffff].map((persona) => allow(['personality'], equals(0, persona))),
   ]
   return {

@@ -1,14 +1,14 @@
 /**
- * The fast path: a unix socket in a folder of the slot's own, bound read-only into its container. It saves
- * the daemon's copy of every frame: 1.0 instead of 2.3 ms for a round trip.
+ * The fast transport: a unix socket in the slot's own folder, bound read-only into its container. It avoids
+ * the daemon's copy of every frame: a round trip takes 1.0 instead of 2.3 ms.
  *
  *   listening ──first connection──▶ channel       the socket is unlinked and its folder removed at once
  *       │ close()                                 before any program runs there is only the agent to connect
  *       ▼
  *     gone
  *
- * Only this user can reach the folder from the host (0700 above it), only this container from inside. The
- * program finds neither socket nor folder. Names are random: /proc/self/mountinfo shows them to the program.
+ * From the host, only this user can reach the folder (0700 above it); from inside, only this container. The
+ * program finds neither socket nor folder. Names are random, because /proc/self/mountinfo shows them.
  */
 import { createHash, randomBytes } from 'node:crypto'
 import { chmod, lstat, mkdir, readdir, rm, rmdir } from 'node:fs/promises'
@@ -17,14 +17,13 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { CofferdamError, type WorkerId } from '@cofferdam/contract'
 
-/** Where the container sees the slot's folder, and the agent its socket. */
+/** Path of the slot's folder in the container, where the agent finds its socket. */
 export const SOCKET_FOLDER = '/run/cofferdam'
 export const SOCKET_PATH = `${SOCKET_FOLDER}/s`
 
-// Each start makes a folder in it and thereby changes its time; no start takes an hour (ready_timeout_ms: 10
-// minutes at most).
+// Each start changes this folder's time, and takes at most 10 minutes (ready_timeout_ms).
 const STALE_MS = 3_600_000
-// sun_path on Linux, with its ending NUL.
+// Size of sun_path on Linux, including the NUL.
 const SUN_PATH_BYTES = 108
 
 export interface SocketChannel {
@@ -32,28 +31,28 @@ export interface SocketChannel {
   readonly folder: string
   /** Resolves when the agent has connected; rejects when it no longer can. */
   readonly connected: Promise<unknown>
-  /** Resolves with the agent's connection, paused; rejects with the signal's reason. */
+  /** Resolves with the agent's paused connection; rejects with the signal's reason. */
   accept(signal: AbortSignal): Promise<Socket>
-  /** Stops listening and removes what is left. Idempotent; a connection that was accepted stays. */
+  /** Stops listening and removes what is left. Idempotent; keeps an accepted connection. */
   close(): Promise<void>
 }
 
 export interface SocketFolders {
   /**
-   * Listens in a new folder; the first one of a worker removes those that nobody has listened in for an hour.
-   * Throws what the file system throws, or `config_invalid` for a folder that others can write to.
+   * Listens in a new folder. A worker's first one removes folders unused for an hour. Throws file system
+   * errors, or `config_invalid` for a folder that others can write to.
    */
   listen(owner: WorkerId): Promise<SocketChannel>
-  /** Removes the folder of a worker that is gone, and those that nobody has listened in for an hour. */
+  /** Removes the folder of a dead worker, and folders unused for an hour. */
   sweep(owner: WorkerId): Promise<void>
-  /** Removes what this instance made and no other uses: folders are removed when they are empty. */
+  /** Removes this instance's empty folders. */
   close(): Promise<void>
 }
 
-/** Where the folders are by default: below the temporary folder, in a folder of this user. */
+/** Default root: a folder of this user in the temporary folder. */
 export const defaultSocketRoot = (): string => join(tmpdir(), `cofd-${process.getuid?.() ?? 'user'}`)
 
-/** A worker's folder by its id, so that another one can sweep it; a digest, because programs see the name. */
+/** A worker's folder by a digest of its ID, which programs see. Other workers can sweep it. */
 const folderOf = (root: string, owner: WorkerId): string =>
   join(root, createHash('sha256').update(owner).digest('hex').slice(0, 16))
 
@@ -89,15 +88,14 @@ export function createSocketFolders(root: string): SocketFolders {
     async sweep(owner) {
       const own = folderOf(root, owner)
       made.delete(own)
-      // Again when a slot that just starts makes its folder in it meanwhile.
+      // Retried if a starting slot creates its folder in it meanwhile.
       await rm(own, { recursive: true, force: true, maxRetries: 10, retryDelay: 20 })
       await removeStale(root)
     },
     async close() {
       const folders = [...made.keys()]
       made.clear()
-      // Not recursive: another backend of this worker (or of another worker, for the root) may be listening
-      // there.
+      // Not recursive: another backend (or another worker, for the root) may be listening there.
       for (const folder of [...folders, root]) await rmdir(folder).catch(() => {})
     },
   }
@@ -108,7 +106,7 @@ async function listenIn(own: string): Promise<SocketChannel> {
   const path = join(folder, 's')
   if (Buffer.byteLength(path) >= SUN_PATH_BYTES)
     throw new CofferdamError('config_invalid', `runtime_dir: ${path} is too long for a unix socket.`)
-  // The agent may enter as uid 0 without any capability to pass by modes, when this worker is somebody else.
+  // If this worker is not root, the agent may enter as uid 0 without capabilities that bypass modes.
   await mkdir(folder, { mode: 0o711 })
   const server = createServer({ pauseOnConnect: true })
   const accepted = Promise.withResolvers<Socket>()
@@ -138,7 +136,7 @@ async function listenIn(own: string): Promise<SocketChannel> {
   try {
     const listening = Promise.withResolvers<void>()
     server.once('error', listening.reject)
-    // Node unlinks the path itself when the server closes.
+    // Node itself unlinks the path when the server closes.
     server.listen(path, listening.resolve)
     await listening.promise
     await chmod(path, 0o666)
@@ -166,9 +164,8 @@ async function listenIn(own: string): Promise<SocketChannel> {
 }
 
 /**
- * Workers that died without a container (with a channel's end their agents end too) are no owners that
- * anybody sweeps: their folders go by age, a living one makes its own again. Never rejects: the next one
- * tries again what could not be removed.
+ * Nobody sweeps workers that died without a container, so their folders are removed by age. A living worker
+ * creates its own again. Never rejects: a later call retries.
  */
 async function removeStale(root: string): Promise<void> {
   for (const name of await readdir(root).catch(() => [])) {
@@ -179,7 +176,7 @@ async function removeStale(root: string): Promise<void> {
   }
 }
 
-/** Made with 0700 where it is missing; refused when it is a link, somebody else's, or open to others. */
+/** Created with 0700 if missing. Refused if it is a link, somebody else's, or open to others. */
 async function ownFolder(path: string): Promise<void> {
   await mkdir(path, { mode: 0o700 }).catch((error: NodeJS.ErrnoException) => {
     if (error.code !== 'EEXIST') throw error

@@ -1,11 +1,10 @@
 /**
- * Starts one container up to the point where its interpreter waits: everything that is the same for any
- * program of its kind. The program comes when the slot is bound (../guest-sandbox.ts), so that slots can be
- * started ahead of need.
+ * Starts a container until its interpreter waits: everything that is the same for all programs of its kind.
+ * The program comes when the slot is bound (../guest-sandbox.ts), so slots can start in advance.
  *
  *   create ──attach──start──(agent connects)──R──> slot        any failure or abort: destroyed, then thrown
  *
- * The attach stream carries the frames, or with a socket only the agent's stdin (whose end also ends it) and
+ * The attach stream carries the frames; with a socket, only the agent's stdin (whose end also ends it) and
  * stderr.
  */
 import type { Duplex } from 'node:stream'
@@ -35,8 +34,8 @@ export interface StartParts {
 }
 
 /**
- * Throws `backend_unavailable` when the image is missing, `sandbox_open_failed` for everything else that the
- * daemon or the agent refuses, or the reason of `signal`. Nothing is left behind when it throws.
+ * Throws `backend_unavailable` if the image is missing, `sandbox_open_failed` for other failures, or the
+ * reason of `signal`, and then leaves nothing.
  */
 export async function startSlot(parts: StartParts, spec: SlotSpec, signal: AbortSignal): Promise<GuestSlot> {
   const { host } = parts
@@ -53,7 +52,7 @@ export async function startSlot(parts: StartParts, spec: SlotSpec, signal: Abort
     if (!('failed' in tried)) return tried
     signal.throwIfAborted()
     if (host.transport.isProven) throw tried.failed
-    // Nothing connected so far: whether the socket or the container is to blame, the attach stream tells.
+    // Nothing has connected. The attach stream shows whether the socket or the container is the cause.
     const slot = await viaAttach()
     host.socketFails(tried.failed.message)
     return slot
@@ -64,7 +63,7 @@ export async function startSlot(parts: StartParts, spec: SlotSpec, signal: Abort
   }
 }
 
-/** The slot, or why nothing connected. What goes wrong after the agent has connected is thrown. */
+/** The slot, or why nothing connected. Throws failures after the agent has connected. */
 async function viaSocket(
   parts: StartParts,
   common: Omit<ContainerSpec, 'socketFolder'>,
@@ -104,7 +103,7 @@ async function startContainer(
   const inTime = AbortSignal.any([signal, AbortSignal.timeout(parts.readyTimeoutMs)])
   let attached: AttachStream | undefined
   try {
-    // Not stopped by the signal: a create that nobody waits for would leave a container that nobody knows.
+    // Not stopped by the signal: an abandoned create would leave an unknown container.
     const container = await daemon.call('create', (abortSignal) =>
       daemon.docker.createContainer({ ...containerOptions(spec), abortSignal }),
     )
@@ -122,7 +121,7 @@ async function startContainer(
       signal,
     )
     const stream = (attached = openAttachStream(stdio as Duplex))
-    // Nobody reads it then, but its end and the last words must be seen.
+    // Nobody reads it then, but its end and last output must be noticed.
     if (channel !== null) stream.readable.resume()
     const starting = daemon.call('start', (abortSignal) => container.start({ abortSignal }), signal)
     const duplex = channel === null ? stream : await connection(channel, stream, starting, inTime)
@@ -138,7 +137,7 @@ async function startContainer(
           'sandbox_open_failed',
           `The runtime ${spec.runtime} does not isolate as ${kind.isolation}: programs run on the kernel of the host (${hostKernel ?? 'unknown'}). Register the real one under this name.`,
         )
-      // Null where the agent's own counters are the better ones, or the only ones.
+      // Null if the agent's own counters are better, or the only ones.
       const counters = kind.countsOnHost ? await parts.hostCounters.of(name) : null
       return createGuestSlot({
         spec,
@@ -159,7 +158,7 @@ async function startContainer(
   } catch (error) {
     const tail = attached?.stderrTail() ?? ''
     attached?.destroy()
-    // A daemon that does not answer cannot remove either; the label sweep finds what it may have made.
+    // A daemon that does not answer cannot remove either. The sweep finds what it may have created.
     await destroyContainer(daemon, name, kind).catch((cause: unknown) => {
       parts.logger.warn(
         { container: name, reason: daemonMessage(cause) },
@@ -171,12 +170,9 @@ async function startContainer(
   }
 }
 
-/**
- * Watches a run by what the daemon tells of its container, and this host's counters of it where there are
- * any.
- */
+/** Watches a run by the daemon's events of its container, and by this host's counters if available. */
 function watchRun(oomEvents: OomEvents, name: string, counters: HostCounters | null): RunWatch {
-  // What happened in this cell before says nothing about this run.
+  // Earlier events of this cell say nothing about this run.
   oomEvents.begin(name)
   counters?.begin()
   return {
@@ -187,7 +183,7 @@ function watchRun(oomEvents: OomEvents, name: string, counters: HostCounters | n
   }
 }
 
-/** The agent's connection; rejects when the container does not start or ends before it connects. */
+/** The agent's connection. Rejects if the container does not start or ends before. */
 async function connection(
   channel: SocketChannel,
   stdio: AttachStream,
@@ -235,7 +231,7 @@ function whyNot(error: unknown): string {
   return isCofferdamError(error) && error.code === 'sandbox_lost' ? 'the agent ended' : daemonMessage(error)
 }
 
-/** `: ModuleNotFoundError: No module named 'pandas'`, the line of a traceback that says it all. */
+/** `: ModuleNotFoundError: No module named 'pandas'`, the last line of a traceback. */
 function lastLine(said: unknown): string {
   const line = typeof said === 'string' ? said.trim().split('\n').at(-1) : undefined
   return line === undefined || line === '' ? '' : `: ${line.slice(0, 300)}`

@@ -1,4 +1,4 @@
-/** Output of a fake program: handed over up to the bound of its stream, counted beyond it. */
+/** Output of a fake program: passed on up to the stream's limit, counted beyond it. */
 import { unlessAborted, type Exit, type RunIo } from '@cofferdam/contract'
 
 // 64 KiB: the pipe buffer on Linux, so the chunks look like those of a real program.
@@ -27,12 +27,12 @@ export class BoundedOutput {
     for (let at = 0; at < kept.length; at += CHUNK_BYTES) {
       this.#stop.throwIfAborted()
       const taken = this.#io.onOutput(stream, kept.slice(at, at + CHUNK_BYTES))
-      // A slow reader is waited for, but not longer than until the abort.
+      // Waits for a slow reader, but not after an abort.
       if (taken !== undefined) await unlessAborted(taken, this.#stop)
     }
   }
 
-  /** As `bytes`, `times` times, without making what would be dropped. */
+  /** `bytes`, `times` times, without creating what would be dropped. */
   async repeat(stream: Stream, text: Uint8Array, times: number): Promise<void> {
     const total = text.length * times
     const room = Math.max(0, this.#io.maxOutputBytes[stream] - this.#written[stream])

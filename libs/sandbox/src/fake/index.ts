@@ -1,7 +1,6 @@
 /**
- * The `fake` backend: scripted, instant, in this process. It runs no code: it reads the tiny language of
- * steps.ts, so that tests and benches of everything above need no process. It exists only where the
- * configuration names it.
+ * The `fake` backend: scripted, instant, in this process. It runs no code but the language of steps.ts, so
+ * that tests and benches of the layers above need no process. It exists only if the configuration names it.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import {
@@ -36,7 +35,7 @@ const CAPABILITIES: Capabilities = {
   measures: ['wall_ms'],
 }
 
-/** Makes a fake backend; `config` takes its defaults from `fakeConfigSchema`. */
+/** Defaults of `config` come from `fakeConfigSchema`. */
 export function createFakeBackend(config: Partial<FakeConfig> = {}, name = 'fake'): Backend {
   const { open_ms: openMs, max_sandboxes: maxSandboxes } = fakeConfigSchema.parse(config)
   const live = new Map<SandboxId, { sandbox: FakeSandbox; owner: WorkerId }>()
@@ -60,7 +59,7 @@ export function createFakeBackend(config: Partial<FakeConfig> = {}, name = 'fake
     async open(spec, signal) {
       signal.throwIfAborted()
       refuseMissing(name, CAPABILITIES, spec)
-      // The timer rejects with an AbortError of its own; callers get the reason that they gave.
+      // The timer rejects with its own AbortError; callers must get their signal's reason.
       if (openMs > 0) await sleep(openMs, undefined, { signal }).catch(() => signal.throwIfAborted())
       if (live.size >= maxSandboxes)
         throw new CofferdamError('sandbox_open_failed', `${name} holds ${maxSandboxes} sandboxes already.`)
@@ -89,6 +88,6 @@ export function createFakeBackend(config: Partial<FakeConfig> = {}, name = 'fake
   }
 }
 
-/** What the registry calls. */
+/** Entry point of the backend registry. */
 export const createBackend = (config: FakeConfig, _deps: BackendDeps, name: string): Backend =>
   createFakeBackend(config, name)

@@ -1,4 +1,4 @@
-/** Carries out the steps of a fake program against one sandbox's memory, and says how it ended. */
+/** Carries out a fake program's steps in one sandbox's memory, and returns how it ended. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { assertNever, type Exit, type Usage } from '@cofferdam/contract'
 import type { BoundedOutput } from './bounded-output.ts'
@@ -10,7 +10,7 @@ export interface FakeProcess {
   files: MemoryFiles
   env: Readonly<Record<string, string>>
   stdin: Uint8Array
-  /** Aborts when the sandbox is gone or nobody waits any more; its reason is what `run` rejects with. */
+  /** Aborts when the sandbox is gone or the caller gave up; `run` rejects with its reason. */
   stop: AbortSignal
   /** Aborts at the first soft stop. */
   interrupted: AbortSignal
@@ -23,11 +23,10 @@ type Evidence = Pick<Exit, 'exitCode' | 'signal' | 'oomKills' | 'pidsLimitHit' |
   valueJson?: string
 }
 
-// setTimeout's longest delay; a fake program that waits for its interrupt waits this long at most (24.8
-// days).
+// setTimeout's longest delay, for a fake program that waits for its interrupt (24.8 days).
 const FOREVER_MS = 2_147_483_647
 
-/** Runs to the end; rejects with the reason of `stop` as soon as that aborts. */
+/** Runs to the end. Rejects with the reason of `stop` at once. */
 export async function interpret(steps: readonly FakeStep[], process: FakeProcess): Promise<Evidence> {
   const { output, files, env, stdin, stop } = process
   const evidence: Evidence = {

@@ -1,4 +1,4 @@
-/** The work directory of a fake sandbox: a map. Same rules for paths as on the wire. */
+/** The work directory of a fake sandbox: a map with the protocol's rules for paths. */
 import { posix } from 'node:path'
 import { CofferdamError, parse, pathSchema, type Entry, type ProgramFile } from '@cofferdam/contract'
 
@@ -42,7 +42,7 @@ export class MemoryFiles {
     return entries
   }
 
-  /** Removes a file, or everything below a directory; nothing when it is not there. */
+  /** Removes a file, or everything below a directory. Ignores a missing path. */
   remove(path: string): void {
     const checked = parse(pathSchema, path, 'path')
     for (const name of this.#files.keys())

@@ -33,7 +33,7 @@ export class FakeSandbox implements Sandbox {
   readonly #files = new MemoryFiles()
   readonly #onGone: () => void
   #isGone = false
-  /** Of the program that runs now. */
+  /** Of the current program. */
   #stop: AbortController | null = null
   #interrupt: AbortController | null = null
   #runs = 0
@@ -133,7 +133,7 @@ export class FakeSandbox implements Sandbox {
 
 const destroyed = (): CofferdamError => new CofferdamError('sandbox_lost', 'The fake sandbox was destroyed.')
 
-/** Arguments of a command are lines of the fake language too. */
+/** A command's arguments are lines of the fake language too. */
 function sourceOf(program: Program): string {
   if (program.type === 'script') return program.source
   if (program.type === 'command') return program.shell ?? (program.argv ?? []).join('\n')

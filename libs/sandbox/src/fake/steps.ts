@@ -1,7 +1,7 @@
 /**
- * The language of the `fake` backend: one JSON object per line, each with one key, done in order. Lines that
- * are no JSON object do nothing, so any real program "runs" and exits 0 silently. A JSON object that is not a
- * step ends the program with exit code 2 and says so on stderr, as a syntax error would.
+ * The language of the `fake` backend: one JSON object per line with one key, carried out in order. Other
+ * lines do nothing, so any real program "runs" and exits 0 silently. A JSON object that is not a step ends
+ * the program with exit code 2 and a message on stderr, like a syntax error.
  */
 import { z } from 'zod'
 
@@ -22,24 +22,24 @@ const stepSchema = z.union([
   z.strictObject({ print_all_env: z.literal(true) }),
   /** stdin to stdout. */
   z.strictObject({ echo_stdin: z.literal(true) }),
-  /** A file to stdout; exit 1 when it is not there. */
+  /** A file to stdout; exit 1 if it is missing. */
   z.strictObject({ cat: z.string() }),
   z.strictObject({ write_file: z.strictObject({ path: z.string(), content: text }) }),
   z.strictObject({ value: z.json() }),
   /** An interrupt ends the program by SIGINT unless it ignores interrupts. */
   z.strictObject({ sleep_ms: ms }),
-  /** Goes on with the next step when interrupted, as a handler would. */
+  /** Continues with the next step when interrupted, like a handler. */
   z.strictObject({ spin_until_interrupt: z.literal(true) }),
   z.strictObject({ ignore_interrupts: z.literal(true) }),
   /** Ends with the code. */
   z.strictObject({ exit: z.int().min(0).max(255) }),
   /** Ends by the signal. */
   z.strictObject({ crash: z.string().regex(/^SIG[A-Z0-9]+$/) }),
-  /** The text to stderr, then exit 1, as an uncaught exception. */
+  /** The text to stderr, then exit 1, like an uncaught exception. */
   z.strictObject({ throw: text }),
   /** Ends by SIGKILL with one OOM kill as evidence. */
   z.strictObject({ oom: z.literal(true) }),
-  /** Sets the evidence and goes on. */
+  /** Sets the evidence and continues. */
   z.strictObject({ pids_limit: z.literal(true) }),
   z.strictObject({ disk_limit: z.literal(true) }),
   z.strictObject({
@@ -55,7 +55,7 @@ const stepSchema = z.union([
 ])
 export type FakeStep = z.output<typeof stepSchema>
 
-/** Reads a program; a line that is an object but no step comes back as the error text. */
+/** Parses a program. Returns an error text for an object that is not a step. */
 export function parseSteps(source: string): FakeStep[] | { error: string } {
   const steps: FakeStep[] = []
   for (const [index, line] of source.split('\n').entries()) {
@@ -69,7 +69,7 @@ export function parseSteps(source: string): FakeStep[] | { error: string } {
   return steps
 }
 
-/** Writes a program: the inverse of `parseSteps`, for tests. */
+/** The inverse of `parseSteps`, for tests. */
 export const fakeSource = (...steps: FakeStep[]): string => steps.map((s) => JSON.stringify(s)).join('\n')
 
 function asObject(line: string): unknown {

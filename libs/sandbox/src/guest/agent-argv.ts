@@ -12,16 +12,13 @@ export interface AgentOptions {
   language: Language | 'none'
   /** Work directory of the program, created if missing. Default /tmp/work. */
   work?: string
-  /** Read /sys/fs/cgroup, which must be the sandbox's own cgroup (a container's). */
+  /** Read /sys/fs/cgroup, which must be the sandbox's own cgroup. */
   cgroup?: boolean
-  /** The work directory has a file system of its own, so a full one means that the disk limit was hit. */
+  /** The work directory has its own file system, so a full one means that the disk limit was hit. */
   ownDisk?: boolean
   /** Wait for `release()` before any process starts. */
   hold?: boolean
-  /**
-   * Several runs, one after the other, with `clean()` between executions. An interpreter waits again after
-   * each run.
-   */
+  /** Several runs with `clean()` between executions. An interpreter waits again after each run. */
   cell?: boolean
   /** Modules that the waiting Python imports before it is ready. */
   preload?: readonly string[]
@@ -32,9 +29,8 @@ export interface AgentOptions {
   /** File with a seccomp filter (BPF) for the program's processes. */
   seccomp?: string
   /**
-   * Unix socket inside the sandbox to which the agent connects first of all, for its frames. stdin then only
-   * shows that the worker lives: its end, or a byte on it, ends the agent. Default: frames on stdin and
-   * stdout.
+   * Unix socket inside the sandbox for the agent's frames. stdin is then only a life line: its end, or a byte
+   * on it, ends the agent. Default: frames on stdin and stdout.
    */
   socket?: string
   uid?: number
@@ -42,13 +38,13 @@ export interface AgentOptions {
   /** Environment beneath the program's own. PATH, HOME and LANG have defaults. */
   env?: Record<string, string>
   /**
-   * Resource limits of the program's processes, by their name in lower case without RLIMIT_ (fsize, nofile,
-   * nproc, …). Default: nofile as every sandbox has it.
+   * Resource limits of the program's processes, by lower-case names without RLIMIT_ (fsize, nofile, nproc,
+   * …). Default: every sandbox's nofile.
    */
   rlimits?: Record<string, number>
 }
 
-/** Names that Python can import, and that no shell or option parser could take for anything else. */
+/** Names that Python can import and that no shell or option parser misreads. */
 const MODULE_NAME = /^[A-Za-z_][A-Za-z0-9_.]*$/
 
 /** Command and arguments of the agent. Throws RangeError for a preload that is not a module name. */
@@ -56,7 +52,7 @@ export function agentArgv(options: AgentOptions): string[] {
   return [options.python, '-I', '-S', `${options.guestDir}/agent.py`, ...agentOptions(options)]
 }
 
-/** The arguments of `agentArgv` alone, for an agent that something else starts. Throws the same errors. */
+/** The arguments of `agentArgv` alone, for an agent started otherwise. Throws the same errors. */
 export function agentOptions(options: Partial<AgentOptions>): string[] {
   return optionsAsGiven({
     ...options,

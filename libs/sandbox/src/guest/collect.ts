@@ -1,7 +1,4 @@
-/**
- * Requests about files in the sandbox (C) and their answers: F frames within the agreed bytes, then Z with a
- * status.
- */
+/** Requests for files in the sandbox (C). Answers: F frames within the agreed bytes, then Z with a status. */
 import { CofferdamError, type Listing } from '@cofferdam/contract'
 import { encodeFrame, violation } from './protocol.ts'
 
@@ -20,9 +17,7 @@ const STATUS = [
 /** Bytes of an entry in the answer to a listing: its head and the longest path that the agent sends. */
 const ENTRY_MAX = 10 + 4096
 
-/**
- * A successful Z: `isPartial` for a listing whose search ended early, and `said`, the bytes after the status.
- */
+/** A successful Z. `isPartial`: the search ended early; `said`: the bytes after the status. */
 export interface Done {
   isPartial: boolean
   said: Buffer
@@ -105,23 +100,15 @@ function parseEntries(bytes: Buffer, maxEntries: number): Listing {
   return entries
 }
 
-/**
- * What `clean` keeps: nothing, the work directory, or the work directory and the interpreter of a session.
- */
+/** What `clean` keeps: nothing, the work directory, or also the interpreter of a session. */
 export type Kept = 'none' | 'files' | 'interpreter'
 
 const KEPT_BYTE: Record<Kept, string> = { none: 'n', files: 'f', interpreter: 'i' }
 
-/**
- * Processes of an agent that wait for the next program: one interpreter, and the fork server that it comes
- * from.
- */
+/** An agent's processes that wait for the next program: an interpreter and its fork server. */
 const WAITING_MAX = 2
 
-/**
- * K. When the agent has proven that nothing else is left, Z answers with the number of processes that wait
- * (u8).
- */
+/** K. Once nothing else is left, Z answers with the number of waiting processes (u8). */
 export const cleanRequest = (keep: Kept): { collector: Collection<number>; frame: Buffer } => ({
   collector: createCollector(0, (_none, { said }) => {
     const waiting = said[0] ?? 0

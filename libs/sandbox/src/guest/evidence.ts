@@ -1,7 +1,4 @@
-/**
- * Parses what the agent reports in JSON (R, X) and binary (A). Strict, because the program may have forged
- * it.
- */
+/** Parses the agent's reports in JSON (R, X) and binary (A). Strict: programs may forge them. */
 import { constants } from 'node:os'
 import { z } from 'zod'
 import { BOUNDS, INTERPRETER_FINDINGS, type Exit, type Usage } from '@cofferdam/contract'
@@ -52,10 +49,7 @@ const exitSchema = z.strictObject({
   oomKills: count.nullable(),
   pidsPeak: count.nullable(),
   pidsHit: count.nullable(),
-  /**
-   * Processes that were left when the main one had ended, and were killed. The first agents of protocol 1 do
-   * not report it.
-   */
+  /** Processes that were left and killed. The first agents of protocol 1 do not report it. */
   left: count.default(0),
   /** The first agents of protocol 1 do not report these three. */
   readBytes: count.nullable().default(null),
@@ -70,10 +64,7 @@ const exitSchema = z.strictObject({
   leftovers: z.boolean(),
   /** Whether the kept interpreter waits for the session's next run. Only with `keepInterpreter`. */
   alive: z.boolean().optional(),
-  /**
-   * Whether earlier runs had left that interpreter. Only with `keepInterpreter`. The first agents of protocol
-   * 1 do not report it.
-   */
+  /** Whether earlier runs left that interpreter (`keepInterpreter`). First agents do not report it. */
   interpreter: z.enum(INTERPRETER_FINDINGS).optional(),
 })
 
@@ -92,9 +83,7 @@ export function parseReady(payload: Buffer): Ready {
   return parsed.data
 }
 
-/**
- * Parses X into the contract's evidence, and whether a kept interpreter lives. Throws `protocol_violation`.
- */
+/** Parses X: evidence, and whether a kept interpreter lives. Throws `protocol_violation`. */
 export function parseExit(payload: Buffer, valueJson: string | undefined): { exit: Exit; alive: boolean } {
   const parsed = exitSchema.safeParse(json(payload, 'X'))
   if (!parsed.success || (parsed.data.code === null) === (parsed.data.signal === null))
@@ -145,10 +134,7 @@ export function parseUsage(payload: Buffer): Usage {
   }
 }
 
-/**
- * The text of V when it is JSON, else undefined: a forged value is no value. Throws `protocol_violation`
- * above the bound.
- */
+/** The text of V if it is JSON, else undefined (forged). Throws `protocol_violation` above the limit. */
 export function parseValue(payload: Buffer): string | undefined {
   if (payload.length > BOUNDS.valueBytes) throw violation(`frame V of ${payload.length} bytes`)
   const text = payload.toString('utf8')

@@ -1,7 +1,4 @@
-/**
- * The agent's files: where they are, their digest, and how to install them into a folder that a sandbox can
- * read.
- */
+/** The agent's files: paths, digest, and installation into a folder that sandboxes can read. */
 import { execFile } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { readFileSync } from 'node:fs'
@@ -120,10 +117,7 @@ export function unpackArgv(
   return [python, '-I', '-S', '-c', code, where.bundle, where.folder, where.host, way, ...args]
 }
 
-/**
- * SHA-256 (hex) of names and contents. It is part of every pool key, so that a new worker never uses old
- * slots.
- */
+/** SHA-256 (hex) of names and contents. In every pool key, so a new worker never uses old slots. */
 export function guestDigest(): string {
   const hash = createHash('sha256')
   for (const { name, source } of guestFiles()) {

@@ -23,8 +23,8 @@ export interface GuestRun {
   readonly frames: readonly Buffer[]
   readonly exit: Promise<Exit>
   /**
-   * Takes O or E; no other frame is read before the returned promise is ended. Throws `protocol_violation`,
-   * as the others do.
+   * Takes O or E. Read no other frame until the promise resolves. Throws `protocol_violation`, like the
+   * others.
    */
   output(stream: 'stdout' | 'stderr', payload: Buffer): void | Promise<void>
   /** Takes T. */
@@ -124,10 +124,7 @@ export function mentionsReports(program: Program, files: readonly ProgramFile[])
   )
 }
 
-/**
- * Parses U. Null for anything else, because the program itself may have written it. Throws
- * `protocol_violation` above the bound.
- */
+/** Parses U; null if invalid (a program may write it). Throws `protocol_violation` above the limit. */
 export function parseReport(payload: Buffer): Progress | null {
   if (payload.length > REPORT_BYTES) throw violation(`a report of ${payload.length} bytes`)
   const text = payload.toString('utf8')

@@ -10,27 +10,18 @@ export interface GuestSessionOptions {
   readable: Readable
   /** What the agent reads (its stdin). */
   writable: Writable
-  /**
-   * Where programs find the proxy on their loopback (3128); another one where several agents share a
-   * loopback.
-   */
+  /** Port of programs' proxy on loopback (3128); others where several agents share a loopback. */
   proxyPort?: number
   /** Called once when the session is over, with the reason: destroy the sandbox then. */
   onClosed?(reason: CofferdamError): void
 }
 
 export interface GuestSession {
-  /**
-   * Resolves when an initialized interpreter waits. Rejects with `sandbox_open_failed` or the reason of the
-   * close.
-   */
+  /** Resolves when an interpreter waits. Rejects with `sandbox_open_failed` or the close reason. */
   ready(signal?: AbortSignal): Promise<GuestReady>
   /** Lets an agent that was started with `--hold`, or by `sharedStart` with its options, continue. */
   release(options?: readonly string[]): void
-  /**
-   * Queues files for the next run (bounded by the contract's file bounds); read, list and remove send them
-   * first.
-   */
+  /** Queues files for the next run, within the contract's limits; read, list and remove send them first. */
   write(files: readonly ProgramFile[]): Promise<void>
   /**
    * Runs one program; rejects with `sandbox_lost`, `protocol_violation`, or the reason of `io.signal`. With
@@ -59,18 +50,12 @@ export interface GuestSession {
   /** Symbolic links that match; none from an older agent, which cannot list them. */
   links(globs: readonly string[], maxEntries: number): Promise<Listing>
   remove(path: string): Promise<void>
-  /**
-   * Copies of files, also while a program runs; one at a time. Rejects with `capability_missing` for an older
-   * agent.
-   */
+  /** Copies files, even during a run; one call at a time. Old agents: rejects with `capability_missing`. */
   snapshot(request: BackupRequest): Promise<ProgramFile[]>
   usage(): Promise<Usage>
   /** Ends the session: pending calls reject with `sandbox_lost`. Idempotent; kills nothing by itself. */
   close(reason?: CofferdamError): void
   readonly closed: boolean
-  /**
-   * True while it is open and no program runs: a healthy agent then ends by itself when the session is
-   * closed.
-   */
+  /** True if open without a running program: a healthy agent then ends when the session closes. */
   readonly atRest: boolean
 }

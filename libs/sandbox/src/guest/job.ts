@@ -21,19 +21,13 @@ export interface JobOptions {
   maxOutputBytes: { stdout: number; stderr: number }
   /** Run in the interpreter of the session, and keep it for the next run. */
   keepInterpreter?: boolean
-  /**
-   * Port where the agent listens for the program's connections, also set in its environment. Null: it may not
-   * connect.
-   */
+  /** Port for the program's connections, also in its environment. Null: it may not connect. */
   proxyPort?: number | null
   /** The program may report progress: it gets a module or a command for that. */
   report?: boolean
 }
 
-/**
- * Throws `capability_missing` for tests and install, `payload_too_large` when arguments and environment
- * exceed 1 MiB.
- */
+/** Throws `capability_missing` for tests and install, `payload_too_large` for over 1 MiB of arguments. */
 export function encodeRun(program: Program, options: JobOptions): Buffer[] {
   const { fields, file } = describe(program, options.files)
   const files = file === null ? options.files : [...options.files, file]
@@ -143,9 +137,7 @@ function encodeJob(fields: Record<string, unknown>, files: readonly ProgramFile[
   return frames
 }
 
-/**
- * The program's input and its end, in frames small enough that others get between them. None without input.
- */
+/** The program's input and its end, in frames small enough to interleave. None without input. */
 export function encodeStdin(stdin: Uint8Array | undefined): Buffer[] {
   if (stdin === undefined) return []
   const frames: Buffer[] = []

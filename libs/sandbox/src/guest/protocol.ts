@@ -55,9 +55,7 @@ export interface FrameDecoder {
   push(chunk: Buffer): Generator<Frame, void, void>
 }
 
-/**
- * Incremental decoder. It holds at most one incomplete frame (64 KiB and its head) besides the current chunk.
- */
+/** Incremental decoder. Holds at most one incomplete frame (64 KiB and its head) and the current chunk. */
 export function createFrameDecoder(): FrameDecoder {
   // Assembles a frame that is split over chunks. The buffer is reused.
   let cut: Buffer = Buffer.alloc(0)

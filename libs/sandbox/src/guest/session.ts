@@ -119,8 +119,7 @@ export function createGuestSession(options: GuestSessionOptions): GuestSession {
   }
 
   function onAnswer(answer: Answer): void {
-    // The agent answers in order. While a run has not ended, this is its answer, even if its caller stopped
-    // waiting.
+    // The agent answers in order. During a run, this belongs to it, even if its caller stopped waiting.
     if (requests.isWaiting && running === null) return requests.answer(answer)
     // Instead of X: the files of the job were refused, so the program never began.
     if (running === null || !(answer instanceof CofferdamError)) throw violation('frame Z without a request')

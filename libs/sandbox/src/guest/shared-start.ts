@@ -1,7 +1,4 @@
-/**
- * How the agent and a waiting Python come from one start of the interpreter
- * (agent/python-gate/cofferdam_start.py).
- */
+/** Starts the agent and a waiting Python in one process (agent/python-gate/cofferdam_start.py). */
 import type { AgentOptions } from './agent-argv.ts'
 import { optionsAsGiven } from './agent-argv.ts'
 
@@ -14,17 +11,11 @@ export interface SharedStart {
   argv: [string, string]
   /** Its whole environment. */
   env: Record<string, string>
-  /**
-   * For `release`. They are sent on the channel, because a program can read its own command line and
-   * environment.
-   */
+  /** For `release`. Sent on the channel, since a program can read its own command line and environment. */
   options: string[]
 }
 
-/**
- * The agent's defaults (options.py), in the same order. Variables of the program that differ are set when it
- * begins.
- */
+/** The agent's defaults (options.py), in the same order. Differing variables are set later. */
 const BASE_ENV = {
   PATH: '/usr/local/bin:/usr/local/sbin:/usr/bin:/usr/sbin:/bin:/sbin',
   HOME: '/tmp',

@@ -15,10 +15,7 @@ const RESET = 2
 
 /** Small enough that output frames and other connections do not wait long behind one chunk. */
 const CHUNK = 64 * 1024
-/**
- * Larger payloads are passed on without a copy. Smaller ones are copied, because they would pin 64 KiB of a
- * read.
- */
+/** Larger payloads are passed on uncopied. Smaller ones would pin a read of 64 KiB. */
 const UNCOPIED_MIN = 16 * 1024
 
 /** The channel to the guest, shared by all connections. */
@@ -151,8 +148,7 @@ export class Connection extends Duplex {
 
   override _read(): void {
     this.#isWanted = true
-    // The reader has taken what it was given. Credit returns in quarters of the window: few frames, and no
-    // sender stalls.
+    // The reader took its data. Return credit in quarters of the window: few frames, no stalled sender.
     if (this.#taken >= WINDOW / 4 && !this.#isEnded) {
       const more = Buffer.alloc(4)
       more.writeUInt32LE(this.#taken)

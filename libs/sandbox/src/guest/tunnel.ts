@@ -21,10 +21,7 @@ const UNREAD_MAX = 256 * 1024
 export interface Tunnel {
   /** Connections that begin from now on go to `onConnection`, until `end`. */
   serve(onConnection: (connection: Duplex) => void): void
-  /**
-   * Takes N, D, W or Q. True: wait for `drain` of the writable before the next frame. Throws
-   * `protocol_violation`.
-   */
+  /** Takes N, D, W or Q. True: wait for `drain` before the next frame. Throws `protocol_violation`. */
   take(type: 'N' | 'D' | 'W' | 'Q', payload: Buffer): boolean
   /** The caller has given up the run: destroys all connections and ignores the guest's frames until `end`. */
   discard(): void

@@ -1,11 +1,9 @@
-/**
- * What a host backend can do on this host, as it was found; for `open` to refuse by and for doctor to print.
- */
+/** What a host backend can do on this host, for `open` to refuse other requests and for doctor to print. */
 import { LANGUAGES, type Capabilities } from '@cofferdam/contract'
 import type { Cgroups } from './cgroups.ts'
 import type { Rung } from './rung.ts'
 
-/** `rung`: null where none can run; the capabilities are then those of what would. */
+/** `rung`: null if none can run; the capabilities are then those of the best rung. */
 export function capabilitiesOf(
   rung: Rung | null,
   cgroups: Cgroups | null,
@@ -19,8 +17,8 @@ export function capabilitiesOf(
     files: true,
     artifacts: true,
     streaming: true,
-    // Only where everything that a run can leave behind is in namespaces of the slot: elsewhere it may write
-    // to folders, shared memory and message queues of the host, and a wipe would have to reach for these.
+    // Only if everything that a run can leave is in namespaces of the slot. Otherwise it may write to
+    // folders, shared memory and message queues of the host, which a wipe cannot clean.
     sessions: rung?.ownsPids === true ? ['none', 'files', 'interpreter'] : [],
     preloads,
     value: true,
@@ -38,7 +36,7 @@ export function capabilitiesOf(
       'peak_memory_bytes',
       'wall_ms',
       ...((rung?.ownDisks.length ?? 0) > 0 ? (['disk_bytes'] as const) : []),
-      // By the agent, from its own /proc/self/io, which a jail without namespaces closes.
+      // Read by the agent from its own /proc/self/io, which a jail without namespaces closes.
       ...(rung?.showsProc === true ? (['read_bytes', 'write_bytes'] as const) : []),
       ...(cgroups?.countsPidsPeak === true ? (['pids_peak'] as const) : []),
     ],

@@ -1,19 +1,17 @@
-/** Where this process may make cgroups, and with which controllers: found by making one. */
+/** Where this process may create cgroups, and with which controllers, by a trial. */
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 
-/** What limits sandboxes; all four are needed. */
+/** Controllers of sandboxes; all four are needed. */
 export type Controller = 'memory' | 'pids' | 'cpu' | 'cpuacct'
 
 export interface CgroupLayout {
   version: 'v1' | 'v2'
-  /** Our own folder per controller; v2 has one for all. */
+  /** Our folder per controller; v2 has one for all. */
   folder: Record<Controller, string>
 }
 
-/**
- * Null where no cgroup with memory, pids and cpu can be made. `parent` names a delegated v2 group or null.
- */
+/** Null if no cgroup with memory, pids and cpu can be created. `parent`: a delegated v2 group or null. */
 export const findCgroupLayout = (parent: string | null): CgroupLayout | null => v2Layout(parent) ?? v1Layout()
 
 const read = (path: string): string => readFileSync(path, 'utf8').trim()
@@ -34,8 +32,8 @@ function v1Layout(): CgroupLayout | null {
     const parent = join('/sys/fs/cgroup', controller, line.split(':').slice(2).join(':'))
     const base = join(parent, 'cofferdam')
     try {
-      // First: where no cgroup is mounted (a chroot, a plain sysfs), Node's recursive mkdir never ends,
-      // because each level answers ENOENT and the one above it EEXIST.
+      // Check first: without a mounted cgroup, Node's recursive mkdir never ends, because each level answers
+      // ENOENT and the one above it EEXIST.
       read(join(parent, 'cgroup.procs'))
       mkdirSync(base, { recursive: true })
       read(join(base, 'cgroup.procs'))
@@ -54,7 +52,7 @@ function v2Layout(parent: string | null): CgroupLayout | null {
   const own = ownGroups()
     .find((l) => l.startsWith('0::'))
     ?.slice(3)
-  // The root group may hold processes and controllers at once; a delegated group must be empty of processes.
+  // The root group may have processes and controllers at once; a delegated group must have no processes.
   const candidates = parent === null ? ['/sys/fs/cgroup', join('/sys/fs/cgroup', own ?? '')] : [parent]
   for (const candidate of candidates) {
     try {

@@ -1,12 +1,11 @@
 /**
- * A cgroup per slot where this process may make one: v1 as root, v2 as root or below a delegated group.
- * Elsewhere `createCgroups` returns null, and resource limits and the memory watch replace it, which are
- * weaker.
+ * A cgroup per slot if this process may create one: v1 as root, v2 as root or below a delegated group.
+ * Otherwise `createCgroups` returns null, and the weaker resource limits and memory watch replace it.
  *
  * Joining costs 7-19 ms per process on an idle host (the kernel waits for an RCU grace period), so it happens
- * while the agent's interpreter starts, before any program process exists. Making and removing a group waits
- * for the same lock, so none of it happens on the worker's own thread. Counters need no lock and are read at
- * once, from files that stay open.
+ * while the agent's interpreter starts, before any program process exists. Creating and removing a group
+ * waits for the same lock, so none of it happens on the worker's main thread. Counters need no lock and are
+ * read from open files.
  */
 import { readFileSync, rmdirSync } from 'node:fs'
 import { mkdir, readdir, rmdir, writeFile } from 'node:fs/promises'
@@ -19,20 +18,14 @@ import { createHeldFiles } from './held-files.ts'
 import { isSlotId, ORPHAN_MS } from './records.ts'
 
 const MiB = 1024 * 1024
-/**
- * What the agent and the waiting interpreter's shared parts take beside the program (measured 9-11 MiB for
- * the agent).
- */
+/** Memory of the agent and shared parts of the waiting interpreter (measured: 9-11 MiB for the agent). */
 const AGENT_MIB = 12
 /** The agent beside the program's processes. */
 const AGENT_PIDS = 1
-/** A cell also has the interpreters that wait, and the server that they are forked from. */
+/** A cell also has waiting interpreters and their fork server. */
 const CELL_PIDS = 3
 const PERIOD_US = 100_000
-/**
- * Longest pause between two looks at a busy group, about one second in all: a parent that is stopped or
- * starved reaps late.
- */
+/** Longest pause between checks of a busy group, about 1 s in all: a stopped or slow parent reaps late. */
 const LAST_PAUSE_MS = 512
 
 export interface CgroupCounters {
@@ -40,9 +33,9 @@ export interface CgroupCounters {
   /** Since the last `resetPeak` on v1, since the slot's start on v2. */
   memoryPeak: number
   oomKills: number
-  /** Forks that were refused for the limit. */
+  /** Forks refused for the limit. */
   pidsHits: number
-  /** Null where the kernel keeps none (v1, v2 before 6.1). */
+  /** Null if the kernel does not count it (v1, v2 before 6.1). */
   pidsPeak: number | null
 }
 
@@ -50,28 +43,20 @@ export interface CgroupCounters {
 export interface FoundCgroup {
   readonly folders: readonly string[]
   pids(): number[]
-  /** Removes the group; its processes must be gone. Resolves false when it is still busy. */
+  /** Removes the group, whose processes must be gone. False if it is still busy. */
   remove(): Promise<boolean>
 }
 
 export interface Cgroup extends FoundCgroup {
   join(pid: number): Promise<void>
   read(): CgroupCounters
-  /** Starts `memoryPeak` from zero, where the kernel can (v1). */
+  /** Resets `memoryPeak` to zero if the kernel can (v1). */
   resetPeak(): void
-  /**
-   * How many processes are in it, by one controller alone: all were moved into every one, and nobody inside
-   * can leave one.
-   */
+  /** Number of its processes, by one controller: all were moved into every controller and cannot leave. */
   countPids(): number
-  /**
-   * True when there are at most `processes`: each is a task or more, and the number of tasks is one small
-   * file that stays open.
-   */
+  /** True if there are at most `processes`. Fast: reads the number of tasks, one small open file. */
   holdsAtMost(processes: number): boolean
-  /**
-   * Counters read as nothing from now on. To be called by whoever had it made, also where it was never read.
-   */
+  /** Closes the counters, which then read as empty. Its creator must call this even if it read none. */
   close(): void
 }
 
@@ -79,24 +64,19 @@ export interface Cgroups {
   readonly version: 'v1' | 'v2'
   readonly countsPidsPeak: boolean
   create(id: string, limits: SlotLimits, cell: boolean): Promise<Cgroup>
-  /** Removes the parent group when no sandbox of any worker is in it. */
+  /** Removes the parent group if no sandbox of any worker is in it. */
   close(): void
-  /**
-   * The group that a slot has here; a worker in another group of the host had it elsewhere (its record says
-   * where).
-   */
+  /** The group that a slot has here. A worker in another group has it elsewhere (see its record). */
   find(id: string): FoundCgroup
   /**
-   * Removes empty groups beside ours that no record names any more: their worker was killed, and its runtime
-   * folder went away before anybody swept it. The kernel refuses for a group with a process in it, so no
-   * living slot is touched. How many went.
+   * Removes empty groups beside ours that no record names: their worker was killed, and its runtime folder
+   * was removed before a sweep. The kernel refuses this for a group with processes, so no living slot is
+   * touched. Returns their number.
    */
   sweep(nowMs: number): Promise<number>
 }
 
-/**
- * Null where no cgroup with memory, pids and cpu can be made. `parent` names a delegated v2 group or null.
- */
+/** Null if no cgroup with memory, pids and cpu can be created. `parent`: a delegated v2 group or null. */
 export function createCgroups(parent: string | null): Cgroups | null {
   const layout = findCgroupLayout(parent)
   if (layout === null) return null
@@ -107,8 +87,7 @@ export function createCgroups(parent: string | null): Cgroups | null {
     async sweep(nowMs) {
       const named = await Promise.all(basesOf(layout).map((base) => readdir(base).catch(() => [])))
       const old = [...new Set(named.flat())].filter(isSlotId).filter((id) => nowMs - idTimeMs(id) > ORPHAN_MS)
-      // One after the other: each waits for the kernel's cgroup lock, which the starts of living slots need
-      // as well.
+      // One by one: each waits for the kernel's cgroup lock, which starts of living slots need too.
       let swept = 0
       for (const id of old) {
         let isGone = true
@@ -118,7 +97,7 @@ export function createCgroups(parent: string | null): Cgroups | null {
       return swept
     },
     close() {
-      // Made again by the next create; on v2 its controllers would have to be enabled again, so it stays.
+      // The next create makes it again. On v2 its controllers would need enabling again, so it stays.
       if (layout.version === 'v1') for (const folder of basesOf(layout)) dropEmpty(folder)
     },
     async create(id, limits, cell) {
@@ -150,7 +129,7 @@ function dropEmpty(folder: string): void {
   try {
     rmdirSync(folder)
   } catch {
-    // Another worker's slots are in it.
+    // It has another worker's slots.
   }
 }
 
@@ -171,7 +150,7 @@ function fieldIn(said: string, name: string): number {
   return Number(line?.slice(name.length + 1) ?? 0) || 0
 }
 
-/** Only groups below the root have one: asked of a group that is there for the moment. */
+/** Only groups below the root have it, so this checks a temporary group. */
 function countsPidsPeak(layout: CgroupLayout): boolean {
   return layout.version === 'v2' && text(join(layout.folder.pids, 'pids.peak')) !== ''
 }
@@ -189,7 +168,7 @@ async function limit(layout: CgroupLayout, id: string, limits: SlotLimits, cell:
     await write(cpu, 'cpu.max', `${quota} ${PERIOD_US}`)
   } else {
     await write(memory, 'memory.limit_in_bytes', bytes)
-    // Absent where the kernel accounts no swap.
+    // Absent if the kernel does not account swap.
     await write(memory, 'memory.memsw.limit_in_bytes', bytes).catch(() => {})
     await write(cpu, 'cpu.cfs_period_us', String(PERIOD_US))
     await write(cpu, 'cpu.cfs_quota_us', String(quota))
@@ -205,7 +184,7 @@ function groupOf(layout: CgroupLayout, id: string): Cgroup {
   const countPids = (): number => pidsIn(join(layout.folder.pids, id)).length
   return {
     async join(pid) {
-      // One after the other: the second and later moves find the grace period over and cost microseconds.
+      // One after the other: later moves find the grace period over and cost microseconds.
       for (const folder of foldersOf(layout, id)) await writeFile(join(folder, 'cgroup.procs'), String(pid))
     },
     read: () => ({
@@ -228,14 +207,14 @@ function groupOf(layout: CgroupLayout, id: string): Cgroup {
       try {
         held.write(at('memory', 'memory.max_usage_in_bytes'), '0')
       } catch {
-        // The slot is just going away.
+        // The slot is being removed.
       }
     },
     ...cgroupAt(foldersOf(layout, id)),
   }
 }
 
-/** The group in these folders, whoever made it. */
+/** The group in these folders, whoever created it. */
 export function cgroupAt(folders: readonly string[]): FoundCgroup {
   return {
     folders,
@@ -243,7 +222,7 @@ export function cgroupAt(folders: readonly string[]): FoundCgroup {
       return [...new Set(folders.flatMap(pidsIn))].map(Number)
     },
     async remove() {
-      // A zombie that its parent has not reaped yet keeps the group busy for a moment.
+      // A zombie that its parent has not reaped keeps the group busy for a moment.
       for (let pause = 1; pause <= LAST_PAUSE_MS; pause *= 2) {
         const gone = await Promise.all(folders.map(removed))
         if (!gone.includes(false)) return true

@@ -1,4 +1,4 @@
-/** How full a sandbox's own file systems are, as the kernel tells from outside. */
+/** How full a sandbox's own file systems are, seen from outside. */
 import { statfsSync } from 'node:fs'
 
 export interface DiskUse {
@@ -6,10 +6,7 @@ export interface DiskUse {
   files: number
 }
 
-/**
- * Null where we may not look. A mount point inside cannot be replaced by the program, so no path here is of
- * its making.
- */
+/** Null if we may not look. A program cannot replace a mount point, so it controls no path here. */
 export function diskUse(disks: readonly string[]): DiskUse | null {
   if (disks.length === 0) return null
   const sum = { bytes: 0, files: 0 }

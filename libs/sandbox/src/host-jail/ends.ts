@@ -1,7 +1,4 @@
-/**
- * Ends slots of this host and proves it: slots of this worker, and slots that only a dead worker's record
- * names.
- */
+/** Ends slots of this host with proof: this worker's slots, and slots in a dead worker's records. */
 import { basename } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { CofferdamError, type SandboxId, type WorkerId } from '@cofferdam/contract'
@@ -21,18 +18,12 @@ import type { Records } from './records.ts'
 import type { SlotUids } from './slot-uids.ts'
 import type { JailProcess } from './jail-process.ts'
 
-/**
- * After SIGKILL everything is gone in milliseconds; a CPU quota or a busy host stretches that (41 spinning
- * processes: 250 ms).
- */
+/** SIGKILL takes milliseconds, with a CPU quota or on a busy host longer (41 spinning processes: 250 ms). */
 const GONE_MS = 10_000
-/**
- * An agent without a pid namespace ends what it started when its channel closes, and reaps it; then the tree
- * is killed.
- */
+/** Time for an agent without a pid namespace to end and reap its children. Then the tree is killed. */
 const OWN_END_MS = 250
 
-/** The parts of a slot that is starting or running. */
+/** Parts of a starting or running slot. */
 export interface SlotRemains {
   owner: WorkerId
   id: SandboxId
@@ -43,15 +34,12 @@ export interface SlotRemains {
 }
 
 export interface Ends {
-  /**
-   * Kills a slot of this worker, proves it gone and removes its record. Throws `internal` when it still runs.
-   */
+  /** Kills a slot, proves it gone and removes its record. Throws `internal` if it still runs. */
   endSlot(remains: SlotRemains): Promise<void>
-  /** The same for what a record names; 1 when something was there. */
+  /** The same for a record's slot; 1 if something was there. */
   endRecorded(owner: WorkerId, id: SandboxId): Promise<number>
 }
 
-/** Creates the ends of one backend's slots. */
 export function createEnds(deps: {
   records: Records
   cgroups: Cgroups | null
@@ -74,8 +62,7 @@ export function createEnds(deps: {
       gone = await waitGone(identity, place, GONE_MS)
     } else {
       gone = await killTree(identity, place, GONE_MS)
-      // Whatever left the agent's tree is still in the slot's cgroup; where there is none, it still has the
-      // slot's uid.
+      // Processes that left the agent's tree are in the slot's cgroup; without one, they have its uid.
       const uid = cgroup === null ? (uids?.of(id) ?? null) : null
       const left = uid === null ? () => cgroup?.pids() ?? [] : () => processesOf(uid)
       gone &&= await killStrays(left)
@@ -93,9 +80,9 @@ export function createEnds(deps: {
     cgroup: FoundCgroup | null,
   ): Promise<void> {
     const isRemoved = (await cgroup?.remove()) ?? true
-    // The folder first: without it nobody finds the slot, and a uid that stays taken harms nobody.
+    // The folder first: without it nobody finds the slot, while a taken uid is harmless.
     await records.remove(owner, id)
-    // A process that no signal reaches keeps its group busy; its uid is never given to another sandbox.
+    // An unkillable process keeps its group busy, so its uid is never given to another sandbox.
     if (isRemoved) uids?.release(id, uid)
   }
 
@@ -103,8 +90,7 @@ export function createEnds(deps: {
     async endSlot({ owner, id, child, identity, uid }) {
       if (identity !== null && deps.ownsPids) {
         killExactly(identity, place)
-        // Our child waits for the init of the namespace, which the kernel lets go only after all others in
-        // it.
+        // Our child waits for the namespace's init, which the kernel ends only after all others in it.
         if (child !== null) await exitOf(child, GONE_MS)
       } else if (identity !== null) await waitGone(identity, place, OWN_END_MS)
       if (identity !== null && (!deps.ownsPids || isRunning(identity, place)))
@@ -115,13 +101,13 @@ export function createEnds(deps: {
     async endRecorded(owner, id) {
       const found = (await records.list(owner)).find((entry) => entry.id === id)
       if (found === undefined) return 0
-      // A file of the runtime folder is believed about a group of this slot, and about no other.
+      // A record may only name a group of its own slot.
       const recorded = (found.record?.cgroups ?? []).filter((folder) => basename(folder) === id)
       const cgroup = recorded.length > 0 ? cgroupAt(recorded) : ownGroup(id)
-      // Another host's record (a shared folder) names a process that is not ours to judge.
+      // A record of another host (shared folder) names a process that this host cannot judge.
       if (found.record !== null && found.record.place === place)
         await kill(found.record, found.record.ownsPids, id, cgroup)
-      // Without a record the worker died while it opened the slot; only the mark tells what it had started.
+      // Without a record the worker died while it opened the slot; only the mark finds its processes.
       if (found.record === null)
         for (const identity of await findMarked(id, place)) await kill(identity, false, id, cgroup)
       await forget(owner, id, null, cgroup)
@@ -130,10 +116,7 @@ export function createEnds(deps: {
   }
 }
 
-/**
- * Without a pid namespace a process may have left the agent's tree (the agent was killed first). True when
- * none is left.
- */
+/** Kills processes that left the agent's tree without a pid namespace. True if none is left. */
 async function killStrays(find: () => number[]): Promise<boolean> {
   const end = performance.now() + GONE_MS
   for (let pause = 1; ; pause = Math.min(pause * 2, 20)) {
@@ -141,7 +124,7 @@ async function killStrays(find: () => number[]): Promise<boolean> {
     if (pids.length === 0) return true
     if (performance.now() > end) return false
     for (const pid of pids) signal(pid)
-    // What is dead stays listed until its parent has reaped it.
+    // A dead process stays listed until its parent has reaped it.
     await sleep(pause)
   }
 }
@@ -149,7 +132,7 @@ async function killStrays(find: () => number[]): Promise<boolean> {
 const isOver = (child: JailProcess): boolean =>
   child.exitCode !== null || child.signalCode !== null || child.pid === undefined
 
-/** Resolves when the child has ended and was reaped, or after the time. */
+/** Resolves when the child has ended and was reaped, or after the timeout. */
 async function exitOf(child: JailProcess, timeoutMs: number): Promise<void> {
   if (isOver(child)) return
   await new Promise<void>((resolve) => {
@@ -163,10 +146,10 @@ async function exitOf(child: JailProcess, timeoutMs: number): Promise<void> {
   })
 }
 
-/** Our own child is the agent or waits for it; either way it ends now, and Node reaps it. */
+/** Our child is the agent or waits for it. Either way it ends now, and Node reaps it. */
 async function endChild(child: JailProcess, place: string): Promise<void> {
   if (isOver(child) || child.pid === undefined) return
-  // Not only a kill: what it is just forking does not end with it yet (bwrap's child waits for it for ever).
+  // The whole tree, because a fork in progress survives a kill (bwrap's child then waits for ever).
   const identity = identityOf(child.pid, place)
   if (identity !== null) await killTree(identity, place, GONE_MS)
   child.kill('SIGKILL')

@@ -1,7 +1,4 @@
-/**
- * The /etc of a jail: stubs that name nobody, and copies of the few public files that loaders and
- * interpreters look at.
- */
+/** The /etc of a jail: stubs without names, and copies of public files that interpreters and loaders read. */
 import { readdir, readFile, readlink, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { SURROUNDINGS } from '@cofferdam/contract'
@@ -15,8 +12,8 @@ const STUBS = {
 }
 
 /**
- * Files of the host's /etc that start-up of Python, Node or the loader looks at; nothing in them is secret.
- * Not localtime: the time is UTC wherever a program runs.
+ * Files of the host's /etc that Python, Node or the loader read at start; none is secret. Without localtime,
+ * so that the time is UTC everywhere.
  */
 const COPIED = [
   'ld.so.cache',
@@ -25,22 +22,19 @@ const COPIED = [
   'ssl/certs/ca-certificates.crt',
   'pki/tls/certs/ca-bundle.crt',
 ]
-/** A bundle of certificates has 200-400 KB; what is larger is something else. */
+/** A bundle of certificates has 200-400 KB; a larger file is something else. */
 const COPIED_MAX = 4 * 1024 * 1024
 
-/** A file that is made once per host and that every jail reads. */
+/** A file that is created once per host for all jails. */
 export interface JailFile {
-  /** Relative; of those here below /etc. */
+  /** Relative; in this module relative to /etc. */
   path: string
   content: string | Buffer
   /** True when the content is the target of a symbolic link. */
   isLink: boolean
 }
 
-/**
- * Paths below /etc with their contents. Copies, not binds: each bind costs a jail 0.1 ms at its start and
- * shows where it comes from.
- */
+/** Files of /etc with contents. Copies, because a bind costs 0.1 ms per start and shows its source. */
 export async function etcFiles(python: Python): Promise<JailFile[]> {
   const files: JailFile[] = Object.entries(STUBS).map(([path, content]) => ({
     path,
@@ -56,7 +50,7 @@ export async function etcFiles(python: Python): Promise<JailFile[]> {
     const content = await readFile(join('/etc', path)).catch(() => null)
     if (content !== null) files.push({ path, content, isLink: false })
   }
-  // Debian's /usr/bin/awk and its like are links to here, and these to /usr again.
+  // /usr/bin/awk and others in Debian are links to here, and from here to /usr.
   for (const name of await namesIn('/etc/alternatives')) {
     const target = await readlink(join('/etc/alternatives', name)).catch(() => '')
     if (/^\/usr\/(bin|sbin|lib)\//.test(target))

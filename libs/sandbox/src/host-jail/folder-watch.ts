@@ -8,10 +8,7 @@ import { lstat, opendir } from 'node:fs/promises'
 import { inodesOf } from '../disk-inodes.ts'
 import { descendants, signal } from './process-identity.ts'
 
-/**
- * A look at 10,000 files takes some 100 ms, little of it CPU. Programs write 1 GB/s, so 250 MB too much at
- * worst.
- */
+/** A look at 10,000 files takes about 100 ms, little of it CPU. At 1 GB/s that is at most 250 MB too much. */
 const INTERVAL_MS = 250
 const MiB = 1024 * 1024
 
@@ -21,8 +18,8 @@ export interface FolderWatch {
 }
 
 /**
- * Watches until `stop()`: bytes, and as many files, folders and links as a disk of that size may have.
- * `agent` is the process whose descendants are killed; it itself is not.
+ * Watches until `stop()`: bytes, and the number of files, folders and links that such a disk may have. Kills
+ * descendants of `agent`, not the agent.
  */
 export function watchFolder(folder: string, diskMib: number, agent: number): FolderWatch {
   let kills = 0
@@ -37,7 +34,7 @@ export function watchFolder(folder: string, diskMib: number, agent: number): Fol
       signal(pid)
     }
   }
-  // One look at a time: a slow disk makes them rarer, never parallel.
+  // One look at a time: a slow disk makes looks rarer, never parallel.
   function wait(): void {
     timer = setTimeout(
       () =>
@@ -89,6 +86,6 @@ async function holdsMore(root: Buffer, diskMib: number): Promise<boolean> {
   return false
 }
 
-// The types of opendir know no names in bytes, which `encoding` gives.
+// The types of opendir do not support byte names, which `encoding` selects.
 const entriesOf = async (path: Buffer): Promise<AsyncIterable<Dirent<Buffer>>> =>
   (await opendir(path, { encoding: 'buffer' as BufferEncoding })) as unknown as AsyncIterable<Dirent<Buffer>>

@@ -1,6 +1,6 @@
 /**
- * The backend of everything that runs as processes of this host: warm slots, records, cgroups and the proven
- * end. A rung (bwrap, self-jail, plain) decides how a sandbox is isolated.
+ * The backend of sandboxes that are processes of this host: warm slots, records, cgroups, proven ends. A rung
+ * (bwrap, self-jail, plain) decides how a sandbox is isolated.
  */
 import { CofferdamError, refuseMissing, type Backend, type Probe, type Sandbox } from '@cofferdam/contract'
 import { SILENT, type BackendDeps } from '../deps.ts'
@@ -21,15 +21,15 @@ import { startHostSlot, type SlotStarter } from './start-host-slot.ts'
 export interface HostBackendOptions {
   name: string
   rung: Rung | null
-  /** Why there is no rung, and what to do about it. */
+  /** Why there is no rung, and the fix. */
   refusal: { why: string; fix: string }
-  /** Null where the host could not even be prepared. */
+  /** Null if the host could not be prepared. */
   parts: HostParts | null
-  /** A uid per slot; null where all share one. */
+  /** A uid per slot; null if all share one. */
   uids: SlotUids | null
-  /** Who programs are on this host, for doctor. */
+  /** The user of programs on this host, for doctor. */
   feature: string
-  /** Folder of this backend's records; made here. */
+  /** Folder of this backend's records; created here. */
   root: string
   cgroupParent: string | null
   useCgroups: boolean
@@ -37,7 +37,7 @@ export interface HostBackendOptions {
   deps: BackendDeps
 }
 
-/** Makes the backend; throws nothing for a host that cannot run it (probe says so). */
+/** A host that cannot run it is reported by `probe`, not thrown. */
 export async function createHostBackend(options: HostBackendOptions, signal: AbortSignal): Promise<Backend> {
   const { name, rung, parts, uids, deps } = options
   const logger = deps.logger ?? SILENT
@@ -130,7 +130,7 @@ export async function createHostBackend(options: HostBackendOptions, signal: Abo
       return { destroyed: killed.reduce((sum, n) => sum + n, 0) }
     },
     owners() {
-      // The janitor asks twice a minute.
+      // The janitor calls this twice a minute.
       sweepOrphans()
       return records.owners()
     },

@@ -1,32 +1,19 @@
-/** The slot of a sandbox that is processes of this host. */
+/** The slot of a sandbox whose processes run on this host. */
 import { createGuestSlot, type GuestSlot, type GuestSlotParts } from '../guest-slot.ts'
-import type { Cgroup } from './cgroups.ts'
-import { descendants, type ProcessIdentity } from './process-identity.ts'
-import { watchRun } from './run-evidence.ts'
+import { descendants } from './process-identity.ts'
+import { watchRun, type HostSlotView } from './run-evidence.ts'
 
-/** The agent itself: what is in a cell besides the processes that wait for its next program. */
+/** The agent itself, besides the waiting processes of a cell. */
 const AGENT_PROCESSES = 1
-
-/** What this host sees of a slot from outside. */
-export interface HostSlotView {
-  /** The agent. */
-  identity: ProcessIdentity
-  /** Null where none can be made; memory is then watched from outside. */
-  cgroup: Cgroup | null
-  /** Where programs write on the host; null when they write to file systems of their own. */
-  folder: string | null
-  /** The same as paths that the worker can look at (`statfs`); empty with `folder`. */
-  disks: readonly string[]
-}
 
 export type HostSlotParts = HostSlotView &
   Pick<GuestSlotParts, 'spec' | 'session' | 'closed' | 'stderrTail' | 'destroy'>
 
 /**
- * Makes the slot. A cell is clean when the agent says so and this host sees no other process of it in the
- * cgroup (or below the agent), whatever a program did to the agent. What waits is counted at each clean,
- * because it changes with the language of the last program. An agent that a program has taken over can hide
- * no more processes in that number than it may keep anyway.
+ * A cell is clean if its agent says so and this host sees no other process in its cgroup (or below the
+ * agent), whatever a program did to the agent. Waiting processes are counted at each clean, because their
+ * number depends on the last program's language. A hijacked agent can hide no more processes in that number
+ * than it may keep anyway.
  */
 export function createHostSlot(parts: HostSlotParts): GuestSlot {
   const { spec, session, closed, identity, cgroup } = parts

@@ -1,4 +1,4 @@
-/** Which Python and Node the sandboxes of this host use: found once, by their real paths. */
+/** Python and Node of this host's sandboxes, found once by their real paths. */
 import { execFile } from 'node:child_process'
 import { promisify } from 'node:util'
 import { z } from 'zod'
@@ -6,7 +6,7 @@ import { z } from 'zod'
 const run = promisify(execFile)
 
 export interface Python {
-  /** The interpreter itself, never a shim: a pyenv shim costs 100 ms per start. */
+  /** The interpreter itself, not a shim: a pyenv shim costs 100 ms per start. */
   executable: string
   version: string
   /** Folders besides /usr that it needs to start. */
@@ -26,10 +26,10 @@ folders = {sys.prefix, sys.base_prefix, os.path.dirname(os.path.dirname(real))}
 print(json.dumps({'executable': sys.executable, 'version': sys.version_info[:3], 'folders': sorted(folders)}))
 `
 
-/** The system's Python first: it stands below /usr, which every sandbox shows anyway. */
+/** The system's Python first: it is in /usr, which every sandbox shows. */
 const CANDIDATES = ['/usr/bin/python3', '/usr/local/bin/python3', 'python3']
 
-/** Python 3.8 or newer, `named` or the first candidate that fits; null when there is none. */
+/** Python 3.8 or newer: `named` or the first fitting candidate; null if there is none. */
 export async function findPython(named: string | undefined, signal: AbortSignal): Promise<Python | null> {
   for (const candidate of named === undefined ? CANDIDATES : [named]) {
     const answer = await run(candidate, ['-I', '-S', '-c', QUESTION], { signal }).catch((error: unknown) => {

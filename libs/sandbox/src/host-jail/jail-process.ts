@@ -1,8 +1,8 @@
-/** A process that starter.py has started, as if it were a child of this one. */
+/** A process started by starter.py, presented like a child of this process. */
 import { EventEmitter } from 'node:events'
 import { PassThrough, type Duplex, type Readable, type Writable } from 'node:stream'
 
-/** What there is to know of a process that the starter or Node itself has started: `ChildProcess` is one. */
+/** A process started by the starter or by Node: `ChildProcess` is one. */
 export interface JailProcess extends EventEmitter<{ exit: [number | null, string | null]; error: [Error] }> {
   readonly pid?: number | undefined
   readonly stdin: Writable | null
@@ -13,7 +13,7 @@ export interface JailProcess extends EventEmitter<{ exit: [number | null, string
   kill(signal: 'SIGKILL'): boolean
 }
 
-/** A process that a helper started; its pid is known when `known` resolves. */
+/** A process that a helper started. Its pid is set when `known` resolves. */
 export class JailChild
   extends EventEmitter<{ exit: [number | null, string | null]; error: [Error] }>
   implements JailProcess
@@ -57,7 +57,7 @@ export class JailChild
     this.emit('exit', code, signal)
   }
 
-  /** By the one who waits for it, so that no other process can have its number meanwhile. */
+  /** Killed by its parent, so that no other process can have its pid meanwhile. */
   kill(): boolean {
     this.#kill()
     return this.exitCode === null && this.signalCode === null

@@ -1,33 +1,27 @@
 /**
- * Limits memory where no cgroup does: sums the resident memory of a sandbox's processes and kills the largest
- * when the sum passes the limit. A program can pass it for one interval, so `memory` is not declared as
+ * Limits memory without a cgroup: sums the resident memory of a sandbox's processes and kills the largest if
+ * the sum exceeds the limit. A program can exceed it for one interval, so `memory` is not declared as
  * enforced.
  */
 import { readdir, readFile } from 'node:fs/promises'
 import { diskUse } from './disk-use.ts'
 import { descendants, signal } from './process-identity.ts'
 
-/**
- * A program fills memory at 1-4 GB/s, so it passes the limit by 25-100 MB in 25 ms. A look costs 0.2 ms of
- * CPU.
- */
+/** Programs fill memory at 1-4 GB/s: 25-100 MB too much in 25 ms. A look costs 0.2 ms of CPU. */
 const INTERVAL_MS = 25
-/**
- * Kernel memory of an empty file on tmpfs: inode and directory entry (752 + 192 bytes in /proc/slabinfo of
- * Linux 6.18).
- */
+/** Kernel memory of an empty tmpfs file: 752 + 192 bytes in /proc/slabinfo of Linux 6.18. */
 const INODE_BYTES = 1024
 
 export interface MemoryWatch {
   readonly kills: number
-  /** The largest sum seen, bytes. */
+  /** The largest sum seen, in bytes. */
   readonly peak: number
   stop(): void
 }
 
 /**
- * Watches the descendants of `root` (the agent, which is not counted) and the sandbox's own tmpfs, which are
- * memory too, until `stop()`. The seccomp filter refuses memory that neither shows (memfd_create, shmget).
+ * Watches the descendants of `root` (the agent, which does not count) and the sandbox's own tmpfs until
+ * `stop()`. The seccomp filter refuses memory that neither shows (memfd_create, shmget).
  */
 export function watchMemory(root: number, limitBytes: number, disks: readonly string[]): MemoryWatch {
   const seen = { kills: 0, peak: 0 }
@@ -36,12 +30,11 @@ export function watchMemory(root: number, limitBytes: number, disks: readonly st
 
   async function look(): Promise<void> {
     const pids = descendants(root)
-    // Killing does not give files back, so every process of the program follows until nobody makes more.
+    // Killing does not free files, so all processes of the program follow until none creates more.
     const inFiles = fileBytes(disks)
     const left = limitBytes - inFiles
     let sizes = await sizesOf(pids, residentOf)
-    // Pages that forked processes still share count once per process in the cheap look: ask exactly before
-    // killing.
+    // The fast look counts pages shared by forks once per process. Look exactly before a kill.
     if (sumOf(sizes) > left) sizes = await sizesOf(pids, proportionalOf)
     seen.peak = Math.max(seen.peak, sumOf(sizes) + inFiles)
     const largest = sizes.reduce((a, b) => (b.bytes > a.bytes ? b : a), { pid: 0, bytes: 0 })
@@ -51,7 +44,7 @@ export function watchMemory(root: number, limitBytes: number, disks: readonly st
     }
   }
 
-  // One look at a time: a slow /proc makes them rarer, never parallel.
+  // One look at a time: a slow /proc makes looks rarer, never parallel.
   async function lookAndWait(): Promise<void> {
     await look().catch(() => {})
     if (!isStopped) wait()
@@ -76,7 +69,7 @@ export function watchMemory(root: number, limitBytes: number, disks: readonly st
   }
 }
 
-/** bwrap cannot limit the number of files on a tmpfs, and an empty file counts as no byte of it. */
+/** bwrap cannot limit the number of files on a tmpfs, where empty files have no bytes. */
 function fileBytes(disks: readonly string[]): number {
   const found = diskUse(disks)
   return found === null ? 0 : found.bytes + found.files * INODE_BYTES
@@ -91,15 +84,13 @@ const sumOf = (sizes: readonly Size[]): number => sizes.reduce((sum, { bytes }) 
 const sizesOf = (pids: readonly number[], measure: (pid: number) => Promise<number>): Promise<Size[]> =>
   Promise.all(pids.map(async (pid) => ({ pid, bytes: await measure(pid) })))
 
-/** Anonymous and shared-memory pages that are in RAM, without mapped files. */
+/** Anonymous and shared-memory pages in RAM, without mapped files. */
 async function residentOf(pid: number): Promise<number> {
   const status = await statusOf(pid)
   return (fieldKb(status, 'RssAnon') + fieldKb(status, 'RssShmem')) * 1024
 }
 
-/**
- * If the first thread has ended, its entry shows no memory, and the other threads tell that of the process.
- */
+/** If the first thread has ended, only other threads show the process's memory. */
 async function statusOf(pid: number): Promise<string> {
   const status = await readFile(`/proc/${pid}/status`, 'latin1').catch(() => '')
   if (status.includes('\nRssAnon:')) return status
@@ -108,7 +99,7 @@ async function statusOf(pid: number): Promise<string> {
   return other === undefined ? '' : readFile(`/proc/${pid}/task/${other}/status`, 'latin1').catch(() => '')
 }
 
-/** The same with shared pages divided among their processes; it costs more. */
+/** The same with shared pages divided among their processes, which costs more. */
 async function proportionalOf(pid: number): Promise<number> {
   const rollup = await readFile(`/proc/${pid}/smaps_rollup`, 'latin1').catch(() => '')
   return rollup === '' ? residentOf(pid) : (fieldKb(rollup, 'Pss_Anon') + fieldKb(rollup, 'Pss_Shmem')) * 1024

@@ -1,4 +1,4 @@
-/** From the settings that host backends share to a backend on the rung that `choose` picks. */
+/** Creates a backend from host backends' shared settings and the rung that `choose` picks. */
 import { mkdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { CofferdamError, isCofferdamError, type Backend } from '@cofferdam/contract'
@@ -9,7 +9,7 @@ import type { Rung } from './rung.ts'
 import { defaultRuntimeDir } from './runtime-dir.ts'
 import { createSlotUids, DEFAULT_UIDS, refusedUids, type SlotUids, type UidRange } from './slot-uids.ts'
 
-/** What programs run as where a uid per sandbox is not to be had. */
+/** The programs' user if uids per sandbox are unavailable. */
 const NOBODY = 65_534
 
 export interface HostSettings {
@@ -29,13 +29,10 @@ export interface Refusal {
   fix: string
 }
 
-/** All of it together takes 0.2 s; a host that hangs here cannot run sandboxes either. */
+/** All of it takes 0.2 s. A host that hangs here cannot run sandboxes either. */
 const PREPARE_MS = 60_000
 
-/**
- * Makes the backend. What keeps this host from running it becomes the answer of `probe`; throws only
- * `config_invalid`.
- */
+/** Obstacles on this host become `probe`'s answer. Throws only `config_invalid`. */
 export async function openHost(
   name: string,
   config: HostSettings,
@@ -93,7 +90,7 @@ export async function openHost(
 
 interface Identity {
   uids: SlotUids | null
-  /** Who programs are on this host, for doctor. */
+  /** The user of programs on this host, for doctor. */
   feature: string
 }
 

@@ -1,6 +1,5 @@
 /**
- * The rung without a fence: a subprocess of the worker's user (of nobody, when that is root), bounded and
- * cleaned up, not isolated.
+ * The rung without isolation: a subprocess of the worker's user (nobody for root), limited and cleaned up.
  */
 import { spawn } from 'node:child_process'
 import type { Isolation } from '@cofferdam/contract'
@@ -11,7 +10,7 @@ import type { Rung } from './rung.ts'
 
 const MiB = 1024 * 1024
 
-/** `isolation` is `process` or `none`: the same thing, under the name that the operator's policy allowed. */
+/** `isolation`: `process` or `none`, the name that the operator's policy allowed for the same thing. */
 export function createPlainRung(parts: HostParts, isolation: Isolation): Rung {
   const noNetworkFilter = parts.filters?.noNetwork ?? null
   return {
@@ -39,13 +38,13 @@ export function createPlainRung(parts: HostParts, isolation: Isolation): Rung {
         cell: spec.cell,
         work: `${folder}/work`,
         hold: true,
-        // Keeps the program from killing the agent, which would let its children leave the tree; kernels
-        // below 6.12 do not.
+        // Prevents a program from killing the agent, whose children would leave the tree (from Linux 6.12
+        // on).
         scope: true,
         env: { HOME: `${folder}/tmp`, TMPDIR: `${folder}/tmp` },
         rlimits: {
           fsize: spec.limits.disk_mib * MiB,
-          // RLIMIT_NPROC counts every process of the user, so it says nothing here.
+          // RLIMIT_NPROC counts all processes of the user, so it is useless here.
           ...(hasCgroup ? {} : { data: dataLimit(spec.limits.memory_mib) }),
         },
         ...(noNetworkFilter === null ? {} : { seccomp: noNetworkFilter }),

@@ -1,4 +1,4 @@
-/** Which preload sets the jail's Python can import: asked once, by importing them. */
+/** Which preload sets the jail's Python can import, by importing them once. */
 import { execFile } from 'node:child_process'
 import { promisify } from 'node:util'
 import type { Python } from './interpreters.ts'
@@ -7,13 +7,13 @@ import type { Python } from './interpreters.ts'
 const IMPORT_MS = 30_000
 
 export interface PreloadSets {
-  /** Names of the sets that can wait imported. */
+  /** Names of the sets that can be imported. */
   usable: string[]
-  /** One line per set that cannot, with what is missing. */
+  /** One line for each other set, with what is missing. */
   missing: string[]
 }
 
-/** Tries each set. As a slot does: the system's modules, none of a user's own folder. */
+/** Tries each set like a slot: with the system's modules, none of a user's folder. */
 export async function findPreloadSets(
   python: Python,
   sets: Readonly<Record<string, readonly string[]>>,

@@ -1,7 +1,4 @@
-/**
- * What every host backend needs on disk before its first sandbox: guest files, filters, stubs of /etc, a
- * readable Node.
- */
+/** Files that host backends need before their first sandbox: guest files, filters, /etc stubs, Node. */
 import { createHash } from 'node:crypto'
 import {
   access,
@@ -35,22 +32,22 @@ export interface HostParts {
   python: Python
   node: string
   guestDir: string
-  /** The /etc of jails with a file tree of their own. */
+  /** The /etc of jails with their own file tree. */
   etcDir: string
-  /** An empty file, to lay over others. */
+  /** An empty file, to mount over others. */
   emptyFile: string
   /** jail.py. */
   bootstrap: string
-  /** Null where we have no numbers for this machine. */
+  /** Null on a machine without known system call numbers. */
   filters: Filters | null
-  /** What programs run as when no slot has a uid of its own; null for the worker's user. */
+  /** Programs' user if slots have no own uid; null for the worker's user. */
   dropTo: DropTo | null
 }
 
-/** Files with seccomp filters. `watched` is for slots whose memory no cgroup limits. */
+/** Files with seccomp filters. `watched`: for slots without a cgroup for memory. */
 export interface Filters {
   jail: { limited: string; watched: string }
-  /** Of a jail without namespaces. */
+  /** For a jail without namespaces. */
   bare: { limited: string; watched: string }
   /** Only refuses sockets, for the plain rung. */
   noNetwork: string
@@ -60,11 +57,11 @@ export interface PrepareOptions {
   runtimeDir: string
   python: string | undefined
   node: string
-  /** What programs run as when the worker is root. */
+  /** Programs' user if the worker is root. */
   dropTo: DropTo
 }
 
-/** Prepares the runtime folder; safe beside other workers. Resolves with what is missing as text. */
+/** Prepares the runtime folder, also beside other workers. Resolves with what is missing as text. */
 export async function prepareHost(
   options: PrepareOptions,
   signal: AbortSignal,
@@ -91,7 +88,7 @@ export async function prepareHost(
       await mkdir(dirname(target), { recursive: true })
       await (isLink ? symlink(String(content), target) : writeFile(target, content))
     }
-    // The worker's umask must not keep programs from what they read.
+    // The worker's umask must not hide these files from programs.
     for (const name of ['.', 'etc']) await chmod(join(folder, name), 0o755)
   })
   return {
@@ -112,10 +109,7 @@ const filtersIn = (folder: string): Filters => ({
   noNetwork: join(folder, 'no-network.bpf'),
 })
 
-/**
- * What fences sandboxes in, by name. The folder is named by these contents: a new version must never find an
- * old filter.
- */
+/** The isolation files by name. The folder's name is their digest, so a new version finds no old filter. */
 async function fenceFiles(arch: SeccompArch | null, python: Python): Promise<JailFile[]> {
   const jail = await readFile(fileURLToPath(new URL('../process/jail.py', import.meta.url)))
   const etc = await etcFiles(python)
@@ -147,7 +141,7 @@ function digestOf(contents: readonly JailFile[]): string {
   return hash.digest('hex').slice(0, 16)
 }
 
-/** Makes a folder that is either complete or absent, whoever else makes it at the same time. */
+/** Creates a folder that is either complete or absent, even with concurrent creators. */
 async function once(folder: string, fill: (folder: string) => Promise<void>): Promise<void> {
   const exists = (): Promise<boolean> =>
     access(folder).then(
@@ -166,9 +160,8 @@ async function once(folder: string, fill: (folder: string) => Promise<void>): Pr
 }
 
 /**
- * The worker's Node may lie where only root can look, and its path would show in every sandbox's mountinfo:
- * root gives it a neutral name in the runtime folder, by a second link where that is possible, else by a
- * copy.
+ * The worker's Node may be readable only by root, and its path would show in every sandbox's mountinfo. So
+ * root gives it a neutral name in the runtime folder: by a hard link, or by a copy.
  */
 async function readableNode(node: string, runtimeDir: string, dropTo: DropTo | null): Promise<string> {
   if (dropTo === null || node.startsWith('/usr/')) return node

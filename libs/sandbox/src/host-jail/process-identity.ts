@@ -1,6 +1,6 @@
 /**
- * A host process that cannot be mistaken for another: pids are reused, so a pid is only believed together
- * with its start time and with the host and pid namespace that it was read in. Linux only (/proc).
+ * Identifies a host process safely: pids are reused, so a pid counts only together with its start time and
+ * the host and pid namespace in which it was read. Linux only (/proc).
  */
 import { createHash } from 'node:crypto'
 import { readdirSync, readFileSync } from 'node:fs'
@@ -22,21 +22,18 @@ interface Stat {
   threads: number
 }
 
-/** Identifies this boot of this host and our pid namespace: pids mean nothing elsewhere. */
+/** Identifies this boot of this host and our pid namespace, since pids mean nothing elsewhere. */
 export async function thisPlace(): Promise<string> {
   const boot = await readFile('/proc/sys/kernel/random/boot_id', 'utf8')
   const namespace = await readlink('/proc/self/ns/pid')
   return createHash('sha256').update(`${boot.trim()} ${namespace}`).digest('hex').slice(0, 16)
 }
 
-/**
- * Synchronous: 15 µs, where a promise would cost the worker ten times that, and no gap between a look and a
- * kill.
- */
+/** Synchronous: 15 µs instead of ten times that, without a gap between the look and a kill. */
 function statOf(pid: number): Stat | null {
   try {
     const line = readFileSync(`/proc/${pid}/stat`, 'latin1')
-    // The command's name may hold anything, also parentheses: fields count from the last one.
+    // The command's name may contain anything, even parentheses, so count fields from the last one.
     const fields = line.slice(line.lastIndexOf(')') + 2).split(' ')
     return {
       state: fields[0] ?? '',
@@ -49,16 +46,15 @@ function statOf(pid: number): Stat | null {
   }
 }
 
-/** Null when there is no such process (any more). */
+/** Null if the process does not exist. */
 export function identityOf(pid: number, place: string): ProcessIdentity | null {
   const stat = statOf(pid)
   return stat === null ? null : { pid, start: stat.start, place }
 }
 
 /**
- * The agent that a child of ours reported: the child itself or a child of it. Null when it is gone, or when
- * the pid is another process's: a pid of a namespace inside means somebody else out here, who must not be
- * limited, stopped or killed for it.
+ * The agent that our child reported: the child itself or its child. Null if it is gone, or if the pid belongs
+ * to another process: a pid of an inner namespace is somebody else's outside, which we must not touch.
  */
 export function agentOf(child: number | undefined, pid: number, place: string): ProcessIdentity | null {
   const stat = statOf(pid)
@@ -67,8 +63,7 @@ export function agentOf(child: number | undefined, pid: number, place: string): 
 }
 
 /**
- * False also for a zombie: it runs nothing, and the init of a pid namespace is one only after all others are
- * gone.
+ * False also for a zombie, which runs nothing. A namespace's init becomes one only after all others are gone.
  */
 export function isRunning(identity: ProcessIdentity, place: string): boolean {
   if (identity.place !== place) return false
@@ -76,16 +71,16 @@ export function isRunning(identity: ProcessIdentity, place: string): boolean {
   return stat !== null && stat.start === identity.start && runs(stat)
 }
 
-/** A process whose first thread alone has ended is shown as a zombie, too: its other threads run on. */
+/** A process whose first thread has ended also shows as a zombie, but its other threads run. */
 const runs = ({ state, threads }: Stat): boolean => (state !== 'Z' && state !== 'X') || threads > 1
 
-/** Sends SIGKILL to exactly that process; does nothing when it is gone. */
+/** Sends SIGKILL to exactly that process; does nothing if it is gone. */
 export function killExactly(identity: ProcessIdentity, place: string): void {
   if (!isRunning(identity, place)) return
   signal(identity.pid)
 }
 
-/** Resolves true when the process runs no more, false after `timeoutMs`. */
+/** True when the process has ended, false after `timeoutMs`. */
 export async function waitGone(
   identity: ProcessIdentity,
   place: string,
@@ -100,10 +95,9 @@ export async function waitGone(
 }
 
 /**
- * Kills all descendants of a child subreaper, then the subreaper itself. Children of what dies become
- * children of the subreaper, so the search repeats until it finds none; the subreaper goes last, else its
- * orphans would leave the tree. It is stopped first, so that it reports no end of a program that we killed.
- * Resolves true when proven gone.
+ * Kills all descendants of a child subreaper, then the subreaper. Orphans become its children, so the search
+ * repeats until it finds none; without it, orphans would leave the tree. It is stopped first, so that it does
+ * not report the end of a killed program. True when all are proven gone.
  */
 export async function killTree(root: ProcessIdentity, place: string, timeoutMs: number): Promise<boolean> {
   const end = performance.now() + timeoutMs
@@ -119,10 +113,7 @@ export async function killTree(root: ProcessIdentity, place: string, timeoutMs: 
   return waitGone(root, place, Math.max(0, end - performance.now()))
 }
 
-/**
- * Stops a process and waits until it is: only then is the list of its children the last word, for it forks no
- * more.
- */
+/** Stops a process and waits for that. Only then is its list of children final. */
 async function freeze(identity: ProcessIdentity, place: string, end: number): Promise<void> {
   if (isRunning(identity, place)) signal(identity.pid, 'SIGSTOP')
   while (isRunning(identity, place)) {
@@ -131,12 +122,12 @@ async function freeze(identity: ProcessIdentity, place: string, end: number): Pr
   }
 }
 
-/** Name of the variable that the first process of a sandbox is started with; programs do not get it. */
+/** Environment variable of a sandbox's first process; programs do not get it. */
 export const MARK = 'COFFERDAM_SANDBOX'
 
 /**
- * Processes that were started for a sandbox and whose pid nobody wrote down: the worker died while it opened
- * one. The mark is an unguessable id, so a program that carries one on purpose only names itself.
+ * Finds processes of a sandbox without a record, because its worker died during the open. The mark is an
+ * unguessable ID, so a program can only mark itself.
  */
 export async function findMarked(sandboxId: string, place: string): Promise<ProcessIdentity[]> {
   const found: ProcessIdentity[] = []
@@ -150,7 +141,7 @@ export async function findMarked(sandboxId: string, place: string): Promise<Proc
   return found
 }
 
-/** Living processes with a real uid, by a walk over /proc. */
+/** Living processes with a real uid, from /proc. */
 export function processesOf(uid: number): number[] {
   return readdirSync('/proc').flatMap((name) => {
     if (!/^\d+$/.test(name)) return []
@@ -163,13 +154,10 @@ export function processesOf(uid: number): number[] {
   })
 }
 
-/**
- * Living descendants of a process, from the kernel's lists of children where it keeps them, else by a walk
- * over /proc.
- */
+/** Living descendants, from the kernel's lists of children or by a walk over /proc. */
 export const descendants = (root: number): number[] => allBelow(root, isAlive)
 
-/** Those that ended and were not waited for, too. Parents come before their children. */
+/** Includes zombies. Parents come before their children. */
 export const descendantsAndZombies = (root: number): number[] => allBelow(root, () => true)
 
 function allBelow(root: number, counts: (pid: number) => boolean): number[] {
@@ -189,10 +177,7 @@ function isAlive(pid: number): boolean {
   return stat !== null && runs(stat)
 }
 
-/**
- * CONFIG_PROC_CHILDREN, which distributions set. A process that ended says nothing about the kernel, but has
- * no children either.
- */
+/** CONFIG_PROC_CHILDREN, which distributions set. An ended process tells nothing but has no children. */
 function hasChildLists(pid: number): boolean {
   try {
     readFileSync(`/proc/${pid}/task/${pid}/children`)
@@ -227,11 +212,11 @@ function childrenByWalk(): (pid: number) => number[] {
   return (pid) => children.get(pid) ?? []
 }
 
-/** Sends a signal, by default SIGKILL; does nothing when there is no such process. */
+/** Sends a signal, by default SIGKILL; ignores a missing process. */
 export function signal(pid: number, name: 'SIGKILL' | 'SIGSTOP' = 'SIGKILL'): void {
   try {
     process.kill(pid, name)
   } catch {
-    // Gone meanwhile.
+    // It has ended meanwhile.
   }
 }

@@ -1,10 +1,10 @@
 /**
- * What a dead worker leaves for others to find: one folder per slot, `<root>/<owner>/<slot id>/`, with the
- * identity of its first process. The folder is made before the process and removed after its proven end, so a
- * folder without a record means that nothing was started (processes die with a worker that dies in between).
+ * What a dead worker leaves for others: one folder per slot, `<root>/<owner>/<slot id>/`, with the identity
+ * of its first process. The folder is created before the process and removed after its proven end. A folder
+ * without a record means that nothing was started: such processes die with their worker.
  *
- * Nothing here waits for the disk on the worker's own thread: a busy journal holds a rmdir up for
- * milliseconds (measured: 4 ms each).
+ * The main thread never waits for the disk here: a busy journal delays a rmdir by milliseconds (measured: 4
+ * ms).
  */
 import { readFileSync } from 'node:fs'
 import { mkdir, readdir, rmdir, unlink, writeFile } from 'node:fs/promises'
@@ -13,42 +13,41 @@ import type { SandboxId, WorkerId } from '@cofferdam/contract'
 import { z } from 'zod'
 import { removeTree } from './remove-tree.ts'
 
-/** Ten were lost in a row once, by three loops that did nothing else on a busy machine. */
+/** Three busy loops on a busy machine once lost ten rounds in a row. */
 const LOST_ROUNDS = 1000
 
 const recordSchema = z.strictObject({
   pid: z.int().min(2),
   start: z.int().min(0),
   place: z.string().min(1).max(64),
-  /** False where processes must be found by walking the tree. */
+  /** False if processes must be found in the process tree. */
   ownsPids: z.boolean(),
-  /** Folders of its cgroup; a worker that sweeps may stand in another group itself. */
+  /** Folders of its cgroup; a sweeping worker may be in another group. */
   cgroups: z.array(z.string().startsWith('/sys/fs/cgroup/').max(4096)).max(8).default([]),
 })
 export type SlotRecord = z.infer<typeof recordSchema>
 
 const isOwner = (name: string): name is WorkerId => /^wrk_[A-Za-z0-9_-]{1,120}$/.test(name)
-/** True for what may name a slot's folder. */
+/** Whether the name is a valid name of a slot's folder. */
 export const isSlotId = (name: unknown): name is SandboxId =>
   typeof name === 'string' && /^sbx_[A-Za-z0-9]{1,64}$/.test(name)
 
 /**
- * What a slot of this age has and nobody uses is left over: a start has at most ten minutes
- * (ready_timeout_ms) and fails without it.
+ * Unused remains of a slot of this age are leftovers: a start takes ten minutes at most (ready_timeout_ms).
  */
 export const ORPHAN_MS = 600_000
 
 export interface Records {
-  /** Makes the folder of a slot; its path. Throws EEXIST when the id is in use. */
+  /** Creates and returns the folder of a slot. Throws EEXIST if the ID is in use. */
   create(owner: WorkerId, id: SandboxId): Promise<string>
   save(owner: WorkerId, id: SandboxId, record: SlotRecord): Promise<void>
-  /** Removes a slot's record and folder with everything in it. Idempotent. */
+  /** Removes a slot's record and its folder with all content. Idempotent. */
   remove(owner: WorkerId, id: SandboxId): Promise<void>
   owners(): Promise<WorkerId[]>
   list(owner: WorkerId): Promise<{ id: SandboxId; record: SlotRecord | null }[]>
-  /** Null when the slot was never started, or when its worker died while it wrote. */
+  /** Null if the slot was never started, or its worker died while it wrote. */
   read(owner: WorkerId, id: SandboxId): SlotRecord | null
-  /** The owner of a slot, when its folder is there. */
+  /** The owner of a slot whose folder exists. */
   ownerOf(id: SandboxId): Promise<WorkerId | null>
 }
 
@@ -74,16 +73,15 @@ export function createRecords(root: string): Records {
   return {
     async create(owner, id) {
       const path = folder(owner, id)
-      // Another slot of the owner may just remove the empty folder above. Each round is lost to another
-      // removal, so rounds are few unless the file system always lets removals win; then it is an error.
+      // A concurrent removal may remove the owner's empty folder. Each round is lost to a removal, so there
+      // are few, unless the file system always favours removals, which is an error.
       for (let attempt = 0; ; attempt++) {
         try {
           await mkdir(path, { mode: 0o711 })
           return path
         } catch (error) {
           if ((error as NodeJS.ErrnoException).code !== 'ENOENT' || attempt === LOST_ROUNDS) throw error
-          // Recursive, it fails with ENOENT when the folder goes away between its own two looks: then there
-          // is another round.
+          // Fails with ENOENT if the folder disappears between two steps; then the next round follows.
           await mkdir(join(root, owner), { recursive: true, mode: 0o711 }).catch(() => {})
         }
       }
@@ -117,7 +115,7 @@ export function createRecords(root: string): Records {
   }
 }
 
-/** The slot's own worker and one that sweeps may remove it at the same time: each may find things gone. */
+/** The slot's worker and a sweeping one may remove it at once, so parts may be missing. */
 async function removeShared(path: string): Promise<void> {
   for (let attempt = 0; ; attempt++) {
     try {

@@ -1,15 +1,14 @@
 /**
- * Removes a tree that a program made, whatever its shape. Directories nested beyond PATH_MAX have no path
- * that a system call takes, so every directory is moved up to the root of the tree before it is emptied: no
- * path is longer than two names below it. Names are bytes here, because a program's need not be text. Nothing
- * may run in the tree any more. Links are removed, not followed.
+ * Removes a program's tree of any shape. No system call accepts a path beyond PATH_MAX, so each directory is
+ * moved up to the root before it is emptied: no path has more than two names below the root. Names are bytes,
+ * because they need not be text. Nothing may run in the tree. Links are removed, not followed.
  */
 import type { Dirent } from 'node:fs'
 import { chmod, lstat, opendir, rename, rmdir, unlink } from 'node:fs/promises'
 
 const join = (folder: Buffer, name: Buffer): Buffer => Buffer.concat([folder, Buffer.from('/'), name])
 
-/** Resolves when nothing is left of `root`; also when there was nothing. */
+/** Resolves when nothing of `root` is left, even if there was nothing. */
 export async function removeTree(path: string): Promise<void> {
   const root = Buffer.from(path)
   const found = await lstat(root).catch(missing)
@@ -31,11 +30,11 @@ export async function removeTree(path: string): Promise<void> {
           await unlink(deeper)
           continue
         }
-        // Moving a directory writes its parent's entry into it. The name is one that no program has taken.
+        // Moving a directory writes its parent's entry, so it must be writable. No program uses this name.
         await chmod(deeper, 0o700)
         await rename(deeper, await freeName(root, () => moved++))
       }
-      // A listing may miss what moved while it was read: then there is another round.
+      // A listing may miss what moved meanwhile; then another round follows.
       await rmdir(path).catch((error: NodeJS.ErrnoException) => {
         if (error.code !== 'ENOTEMPTY') throw error
       })
@@ -47,7 +46,7 @@ export async function removeTree(path: string): Promise<void> {
 /** The program may have removed its own right to list the folder. */
 async function opened(path: Buffer): Promise<AsyncIterable<Dirent<Buffer>>> {
   await chmod(path, 0o700)
-  // The types of opendir know no names in bytes, which `encoding` gives.
+  // The types of opendir do not support byte names, which `encoding` selects.
   return (await opendir(path, { encoding: 'buffer' as BufferEncoding })) as unknown as AsyncIterable<
     Dirent<Buffer>
   >

@@ -1,25 +1,37 @@
-/** What this host sees of a run from outside, in addition to what the agent reports. */
+/** What this host sees of a run from outside, in addition to the agent's report. */
 import type { Exit, SandboxSpec, Usage } from '@cofferdam/contract'
-import type { CgroupCounters } from './cgroups.ts'
+import type { Cgroup, CgroupCounters } from './cgroups.ts'
 import { diskUse } from './disk-use.ts'
 import { watchFolder } from './folder-watch.ts'
 import type { RunWatch } from '../guest-slot.ts'
-import type { HostSlotView } from './host-slot.ts'
 import { watchMemory } from './memory-watch.ts'
+import type { ProcessIdentity } from './process-identity.ts'
 import { treeCpuMs } from './tree-cpu.ts'
 
 const MiB = 1024 * 1024
 
+/** What this host sees of a slot from outside. */
+export interface HostSlotView {
+  /** The agent. */
+  identity: ProcessIdentity
+  /** Null if none can be created; memory is then watched from outside. */
+  cgroup: Cgroup | null
+  /** Where programs write on the host; null if they write to their own file systems. */
+  folder: string | null
+  /** Those file systems as paths for `statfs`; empty with `folder`. */
+  disks: readonly string[]
+}
+
 /**
- * Begins to watch a run that is about to start: reads its counters, and looks at what the kernel does not
- * limit on this host (memory without a cgroup, a folder of the host's).
+ * Watches a run that is about to start: reads its counters, and watches what the kernel does not limit here
+ * (memory without a cgroup, a host folder).
  */
 export function watchRun(view: HostSlotView, { limits, reuse }: SandboxSpec): RunWatch {
   const { cgroup, identity, disks, folder } = view
-  // Of a cell's earlier runs nothing counts.
+  // Earlier runs of a cell do not count.
   if (reuse !== 'job') cgroup?.resetPeak()
   const before = cgroup?.read() ?? null
-  // Without a cgroup, CPU time is found by a walk over the processes, where a limit needs it before the end.
+  // Without a cgroup, CPU time needs a walk over the processes if a limit needs it before the end.
   const isWalked = cgroup === null && limits.cpu_time_ms !== undefined
   const cpuBefore = isWalked ? treeCpuMs(identity.pid) : null
   const memory = cgroup === null ? watchMemory(identity.pid, limits.memory_mib * MiB, disks) : null

@@ -1,29 +1,24 @@
-/** One way of starting an agent on this host: what it is called, what holds, and how it starts. */
+/** One way to start an agent on this host: its name, its guarantees, and the start. */
 import type { Capabilities, Isolation } from '@cofferdam/contract'
 import type { SlotSpec } from '../warm/index.ts'
 import type { JailProcess } from './jail-process.ts'
 
 export interface Launch {
   spec: SlotSpec
-  /** An empty folder of the slot's own on the host, removed at its end. */
+  /** An empty folder of the slot on the host, removed at its end. */
   folder: string
-  /**
-   * Whether a cgroup limits memory and processes; else the rung sets resource limits and a stricter filter.
-   */
+  /** Whether a cgroup limits memory and processes; otherwise the rung sets rlimits and a stricter filter. */
   hasCgroup: boolean
-  /** Whom the slot runs as; null for the worker's own user. */
+  /** The slot's user; null for the worker's own. */
   user: DropTo | null
 }
 
 export interface Launched {
-  /**
-   * Our child, or the starter's: the agent itself, or what holds its namespaces. stdin and stdout are the
-   * frame channel.
-   */
+  /** The agent, or the holder of its namespaces, as our or the starter's child. stdio carries the frames. */
   child: JailProcess
-  /** Host pid of the agent. Rejects when it did not start. */
+  /** Host pid of the agent. Rejects if it did not start. */
   agentPid: Promise<number>
-  /** What the agent is told with its release, when it was started by `sharedStart`. */
+  /** Options in the agent's release, if `sharedStart` started it. */
   options?: readonly string[]
 }
 
@@ -31,28 +26,27 @@ export interface Rung {
   readonly isolation: Isolation
   /** One line per feature, for doctor. */
   readonly features: readonly string[]
-  /** True when the agent is the init of a pid namespace: killing it kills everything. */
+  /** Whether the agent is the init of a pid namespace, whose death kills everything. */
   readonly ownsPids: boolean
-  /** Limits that the rung itself enforces, besides what a cgroup adds. */
+  /** Limits that the rung itself enforces, besides the cgroup's. */
   readonly enforces: Capabilities['enforces']
-  /** Network modes that really hold: `none` only where nothing can be reached. */
+  /** Network modes that hold: `none` only if nothing can be reached. */
   readonly network: Capabilities['network']
-  /** True when the sandbox must be able to reach and own `folder` as the program's uid. */
+  /** Whether the program's uid must own and reach `folder`. */
   readonly usesFolder: boolean
   /**
-   * File systems of the sandbox's own that programs can fill, as paths inside; empty where they write into
-   * `folder`.
+   * The sandbox's own file systems that programs can fill, as inner paths; empty if they write to `folder`.
    */
   readonly ownDisks: readonly string[]
-  /** True when the agent finds its own figures in /proc. */
+  /** Whether the agent finds its own values in /proc. */
   readonly showsProc: boolean
-  /** Rejects when no process can be made. */
+  /** Rejects if no process can be started. */
   start(launch: Launch): Promise<Launched> | Launched
-  /** Ends what the rung keeps between two starts; its slots are gone by then. */
+  /** Ends what the rung keeps between starts, after its slots are gone. */
   close?(): Promise<void>
 }
 
-/** Processes of an unprivileged id when the worker is root; null keeps the worker's own. */
+/** Unprivileged IDs for processes if the worker is root; null keeps the worker's own. */
 export interface DropTo {
   uid: number
   gid: number

@@ -1,19 +1,15 @@
-/** The folder that host backends share between workers of one user: guest files and sandbox records. */
+/** The folder shared by host backends of one user's workers: guest files and sandbox records. */
 import { lstat, mkdir } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { CofferdamError } from '@cofferdam/contract'
 
-/**
- * Below the temporary folder, so that a reboot may forget it; named by user, because only that user may own
- * it.
- */
+/** In the temporary folder, since a reboot may delete it. Named by user: only that user may own it. */
 export const defaultRuntimeDir = (): string => join(tmpdir(), `cofferdam-${process.getuid?.() ?? 'user'}`)
 
 /**
- * Makes the folder when it is not there. Throws `config_invalid` when it is a link, belongs to somebody else
- * or others can write to it: what lies in it is mounted into sandboxes and decides which processes are
- * killed.
+ * Creates the folder if needed. Throws `config_invalid` if it is a link, belongs to somebody else or is
+ * writable for others, because its content is mounted into sandboxes and decides which processes are killed.
  */
 export async function ensureRuntimeDir(path: string): Promise<void> {
   await mkdir(path, { recursive: true, mode: 0o755 })

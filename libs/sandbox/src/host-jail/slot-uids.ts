@@ -1,12 +1,12 @@
 /**
- * Gives every sandbox of a worker that is root a uid of its own. So sandboxes share no limit that the kernel
- * counts per user (inotify instances, timers, pending signals, RLIMIT_NPROC, pipe and socket buffers), and
- * cannot signal each other.
+ * Gives every sandbox its own uid if the worker is root. So sandboxes share no limit that the kernel counts
+ * per user (inotify instances, timers, pending signals, RLIMIT_NPROC, pipe and socket buffers), and cannot
+ * signal each other.
  *
- * The uids in use are links in one folder, `<uid>` → slot id, shared by all workers of the runtime folder:
- * making a link is atomic. The link of a worker that died stays, so that nobody gets its uid before its
- * processes are proven gone. A worker removes the slot's folder first and then the link. If it dies between
- * the two, `sweep` removes the link.
+ * Used uids are links in one folder, `<uid>` → slot id, shared by all workers of the runtime folder: creating
+ * a link is atomic. A dead worker's link stays, so that nobody gets its uid before its processes are proven
+ * gone. A worker removes the slot's folder first and then the link. If it dies in between, `sweep` removes
+ * the link.
  */
 import { mkdirSync, readdirSync, readFileSync, readlinkSync, rmSync, symlinkSync, unlinkSync } from 'node:fs'
 import { readdir } from 'node:fs/promises'
@@ -22,40 +22,34 @@ export interface UidRange {
 }
 
 /**
- * In the block that systemd's table of uids calls unused (1879048192–2147483647, systemd.io/UIDS-GIDS): no
- * host hands these out, and useradd's subordinate ids, which begin at 100000 and grow, do not reach them.
+ * In the block that systemd's table calls unused (1879048192–2147483647, systemd.io/UIDS-GIDS). No host hands
+ * these out, and useradd's subordinate IDs, from 100000 upward, do not reach them.
  */
 export const DEFAULT_UIDS: UidRange = { first: 1_900_000_000, count: 65_536 }
 
 export interface SlotUids {
   readonly range: UidRange
-  /**
-   * Takes a uid (and the gid of the same number) for a slot. Throws `sandbox_open_failed` when all are taken.
-   */
+  /** Takes a uid and the gid of the same number. Throws `sandbox_open_failed` if none is free. */
   take(slotId: string): DropTo
-  /** The uid of a slot, of this worker or another. */
+  /** The uid of a slot of any worker. */
   of(slotId: string): number | null
-  /**
-   * Gives the uid back. Call it only after the slot's processes are gone. With null, gives back whichever the
-   * slot has.
-   */
+  /** Gives a uid (or, with null, the slot's) back, once the slot's processes are gone. */
   release(slotId: string, uid: number | null): void
   /**
-   * Gives back the uids of slots that nobody has any more: older than ten minutes, without a folder in any
-   * backend, and without a living process. How many there were.
+   * Frees the uids of abandoned slots: older than ten minutes, without a folder in any backend, without a
+   * living process. Returns their number.
    */
   sweep(nowMs: number): Promise<number>
 }
 
 /**
- * Uids whose links lie in `<runtimeDir>/uids`, which is made here; the folders of slots lie in
+ * Uids with links in `<runtimeDir>/uids`, which is created here. Slots have folders
  * `<runtimeDir>/sandboxes/<backend>/<owner>/<slot id>`.
  */
 export function createSlotUids(runtimeDir: string, range: UidRange): SlotUids {
   const folder = join(runtimeDir, 'uids')
   mkdirSync(folder, { recursive: true, mode: 0o700 })
-  // In turn, so that a uid stays unused for long; from a random start, so that two runtime folders rarely use
-  // the same.
+  // In turn, so that a uid rests for long; from a random start, so that runtime folders rarely collide.
   let next = Math.floor(Math.random() * range.count)
   function of(slotId: string): number | null {
     for (const name of readdirSync(folder)) if (holderOf(join(folder, name)) === slotId) return Number(name)
@@ -90,7 +84,7 @@ export function createSlotUids(runtimeDir: string, range: UidRange): SlotUids {
         const holder = holderOf(join(folder, name))
         const isOrphan = isSlotId(holder) && nowMs - idTimeMs(holder) > ORPHAN_MS && !known.has(holder)
         if (!isOrphan || processesOf(Number(name)).length > 0) continue
-        // Another worker that sweeps may have been faster.
+        // Another sweeping worker may have been faster.
         rmSync(join(folder, name), { force: true })
         swept += 1
       }
@@ -99,7 +93,7 @@ export function createSlotUids(runtimeDir: string, range: UidRange): SlotUids {
   }
 }
 
-/** Every slot that has a folder, of whichever backend and owner. */
+/** Every slot with a folder, of any backend and owner. */
 async function slotsIn(root: string): Promise<Set<SandboxId>> {
   const names = (path: string): Promise<string[]> => readdir(path).catch(() => [])
   const slots = new Set<SandboxId>()
@@ -118,10 +112,10 @@ function holderOf(path: string): string | null {
   }
 }
 
-/** The reason why this process cannot use the range; null when it can. */
+/** Why this process cannot use the range; null if it can. */
 export function refusedUids({ first, count }: UidRange): string | null {
   const last = first + count - 1
-  // Inside a user namespace (a rootless container) only mapped ids exist.
+  // In a user namespace (a rootless container) only mapped IDs exist.
   const mapped = lines('/proc/self/uid_map').some((line) => {
     const [inside = 0, , size = 0] = line.trim().split(/\s+/).map(Number)
     return inside <= first && last < inside + size

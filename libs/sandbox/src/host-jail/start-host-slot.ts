@@ -1,11 +1,9 @@
 /**
- * Starts one slot up to the point where its interpreter waits: everything that is the same for any program of
- * its kind.
+ * Starts a slot until its interpreter waits: everything that is the same for all programs of its kind.
  *
  *   record, uid, cgroup ──start──pid──join, save──release──R──▶ slot     any failure or abort: ended, then thrown
  *
- * The agent holds before it starts anything until its cgroups are joined, which happens while its own
- * interpreter loads.
+ * The agent starts nothing until its cgroups are joined, which happens while its interpreter loads.
  */
 import { chownSync, mkdirSync } from 'node:fs'
 import { join } from 'node:path'
@@ -21,7 +19,7 @@ import type { Records } from './records.ts'
 import type { DropTo, Launched, Rung } from './rung.ts'
 import type { SlotUids } from './slot-uids.ts'
 
-/** Last words of an agent or of bwrap that go into the error. */
+/** Last output of an agent or of bwrap in error messages. */
 const STDERR_MAX = 4096
 
 export interface SlotStarter {
@@ -29,7 +27,7 @@ export interface SlotStarter {
   rung: Rung
   records: Records
   cgroups: Cgroups | null
-  /** A uid per slot; without, all run as `dropTo`. */
+  /** A uid per slot; null: all run as `dropTo`. */
   uids: SlotUids | null
   dropTo: DropTo | null
   ends: Ends
@@ -37,10 +35,7 @@ export interface SlotStarter {
   readyTimeoutMs: number
 }
 
-/**
- * Throws `conflict` for an id in use, `sandbox_open_failed`, or the reason of `signal`; nothing is left
- * behind then.
- */
+/** Throws `conflict` for a used ID, `sandbox_open_failed`, or `signal`'s reason, and then leaves nothing. */
 export async function startHostSlot(
   starter: SlotStarter,
   spec: SlotSpec,
@@ -96,12 +91,12 @@ export async function startHostSlot(
       stderrTail: lastWords,
       destroy: () => ends.endSlot(remains).finally(() => cgroup?.close()),
     })
-    // A child that dies by itself closes its pipes, and the session with them.
+    // A child that dies closes its pipes, and with them the session.
     child.once('exit', () => session?.close())
     return slot
   } catch (error) {
     session?.close()
-    // A group that is made after its end would stay.
+    // A group that is created after the slot's end would stay.
     const made = await makingGroup?.catch(() => null)
     made?.close()
     await ends.endSlot(remains)

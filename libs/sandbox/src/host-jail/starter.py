@@ -1,19 +1,19 @@
-"""Starts the first process of jails, so that the worker itself never forks: `python3 -I -S starter.py FILES PATH…`.
+"""Starts the first process of jails, so that the worker never forks: `python3 -I -S starter.py FILES PATH…`.
 
-fork(2) copies the page tables of its caller. That stopped a worker of 150 MiB for 8 ms per sandbox; this process of
-8 MiB takes 0.4 ms.
+fork(2) copies the caller's page tables. That blocked a worker of 150 MiB for 8 ms per sandbox; this process
+of 8 MiB takes 0.4 ms.
 
-Requests come on stdin: u32 LE length, then fields separated by NUL. They are `kill` and a channel, or `start`, channel,
-uid, gid (-1: as this process), filter (a file for fd 4, or nothing), number of arguments, arguments, environment. The
-started process has the channel (a socket that the worker made, fd 3 and up of this process) as stdin and stdout.
-Answers go to stdout, one line each:
+Requests come on stdin: u32 LE length, then fields separated by NUL. They are `kill` and a channel, or
+`start`, channel, uid, gid (-1: this process's), filter (a file for fd 4, or nothing), number of arguments,
+arguments, environment. The channel is a socket of the worker (fd 3 and up here) and becomes stdin and stdout
+of the started process. Answers go to stdout, one line each:
 
-    started CHANNEL PID     failed CHANNEL TEXT     ended CHANNEL CODE SIGNAL (-1: none)
-    info CHANNEL TEXT       a line that the process wrote on its fd 3
-    said CHANNEL HEX        bytes of its stderr
+   started CHANNEL PID     failed CHANNEL TEXT     ended CHANNEL CODE SIGNAL (-1: none)
+   info CHANNEL TEXT       a line that the process wrote on its fd 3
+   said CHANNEL HEX        bytes of its stderr
 
-What it starts may open FILES files. With PATHs it leaves every mount that holds none of them, where it may. It ends when
-stdin ends; what it started has asked the kernel for a signal at the death of its parent.
+A started process may open FILES files. With PATHs it leaves every mount that holds none of them, if allowed.
+This process ends with its stdin; started processes get a signal from the kernel when their parent dies.
 """
 import _signal as signal
 import fcntl
@@ -22,8 +22,7 @@ import resource
 import select
 import sys
 
-# What one process may say on stderr or fd 3 before it is only drained: its last words are kept by the worker,
-# 4 KiB of them.
+# Output on stderr or fd 3 beyond this is only drained. The worker keeps the last 4 KiB.
 TOLD_MAX = 64 * 1024
 BASE = 3
 CLONE_NEWNS, MS_REC, MS_PRIVATE, MNT_DETACH = 0x20000, 0x4000, 1 << 18, 2
@@ -115,7 +114,7 @@ class Starter:
             if pid == 0:
                 return
             started = self.pids.pop(pid)
-            # Its last words first.
+            # Read its last output first.
             for fd in [fd for fd, (owner, _) in self.pipes.items() if owner is started]:
                 while self.read(fd):
                     pass
@@ -163,8 +162,8 @@ class Starter:
 
 
 def leave_mounts(kept):
-    """Goes into a mount namespace of its own, without what no sandbox shows. The kernel writes down all mounts there are for each of bwrap's
-    forty, and copies them for each sandbox: 1.5 of 11 ms CPU on a host with 28, more beside containers, whose options are long.
+    """Enters its own mount namespace without mounts that no sandbox shows. For each of bwrap's forty mounts
+    the kernel lists all mounts, and copies them for each sandbox: 1.5 of 11 ms CPU on a host with 28.
     """
     import _ctypes
 
@@ -172,12 +171,12 @@ def leave_mounts(kept):
         return _ctypes.call_function(_ctypes.dlsym(handle, name), arguments)
 
     handle = _ctypes.dlopen(None, os.RTLD_NOW)
-    # What happens here must reach nobody else's mounts: without that certainty everything stays.
+    # Nothing done here may reach other mounts. If that is not certain, all mounts stay.
     if call("unshare", CLONE_NEWNS) != 0 or call("mount", None, b"/", None, MS_REC | MS_PRIVATE, None) != 0:
         return
     with open("/proc/self/mountinfo", "rb") as listing:
         mounts = [line.split()[4] for line in listing]
-    # A link need not lie where it leads.
+    # A link and its target may be on different mounts.
     needed = [os.fsencode(path) for name in kept for path in (os.path.abspath(name), os.path.realpath(name))]
     for mount in reversed(mounts):
         above = mount.rstrip(b"/") + b"/"
@@ -186,7 +185,7 @@ def leave_mounts(kept):
 
 
 def become(argv, env, uid, gid, fds):
-    """The process, in the state in which Node would have started it."""
+    """Puts the process into the state in which Node would start it."""
     try:
         signal.set_wakeup_fd(-1)
         for number in range(1, signal.NSIG):
@@ -194,7 +193,7 @@ def become(argv, env, uid, gid, fds):
                 signal.signal(number, signal.SIG_DFL)
             except (OSError, ValueError):
                 pass
-        # Copies above 4, so that none is overwritten before its turn.
+        # Copies above 4 first, so that none is overwritten too early.
         for number, fd in enumerate([fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 5) for fd in fds]):
             os.dup2(fd, number)
         if uid >= 0:
@@ -215,14 +214,14 @@ def limit_files(wanted):
 
 
 def main():
-    # A terminal's Ctrl-C is the worker's to decide upon.
+    # The worker decides what a terminal's Ctrl-C does.
     os.setsid()
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGPIPE):
         signal.signal(number, signal.SIG_IGN)
-    # What it starts inherits that: no sandbox writes a core file, and an agent's own start need not say so.
+    # Inherited, so no sandbox writes a core file, and an agent need not set this.
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     limit_files(int(sys.argv[1]))
-    # Whatever else was open in the worker reaches nobody.
+    # No other descriptor of the worker may reach the process.
     for fd in [int(name) for name in os.listdir("/proc/self/fd")]:
         if fd >= BASE:
             try:

@@ -1,12 +1,12 @@
 /**
  * Starts the first process of sandboxes without a fork of this process, which would copy the worker's page
  * tables and block it for 8 ms per sandbox (measured at 150 MiB). A small Python process (starter.py) forks
- * instead, on sockets that exist before it does.
+ * instead, with sockets that existed before it.
  *
  *   none ──first start──▶ serving ──channels used up, or no answer──▶ draining ──last process ended──▶ gone
  *
- * While one drains, another one serves. One that drains and says nothing for a minute is killed. If one dies,
- * the kernel sends SIGKILL to everything that it had started.
+ * While one drains, another one serves. A draining one that is silent for a minute is killed. If one dies,
+ * the kernel sends SIGKILL to everything that it started.
  */
 import { spawn, type ChildProcess } from 'node:child_process'
 import type { Readable } from 'node:stream'
@@ -20,12 +20,9 @@ import type { DropTo } from './rung.ts'
 
 /** Sandboxes per helper. Each takes two descriptors; they share the helper's own start, 10 ms of CPU. */
 const CHANNELS = 32
-/** A start takes a millisecond; on a host that swaps a thousand times that. */
+/** A start takes a millisecond, on a swapping host a thousand times that. */
 const ANSWER_MS = 10_000
-/**
- * A helper that says nothing for so long after it was given up hangs: it would neither end nor reap what it
- * started.
- */
+/** A helper that is silent for so long after it was given up hangs: it would neither end nor reap. */
 const HUNG_MS = 60_000
 
 export interface StartCommand {
@@ -38,24 +35,21 @@ export interface StartCommand {
 
 export interface StartedProcess {
   child: JailProcess
-  /** What it writes on fd 3. */
+  /** What the process writes on fd 3. */
   info: Readable
 }
 
 export interface Starter {
-  /** Rejects when the process cannot be made; a command that is not there ends with code 127 instead. */
+  /** Rejects if the process cannot be created. A missing command ends with code 127 instead. */
   start(command: StartCommand): Promise<StartedProcess>
-  /**
-   * Ends the starter and with it whatever it started that asked for its parent's death. Another start begins
-   * a new one.
-   */
+  /** Ends the starter and its processes that asked for their parent's death. It can start again. */
   close(): Promise<void>
 }
 
 /**
- * Creates one; nothing runs before its first `start`. `python` is 3.8 or newer. `needed`: all that what it
- * starts opens on this host; a mount with none of that in it is then not there for it, where this process may
- * leave one out. Without, all are. A start that takes longer than `answerMs` rejects.
+ * Nothing runs before the first `start`. `python` is 3.8 or newer. `needed`: all host paths that the
+ * processes open. Mounts without any of them are hidden from the processes if this process may do that;
+ * without `needed`, all stay. A start that takes longer than `answerMs` rejects.
  */
 export function createStarter(python: string, needed: readonly string[] = [], answerMs = ANSWER_MS): Starter {
   const serving = new Set<Helper>()
@@ -76,14 +70,14 @@ export function createStarter(python: string, needed: readonly string[] = [], an
   }
 }
 
-/** One starter.py and what it has started. */
+/** One starter.py and its processes. */
 class Helper {
   readonly #child: ChildProcess
   readonly #gone: Promise<void>
   readonly #started = new Map<number, JailChild>()
   #next = 0
   #isOver = false
-  /** Set while it is given up and has said nothing since. */
+  /** Set while it is given up and silent. */
   #hung: NodeJS.Timeout | null = null
   #isGivenUp = false
 
@@ -110,7 +104,7 @@ class Helper {
     this.#child.stdin?.on('error', () => {})
     if (this.#child.stdout !== null)
       createInterface({ input: this.#child.stdout }).on('line', (line) => this.#hear(line))
-    // A waiting starter keeps nobody from ending; what it has started does, by its channel.
+    // A waiting starter keeps nobody from exiting; its processes do, by their channels.
     this.#child.unref()
     for (const stream of this.#child.stdio) (stream as Socket | null)?.unref()
   }
@@ -132,16 +126,13 @@ class Helper {
     return { child: started, info: started.info }
   }
 
-  /**
-   * Asks it for nothing more. What it has started runs on: the host may just be slow, which harms no
-   * execution.
-   */
+  /** Sends it no more starts. Its processes run on: a slow host harms no execution. */
   #giveUp(channel: number, late: JailChild): Error {
     this.#isGivenUp = true
     this.#hung ??= setTimeout(() => this.#child.kill('SIGKILL'), HUNG_MS).unref()
     const error = new Error('the process that starts sandboxes does not answer')
     late.failed(error)
-    // Requests are taken in order: what starts after all ends at once.
+    // Requests are handled in order, so a late start ends at once.
     this.#ask(['kill', channel])
     return error
   }
@@ -170,7 +161,7 @@ class Helper {
 
   #forget(channel: number): void {
     this.#started.delete(channel)
-    // Nobody asks it for more.
+    // It gets no more starts.
     if (this.#started.size === 0 && !this.hasRoom) void this.end()
   }
 
@@ -178,7 +169,7 @@ class Helper {
     if (this.#child.pid === undefined) return
     this.#child.ref()
     this.#child.stdin?.end()
-    // Who hangs does not hear that.
+    // A hanging helper would not notice a request.
     if (this.#hung !== null) this.#child.kill('SIGKILL')
     await this.#gone
   }

@@ -1,7 +1,4 @@
-/**
- * CPU time of a sandbox's processes where no cgroup counts it. The agent's own figure of a running program
- * leaves out its children.
- */
+/** CPU time of a sandbox's processes without a cgroup. The agent's own value leaves out children. */
 import { readFileSync } from 'node:fs'
 import { descendantsAndZombies } from './process-identity.ts'
 
@@ -9,11 +6,11 @@ import { descendantsAndZombies } from './process-identity.ts'
 const TICK_MS = 10
 
 /**
- * Of all below `agent`, and of what was waited for, by the agent or by one of these, since they began. Only
- * what ended without anybody waiting for it (a parent that ignores SIGCHLD) is missing.
+ * CPU time of all processes below `agent` and of their reaped children. Only children that nobody waited for
+ * (a parent ignores SIGCHLD) are missing.
  */
 export function treeCpuMs(agent: number): number {
-  // Parents first: what is waited for meanwhile is missing once, and never counted twice.
+  // Parents first: a child reaped meanwhile is missed once, and never counted twice.
   const waited = timesOf(agent).waited
   const below = descendantsAndZombies(agent).map(timesOf)
   return below.reduce((sum, each) => sum + each.own + each.waited, waited)

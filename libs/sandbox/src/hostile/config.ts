@@ -1,33 +1,29 @@
-/** Settings of the `hostile` backend: which tricks it plays, as data. Harmless when empty. */
+/** Settings of the `hostile` backend: its tricks, as data. Harmless if empty. */
 import { z } from 'zod'
 
 const ms = z.int().min(0).max(600_000)
 
-/** What one sandbox does wrong. Every key that is left out behaves. */
+/** The tricks of one sandbox. Without a key, that part behaves. */
 const hostileTricksSchema = z.strictObject({
   /**
-   * `hangs`: never ready, until aborted. `fails`: throws `sandbox_open_failed`. `throws_foreign`: throws an
-   * error that is not ours. `deaf`: takes `late_ms` and does not listen to the abort.
+   * `hangs`: never ready, until aborted. `fails`: throws `sandbox_open_failed`. `throws_foreign`: throws a
+   * foreign error. `deaf`: takes `late_ms` and ignores the abort.
    */
   open: z.enum(['hangs', 'fails', 'throws_foreign', 'deaf']).optional(),
   /** Milliseconds added to `open`. */
   open_late_ms: ms.optional(),
   /**
    * `dies`: the channel ends after the first output (or at once), `sandbox_lost`. `violates_protocol`: the
-   * same with `protocol_violation`. `hangs`: never ends, deaf to interrupts; only abort or dispose end it.
-   * `throws_foreign`: rejects with an error that is not ours.
+   * same with `protocol_violation`. `hangs`: never ends and ignores interrupts; only abort or dispose end it.
+   * `throws_foreign`: rejects with a foreign error.
    */
   run: z.enum(['dies', 'violates_protocol', 'hangs', 'throws_foreign']).optional(),
   /**
-   * `lies_about_bytes`: byte counts that cannot be. `lies_about_exit`: exit code and signal at once, negative
-   * usage, a value that is no JSON. `talks_after_exit`: more output, and the end once more, after `run`
-   * resolved.
+   * `lies_about_bytes`: impossible byte counts. `lies_about_exit`: exit code and signal at once, negative
+   * usage, a value that is not JSON. `talks_after_exit`: more output, and a second end, after `run` resolved.
    */
   exit: z.enum(['lies_about_bytes', 'lies_about_exit', 'talks_after_exit']).optional(),
-  /**
-   * Bytes of stdout that arrive before the program's own, far beyond `maxOutputBytes` and without waiting for
-   * the reader.
-   */
+  /** Bytes of stdout before the program's own, far beyond `maxOutputBytes`, without backpressure. */
   flood_bytes: z.int().min(0).max(1_073_741_824).optional(),
   /** Splits the output into single bytes, which also splits UTF-8 sequences. */
   crumbles_output: z.boolean().optional(),
@@ -37,7 +33,7 @@ const hostileTricksSchema = z.strictObject({
   deaf_to_interrupt: z.boolean().optional(),
   /** `fails`: write, read, list and remove throw `sandbox_lost`. `hangs`: until dispose. */
   files: z.enum(['fails', 'hangs']).optional(),
-  /** `read` returns more than it was asked for, `list` names paths outside of the work directory. */
+  /** `read` returns more than requested, `list` names paths outside of the work directory. */
   files_lie: z.boolean().optional(),
   /** Milliseconds that `dispose` takes; it finishes. */
   dispose_slow_ms: ms.optional(),

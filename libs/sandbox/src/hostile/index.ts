@@ -1,6 +1,6 @@
 /**
- * The `hostile` backend: wraps another backend (by default a fake) and is late, lies and dies as its script
- * says. It tests the layers above backends. Without tricks it behaves and passes the conformance suite.
+ * The `hostile` backend: wraps another backend (by default a fake) and is late, lies and dies by its script,
+ * to test the layers above backends. Without tricks it passes the conformance suite.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { CofferdamError, type Backend, type SandboxRef, type SandboxSpec } from '@cofferdam/contract'
@@ -12,16 +12,16 @@ import { HostileSandbox } from './sandbox.ts'
 export type { HostileTricks } from './config.ts'
 
 export interface HostileOptions {
-  /** The backend that does the work; it is disposed with the hostile one. Default: a new fake. */
+  /** The wrapped backend, disposed with this one. Default: a new fake. */
   inner?: Backend
   /** Tricks of the nth sandbox (from 0): a list that is repeated, or a function. Default: none. */
   tricks?: readonly HostileTricks[] | ((nth: number, spec: SandboxSpec) => HostileTricks)
   probe?: HostileConfig['probe']
-  /** What the backend calls itself. Default: hostile. */
+  /** The backend's name. Default: hostile. */
   name?: string
 }
 
-/** Makes a hostile backend; `opened` counts the sandboxes asked for. */
+/** `opened` counts the requested sandboxes. */
 export function createHostileBackend(options: HostileOptions = {}): Backend & { readonly opened: number } {
   const name = options.name ?? 'hostile'
   const inner = options.inner ?? createFakeBackend({}, name)
@@ -65,7 +65,7 @@ export function createHostileBackend(options: HostileOptions = {}): Backend & { 
   }
 }
 
-/** What the registry calls. */
+/** Entry point of the backend registry. */
 export const createBackend = (config: HostileConfig, _deps: BackendDeps, name: string): Backend =>
   createHostileBackend({
     tricks: config.tricks,

@@ -1,4 +1,4 @@
-/** A sandbox that misbehaves as told, around one that does not. */
+/** A misbehaving sandbox around a well-behaved one. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import {
   CofferdamError,
@@ -85,10 +85,10 @@ export class HostileSandbox implements Sandbox {
     if (this.#tricks.dispose_throws === true) throw new Error('hostile: dispose failed after the fact')
   }
 
-  /** Breaks backpressure and the bound on purpose: calls without waiting, in one go. */
+  /** Breaks backpressure and the limit on purpose: calls without waiting. */
   async #flood(io: RunIo): Promise<void> {
     const total = this.#tricks.flood_bytes ?? 0
-    // 64 KiB: what one frame of the guest protocol may carry.
+    // 64 KiB: the largest frame of the guest protocol.
     for (let sent = 0; sent < total && !io.signal.aborted; sent += 65_536)
       void Promise.resolve(io.onOutput('stdout', Buffer.alloc(Math.min(65_536, total - sent), 'x'))).catch(
         () => {},
@@ -97,7 +97,7 @@ export class HostileSandbox implements Sandbox {
 
   async #forever(signal: AbortSignal): Promise<never> {
     const either = AbortSignal.any([this.#gone.signal, signal])
-    // The longest timer keeps the process alive as a real channel would; its abort is the only way out.
+    // The longest timer keeps the process alive like a real channel; only an abort ends it.
     while (!either.aborted) await sleep(2_147_483_647, undefined, { signal: either }).catch(() => {})
     throw either.reason
   }

@@ -1,6 +1,5 @@
 /**
- * The `none` backend: the same agent in a plain subprocess, without isolation. A tenant's policy has to allow
- * it.
+ * The `none` backend: the agent in a plain subprocess, without isolation. A tenant's policy must allow it.
  */
 import type { Backend } from '@cofferdam/contract'
 import type { BackendDeps } from '../deps.ts'
@@ -8,7 +7,6 @@ import { openHost } from '../host-jail/open-host.ts'
 import { createPlainRung } from '../host-jail/plain.ts'
 import type { NoneConfig } from './config.ts'
 
-/** Makes the backend. */
 export function createBackend(config: NoneConfig, deps: BackendDeps, name = 'none'): Promise<Backend> {
   return openHost(name, config, deps, (parts) => Promise.resolve(createPlainRung(parts, 'none')))
 }

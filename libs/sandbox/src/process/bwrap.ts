@@ -1,6 +1,6 @@
 /**
- * Rung 1: bubblewrap. Namespaces of every kind, a file tree of read-only system folders and small tmpfs, no
- * capability, a seccomp filter, and the agent as PID 1, so that its death is the death of everything inside.
+ * Rung 1: bubblewrap. All kinds of namespaces, a file tree of read-only system folders and small tmpfs, no
+ * capability, a seccomp filter, and the agent as PID 1, whose death ends everything inside.
  */
 import { execFile } from 'node:child_process'
 import { stat } from 'node:fs/promises'
@@ -32,8 +32,7 @@ const sized = (folder: string, bytes: number): string[] => [
 ]
 
 /**
- * After the mounts: the root becomes read-only, the child's pid is told on fd 3, the filter is read from fd
- * 4.
+ * After the mounts: makes the root read-only, reports the child's pid on fd 3, reads the filter from fd 4.
  */
 const START = ['--remount-ro', '/', '--info-fd', '3', '--seccomp', '4']
 
@@ -43,19 +42,17 @@ function fixedArguments(tree: JailTree): string[] {
   args.push('--clearenv', '--hostname', SURROUNDINGS.hostName, '--uid', '65534', '--gid', '65534')
   for (const [target, path] of tree.links) args.push('--symlink', target, path)
   for (const [source, path] of tree.binds) args.push('--ro-bind', source, path)
-  // Switches of the sandbox's own IPC and pid namespaces belong to its user, and in a cell would outlive an
-  // execution.
+  // The user owns its IPC and pid namespaces' sysctls, which in a cell would outlive an execution.
   args.push('--proc', '/proc', '--ro-bind', '/proc/sys', '/proc/sys')
   for (const path of tree.maskedFiles) args.push('--ro-bind', tree.empty, path)
   for (const path of tree.maskedFolders) args.push('--tmpfs', path, '--remount-ro', path)
   args.push('--dev', '/dev', ...sized('/dev/shm', SURROUNDINGS.shmBytes))
-  // /dev and / are tmpfs of their own without a size: read-only, or they would be a way around the disk
-  // limit.
+  // /dev and / are tmpfs without a size, so writable ones would bypass the disk limit.
   args.push('--remount-ro', '/dev')
   return args
 }
 
-/** The rung, or why it cannot be: `bwrap` is really run once, as it will be for programs. */
+/** The rung, or why it is unavailable: runs `bwrap` once like for programs. */
 export async function createBwrapRung(
   parts: BwrapParts,
   signal: AbortSignal,
@@ -84,7 +81,7 @@ export async function createBwrapRung(
   }
 }
 
-/** What bwrap opens on the host: itself, what it binds, the filters, and what every jail has its own of. */
+/** What bwrap opens on the host: itself, its binds, the filters, and every jail's own files. */
 function neededOf({ binds, empty }: JailTree, { bwrap, python, filters }: BwrapParts): string[] {
   const { limited, watched } = filters.jail
   const sources = binds.map(([source]) => source)
@@ -144,7 +141,7 @@ function agentPidOf(info: Readable): Promise<number> {
   })
 }
 
-/** Runs the interpreters inside once; null when all went well, else the first line of what was said. */
+/** Runs the interpreters inside once; null if all went well, else the first line of output. */
 async function tryOnce(
   parts: BwrapParts,
   fixed: readonly string[],

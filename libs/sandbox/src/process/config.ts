@@ -1,7 +1,7 @@
 /** Settings of the `process` backend. */
 import { z } from 'zod'
 
-/** What both host backends take. */
+/** Settings of both host backends. */
 export const hostSettings = {
   runtime_dir: z
     .string()

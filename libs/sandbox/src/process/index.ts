@@ -1,6 +1,6 @@
 /**
- * The `process` backend: jails without Docker. A ladder, probed once: bubblewrap, then a jail that fences
- * itself in by Landlock and seccomp; a plain subprocess only when the configuration says so.
+ * The `process` backend: jails without Docker. It probes once for the best rung: bubblewrap, then a jail that
+ * isolates itself with Landlock and seccomp. A plain subprocess only if configured.
  */
 import { execFile } from 'node:child_process'
 import { promisify } from 'node:util'
@@ -18,7 +18,7 @@ const FIX =
   'Install bubblewrap (apt install bubblewrap) and allow unprivileged user namespaces ' +
   '(sysctl kernel.apparmor_restrict_unprivileged_userns=0 on Ubuntu), or use a kernel with Landlock (5.13, lsm=…,landlock).'
 
-/** Makes the backend on the highest rung that this host allows. */
+/** Creates the backend on the best rung of this host. */
 export function createBackend(config: ProcessConfig, deps: BackendDeps, name = 'process'): Promise<Backend> {
   return openHost(name, config, deps, async (parts, root, signal): Promise<Rung | Refusal> => {
     if (config.jail === 'plain') return createPlainRung(parts, 'process')

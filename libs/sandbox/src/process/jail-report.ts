@@ -1,10 +1,10 @@
-/** What jail.py tells on fd 3: the agent's pid for us, and whether its file tree has a /proc. */
+/** jail.py's report on fd 3: the agent's pid, and whether its file tree has a /proc. */
 import type { ChildProcess } from 'node:child_process'
 import { createInterface } from 'node:readline'
 import type { Readable } from 'node:stream'
 import { z } from 'zod'
 
-/** `proc` is true of a jail without a file tree of its own: it has nothing to tell of that. */
+/** `proc` is true for a jail without its own file tree, which does not report it. */
 export interface JailReport {
   pid: number
   proc: boolean
@@ -16,8 +16,8 @@ const lineSchema = z.union([
 ])
 
 /**
- * Reads it from a jail that has just been started. The pid is known before the jail stands; the two lines of
- * a jail with a tree come in either order. Both reject when it ends before.
+ * Reads the report of a new jail. The pid is known before the jail is complete; a jail with a tree sends its
+ * two lines in any order. Both promises reject if it ends before.
  */
 export function readReport(
   child: ChildProcess,
@@ -30,7 +30,7 @@ export function readReport(
     pid.reject(error)
     proc.reject(error)
   }
-  // Two short lines, and the descriptor is closed before anything of a program runs.
+  // Two short lines; the descriptor is closed before any program runs.
   const read = createInterface({ input: info })
   read.on('line', (line) => {
     const parsed = lineSchema.safeParse(parsedJson(line))

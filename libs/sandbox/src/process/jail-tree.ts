@@ -7,7 +7,7 @@ import { lstatSync, readlinkSync } from 'node:fs'
 import { SURROUNDINGS } from '@cofferdam/contract'
 import type { HostParts } from '../host-jail/prepare-host.ts'
 
-/** Names inside, so that no machine path shows in a traceback. */
+/** Paths inside, so that no host path shows in a traceback. */
 export const GUEST = '/opt/cofferdam'
 export const NODE = '/opt/node/bin/node'
 export const PATH = '/opt/node/bin:/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin'
@@ -27,8 +27,8 @@ export interface JailTree {
 }
 
 /**
- * What Docker masks, and besides what identifies the host: its command line, build, devices, modules and
- * load. cpuinfo, meminfo, stat, loadavg and uptime stay, because runtimes size themselves by them.
+ * Docker's masks, and files that identify the host: its command line, build, devices, modules and load.
+ * cpuinfo, meminfo, stat, loadavg and uptime stay, because runtimes size themselves by them.
  */
 const MASKED_FILES = [
   'cmdline',
@@ -55,7 +55,7 @@ const MASKED_FILES = [
 ]
 const MASKED_FOLDERS = ['acpi', 'asound', 'bus', 'driver', 'fs', 'irq', 'pressure', 'scsi']
 
-/** The tree on this host: only what is there is bound or masked. */
+/** The tree on this host: binds and masks only what exists. */
 export function jailTree(parts: HostParts): JailTree {
   const links = Object.entries(SURROUNDINGS.links).map(([path, target]): [string, string] => [target, path])
   const binds: [string, string][] = [['/usr', '/usr']]

@@ -1,13 +1,14 @@
-"""Rung 2: fences itself in, then becomes the guest agent. Start: `python3 -I -S jail.py NAME VALUE … -- AGENT-OPTIONS…`.
+"""The jail: isolates itself, then becomes the guest agent: `jail.py NAME VALUE … -- AGENT-OPTIONS…`.
 
-NAMEs: guest (folder of the guest files, by its path inside), folder (the slot's own on the host), filter (BPF), and
-  with namespaces   links, binds (lines: target or source, space, path), masks (lines), empty (a file), disk, shm (bytes)
+NAMEs: guest (folder of the guest files, path inside), folder (the slot's own on the host), filter (BPF), and
+  with namespaces   links, binds (lines: target or source, space, path), masks (lines), empty (a file),
+                    disk, shm (bytes)
   without           read (lines: folders and files that programs may read)
-It prints JSON lines on fd 3: pid (in the namespace that it was started in), and with namespaces another one with proc
-once the tree stands. Two processes write them, so they come in either order. If a step fails that must hold, the
-process ends with a message before any program can run.
+It prints JSON lines on fd 3: pid (in the namespace of its start) and, with namespaces, another line with proc
+once the file tree exists, in either order. If a required step fails, the process ends with a message before
+any program can run.
 
-With namespaces: unshare → loopback up → fork → file tree of its own → no capability → seccomp → agent as PID 1.
+With namespaces: unshare → loopback up → fork → own file tree → no capabilities → seccomp → agent as PID 1.
 Without: Landlock → seccomp → agent.
 """
 import _signal as signal
@@ -59,7 +60,7 @@ def mount(source, target, kind, flags, data=""):
 
 
 def unshare():
-    """Namespaces of our own and one identity in them, or the end."""
+    """Enters its own namespaces with one identity, or ends."""
     uid, gid = os.geteuid(), os.getegid()
     flags = NEWUSER | NEWNS | NEWCGROUP | NEWUTS | NEWIPC | NEWPID | NEWNET
     checked(libc.unshare(flags), "namespaces (user.max_user_namespaces, AppArmor or a container forbid them)")
@@ -68,14 +69,14 @@ def unshare():
             with open("/proc/self/" + name, "w") as out:
                 out.write(text)
     except OSError as error:
-        # A user namespace without an identity is of no use and cannot be left again.
+        # A user namespace without an identity is useless and cannot be left again.
         fail("identity in the user namespace: %s" % error)
     libc.sethostname(b"sandbox", ctypes.c_size_t(7))
     loopback_up()
 
 
 def loopback_up():
-    """A new network namespace has one interface, which is down: programs talk to themselves and to the proxy over it."""
+    """Brings up the only interface of the network namespace, for programs' own connections and the proxy."""
     import _socket
 
     probe = _socket.socket(_socket.AF_INET, _socket.SOCK_DGRAM)
@@ -97,7 +98,7 @@ def become_init():
         prctl(1, signal.SIGKILL)
         return
     tell('{"pid":%d}' % pid)
-    # Only the agent holds the channel, so that its end is the end of the channel.
+    # Only the agent keeps the channel, so the channel ends with the agent.
     os.closerange(0, 4)
     try:
         os.waitpid(pid, 0)
@@ -113,7 +114,7 @@ def set_attributes(path, flags):
 
 
 def point(root, path, folder):
-    """Where something is mounted: below the new root, made with the folders above it."""
+    """A mount point below the new root, created with its parent folders."""
     target = root + path
     os.makedirs(target if folder else os.path.dirname(target), exist_ok=True)
     if not folder:
@@ -131,7 +132,7 @@ def tmpfs(target, options, flags=MS_NOSUID | MS_NODEV):
 
 
 def own_tree(settings):
-    """A root of its own in which nothing of the host is but read-only system folders. True when /proc could be mounted."""
+    """A new root with only read-only system folders of the host. True if /proc could be mounted."""
     set_attributes("/", 0)
     root = settings["folder"]
     tmpfs(root, "size=1m,nr_inodes=1k,mode=0755")
@@ -149,7 +150,7 @@ def own_tree(settings):
     tmpfs(point(root, "/dev/shm", True), "size=%d,nr_inodes=4k,mode=1777" % int(settings["shm"]), MS_NOSUID | MS_NODEV | MS_NOEXEC)
     tmpfs(point(root, "/tmp", True), "size=%d,nr_inodes=%d,mode=1777" % (int(settings["disk"]), int(settings["inodes"])))
     proc = point(root, "/proc", True)
-    # A container's own masks on /proc make the kernel refuse another one; then there is none at all.
+    # A container's masks on /proc make the kernel refuse another one; then there is none.
     has_proc = mount("proc", proc, "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC) == 0
     if has_proc:
         bind(proc + "/sys", proc + "/sys", ATTR_RDONLY)
@@ -167,7 +168,7 @@ def own_tree(settings):
 
 
 def drop_capabilities():
-    """All of them, also for what is executed later: uid 65534 would not get them back, and nothing shall depend on that."""
+    """Drops all capabilities, also for later exec calls. uid 65534 would not regain them anyway."""
     for number in range(64):
         if prctl(24, number) != 0:  # PR_CAPBSET_DROP; the first number that the kernel does not know ends it.
             break
@@ -223,7 +224,7 @@ def main():
     os.umask(0o022)
     end = sys.argv.index("--")
     settings, options = dict(zip(sys.argv[1:end:2], sys.argv[2:end:2])), sys.argv[end + 1 :]
-    # Read before the way to it is closed.
+    # Read it before it becomes unreachable.
     with open(settings["filter"], "rb") as source:
         code = source.read()
     has_tree = "binds" in settings
@@ -232,13 +233,13 @@ def main():
         become_init()
         has_proc = own_tree(settings)
         drop_capabilities()
-        # Not its pid: that is 1 here, and on the host another's.
+        # Not the pid, which is 1 here and another number on the host.
         tell('{"proc":%s}' % ("true" if has_proc else "false"))
     else:
         tell('{"pid":%d}' % os.getpid())
         for name in ("tmp", "work"):
             os.makedirs(os.path.join(settings["folder"], name), exist_ok=True)
-    # From where it stays readable: the agent imports some of its parts only when it needs them.
+    # A path that stays readable, because the agent imports some modules later.
     sys.path.insert(0, settings["guest"])
     sys.dont_write_bytecode = True
     from cofferdam_agent.main import main as agent

@@ -1,23 +1,23 @@
 /**
- * Our seccomp filter as BPF bytes, assembled here so that no compiler or library is needed on the host.
+ * Our seccomp filter as BPF bytes, assembled here so that the host needs no compiler or library.
  *
- * It is a deny list (EPERM) that is closed at its upper end: every call that Docker's default profile does
- * not give a container without capabilities is in it (its test compares the two), and numbers beyond the last
- * known one do not exist. The jail's namespaces and mounts are the fence, the filter takes away what could
- * loosen it or reach rarely tested kernel code. Decided in this order: foreign architecture → kill; x32 →
- * EPERM; denied number → EPERM; clone3 and unknown numbers → ENOSYS (its flags lie in memory that a filter
- * cannot read; libc falls back to clone); then the calls whose arguments matter: clone with namespace flags,
- * prlimit64 on another process (it could wedge the agent, which shares the program's uid), personality, ioctl
- * that types into terminals, socket families. Numbers: Linux arch/x86/entry/syscalls/syscall_64.tbl and
+ * It is a deny list (EPERM) that is closed at its upper end: it has every call that Docker's default profile
+ * does not give a container without capabilities (a test compares the two), and numbers beyond the last known
+ * one do not exist. Namespaces and mounts isolate the jail; the filter refuses calls that could weaken them
+ * or reach rarely tested kernel code. Order of decisions: foreign architecture → kill; x32 → EPERM; denied
+ * number → EPERM; clone3 and unknown numbers → ENOSYS (a filter cannot read clone3's flags in memory; libc
+ * falls back to clone); then calls by their arguments: clone with namespace flags, prlimit64 on another
+ * process (it could block the agent, which shares the program's uid), personality, ioctl that types into
+ * terminals, socket families. Numbers: Linux arch/x86/entry/syscalls/syscall_64.tbl and
  * include/uapi/asm-generic/unistd.h; equal from 424 on.
  */
 
 export type SeccompArch = 'x64' | 'arm64'
 
-/** Socket families that a program may open: all that loopback needs, or none (socketpair stays). */
+/** Socket families for programs: all for loopback, or none (socketpair stays). */
 type Sockets = 'local' | 'none'
 
-// [x86_64, aarch64]; null where the architecture lacks the call.
+// [x86_64, aarch64]; null if the architecture lacks the call.
 const DENIED: Record<string, readonly [number | null, number | null]> = {
   ptrace: [101, 117],
   process_vm_readv: [310, 270],
@@ -75,8 +75,7 @@ const DENIED: Record<string, readonly [number | null, number | null]> = {
   io_uring_setup: [425, 425],
   io_uring_enter: [426, 426],
   io_uring_register: [427, 427],
-  // Takes from fs.aio-max-nr, which is one number for the whole host: a database beside us would find nothing
-  // left.
+  // Uses up fs.aio-max-nr, which is shared by the whole host, for example with a database.
   io_setup: [206, 0],
   io_destroy: [207, 1],
   io_getevents: [208, 4],
@@ -102,7 +101,7 @@ const DENIED: Record<string, readonly [number | null, number | null]> = {
   lsm_get_self_attr: [459, 459],
   lsm_set_self_attr: [460, 460],
   lsm_list_modules: [461, 461],
-  // Entries that x86_64 has kept for calls that never were or are gone.
+  // x86_64 entries of calls that never existed or are gone.
   _sysctl: [156, null],
   get_kernel_syms: [177, null],
   getpmsg: [181, null],
@@ -116,14 +115,14 @@ const DENIED: Record<string, readonly [number | null, number | null]> = {
 }
 
 /**
- * The highest number that this file was checked against (file_setattr, Linux 6.17). What comes later answers
- * ENOSYS, as on a kernel that does not have it, so that no call of a newer kernel is let in unseen.
+ * The highest number that this file was checked against (file_setattr, Linux 6.17). Later calls get ENOSYS,
+ * as on a kernel without them, so that no unknown call is allowed.
  */
 const LAST_KNOWN = 469
 
 /**
- * Refused besides where no cgroup limits memory and the worker watches it: memory that belongs to no process
- * and to no file system of the sandbox, so that no look from outside sees it.
+ * Also refused if the worker watches memory without a cgroup: memory outside of all processes and file
+ * systems of the sandbox, which no look from outside sees.
  */
 const DENIED_WATCHED: typeof DENIED = {
   memfd_create: [319, 279],
@@ -131,9 +130,9 @@ const DENIED_WATCHED: typeof DENIED = {
 }
 
 /**
- * Refused besides where a jail has no namespaces. Landlock does not know the calls that change a file's mode,
- * owner, times or attributes (also through a file opened for reading), nor watches and System V IPC: the
- * program would reach every file and segment of the worker's user, and those of other sandboxes.
+ * Also refused in a jail without namespaces. Landlock does not cover calls that change a file's mode, owner,
+ * times or attributes (even through a file opened for reading), watches, and System V IPC. With them a
+ * program would reach every file and segment of the worker's user, and other sandboxes.
  */
 const DENIED_BARE: typeof DENIED = {
   chmod: [90, null],
@@ -172,7 +171,7 @@ const DENIED_BARE: typeof DENIED = {
   mq_unlink: [241, 181],
 }
 
-/** [x86_64, aarch64] of calls that take a pid first, where 0 is the caller. */
+/** [x86_64, aarch64] of calls whose first argument is a pid; 0 is the caller. */
 const ON_PROCESSES = {
   sched_setparam: [142, 118],
   sched_setscheduler: [144, 119],
@@ -180,17 +179,14 @@ const ON_PROCESSES = {
   sched_setattr: [314, 274],
 } as const
 
-/**
- * The same where the pid stands second, after a kind of which 0 or 1 is a process and others are all of a
- * user's.
- */
+/** The same with the pid second, after a kind: 0 or 1 is a process, others are all of a user's. */
 const ON_GROUPS = {
   setpriority: { nr: [141, 140], self: 0 },
   ioprio_set: { nr: [251, 30], self: 1 },
 } as const
 const UTIMENSAT = [280, 88] as const
 
-/** Names that the filter refuses whatever their arguments. */
+/** Calls that the filter refuses with any arguments. */
 export const DENIED_CALLS: readonly string[] = Object.keys(DENIED)
 
 const NUMBERS = {
@@ -209,8 +205,8 @@ const EPERM = ERRNO | 1
 const ENOSYS = ERRNO | 38
 const EAFNOSUPPORT = ERRNO | 97
 
-// NEWNS | NEWCGROUP | NEWUTS | NEWIPC | NEWUSER | NEWPID | NEWNET and NEWTIME, which shares a bit with the
-// exit signal's byte in clone and is therefore only reachable by clone3 and unshare.
+// NEWNS | NEWCGROUP | NEWUTS | NEWIPC | NEWUSER | NEWPID | NEWNET and NEWTIME. The latter shares a bit with
+// the exit signal in clone, so only clone3 and unshare can use it.
 const CLONE_NAMESPACES = 0x7e020000
 const TIOCSTI = 0x5412
 const TIOCLINUX = 0x541c
@@ -218,7 +214,7 @@ const AF_UNIX = 1
 const AF_INET = 2
 const AF_INET6 = 10
 
-// linux/bpf_common.h: classes and modes that are used here.
+// linux/bpf_common.h: the classes and modes used here.
 const LOAD_WORD_ABS = 0x20
 const JUMP_EQ = 0x15
 const JUMP_GE = 0x35
@@ -240,7 +236,7 @@ const NR = load(0)
 const ARCH = load(4)
 const argument = (index: number): Instruction => load(16 + index * 8)
 
-/** A block that runs when the number matches: it must return in every case. */
+/** A block for a matching number. It must return in every case. */
 function when(nr: number, block: Instruction[]): Instruction[] {
   return [jump(JUMP_EQ, nr, 0, block.length), ...block]
 }
@@ -263,8 +259,8 @@ const refused = (calls: typeof DENIED, column: 0 | 1): Instruction[] =>
   })
 
 /**
- * The filter of a jail with namespaces for one architecture, as an array of `struct sock_filter` (8 bytes
- * each, little endian). `watched`: no cgroup limits memory, so only such as a look from outside can count.
+ * The filter of a jail with namespaces, as an array of `struct sock_filter` (8 bytes each, little endian).
+ * `watched`: no cgroup limits memory, so only visible memory is allowed.
  */
 export const seccompFilter = (arch: SeccompArch, watched: boolean): Buffer =>
   filterOf(arch, 'local', memoryRules(arch, watched))
@@ -272,10 +268,7 @@ export const seccompFilter = (arch: SeccompArch, watched: boolean): Buffer =>
 const memoryRules = (arch: SeccompArch, watched: boolean): Instruction[] =>
   watched ? refused(DENIED_WATCHED, arch === 'x64' ? 0 : 1) : []
 
-/**
- * The filter of a jail without namespaces: no sockets, and nothing that reaches other processes or files of
- * its user.
- */
+/** The filter of a jail without namespaces: no sockets, no access to the user's other processes or files. */
 export function bareFilter(arch: SeccompArch, watched: boolean): Buffer {
   const column = arch === 'x64' ? 0 : 1
   const zero = (index: number): Instruction[] => [argument(index), jump(JUMP_EQ, 0, 1, 0), ret(EPERM)]
@@ -286,8 +279,7 @@ export function bareFilter(arch: SeccompArch, watched: boolean): Buffer {
     ...Object.values(ON_GROUPS).flatMap(({ nr, self }) =>
       when(nr[column], [argument(0), jump(JUMP_EQ, self, 1, 0), ret(EPERM), ...zero(1), ret(ALLOW)]),
     ),
-    // Without a path it sets the times of an open file; the high word counts too, for this argument is a
-    // pointer.
+    // Without a path it sets an open file's times. The argument is a pointer, so the high word counts.
     ...when(UTIMENSAT[column], [
       ...zero(1),
       load(16 + 8 + 4),
@@ -335,7 +327,7 @@ function filterOf(arch: SeccompArch, sockets: Sockets, more: readonly Instructio
   return assemble(program)
 }
 
-/** A filter that only refuses sockets beyond unix ones: what the plain rung has for `network: none`. */
+/** A filter that refuses only non-unix sockets, for `network: none` on the plain rung. */
 export function noNetworkFilter(arch: SeccompArch): Buffer {
   const numbers = NUMBERS[arch]
   const program = [
@@ -352,6 +344,6 @@ export function noNetworkFilter(arch: SeccompArch): Buffer {
   return assemble(program)
 }
 
-/** Null where we have no numbers for this machine. */
+/** Null if this machine's system call numbers are unknown. */
 export const seccompArch = (): SeccompArch | null =>
   process.arch === 'x64' || process.arch === 'arm64' ? process.arch : null

@@ -1,4 +1,4 @@
-/** The command line of jail.py: how it fences itself in, and the agent that it becomes. */
+/** The command line of jail.py: how it isolates itself, and the agent that it becomes. */
 import { SURROUNDINGS } from '@cofferdam/contract'
 import { agentArgv } from '../guest/index.ts'
 import { inodesOf } from '../disk-inodes.ts'
@@ -9,15 +9,12 @@ import { GUEST, NODE, PATH, type JailTree } from './jail-tree.ts'
 
 const MiB = 1024 * 1024
 
-/** A host whose processor the seccomp filters know. */
+/** A host whose architecture the seccomp filters support. */
 export interface JailParts extends HostParts {
   filters: Filters
 }
 
-/**
- * What interpreters and the loader read where there is no file tree of our own. Node fails without
- * openssl.cnf.
- */
+/** Files that interpreters and the loader read without a file tree. Node fails without openssl.cnf. */
 const READ = [
   '/usr',
   '/bin',
@@ -40,7 +37,7 @@ export function selfJailArgv(parts: JailParts, tree: JailTree | null, launch: La
     parts.bootstrap,
     ...Object.entries(settingsOf(parts, tree, launch)).flat(),
     '--',
-    // The interpreter and the agent's file are jail.py's own matter.
+    // jail.py itself handles the interpreter and the agent's file.
     ...agentArguments(parts, tree, launch).slice(4),
   ]
 }
@@ -106,7 +103,7 @@ function agentArguments(
     confined: true,
     scope: true,
     env: { HOME: `${folder}/tmp`, TMPDIR: `${folder}/tmp` },
-    // Where the disk is no tmpfs, at least no single file passes the limit.
+    // If the disk is no tmpfs, at least no single file exceeds the limit.
     rlimits: { fsize: spec.limits.disk_mib * MiB, ...limits },
   })
 }

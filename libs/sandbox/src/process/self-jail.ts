@@ -1,6 +1,6 @@
 /**
- * Rung 2: no helper binary and no root. A Python bootstrap fences itself in (namespaces and a file tree of
- * its own where the host gives them, else Landlock; seccomp in both) and becomes the agent; see jail.py.
+ * Rung 2: no helper binary and no root. A Python script (jail.py) isolates itself, with namespaces and its
+ * own file tree if the host allows, else with Landlock, and always with seccomp. Then it becomes the agent.
  */
 import { spawn } from 'node:child_process'
 import { mkdir, mkdtemp, rm, chown } from 'node:fs/promises'
@@ -15,7 +15,7 @@ import { jailTree, OWN_DISKS, type JailTree } from './jail-tree.ts'
 import { selfJailArgv, type JailParts } from './self-jail-argv.ts'
 
 export interface SelfJailParts extends JailParts {
-  /** Folder below which a trial may make its own. */
+  /** Folder in which a trial may create its own. */
   root: string
 }
 
@@ -30,7 +30,7 @@ const BARE_FEATURES = [
   '/proc and /dev/shm closed',
 ]
 
-/** The rung, or why it cannot be. Starts an agent once, with a waiting Python, as it will be for programs. */
+/** The rung, or why it is unavailable. Starts an agent with a waiting Python once, like for programs. */
 export async function createSelfJailRung(
   parts: SelfJailParts,
   tryNamespaces: boolean,
@@ -87,8 +87,7 @@ function start(
     ...launch.user,
   })
   const report = readReport(child, tree !== null)
-  // The trial does not look at it; a host that cannot run the jail must not end the worker by an unhandled
-  // rejection.
+  // The trial ignores these. An unhandled rejection must not end the worker.
   for (const promise of [report.pid, report.whole]) promise.catch(() => {})
   return { launched: { child, agentPid: report.pid }, report: report.whole }
 }

@@ -1,10 +1,9 @@
 /**
- * Who shares cells, and in which order they get them: the executions of one session, or those of one tenant
- * and kind.
+ * Who shares cells, and in which order: the executions of one session, or those of one tenant and kind.
  *
  *   an idle cell ─▶ that one     fewer than `max` ─▶ the right to open one     else: waits, in order of arrival
  *
- * A cell never serves two tenants: the tenant is in the key.
+ * A cell never serves two tenants, because the tenant is in the key.
  */
 import type {
   ExecutionId,
@@ -26,18 +25,15 @@ export interface Cell<S extends CellSlot> {
   runs: number
   startedMs: number
   idleMs: number
-  /** Null while an execution has it. */
+  /** Null while an execution uses it. */
   idleSinceMs: number | null
-  /** The execution whose turn it was last. */
+  /** The execution of the last turn. */
   executionId: ExecutionId
-  /** Its part of the budget while it waits. */
+  /** Its share of the budget while it waits. */
   memory: Disposable | null
 }
 
-/**
- * A session's cell as `/v1/sessions` shows it. Only its worker reaches it: it has no epoch and no handle for
- * another.
- */
+/** A session's cell for `/v1/sessions`. Only its worker reaches it, so it has no epoch and no handle. */
 export function shownCell<S extends CellSlot>(
   cell: Cell<S>,
   maxAgeMs: number,
@@ -66,32 +62,27 @@ export interface Domain<S extends CellSlot> {
   /** Null for reuse scope `tenant`. */
   readonly session: SessionName | null
   readonly max: number
-  /** Also cells that are only opening. */
+  /** Includes cells that are opening. */
   count: number
   readonly cells: Set<Cell<S>>
-  /** Each is handed an idle cell that is then its own, or (null) the right to open one, already counted. */
+  /** Each gets an idle cell, or null: the right to open one, already counted. */
   readonly line: Line<Cell<S> | null>
 }
 
 export interface CellDomains<S extends CellSlot> {
   of(spec: SandboxSpec, kind: SlotKind): Domain<S>
-  /**
-   * A cell, or null for the right to open one (counted). Who comes later never gets one earlier. Rejects with
-   * the signal's reason.
-   */
+  /** A cell, or null for the counted right to open one, in order. Rejects with the signal's reason. */
   turnIn(domain: Domain<S>, signal: AbortSignal): Promise<Cell<S> | null>
-  /**
-   * A cell became idle or was destroyed: gives it, or the right to open one, to whoever has waited longest.
-   */
+  /** Gives an idle cell, or the right to open one, to the longest waiter. */
   freed(domain: Domain<S>): void
-  /** Cells of all domains, also those that are only opening. */
+  /** Cells of all domains, including those that are opening. */
   readonly count: number
   all(): { domain: Domain<S>; cell: Cell<S> }[]
-  /** Those that wait for an execution, in the order in which to do without them. */
+  /** Idle cells, in the order in which to give them up. */
   idle(): { domain: Domain<S>; cell: Cell<S> }[]
 }
 
-/** Creates the domains of one backend; each is there while it has cells or somebody waits for one. */
+/** A domain exists while it has cells or waiters. */
 export function createCellDomains<S extends CellSlot>(
   backend: string,
   settings: Pick<CellSettings, 'max_per_tenant'>,
@@ -158,7 +149,7 @@ export function createCellDomains<S extends CellSlot>(
         .filter(({ cell }) => cell.idleSinceMs !== null)
         .toSorted(
           (a, b) =>
-            // Cells that keep nothing are lost at no cost to anyone but time.
+            // First cells that keep nothing: losing them costs only time.
             Number(a.cell.scope !== 'none') - Number(b.cell.scope !== 'none') ||
             (a.cell.idleSinceMs ?? 0) - (b.cell.idleSinceMs ?? 0),
         ),

@@ -23,13 +23,13 @@ import { refuseBeginning, unlike } from './session-refusals.ts'
 import { bytesOf, type CellSlot, type SlotKind, type SlotSpec } from './slot.ts'
 import type { DropReason, WarmDeps, WarmEvent } from './warm-deps.ts'
 
-/** Idle and old cells are looked for this often. */
+/** Interval of checks for idle and old cells. */
 const TEND_MS = 1_000
 
 /**
- * Killing, wiping and proving take milliseconds, a full tmpfs some hundred, and seconds on a host that is
- * busy, where giving up would cost the session its files. After it the cell is destroyed, which must be over
- * before the executor stops waiting for the proof (20 s) and reports a leak.
+ * Killing, wiping and proving take milliseconds, with a full tmpfs some hundred, on a busy host seconds,
+ * where giving up would cost the session its files. After this time the cell is destroyed, before the
+ * executor stops waiting for the proof (20 s) and reports a leak.
  */
 const CLEAN_MS = 8_000
 
@@ -37,21 +37,17 @@ const CLEAN_MS = 8_000
 export interface Turn<S extends CellSlot> {
   readonly slot: S
   readonly warm: boolean
-  /** What the caller sees of it; null for reuse scope `tenant`. */
+  /** The caller's view of it; null for reuse scope `tenant`. */
   readonly session: { id: SessionId; fresh: boolean } | null
-  /** True for scope `interpreter`: the run goes to the kept interpreter. */
+  /** True for scope `interpreter`: the run uses the kept interpreter. */
   readonly keepsInterpreter: boolean
-  /**
-   * Ends the turn, once: cleaned and handed on, or destroyed (always when `lost`). Resolves when either is
-   * proven.
-   */
+  /** Ends the turn once: cleans the cell, or destroys it (always if `lost`). Resolves when that is proven. */
   end(lost: boolean): Promise<void>
 }
 
 export interface Cells<S extends CellSlot> {
   /**
-   * Waits for the turn. Rejects with `conflict` when the session was opened with other limits, like `start`,
-   * or with the signal's reason.
+   * Waits for the turn. Rejects like `start`, with `conflict` for other limits, or with the signal's reason.
    */
   take(spec: SandboxSpec, kind: SlotKind, signal: AbortSignal): Promise<Turn<S>>
   readonly count: number
@@ -59,7 +55,6 @@ export interface Cells<S extends CellSlot> {
   close(): Promise<void>
 }
 
-/** Creates the cells of one backend. */
 export function createCells<S extends CellSlot>(parts: {
   backend: string
   start(spec: SlotSpec, signal: AbortSignal): Promise<S>
@@ -76,7 +71,7 @@ export function createCells<S extends CellSlot>(parts: {
   tending.unref()
   deps.memory.onPressure(letGo)
 
-  /** Opens a cell that is counted already. */
+  /** Opens a cell that is already counted. */
   async function openCell(
     domain: Domain<S>,
     spec: SandboxSpec,
@@ -135,12 +130,12 @@ export function createCells<S extends CellSlot>(parts: {
     }
   }
 
-  /** Tells of a session's cell as it is now. */
+  /** Reports a session's cell as it is now. */
   function show({ session }: Domain<S>, cell: Cell<S>): void {
     if (session !== null) deps.onSession?.(session, shownCell(cell, settings.max_age_ms))
   }
 
-  /** Takes the cell out at once, so that nobody gets it; resolves when it is proven gone. */
+  /** Removes the cell at once, so that nobody gets it; resolves when it is proven gone. */
   async function discard(domain: Domain<S>, cell: Cell<S>, why: DropReason): Promise<void> {
     if (!domain.cells.delete(cell)) return await cell.slot.destroy()
     if (domain.session !== null) deps.onSession?.(domain.session, null)
@@ -156,7 +151,7 @@ export function createCells<S extends CellSlot>(parts: {
     await gone
   }
 
-  /** The same where nobody waits for it; a failure is logged by `discard`. */
+  /** The same without a waiter; `discard` logs a failure. */
   function drop(domain: Domain<S>, cell: Cell<S>, why: DropReason): void {
     discard(domain, cell, why).catch(() => {})
   }
@@ -174,7 +169,7 @@ export function createCells<S extends CellSlot>(parts: {
     await rest(domain, cell)
   }
 
-  /** Lets a clean cell wait, or go on at once to who waits for it. */
+  /** Lets a clean cell wait, or gives it to the next waiter. */
   async function rest(domain: Domain<S>, cell: Cell<S>): Promise<void> {
     if (closed || !cell.slot.alive) return await discard(domain, cell, 'died')
     cell.memory = deps.memory.tryAcquire(bytesOf(cell.slot.spec))
@@ -200,7 +195,7 @@ export function createCells<S extends CellSlot>(parts: {
       const taken = (await domains.turnIn(domain, signal)) ?? (await openCell(domain, spec, kind, signal))
       const problem = unlike(taken, spec, kind.limits)
       if (problem !== null) {
-        // Nothing ran: it is as clean as it was.
+        // Nothing ran, so it is still clean.
         await rest(domain, taken)
         throw new CofferdamError('conflict', problem)
       }

@@ -94,5 +94,5 @@ export type WarmConfig = z.output<typeof warmConfigSchema>
 export type PoolSettings = WarmConfig['pools']
 export type CellSettings = WarmConfig['cells']
 
-/** Limits of the slots that stand ready from the start. */
+/** Limits of the slots that are kept warm from the start. */
 export const START_LIMITS = DEFAULT_LIMITS

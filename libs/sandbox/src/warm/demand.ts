@@ -1,18 +1,16 @@
-/** How many slots of a kind should wait, from how often they are asked for and how long one takes to warm. */
+/** How many slots of a kind should be warm, by their arrival rate and warm-up time. */
 
-/**
- * Averages over two spans: the short one sees a burst within seconds, the long one remembers steady traffic.
- */
+/** Spans of the averages: the short one notices a burst, the long one remembers steady traffic. */
 const SPANS_MS = [2_000, 30_000] as const
 /** Weight of the newest warm-up time: after ten starts the older ones hardly count. */
 const WARM_UP_WEIGHT = 0.2
-/** Before anything was measured: between bwrap (0.03 s) and gVisor (0.5 s). */
+/** Before any measurement: between bwrap (0.03 s) and gVisor (0.5 s). */
 const FIRST_WARM_UP_MS = 200
 
 export interface Demand {
   arrived(nowMs: number): void
   warmed(tookMs: number): void
-  /** Slots that should wait or be warming at `nowMs`. */
+  /** Number of slots that should wait or warm at `nowMs`. */
   target(nowMs: number): number
   readonly lastArrivalMs: number
 }

@@ -5,7 +5,7 @@ import type { DropReason } from './warm-deps.ts'
 export interface IdleSlots<S extends Slot> {
   readonly count: number
   add(slot: S, memory: Disposable): void
-  /** The oldest one that is alive, the caller's from now on; null when there is none. */
+  /** Gives the oldest living slot to the caller; null if there is none. */
   take(): S | null
   /** Discards the oldest `count`. */
   drop(count: number, why: DropReason): void
@@ -13,7 +13,7 @@ export interface IdleSlots<S extends Slot> {
   dropOlder(ms: number): void
 }
 
-/** Creates an empty one. `discard` destroys a slot, and then gives its memory back. */
+/** `discard` destroys a slot and then returns its memory. */
 export function createIdleSlots<S extends Slot>(
   discard: (slot: S, memory: Disposable, why: DropReason) => void,
 ): IdleSlots<S> {
@@ -43,7 +43,7 @@ export function createIdleSlots<S extends Slot>(
           entry.memory[Symbol.dispose]()
           return entry.slot
         }
-        // Its channel has closed and its listener was not called yet, which will not find it here.
+        // Its channel has closed, but its listener was not called yet and will not find it here.
         discard(entry.slot, entry.memory, 'died')
       }
       return null

@@ -1,19 +1,12 @@
-/**
- * A first-in, first-out queue of callers. Each of them holds an execution slot of the worker, which bounds
- * it.
- */
+/** A FIFO queue of callers, bounded by the worker's execution slots that they hold. */
 export interface Line<T> {
   readonly length: number
-  /**
-   * Joins the queue and resolves with what `serve` gives. Rejects with the signal's reason and leaves the
-   * queue then.
-   */
+  /** Joins and resolves with what `serve` gives. Leaves and rejects with the signal's reason. */
   join(signal: AbortSignal): Promise<T>
-  /** Gives it to whoever has waited longest; false when nobody waits. */
+  /** Gives it to the longest waiter; false if nobody waits. */
   serve(given: T): boolean
 }
 
-/** Creates an empty one. */
 export function createLine<T>(): Line<T> {
   const waiting: ((given: T) => void)[] = []
   return {

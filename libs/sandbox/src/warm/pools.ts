@@ -1,8 +1,8 @@
 /**
  * Warm slots of one backend, by kind (slot-pool.ts).
  *
- * take() never waits longer than a start of its own would: it gets an idle slot, or one that was warming
- * already and that no earlier caller waits for, or starts one.
+ * take() never waits longer than its own start would take: it gets an idle slot, or a warming one that no
+ * earlier caller waits for, or starts one.
  */
 import { newSandboxId, type WorkerId } from '@cofferdam/contract'
 import { SILENT, type BackendLogger } from '../deps.ts'
@@ -10,13 +10,13 @@ import { createSlotPool, type SlotPool } from './slot-pool.ts'
 import { bytesOf, keyOf, type Slot, type SlotKind, type SlotSpec } from './slot.ts'
 import type { WarmDeps } from './warm-deps.ts'
 
-/** Ages, idle kinds and a shrunken demand are looked at this often. */
+/** Interval of checks for ages, idle kinds and lower demand. */
 const TEND_MS = 5_000
 
 export interface SlotPools<S extends Slot> {
-  /** A slot of this kind, the caller's from now on. Rejects like `start`, or with the signal's reason. */
+  /** Gives the caller a slot of this kind. Rejects like `start`, or with the signal's reason. */
   take(kind: SlotKind, owner: WorkerId, signal: AbortSignal): Promise<{ slot: S; warm: boolean }>
-  /** Keeps `floor` slots of a kind whatever the demand. */
+  /** Keeps `floor` slots of a kind, whatever the demand. */
   keep(kind: SlotKind, floor: number): void
   readonly idle: number
   /** Destroys every waiting slot and starts no more. */
@@ -25,19 +25,18 @@ export interface SlotPools<S extends Slot> {
 
 export interface PoolParts<S extends Slot> {
   backend: string
-  /** Starts a slot up to the point where its interpreter waits; leaves nothing behind when it rejects. */
+  /** Starts a slot until its interpreter waits; leaves nothing if it rejects. */
   start(spec: SlotSpec, signal: AbortSignal): Promise<S>
   deps: WarmDeps
   logger?: BackendLogger
 }
 
-/** Creates the pools of one backend. */
 export function createSlotPools<S extends Slot>(parts: PoolParts<S>): SlotPools<S> {
   const { deps, backend, logger = SILENT } = parts
   const settings = deps.config.pools
   const pools = new Map<string, SlotPool<S>>()
   const closing = new AbortController()
-  /** Starts that a caller waits for. */
+  /** Starts with a waiting caller. */
   let starting = 0
   const work = new Set<Promise<unknown>>()
   const tending = setInterval(tend, TEND_MS)
@@ -77,7 +76,7 @@ export function createSlotPools<S extends Slot>(parts: PoolParts<S>): SlotPools<
     pool.giveUp()
   }
 
-  /** Memory that an execution waits for: oldest slots go first, floors too. */
+  /** An execution waits for memory: gives up the oldest slots first, even below the floor. */
   function letGo(bytes: number): void {
     let left = bytes
     for (const pool of pools.values())
@@ -113,8 +112,7 @@ export function createSlotPools<S extends Slot>(parts: PoolParts<S>): SlotPools<
   return {
     async take(kind, owner, signal) {
       signal.throwIfAborted()
-      // Waiting slots are labelled with this worker as their owner. A sandbox of another owner needs that
-      // owner's label.
+      // Waiting slots have this worker's label. Another owner's sandbox needs that owner's label.
       const isOurs = owner === deps.owner && settings.enabled && !closing.signal.aborted
       const pool = isOurs ? poolOf(kind) : null
       const ready = pool?.take() ?? null

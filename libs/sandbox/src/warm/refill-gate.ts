@@ -1,12 +1,12 @@
 /**
- * Bounds how many sandboxes of a worker start at once, over all its pools. More than one per core only makes
- * each start longer (847 instead of 137 ms with eight). On two cores or fewer only one starts while programs
- * run, because starts raise the programs' p99 from 3 to 20 ms.
+ * Limits how many sandboxes of a worker start at once, over all pools. More than one per core makes each
+ * start longer (847 instead of 137 ms with eight). On two cores or fewer, only one starts while programs run,
+ * because starts raise the programs' p99 from 3 to 20 ms.
  */
 export interface RefillGate {
-  /** Runs `work` when its turn comes, in order, and resolves or rejects as it does. */
+  /** Runs `work` when its turn comes, in order, and returns its result. */
   enter<T>(work: () => Promise<T>): Promise<T>
-  /** Counts an execution in; the returned call counts it out, once. */
+  /** Counts an execution in; the returned function counts it out, once. */
   executing(): () => void
 }
 

@@ -1,18 +1,15 @@
-/** Why a session is not for an execution that asks for it. */
+/** Why an execution cannot use a session. */
 import { CofferdamError, type SandboxSpec, type SessionScope } from '@cofferdam/contract'
 import type { SlotLimits } from './slot.ts'
 
-/**
- * Throws `session_not_found` for an execution that may not begin a session: an operation on files, or
- * `mustExist`.
- */
+/** Throws `session_not_found` for file operations and `mustExist`, which may not create a session. */
 export function refuseBeginning({ program, session }: Pick<SandboxSpec, 'program' | 'session'>): void {
   if (program.type === 'files' || session?.mustExist === true) throw new CofferdamError('session_not_found')
 }
 
 /**
- * Why a session does not fit an execution; null where it does. Its sandbox cannot change its limits or its
- * scope for one execution. Operations on its files fit always.
+ * Why a session does not fit an execution; null if it does. Its sandbox cannot change limits or scope for one
+ * execution. File operations always fit.
  */
 export function unlike(
   cell: { scope: SessionScope; limits: SlotLimits },

@@ -1,4 +1,4 @@
-/** Slots in memory for the tests of pools and cells: they start and end when the test says so. */
+/** In-memory slots for tests of pools and cells. The test decides when they start and end. */
 import {
   DEFAULT_LIMITS,
   newExecutionId,
@@ -17,7 +17,7 @@ export const OWNER = newWorkerId('0123456789ab')
 export class MemorySlot implements CellSlot {
   alive = true
   isDestroyed = false
-  /** What each turn kept. */
+  /** The scope that each turn kept. */
   readonly cleaned: string[] = []
   /** Set to make the next clean fail. */
   unclean: Error | null = null
@@ -30,7 +30,7 @@ export class MemorySlot implements CellSlot {
     if (this.alive) this.#listeners.push(listener)
     else listener()
   }
-  /** Its channel closes. */
+  /** Closes its channel. */
   die(): void {
     if (!this.alive) return
     this.alive = false
@@ -56,21 +56,18 @@ export interface Start {
 export interface Stage {
   deps: WarmDeps
   start: (spec: SlotSpec, signal: AbortSignal) => Promise<MemorySlot>
-  /** Starts that are under way, oldest first. */
+  /** Starts in progress, oldest first. */
   starting: Start[]
   /** Every slot that became ready. */
   slots: MemorySlot[]
   events: WarmEvent[]
-  /** Bytes that are held now. */
+  /** Bytes held now. */
   held(): number
-  /** An execution waits for memory. */
+  /** Simulates an execution that waits for memory. */
   press(bytes: number): void
 }
 
-/**
- * Everything around a pool: memory of `budget` bytes, a gate for many, the events. With `instant` starts end
- * by themselves.
- */
+/** A pool's surroundings: memory of `budget` bytes, a gate, events. `instant`: starts end by themselves. */
 export function stage(
   change: {
     config?: Parameters<typeof warmConfigSchema.parse>[0]
@@ -139,7 +136,7 @@ export function stage(
   }
 }
 
-/** What an execution asks for. */
+/** An execution's request. */
 export const spec = (change: Partial<SandboxSpec> = {}): SandboxSpec => ({
   sandboxId: newSandboxId(),
   executionId: newExecutionId(),
@@ -162,7 +159,7 @@ export const inSession = (
   change: Partial<SandboxSpec> = {},
 ): SandboxSpec => spec({ reuse: 'session', session: { key, scope, idleMs: null }, ...change })
 
-/** Lets every promise that can settle settle. */
+/** Waits until all promises that can settle have settled. */
 export async function settled(): Promise<void> {
   for (let turn = 0; turn < 50; turn += 1) await Promise.resolve()
 }

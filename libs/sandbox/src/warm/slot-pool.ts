@@ -17,74 +17,68 @@ import { createLine } from './line.ts'
 import { bytesOf, keyOf, type Slot, type SlotKind, type SlotSpec } from './slot.ts'
 import type { DropReason, WarmDeps } from './warm-deps.ts'
 
-/** Refill waits until a short program has run and its answer is out, but not for long programs. */
+/** Refill waits until a short program has run and answered, but not for long programs. */
 const REFILL_AFTER_MS = 25
-/**
- * After so many cold starts one is warmed beside the next: short programs on a fast backend left it no moment
- * for seconds.
- */
+/** Cold starts before a parallel refill: short programs on a fast backend gave it no chance for seconds. */
 const COLD_IN_A_ROW = 4
-/** After a failed start a kind rests, so that a broken image does not start containers in a loop. */
+/** Pause of a kind after a failed start, so that a broken image does not start containers in a loop. */
 const REST_AFTER_FAILURE_MS = 5_000
 
 export interface SlotPoolParts<S extends Slot> {
   backend: string
   kind: SlotKind
-  /** Leaves nothing behind when it rejects. */
+  /** Leaves nothing if it rejects. */
   start(spec: SlotSpec, signal: AbortSignal): Promise<S>
   deps: WarmDeps
   logger: BackendLogger
-  /** Aborts when nothing is to be warmed any more. */
+  /** Aborts when no more slots should warm. */
   closing: AbortSignal
-  /**
-   * A caller waits for a start of its own, of whatever kind: a refill beside it would make it take half as
-   * long again (measured).
-   */
+  /** A caller waits for a start of any kind; a parallel refill would slow it by half (measured). */
   isStarting(): boolean
-  /** Takes what goes on without a caller, to wait for its end. */
+  /** Registers background work, to wait for its end. */
   track(work: Promise<unknown>): void
 }
 
 export interface SlotPool<S extends Slot> {
   readonly kind: SlotKind
   readonly idle: number
-  /** When it was asked for one last. */
+  /** Time of the last request for one. */
   readonly lastArrivalMs: number
-  /** A slot that is ready; null when there is none. */
+  /** A ready slot; null if there is none. */
   take(): S | null
-  /** True when a slot is warming that nobody waits for. */
+  /** Whether a slot is warming that nobody waits for. */
   readonly hasFreeWarming: boolean
-  /** Waits for that; null when it failed. Rejects with the signal's reason. */
+  /** Waits for that slot; null if it failed. Rejects with the signal's reason. */
   nextWarming(signal: AbortSignal): Promise<S | null>
-  /** A caller's own start is over, after so many milliseconds when it succeeded. */
+  /** A caller's own start has ended, after this time if it succeeded. */
   startedCold(tookMs: number | null): void
   /** Refills soon after a slot was taken, in case its program runs for long. */
   refillSoon(): void
-  /** Has so many slots wait whatever the demand. */
+  /** Keeps this many slots whatever the demand. */
   keep(floor: number): void
   readonly isKept: boolean
   drop(count: number, why: DropReason): void
-  /** Looks at ages and at a shrunken demand. */
+  /** Handles ages and lower demand. */
   tend(): void
-  /** Destroys what waits and starts no more slots. A caller that waits for a warming slot still gets it. */
+  /** Destroys waiting slots and starts no more. A caller that waits for a warming slot still gets it. */
   giveUp(): void
-  /** The same, and tells all callers that wait to start their own. */
+  /** The same, and tells all waiting callers to start their own. */
   close(): void
 }
 
-/** Creates the pool of one kind; it is empty until somebody asks or `keep` says how many wait. */
+/** Empty until the first request or `keep`. */
 export function createSlotPool<S extends Slot>(parts: SlotPoolParts<S>): SlotPool<S> {
   const { backend, kind, deps, logger, closing } = parts
   const settings = deps.config.pools
   const demand = createDemand(Date.now())
   const idle = createIdleSlots<S>(discard)
-  /** Who waits for one that is warming; each is given the next that is ready. */
+  /** Callers that wait for a warming slot, served in order. */
   const line = createLine<S | null>()
   let floor = 0
   let warming = 0
-  /** Asked for and waiting for the refill gate. */
+  /** Requested, and waiting for the refill gate. */
   let queued = 0
-  /** Cold starts that ended since a refill last began. */
+  /** Cold starts since the last refill began. */
   let colds = 0
   let restUntilMs = 0
   let soon: NodeJS.Timeout | null = null
@@ -105,7 +99,7 @@ export function createSlotPool<S extends Slot>(parts: SlotPoolParts<S>): SlotPoo
   function refill(): void {
     if (isOver() || !settings.enabled || Date.now() < restUntilMs) return
     const wanted = Math.min(settings.max_idle, Math.max(floor, demand.target(Date.now())))
-    // Whoever waits takes one that is warming: it does not count as one that will stand ready.
+    // A waiter takes a warming slot, so that slot does not count as available.
     while (idle.count + warming + queued - line.length < wanted) {
       if (parts.isStarting() && colds < COLD_IN_A_ROW) return
       const memory = deps.memory.tryAcquire(bytesOf(kind))
@@ -144,7 +138,7 @@ export function createSlotPool<S extends Slot>(parts: SlotPoolParts<S>): SlotPoo
 
   function shelve(slot: S, memory: Disposable): void {
     const isUsable = slot.alive && !closing.aborted
-    // Null tells whoever waited for this one to start its own.
+    // Null tells the waiter to start its own.
     if (line.serve(isUsable ? slot : null) && isUsable) return memory[Symbol.dispose]()
     if (isUsable && !isGivenUp) idle.add(slot, memory)
     else discard(slot, memory, 'died')

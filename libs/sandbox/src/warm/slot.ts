@@ -1,39 +1,33 @@
-/** Slots: sandboxes that are started before any program is known, and the key of what they fit. */
+/** Slots: sandboxes started before their program is known, and the key of what they fit. */
 import { languageOf } from '../guest/index.ts'
 import type { Language, Limits, SandboxId, SandboxSpec, SessionScope, WorkerId } from '@cofferdam/contract'
 
-/**
- * Limits that are fixed when a sandbox starts. Slots of other limits never fit, so that limits always hold
- * exactly.
- */
+/** Limits that are fixed at a sandbox's start. Slots with other limits never fit. */
 export type SlotLimits = Pick<Limits, 'memory_mib' | 'cpus' | 'pids' | 'disk_mib'>
 
-/**
- * Everything about a slot that is decided before it starts. Its program and environment come when it is
- * bound.
- */
+/** Properties of a slot that are fixed at its start. Program and environment come when it is bound. */
 export interface SlotKind {
   /** The interpreter that waits; `none` for commands. */
   language: Language | 'none'
   /** Python modules that the waiting interpreter has imported. */
   preload: readonly string[]
   limits: SlotLimits
-  /** Made for several runs of one trust domain (a fork server), never for single use. */
+  /** For several runs of one trust domain (with a fork server), not for single use. */
   cell: boolean
 }
 
 export interface SlotSpec extends SlotKind {
   slotId: SandboxId
-  /** The worker that answers for it. */
+  /** The responsible worker. */
   owner: WorkerId
 }
 
-/** A started sandbox that nothing has run in. */
+/** A started sandbox in which nothing has run. */
 export interface Slot {
   readonly spec: SlotSpec
   /** False once its channel has closed: it can only be destroyed. */
   readonly alive: boolean
-  /** Calls `listener` once when the channel closes; at once when it has. */
+  /** Calls `listener` once when the channel closes, or at once if it has. */
   onClosed(listener: () => void): void
   /** Destroys it and proves it. Idempotent. */
   destroy(): Promise<void>
@@ -41,19 +35,14 @@ export interface Slot {
 
 /** A slot that can be cleaned between runs. */
 export interface CellSlot extends Slot {
-  /**
-   * Kills, wipes and proves; rejects when it cannot be proven before the signal, and the cell is then
-   * destroyed.
-   */
+  /** Kills, wipes and proves. Rejects without proof before the signal; then the cell is destroyed. */
   clean(keep: SessionScope, signal: AbortSignal): Promise<void>
 }
 
-/** Modules of each preload set by its name; `none` is always there and empty. */
+/** Modules of each preload set by name; `none` always exists and is empty. */
 export type Preloads = Readonly<Record<string, readonly string[]>>
 
-/**
- * The kind of slot that an execution needs. Preload sets apply to Python only.
- */
+/** The kind of slot for an execution. Preload sets apply to Python only. */
 export function kindOf(spec: SandboxSpec, preloads: Preloads): SlotKind {
   const language = languageOf(spec.program)
   const { memory_mib, cpus, pids, disk_mib } = spec.limits
@@ -65,14 +54,11 @@ export function kindOf(spec: SandboxSpec, preloads: Preloads): SlotKind {
   }
 }
 
-/** Whether it may ever start a script of Node.js: later runs of a cell may be in any language. */
+/** Whether it may run Node.js: later runs of a cell may be in any language. */
 export const mayRunNode = ({ cell, language }: SlotKind): boolean =>
   cell || language === 'javascript' || language === 'typescript'
 
-/**
- * Slots of equal keys are interchangeable. The backend adds what is fixed for it (image digest, runtime) by
- * being one.
- */
+/** Slots with equal keys are interchangeable within one backend, whose image and runtime are fixed. */
 export function keyOf({ language, preload, limits, cell }: SlotKind): string {
   const { memory_mib, cpus, pids, disk_mib } = limits
   return [language, preload.join('+'), memory_mib, cpus, pids, disk_mib, cell ? 'cell' : 'job'].join('/')
@@ -81,7 +67,7 @@ export function keyOf({ language, preload, limits, cell }: SlotKind): string {
 const MiB = 1024 * 1024
 /**
  * Measured PSS of a waiting container with its shim: python 10 MiB, javascript 20, python with pandas 51,
- * bash less (runc; gVisor adds 15, a jail of bwrap has no shim).
+ * bash less (runc; gVisor adds 15; bwrap has no shim).
  */
 export function bytesOf({ language, preload }: SlotKind): number {
   if (preload.length > 0) return 56 * MiB

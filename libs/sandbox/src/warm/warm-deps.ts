@@ -1,20 +1,17 @@
-/** What the warm slots and cells of all backends of a worker share. */
+/** Shared by the warm slots and cells of all backends of a worker. */
 import type { SessionEntry, SessionName, WorkerId } from '@cofferdam/contract'
 import type { WarmConfig } from './config.ts'
 import type { RefillGate } from './refill-gate.ts'
 
-/** The part of the worker's memory budget that waiting sandboxes use. */
+/** The worker's memory budget, as far as waiting sandboxes use it. */
 export interface WarmMemory {
   /** Takes `bytes` at once or not at all; disposing gives them back. */
   tryAcquire(bytes: number): Disposable | null
-  /**
-   * Calls `listener` when an execution has to wait for `bytes`: waiting slots and idle cells must be given
-   * up.
-   */
+  /** Calls `listener` if an execution waits for `bytes`: give up waiting slots and idle cells. */
   onPressure(listener: (bytes: number) => void): void
 }
 
-/** Why a slot or a cell was ended that could have served on. */
+/** Why a usable slot or cell was ended. */
 export type DropReason = 'age' | 'idle' | 'surplus' | 'pressure' | 'died' | 'runs' | 'unclean'
 
 /** What happened to a slot, for metrics. `ms` is the time that it took. */
@@ -27,13 +24,10 @@ export type WarmEvent =
 export interface WarmDeps {
   owner: WorkerId
   memory: WarmMemory
-  /** Shared by all backends, so that starts do not slow down running programs. */
+  /** Shared by all backends, so that starts do not slow down programs. */
   refillGate: RefillGate
   config: WarmConfig
   observe?(event: WarmEvent): void
-  /**
-   * Hears of each session that has its sandbox here: when a turn begins and ends, and (null) when the sandbox
-   * is gone.
-   */
+  /** Called for each session here when a turn begins or ends, and (null) when its sandbox is gone. */
   onSession?(name: SessionName, state: { entry: SessionEntry; isBusy: boolean } | null): void
 }

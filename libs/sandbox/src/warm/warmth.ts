@@ -1,4 +1,4 @@
-/** One backend's warm slots and cells, behind the one call that `open` makes. */
+/** One backend's warm slots and cells, behind the single call of `open`. */
 import type { SandboxSpec, SessionId } from '@cofferdam/contract'
 import { SILENT, type BackendLogger } from '../deps.ts'
 import { createCells } from './cells.ts'
@@ -8,29 +8,24 @@ import { createRefillGate } from './refill-gate.ts'
 import { kindOf, type CellSlot, type Preloads, type SlotSpec } from './slot.ts'
 import type { WarmDeps } from './warm-deps.ts'
 
-/** The slot that one execution is bound to: one of its own, or a cell for one turn. */
+/** The slot of one execution: its own, or a cell for one turn. */
 export interface BoundSlot<S extends CellSlot> {
   readonly slot: S
   readonly warm: boolean
   readonly session: { id: SessionId; fresh: boolean } | null
   readonly keepsInterpreter: boolean
-  /** The program ended: it no longer slows down the start of other slots. */
+  /** The program has ended and no longer delays the start of other slots. */
   programEnded(): void
-  /**
-   * Destroys the slot, or ends the turn; `lost` when the sandbox cannot be used again. Idempotent, resolves
-   * when proven.
-   */
+  /** Destroys the slot or ends the turn (`lost`: not reusable). Idempotent; resolves when proven. */
   end(lost: boolean): Promise<void>
 }
 
 export interface Warmth<S extends CellSlot> {
-  /** Rejects like `start`, with `conflict` for a session of other limits, or with the signal's reason. */
+  /** Rejects like `start`, with `conflict` for a session with other limits, or with the signal's reason. */
   take(spec: SandboxSpec, signal: AbortSignal): Promise<BoundSlot<S>>
-  /**
-   * Ends a slot that waited and turned out to be lost before it was used. Nobody waits for that but `close`.
-   */
+  /** Ends a slot that was lost while it waited. Only `close` waits for that. */
   abandon(bound: BoundSlot<S>): void
-  /** Starts the slots that stand ready from the worker's start. */
+  /** Starts the slots that are warm from the worker's start. */
   prewarm(): void
   /** Names of the preload sets. */
   readonly preloads: readonly string[]
@@ -42,14 +37,13 @@ export interface Warmth<S extends CellSlot> {
 
 export interface WarmthParts<S extends CellSlot> {
   backend: string
-  /** Starts a slot up to the point where its interpreter waits; leaves nothing behind when it rejects. */
+  /** Starts a slot until its interpreter waits; leaves nothing if it rejects. */
   start(spec: SlotSpec, signal: AbortSignal): Promise<S>
-  /** Null (a backend used by itself, as in tests): no pools, cells without a budget. */
+  /** Null (a backend alone, as in tests): no pools, cells without a budget. */
   deps: WarmDeps | null
   logger?: BackendLogger
 }
 
-/** Creates the warm slots and cells of one backend; none is started yet. */
 export function createWarmth<S extends CellSlot>(parts: WarmthParts<S>): Warmth<S> {
   const deps = parts.deps ?? alone()
   const { backend, logger = SILENT } = parts
@@ -83,7 +77,7 @@ export function createWarmth<S extends CellSlot>(parts: WarmthParts<S>): Warmth<
       }
     },
     abandon(bound) {
-      // A cell says so itself.
+      // A cell reports this itself.
       if (!bound.slot.spec.cell) deps.observe?.({ type: 'dropped', backend, why: 'died' })
       const ended = bound
         .end(true)
@@ -109,7 +103,7 @@ export function createWarmth<S extends CellSlot>(parts: WarmthParts<S>): Warmth<
   }
 }
 
-/** No worker around: nothing waits but the cells that someone opened. */
+/** Without a worker, only opened cells are kept. */
 function alone(): WarmDeps {
   const config = warmConfigSchema.parse({ pools: { enabled: false } })
   return {

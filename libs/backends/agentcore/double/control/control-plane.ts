@@ -1,6 +1,7 @@
 /**
- * The control plane of AgentCore Code Interpreter and the roles of IAM behind one origin: what the data plane's double does
- * not know is offered to this. What it makes is known to the data plane at once.
+ * The control plane of AgentCore Code Interpreter and the roles of IAM, at the same origin as the data plane.
+ * The data plane's double passes requests that it does not know to this code. The data plane knows a new
+ * interpreter at once.
  */
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { startAgentcoreDouble, EXAMPLE_SECRETS, type AgentcoreDouble } from '../agentcore-double.ts'
@@ -18,11 +19,11 @@ const IAM_ACTIONS: readonly string[] = [
   'DeleteRolePolicy',
   'DeleteRole',
 ]
-/** Calls that are remembered. */
+/** Length of the call log. */
 const CALLS_MAX = 10_000
 
 export interface AccountDouble extends AsyncDisposable {
-  /** For `control_url`, `iam_url` and the data plane's `endpoint`. */
+  /** Value for `control_url`, `iam_url` and the data plane's `endpoint`. */
   readonly origin: string
   readonly region: string
   readonly account: string
@@ -30,15 +31,15 @@ export interface AccountDouble extends AsyncDisposable {
   readonly data: AgentcoreDouble
   readonly stock: Stock
   readonly roles: Roles
-  /** Changed at will. */
+  /** Tests change these at any time. */
   readonly knobs: Knobs
-  /** What goes wrong from now on; replaces what was still to come. */
+  /** Sets the faults of the next calls and drops those that have not happened yet. */
   fault(...faults: ControlFault[]): void
-  /** Operations that came through, in order. */
+  /** Operations that were accepted, in order. */
   readonly calls: readonly ControlOperation[]
 }
 
-/** Starts an account of AWS with AgentCore and IAM on a loopback port; 0 for any free one. */
+/** Starts an AWS account with AgentCore and IAM on a loopback port; 0 picks any free port. */
 export async function startAccountDouble(port = 0): Promise<AccountDouble> {
   const knobs = { ...SERVICE_LIKE }
   const roles = new Roles(knobs, WHERE.account)
@@ -46,7 +47,7 @@ export async function startAccountDouble(port = 0): Promise<AccountDouble> {
   const calls: ControlOperation[] = []
   let faults: ControlFault[] = []
   const data = await startAgentcoreDouble({ port, fallback: answer })
-  // Asked at every call of the data plane: an interpreter that is CREATING becomes READY by itself.
+  // Computed on every call of the data plane, because an interpreter goes from CREATING to READY by itself.
   data.interpreters = { has: (id) => stock.ready().includes(id) }
 
   async function answer(request: IncomingMessage, body: Buffer, response: ServerResponse): Promise<boolean> {

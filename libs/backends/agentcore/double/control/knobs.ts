@@ -1,4 +1,4 @@
-/** How the control plane and IAM behave: as the services by default, but at once. */
+/** Settings of the control plane and IAM. By default both behave like the services, without delays. */
 
 export type ControlOperation =
   | 'CreateCodeInterpreter'
@@ -11,30 +11,30 @@ export type ControlOperation =
   | 'DeleteRolePolicy'
   | 'DeleteRole'
 
-/** One call that goes wrong; used up by it. */
+/** A fault of the control plane. Each call that it affects uses up one of its `times`. */
 export interface ControlFault {
   operation: ControlOperation
-  /** How many calls it befalls. Default: 1. */
+  /** Number of calls that it affects. Default: 1. */
   times?: number
-  /** Class of the refusal, such as ThrottlingException; left out: the connection breaks after the call took effect. */
+  /** Class of the refusal. Without it, the connection breaks after the call took effect. */
   error?: string
 }
 
 export interface Knobs {
-  /** Interpreters of the account. */
+  /** Maximum number of interpreters in the account. */
   quota: number
-  /** Creations and deletions that are let through in a second, each. The service's: 5. */
+  /** Accepted creations per second, and accepted deletions per second. The service accepts 5 of each. */
   changesPerSecond: number
-  /** How long Get and List do not know what was made. */
+  /** Time for which Get and List do not show a new interpreter. */
   visibleAfterMs: number
-  /** How long an interpreter is CREATING, and DELETING. */
+  /** Time that an interpreter stays CREATING, and DELETING. */
   readyAfterMs: number
   deletedAfterMs: number
-  /** How long the service does not know a role that IAM made. */
+  /** Time for which AgentCore does not know a role that IAM has created. */
   roleVisibleAfterMs: number
-  /** Entries of a page of the list, whatever is asked for. */
+  /** Maximum entries per page of a list, whatever the caller asks for. */
   pageMax: number
-  /** Creations that end as CREATE_FAILED. */
+  /** Number of the next creations that end as CREATE_FAILED. */
   failCreations: number
 }
 

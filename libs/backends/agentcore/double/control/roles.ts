@@ -1,4 +1,4 @@
-/** The roles of the double's account, as IAM keeps them: its query protocol in, XML out. */
+/** The IAM roles of the double's account, with IAM's query protocol as input and XML as output. */
 import { randomBytes, randomUUID } from 'node:crypto'
 import { Failure } from '../failure.ts'
 import type { Knobs } from './knobs.ts'
@@ -13,7 +13,7 @@ export interface Role {
   policies: Map<string, string>
 }
 
-/** Codes on the wire and their status (docs.aws.amazon.com/IAM/latest/APIReference). */
+/** Error codes and their HTTP status (docs.aws.amazon.com/IAM/latest/APIReference). */
 const STATUS: Readonly<Record<string, number>> = {
   NoSuchEntity: 404,
   EntityAlreadyExists: 409,
@@ -24,7 +24,6 @@ const STATUS: Readonly<Record<string, number>> = {
   ServiceFailure: 500,
 }
 
-/** A refusal of IAM. */
 export class IamFailure extends Error {
   readonly code: string
 
@@ -48,7 +47,7 @@ export class Roles {
     this.#account = account
   }
 
-  /** The XML inside of `<Action>Result`; empty where an action has none. */
+  /** Returns the XML inside `<Action>Result`; empty for an action without a result. */
   act(action: string, form: URLSearchParams): string {
     const name = form.get('RoleName') ?? ''
     if (!/^[\w+=,.@-]{1,64}$/.test(name)) throw new IamFailure('ValidationError', 'RoleName is not valid')
@@ -77,7 +76,7 @@ export class Roles {
     }
   }
 
-  /** What the service checks when an interpreter is to have a role. */
+  /** Makes the check that the service makes when an interpreter is created with a role. */
   checkAssumable(arn: unknown): void {
     const role = [...this.all.values()].find((one) => one.arn === arn)
     const isKnown = role !== undefined && Date.now() - role.createdAtMs >= this.#knobs.roleVisibleAfterMs
@@ -116,7 +115,7 @@ function documentOf(form: URLSearchParams, field: string): string {
   try {
     if (Array.isArray((JSON.parse(text) as { Statement?: unknown }).Statement)) return text
   } catch {
-    // Said below.
+    // The error below covers this case too.
   }
   throw new IamFailure('MalformedPolicyDocument', `${field} is not a policy`)
 }
@@ -137,13 +136,13 @@ function xmlOf(role: Role): string {
   return `<Role>${cells.join('')}</Role>`
 }
 
-/** An answer of IAM as its query protocol writes it. */
+/** Writes an answer in IAM's query protocol. */
 export function answerXml(action: string, result: string): string {
   const inside = result === '' ? '' : `<${action}Result>${result}</${action}Result>`
   return `<${action}Response xmlns="https://iam.amazonaws.com/doc/2010-05-08/">${inside}${metadata()}</${action}Response>`
 }
 
-/** A refusal of IAM likewise. */
+/** Writes a refusal in IAM's query protocol. */
 export function refusalXml({ code, message }: IamFailure): string {
   const error = `<Error><Type>Sender</Type><Code>${code}</Code><Message>${escaped(message)}</Message></Error>`
   return `<ErrorResponse xmlns="https://iam.amazonaws.com/doc/2010-05-08/">${error}<RequestId>${randomUUID()}</RequestId></ErrorResponse>`

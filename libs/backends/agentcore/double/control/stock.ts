@@ -1,4 +1,4 @@
-/** The code interpreters of the double's account, as the control plane makes, shows and deletes them. */
+/** The code interpreters of the double's account: the control plane creates, lists and deletes them here. */
 import { createHash, randomBytes } from 'node:crypto'
 import { Failure } from '../failure.ts'
 import { pageOf, refuseUnkept } from '../paging.ts'
@@ -23,7 +23,6 @@ interface Interpreter {
 
 type Json = Record<string, unknown>
 
-/** One account's interpreters. */
 export class Stock {
   readonly #all = new Map<string, Interpreter>()
   readonly #tokens = new Map<string, { digest: string; id: string }>()
@@ -31,7 +30,7 @@ export class Stock {
   readonly #knobs: Knobs
   readonly #roles: Roles
   readonly #arnPrefix: string
-  /** How many were ever made. */
+  /** Number of interpreters ever created. */
   created = 0
 
   constructor(knobs: Knobs, roles: Roles, { region, account }: { region: string; account: string }) {
@@ -119,12 +118,12 @@ export class Stock {
     return { codeInterpreterId: id, status: 'DELETING', lastUpdatedAt: new Date().toISOString() }
   }
 
-  /** Those in which sessions can be started now. */
+  /** IDs of the interpreters in which a session can be started now. */
   ready(): string[] {
     return [...this.#all.values()].filter((one) => this.#status(one) === 'READY').map(({ id }) => id)
   }
 
-  /** Makes one older than it is. */
+  /** Moves an interpreter's creation time into the past. */
   age(id: string, byMs: number): void {
     const one = this.#all.get(id)
     if (one !== undefined) one.createdAtMs -= byMs
@@ -157,7 +156,7 @@ export class Stock {
     return one.failed ? 'CREATE_FAILED' : 'READY'
   }
 
-  /** What takes a name and a place of the quota. */
+  /** Interpreters that occupy their name and count toward the quota. */
   #present(): Interpreter[] {
     return [...this.#all.values()].filter((one) => this.#status(one) !== 'DELETED')
   }

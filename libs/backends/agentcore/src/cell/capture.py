@@ -1,4 +1,4 @@
-"""What a program writes: as much as was asked for is kept, redacted, all of it is counted, none of it makes the program wait."""
+"""Reads a program's output without blocking it: keeps a bounded, redacted part and counts all."""
 import os
 import select
 import threading
@@ -7,12 +7,12 @@ from .redact import Redaction
 
 
 class Capture:
-    """`spool`: a file that shows it while the program runs; `live` hears it under its `name`."""
+    """`spool`: a file that shows the output while the program runs; `live` receives it under `name`."""
 
     def __init__(self, name, limit, spool, redactor, live):
         self._name, self._left, self._parts, self.bytes, self.dropped = name, limit, [], 0, False
         self._redaction, self._live, self._shows = Redaction(redactor), live, True
-        # A thread that reads for what outlived the program may come when all is over.
+        # A process may outlive the program, so the reader may come when all is over.
         self._lock = threading.Lock()
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
         self._spool = os.open(os.path.join(spool, name), flags, 0o600)
@@ -34,11 +34,11 @@ class Capture:
         try:
             self._shows = self._shows and os.write(self._spool, data) == len(data)
         except OSError:
-            # The program filled the disk: what it says goes with the answer alone.
+            # The program filled the disk: from now on its output goes only into the answer.
             self._shows = False
 
     def drain(self, fd):
-        """Until the other end is closed."""
+        """Reads until the other end is closed."""
         poll = select.poll()
         poll.register(fd, select.POLLIN)
         while True:
@@ -52,7 +52,7 @@ class Capture:
                 self.take(data)
 
     def close(self):
-        """What comes later is counted by nobody: something that outlived the program still writes."""
+        """Ignores later output, which comes from processes that outlived the program."""
         with self._lock:
             self._show(self._redaction.end())
             os.close(self._spool)

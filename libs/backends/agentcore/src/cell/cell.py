@@ -1,11 +1,13 @@
-"""What a session does for its worker: programs, files, and the outcome of a program whose answer was lost.
+"""Serves a worker's requests in a session: programs, files, and the outcome of a program whose answer was
+lost.
 
-A request is base64 of JSON with a nonce; its answer is one line that only who knows the nonce can have meant:
+A request is base64 of JSON with a nonce. Its answer is one line, which only a holder of the nonce can write:
 
     @cofferdam:NONCE:base64(zlib(u32 length, JSON, stdout, stderr))@
 
-A program has a name of its own (`once`) and is begun at most once under it, however often it is asked for; its outcome is
-kept until the session ends. One that is said not to have begun never will: a call that comes late finds that as its outcome.
+Each program has a unique name (`once`). A request to run it begins it at most once, however often it comes,
+and its outcome is kept until the session ends. After the cell has answered that a program has not begun, the
+program never begins: a late call finds that answer as its outcome.
 """
 import base64
 import json
@@ -34,14 +36,14 @@ class Cell:
         self.work = Workdir(os.path.join(base, "work"))
 
     def handle(self, request):
-        # Asked for again, its files have long been put in their places.
+        # If the program began before, its files were moved to their paths then.
         if request["op"] == "run" and not self.claim(request["once"]):
             return self.do_outcome(request)
         self.unpack(request.get("archive"))
         return getattr(self, "do_" + request["op"])(request)
 
     def claim(self, once):
-        """True for the first who asks."""
+        """True only for the first caller."""
         try:
             os.close(os.open(os.path.join(self.base, "begun-" + once), os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
             return True
@@ -49,7 +51,7 @@ class Cell:
             return False
 
     def unpack(self, archive):
-        """Files that the worker wrote beside us as one: a line of JSON, then their bytes."""
+        """Unpacks the file that the worker wrote beside us: a line of JSON, then the bytes of all files."""
         if archive is None:
             return
         path = os.path.join(self.root, archive)
@@ -88,8 +90,7 @@ class Cell:
         request["stdin"] = base64.b64decode(request["stdin"])
         live = Live(request["nonce"], request.get("live", 0), self.say)
         out, err = (Capture(name, request["max"][name], self.spool, self.redactor, live) for name in STREAMS)
-        # For whoever asks when the interpreter is dead: what the kernel killed for memory before this
-        # program.
+        # The worker reads this count if the interpreter dies: out-of-memory kills before this program.
         write_whole(os.path.join(self.base, "oom"), b"%d" % (oom_kills() or 0))
         run = self.kept.run if request["keep"] else run_child
         end = run(request, self.work.path, out, err, live)
@@ -107,12 +108,12 @@ class Cell:
         return answer
 
     def do_shown(self, request):
-        """What a program in the background has printed since, redacted as it was written."""
+        """What a background program has printed since the last request, redacted when it was written."""
         return ({}, *(self.shown(name, at, request["most"]) for name, at in zip(STREAMS, request["from"])))
 
     def shown(self, name, at, most):
         try:
-            # A program may have put anything there; nobody waits for it.
+            # O_NONBLOCK, because a program may have put anything there, such as a pipe.
             fd = os.open(os.path.join(self.spool, name), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         except FileNotFoundError:
             return b""
@@ -122,7 +123,7 @@ class Cell:
             os.close(fd)
 
     def do_outcome(self, request):
-        """What became of a program that may have begun."""
+        """The outcome of a program that may have begun."""
         path = os.path.join(self.base, "outcome-" + request["once"])
         if self.claim(request["once"]):
             write_whole(path, pack({"outcome": "not_begun", "for_good": True}, b"", b""))
@@ -147,7 +148,7 @@ def pack(head, out, err):
 
 
 def write_whole(path, data):
-    """Never seen in part."""
+    """Writes a file that readers never see in part."""
     with open(path + "~", "wb") as file:
         file.write(data)
     os.rename(path + "~", path)
@@ -159,7 +160,7 @@ def open_cell(base, say):
 
 
 def answer(text):
-    """One request; says its answer, whatever happens."""
+    """Carries out one request and always prints an answer."""
     request = json.loads(base64.b64decode(text))
     try:
         said = _cell.handle(request)
@@ -173,7 +174,7 @@ def answer(text):
 
 
 def ready(base, marker):
-    """In the session's own interpreter, before anything else: says where it is, and last what the worker waits for."""
+    """Runs first in the session's interpreter. Prints the base path, and last the marker."""
     open_cell(base, sys.stdout)
     install(_cell.redactor)
     print(base)

@@ -1,4 +1,4 @@
-"""A program as a process of its own: with its input, up to its deadlines, until all of its group is gone."""
+"""Runs a program as a process: feeds its input, enforces deadlines, ends its whole process group."""
 import os
 import selectors
 import signal
@@ -7,7 +7,7 @@ import sys
 import threading
 import time
 
-# Processes that outlive the program may hold its streams open; what is in the pipes is there by then.
+# Processes that outlive the program may keep its pipes open. What the program wrote is in them by then.
 DRAIN_S = 0.2
 READ = 65536
 VALUE_MAX = 64 * 1024
@@ -27,7 +27,7 @@ def argv_of(job, value_fd):
 
 
 def oom_kills():
-    """Processes that this machine's kernel killed for memory since its start; None where it does not say."""
+    """Processes that the kernel killed for memory since boot; None if the kernel does not count them."""
     try:
         with open("/proc/vmstat") as file:
             return next(int(line.split()[1]) for line in file if line.startswith("oom_kill "))
@@ -36,7 +36,7 @@ def oom_kills():
 
 
 class Stops:
-    """SIGINT at the soft deadline, SIGTERM half of the grace later, SIGKILL at its end."""
+    """SIGINT at the soft deadline, SIGTERM after half of the grace time, SIGKILL at its end."""
 
     def __init__(self, soft_ms, grace_ms):
         now = time.monotonic()
@@ -61,7 +61,7 @@ def send(group, number):
 
 
 def run_child(job, work, out, err, live):
-    """Evidence of the program's end."""
+    """Runs the program and returns evidence of its end."""
     value_out, value_in = os.pipe()
     before, started = oom_kills(), time.monotonic()
     env = {"PATH": os.environ.get("PATH", os.defpath), **job["env"]}
@@ -74,7 +74,7 @@ def run_child(job, work, out, err, live):
     except OSError as error:
         os.close(value_out)
         os.close(value_in)
-        # As a shell says it.
+        # The message of a shell.
         err.take(("%s: %s\n" % (job["program"].get("argv", ["?"])[0], error.strerror)).encode())
         return {"code": 127 if isinstance(error, FileNotFoundError) else 126}
     os.close(value_in)
@@ -100,7 +100,7 @@ def signal_name(number):
 
 
 def pump(process, job, takers, data, value_out, live):
-    """Moves bytes until the program has ended and its streams are read; returns its value, and how it was stopped."""
+    """Moves bytes until the program and its streams end. Returns its value and how it was stopped."""
     stops = Stops(job["soft_ms"], job["grace_ms"])
     ended_out, ended_in = os.pipe()
     waiter = threading.Thread(target=lambda: (process.wait(), os.close(ended_in)), daemon=True)

@@ -1,4 +1,4 @@
-"""Programs in the interpreter itself, whose names a session keeps. Between two of them nothing of the first runs on but threads."""
+"""Runs programs in the session's interpreter, which keeps their variables. Only threads outlive one."""
 import linecache
 import os
 import signal
@@ -20,7 +20,7 @@ class Kept:
         self._number = 0
 
     def run(self, job, work, out, err, live):
-        """Evidence of the program's end."""
+        """Runs the program and returns evidence of its end."""
         self._number += 1
         started, told, stops = time.monotonic(), [], []
         with Streams(out, err, job["stdin"], live), Place(self._module, work, job["env"]), Alarm(job, stops):
@@ -55,7 +55,7 @@ class Kept:
 
 
 class Streams:
-    """Descriptors 0 to 2 and their objects are the program's; afterwards they are what they were."""
+    """Gives the program its own descriptors 0 to 2 and stream objects; later restores the old ones."""
 
     def __init__(self, out, err, data, live):
         self._captures, self._data, self._live = (out, err), data, live
@@ -98,7 +98,7 @@ class Streams:
 
 
 class Place:
-    """The program's module, work directory and variables."""
+    """Sets the program's module, work directory and environment variables."""
 
     def __init__(self, module, work, env):
         self._module, self._work, self._env = module, work, env
@@ -118,7 +118,7 @@ class Place:
 
 
 class Alarm:
-    """The soft deadline as KeyboardInterrupt, and again until the program has ended."""
+    """Raises KeyboardInterrupt at the soft deadline, and again until the program has ended."""
 
     def __init__(self, job, stops):
         self._seconds, self._again, self._stops = job["soft_ms"] / 1000, max(0.05, job["grace_ms"] / 4000), stops

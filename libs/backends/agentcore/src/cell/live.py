@@ -1,4 +1,4 @@
-"""What a program prints while it runs, as lines of the tool's own output: a preview, for the answer has all of it.
+"""Prints a program's output while it runs, as lines in the tool's own output. The answer repeats all of it.
 
     @cofferdam-live:NONCE:NUMBER:STREAM:base64@
 """
@@ -12,12 +12,12 @@ import time
 # A line is one atomic write to a pipe (PIPE_BUF, 4096).
 PIECE = 2900
 LINE_MORE = 100
-# Many small writes become one line; the first after a pause goes at once.
+# Many small writes are joined into one line. The first write after a pause is sent at once.
 GAP_S = 0.1
 
 
 class Live:
-    """`left`: bytes of lines that a program may cause; beyond them its output comes with the answer alone."""
+    """`left`: bytes of live lines that a program may cause. Output beyond them comes only with the answer."""
 
     def __init__(self, nonce, left, say):
         self._head, self._left, self._say, self._fd = "@cofferdam-live:%s:" % nonce, left, say, None
@@ -25,7 +25,7 @@ class Live:
         self._lock = threading.Lock()
 
     def through(self, fd):
-        """From now on past the interpreter's stream, which is the program's until the end."""
+        """Writes to `fd` from now on: the interpreter's own stream is the program's until it ends."""
         with self._lock:
             self._fd = fd
 
@@ -41,7 +41,7 @@ class Live:
         self.say_due()
 
     def wait_s(self):
-        """When to come again; None while nothing waits."""
+        """Seconds until the next call; None if nothing waits."""
         return max(0, self._said_at + GAP_S - time.monotonic()) if self._waiting else None
 
     def say_due(self):
@@ -63,7 +63,7 @@ class Live:
         elif can_write(self._fd):
             os.write(self._fd, line.encode())
         else:
-            # Nobody reads there, and the program must not wait for it. The number that is missing ends the preview.
+            # Nobody reads, and the program must not wait. The missing number ends the preview.
             self._left = 0
 
 

@@ -1,6 +1,6 @@
-"""Keeps secrets out of what a session prints: registered values in every usual form, and tokens by their looks.
+"""Keeps secrets out of a session's output: registered values in usual forms, and what looks like a token.
 
-The worker redacts again, over all bytes, and decides; this is what a secret meets first, before it leaves the machine.
+The worker redacts all bytes again, and its result counts. This happens before they leave the machine.
 """
 import base64
 import binascii
@@ -12,9 +12,9 @@ import types
 from urllib.parse import quote
 
 MARK = b"<redacted>"
-# What may be the beginning of a secret waits for the bytes after it, up to so many; the worker's redactor does the same.
+# Bytes that may begin a secret wait for more, up to this many, as in the worker's redactor.
 HOLD_MAX = 8192
-# Shorter values stand in ordinary text by chance.
+# Shorter values occur in ordinary text by chance.
 SECRET_MIN = 12
 LOOKS = re.compile(
     rb"(?<=Bearer )[\w.~+/=-]{16,}|\beyJ[\w-]{13,}\.[\w-]{4,}\.[\w-]{16,}|\bgh[oprsu]_\w{20,}|\bgithub_pat_\w{20,}|\bglpat-[\w-]{20,}"
@@ -31,11 +31,11 @@ def begins(head):
     return b"|".join(re.escape(head[:size]) for size in range(1, len(head)))
 
 
-# Bearer counts behind a letter as well.
+# "Bearer" counts even directly after a letter.
 BEGUN = re.compile(
     rb"(?:%s)\Z|\b(?:%s|(?:%s)\Z)" % (begins(b"Bearer "), b"|".join(map(re.escape, HEADS)), b"|".join(map(begins, HEADS)))
 )  # fmt: skip
-# Dashes behind KEY end a key and begin none.
+# Dashes after KEY end a key; they do not begin one.
 KEY_BEGUN = re.compile(
     b"".join(rb"(?<!KEY%s)" % (b"-" * behind) for behind in range(5))
     + rb"-{1,5}\Z|-----B[A-Z ]{0,46}-{0,4}\Z|-----BEGIN [A-Z ]{0,30}PRIVATE KEY-----(?:(?!-----END [A-Z ]{0,30}PRIVATE KEY-----).)*\Z",
@@ -45,7 +45,7 @@ TOKEN = bytes(range(48, 58)) + bytes(range(65, 91)) + bytes(range(97, 123)) + b"
 
 
 def open_look(data):
-    """How many bytes at the end begin a token by its looks and do not end it."""
+    """Number of bytes at the end that begin a token by its looks and do not complete it."""
     tail = data[-HOLD_MAX:]
     run = len(tail.rstrip(TOKEN))
     starts = [found.start() for found in (BEGUN.search(tail, run), KEY_BEGUN.search(tail)) if found is not None]
@@ -79,18 +79,18 @@ class Redactor:
         return data if self._known is None else self._known.sub(MARK, data)
 
     def open_end(self, data):
-        """How many bytes at the end begin a registered form and do not complete it."""
+        """Number of bytes at the end that begin a registered form and do not complete it."""
         longest = 0
         for form in self._forms:
             for size in range(min(len(form) - 1, len(data), HOLD_MAX), longest, -1):
-                # Its first byte tells most of them apart.
+                # The first byte rules out most forms.
                 if data[-size] == form[0] and data.endswith(form[:size]):
                     longest = size
                     break
         return longest
 
     def decided(self, data):
-        """How many bytes what follows cannot change: a form that is whole may be the beginning of a longer one."""
+        """Bytes that later ones cannot change. A complete form may begin a longer one."""
         cut = len(data) - self.open_end(data)
         if self._known is None or cut == len(data):
             return cut
@@ -98,7 +98,7 @@ class Redactor:
 
 
 class Redaction:
-    """One stream of a program, piece by piece: without registered values first, then without tokens by their looks."""
+    """Redacts one stream piece by piece: first registered values, then what looks like a token."""
 
     def __init__(self, redactor):
         self._redactor, self._raw, self._held = redactor, b"", b""
@@ -119,7 +119,7 @@ class Redaction:
 
 
 class RedactingBuffer(io.RawIOBase):
-    """Neither a flush nor a newline releases what may become a secret; the next bytes do."""
+    """Holds back what may become a secret, until more bytes decide and not until a flush or newline."""
 
     def __init__(self, redactor, sink, flush):
         self._redactor, self._sink, self._flush, self._held = redactor, sink, flush, b""
@@ -140,7 +140,7 @@ class RedactingBuffer(io.RawIOBase):
 
 
 class RedactingStream(io.TextIOWrapper):
-    """What else its stream can do it can too: a kernel tells its stdout which cell it prints for (ipykernel, `set_parent`)."""
+    """Passes other attributes on: ipykernel tells its stdout by `set_parent` which cell prints."""
 
     def __init__(self, redactor, stream):
         self._stream = stream
@@ -153,7 +153,7 @@ class RedactingStream(io.TextIOWrapper):
 
 
 def install(redactor):
-    """Puts it in front of both streams and publishes it as `sitecustomize`; asserts that it works."""
+    """Wraps both streams, publishes itself as `sitecustomize`, and asserts that it works."""
     streams = RedactingStream(redactor, sys.stdout), RedactingStream(redactor, sys.stderr)
     module = types.ModuleType("sitecustomize")
     module.installed = lambda: (sys.stdout, sys.stderr) == streams

@@ -1,4 +1,4 @@
-"""One request by a process of its own, for tools that run commands: base64 of JSON on stdin, the answer on stdout."""
+"""Carries out one request for the command tools: base64 of JSON on stdin, the answer on stdout."""
 import os
 import sys
 

@@ -1,4 +1,4 @@
-"""Runs a Python program as `python main.py` would, and tells its value: its last statement, when that is an expression.
+"""Runs a Python program like `python main.py` and reports the value of its last expression statement.
 
     script.py VALUE_FD ENTRY ARGUMENT...
 """
@@ -7,13 +7,13 @@ import os
 import sys
 import types
 
-# Of the contract: a longer value is none.
+# Limit of the contract: a longer value counts as no value.
 VALUE_MAX = 32 * 1024
 HOOK = "__cofferdam_value__"
 
 
 def compiled(source, name, tell):
-    """Code of the source with its last expression handed to `tell`; as it is where that cannot be."""
+    """Compiles the source. If the last statement is an expression, passes its value to `tell`."""
     tree = compile(source, name, "exec", ast.PyCF_ONLY_AST)
     last = tree.body[-1] if tree.body else None
     if not isinstance(last, ast.Expr) or isinstance(last.value, (ast.Await, ast.Yield, ast.YieldFrom)):
@@ -37,7 +37,7 @@ def encode(value):
 
 
 def without(filename, trace):
-    """A traceback without the frames of a file of ours at its beginning."""
+    """A traceback without the leading frames of our own file."""
     while trace is not None and trace.tb_frame.f_code.co_filename == filename:
         trace = trace.tb_next
     return trace

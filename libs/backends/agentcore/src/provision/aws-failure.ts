@@ -1,4 +1,4 @@
-/** What a refusal of AWS means to provisioning. Sorted by name: `$retryable` is not set on all that may be retried. */
+/** What an AWS error means for provisioning, by its name: `$retryable` is not set on all retryable errors. */
 import { hidingKeys, type KeyedClient } from '../hide-keys.ts'
 
 export type AwsFailureKind =
@@ -8,10 +8,10 @@ export type AwsFailureKind =
   | 'gone'
   | 'denied'
   | 'invalid'
-  /** No answer, or one that says nothing: the call may have had its effect. */
+  /** No answer, or one that says nothing: the call may have taken effect. */
   | 'away'
 
-/** A failure of the service; its text names actions and ARNs, never credentials, and is for operators. */
+/** A failure of the service. Its text, for operators, names actions and ARNs but no credentials. */
 export class AwsFailure extends Error {
   readonly kind: AwsFailureKind
 
@@ -49,7 +49,7 @@ const KINDS: Readonly<Record<string, AwsFailureKind>> = {
 /** Enough for an ARN and what is wrong with it. */
 const SAID_MAX = 400
 
-/** Runs one call of an SDK; what it throws becomes an `AwsFailure`. `what` begins the message: `CreateRole`. */
+/** Runs an SDK call and turns its errors into `AwsFailure`. `what` starts the message: `CreateRole`. */
 export async function calling<T>(client: KeyedClient, what: string, call: () => Promise<T>): Promise<T> {
   try {
     return await hidingKeys(client, call)
@@ -60,7 +60,6 @@ export async function calling<T>(client: KeyedClient, what: string, call: () => 
   }
 }
 
-/** Whether `error` is a failure of one of these kinds. */
 export function isAwsFailure(error: unknown, ...kinds: AwsFailureKind[]): error is AwsFailure {
   return error instanceof AwsFailure && (kinds.length === 0 || kinds.includes(error.kind))
 }

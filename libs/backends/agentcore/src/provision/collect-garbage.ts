@@ -1,6 +1,6 @@
 /**
- * Interpreters that nobody names any more: of tenants that were deleted, of rows whose id was lost. They are found by their
- * names (the service lists no tags), and cost nothing but a place in the account's 1,000.
+ * Finds interpreters that no row names: their tenant was deleted or their ID was lost. They are found by
+ * name, because the service lists no tags. They cost nothing but count toward the account's quota of 1,000.
  */
 import { isAwsFailure } from './aws-failure.ts'
 import type { ListedInterpreter } from './control-plane.ts'
@@ -8,24 +8,24 @@ import { interpreterName, isOurName } from './interpreter-name.ts'
 import type { WantedInterpreter } from './interpreter-rows.ts'
 import type { ProvisionParts } from './provision-interpreter.ts'
 
-/** One interpreter that no row names. */
+/** An interpreter that no row names. */
 export interface FoundGarbage {
   interpreter_id: string
   name: string
   age_ms: number
 }
 
-/** What became of it. */
+/** What the collector did with it. */
 export interface GarbageLine extends FoundGarbage {
-  /** `wanted`: a row waits for one of this name and will adopt it. `in-use`: the service refuses to delete it now. */
+  /** `wanted`: a row waits for this name and will adopt it. `in-use`: the service refused the deletion. */
   action: 'deleted' | 'would-delete' | 'young' | 'wanted' | 'in-use'
 }
 
-/** What is younger may be one that another process made and did not write down yet. */
+/** Another process may have created a younger one and not written its ID yet. */
 const MIN_AGE_MS = 3_600_000
 const GOING = new Set(['DELETING', 'DELETED'])
 
-/** Deletes what `mayDelete` allows, too; throws `AwsFailure`. `wanted` are all rows. */
+/** Deletes what `mayDelete` allows. `wanted` holds all rows. Throws `AwsFailure`. */
 export async function collectGarbage(
   { control, config, rows, signal }: Pick<ProvisionParts, 'control' | 'config' | 'rows' | 'signal'>,
   wanted: readonly WantedInterpreter[],
@@ -49,7 +49,7 @@ export async function collectGarbage(
     if (age < MIN_AGE_MS) lines.push({ ...line, action: 'young' })
     else if (waiting.has(one.name)) lines.push({ ...line, action: 'wanted' })
     else if (!mayDelete(line)) lines.push({ ...line, action: 'would-delete' })
-    // Asked again, one by one: it may have been written down since the rows were read.
+    // Check each one again, because its ID may have been written since the rows were read.
     else if (!(await rows.isNamed(one.id))) lines.push({ ...line, action: await deleted(control, one.id) })
   }
   return lines

@@ -1,22 +1,23 @@
-/** The service's control plane as far as provisioning needs it. The SDK is loaded here, when somebody provisions. */
+/** The operations of the service's control plane that provisioning needs. Loads the SDK on first use. */
 import { credentialsFrom } from '../credentials.ts'
+import { ATTEMPTS } from '../retry-calls.ts'
 import { calling, isAwsFailure } from './aws-failure.ts'
 import type { AgentcoreProvisionConfig } from './config.ts'
 
 type Connection = Pick<AgentcoreProvisionConfig, 'region' | 'credentials_file' | 'profile'>
 
-/** What answers in a second, as every call of both does, and says nothing for so long, will not answer. */
+/** Every call answers within a second, so one without an answer after this time never will. */
 const SILENT_MS = 30_000
 const CONNECT_MS = 5_000
 
-/** What both clients are made with. Creation is 5/s per account: five attempts wait about 8 s for their turn in the SDK. */
+/** Options of both clients. The quota is 5 creations per second: five attempts in the SDK wait up to 8 s. */
 export function clientOptions(
   { region, credentials_file: file, profile }: Connection,
   endpoint: string | undefined,
 ) {
   return {
     region,
-    maxAttempts: 5,
+    maxAttempts: ATTEMPTS.controlPlane,
     requestHandler: {
       connectionTimeout: CONNECT_MS,
       requestTimeout: SILENT_MS,
@@ -34,7 +35,7 @@ export interface InterpreterWish {
   clientToken: string
 }
 
-/** An interpreter as `get` shows it. */
+/** An interpreter as returned by `get`. */
 export interface InterpreterFacts {
   id: string
   name: string
@@ -44,7 +45,7 @@ export interface InterpreterFacts {
   failureReason: string | null
 }
 
-/** An interpreter as `list` shows it: without its settings and tags. */
+/** An interpreter as returned by `list`, without settings and tags. */
 export interface ListedInterpreter {
   id: string
   name: string
@@ -54,21 +55,21 @@ export interface ListedInterpreter {
 
 /** Every method throws `AwsFailure`. */
 export interface ControlPlane extends Disposable {
-  /** Answers a known token with what it made before. */
+  /** For a known token, returns what the first call with it created. */
   create(wish: InterpreterWish): Promise<{ id: string; createdAtMs: number }>
-  /** Null when the service knows none of this id (yet, or any more). */
+  /** Null if the service does not know the ID yet, or no longer. */
   get(id: string): Promise<InterpreterFacts | null>
-  /** All of the account and region. */
+  /** All interpreters of the account and region. */
   list(): AsyncGenerator<ListedInterpreter>
-  /** False when there was none. */
+  /** Returns false if there was none. */
   delete(id: string): Promise<boolean>
 }
 
 const PAGE = 100
-/** The account's quota is 1,000 interpreters; ten times that means a list that does not end. */
+/** Ten times the account's quota of 1,000 interpreters: the list would not end. */
 const PAGES_MAX = 100
 
-/** Creates the client; talks to nothing. */
+/** Makes no request. */
 export async function openControlPlane(
   config: Connection & Pick<AgentcoreProvisionConfig, 'control_url'>,
 ): Promise<ControlPlane> {
@@ -161,5 +162,5 @@ function present<T>(value: T | undefined, what: string): T {
   return value
 }
 
-/** An answer without a time counts as young: nothing is done to what may just have been made. */
+/** Without a time the interpreter counts as new, so that nothing is done to it. */
 const timeOf = (date: Date | undefined): number => date?.getTime() ?? Date.now()

@@ -1,6 +1,6 @@
 /**
- * Provisioning at AgentCore: interpreters of tenants are made, checked, forgotten and collected. README.md says who may run
- * it and with which rights. Loads no SDK before the first call.
+ * Provisioning at AgentCore: creates, checks, forgets and collects tenants' interpreters. README.md says who
+ * may run it and with which rights. Loads no SDK before the first call.
  */
 import { CofferdamError, type Environment } from '@cofferdam/contract'
 import { isAwsFailure } from './aws-failure.ts'
@@ -17,43 +17,43 @@ export type { GarbageLine, ProvisionLine }
 
 export interface ProvisionReport {
   interpreters: ProvisionLine[]
-  /** Null when garbage was not looked for. */
+  /** Null if garbage was not searched. */
   garbage: GarbageLine[] | null
 }
 
 export interface ReconcileOptions {
-  /** Only this tenant's; garbage is of no tenant and is looked for all the same. */
+  /** Only this tenant's interpreters. Garbage belongs to no tenant and is searched anyway. */
   tenantId?: string
-  /** Asked for before the round; what was asked for earlier is part of it anyway. */
+  /** Interpreters to request before the round, in addition to those requested earlier. */
   request?: readonly { tenantId: string; environments: readonly Environment[] }[]
-  /** Says what it would do and changes nothing, neither here nor at the service. */
+  /** Reports what the round would do, and changes nothing here or at the service. */
   dryRun?: boolean
-  /** Whether interpreters that no row names are looked for, and which of them are deleted. */
+  /** Whether to search for interpreters that no row names, and which of them to delete. */
   garbage?: 'keep' | 'look' | 'delete' | ((found: FoundGarbage) => boolean)
   signal?: AbortSignal
 }
 
 export interface AgentcoreProvisioner extends AsyncDisposable {
   /**
-   * One round: fills what is missing, forgets ids that the service knows no more. Null when another process is at it.
-   * Throws `store_unavailable`. What AWS refuses stands in the lines; where that is the list that garbage is found in, it
-   * throws `backend_unavailable`.
+   * One round: creates what is missing and forgets IDs that the service no longer knows. Null if another
+   * process runs a round. Throws `store_unavailable`. The report's lines hold what AWS refuses, but a refused
+   * list in the search for garbage throws `backend_unavailable`.
    */
   reconcile(options?: ReconcileOptions): Promise<ProvisionReport | null>
-  /** Deletes all that a tenant has at the service, role included, then its rows. Returns the ids. Null as above; throws as above. */
+  /** Deletes a tenant's interpreters, role and rows. Returns the IDs. Null and errors as above. */
   remove(tenantId: string, signal?: AbortSignal): Promise<string[] | null>
 }
 
 export interface ProvisionerDeps {
   rows: InterpreterRows
-  /** Who provisions, for the events of the database. */
+  /** Name of the caller in the database's events. */
   actor: string
 }
 
-/** Tenants at once: the service takes 5 creations a second, and each is followed by some looks at it. */
+/** Tenants at once. The service takes 5 creations per second, and each is followed by some reads. */
 const TENANTS_AT_ONCE = 4
 
-/** Creates the provisioner; talks to nothing. */
+/** Makes no request. */
 export function createAgentcoreProvisioner(
   settings: AgentcoreProvisionConfig,
   { rows, actor }: ProvisionerDeps,
@@ -99,7 +99,7 @@ export function createAgentcoreProvisioner(
   }
 }
 
-/** What AWS refuses leaves as an error of ours: its words are for operators and name actions and ARNs. */
+/** Turns AWS's errors into ours: their text is for operators and names actions and ARNs. */
 async function inTurn<T>(rows: InterpreterRows, work: () => Promise<T>): Promise<T | null> {
   try {
     return await rows.inTurn(work)
@@ -120,7 +120,7 @@ async function allRows(rows: InterpreterRows, tenantId?: string): Promise<Wanted
   }
 }
 
-/** Each tenant's one after the other, for they share a role. */
+/** A tenant's interpreters come one after the other, because they share a role. */
 async function provisionAll(
   parts: ProvisionParts,
   wanted: readonly WantedInterpreter[],
@@ -139,7 +139,7 @@ async function provisionAll(
       lines[mine] = done
     }
   }
-  // All of them end before the round does: the next process may begin then.
+  // Waits for all of them: the next process may begin when the round has ended.
   const ended = await Promise.allSettled(Array.from({ length: TENANTS_AT_ONCE }, work))
   for (const one of ended) if (one.status === 'rejected') throw one.reason
   return lines.flat()
@@ -165,7 +165,7 @@ function notRequested(
   )
 }
 
-/** By name and not by row: also what was made and never written down. */
+/** Deletes by name and not by row, which also finds interpreters that were never written down. */
 async function deleteOf({ control, config, signal }: ProvisionParts, tenantId: string): Promise<string[]> {
   const names = (['default-public', 'internal-only'] as const).map((environment) =>
     interpreterName(config.prefix, tenantId, environment),
@@ -177,7 +177,7 @@ async function deleteOf({ control, config, signal }: ProvisionParts, tenantId: s
     try {
       if (status !== 'DELETING') await control.delete(id)
     } catch (error) {
-      // Being deleted by somebody else counts; in use does not.
+      // Being deleted by somebody else is fine; being in use is not.
       if (!isAwsFailure(error, 'gone')) throw error
     }
     gone.push(id)

@@ -13,8 +13,8 @@ const TENANTS = [
   'Ünï'.normalize(),
 ]
 
-describe('names at the service', () => {
-  it('are valid, of one tenant and environment each, and recognised by the collector of garbage', () => {
+describe('names of interpreters', () => {
+  it('are valid, unique per tenant and environment, and recognised by the garbage collector', () => {
     const names = TENANTS.flatMap((tenant) =>
       (['default-public', 'internal-only'] as const).map((environment) =>
         interpreterName('cofferdam12x', tenant, environment),
@@ -40,7 +40,7 @@ describe('names at the service', () => {
     expect(isOurName(prefix, name)).toBe(false)
   })
 
-  it('have a token each, another one after an interpreter was forgotten and for other settings', () => {
+  it('get a new creation token after an interpreter is forgotten and for other settings', () => {
     const tokens = [1, 2].flatMap((generation) =>
       ['a', 'b'].map((name) => creationToken(name, generation, {})),
     )

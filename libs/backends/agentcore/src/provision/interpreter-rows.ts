@@ -1,7 +1,6 @@
-/** What provisioning needs of the database. The store's `CodeInterpreters` has it, and documents each method. */
+/** What provisioning needs of the database; documented at the store's `CodeInterpreters`. */
 import type { Environment } from '@cofferdam/contract'
 
-/** The interpreter that a tenant should have in one environment. */
 export interface WantedInterpreter {
   tenant_id: string
   environment: Environment

@@ -1,11 +1,11 @@
-/** How an interpreter is to be, by the configuration, and what of one that is there differs. */
+/** The configured properties of an interpreter, and how an existing one differs from them. */
 import type { Environment } from '@cofferdam/contract'
 import type { WantedInterpreter } from './interpreter-rows.ts'
 import type { AgentcoreProvisionConfig } from './config.ts'
 import type { InterpreterFacts, InterpreterWish } from './control-plane.ts'
 import { creationToken, interpreterName } from './interpreter-name.ts'
 
-/** What a wanted interpreter is made with. */
+/** Properties to create a wanted interpreter with. */
 export function wishOf(
   config: AgentcoreProvisionConfig,
   row: WantedInterpreter,
@@ -23,7 +23,7 @@ function networkOf(config: AgentcoreProvisionConfig, environment: Environment): 
   return { mode: 'VPC', subnets: inner.subnets, securityGroups: inner.security_groups }
 }
 
-/** What of it is not as configured, in words; interpreters cannot be changed, only made anew. */
+/** Describes the differences. An interpreter cannot be changed, only created anew. */
 export function differs(
   config: AgentcoreProvisionConfig,
   row: WantedInterpreter,

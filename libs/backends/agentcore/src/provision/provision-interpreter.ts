@@ -1,12 +1,12 @@
 /**
- * One wanted interpreter, brought one step or all the way to `ready`:
+ * Brings one wanted interpreter one step further, or all the way to `ready`:
  *
- *   id on record ─► known to the service? ─► kept; else the id is forgotten, and
- *   no id ─► role ─► create (or adopt what carries its name already) ─► READY ─► id written
+ *   ID on record ─► does the service know it? ─► keep it; otherwise forget the ID, and
+ *   no ID ─► role ─► create (or adopt one with its name) ─► READY ─► write the ID
  *
- * May be interrupted anywhere and repeated: a creation is found again by its token and by its name. An id is written when
- * the interpreter is READY, since the worker runs code in whatever id it reads. What was made for a row that is gone by then
- * is deleted again.
+ * The work may stop anywhere and be repeated: a creation is found again by its token and its name. The ID is
+ * written only when the interpreter is READY, because the worker runs code in any ID that it reads. If the
+ * row is gone by then, the new interpreter is deleted.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Environment } from '@cofferdam/contract'
@@ -22,28 +22,28 @@ export interface ProvisionParts {
   control: ControlPlane
   roles: TenantRoles
   rows: InterpreterRows
-  /** Who does it, for the events. */
+  /** Name of the caller in the database's events. */
   actor: string
   signal: AbortSignal
 }
 
-/** How a wanted interpreter stands after a round. */
+/** State of a wanted interpreter after a round. */
 export interface ProvisionLine {
   tenant_id: string
   environment: Environment
   state: 'not-requested' | 'disabled' | 'provisioning' | 'ready'
   interpreter_id: string | null
-  /** What was done, or with `would-` would have been. */
+  /** What the round did, or with `would-` would have done. */
   action: 'none' | 'kept' | 'created' | 'adopted' | 'would-create' | 'would-forget' | 'failed'
-  /** Why it is not ready, in words. */
+  /** Why the interpreter is not ready. */
   detail: string | null
 }
 
-/** The service shows what was made some seconds later; what it does not show after this is gone. */
+/** The service shows a new interpreter after some seconds. One that it does not show by then is gone. */
 const SETTLE_MS = 120_000
 const ENDED = new Set(['CREATE_FAILED', 'DELETING', 'DELETED', 'DELETE_FAILED'])
 
-/** Never throws for what AWS says: that stands in the line. Throws what `rows` throws, and the reason of `signal`. */
+/** AWS's errors go into the line. Throws what `rows` throws, and the reason of `signal`. */
 export async function provisionInterpreter(
   parts: ProvisionParts,
   row: WantedInterpreter,
@@ -65,7 +65,7 @@ export async function provisionInterpreter(
   }
 }
 
-/** Null when the id was forgotten: then a new one is to be made. */
+/** Returns null if it forgot the ID, so that a new interpreter must be created. */
 async function checkKnown(
   { control, rows, actor, config }: ProvisionParts,
   row: WantedInterpreter,
@@ -86,7 +86,7 @@ async function checkKnown(
   return null
 }
 
-/** The row as it stands after its id was forgotten: with its new generation. */
+/** Reads the row again after its ID was forgotten, with its new generation. */
 async function reread({ rows }: ProvisionParts, row: WantedInterpreter): Promise<WantedInterpreter> {
   const all = await rows.list({ tenantId: row.tenant_id })
   return all.find(({ environment }) => environment === row.environment) ?? row
@@ -102,7 +102,7 @@ async function create(parts: ProvisionParts, row: WantedInterpreter): Promise<Pr
   const facts = await untilSettled(parts, made.id, until)
   if (facts === null || ENDED.has(facts.status)) {
     const isYoung = Date.now() - made.createdAtMs < SETTLE_MS
-    // An answer to a token of before: the next round asks with another one.
+    // The service answered an old token. The next round uses another one.
     if (facts !== null || !isYoung) await rows.forget(row.tenant_id, row.environment, null, actor)
     if (facts?.status === 'CREATE_FAILED') await parts.control.delete(made.id)
     const why = facts === null ? 'the service does not show it yet' : `it is ${facts.status}`
@@ -111,7 +111,7 @@ async function create(parts: ProvisionParts, row: WantedInterpreter): Promise<Pr
   if (facts.status !== 'READY')
     return { ...lineOf(row, 'provisioning', made.action), detail: `it is ${facts.status}` }
   const detail = differs(config, row, facts, wish.executionRoleArn)
-  // Nobody's code runs in what has another network or another role than it should.
+  // No code may run in an interpreter with the wrong network or role.
   if (detail !== null) return { ...lineOf(row, 'provisioning', 'failed'), detail }
   if (await rows.provisioned(row, made.id, actor))
     return { ...lineOf(row, 'ready', made.action), interpreter_id: made.id }
@@ -124,7 +124,7 @@ async function create(parts: ProvisionParts, row: WantedInterpreter): Promise<Pr
 
 type Made = { id: string; createdAtMs: number; action: 'created' | 'adopted' } | { detail: string }
 
-/** A role that was made just now is unknown to the service for some seconds: until `roleUntil` its refusals are waited out. */
+/** A new role is unknown to the service for some seconds, so its refusals are retried until `roleUntil`. */
 async function createOrAdopt(
   parts: ProvisionParts,
   row: WantedInterpreter,
@@ -146,7 +146,7 @@ async function createOrAdopt(
   }
 }
 
-/** The role that was made for a creation that never came about, unless the tenant's other interpreter has it. */
+/** Deletes a role whose interpreter was not created, unless the tenant's other interpreter uses it. */
 async function undoRole(
   { rows, roles }: ProvisionParts,
   { tenant_id: tenantId }: WantedInterpreter,
@@ -163,11 +163,11 @@ async function adopt(
   for await (const found of control.list())
     if (found.name === name && !ENDED.has(found.status))
       return { id: found.id, createdAtMs: found.createdAtMs, action: 'adopted' }
-  // Its predecessor of the same name is still being deleted.
+  // The previous interpreter of this name is still being deleted.
   return { detail: refusal.message }
 }
 
-/** The interpreter once it is no longer being created, or as it stands when time is up; null when it was never seen. */
+/** Waits until it is created and returns its last state; null if it was never seen. */
 async function untilSettled(
   { control, config, signal }: ProvisionParts,
   id: string,

@@ -1,16 +1,16 @@
 /**
- * Who may take a tenant's role, and what it may do. Programs inside of an interpreter can read the role's credentials, so
- * that whatever it may do, they may: nothing, or their own tenant's objects. The denial also binds policies that somebody
- * attaches later.
+ * Who may assume a tenant's role, and what the role may do. Programs in an interpreter can read the role's
+ * credentials, so they may do whatever the role may: nothing, or access their own tenant's objects. The
+ * denial also limits policies that somebody attaches later.
  */
 import type { AgentcoreProvisionConfig } from './config.ts'
 
-/** Name of the one inline policy of a role. */
+/** Name of a role's only inline policy. */
 export const POLICY_NAME = 'cofferdam'
 
 type Scope = Pick<AgentcoreProvisionConfig, 'region' | 'account_id' | 'data_bucket'>
 
-/** The service alone, for interpreters of this account and region alone (no confused deputy). */
+/** Only the service, for this account and region (prevents the confused deputy problem). */
 export function trustPolicy({ region, account_id: account = '' }: Scope): object {
   return {
     Version: '2012-10-17',
@@ -29,7 +29,7 @@ export function trustPolicy({ region, account_id: account = '' }: Scope): object
   }
 }
 
-/** What the programs of `tenantId` may do with AWS. */
+/** What programs of `tenantId` may do in AWS. */
 export function executionPolicy(scope: Scope, tenantId: string): object {
   if (scope.data_bucket === undefined)
     return {

@@ -1,4 +1,4 @@
-/** A role of each tenant's own, where the configuration asks for it. The SDK is loaded when the first role is needed. */
+/** A role for each tenant, if the configuration asks for it. The first use loads the SDK. */
 import { isDeepStrictEqual } from 'node:util'
 import type { KeyedClient } from '../hide-keys.ts'
 import { AwsFailure, calling, isAwsFailure } from './aws-failure.ts'
@@ -9,13 +9,13 @@ import { executionPolicy, POLICY_NAME, trustPolicy } from './role-policy.ts'
 
 /** Every method throws `AwsFailure`. */
 export interface TenantRoles extends AsyncDisposable {
-  /** The role of the tenant's programs, made where it is missing; its policy is written anew. Null: none at all. */
+  /** Creates the tenant's role if needed and rewrites its policy; null if programs get no role. */
   ensure(tenantId: string): Promise<{ arn: string; isNew: boolean } | null>
-  /** Deletes the tenant's own role; a role that the configuration names is left alone. */
+  /** Deletes the tenant's own role, but never a role named in the configuration. */
   remove(tenantId: string): Promise<void>
 }
 
-/** Creates the access to roles; talks to nothing. */
+/** Makes no request. */
 export function createTenantRoles(config: AgentcoreProvisionConfig): TenantRoles {
   if (config.execution_role !== 'per-tenant') {
     const fixed = config.execution_role === 'none' ? null : { arn: config.execution_role, isNew: false }
@@ -89,7 +89,7 @@ async function createOrGet(
   const { Role } = await calling(client, 'GetRole', () =>
     client.send(new sdk.GetRoleCommand({ RoleName: name })),
   )
-  // IAM gives the document back URL-encoded.
+  // IAM returns the document URL-encoded.
   const found = parsedOrNull(decodeURIComponent(Role?.AssumeRolePolicyDocument ?? ''))
   if (Role?.Arn === undefined || !isDeepStrictEqual(found, trust))
     throw new AwsFailure(

@@ -1,22 +1,22 @@
-/** What goes wrong at the management plane of the double on purpose. */
+/** Faults that a test injects at the double's management plane. */
 export interface ArmFaults {
   /** Answers of `InProgress` of every operation. */
   polls: number
-  /** Makers of pools end `Failed`. */
+  /** Whether creations of pools end as `Failed`. */
   fail_pool: boolean
-  /** DELETE of a pool is answered, and does nothing. */
+  /** Whether DELETE of a pool is accepted but does nothing. */
   deaf_delete: boolean
-  /** The next so many calls whose `METHOD path` contains this are dropped after they took effect. */
+  /** Drops so many calls whose `METHOD path` contains the text, after they took effect. */
   drop_after: { contains: string; times: number } | null
-  /** The next so many calls are answered with 429. */
+  /** Number of calls answered with 429. */
   throttle: number
-  /** Its Retry-After, seconds; null for none, which Microsoft's client takes as final. */
+  /** Its Retry-After in seconds; null for none, which Microsoft's client does not retry. */
   retry_after: number | null
-  /** Pools report their management endpoint only from the second GET on. */
+  /** Whether pools report their management endpoint only from the second GET on. */
   late_endpoint: boolean
-  /** A role for a principal that is just made: so many answers of PrincipalNotFound. */
+  /** Number of PrincipalNotFound answers to a role for a new principal. */
   principal_late: number
-  /** In place of a URL of this server in LRO headers. */
+  /** URL in LRO headers instead of one of this server. */
   foreign_poll: string | null
 }
 

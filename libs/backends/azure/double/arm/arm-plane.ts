@@ -1,6 +1,6 @@
 /**
- * The management plane of the double: resource groups, session pools with their long-running operations, role assignments.
- * Knobs make operations slow, fail them, or lose their answers. Paths and bodies as in ARM's REST reference.
+ * The double's management plane: resource groups, session pools with long-running operations, roles. Paths
+ * and bodies as in ARM's REST reference. Faults make operations slow, fail them, or lose their answers.
  */
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { TLSSocket } from 'node:tls'
@@ -10,7 +10,7 @@ import { NO_ARM_FAULTS, type ArmFaults } from './arm-faults.ts'
 import { Operations, placeHeaders, type ArmAnswer } from './operations.ts'
 import { AZURE_ARM } from './published.ts'
 
-/** What a group holds besides pools; tests put one there as somebody else's. */
+/** A resource of a group that is not a pool; tests add some as another owner's. */
 export interface ArmResource {
   id: string
   type: string
@@ -30,7 +30,7 @@ const POOLS =
   /^(\/subscriptions\/[\w-]+(?:\/resourcegroups\/[\w.()-]+)?)\/providers\/microsoft\.app\/sessionpools$/i
 const ROLE = /^(.+\/sessionpools\/[\w-]+)\/providers\/microsoft\.authorization\/roleassignments\/([\w-]+)$/i
 
-/** Makes and takes away what stands behind a pool; resolves to its management endpoint. */
+/** Creates and removes the data plane of a pool; resolves to its management endpoint. */
 export interface PoolHost {
   addPool(name: string, properties: Record<string, unknown>): Promise<string>
   removePool(name: string): Promise<void>
@@ -40,7 +40,7 @@ export class ArmPlane {
   readonly groups = new Map<string, { id: string; location: string; tags: Record<string, string> }>()
   readonly pools = new Map<string, ArmPool>()
   readonly others: ArmResource[] = []
-  /** Role assignments by id. */
+  /** Role assignments by ID. */
   readonly roles = new Map<string, Record<string, unknown>>()
   readonly faults: ArmFaults = { ...NO_ARM_FAULTS }
   readonly #identity: Identity
@@ -52,7 +52,7 @@ export class ArmPlane {
     this.#host = deps.host
   }
 
-  /** False for paths of other planes. */
+  /** Returns false for paths of other planes. */
   async handle(request: IncomingMessage, response: ServerResponse): Promise<boolean> {
     const url = new URL(request.url ?? '/', 'http://double')
     const path = url.pathname
@@ -233,7 +233,7 @@ export class ArmPlane {
   }
 }
 
-/** As the caller knows us. */
+/** Our origin as the caller addressed it. */
 const originOf = ({ headers, socket }: IncomingMessage): string =>
   `${socket instanceof TLSSocket ? 'https' : 'http'}://${headers.host ?? ''}`
 const fold = (id: string): string => id.toLowerCase()

@@ -1,22 +1,22 @@
 /**
- * Long-running operations of the double's management plane: begun by a call, over after some answers of `InProgress`. Whoever began
- * one is told where to ask, by `Azure-AsyncOperation` (a status in the body) or by `Location` (202 until it is over).
+ * Long-running operations of the management plane: each ends after some answers of `InProgress`. Its caller
+ * gets a polling URL in `Azure-AsyncOperation` (status in the body) or in `Location` (202 until the end).
  */
 import { randomUUID } from 'node:crypto'
 import { Refusal } from '../exchange.ts'
 
-/** How the end of an operation is asked for. */
+/** How a caller polls an operation. */
 type Way = 'status' | 'result'
 
 export interface ArmAnswer {
   status: number
   body?: unknown
-  /** Where the caller asks next. */
+  /** The next polling URL. */
   place?: { way: Way; id: string } | 'here'
 }
 
 interface Operation {
-  /** Answers of `InProgress` before the end. */
+  /** Remaining answers of `InProgress`. */
   left: number
   end: 'Succeeded' | 'Failed'
   finish(): Promise<void>
@@ -30,7 +30,7 @@ const PLACES: Record<Way, RegExp> = {
 }
 const SUBSCRIPTION = '/subscriptions/00000000-0000-0000-0000-000000000000'
 
-/** Headers that say where to ask, at a server of this origin; a 202 has a `Location` in any case. */
+/** Polling headers with URLs of this origin. A 202 always has a `Location`. */
 export function placeHeaders(
   { status }: ArmAnswer,
   place: NonNullable<ArmAnswer['place']>,
@@ -50,7 +50,7 @@ export function placeHeaders(
   }
 }
 
-/** What is under way. */
+/** Operations in progress. */
 export class Operations {
   readonly #operations = new Map<string, Operation>()
 
@@ -58,7 +58,7 @@ export class Operations {
     return PLACES.status.test(path) || PLACES.result.test(path)
   }
 
-  /** Its end, and `finish`, come with the poll after `polls` others. */
+  /** Ends with the poll after `polls` others, which also calls `finish`. */
   begin(
     status: number,
     way: Way,

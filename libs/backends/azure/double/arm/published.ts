@@ -1,15 +1,15 @@
 /**
- * The management plane of Azure as Microsoft publishes it, as far as session pools need it. All in
+ * The part of Azure's management plane that session pools need, as Microsoft publishes it in
  * Azure/azure-rest-api-specs, folder specification:
  *
  *   POOLS    app/resource-manager/Microsoft.App/ContainerApps/stable/2025-07-01: SessionPools.json, examples
  *   GROUPS   resources/resource-manager/Microsoft.Resources/stable/2021-04-01: resources.json
  *   ROLES    authorization/resource-manager/Microsoft.Authorization/stable/2022-04-01:
  *            authorization-RoleAssignmentsCalls.json, examples
- *   COMMON   common-types/resource-management/v5: types.json, what resources, errors and operations share
+ *   COMMON   common-types/resource-management/v5: types.json for resources, errors and operations
  *
- * Lists of values that may grow (`modelAsString`) are held to the values of that version. What only the
- * service writes (`readOnly`) is no part of a request, and always part of what names a resource in an answer.
+ * Extensible enums (`modelAsString`) accept only the values of that version. Fields that only the service
+ * writes (`readOnly`) are not in requests; those that name a resource are in every answer.
  */
 import { z } from 'zod'
 import { createPublished, type Operation } from '@cofferdam/backend-remote/double'
@@ -23,7 +23,7 @@ const text = z.string().optional()
 const tags = z.record(z.string(), z.string()).optional()
 /** `format: arm-id`. */
 const armId = z.string().startsWith('/')
-/** COMMON, `Resource`. The examples of pools and roles have all three. */
+/** COMMON, `Resource`. The examples of pools and roles have all three fields. */
 const named = (type: string) => ({ id: armId, name: z.string(), type: z.literal(type) })
 
 /** POOLS, `SessionPoolUpdatableProperties`; `env` is `EnvironmentVar` of CommonDefinitions.json. */
@@ -70,7 +70,7 @@ const updatable = {
     .strictObject({ status: z.enum(['EgressEnabled', 'EgressDisabled']).optional() })
     .optional(),
 }
-/** POOLS, `SessionPool`, its properties that a caller may set. */
+/** POOLS, `SessionPool`: properties that a caller may set. */
 const settable = {
   ...updatable,
   environmentId: armId.optional(),
@@ -80,7 +80,7 @@ const settable = {
     .array(z.strictObject({ identity: z.string(), lifecycle: z.enum(['None', 'Main']).optional() }))
     .optional(),
 }
-/** POOLS, the properties that are `readOnly`. */
+/** POOLS: properties that are `readOnly`. */
 const written = {
   nodeCount: z.int32().optional(),
   poolManagementEndpoint: z.url().optional(),
@@ -111,7 +111,7 @@ const poolRequest = z.strictObject({
 })
 /** POOLS, `SessionPoolUpdatableProperties`. */
 const poolPatch = z.strictObject({ tags, identity, properties: z.strictObject(updatable).optional() })
-/** POOLS, `SessionPoolCollection`; that `nextLink` may be null say its examples. */
+/** POOLS, `SessionPoolCollection`. Its examples have a `nextLink` of null. */
 const poolList = z.strictObject({ value: z.array(pool), nextLink: z.string().nullish() })
 
 /** GROUPS, `ResourceGroup`. */
@@ -148,7 +148,7 @@ const resources = z.strictObject({
   nextLink: z.string().nullish(),
 })
 
-/** ROLES, `RoleAssignmentProperties` that a caller may set. */
+/** ROLES, `RoleAssignmentProperties`: what a caller may set. */
 const roleSettable = {
   roleDefinitionId: z.string(),
   principalId: z.string(),
@@ -158,7 +158,7 @@ const roleSettable = {
   conditionVersion: z.literal('2.0').optional(),
   delegatedManagedIdentityResourceId: text,
 }
-/** ROLES, `RoleAssignment`; that it has a scope say its examples. */
+/** ROLES, `RoleAssignment`. Its examples have a scope. */
 const role = z.strictObject({
   ...named('Microsoft.Authorization/roleAssignments'),
   properties: z.strictObject({
@@ -171,7 +171,7 @@ const role = z.strictObject({
   }),
 })
 
-/** COMMON, `ErrorDetail`; code and message are what every client reads. */
+/** COMMON, `ErrorDetail`. Every client reads code and message. */
 const errorDetail = z.strictObject({
   code: z.string(),
   message: z.string(),
@@ -228,7 +228,7 @@ const OPERATIONS: readonly Operation[] = [
     path: at('/subscriptions/[^/]+/providers/[^/]+/locations/[^/]+/operationstatuses/[^/]+'),
     answers: { 200: operationStatus },
   },
-  // Where a `Location` leads: 202 until the end (`Deployments_Delete`). How a pool's ends is not published.
+  // Target of a `Location`: 202 until the end (`Deployments_Delete`). For pools, the end is not published.
   {
     source: GROUPS,
     method: 'GET',

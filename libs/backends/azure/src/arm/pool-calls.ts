@@ -71,10 +71,7 @@ export async function getPool(arm: ArmClient, at: PoolPlace, signal: AbortSignal
   return answer.status === 404 ? null : poolSchema.parse(answer.body)
 }
 
-/**
- * Creates a Python pool of at most ten sessions. A session ends after 300 s without a call, and has no
- * egress.
- */
+/** Creates a Python pool: at most ten sessions, no egress, a cooldown of 300 s without a call. */
 export function putPool(
   arm: ArmClient,
   at: PoolPlace,
@@ -97,10 +94,7 @@ export function deletePool(arm: ArmClient, at: PoolPlace, signal: AbortSignal): 
   return arm.send({ method: 'DELETE', path: `${poolIdOf(at)}?${POOLS}` }, signal)
 }
 
-/**
- * Lets a principal run programs in the pool. The assignment's name is derived from its content, so repeating
- * the call has no effect.
- */
+/** Lets a principal run programs in the pool. Repeats have no effect: the name follows from the content. */
 export async function putExecutorRole(
   arm: ArmClient,
   at: PoolPlace,

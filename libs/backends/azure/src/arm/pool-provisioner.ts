@@ -59,10 +59,7 @@ export function createPoolProvisioner(config: AzureProvisionConfig): PoolProvisi
 
 const claimsSchema = z.object({ oid: z.guid() })
 
-/**
- * Reads the object ID from a token. The signature is not verified: Azure does that, and a wrong ID grants a
- * role to nobody.
- */
+/** The object ID in a token. Azure verifies the signature, and a wrong ID grants a role to nobody. */
 function ownId(token: string): string {
   try {
     const [, payload = ''] = token.split('.')

@@ -118,10 +118,7 @@ async function endpointOf(steps: PoolSteps, plan: PoolPlan): Promise<MadePool> {
   throw new ArmFailure(`the pool ${plan.pool_name}`, 200, 'NoEndpoint', 'it has no poolManagementEndpoint')
 }
 
-/**
- * Resolves when a 404 proved that the pool is gone. Throws ArmFailure if nothing proves it, and `conflict` if
- * the pool is not ours.
- */
+/** Resolves when a 404 proves that the pool is gone. Throws ArmFailure, or `conflict` if it is not ours. */
 export async function removePool(steps: PoolSteps, plan: PoolPlan): Promise<void> {
   const { arm, signal } = steps
   await steps.keep('pool')
@@ -138,10 +135,7 @@ export async function removePool(steps: PoolSteps, plan: PoolPlan): Promise<void
   )
 }
 
-/**
- * Removes the group if it is ours and empty, otherwise returns `kept`. Throws ArmFailure if it is not proven
- * gone.
- */
+/** Removes the group if it is ours and empty; otherwise `kept`. Throws ArmFailure if it may still exist. */
 export async function removeGroup(steps: PoolSteps, plan: PoolPlan): Promise<'gone' | 'kept'> {
   const { arm, signal } = steps
   await steps.keep('group')

@@ -11,10 +11,7 @@ const MESSAGE_MAX = 4 * 1024 * 1024
 const HEAD_BYTES = 5
 
 export interface GrpcClient {
-  /**
-   * Sends one message and returns one. Throws `sandbox_lost` if the connection is gone, otherwise
-   * `sandbox_open_failed` with the status.
-   */
+  /** Sends a message, returns one. Throws `sandbox_lost` without connection, else `sandbox_open_failed`. */
   call(method: string, message: Buffer, signal: AbortSignal): Promise<Buffer>
   /** Sends one message and yields each answer. Leaving the iteration ends the call. Throws like `call`. */
   stream(method: string, message: Buffer, signal: AbortSignal): AsyncGenerator<Buffer>

@@ -1,7 +1,4 @@
-/**
- * Encodes and decodes the kinds of protobuf fields that sandboxd uses
- * (protobuf.dev/programming-guides/encoding).
- */
+/** The protobuf field types of sandboxd (protobuf.dev/programming-guides/encoding). */
 import { CofferdamError } from '@cofferdam/contract'
 
 const VARINT = 0

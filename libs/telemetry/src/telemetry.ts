@@ -1,4 +1,4 @@
-/** Starts telemetry. The SDK is loaded only when this is called. */
+/** What telemetry is started with, and what it offers. */
 import type { Meter, Tracer } from '@opentelemetry/api'
 import type { Instruments } from './instruments.ts'
 import type { RecentSpan } from './recent-spans.ts'
@@ -55,10 +55,4 @@ export interface Telemetry extends AsyncDisposable {
   forceFlush(): Promise<void>
   /** Flushes and stops within 3 s. Idempotent. Never throws. */
   shutdown(): Promise<void>
-}
-
-/** Starts tracing and metrics for this process. Throws only for an invalid endpoint URL. */
-export async function startTelemetry(options: TelemetryOptions): Promise<Telemetry> {
-  const { startSdk } = await import('./sdk.ts')
-  return startSdk(options)
 }
