@@ -32,7 +32,7 @@ it('everything that a file leaves out of the short tier runs in the long tier', 
   expect(leaving.filter((file) => !patterns.some((pattern) => matchesGlob(file, pattern)))).toEqual([])
 })
 
-it('gives every package with unit tests the script that turbo runs', () => {
+it('every package with unit tests has the script that turbo runs', () => {
   const packages = globSync('{apps,libs,libs/backends}/*/package.json', { cwd: ROOT })
   const withTests = packages.filter((manifest) => {
     const src = manifest.replace('package.json', 'src/**/*.test.ts')

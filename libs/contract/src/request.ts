@@ -43,7 +43,7 @@ const hostSchema = z
   .max(261)
   .regex(/^(\*\.)?[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?(:\d{1,5})?$/, 'expected host, *.host or host:port')
 
-/** The ports that an entry of an allow-list without a port means. */
+/** The ports of an allow-list entry without a port. */
 export const WEB_PORTS: readonly number[] = [80, 443]
 
 export const networkSchema = z.union([

@@ -1,6 +1,6 @@
 /**
- * Decides by name and port, before anything is resolved, and narrows a request's network to its tenant's. That
- * one was narrowed by a template before (effective-policy.ts of @cofferdam/admission).
+ * Decides by name and port, before anything is resolved, and narrows a request's network to its tenant's. A
+ * template may have narrowed the tenant's before (effective-policy.ts of @cofferdam/admission).
  */
 import { WEB_PORTS, type Network } from '@cofferdam/contract'
 import { parseAuthority, type Target } from './host.ts'

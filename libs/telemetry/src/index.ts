@@ -7,7 +7,7 @@ export { createMetricsServer, type MetricsServer, type MetricsServerOptions } fr
 export type { RecentSpan } from './recent-spans.ts'
 export type { EndedTrace, Telemetry, TelemetryOptions } from './telemetry.ts'
 
-/** Starts tracing and metrics for this process. The SDK is loaded only when this is called. Throws only for an invalid endpoint URL. */
+/** Starts tracing and metrics, and loads the SDK only then. Throws only for an invalid endpoint URL. */
 export async function startTelemetry(options: TelemetryOptions): Promise<Telemetry> {
   const { startSdk } = await import('./sdk.ts')
   return startSdk(options)
