@@ -5,16 +5,10 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { endOwned, finishDeletion, FOREGROUND, isGoing } from './garbage-collector.ts'
 import type { KubeObject, ObjectStore, StoreEvent } from './object-store.ts'
-import {
-  adoptedMetadata,
-  ASSIGNED_SANDBOX,
-  claimedTemplate,
-  coldMetadata,
-  faultOfAdditional,
-  spareMetadata,
-} from './pod-metadata.ts'
+import { adoptedBlueprint, coldBlueprint, forcesColdStart, poolOf, spareBlueprint } from './blueprints.ts'
+import { ASSIGNED_SANDBOX, faultOfAdditional } from './pod-metadata.ts'
 import type { Runtime } from './pod.ts'
-import { ownerOf, ready, SandboxPods, type Blueprint, type PodEnd, type Running } from './sandbox-pods.ts'
+import { ownerOf, ready, SandboxPods, type PodEnd, type Running } from './sandbox-pods.ts'
 import { startStranger, type RunningStranger, type Stranger } from './stranger.ts'
 
 export interface ControllerFaults {
@@ -29,10 +23,6 @@ export interface ControllerFaults {
 
 /** Interval of checks for `shutdownTime`. The real controller requeues at the exact time. */
 const EXPIRY_MS = 200
-/** The pod template of a pool without a template object. */
-const PLAIN: Blueprint['podTemplate'] = {
-  spec: { containers: [{ name: 'sandbox' }], restartPolicy: 'Never' },
-}
 /** An address where nothing listens, and how long a claim shows it. */
 const NOBODY = '127.1.255.254'
 const STALE_MS = 200
@@ -109,7 +99,7 @@ export class Controller {
       `${claim}-again`,
       found.namespace,
       ownerOf(object),
-      this.#cold(object),
+      coldBlueprint(this.#store, object),
     )
     if (next !== undefined) this.#bound(object, next)
   }
@@ -144,11 +134,6 @@ export class Controller {
     return this.#pods.all().find(({ owner }) => owner.kind === 'SandboxClaim' && owner.name === claim)
   }
 
-  #poolOf({ spec, metadata }: KubeObject): KubeObject | undefined {
-    const name = String((spec['warmPoolRef'] as { name?: unknown } | undefined)?.name)
-    return this.#store.get('sandboxwarmpools', metadata.namespace, name)
-  }
-
   async #fill(pool: KubeObject): Promise<void> {
     const { name, namespace, uid } = pool.metadata
     const wanted = Number(pool.spec['replicas'] ?? 1)
@@ -158,7 +143,7 @@ export class Controller {
         `${name}-${(this.#count++).toString(36).padStart(5, '0')}`,
         namespace,
         ownerOf(pool),
-        this.#spare(pool),
+        spareBlueprint(this.#store, pool),
       )
     await Promise.all(
       this.#pods
@@ -182,7 +167,7 @@ export class Controller {
     }
     const wrong = faultOfAdditional(claim)
     if (wrong !== null) return this.#say(claim, ready('False', 'InvalidMetadata', wrong))
-    const pool = this.#poolOf(claim)
+    const pool = poolOf(this.#store, claim)
     if (pool === undefined) return this.#say(claim, ready('False', 'WarmPoolNotFound'))
     if (this.faults.lose_adoption > 0) {
       this.faults.lose_adoption -= 1
@@ -206,47 +191,17 @@ export class Controller {
     }
     if (!isThere()) return
     const [spare] = forcesColdStart(claim) ? [] : this.#pods.of(pool.metadata.uid)
-    const cold = conflictFree(() => this.#cold(claim))
+    const cold = conflictFree(() => coldBlueprint(this.#store, claim))
     if (cold instanceof Error)
       return this.#say(claim, ready('False', 'ReconcilerError', `Error seen: ${cold.message}`))
     // Taken in the same turn, so that two claims never get the same pod.
-    if (spare !== undefined) this.#pods.adopt(spare, ownerOf(claim), this.#adopted(spare, claim))
+    if (spare !== undefined)
+      this.#pods.adopt(spare, ownerOf(claim), adoptedBlueprint(this.#store, spare, claim))
     const taken = spare ?? (await this.#pods.start(name, namespace, ownerOf(claim), cold))
     this.#run(this.#fill(pool))
     if (taken === undefined) this.#say(claim, ready('False', 'SandboxMissing'))
     else if (isThere()) this.#bound(claim, taken)
     else await this.#pods.end(taken)
-  }
-
-  /** The pod template of a pool, and its name. */
-  #templateOf(pool: KubeObject | undefined): { name: string; podTemplate: Blueprint['podTemplate'] } {
-    const name = (pool?.spec['sandboxTemplateRef'] as { name: string } | undefined)?.name ?? ''
-    const template = this.#store.get('sandboxtemplates', pool?.metadata.namespace ?? '', name)
-    return {
-      name,
-      podTemplate: (template?.spec['podTemplate'] as Blueprint['podTemplate'] | undefined) ?? PLAIN,
-    }
-  }
-
-  #spare(pool: KubeObject): Blueprint {
-    const { name, podTemplate } = this.#templateOf(pool)
-    return { metadata: spareMetadata(pool.metadata.name, name, podTemplate), podTemplate }
-  }
-
-  /** Throws if a claim wants other values than its template. */
-  #cold(claim: KubeObject): Blueprint {
-    const { name, podTemplate } = this.#templateOf(this.#poolOf(claim))
-    const metadata = claimedTemplate(podTemplate.metadata ?? {}, name, claim)
-    return { metadata: coldMetadata(claim, name), podTemplate: { ...podTemplate, metadata } }
-  }
-
-  #adopted({ namespace, sandbox }: Running, claim: KubeObject): Blueprint {
-    const { podTemplate } = this.#cold(claim)
-    const spare = this.#store.get('sandboxes', namespace, sandbox)
-    return {
-      metadata: spare === undefined ? { labels: {}, annotations: {} } : adoptedMetadata(spare, claim),
-      podTemplate,
-    }
   }
 
   /** Ends a deleted pod. Its Sandbox gets another pod with the same name. */
@@ -317,10 +272,6 @@ function conflictFree<T>(make: () => T): T | Error {
     return error as Error
   }
 }
-
-/** A running pod cannot get new variables or volumes. */
-const forcesColdStart = ({ spec }: KubeObject): boolean =>
-  [spec['env'], spec['volumeClaimTemplates']].some((given) => Array.isArray(given) && given.length > 0)
 
 function isExpired({ status }: KubeObject): boolean {
   const conditions = (status?.['conditions'] ?? []) as { reason?: string }[]
