@@ -121,27 +121,24 @@ needs('bwrap').describe('a kubeconfig', { timeout: 60_000 }, () => {
     })
   })
 
-  needs('openssl').it(
-    'uses a client certificate with a server of its own authority',
-    async () => {
-      const [key, cert] = [path('key.pem'), path('cert.pem')]
-      const words = 'req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 1 -subj /CN=double'
-      const names = ['-addext', 'subjectAltName=IP:127.0.0.1', '-keyout', key, '-out', cert]
-      execFileSync('openssl', [...words.split(' '), ...names], { stdio: 'ignore' })
-      const pem = { key: readFileSync(key, 'utf8'), cert: readFileSync(cert, 'utf8') }
-      const tls = { ...pem, ca: pem.cert, requestCert: true }
-      await using secure = await startKubernetesDouble({ tls, replicas: 0 })
-      const data = (file: string): string => readFileSync(file).toString('base64')
-      const cluster = { server: secure.origin, 'certificate-authority-data': data(cert) }
-      const user = { 'client-certificate-data': data(cert), 'client-key-data': data(key) }
-      expect(await probed({ kubeconfig: kubeconfig('by-certificate', user, cluster) })).toMatchObject({
-        ok: true,
-      })
-      expect(await probed({ kubeconfig: kubeconfig('without', {}, cluster) })).toMatchObject({ ok: false })
-      const distrusted = kubeconfig('distrusted', user, { server: secure.origin })
-      expect(await probed({ kubeconfig: distrusted })).toMatchObject({ ok: false })
-    },
-  )
+  needs('openssl').it('uses a client certificate with a server of its own authority', async () => {
+    const [key, cert] = [path('key.pem'), path('cert.pem')]
+    const words = 'req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 1 -subj /CN=double'
+    const names = ['-addext', 'subjectAltName=IP:127.0.0.1', '-keyout', key, '-out', cert]
+    execFileSync('openssl', [...words.split(' '), ...names], { stdio: 'ignore' })
+    const pem = { key: readFileSync(key, 'utf8'), cert: readFileSync(cert, 'utf8') }
+    const tls = { ...pem, ca: pem.cert, requestCert: true }
+    await using secure = await startKubernetesDouble({ tls, replicas: 0 })
+    const data = (file: string): string => readFileSync(file).toString('base64')
+    const cluster = { server: secure.origin, 'certificate-authority-data': data(cert) }
+    const user = { 'client-certificate-data': data(cert), 'client-key-data': data(key) }
+    expect(await probed({ kubeconfig: kubeconfig('by-certificate', user, cluster) })).toMatchObject({
+      ok: true,
+    })
+    expect(await probed({ kubeconfig: kubeconfig('without', {}, cluster) })).toMatchObject({ ok: false })
+    const distrusted = kubeconfig('distrusted', user, { server: secure.origin })
+    expect(await probed({ kubeconfig: distrusted })).toMatchObject({ ok: false })
+  })
 })
 
 it('uses the service account of its pod without any setting', async () => {

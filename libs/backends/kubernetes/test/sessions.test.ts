@@ -252,7 +252,7 @@ needs('bwrap').describe('kubernetes sessions', { timeout: 60_000 }, () => {
       ['after 3', 'before it connects', false, true],
       ['run 2', 'while its program runs', false, false],
     ]
-    it.each(PHASES)('(%s) %s: the next worker can use the session', async (stopAt, _what, goesOn, isRunning) => {
+    it.each(PHASES)('(%s) %s: the next worker goes on', async (stopAt, _what, goesOn, isRunning) => {
       newKey()
       const spec = specOf(APPEND)
       const given = JSON.stringify({

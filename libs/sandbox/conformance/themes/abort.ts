@@ -12,7 +12,7 @@ export function abort(h: Harness): void {
     await expect(h.open(programs.exit(0), {}, AbortSignal.abort(reason))).rejects.toBe(reason)
   })
 
-  test.each([0, 3, 10, 30, 60, 100, 150, 250])('leaves nothing if open is aborted after %i ms', async (ms) => {
+  test.each([0, 3, 10, 30, 60, 100, 150, 250])('leaves nothing if aborted after %i ms', async (ms) => {
     const stop = new AbortController()
     const reason = new StopReason('cancelled')
     const opening = h.open(programs.exit(0), {}, stop.signal)

@@ -73,18 +73,15 @@ asRoot.it('starts a process as another user without our groups', async () => {
   expect(said).toMatch(/^Uid:(\t65533){4}\nGid:(\t65532){4}\nGroups:\t\s*\n$/)
 })
 
-asRoot.it(
-  'hides mounts without needed files from the process, and changes no other mounts',
-  async () => {
-    const made = createStarter(PYTHON, ['/proc', '/dev/null', '/usr'])
-    onTestFinished(() => made.close())
-    const [, , said] = await ran(await made.start(sh('/bin/cat /proc/self/mountinfo')))
-    const inside = mountPoints(String(said))
-    expect(inside).toEqual(expect.arrayContaining(['/', '/proc']))
-    expect(inside).not.toContain('/sys')
-    expect(mountPoints(readFileSync('/proc/self/mountinfo', 'latin1'))).toContain('/sys')
-  },
-)
+asRoot.it('hides mounts without needed files from the process, and changes no other mounts', async () => {
+  const made = createStarter(PYTHON, ['/proc', '/dev/null', '/usr'])
+  onTestFinished(() => made.close())
+  const [, , said] = await ran(await made.start(sh('/bin/cat /proc/self/mountinfo')))
+  const inside = mountPoints(String(said))
+  expect(inside).toEqual(expect.arrayContaining(['/', '/proc']))
+  expect(inside).not.toContain('/sys')
+  expect(mountPoints(readFileSync('/proc/self/mountinfo', 'latin1'))).toContain('/sys')
+})
 
 asRoot.it('keeps the mount of a needed link that leads to another mount', async () => {
   const made = createStarter(PYTHON, ['/proc', '/usr', '/dev/fd'])
