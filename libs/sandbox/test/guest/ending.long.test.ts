@@ -1,7 +1,4 @@
-/**
- * Python programs that act at or after their last statement end like in a bare run. ending.test.ts has the
- * five most likely to break.
- */
+/** Python programs that act at or after their last statement end like in a bare run (see ending.test.ts). */
 import type { Program, ProgramFile } from '@cofferdam/contract'
 import { needs } from '@cofferdam/embedded/needs'
 import { afterAll, beforeAll, expect, test } from 'vitest'

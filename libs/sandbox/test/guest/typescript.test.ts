@@ -1,7 +1,4 @@
-/**
- * TypeScript as users write it: what tsc and bundlers resolve and compile runs here; other programs pay
- * nothing.
- */
+/** TypeScript as users write it: what tsc and bundlers compile runs here, at no cost to others. */
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { ProgramFile } from '@cofferdam/contract'
