@@ -1,7 +1,4 @@
-/**
- * The baseline of the no-op bench: a BullMQ worker that completes every job at once. argv: Redis URL,
- * concurrency.
- */
+/** Baseline of the no-op bench: a BullMQ worker that ends every job at once. argv: Redis URL, concurrency. */
 import { Worker } from 'bullmq'
 import { Redis } from 'ioredis'
 

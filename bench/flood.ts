@@ -1,32 +1,28 @@
-/**
- * Shared by the phases about the queue: executions of given lengths on `fake`, and their audit rows.
- */
+/** Shared by the queue phases: executions of given lengths on `fake`, and their audit rows. */
 import { createProducer, connectRedis, type Producer } from '@cofferdam/queue'
 import { executionRequestSchema, type AuditRow, type ExecutionRequest } from '@cofferdam/contract'
 import type { Store } from '@cofferdam/store'
 import type { Fleet } from '../tests/fleet.ts'
 
-/** Concurrent enqueues: enough to keep a producer busy, and few enough to keep its memory small. */
+/** Concurrent enqueues: they keep a producer busy with little memory. */
 const IN_FLIGHT = 200
 
 export interface FloodedQueue extends AsyncDisposable {
   producer: Producer
-  /**
-   * Enqueues all, roughly in order. Resolves with the time at which each was enqueued (`performance.now`).
-   */
+  /** Enqueues all, roughly in order. Resolves with the time of each enqueue (`performance.now`). */
   flood(requests: Iterable<ExecutionRequest>): Promise<number[]>
-  /** `INFO memory`'s used_memory, bytes. */
+  /** `used_memory` of `INFO memory`, in bytes. */
   usedMemory(): Promise<number>
   /** Microseconds that Redis has spent in scripts so far. */
   scriptMicros(): Promise<number>
-  /** Deletes every key that expires, and the outbox, as if that much time had passed. */
+  /** Deletes every key that expires, and the outbox, as if enough time had passed. */
   passTime(): Promise<void>
   /** Deletes everything in Redis. No worker may run. */
   empty(): Promise<void>
 }
 
 export function openQueue(fleet: Fleet): FloodedQueue {
-  // Of role worker, because a producer's connection refuses commands before it is connected.
+  // Role worker, because a producer's connection refuses commands before it is connected.
   const redis = connectRedis(fleet.redisUrl, 'worker')
   const producing = connectRedis(fleet.redisUrl, 'producer')
   const subscriber = connectRedis(fleet.redisUrl, 'subscriber')
@@ -77,7 +73,7 @@ export function openQueue(fleet: Fleet): FloodedQueue {
   }
 }
 
-/** An execution on `fake` that holds its slot for `ms`. */
+/** An execution on `fake` that uses its slot for `ms`. */
 export function runOf(tenantId: string, agentId: string, ms: number): ExecutionRequest {
   return executionRequestSchema.parse({
     tenant_id: tenantId,
@@ -96,7 +92,7 @@ export interface Ran {
   slotMs: number
 }
 
-/** Every attempt recorded after `cursor`, by start. */
+/** Every attempt recorded after `cursor`, in the order of their starts. */
 export async function ranSince(store: Store, cursor: string): Promise<Ran[]> {
   const rows: AuditRow[] = []
   for (let after = cursor; ;) {

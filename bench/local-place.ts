@@ -27,7 +27,7 @@ export interface LocalPlace extends AsyncDisposable {
     change?: Partial<Omit<SandboxSpec, 'limits'>> & { limits?: Partial<Limits> },
   ): SandboxSpec
   /**
-   * Opens a sandbox, runs the program and checks its output. `ms` lasts until the exit is known; `gone`
+   * Opens a sandbox, runs the program and checks its output. `ms` is the time until the exit is known. `gone`
    * resolves when the sandbox is destroyed.
    */
   once(spec: SandboxSpec, expected: string): Promise<{ ms: number; gone: Promise<void> }>

@@ -72,9 +72,7 @@ function* requests(count: number, tenants: readonly string[]) {
   }
 }
 
-/**
- * Redis' own time in microseconds per enqueue, and per execution from there to its end.
- */
+/** Redis' own time in microseconds per enqueue, and per execution from there to its end. */
 async function costPerCall(
   context: BenchContext,
   queue: FloodedQueue,
@@ -104,7 +102,7 @@ async function costPerCall(
   }
 }
 
-/** Runs a consumer in this process that ends every execution at once, until `count` are over. */
+/** Runs a consumer in this process that ends every execution at once, until `count` have ended. */
 async function drainSome({ fleet }: BenchContext, count: number): Promise<number> {
   const redis = connectRedis(fleet.redisUrl, 'worker')
   const subscriber = connectRedis(fleet.redisUrl, 'subscriber')

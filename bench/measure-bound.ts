@@ -60,10 +60,7 @@ async function timed(place: LocalPlace, program: typeof PRINT | typeof NODE): Pr
   return ms
 }
 
-/**
- * Asks for a new memory size each time, so that the pool has no slot of that kind. Paired with a backend
- * without pools.
- */
+/** Requests a new memory size each time, for which no pool has a slot. Paired with a pool-less backend. */
 async function emptyPool(
   { quick }: BenchContext,
   name: string,
@@ -95,7 +92,7 @@ async function emptyPool(
   }
 }
 
-/** Two sessions at once, each with one run after the other. */
+/** Two concurrent sessions, each with one run after the other. */
 async function cells(
   { quick }: BenchContext,
   name: string,

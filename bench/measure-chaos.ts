@@ -1,6 +1,6 @@
 /**
  * The chaos run at full size: 100,000 executions over four workers, one of which is killed every second while
- * caps move. Every execution must end, and rows and counters must match. The test suite runs 2,000
+ * caps change. Every execution must end, and rows and counters must match. The test suite runs 2,000
  * (tests/faults/chaos.test.ts).
  */
 import { runChaos } from '../tests/faults/chaos.ts'

@@ -1,13 +1,12 @@
 /**
  * Fairness over the real queue and a worker of 8 slots, on `fake` with given run lengths.
- *   light   one tenant runs one execution at a time while another one has a backlog over 1,000 agents, with
- *           runs of 1, 20 and 200 ms. Its waits are also given in service times: the mean time that a run of the
- *           backlog holds a slot
- *   long    tenants without a concurrency of their own: how long another tenant waits while one has runs of
- *           10 s for every slot, how many slots these hold, and how many slots the short runs of one tenant hold
- *   shares  slot time by weight and by run length, of tenants that always have work
- *   eta     forecasts of position and ETA against the outcome, of executions that waited for another half a
- *           second at least
+ *   light   One tenant runs one execution at a time while another one has a backlog over 1,000 agents, with
+ *           runs of 1, 20 and 200 ms. Waits are also given in service times, the mean time that a run of the
+ *           backlog holds a slot.
+ *   long    Tenants with the default concurrency: how long another tenant waits while one has runs of 10 s
+ *           for every slot, how many slots these use, and how many the short runs of one tenant use.
+ *   shares  Slot time by weight and by run length, of tenants that always have work.
+ *   eta     Forecasts of position and ETA against the outcome, if they waited another 0.5 s or more.
  */
 import type { ExecutionState } from '@cofferdam/contract'
 import { mean, now, openQueue, ranSince, runOf, sum, type FloodedQueue, type Ran } from './flood.ts'
@@ -16,7 +15,7 @@ import { quantile, round, summarise } from './statistics.ts'
 
 const SLOTS = 8
 const AGENTS = 1000
-/** 60 %, 30 % and 10 %. The long ones use three quarters of the slot time. */
+/** 60 %, 30 % and 10 %. The 200 ms runs use three quarters of the slot time. */
 const MIXED_MS = [1, 1, 1, 20, 1, 20, 1, 200, 20, 1]
 
 export async function measureFairness(context: BenchContext): Promise<Record<string, Measured>> {
@@ -27,7 +26,7 @@ export async function measureFairness(context: BenchContext): Promise<Record<str
     Object.assign(results, await lightTenant(context, queue, size, MIXED_MS, `light_${size}`))
     await queue.empty()
   }
-  // In quick runs some 600 of them run meanwhile, so 3,000 are enough for a backlog until the end.
+  // In a quick run about 600 of them run meanwhile, so 3,000 are enough for a backlog until the end.
   const equal = context.quick ? 3000 : 10_000
   Object.assign(results, await lightTenant(context, queue, equal, [50], 'light_equal_runs'))
   await queue.empty()
@@ -70,7 +69,7 @@ async function lightTenant(
       })
       const result = await queue.producer.wait(execution_id, { timeoutMs: 60_000 })
       if (result?.ok !== true) throw new Error(`light: ${JSON.stringify(result)}`)
-      // The first ones meet a worker that is still starting.
+      // The first executions meet a worker that is still starting.
       if (n >= 10) waits.push(result.queue_ms)
     }
   } finally {
@@ -89,12 +88,12 @@ async function lightTenant(
     },
     [`fairness.${name}.service_time`]: { unit: 'ms', value: round(serviceMs) },
     [`fairness.${name}.heavy_runs_meanwhile`]: { unit: 'count', value: heavy.length },
-    // Difference between the most and the fewest starts of an agent: at most 1 when they take turns strictly.
+    // The most starts of an agent minus the fewest: at most 1 when they take turns strictly.
     [`fairness.${name}.agents_apart`]: { unit: 'count', value: Math.max(...counts) - Math.min(...counts) },
   }
 }
 
-/** Tenants without a concurrency of their own get the default share of the fleet. */
+/** Tenants with the default concurrency, a share of the fleet. */
 async function longRuns(context: BenchContext, queue: FloodedQueue): Promise<Record<string, Measured>> {
   const LONG_MS = 10_000
   const [long, light, short] = ['long-runs', 'light-beside', 'short-alone'] as const
@@ -229,10 +228,7 @@ async function forecasts(context: BenchContext, queue: FloodedQueue): Promise<Re
   }
 }
 
-/**
- * Enqueues `each` executions of every tenant, reads the forecasts of all that wait, and waits until all are
- * over.
- */
+/** Enqueues `each` executions of every tenant, reads the forecasts, and waits until all have ended. */
 async function batch(
   { fleet: { store } }: BenchContext,
   queue: FloodedQueue,
@@ -256,7 +252,7 @@ async function batch(
   return { said, askedMs, ran }
 }
 
-/** Creates a tenant without caps, and tells the queue its limits as the API does. */
+/** Creates a tenant without caps, and writes its limits to the queue as the API does. */
 async function create(
   { fleet }: BenchContext,
   queue: FloodedQueue,

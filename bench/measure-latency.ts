@@ -1,6 +1,6 @@
 /**
  * From enqueue to the result of `print(1+1)` in the client, per backend, with every sandbox opened cold.
- * Interleaved with a bare `python3 -I -c` and a hardened `docker run`. On `fake` nothing runs, so its time is
+ * Interleaved with a bare `python3 -I -c` and a hardened `docker run`. `fake` runs nothing, so its time is
  * that of queue, admission and audit.
  */
 import { execFile } from 'node:child_process'
@@ -74,7 +74,7 @@ async function untilStarted({ fleet }: BenchContext): Promise<void> {
   for await (const { event } of fleet.client.stream(execution_id)) if (event.type === 'started') return
 }
 
-/** The BACKENDS that run a program here. The others are skipped with their reason. */
+/** The BACKENDS that can run a program here. The others are skipped with the reason. */
 async function workingBackends(context: BenchContext): Promise<string[]> {
   const working: string[] = []
   for (const backend of BACKENDS)

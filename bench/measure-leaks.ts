@@ -13,15 +13,15 @@ import { startWarmWorker } from './warm-worker.ts'
 
 const run = promisify(execFile)
 const BACKENDS = ['docker', 'process']
-/** The heartbeat timeout of 10 s, the janitor's interval, and slack for a busy host. */
+/** The heartbeat timeout of 10 s, the janitor's interval, and a reserve for a busy host. */
 const SWEPT_WITHIN_MS = 120_000
 
 /** The log message of the worker's janitor. */
 const SWEPT = 'destroyed what a dead worker left'
 
 /**
- * New things on the host are watched until they are gone, at most for this long: sandboxes of others come and
- * go, and the daemon's helpers end a moment after their container.
+ * New things on the host are watched until they are gone, at most for this long: other sandboxes come and go,
+ * and the daemon's helpers end a moment after their container.
  */
 const SETTLES_WITHIN_MS = 60_000
 
@@ -31,8 +31,7 @@ type Host = Record<(typeof KINDS)[number], ReadonlySet<string>>
 
 export async function measureLeaks(context: BenchContext): Promise<Record<string, Measured>> {
   const results: Record<string, Measured> = {}
-  // At once, the backends share the wait for the heartbeats of their killed workers. What is left then counts
-  // for both.
+  // Together the backends wait once for the heartbeats of killed workers. What is left counts for both.
   const groups = context.quick ? [BACKENDS] : BACKENDS.map((backend) => [backend])
   for (const group of groups) {
     const skip = (backend: string, error: unknown): void =>
@@ -81,8 +80,7 @@ async function runAndSweep(context: BenchContext, backend: string): Promise<void
     await Promise.all([lane(), lane(), lane(), lane()])
   } finally {
     const deadline = Date.now() + SWEPT_WITHIN_MS
-    // Containers end with their worker. What a worker with jails leaves stays until the survivor's janitor
-    // logs its sweep.
+    // Containers end with their worker. Jails stay until the survivor's janitor logs its sweep.
     const isSwept = async (): Promise<boolean> =>
       backend === 'docker' ? (await ownersOfContainers(fleetId)) <= 1 : survivor.log().includes(SWEPT)
     while (!(await isSwept()) && Date.now() < deadline)
@@ -91,7 +89,7 @@ async function runAndSweep(context: BenchContext, backend: string): Promise<void
   }
 }
 
-/** What is on the host that was not there before and does not disappear by itself. */
+/** What is new on the host and does not disappear by itself. */
 async function whatStays(before: Host, context: BenchContext): Promise<Host> {
   const began = Date.now()
   let left = pick(await lookAtHost(), (what, name) => !before[what].has(name))
@@ -136,13 +134,13 @@ async function lookAtHost(): Promise<Host> {
   const sockets = readFileSync('/proc/net/unix', 'utf8').split('\n')
   return {
     containers: new Set(await containers('{{.ID}}')),
-    // What loses its parent becomes a child of init; what somebody else's shell starts meanwhile does not.
-    // Kernel threads have no command.
+    // An orphan becomes a child of init, but a process that another shell starts does not. Kernel threads
+    // have no command.
     processes: new Set(processes.filter((pid) => commandOf(pid) !== '' && isOursOrOrphan(pid)).map(nameOf)),
     zombies: new Set(processes.filter((pid) => stateOf(pid) === 'Z').map(nameOf)),
     mounts: new Set(readFileSync('/proc/mounts', 'utf8').split('\n')),
     cgroups: cgroupsBelow('/sys/fs/cgroup'),
-    // Slots listen in folders of this user below the temporary one.
+    // Slots listen in folders of this user below the temporary folder.
     sockets: new Set(
       sockets.map((line) => line.split(' ').at(-1) ?? '').filter((path) => path.includes('/cofd-')),
     ),
@@ -163,7 +161,7 @@ const parentOf = (pid: string): string =>
 const isOursOrOrphan = (pid: string): boolean =>
   ['1', String(process.pid)].includes(parentOf(pid)) && pid !== String(process.pid)
 
-/** A pid can be reused, so the name has its parent and start time too. */
+/** A pid can be reused, so the name includes its parent and start time. */
 function nameOf(pid: string): string {
   const [, name = '', rest = ''] =
     /^\d+ \((.*)\) (.*)$/s.exec(orEmpty(() => readFileSync(`/proc/${pid}/stat`, 'utf8'))) ?? []

@@ -1,7 +1,7 @@
 /**
  * How late a hard deadline is, for the caller and for the last process, and how much memory a flood of output
- * costs the worker. The program ignores every signal and has children. They are gone when the backend says
- * so, which its tests check with /proc.
+ * costs the worker. The program ignores every signal and has children. They are gone when the backend reports
+ * it, which its tests check with /proc.
  */
 import { readFileSync } from 'node:fs'
 import { createExecutor, createMemoryBudget, type Executor } from '@cofferdam/executor'
@@ -67,9 +67,7 @@ async function deadlines({ quick }: BenchContext, backend: string): Promise<Reco
   }
 }
 
-/**
- * Milliseconds from the deadline to the outcome, and until the backend has proven that nothing is left.
- */
+/** Milliseconds from the deadline to the outcome, and until the backend has proven that nothing is left. */
 async function stopOne(executor: Executor, backend: string): Promise<{ answered: number; gone: number }> {
   let beganMs = 0
   const running = executor.start({
@@ -107,7 +105,7 @@ async function stopOne(executor: Executor, backend: string): Promise<{ answered:
   return { answered, gone: performance.now() - beganMs - HARD_MS }
 }
 
-/** Growth of the worker's peak memory while a program prints 1 GiB under the default cap, MiB. */
+/** Growth of the worker's peak memory in MiB while a program prints 1 GiB under the default cap. */
 async function flood(context: BenchContext, backend: string): Promise<Record<string, Measured>> {
   const worker = await startWarmWorker(context, { backends: [backend] })
   try {
@@ -123,7 +121,7 @@ async function flood(context: BenchContext, backend: string): Promise<Record<str
         },
         { timeoutMs: 150_000 },
       )
-    // Ordinary executions first, so that the growth is that of the flood and not of the worker's start.
+    // Ordinary executions run first, so that the growth comes from the flood and not from the start.
     for (let i = 0; i < (context.quick ? 5 : 20); i++) await run('print(1+1)')
     const beforeMib = peakMib(pid)
     const result = await run(FLOOD)

@@ -15,9 +15,7 @@ import { cpuMsOf, cpuMsOfFamily } from './process-cpu.ts'
 import { pairedRatio, round, quantile, summarise } from './statistics.ts'
 
 const CONCURRENCY = 100
-/**
- * Executions in a row per sample, so that it measures the path and not how a machine wakes up.
- */
+/** Executions in a row per sample, so that it measures the path and not how a machine wakes up. */
 const BACK_TO_BACK = 10
 
 export async function measureNoop(context: BenchContext): Promise<Record<string, Measured>> {
@@ -31,13 +29,12 @@ export async function measureNoop(context: BenchContext): Promise<Record<string,
   const worker = await context.fleet.startWorker({
     COFFERDAM_BACKENDS: 'fake',
     COFFERDAM_SLOTS: String(CONCURRENCY),
-    // An execution on `fake` counts with its memory limit too. The default budget would fill only half of the
-    // slots.
+    // `fake` also counts the memory limit. The default budget would fill only half of the slots.
     COFFERDAM_MEMORY_BUDGET_MIB: String(CONCURRENCY * DEFAULT_LIMITS.memory_mib),
   })
   try {
     await using peer = await startBareBullmq(context.fleet.redisUrl)
-    // Spread over agents like in a real fleet, so that there is no hot key.
+    // Spread over agents as in a real fleet, so that there is no hot key.
     let turn = 0
     const noop = () => execute(context, 'fake', `agent-${turn++ % 50}`)
     const cpu = cpuReader(context, worker.process.pid ?? 0)
@@ -92,10 +89,7 @@ async function repeat(run: () => Promise<unknown>, times: number): Promise<void>
   for (let i = 0; i < times; i++) await run()
 }
 
-/**
- * A BullMQ queue whose worker runs in a child process. The client waits with QueueEvents, as BullMQ's guide
- * says.
- */
+/** A BullMQ queue with a worker in a child process. The client waits with QueueEvents (BullMQ's guide). */
 async function startBareBullmq(redisUrl: string) {
   const child = fork(fileURLToPath(new URL('./bare-bullmq-worker.ts', import.meta.url)), [
     redisUrl,

@@ -1,6 +1,4 @@
-/**
- * Memory of one waiting slot: the proportional set size of every process that appeared with the slots.
- */
+/** Memory of one waiting slot: the proportional set size of every process that appeared with the slots. */
 import { readdirSync, readFileSync } from 'node:fs'
 import { barePython, realPython } from './bare-python.ts'
 import { openLocalPlace } from './local-place.ts'
@@ -48,7 +46,7 @@ const pids = (): number[] =>
     .filter((name) => /^\d+$/.test(name))
     .map(Number)
 
-/** 0 for a process that is gone or that this user cannot inspect. */
+/** 0 for a process that has ended or that this user cannot inspect. */
 function pssMib(pid: number): number {
   try {
     return (

@@ -73,10 +73,7 @@ export async function measureTenants(context: BenchContext): Promise<Record<stri
   }
 }
 
-/**
- * Ends every execution that starts. Returns the tenants in the order of their starts, and the time of each
- * end.
- */
+/** Ends every execution that starts. Returns the tenants in the order of starts, and the time of each end. */
 async function drain(
   { fleet }: BenchContext,
   expected: number,

@@ -16,7 +16,7 @@ const SOURCE = 'print(1+1)'
 interface Kind {
   name: string
   backend: string
-  /** For session cells: what the executions of one lane ask beside their program. */
+  /** For session cells: what the executions of one lane request besides their program. */
   more?: (lane: number) => Partial<ExecutionRequestInput>
 }
 
@@ -62,7 +62,7 @@ export async function measureThroughput(context: BenchContext): Promise<Record<s
     const skip = (kind: Kind, error: unknown): void =>
       context.skip(`throughput.${kind.name}`, error instanceof Error ? error.message : String(error))
     try {
-      // Nothing is timed before the worker of the group before has gone.
+      // Nothing is timed before the previous group's worker has ended.
       const [worker] = await Promise.all([
         startWarmWorker(context, {
           backends: [...new Set(kinds.map(({ backend }) => backend))],
@@ -94,8 +94,7 @@ async function measureKind(
 ): Promise<Record<string, Measured>> {
   const once = (lane: number): Promise<void> => executeSource(context, backend, SOURCE, more?.(lane))
   for (let lane = 0; lane < IN_FLIGHT; lane++) await once(lane)
-  // A worker that has just started still compiles: the first second and a half of session cells showed a
-  // third less.
+  // A worker that has just started still compiles: session cells were a third slower in the first 1.5 s.
   await closedLoop(once, IN_FLIGHT, context.quick ? 400 : 2000)
   const [durationMs, slices] = context.quick ? [1200, 3] : [15_000, 10]
   // The worker's CPU time at the start and after each execution.

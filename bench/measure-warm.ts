@@ -1,7 +1,7 @@
 /**
  * From enqueue to the result in the client on warm slots, single use, paired with a bare interpreter start.
  * The pool refills before each timed run, so that no background start is timed with either side. An execution
- * on `fake` directly before it keeps the fleet awake; `.idle` leaves it out and waits longer.
+ * on `fake` directly before it keeps the fleet awake. `.idle` omits it and waits longer.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { freePort } from '@cofferdam/embedded/testing'
@@ -14,17 +14,17 @@ import { pairedRatio, summarise } from './statistics.ts'
 import { startWarmWorker } from './warm-worker.ts'
 
 const BACKENDS = ['docker', 'process', 'gvisor']
-/** Pause after a slot was used. A fleet that got no execution for so long is asleep. */
+/** Pause after a slot was used. A fleet without an execution for this time is asleep. */
 const ASLEEP_MS = 800
 /** The same when the fleet is woken up before the timed run. By then the used sandbox is destroyed. */
 const AWAKE_MS = 300
-/** Pause after the new slot is ready, without a request to the worker, which would wake it up. */
+/** Pause after the new slot is ready, without a request, because that would wake the worker. */
 const SETTLED_MS = { awake: 100, asleep: 400 }
 /** A refill takes 0.15 s on docker and 0.4 s on gVisor. After this time it has failed. */
 const REFILLED_WITHIN_MS = 5000
-/** A worker that has just started still compiles, which costs some 10 % of a figure. */
+/** A worker that has just started still compiles, which costs about 10 % of a figure. */
 const WARM_UP_MS = { quick: 1000, full: 1500 }
-/** Longer than a refill takes: a count that stands still for this long is complete. */
+/** Longer than a refill takes: a count that does not change for this long is complete. */
 const STEADY_MS = 500
 const PANDAS = 'import pandas as pd; print(pd.Series([1, 1]).sum())'
 
@@ -38,7 +38,7 @@ export async function measureWarm(context: BenchContext): Promise<Record<string,
       ...(backend === 'gvisor' ? [] : [{ language: 'python', preload: 'data' }]),
     ]
     const port = await freePort()
-    // Nothing is timed before the worker of the backend before has gone.
+    // Nothing is timed before the previous backend's worker has ended.
     const [worker] = await Promise.all([
       startWarmWorker(context, {
         backends: [backend, 'fake'],
@@ -121,13 +121,11 @@ async function measured(
   }
 }
 
-/**
- * Follows the refills of a worker by its metrics: each run uses one slot, and each new slot counts once.
- */
+/** Follows the refills of a worker by its metrics: each run uses a slot, and each new slot counts once. */
 async function watchPool(port: number) {
   let usedMs = performance.now()
   let wanted = await warmedOf(port)
-  // The slots that the warm-up used are refilled when the count stands still.
+  // The slots that the warm-up used are refilled when the count does not change.
   for (let steady = false; !steady;) {
     await sleep(STEADY_MS)
     const warmed = await warmedOf(port)
@@ -141,9 +139,7 @@ async function watchPool(port: number) {
       await run()
       usedMs = performance.now()
     },
-    /**
-     * Resolves when the slot is replaced, `settledMs` after that, and `pauseMs` after the slot was used.
-     */
+    /** Resolves when the slot is replaced, `settledMs` after that, and `pauseMs` after its use. */
     async refilled(pauseMs: number, settledMs: number): Promise<void> {
       const deadline = performance.now() + REFILLED_WITHIN_MS
       while ((await warmedOf(port)) < wanted) {

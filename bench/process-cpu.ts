@@ -1,4 +1,4 @@
-/** CPU time of processes, which the load of other processes disturbs least. */
+/** CPU time of processes, which other processes on the machine disturb least. */
 import { readdirSync, readFileSync } from 'node:fs'
 
 /** The clock tick of /proc: USER_HZ is 100 on every Linux that Node.js runs on. */
@@ -7,14 +7,14 @@ const TICK_MS = 10
 interface Times {
   parent: number
   ownMs: number
-  /** Of ended children. */
+  /** CPU time of ended children. */
   reapedMs: number
 }
 
 /** CPU milliseconds of a process without its children. Throws without /proc. */
 export const cpuMsOf = (pid: number): number => timesOf(pid).ownMs
 
-/** The same with its children, including ended ones. */
+/** The same, with its children, including ended ones. */
 export function cpuMsOfFamily(pid: number): number {
   const { ownMs, reapedMs } = timesOf(pid)
   const children = readdirSync('/proc')

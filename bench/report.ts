@@ -23,9 +23,7 @@ export interface BenchReport {
 export interface BenchContext {
   fleet: Fleet
   quick: boolean
-  /**
-   * The value of `--executions`; null for the default of the phase. Only `chaos` reads it.
-   */
+  /** The value of `--executions`. Null for the default of the phase. Only `chaos` reads it. */
   executions: number | null
   skip(what: string, why: string): void
   note(line: string): void

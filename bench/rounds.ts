@@ -1,7 +1,4 @@
-/**
- * Runs variants interleaved: each round runs every variant once, in a random order, so that drift hits all
- * alike.
- */
+/** Runs variants interleaved: each round runs every variant in a random order, so drift hits all alike. */
 
 import type { Measured } from './report.ts'
 import { quantile, round, summarise } from './statistics.ts'
@@ -37,10 +34,7 @@ export async function interleave(
   return samples
 }
 
-/**
- * Keeps `concurrency` calls of `run` in flight for `durationMs`, one in each lane; the rate is completed
- * calls per second.
- */
+/** Keeps `concurrency` calls of `run` in flight for `durationMs`. The rate is completed calls per second. */
 export async function closedLoop(
   run: (lane: number) => Promise<unknown>,
   concurrency: number,

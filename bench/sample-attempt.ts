@@ -1,4 +1,4 @@
-/** A record like the worker composes it, of an attempt that printed one line on `fake`. */
+/** A record, as a worker composes it, of an attempt that printed one line on `fake`. */
 import {
   composeAttempt,
   executionRequestSchema,

@@ -9,7 +9,7 @@ export interface Summary {
   max: number
 }
 
-/** The q-quantile by linear interpolation; NaN for no samples. */
+/** The q-quantile by linear interpolation. NaN for no samples. */
 export function quantile(samples: readonly number[], q: number): number {
   const sorted = [...samples].sort((a, b) => a - b)
   const place = (sorted.length - 1) * q
@@ -38,7 +38,7 @@ export interface Ratio {
   p90: number
 }
 
-/** Ratio of `ours` to `base`, round by round: noise that hits both cancels out. */
+/** Ratio of `ours` to `base` by round, which cancels noise that hits both. */
 export function pairedRatio(ours: readonly number[], base: readonly number[]): Ratio {
   const ratios = ours.slice(0, base.length).map((value, i) => value / (base[i] ?? Number.NaN))
   return {
@@ -49,5 +49,5 @@ export function pairedRatio(ours: readonly number[], base: readonly number[]): R
   }
 }
 
-/** Three significant digits: more would be noise. */
+/** Three significant digits, because more would be noise. */
 export const round = (value: number): number => Number(value.toPrecision(3))

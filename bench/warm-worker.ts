@@ -9,7 +9,7 @@ export interface WarmWorkerOptions {
   slots?: number
   /** The `warm` section of cofferdam.config.yaml. */
   warm?: object
-  /** More variables of its environment. */
+  /** Additional variables of its environment. */
   env?: Record<string, string>
 }
 

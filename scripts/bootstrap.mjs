@@ -4,15 +4,14 @@
  *
  *   node scripts/bootstrap.mjs <script.ts> [arguments …]
  *
- * Plain JavaScript without dependencies, parseable by every Node that has modules, because it runs before
- * `npm ci` on whatever Node the machine has. No pre/post npm scripts: `ignore-scripts` would skip them.
- *
- * What it promises:
- *   install   `npm ci` runs only when lockfile or a package.json differs from the stamp in node_modules; two bootstraps
- *             at once install once (lock file with a heartbeat; the lock of a dead process is taken over).
- *   child     stdio is inherited; it ends with the child's status or signal.
- *   signals   SIGTERM and SIGHUP are passed on. A Ctrl-C reaches the child from the terminal itself, so SIGINT is passed
- *             on only if no terminal delivered it. The child gets exactly one signal for one key press.
+ * Plain JavaScript without dependencies, which every Node with modules can parse, because it runs before `npm
+ * ci` on whatever Node the machine has. There are no pre/post npm scripts, because `ignore-scripts` would
+ * skip them. It promises:
+ *   install   `npm ci` runs only when the lockfile or a package.json differs from the stamp in node_modules.
+ *             Two concurrent bootstraps install once (lock file with a heartbeat; a dead holder loses it).
+ *   child     It inherits stdio, and this process ends with its status or signal.
+ *   signals   SIGTERM and SIGHUP are passed on. SIGINT is passed on only if no terminal delivered it, so the
+ *             child gets exactly one signal for one Ctrl-C.
  */
 import { spawn } from 'child_process'
 import { createHash } from 'crypto'
@@ -23,10 +22,7 @@ import { fileURLToPath } from 'url'
 import { settlePinnedNode } from './pinned-node.mjs'
 
 const OLDEST_NODE = 18
-/**
- * From this version Node runs .ts files itself, so it can replace the pinned binary where none exists (musl,
- * Windows).
- */
+/** From this version Node runs .ts files, so it can replace the pinned binary on musl and Windows. */
 const OLDEST_TYPE_STRIPPING_NODE = 24
 const LOCK_HEARTBEAT_MS = 1000
 /** Fifteen missed heartbeats: longer than any pause of a busy machine. */
@@ -61,7 +57,7 @@ function wantedStamp() {
   return hash.digest('hex')
 }
 
-/** The parts of a package.json that affect the install: a changed script must not cause a reinstall. */
+/** The parts of a package.json that affect the install. A changed script must not cause a reinstall. */
 function dependenciesOf(file) {
   const text = fs.readFileSync(file)
   if (path.basename(file) !== 'package.json') return text
@@ -93,7 +89,7 @@ function installedByHand() {
   try {
     const read = (file) => JSON.parse(fs.readFileSync(file, 'utf8')).packages
     const wanted = read(path.join(root, 'package-lock.json'))
-    // npm writes its own record of the tree last, so its presence means that the install was completed.
+    // npm writes its own record of the tree last, so its presence shows that the install was completed.
     const have = read(path.join(modules, '.package-lock.json'))
     const same = (key) =>
       have[key] ? have[key].version === wanted[key].version : wanted[key].optional === true
@@ -119,13 +115,13 @@ function lockIsAbandoned() {
     age = Date.now() - fs.statSync(lockFile).mtimeMs
     holder = fs.readFileSync(lockFile, 'utf8').split(' ')
   } catch {
-    return false // given back this moment: the next attempt takes it
+    return false // released at this moment: the next attempt takes it
   }
   if (age > LOCK_STALE_MS) return true
   return holder.length === 2 && holder[1] === os.hostname() && !isAlive(Number(holder[0]))
 }
 
-/** Acquires the install lock; resolves with the function that releases it. */
+/** Acquires the install lock. Resolves with the function that releases it. */
 async function takeLock() {
   let told = false
   for (;;) {
@@ -134,7 +130,7 @@ async function takeLock() {
       fs.writeFileSync(lockFile, process.pid + ' ' + os.hostname(), { flag: 'wx' })
       break
     } catch (error) {
-      if (error.code === 'ENOENT') continue // the giver-back removed the empty folder between our two calls
+      if (error.code === 'ENOENT') continue // a releasing process removed the empty folder just now
       if (error.code !== 'EEXIST') {
         fail(
           'dependencies must be installed, but ' +
@@ -147,8 +143,7 @@ async function takeLock() {
       }
     }
     if (lockIsAbandoned()) {
-      // The rename decides between two processes that see the same dead holder: only one of them finds the
-      // file.
+      // The rename decides between two processes that see the same dead holder: only one finds the file.
       const aside = lockFile + '.' + process.pid
       try {
         fs.renameSync(lockFile, aside)
@@ -168,8 +163,7 @@ async function takeLock() {
     try {
       fs.utimesSync(lockFile, now, now)
     } catch {
-      // Another process took over during a long pause of this one. npm keeps the tree consistent enough to
-      // continue.
+      // Another process took over during a long pause of this one. npm keeps the tree consistent enough.
     }
   }, LOCK_HEARTBEAT_MS)
   return () => {
@@ -183,16 +177,14 @@ async function takeLock() {
   }
 }
 
-/** npm as a command line: the one that runs us, else the one on PATH. */
+/** npm as a command line: the npm that runs us, or the one on PATH. */
 function npmCommand() {
   const cli = process.env.npm_execpath || ''
   if (/^npm-cli\.c?js$/.test(path.basename(cli)) && fs.existsSync(cli)) return [process.execPath, cli]
   return [process.platform === 'win32' ? 'npm.cmd' : 'npm']
 }
 
-/**
- * Runs a command with inherited stdio; resolves with how it ended. Signals are passed on as the header says.
- */
+/** Runs a command with inherited stdio and passes signals on (see above). Resolves with how it ended. */
 function run(command, args, env, cwd) {
   return new Promise((resolve) => {
     const child = spawn(command, args, { stdio: 'inherit', env, cwd })
@@ -211,9 +203,7 @@ function run(command, args, env, cwd) {
   })
 }
 
-/**
- * True when this process is in the foreground group of a terminal, which sends a Ctrl-C to the child as well.
- */
+/** True in the foreground group of a terminal, which also sends a Ctrl-C to the child. */
 function terminalDeliversSigint() {
   try {
     // proc(5) stat after the parenthesised name: state ppid pgrp session tty_nr tpgid
@@ -224,23 +214,23 @@ function terminalDeliversSigint() {
   }
 }
 
-/** Ends this process the way the child ended. */
+/** Ends this process as the child ended. */
 function endLike(end) {
   if (end.signal) {
     process.kill(process.pid, end.signal)
-    // The signal does not end this process, because its parent ignores it: use the shell's convention.
+    // The signal does not end this process when its parent ignores it, so use the shell's convention.
     setTimeout(() => process.exit(128 + (os.constants.signals[end.signal] || 0)), 1000)
     return
   }
   process.exit(end.status)
 }
 
-/** Brings node_modules up to date; resolves with how npm ended when a signal ended it, else with nothing. */
+/** Brings node_modules up to date. Resolves with how npm ended if a signal ended it, else with nothing. */
 async function install(wanted) {
   const giveBack = await takeLock()
   process.on('exit', giveBack)
   try {
-    if (installedStamp() === wanted) return undefined // somebody else did it while we waited
+    if (installedStamp() === wanted) return undefined // another process installed while we waited
     const again = fs.existsSync(modules)
     process.stderr.write(
       again
@@ -249,8 +239,8 @@ async function install(wanted) {
     )
     fs.rmSync(stampFile, { force: true })
     const [command, ...before] = npmCommand()
-    // `--include` beats NODE_ENV=production and a user's omit setting: tests need the one, the pinned Node
-    // the other.
+    // `--include` overrides NODE_ENV=production and a user's omit setting: tests need `dev`, the pinned Node
+    // needs `optional`.
     const args = ['ci', '--loglevel=error', '--include=dev', '--include=optional']
     const end = await run(command, before.concat(args), process.env, root)
     if (end.error && end.error.code === 'ENOENT') {
@@ -273,7 +263,7 @@ async function install(wanted) {
           'Then run the same command again.',
       )
     }
-    // Before the lock is released, so that processes that wait for it find everything done.
+    // Before the lock is released, so that waiting processes find everything done.
     settlePinnedNode(root)
     writeStamp(wanted)
     return undefined

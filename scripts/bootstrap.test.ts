@@ -1,4 +1,4 @@
-/** The bootstrap over a made-up repository with a stand-in for npm, so that nothing is downloaded. */
+/** The bootstrap in an invented repository with a replacement for npm, so that nothing is downloaded. */
 import { spawn, type ChildProcess } from 'node:child_process'
 import { cpSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -6,12 +6,12 @@ import path from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 
-/** Notes each call, then does what the test wants of it; installs this very Node as the pinned one. */
+/** Logs each call, then does what the test wants. Installs the running Node as the pinned one. */
 const NPM = `
 const fs = require('fs'), path = require('path')
 fs.appendFileSync('npm.log', process.argv.slice(2).join(' ') + '\\n')
 const waiting = setInterval(() => {
-  // Not beyond the end of a test that failed: its folder is gone then.
+  // Stop when a failed test has removed the folder.
   if (process.env.NPM_GATE && fs.existsSync('npm.log') && !fs.existsSync(process.env.NPM_GATE)) return
   clearInterval(waiting)
   if (process.env.NPM_FAILS) { console.error('npm error network'); process.exit(7) }
@@ -62,7 +62,7 @@ interface Run {
 function start(args: string[], env: Record<string, string> = {}): Run {
   const child = spawn(process.execPath, [path.join(root, 'scripts/bootstrap.mjs'), ...args], {
     cwd: tmpdir(),
-    // A group of its own without a terminal, as under a supervisor.
+    // Its own group without a terminal, as under a supervisor.
     detached: true,
     env: { PATH: process.env['PATH'] ?? '', npm_execpath: path.join(root, 'npm/npm-cli.js'), ...env },
     stdio: ['ignore', 'pipe', 'pipe'],
@@ -78,7 +78,7 @@ function start(args: string[], env: Record<string, string> = {}): Run {
 }
 
 describe('the bootstrap', () => {
-  it('installs once, then hands its arguments to the script on the installed Node', async () => {
+  it('installs once, then runs the script with its arguments on the installed Node', async () => {
     const first = await start(['show.mjs', 'a b', '--x']).ended
     expect(first.status).toBe(0)
     expect(first.stdout).toContain('["a b","--x"]')
@@ -90,7 +90,7 @@ describe('the bootstrap', () => {
     expect(existsSync(path.join(root, '.cache'))).toBe(false)
   })
 
-  it('installs again when a dependency moved, and not when a script was renamed', async () => {
+  it('installs again when a dependency changed, but not when a script was renamed', async () => {
     await start(['show.mjs']).ended
     write('package.json', '{"name": "x", "scripts": {"c": "d"}, "optionalDependencies": {"node-here": "1"}}')
     await start(['show.mjs']).ended
@@ -101,7 +101,7 @@ describe('the bootstrap', () => {
     expect(installs()).toBe(2)
   })
 
-  it('does not install what somebody installed by hand', async () => {
+  it('does not repeat an install that a user made', async () => {
     await start(['show.mjs']).ended
     write(
       'package-lock.json',
@@ -112,10 +112,10 @@ describe('the bootstrap', () => {
     expect(installs()).toBe(1)
   })
 
-  it('installs once when two start at the same time', async () => {
+  it('installs once when two bootstraps start at the same time', async () => {
     const gate = path.join(root, 'gate')
     const both = [start(['show.mjs'], { NPM_GATE: gate }), start(['show.mjs'], { NPM_GATE: gate })]
-    // However late the second one starts, it finds the first at it.
+    // However late the second one starts, it finds the first one installing.
     await vi.waitFor(
       () => expect(both.filter((one) => one.stderr().includes('waiting for it'))).toHaveLength(1),
       15_000,
@@ -127,7 +127,7 @@ describe('the bootstrap', () => {
     expect(installs()).toBe(1)
   })
 
-  it('takes over from a bootstrap that died while it installed', async () => {
+  it('takes over from a bootstrap that died during its install', async () => {
     mkdirSync(path.join(root, '.cache'))
     const dead = spawn(process.execPath, ['-e', '0'])
     await new Promise((resolve) => dead.on('close', resolve))
@@ -137,7 +137,7 @@ describe('the bootstrap', () => {
     expect(installs()).toBe(1)
   })
 
-  it('says what to do when npm fails, and tries again at the next start', async () => {
+  it('reports what to do when npm fails, and retries at the next start', async () => {
     const failed = await start(['show.mjs'], { NPM_FAILS: '1' }).ended
     expect(failed.status).toBe(1)
     expect(failed.stdout).toBe('')
@@ -147,14 +147,14 @@ describe('the bootstrap', () => {
     expect(installs()).toBe(2)
   })
 
-  it('says so when there is no npm', async () => {
+  it('reports when there is no npm', async () => {
     const { status, stderr } = await start(['show.mjs'], { npm_execpath: '', PATH: path.join(root, 'apps') })
       .ended
     expect(status).toBe(1)
     expect(stderr).toContain('npm was not found on PATH')
   })
 
-  it('takes a pinned Node that does not start off PATH, and runs on a new enough Node of the machine', async () => {
+  it('removes from PATH a pinned Node that does not start, and uses a new enough Node', async () => {
     const { status, stdout } = await start(['show.mjs', 'x'], { NODE_BROKEN: '1' }).ended
     expect(status).toBe(0)
     expect(stdout).toContain('["x"]')
@@ -163,7 +163,7 @@ describe('the bootstrap', () => {
     expect(installs()).toBe(1)
   })
 
-  it("ends with the script's status, or by its signal", async () => {
+  it('ends with the status of the script, or by its signal', async () => {
     write('exit.mjs', 'process.exit(3)')
     write('die.mjs', "process.kill(process.pid, 'SIGKILL')")
     expect(await start(['exit.mjs']).ended).toMatchObject({ status: 3, signal: null })
@@ -171,7 +171,7 @@ describe('the bootstrap', () => {
   })
 
   it.each(['SIGTERM', 'SIGINT', 'SIGHUP'] as const)(
-    'passes %s on once and lets the script decide',
+    'passes %s on once, and the script decides what to do',
     async (signal) => {
       write(
         'stay.mjs',
@@ -186,7 +186,7 @@ describe('the bootstrap', () => {
     },
   )
 
-  it('needs a script to run', async () => {
+  it('requires a script to run', async () => {
     const { status, stderr } = await start([]).ended
     expect(status).toBe(1)
     expect(stderr).toContain('usage:')

@@ -1,11 +1,11 @@
 /**
- * `npm run check`: types, lint, format, import arrows, generated pages, lockfile, and text that must not be in
- * tracked files. Every step runs, and the exit status says whether all passed. `npm run check -- --write`
+ * `npm run check`: types, lint, format, import arrows, generated pages, lockfile, and text that must not be
+ * in tracked files. Every step runs, and the exit status shows whether all passed. `npm run check -- --write`
  * formats and writes generated pages.
  *
  * The steps run in parallel, because none of them keeps two cores busy from start to end. The compiler stores
- * its findings below node_modules and checks only files whose content changed. The steps do not run through
- * turbo: its cache would save two seconds, and a stale hit would be a wrong result.
+ * its findings below node_modules and checks only changed files. The steps do not run through turbo: its
+ * cache would save two seconds, and a stale hit would be a wrong result.
  */
 import { execFile } from 'node:child_process'
 import { existsSync, readFileSync, writeFileSync } from 'node:fs'
@@ -22,7 +22,7 @@ const TYPES_FOUND = join(root, 'node_modules/.cache/types.tsbuildinfo')
 
 interface Step {
   name: string
-  /** Resolves with the problems, one per line; empty if there are none. */
+  /** Resolves with the problems, one per line. Empty if there are none. */
   problems(): Promise<string[]>
 }
 
@@ -31,7 +31,7 @@ interface Ended {
   output: string
 }
 
-/** Runs a program of node_modules/.bin or PATH at the root; its output is bounded by 16 MiB. */
+/** Runs a program of node_modules/.bin or PATH at the root. Its output is bounded by 16 MiB. */
 function run(program: string, ...args: string[]): Promise<Ended> {
   const own = join(root, 'node_modules', '.bin', program)
   const { promise, resolve } = Promise.withResolvers<Ended>()
@@ -74,7 +74,7 @@ function pages(write: boolean): Step {
   }
 }
 
-/** `npm ci` refuses a lockfile that does not match package.json. The dry run says so and changes nothing. */
+/** `npm ci` refuses a lockfile that does not match package.json. The dry run reports that without changes. */
 const lockfile: Step = {
   name: 'lockfile',
   problems: async () => {

@@ -1,7 +1,4 @@
-/**
- * Generates the pages under docs/ whose tables come from the code. scripts/check.ts compares the result with
- * the files, and `npm run check -- --write` writes them.
- */
+/** Generates the pages in docs/ that have tables from the code. scripts/check.ts compares and writes them. */
 import {
   agentcoreProvisionConfigSchema,
   azureProvisionConfigSchema,
@@ -61,7 +58,7 @@ const ENDING_WORDS: Record<Ending, string> = {
   worker_lost: 'The worker died after the program had begun.',
 }
 
-/** The CLI's exit status for an ending, given that the program, if it exited, exited with 1. */
+/** The CLI's exit status for an ending. If the program exited, it exited with 1. */
 function cliStatus(ending: Ending): string {
   const status = exitStatusFor({ ending, exit_code: 1, signal: null })
   const own = exitStatusFor({ ending, exit_code: 3, signal: null }) === 3
@@ -117,12 +114,12 @@ function errorsPage(): string {
   ].join('\n')
 }
 
-/** The value that applies if a variable is unset, in the form in which a user would write it. */
+/** The value that applies if a variable is unset, in the form that a user would write. */
 function defaultOf(field: ConfigField): string {
   const unset = field.schema.safeParse(undefined)
   if (!unset.success) return 'required'
   const schema = z.toJSONSchema(field.schema, { io: 'input', unrepresentable: 'any' })
-  // Prefer the form that a user would write: the parsed value may have an absolute path of this machine.
+  // The user's form comes first: the parsed value may have an absolute path of this machine.
   const shown = schema.default ?? unset.data
   if (shown === undefined) return 'unset'
   return typeof shown === 'string' || typeof shown === 'number' ? `\`${shown}\`` : 'see the description'
@@ -271,7 +268,7 @@ function configurationPage(): string {
     ...fileSection('telemetry', 'Settings of what is sent to the collector.'),
     '### `provisioning.agentcore`',
     '',
-    'How tenants get code interpreters of their own (docs/operations/agentcore.md).',
+    'How tenants get code interpreters of their own (libs/backends/agentcore/OPERATIONS.md).',
     '`cofferdam provision agentcore` reads it, and so do workers if `every_ms` is set. Without this section,',
     'nothing is provisioned.',
     '',

@@ -1,12 +1,12 @@
-"""Runs a command on this machine as if parts of it were missing, to see what the tests do there.
+"""Runs a command on this machine as if parts of it were missing, to see what the tests do then.
 
     sudo python3 scripts/hide-parts.py all -- npm test
     sudo python3 scripts/hide-parts.py docker,bwrap -- npm test -- tests/e2e
 
-The parts are those of PROGRAMS, `user-namespaces`, `all` for every one of these, and `root`, which runs the command as
-the owner of the current folder (use a clone that an ordinary user made, and set HOME to a folder of theirs). Needs
-root itself. Programs vanish below an overlay in a mount namespace that only the command sees, and user namespaces
-are refused by a seccomp filter, so the machine stays as it is and nothing must be put back.
+The parts are those of PROGRAMS, `user-namespaces`, `all` for every one of these, and `root`, which runs the
+command as the owner of the current folder (use an ordinary user's clone, and set HOME to its home).
+The script itself needs root. An overlay in a mount namespace that only the command sees hides programs, and a
+seccomp filter refuses user namespaces. So the machine does not change and needs no repair.
 """
 import ctypes
 import os
@@ -15,7 +15,7 @@ import subprocess
 import sys
 import tempfile
 
-# Folders and files that make up each part. What is not there is passed over.
+# Folders and files of each part. Missing ones are ignored.
 PROGRAMS = {
     "docker": ["docker", "dockerd"],
     "gvisor": ["runsc"],
@@ -33,7 +33,7 @@ INSTALLED_POSTGRES = "/usr/lib/postgresql"
 CLONE_NEWNS = 0x00020000
 CLONE_NEWUSER = 0x10000000
 PR_SET_NO_NEW_PRIVS, PR_SET_SECCOMP, SECCOMP_MODE_FILTER = 38, 22, 2
-# seccomp(2): what the filter answers.
+# The answers of the seccomp(2) filter.
 ALLOW, ERRNO = 0x7FFF0000, 0x00050000
 EPERM, ENOSYS = 1, 38
 # Numbers of unshare, clone and clone3 (asm/unistd.h).
@@ -53,7 +53,7 @@ def mount(*words):
 
 
 def hide_programs(names):
-    """Puts an overlay over each folder that has one of them, and removes them there."""
+    """Puts an overlay over each folder that has one of the programs, and removes them there."""
     layers = tempfile.mkdtemp(prefix="cofferdam-hidden-")
     mount("-t", "tmpfs", "cofferdam-hidden", layers)
     for index, folder in enumerate(dict.fromkeys(os.path.realpath(folder) for folder in FOLDERS)):
@@ -66,13 +66,13 @@ def hide_programs(names):
         mount("-t", "overlay", "overlay", "-o", f"lowerdir={folder},upperdir={upper},workdir={work}", folder)
         for name in found:
             os.remove(os.path.join(folder, name))
-    # The overlays keep what they need of it.
+    # The overlays keep the layers that they need.
     subprocess.run(["umount", "--lazy", layers], check=True)
     os.rmdir(layers)
 
 
 def refuse_user_namespaces():
-    """unshare and clone fail with EPERM where they ask for one; clone3 does not exist, so libc uses clone."""
+    """unshare and clone fail with EPERM for user namespaces. clone3 is absent, so libc uses clone."""
     unshare, clone, clone3 = CALLS[os.uname().machine]
     load, equal, any_of, answer = 0x20, 0x15, 0x45, 0x06
     number, first_argument = 0, 16

@@ -1,10 +1,7 @@
 /** Orders the test files so that long ones do not run last, alone, while the other core is idle. */
 import { BaseSequencer, type TestSpecification } from 'vitest/node'
 
-/**
- * Files that take half a minute or more on an idle 2-core machine, longest first. Their size does not show
- * that.
- */
+/** Files that take 30 s or more on an idle 2-core machine, longest first. Their size does not show it. */
 export const LONG_FILES: readonly string[] = [
   'tests/security/cells.test.ts',
   'libs/sandbox/src/docker/gvisor.conformance.test.ts',

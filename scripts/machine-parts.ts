@@ -17,7 +17,7 @@ import { createCgroups } from '../libs/sandbox/src/host-jail/cgroups.ts'
 
 const run = promisify(execFile)
 
-/** Parts that every run needs; no test has to name them. */
+/** Parts that every run needs, so that no test has to name them. */
 const ALWAYS_NEEDED = ['redis', 'postgres', 'python3'] as const
 type AlwaysNeeded = (typeof ALWAYS_NEEDED)[number]
 type Name = PartName | AlwaysNeeded
@@ -72,7 +72,7 @@ const failure = (error: unknown): Finding => ({
   found: firstLine(error instanceof Error ? error.message : String(error)),
 })
 
-/** Runs a command; `found` is its first line of output, or what it printed when it failed. */
+/** Runs a command. `found` is its first line of output, or what it printed when it failed. */
 async function command(program: string, ...args: string[]): Promise<Finding> {
   try {
     const { stdout, stderr } = await run(program, args, { timeout: PATIENCE_MS })
@@ -90,8 +90,7 @@ async function server(
   start: (options: { dataDir: string; durable: boolean }) => Promise<RunningServer>,
 ): Promise<Finding> {
   const dataDir = await mkdtemp(join(tmpdir(), 'cofferdam-part-'))
-  // Without user namespaces, the Postgres of root runs as another user, which must be able to enter the
-  // directory.
+  // Without user namespaces, root's Postgres runs as another user, which must be able to enter.
   await chmod(dataDir, 0o711)
   try {
     const running = await start({ dataDir: join(dataDir, 'data'), durable: false })
@@ -104,7 +103,7 @@ async function server(
   }
 }
 
-/** Why a backend whose probe succeeds is still not the wanted part; null when it is. */
+/** Why a backend whose probe succeeds is still not the wanted part. Null when it is. */
 type Objection = (backend: Backend, features: readonly string[]) => string | null
 
 /** Runs the probe of a backend, as a worker does. */
@@ -122,7 +121,7 @@ async function backend(config: BackendsConfigInput, objection: Objection = () =>
   }
 }
 
-/** A jail of the process backend in a folder of its own. */
+/** A jail of the process backend in its own folder. */
 async function jail(
   settings: { jail?: 'bwrap' | 'self'; namespaces?: boolean },
   objection?: Objection,
@@ -154,7 +153,7 @@ function npmPackage(name: string): Promise<Finding> {
 }
 
 const isRoot = process.getuid?.() === 0
-/** Without namespaces the self-jail also works, but has no disk of its own. */
+/** The self-jail also works without namespaces, but then has no disk of its own. */
 const namespacesMissing: Objection = ({ capabilities }, features) =>
   capabilities.enforces.includes('disk')
     ? null
@@ -173,7 +172,7 @@ const AS_NOBODY = ['--reuid=65534', '--regid=65534', '--clear-groups', '--inh-ca
 const OWN_NAMESPACES = '--user --map-root-user --pid --fork --mount --ipc --mount-proc true'.split(' ')
 const known = (ok: boolean, found: string): Promise<Finding> => Promise.resolve({ ok, found })
 
-/** Builds the sandbox image unless it is there; rejects with what is missing for that. */
+/** Builds the sandbox image if it is absent. Rejects with what is missing for that. */
 async function buildImage(root: string): Promise<void> {
   try {
     await run(process.execPath, [join(root, 'infra/images/build.ts')], {
@@ -192,8 +191,8 @@ const onEngine = (image: Promise<void>, config: BackendsConfigInput): Promise<Fi
   image.then(() => backend(config), failure)
 
 /**
- * Tries all parts in parallel. Takes a second, or minutes if the sandbox image must be built first. With
- * `buildsImage` false a missing image is not built, and the probe of the docker backend reports it.
+ * Tries all parts in parallel. Takes a second, or minutes if the sandbox image must be built. Without
+ * `buildsImage` a missing image is not built, and the probe of the docker backend reports it.
  */
 export async function findParts(options: { root: string; buildsImage: boolean }): Promise<Part[]> {
   const image = options.buildsImage ? buildImage(options.root) : Promise.resolve()

@@ -3,8 +3,8 @@
  *
  *   starts ───────────────────────────────► node_modules/.bin/node as npm linked it
  *   lacks libatomic, Debian packages at hand ► .bin/node becomes a wrapper with a private copy of the library
- *   does not start ────────────────────────► .bin/node is removed: npm scripts put it first on PATH, where a broken one
- *                                             would hide the machine's own Node, and this bootstrap with it
+ *   does not start ────────────────────────► .bin/node is removed: npm scripts put it first on PATH, where a
+ *                                             broken one would hide the machine's own Node and this bootstrap
  *
  * Node 26 needs libatomic.so.1, which neither Debian's minimal system nor the package of an older Node
  * brings. Plain JavaScript without dependencies, like bootstrap.mjs.
@@ -51,7 +51,7 @@ export function settlePinnedNode(root) {
   return { why }
 }
 
-/** The binary of this platform's package; null when none is installed. */
+/** The binary of this platform's package. Null when none is installed. */
 function installedBinary(root) {
   const manifest = JSON.parse(fs.readFileSync(path.join(root, 'package.json'), 'utf8'))
   const names = Object.keys(manifest.optionalDependencies || {}).filter((name) => name.startsWith('node-'))
@@ -67,18 +67,18 @@ function relink(link, binary) {
     fs.mkdirSync(path.dirname(link), { recursive: true })
     fs.symlinkSync(path.relative(path.dirname(link), binary), link)
   } catch {
-    // The tree belongs to another user; whyNot then reports that there is no such file.
+    // The tree belongs to another user. `whyNot` then reports that there is no such file.
   }
 }
 
-/** Null when it starts; else the message of the loader. */
+/** Null when it starts, else the loader's message. */
 function whyNot(node) {
   const { error, status, stderr } = spawnSync(node, ['--version'], { encoding: 'utf8', timeout: START_MS })
   if (error) return error.message
   return status === 0 ? null : stderr.trim() || 'it ended with status ' + status
 }
 
-/** A folder with libatomic.so.1 from Debian's package, without root; null when it is not available. */
+/** A folder with libatomic.so.1 from Debian's package, without root. Null when it is not available. */
 function privateLibatomic(folder) {
   fs.rmSync(folder, { recursive: true, force: true })
   fs.mkdirSync(folder, { recursive: true })

@@ -1,6 +1,6 @@
 /**
  * vitest globalSetup of the whole run: tells the test files which parts this machine has. scripts/test.ts
- * passes the parts that it found; a vitest that a person or an editor started finds them here.
+ * passes the parts that it found. A vitest that a person or an editor started finds them here.
  */
 import { dirname } from 'node:path'
 import { fileURLToPath } from 'node:url'

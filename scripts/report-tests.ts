@@ -1,7 +1,7 @@
 /**
- * A vitest reporter for scripts/test.ts: appends one JSON line per finished test to the file named by
- * TEST_REPORT_FILE. It writes lines, not one document at the end, so that the results are not lost if vitest
- * dies. For the same reason it prints a failure at once, while vitest prints failures after the whole run.
+ * A vitest reporter for scripts/test.ts: appends one JSON line per finished test to the file
+ * TEST_REPORT_FILE, so that results are not lost if vitest dies. For the same reason it prints a failure at
+ * once, while vitest prints failures after the whole run.
  */
 import { appendFileSync } from 'node:fs'
 import { relative } from 'node:path'
@@ -17,7 +17,7 @@ export type ReportLine =
   | { type: 'broken'; file: string; name: string }
   | { type: 'end'; interrupted: boolean }
 
-/** The reason that `needs` wrote into a title; empty when there is none. */
+/** The reason that `needs` wrote into a title. Empty when there is none. */
 export function reasonOf(fullName: string): string {
   const [, reason] = fullName.split(NEEDS)
   return reason === undefined ? '' : `needs ${reason.split(' > ')[0]}`

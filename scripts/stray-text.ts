@@ -1,7 +1,7 @@
-/** Finds text that must not be in a tracked file: machine paths, registry hosts, unfinished work, long lines. */
+/** Finds text that no tracked file may have: machine paths, registry hosts, unfinished work, long lines. */
 import { matchesGlob } from 'node:path'
 
-/** Files whose lines must not be longer than COLUMNS. Source folders can be added, such as `libs/queue/**`. */
+/** Files with a maximum width of COLUMNS. Source folders can be added, such as `libs/queue/**`. */
 const NARROW = ['**/*.md']
 const COLUMNS = 110
 
@@ -13,7 +13,7 @@ const UNDONE = new RegExp(
 )
 const RESOLVED = /"resolved": "https?:\/\//
 
-/** Problems with file and line; none if the text is clean. Skips binary files and the lockfile's integrity. */
+/** Problems with file and line. None for a clean text. Skips binary files and the lockfile's hashes. */
 export function strayText(path: string, text: string): string[] {
   if (text.includes('\0')) return []
   if (path === 'package-lock.json')

@@ -6,7 +6,7 @@ const report = (...lines: ReportLine[]): string => lines.map((line) => JSON.stri
 const END: ReportLine = { type: 'end', interrupted: false }
 
 describe('tally', () => {
-  it('counts, and groups skipped tests by reason', () => {
+  it('counts the tests, and groups skipped tests by reason', () => {
     const skipped = (name: string, reason: string): ReportLine => ({
       type: 'skipped',
       file: 'a',
@@ -35,7 +35,7 @@ describe('tally', () => {
     expect(sum).toMatchObject({ passed: 0, failed: 1 })
   })
 
-  it('does not blame the machine for tests whose set-up failed', () => {
+  it('gives the failed set-up, not a missing part, as the reason for skipped tests', () => {
     const sum = tally(
       report(
         { type: 'skipped', file: 'a', name: 'x (needs docker)', reason: 'docker' },
@@ -58,7 +58,7 @@ describe('reasonOf', () => {
     ['docker — needs docker: no daemon (yet) > opens', 'needs docker: no daemon (yet)'],
     ['runs (twice) — needs root: uid 1000', 'needs root: uid 1000'],
     ['opens (and closes)', ''],
-  ])('of %j is %j', (title, reason) => {
+  ])('finds in the title %j the reason %j', (title, reason) => {
     expect(reasonOf(title)).toBe(reason)
   })
 })

@@ -7,7 +7,7 @@ export interface Tally {
   skipped: number
   /** Names of failed tests, and of files, hooks or processes that failed. */
   failures: string[]
-  /** Reason → names of the tests that it skipped. */
+  /** The names of the skipped tests by reason. */
   skips: Map<string, string[]>
   /** False when vitest did not finish. */
   complete: boolean

@@ -32,7 +32,6 @@ const labelsOf = ({ labels, states }: MetricFacts): string =>
     )
     .join(', ')
 
-/** The whole page. */
 export function telemetryPage(made: string): string {
   return `${[
     made,

@@ -1,8 +1,8 @@
 /**
  * `npm test`: lists the parts of this machine, runs every test that can run on it, and lists the skipped
- * tests and why. The last line is always `N passed, N failed, N skipped`. Arguments go to vitest: `npm test
- * -- libs/queue -t fair`. `npm run test:long` (`--long`) does the same for the second tier, the tests that
- * take too long for every change.
+ * tests with the reasons. The last line is always `N passed, N failed, N skipped`. Arguments go to vitest:
+ * `npm test -- libs/queue -t fair`. `npm run test:long` (`--long`) does the same for the second tier, whose
+ * tests take too long for every change.
  *
  * TEST_PARTS=none skips the search for parts and every test that needs one (.ci/run, with the parts hidden).
  * COFFERDAM_REQUIRE=all turns a missing part and a skipped test into a failure (exit 1).
@@ -18,7 +18,7 @@ import { tally, type Tally } from './tally.ts'
 
 const root = dirname(dirname(fileURLToPath(import.meta.url)))
 
-/** Runs vitest to its end; resolves with its exit status (128 + n after a signal). */
+/** Runs vitest to its end. Resolves with its exit status (128 + n after a signal). */
 function runVitest(args: string[], env: Record<string, string>): Promise<number> {
   const { promise, resolve, reject } = Promise.withResolvers<number>()
   const child = spawn(
@@ -34,7 +34,7 @@ function runVitest(args: string[], env: Record<string, string>): Promise<number>
     ],
     { cwd: root, stdio: 'inherit', env: { ...process.env, ...env } },
   )
-  // The terminal sends a Ctrl-C to vitest too. This process stays to count the results and clean up.
+  // The terminal also sends a Ctrl-C to vitest. This process stays, to count the results and clean up.
   const ignore = () => undefined
   const pass = () => child.kill('SIGTERM')
   process.on('SIGINT', ignore).on('SIGTERM', pass)

@@ -1,6 +1,6 @@
 /**
- * A whole fleet for tests and benches: its own Redis and database, workers as child processes, tenants to
- * enqueue for. Everything is ended by `await using`; a worker can be killed on the way.
+ * A whole fleet for tests and benches: its own Redis and database, workers as child processes, and tenants.
+ * `await using` ends everything. A worker can be killed earlier.
  */
 import { spawn, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
@@ -17,19 +17,19 @@ import { connectRedis } from '@cofferdam/queue'
 import { createStore, migrate, type Store } from '@cofferdam/store'
 import { DAY_MS, untilWindowLasts } from '../libs/embedded/src/window-end.ts'
 
-// With compiled code that scripts/bootstrap.mjs keeps, a worker starts with 1.0 instead of 1.6 CPU seconds.
+// With compiled code that scripts/bootstrap.mjs keeps, a worker starts in 1.0 instead of 1.6 CPU seconds.
 const { PATH = '', NODE_COMPILE_CACHE = '', DOCKER_HOST } = process.env
-/** Where this machine's Docker is, when it is not where everybody looks. */
+/** Passes on the address of Docker if it is not the default one. */
 const docker = DOCKER_HOST === undefined ? {} : { DOCKER_HOST }
 const WORKER = fileURLToPath(new URL('../apps/worker/src/main.ts', import.meta.url))
 
 export interface FleetWorker {
   process: ChildProcess
-  /** Everything it logged so far. */
+  /** Everything that the worker logged so far. */
   log(): string
-  /** SIGKILL; resolves when it is gone. */
+  /** Sends SIGKILL. Resolves when the process is gone. */
   kill(): Promise<void>
-  /** SIGTERM; resolves with its exit code. */
+  /** Sends SIGTERM. Resolves with the exit code. */
   stop(): Promise<number | null>
 }
 
@@ -40,47 +40,47 @@ export interface Fleet extends AsyncDisposable {
   client: Client
   store: Store
   /**
-   * `entry`: another program than the worker app, e.g. one that stops at a chosen point. `within`: a command that becomes
-   * the worker in another place, e.g. `ip netns exec NAME`.
+   * `entry`: another program than the worker app, for example one that stops at a chosen point. `within`: a
+   * command that starts the worker elsewhere, for example `ip netns exec NAME`.
    */
   startWorker(env?: Record<string, string>, entry?: URL, within?: readonly string[]): Promise<FleetWorker>
-  /** SIGTERM to all workers; resolves when they are gone. */
+  /** Sends SIGTERM to all workers. Resolves when they are gone. */
   stopWorkers(): Promise<void>
   createTenant(
     tenantId: string,
     options?: { policy?: Partial<TenantPolicy>; caps?: Partial<TenantCaps> },
   ): Promise<void>
   admission: Admission
-  /** A clean stop of its own Postgres; the data stays. */
+  /** Stops the fleet's own Postgres cleanly. The data stays. */
   stopPostgres(): Promise<void>
   startPostgres(): Promise<void>
-  /** SIGTERM, then a new server on the same data and socket. */
+  /** Sends SIGTERM, then starts a new server on the same data and socket. */
   restartRedis(): Promise<void>
-  /** Stops Redis, lets `change` do something to its files, and starts it again. */
+  /** Stops Redis, lets `change` edit its files, and starts it again. */
   changeRedis(change: () => Promise<void>): Promise<void>
-  /** Process ids of its own servers; null for a Redis that was brought along. */
+  /** Process IDs of the fleet's own servers. Null for a Redis that the caller started. */
   pids(): { redis: number | null; postgres: number }
 }
 
 export interface FleetOptions {
-  /** As in production: what was committed survives a restart. With a Postgres of its own. Default false. */
+  /** Keeps committed data over a restart, as in production. Implies `ownPostgres`. Default false. */
   durable?: boolean
   /**
-   * A Postgres that only this fleet uses, so that it can be stopped; it costs 2 CPU seconds. Default: a
-   * database of the test run's.
+   * Starts a Postgres that only this fleet uses, so that it can be stopped. It costs 2 CPU seconds. Default:
+   * a database in the Postgres of the test run.
    */
   ownPostgres?: boolean
   /** A Redis that the caller started (a cluster, Sentinels). Default: a private one. */
   redisUrl?: string
 }
 
-/** Starts the stores; `durable` as in production. Workers are started by the caller. */
+/** Starts the stores. The caller starts the workers. */
 export async function startFleet(options: FleetOptions = {}): Promise<Fleet> {
-  // Most files that use a fleet are done by then.
+  // Most files that use a fleet are done within this time.
   await untilWindowLasts(DAY_MS, 120_000)
   const durable = options.durable ?? false
   const dataDir = await mkdtemp(path.join(os.tmpdir(), 'cofferdam-fleet-'))
-  // Root's Postgres is another user where there are no user namespaces, and must be able to enter.
+  // Where there are no user namespaces, root's Postgres runs as another user, who must be able to enter.
   await chmod(dataDir, 0o711)
   const redisOptions = { dataDir: path.join(dataDir, 'redis'), durable }
   const postgresOptions = { dataDir: path.join(dataDir, 'postgres'), durable }
@@ -98,7 +98,7 @@ export async function startFleet(options: FleetOptions = {}): Promise<Fleet> {
   const store = await createStore({
     databaseUrl: database.url,
     blobDir: path.join(dataDir, 'blobs'),
-    // A worker that stood still for a second falls back on its outbox; what a test sets up or reads has none.
+    // A worker that cannot reach Postgres for a second uses its outbox, but the test itself has none.
     timeouts: { connectMs: 30_000, statementMs: 30_000 },
   })
   const client = createClient({ redisUrl })
@@ -163,7 +163,7 @@ interface FleetDatabase {
   remove(): Promise<void>
 }
 
-/** In a server that only this fleet uses; it lies in the fleet's folder, which goes with it. */
+/** A database in a server that only this fleet uses. Its data is deleted with the fleet's folder. */
 async function ownDatabase(options: PostgresOptions): Promise<FleetDatabase> {
   let server = await startPostgres(options)
   await migrate(server.url)
@@ -179,7 +179,7 @@ async function ownDatabase(options: PostgresOptions): Promise<FleetDatabase> {
 }
 
 async function sharedDatabase(): Promise<FleetDatabase> {
-  // It needs a vitest run, which a bench is not.
+  // A test database needs a vitest run, and a bench is none.
   const { createTestDatabase } = await import('@cofferdam/store/testing')
   const database = await createTestDatabase()
   const refuse = (): never => {
@@ -189,8 +189,8 @@ async function sharedDatabase(): Promise<FleetDatabase> {
 }
 
 /**
- * What a killed worker leaves on the host is swept by another worker of its fleet, within a minute. A fleet that ends sooner does it
- * here, with the same calls: no other fleet may (docs/decisions/0004).
+ * Another worker of the fleet removes within a minute what a killed worker leaves on the host. A fleet that
+ * ends sooner does it here with the same calls, because no other fleet may (docs/decisions/0004).
  */
 async function sweepJails(fleetId: string | null): Promise<void> {
   const backends = await createBackends({ process: {}, none: {} })
@@ -218,13 +218,13 @@ async function spawnWorker(
   child.stdout?.on('data', keep)
   child.stderr?.on('data', keep)
   const exited = once(child, 'exit')
-  // The worker tells its parent over IPC when it takes executions.
+  // The worker tells its parent over IPC when it is ready to take executions.
   const ready = await Promise.race([once(child, 'message').then(() => true), exited.then(() => false)])
   if (!ready) throw new Error(`the worker ended before it was ready:\n${log}`)
   const end = async (signal: NodeJS.Signals) => {
     if (child.exitCode === null && child.signalCode === null) {
       child.kill(signal)
-      // A stopped one hears it only then.
+      // A stopped process gets the signal only after it continues.
       child.kill('SIGCONT')
     }
     await exited

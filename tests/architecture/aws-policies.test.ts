@@ -1,4 +1,7 @@
-/** infra/aws: what the JSON grants, that the code calls just this, that Terraform uses these files and no others, and that provisioning makes the same roles. */
+/**
+ * Checks infra/aws: the JSON policies grant exactly the calls that the code makes, Terraform uses all of
+ * these files and no others, and provisioning makes the same roles.
+ */
 import { globSync, readFileSync } from 'node:fs'
 import { basename, matchesGlob } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -24,12 +27,12 @@ interface Statement {
 }
 const files = globSync('policies/*.json', { cwd: FOLDER }).map((path) => basename(path))
 const text = (name: string): string => readFileSync(FOLDER + name, 'utf8')
-/** As `templatefile` renders it. */
+/** Fills in the placeholders as Terraform's `templatefile` does. */
 const rendered = (name: string): { Version: string; Statement: Statement[] } =>
   JSON.parse(
     text(`policies/${name}`).replaceAll(/\$\{(\w+)\}/g, (_, key: string) => SCOPE[key] ?? `no ${key}`),
   ) as { Version: string; Statement: Statement[] }
-/** Commands of the SDK that the backend's files of this pattern make, each once. */
+/** The SDK commands in the backend's files of this pattern, each once. */
 const commandsIn = (pattern: string): string[] => [
   ...new Set(
     globSync(pattern, { cwd: BACKEND }).flatMap((file) =>
@@ -82,7 +85,7 @@ describe('the policies', () => {
     ).toEqual(granted)
   })
 
-  it('of the worker cover its own deployment’s interpreters and no other’s', () => {
+  it('of the worker cover the interpreters of its own deployment and no others', () => {
     const [statement] = rendered('worker.json').Statement
     const covers = (prefix: string): boolean =>
       matchesGlob(
@@ -98,11 +101,11 @@ describe('the policies', () => {
     ['worker.json', 'bedrock-agentcore', '*.ts', []],
     ['provisioner.json', 'bedrock-agentcore', 'provision/control-plane.ts', []],
     ['provisioner-roles.json', 'iam', 'provision/tenant-roles.ts', []],
-    // Not calls of their own: what the service checks when an interpreter is given a role, or is the first one in a VPC.
+    // The service checks these when an interpreter gets a role, or is the first one in a VPC.
     ['pass-role.json', 'iam', null, ['iam:PassRole']],
     ['service-linked-role.json', 'iam', null, ['iam:CreateServiceLinkedRole']],
   ])(
-    'of %s name the calls that the code makes, all of them and no others',
+    'of %s name exactly the calls that the code makes, all of them and no others',
     (name, service, from, implied) => {
       const granted = rendered(name).Statement.flatMap(({ Action }) => Action)
       const called = from === null ? [] : commandsIn(from).map((command) => `${service}:${command}`)
@@ -110,7 +113,7 @@ describe('the policies', () => {
     },
   )
 
-  it('leave out no file that calls AWS', () => {
+  it('cover every file that calls AWS', () => {
     const calling = globSync('**/*.ts', { cwd: BACKEND }).filter((file) => commandsIn(file).length > 0)
     expect(calling.toSorted()).toEqual([
       'data-plane.ts',
@@ -119,7 +122,7 @@ describe('the policies', () => {
     ])
   })
 
-  it('hand roles to the service alone', () => {
+  it('pass roles only to the service', () => {
     expect(rendered('service-linked-role.json').Statement[0]?.Condition).toEqual({
       StringEquals: { 'iam:AWSServiceName': 'network.bedrock-agentcore.amazonaws.com' },
     })
@@ -136,7 +139,7 @@ describe('the policies', () => {
 })
 
 describe('the Terraform module', () => {
-  it('is made of every policy and fills in what each asks for', () => {
+  it('contains every policy and fills in its placeholders', () => {
     const used = [
       ...terraform.matchAll(/templatefile\("\$\{path\.module\}\/policies\/([\w-]+\.json)", local\.scope\)/g),
     ]
@@ -163,7 +166,7 @@ describe('the Terraform module', () => {
       expect(terraform.split(open ?? '').length).toBe(terraform.split(close ?? '').length)
   })
 
-  it('takes the prefixes that the configuration takes', () => {
+  it('accepts the same prefixes as the configuration', () => {
     expect(terraform).toContain('regex("^[a-zA-Z][a-zA-Z0-9]{0,11}$", var.prefix)')
   })
 })

@@ -1,4 +1,4 @@
-/** The pages that speak of tables in the code say what the code says. */
+/** Checks that pages which list tables of the code match the code. */
 import { existsSync, globSync, readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { ENDINGS, ERROR_CLASSES, ERRORS, EXIT_STATUSES } from '@cofferdam/contract'
@@ -12,7 +12,7 @@ const ROOT = fileURLToPath(new URL('../..', import.meta.url))
 const read = (path: string): string =>
   readFileSync(fileURLToPath(new URL(`../../${path}`, import.meta.url)), 'utf8')
 
-/** `a/{b,c}.ts` is two paths, each of which must be there. */
+/** `a/{b,c}.ts` stands for two paths, which must both exist. */
 function spelledOut(path: string): string[] {
   const [, before = '', choices, after = ''] = /^(.*)\{(.*)\}(.*)$/.exec(path) ?? []
   return choices === undefined ? [path] : choices.split(',').map((choice) => `${before}${choice}${after}`)
@@ -27,11 +27,11 @@ function firstCells(page: string, heading: string): string[] {
 describe('docs/errors.md', () => {
   const page = read('docs/errors.md')
 
-  it('lists every code of the table and no other', () => {
+  it('lists every error code of the code and no others', () => {
     expect(firstCells(page, 'Platform errors')).toEqual(Object.keys(ERRORS))
   })
 
-  it('lists every ending and no other', () => {
+  it('lists every ending and no others', () => {
     expect(firstCells(page, 'Endings')).toEqual([...ENDINGS])
   })
 
@@ -39,7 +39,7 @@ describe('docs/errors.md', () => {
     for (const word of [...EXIT_STATUSES, ...ERROR_CLASSES]) expect(page).toContain(`\`${word}\``)
   })
 
-  it('gives the HTTP status of a code as the table has it', () => {
+  it('gives the HTTP status that the code has for each error', () => {
     expect(page).toContain('| `queue_full` | 429 |')
     expect(page).toContain('| `isolation_unavailable` | 503 |')
   })
@@ -62,17 +62,17 @@ describe('docs/configuration.md', () => {
     expect(parts.filter((part) => !headings.includes(part))).toEqual([])
   })
 
-  it('says what is required', () => {
+  it('says which variables are required', () => {
     expect(page).toContain('| `REDIS_URL` | required |')
   })
 
-  it('has a word on every setting', () => {
+  it('describes every setting', () => {
     expect(page.split('\n').filter((line) => line.startsWith('| `') && line.endsWith('|  |'))).toEqual([])
   })
 })
 
 describe('SPECIFICATION.md', () => {
-  it('names tests that are there', () => {
+  it('names only existing tests', () => {
     const named = [
       ...read('SPECIFICATION.md').matchAll(/`((?:apps|libs|tests|infra|bench)\/[^`]+)`/g),
     ].flatMap(([, path = '']) => spelledOut(path))
@@ -82,7 +82,7 @@ describe('SPECIFICATION.md', () => {
 })
 
 describe('docs/glossary.md', () => {
-  it('points at files that are there', () => {
+  it('names only existing files', () => {
     const paths = [...read('docs/glossary.md').matchAll(/`((?:libs|apps)\/[\w./-]+)`/g)].map(
       (match) => match[1] ?? '',
     )
@@ -93,7 +93,7 @@ describe('docs/glossary.md', () => {
 })
 
 describe('generated pages', () => {
-  it.each(Object.keys(GENERATED_PAGES))('%s is what the code makes of it', (path) => {
+  it.each(Object.keys(GENERATED_PAGES))('%s is up to date with the code', (path) => {
     expect(read(path)).toBe(GENERATED_PAGES[path]?.())
   })
 })

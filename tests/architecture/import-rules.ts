@@ -1,11 +1,11 @@
 /**
- * The import arrows between packages, as one function per rule over the tree. Each returns sentences
- * that name the file, what it does and why that is wrong; no sentence means that the rule holds.
+ * The allowed imports between packages, as one function per rule over the tree. Each returns a sentence per
+ * violation, which names the file, what it does and why that is wrong.
  */
 import { builtinModules } from 'node:module'
 import { resolveRelative, type Import, type SourceFile, type Tree, type Workspace } from './import-tree.ts'
 
-/** Which of our packages each lib may import. A lib without a row is reported, so that its arrows are decided once. */
+/** Our packages that each lib may import. A lib without a row is reported, so that it is decided once. */
 const LIB_ARROWS: Record<string, readonly string[]> = {
   contract: [],
   config: ['contract'],
@@ -16,18 +16,17 @@ const LIB_ARROWS: Record<string, readonly string[]> = {
   sessions: ['contract', 'queue'],
   // Gets backends as a map and never imports one.
   executor: ['contract', 'egress', 'tasks'],
-  // Plans commands and reads reports. Reaches packages only through an interface that the executor implements.
+  // Plans commands and reads reports. The executor gives it packages through an interface.
   tasks: ['contract'],
   egress: ['contract'],
-  // Usable alone: nothing of queues, stores or vendors.
+  // Can be used alone, so it imports nothing of queues, stores or vendors.
   sandbox: ['contract'],
-  // Never queue, admission or store.
+  // Must not import queue, admission or store.
   'backends/remote': ['contract', 'sandbox'],
   'backends/agentcore': ['contract', 'sandbox', 'backends/remote'],
   'backends/azure': ['contract', 'sandbox', 'backends/remote'],
   'backends/e2b': ['contract', 'sandbox', 'backends/remote'],
   'backends/kubernetes': ['contract', 'sandbox', 'backends/remote'],
-  // The registry.
   backends: [
     'contract',
     'sandbox',
@@ -38,19 +37,19 @@ const LIB_ARROWS: Record<string, readonly string[]> = {
   ],
   store: ['contract'],
   telemetry: ['contract'],
-  // Puts executions, reads who is due, and calls out through the judge of addresses.
+  // Enqueues executions, reads due routines, and calls out only to addresses that egress allows.
   routines: ['contract', 'egress', 'queue', 'store'],
   embedded: ['contract'],
-  // One customer's paths, settings and switch; apps mount it.
+  // Paths, settings and switch of one customer. Apps mount it.
   polyclaw: ['backends', 'contract', 'queue', 'store', 'workspace-sync'],
-  // Rules, archives and merges are pure; the store comes as an interface of the contract.
+  // Rules, archives and merges are pure. The store comes as an interface of the contract.
   'workspace-sync': ['contract'],
 }
 
-/** Apps import libs; only the command, which starts the others in one process, imports apps. */
+/** Apps import libs. Only the command imports apps, because it starts them in one process. */
 const APP_ARROWS: Record<string, readonly string[]> = { cli: ['api', 'worker'] }
 
-/** Slow to import or large (toolchain.md §2): a worker that runs Docker jobs must not load a cloud SDK. */
+/** Slow or large packages: a worker that runs Docker jobs must not load a cloud SDK. */
 const HEAVY = [
   'dockerode',
   'docker-modem',
@@ -62,13 +61,13 @@ const HEAVY = [
   '@e2b/',
 ]
 
-/** Names that say nothing of what a file decides (house style §2.2). */
+/** File names that say nothing about the content. */
 const EMPTY_NAMES =
   /(^|-)(utils?|helpers?|common|misc|types|managers?|services?)(\.test|\.conformance\.test)?\.ts$/
 
 const BUILTINS = new Set(builtinModules)
 
-/** `@scope/name/sub` → package `@scope/name`, sub-path `./sub`. */
+/** Splits `@scope/name/sub` into package `@scope/name` and sub-path `./sub`. */
 function splitPackage(specifier: string): { name: string; subpath: string } {
   const parts = specifier.split('/')
   const length = specifier.startsWith('@') ? 2 : 1
@@ -92,7 +91,7 @@ function workspaceOf(tree: Tree, specifier: string): Workspace | undefined {
   return tree.workspaces.find((workspace) => workspace.name === name)
 }
 
-/** Our packages import each other only along the arrows. */
+/** Our packages import each other only as the tables allow. */
 export function wrongArrows(tree: Tree): string[] {
   const problems = tree.workspaces
     .filter(({ dir }) => dir.startsWith('libs/') && LIB_ARROWS[dir.slice(5)] === undefined)
@@ -100,7 +99,7 @@ export function wrongArrows(tree: Tree): string[] {
   for (const { file, found, own } of eachImport(tree)) {
     if (isRelative(found.specifier)) {
       const target = resolveRelative(file.path, found.specifier)
-      // The doubles of cloud services are no package; a backend's tests talk to one as to the service.
+      // The doubles of cloud services are no package. A backend's tests may import one.
       const isDouble = file.isTest && target.startsWith('infra/doubles/')
       if (!target.startsWith(own.dir + '/') && !isDouble)
         problems.push(`${file.path}: reaches out of its workspace by path (${found.specifier})`)
@@ -121,7 +120,7 @@ function allowsArrow(from: Workspace, to: Workspace, isTest: boolean): boolean {
   return from.dir.startsWith('apps/') || isTest || (LIB_ARROWS[from.dir.slice(5)] ?? []).includes(name)
 }
 
-/** Packages are imported through their `exports` only. */
+/** Packages are imported only through their `exports`. */
 export function deepImports(tree: Tree): string[] {
   const problems: string[] = []
   for (const { file, found } of eachImport(tree)) {
@@ -132,7 +131,7 @@ export function deepImports(tree: Tree): string[] {
   return problems
 }
 
-/** What is imported is declared in the same workspace's package.json. */
+/** Every import is declared in the package.json of the same workspace. */
 export function undeclaredDependencies(tree: Tree): string[] {
   const problems: string[] = []
   for (const { file, found, own } of eachImport(tree)) {
@@ -145,7 +144,7 @@ export function undeclaredDependencies(tree: Tree): string[] {
     }
     const ours = workspaceOf(tree, specifier)
     const atRunTime = [...own.dependencies, own.name]
-    // Tests and types need nothing at run time; our own packages are linked for every test of the repository.
+    // Tests and types need nothing at run time. Our own packages are linked for every test.
     const inTests = [...atRunTime, ...own.devDependencies, ...tree.rootDevDependencies]
     const declared = file.isTest || found.kind === 'type' ? inTests : atRunTime
     if (declared.includes(name) || (ours !== undefined && file.isTest)) continue
@@ -154,7 +153,7 @@ export function undeclaredDependencies(tree: Tree): string[] {
   return problems
 }
 
-/** `contract` depends on zod alone, also in its package.json. */
+/** `contract` depends only on zod, also in its package.json. */
 export function heavyContract(tree: Tree): string[] {
   const contract = tree.workspaces.find(({ dir }) => dir === 'libs/contract')
   return (contract?.dependencies ?? [])
@@ -162,7 +161,7 @@ export function heavyContract(tree: Tree): string[] {
     .map((name) => `libs/contract/package.json: depends on ${name}; contract depends on zod alone`)
 }
 
-/** Heavy SDKs are loaded by `await import()` inside libs/sandbox (dockerode) and the vendors' packages. */
+/** Heavy SDKs are loaded only by `await import()`, in libs/sandbox (dockerode) and the vendors' packages. */
 export function heavyImports(tree: Tree): string[] {
   const problems: string[] = []
   for (const { file, found } of eachImport(tree)) {
@@ -176,7 +175,7 @@ export function heavyImports(tree: Tree): string[] {
   return problems
 }
 
-/** The environment is read in apps/<app>/src/config.ts only. */
+/** Only apps/<app>/src/config.ts reads the environment. */
 export function environmentReaders(tree: Tree): string[] {
   return tree.files
     .filter(
@@ -188,22 +187,22 @@ export function environmentReaders(tree: Tree): string[] {
     )
 }
 
-/** File names say what the file decides. */
+/** File names say what the file is about. */
 export function emptyNames(tree: Tree): string[] {
   return tree.files
     .filter((file) => EMPTY_NAMES.test(file.path.split('/').at(-1) ?? '') || /[A-Z_]/.test(file.path))
     .map((file) => `${file.path}: name it in kebab-case for what it decides`)
 }
 
-/** No cycle between packages, and none between files at run time. */
+/** No cycles between packages, and none between files. */
 export function cycles(tree: Tree): string[] {
   const packages = new Map<string, Set<string>>()
   const files = new Map<string, Set<string>>()
   for (const { file, found, own } of eachImport(tree)) {
     if (file.isTest) continue
     if (isRelative(found.specifier)) {
-      // Types vanish before run time, and `import()` is the way to break a cycle.
-      if (found.kind === 'value') edge(files, file.path, resolveRelative(file.path, found.specifier))
+      // Types count: files that need each other's types have to be read together. `import()` only loads later.
+      if (found.kind !== 'dynamic') edge(files, file.path, resolveRelative(file.path, found.specifier))
     } else {
       const target = workspaceOf(tree, found.specifier)
       if (target !== undefined && target.dir !== own.dir) edge(packages, own.dir, target.dir)
@@ -217,7 +216,7 @@ function edge(graph: Map<string, Set<string>>, from: string, to: string): void {
   graph.set(from, targets.add(to))
 }
 
-/** One ring per back edge of a depth-first walk. */
+/** Finds one cycle per back edge of a depth-first walk. */
 function findCycles(graph: ReadonlyMap<string, ReadonlySet<string>>): string[][] {
   const done = new Set<string>()
   const rings: string[][] = []
@@ -232,7 +231,6 @@ function findCycles(graph: ReadonlyMap<string, ReadonlySet<string>>): string[][]
   return rings
 }
 
-/** All rules together. */
 export function importProblems(tree: Tree): string[] {
   const rules = [
     wrongArrows,

@@ -1,6 +1,6 @@
 /**
- * Reads every TypeScript file below apps/ and libs/ into a tree of workspaces, files and imports. Parsed, not matched
- * by patterns: an import inside a string or comment is none.
+ * Reads every TypeScript file below apps/ and libs/ into a tree of workspaces, files and imports. Files are
+ * parsed, so an import inside a string or comment does not count.
  */
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { dirname, join, relative, resolve, sep } from 'node:path'
@@ -8,7 +8,7 @@ import { parseAst } from 'vitest/node'
 
 export interface Import {
   specifier: string
-  /** `type` vanishes when types are stripped; `dynamic` is `import()`. */
+  /** `type` vanishes when types are stripped, and `dynamic` is `import()`. */
   kind: 'value' | 'type' | 'dynamic'
 }
 
@@ -34,7 +34,7 @@ export interface Workspace {
 export interface Tree {
   workspaces: Workspace[]
   files: SourceFile[]
-  /** Development dependencies of the root: usable by every test and as types. */
+  /** Development dependencies of the root, which every test may use, and types. */
   rootDevDependencies: string[]
 }
 
@@ -61,7 +61,7 @@ export function readTree(root: string): Tree {
   return { workspaces, files, rootDevDependencies: Object.keys(rootManifest.devDependencies ?? {}) }
 }
 
-/** Parses one file; `path` decides whether it counts as a test. */
+/** Parses one file. `path` decides whether it counts as a test. */
 export function readSource(path: string, workspace: string, code: string): SourceFile {
   const imports: Import[] = []
   let reads = 0
@@ -125,7 +125,7 @@ function isEnvironment(node: Node): boolean {
   return node.type === 'ImportDeclaration' && /^(node:)?process$/.test(textOf(node['source']) ?? '')
 }
 
-/** `loadConfig(process.env)`: a main.ts hands the environment to the config.ts that reads it. */
+/** True for `loadConfig(process.env)`: a main.ts passes the environment to the config.ts that reads it. */
 function handsEnvironmentOn(node: Node): boolean {
   const first: unknown = Array.isArray(node['arguments']) ? node['arguments'][0] : undefined
   return (
@@ -136,7 +136,7 @@ function handsEnvironmentOn(node: Node): boolean {
   )
 }
 
-/** A parameter or variable called `process` is another thing than Node's. */
+/** A parameter or variable called `process` is not Node's. */
 function declaresProcess(node: Node): boolean {
   if (Array.isArray(node['params']) && node['params'].some((param) => named(param, 'process'))) return true
   return node.type === 'VariableDeclarator' && named(node['id'], 'process')
@@ -163,13 +163,13 @@ const subfolders = (dir: string): string[] =>
 function sourcePaths(dir: string): string[] {
   return readdirSync(dir, { withFileTypes: true }).flatMap((entry) => {
     const path = join(dir, entry.name)
-    // A folder with a manifest is a workspace of its own.
+    // A folder with a package.json is a workspace of its own.
     if (entry.isDirectory())
       return entry.name === 'node_modules' || existsSync(join(path, 'package.json')) ? [] : sourcePaths(path)
     return /\.[mc]?ts$/.test(entry.name) ? [path] : []
   })
 }
 
-/** Where a relative specifier of `from` points, relative to the root. */
+/** The path that a relative specifier in `from` points to, relative to the root. */
 export const resolveRelative = (from: string, specifier: string): string =>
   resolve('/', dirname(from), specifier).slice(1)

@@ -1,4 +1,4 @@
-/** Files that other programs read: they parse, and every name in them is one that ours have. */
+/** Checks files that other programs read: they parse, and every name in them exists in our code. */
 import { globSync, readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { ATTRIBUTE_FACTS, METRIC_FACTS, prometheusName, type MetricFacts } from '@cofferdam/telemetry/api'
@@ -9,7 +9,7 @@ import { WORKER_FIELDS } from '../../apps/worker/src/config.ts'
 
 const ROOT = fileURLToPath(new URL('../../', import.meta.url))
 const read = (path: string): string => readFileSync(ROOT + path, 'utf8')
-// What stands in these files is what the tests are about: they look into it freely and expect.
+// The tests read these files without types.
 // oxlint-disable-next-line typescript/no-explicit-any
 type Any = any
 const yaml = (path: string): Any => parse(read(path), { merge: true })
@@ -24,7 +24,7 @@ const METRICS = new Map<string, MetricFacts>(
   }),
 )
 
-/** What is wrong with the names of a PromQL expression; none when all is well. */
+/** Unknown names in a PromQL expression. Empty when all are known. */
 function problemsOf(expression: string): string[] {
   const problems = [...expression.matchAll(/\bcofferdam_\w+/g)]
     .map(([name]) => name)
@@ -48,7 +48,7 @@ function problemsOf(expression: string): string[] {
   return problems
 }
 
-it('notices a wrong metric, label and state', () => {
+it('the check reports a wrong metric, label and state', () => {
   expect(problemsOf('sum(cofferdam_queue_depths)')).toEqual([
     'cofferdam_queue_depths: neither a metric nor a label',
   ])
@@ -67,7 +67,7 @@ describe('infra/grafana', () => {
     panel.targets.map((target: Any) => ({ panel, target })),
   )
 
-  it('asks only for what processes tell', () => {
+  it('queries only metrics that our processes export', () => {
     expect(targets.length).toBeGreaterThan(20)
     for (const { panel, target } of targets) expect(problemsOf(target.expr), panel.title).toEqual([])
   })
@@ -78,7 +78,7 @@ describe('infra/grafana', () => {
     expect(names.filter((name) => !asked.includes(name))).toEqual([])
   })
 
-  it('has panels that do not lie upon each other, and datasources that are provisioned', () => {
+  it('has panels that do not overlap, and datasources that are provisioned', () => {
     const cells = dashboard.panels.flatMap(({ gridPos: { x, y, w, h } }: Any) =>
       Array.from({ length: w * h }, (_, i) => `${x + (i % w)},${y + Math.floor(i / w)}`),
     )
@@ -96,13 +96,13 @@ describe('infra/prometheus', () => {
   const runbook = read('docs/operations/runbook.md')
   const headings = [...runbook.matchAll(/^#+ (.+)$/gm)].map(([, heading = '']) => heading)
 
-  it('alerts on what processes tell', () => {
+  it('alerts only on metrics that our processes export', () => {
     expect(rules.length).toBeGreaterThan(10)
     for (const rule of rules) expect(problemsOf(rule.expr), rule.alert).toEqual([])
   })
 
   it.each(rules.map((rule) => [rule.alert as string, rule]))(
-    '%s says how bad it is and where to read on',
+    '%s has a severity and a link to the runbook',
     (name, rule) => {
       expect(['critical', 'warning', 'info']).toContain(rule.labels.severity)
       expect(rule.annotations.summary.length).toBeGreaterThan(10)
@@ -112,12 +112,12 @@ describe('infra/prometheus', () => {
     },
   )
 
-  it('has an alert for every section that bears the name of one', () => {
+  it('has an alert for every section of the runbook that is named like one', () => {
     const named = headings.filter((heading) => /^Cofferdam[A-Z]\w+$/.test(heading))
     expect(named.toSorted()).toEqual(rules.map((rule) => rule.alert).toSorted())
   })
 
-  it('scrapes every service of the compose file that tells metrics', () => {
+  it('scrapes every service of the compose file that exports metrics', () => {
     const jobs: Any[] = yaml('infra/prometheus/prometheus.yaml').scrape_configs
     const scraped = jobs.flatMap((job) => job.dns_sd_configs.flatMap((found: Any) => found.names))
     const telling = Object.entries<Any>(yaml('docker-compose.yml').services)
@@ -141,7 +141,7 @@ describe('docker-compose.yml', () => {
   const each = Object.entries(services as Record<string, Any>)
 
   it.each(each)(
-    '%s cannot write, has no capability, gains none, is nobody’s root, and is bounded',
+    '%s has a read-only root, no capabilities, no new privileges, a non-root user and limits',
     (_name, service) => {
       expect(service.read_only).toBe(true)
       expect(service.cap_drop).toEqual(['ALL'])
@@ -156,7 +156,7 @@ describe('docker-compose.yml', () => {
   )
 
   it.each(each)(
-    '%s is published on loopback alone, and shares no namespace of the host',
+    '%s is published only on loopback, and shares no namespaces of the host',
     (_name, service) => {
       for (const port of service.ports ?? []) expect(port).toMatch(/^127\.0\.0\.1:\d+:\d+$/)
       for (const key of ['pid', 'ipc', 'uts', 'userns_mode', 'devices']) expect(service[key]).toBeUndefined()
@@ -164,7 +164,7 @@ describe('docker-compose.yml', () => {
     },
   )
 
-  it('gives the Docker socket to one opt-in worker alone', () => {
+  it('gives the Docker socket only to one opt-in worker', () => {
     const holders = each.filter(([, service]) =>
       JSON.stringify(service.volumes ?? []).includes('docker.sock'),
     )
@@ -173,25 +173,25 @@ describe('docker-compose.yml', () => {
     ])
   })
 
-  it('lifts the system call filter of doubles alone, which only their own worker reaches', () => {
+  it('lifts the system call filter only of doubles, which only their own worker can reach', () => {
     const lifted = each.filter(([, service]) => JSON.stringify(service.security_opt).includes('unconfined'))
     expect(lifted.map(([name]) => name)).toEqual(REMOTE.map((name) => `double-${name}`))
     for (const [, service] of lifted) {
       expect(service).toMatchObject({ profiles: ['doubles'], network_mode: 'service:worker-doubles' })
-      // Under Docker's own profile bubblewrap may not mount.
+      // Docker's own profile does not let bubblewrap mount.
       expect(service.security_opt).toContain('apparmor=unconfined')
       expect(service.ports).toBeUndefined()
     }
     expect(services['worker-doubles'].environment.COFFERDAM_BACKENDS).toBe(REMOTE.join())
   })
 
-  it('keeps the stores and the collector on a network without a way out', () => {
+  it('keeps the stores and the collector on an internal network', () => {
     expect(networks.private.internal).toBe(true)
     for (const name of ['redis', 'postgres', 'collector'])
       expect(services[name].networks).toEqual(['private'])
   })
 
-  it('starts collector, Prometheus and Grafana by profile only, from files that are there', () => {
+  it('starts collector, Prometheus and Grafana only by profile, from existing files', () => {
     for (const name of ['collector', 'prometheus', 'grafana']) {
       expect(services[name].profiles).toEqual(['observability'])
       const mounted = services[name].volumes.filter((volume: string) => volume.startsWith('./'))
@@ -209,7 +209,7 @@ describe('docker-compose.yml', () => {
     expect(Number.parseInt(services.worker.stop_grace_period, 10) * 1000).toBeGreaterThan(ms + 10_000)
   })
 
-  it('has a collector whose pipelines name what is configured', () => {
+  it('has a collector whose pipelines use only configured parts', () => {
     const collector = yaml('infra/compose/collector.yaml')
     for (const pipeline of Object.values<Any>(collector.service.pipelines))
       for (const kind of ['receivers', 'processors', 'exporters'])
@@ -231,7 +231,7 @@ describe('infra/kubernetes and infra/keda', () => {
     )
 
   it.each(deployments.map((deployment) => [deployment.metadata.name, deployment]))(
-    '%s is hardened, probed, bounded, and configured by variables that exist',
+    '%s is hardened, probed, bounded, and configured by existing variables',
     (_name, deployment) => {
       const pod = deployment.spec.template.spec
       const [container] = pod.containers
@@ -248,7 +248,7 @@ describe('infra/kubernetes and infra/keda', () => {
       })
       expect(container.resources.limits.memory).toBeDefined()
       expect(container.readinessProbe.httpGet.path).toBe('/readyz')
-      // A restart does not bring Redis back: liveness never asks for it.
+      // A restart does not bring Redis back, so liveness must not depend on it.
       expect(container.livenessProbe.httpGet.path).toBe('/healthz')
       const known = Object.values({ ...WORKER_FIELDS, ...API_FIELDS }).map(({ variable }) => variable)
       for (const name of Object.keys(environment(deployment))) expect(known).toContain(name)
@@ -261,7 +261,7 @@ describe('infra/kubernetes and infra/keda', () => {
   it('gives pods longer to stop than their drain can take', () => {
     const worker = named('cofferdam-worker')
     const drainMs = Number(environment(worker)['COFFERDAM_DRAIN_MS'])
-    // Five steps of at most 10 s stand around the drain (libs/queue/src/consumer.ts).
+    // Five steps of at most 10 s each surround the drain (libs/queue/src/consumer.ts).
     expect(worker.spec.template.spec.terminationGracePeriodSeconds * 1000).toBeGreaterThan(drainMs + 50_000)
     const api = named('cofferdam-api')
     const apiDrainMs = Number(API_FIELDS.drainMs.schema.parse(undefined))
@@ -269,7 +269,7 @@ describe('infra/kubernetes and infra/keda', () => {
     expect(api.spec.template.spec.terminationGracePeriodSeconds).toBeGreaterThan(apiDrainMs / 1000 + preStop)
   })
 
-  it('scales the worker that exists, by figures that exist, one slot a threshold', () => {
+  it('scales the existing worker by existing metrics, with one slot per threshold', () => {
     const scaled = scaledBy('cofferdam-worker')
     const worker = named(scaled.spec.scaleTargetRef.name)
     expect(scaled.metadata.namespace).toBe(worker.metadata.namespace)
@@ -278,7 +278,7 @@ describe('infra/kubernetes and infra/keda', () => {
     expect(scaled.spec.minReplicaCount).toBeGreaterThanOrEqual(1)
   })
 
-  it('scales the pool that the chart makes, by figures that exist', () => {
+  it('scales the pool of the chart by existing metrics', () => {
     const chart = 'infra/kubernetes/sandboxes/templates/sandboxwarmpool.yaml'
     const { apiVersion, kind, metadata } = parse(read(chart).replace(/\{\{[^}]+\}\}/g, '0')) as Any
     const scaled = scaledBy('cofferdam-sandboxes')

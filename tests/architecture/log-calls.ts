@@ -1,4 +1,4 @@
-/** Finds the messages that the source writes to its logs: calls of a logger whose last argument is a literal. */
+/** Finds the messages that the source logs: calls of a logger whose last argument is a literal. */
 import { globSync, readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 
@@ -10,10 +10,10 @@ export interface LogCall {
   message: string
 }
 
-/** `logger.warn(`, `deps.log?.error(`, `request.log[level](`. */
+/** Matches `logger.warn(`, `deps.log?.error(`, `request.log[level](`. */
 const CALL = /\b(?:log|logger)\??(?:\.(trace|debug|info|warn|error|fatal)|\[(\w+)\])(?:\?\.)?\(/g
 
-/** Every call in apps and libs. Calls that pass a message on (a variable) are left out: they have no name of their own. */
+/** All calls in apps and libs, except those that pass on a message in a variable. */
 export function findLogCalls(): LogCall[] {
   return globSync('{apps,libs,libs/backends}/*/src/**/*.ts', { cwd: ROOT })
     .filter((file) => !file.endsWith('.test.ts'))
@@ -21,7 +21,6 @@ export function findLogCalls(): LogCall[] {
     .flatMap((file) => callsOf(file, readFileSync(ROOT + file, 'utf8')))
 }
 
-/** The calls of one text. */
 export function callsOf(file: string, text: string): LogCall[] {
   return [...text.matchAll(CALL)].flatMap((match) => {
     const body = argumentsAt(text, match.index + match[0].length)
@@ -45,7 +44,7 @@ function argumentsAt(text: string, from: number): string {
   return text.slice(from)
 }
 
-/** The literal at the end of the arguments; a template's holes become `…`. */
+/** The literal at the end of the arguments. Placeholders of a template become `…`. */
 function lastLiteral(body: string): string | null {
   const found = /(?:^|,\s*)(?:'((?:[^'\\]|\\.)*)'|"((?:[^"\\]|\\.)*)"|`([^`]*)`)\s*,?\s*$/.exec(body)
   const literal = found?.[1] ?? found?.[2] ?? found?.[3]

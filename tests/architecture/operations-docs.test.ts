@@ -1,4 +1,4 @@
-/** docs/operations against the code: paths, variables, metrics, log records and endings are there. */
+/** Checks docs/operations against the code: paths, variables, metrics, log records and endings exist. */
 import { globSync, readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { ENDINGS, EXIT_STATUSES } from '@cofferdam/contract'
@@ -10,28 +10,31 @@ import { CLI_FIELDS } from '../../apps/cli/src/config.ts'
 import { WORKER_FIELDS } from '../../apps/worker/src/config.ts'
 
 const ROOT = fileURLToPath(new URL('../../', import.meta.url))
-const pages = [...globSync('docs/operations/*.md', { cwd: ROOT }), 'infra/kubernetes/README.md'].toSorted()
+const pages = [
+  ...globSync(['docs/operations/*.md', 'libs/backends/*/OPERATIONS.md'], { cwd: ROOT }),
+  'infra/kubernetes/README.md',
+].toSorted()
 const read = (path: string): string => readFileSync(ROOT + path, 'utf8')
 const all = pages.map(read).join('\n')
 
 describe('docs/operations', () => {
-  it('is linked page by page from its index, and from the README', () => {
+  it('has all its pages linked from its index, and the index from the README', () => {
     const index = read('docs/operations/index.md')
     for (const page of pages.filter((path) => /^docs\/operations\/(?!index)/.test(path)))
       expect(index).toContain(`(${page.slice('docs/operations/'.length)})`)
     expect(read('README.md')).toContain('docs/operations/index.md')
   })
 
-  it.each(pages)('%s names paths of the repository that are there', (page) => {
+  it.each(pages)('%s names only existing paths of the repository', (page) => {
     const paths = [...read(page).matchAll(/\b((?:docs|infra|tests|libs|apps)\/[\w./*-]*[\w*])/g)].map(
       ([, path = '']) => path,
     )
-    // A link is relative to its page and checked above.
+    // A link is relative to its page and is checked above.
     for (const path of paths.filter((each) => !read(page).includes(`../${each}`)))
       expect(globSync(`${path}*`, { cwd: ROOT }).length, path).toBeGreaterThan(0)
   })
 
-  it('names variables that processes read', () => {
+  it('names only variables that processes read', () => {
     const known = Object.values({ ...API_FIELDS, ...WORKER_FIELDS, ...CLI_FIELDS }).map(
       ({ variable }) => variable,
     )
@@ -40,7 +43,7 @@ describe('docs/operations', () => {
     expect([...named].filter((name) => !known.includes(name))).toEqual([])
   })
 
-  it('names metrics that processes tell', () => {
+  it('names only metrics that processes export', () => {
     const known = (Object.keys(METRIC_FACTS) as (keyof typeof METRIC_FACTS)[]).map(prometheusName)
     const named = [...all.matchAll(/`(?:rate\()?(cofferdam_\w+)/g)].map(([, name = '']) => name)
     const roles = ['cofferdam_app', 'cofferdam_all_tenants', 'cofferdam_sweeper']
@@ -48,7 +51,7 @@ describe('docs/operations', () => {
     expect(named.filter((name) => !known.includes(name) && !roles.includes(name))).toEqual([])
   })
 
-  it('says the lock time as it is', () => {
+  it('states the real lock time', () => {
     const figures = `${all}\n${read('docs/reference/telemetry.md')}\n${read('infra/prometheus/alerts.yaml')}`
     const said = [...figures.replaceAll('\n', ' ').matchAll(/lock time \((\d+) s\)/g)].map(([, seconds]) =>
       Number(seconds),
@@ -57,7 +60,7 @@ describe('docs/operations', () => {
     expect(new Set(said)).toEqual(new Set([LOCK_MS / 1000]))
   })
 
-  it('quotes log records that processes write', () => {
+  it('quotes only log records that processes write', () => {
     const messages = Object.keys(LOG_FACTS)
     const quoted = [
       ...all.replaceAll('\n', ' ').matchAll(/log records? ((?:"[^"]+"(?:, | and )?)+)/g),
@@ -70,7 +73,7 @@ describe('docs/operations', () => {
 describe('docs/operations/runbook.md', () => {
   const page = read('docs/operations/runbook.md')
 
-  it('has a section for every ending and no other', () => {
+  it('has a section for every ending and no others', () => {
     const section = page.split('\n## By ending\n')[1]?.split('\n## ')[0] ?? ''
     const headings = [...section.matchAll(/^### (.+)$/gm)].flatMap(([, heading = '']) =>
       [...heading.matchAll(/`(\w+)`/g)].map(([, ending = '']) => ending),
@@ -78,7 +81,7 @@ describe('docs/operations/runbook.md', () => {
     expect(headings.toSorted()).toEqual([...ENDINGS].toSorted())
   })
 
-  it('has a row for every exit status, and every ending stands in one', () => {
+  it('has a row for every exit status, and every ending is in one', () => {
     const section = page.split('\n## By exit status\n')[1]?.split('\n## ')[0] ?? ''
     const rows = [...section.matchAll(/^\| `(\w+)` \| ([^|]+) \|/gm)]
     expect(new Set(rows.map(([, status]) => status))).toEqual(new Set(EXIT_STATUSES))

@@ -1,4 +1,4 @@
-/** Every page of the repository: its links and anchors lead somewhere, and the commands it names can be typed. */
+/** Checks every page of the repository: its links and anchors exist, and so do the commands that it names. */
 import { existsSync, globSync, readFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -11,7 +11,7 @@ const pages = ['*.md', 'docs/**/*.md', '{apps,bench,examples,infra,libs,tests}/*
   .toSorted()
 const read = (path: string): string => readFileSync(ROOT + path, 'utf8')
 
-/** As GitHub makes them: lower case, punctuation gone, spaces as dashes. */
+/** Makes an anchor as GitHub does: lower case, no punctuation, dashes for spaces. */
 const anchorOf = (heading: string): string =>
   heading
     .toLowerCase()
@@ -22,7 +22,7 @@ const anchorsOf = (page: string): string[] =>
 
 const FENCE = /^```(\w*)\n([\s\S]*?)^```$/gm
 
-/** What stands in inline code or in a shell block and begins with our command; a block's lines are joined at backslashes. */
+/** Calls of our command in inline code or shell blocks. Lines that end with a backslash are joined. */
 function callsIn(page: string): string[] {
   const shell = [...page.matchAll(FENCE)]
     .filter(([, language = '']) => ['', 'sh', 'bash', 'shell'].includes(language))
@@ -35,12 +35,12 @@ function callsIn(page: string): string[] {
 }
 
 describe('every page', () => {
-  it('is among those that are looked at', () => {
+  it('is checked', () => {
     expect(pages.length).toBeGreaterThan(60)
     expect(pages).toContain('README.md')
   })
 
-  it.each(pages)('%s links to files and sections that are there', (page) => {
+  it.each(pages)('%s links only to existing files and sections', (page) => {
     for (const [, target = ''] of read(page)
       .replaceAll(FENCE, '')
       .matchAll(/\]\(([^)\s]+)\)/g)) {
@@ -52,14 +52,14 @@ describe('every page', () => {
     }
   })
 
-  it('names commands and flags that the command line has', async () => {
+  it('names only existing commands and flags', async () => {
     const calls = pages.flatMap((page) => callsIn(read(page)).map((call) => ({ page, call })))
     expect(calls.length).toBeGreaterThan(100)
     const wrong: string[] = []
     for (const { page, call } of calls) {
       const [, name = ''] = call.split(/[\s;|&]+/)
       const known = Object.hasOwn(COMMANDS, name) ? await COMMANDS[name]?.load() : undefined
-      // Behind `--` come the program's own words, behind a pipe another program's.
+      // Arguments of the program follow `--`, and another program follows a pipe.
       const own = call.split(/ -- | \| |;|&&/)[0] ?? ''
       const flags = [...own.matchAll(/ --([a-z][a-z-]*)/g)].map(([, flag = '']) => flag)
       const strange = flags.filter(

@@ -1,4 +1,4 @@
-/** The Helm chart of the kubernetes backend: it renders, and what makes its pods safe stands in it. */
+/** Checks the Helm chart of the kubernetes backend: it renders, and its settings make its pods safe. */
 import { globSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { kubernetesConfigSchema } from '../../libs/backends/kubernetes/src/config.ts'
@@ -9,7 +9,7 @@ import { parse, parseAllDocuments } from 'yaml'
 const CHART = join(import.meta.dirname, '../../infra/kubernetes/sandboxes')
 const NAMESPACE = 'cofferdam-sandboxes'
 
-/** The chart uses nothing of Helm but values in their place. */
+/** Renders the chart, which uses nothing of Helm except plain values. */
 function rendered(): Record<string, Record<string, unknown>> {
   const values = parse(readFileSync(join(CHART, 'values.yaml'), 'utf8')) as Record<string, unknown>
   const found: Record<string, Record<string, unknown>> = {}
@@ -47,15 +47,15 @@ test('the pool that the backend claims from by default is the one that the chart
   })
 })
 
-test('what the chart makes is what Agent Sandbox’s schemas allow', () => {
+test("the chart's objects match Agent Sandbox's schemas", () => {
   const { SandboxTemplate, SandboxWarmPool } = rendered()
   for (const object of [SandboxTemplate, SandboxWarmPool])
     expect(checkSpec(String(object?.['kind']), object?.['spec'])).toMatchObject({ causes: [], unknown: [] })
 })
 
-test('into a sandbox come the worker’s pods alone, to where its agent listens; nothing comes out', () => {
+test("only the worker's pods can connect to a sandbox, on its agent's port, and nothing can leave", () => {
   const { SandboxTemplate, NetworkPolicy } = rendered()
-  // Keys of sessions and all that a program reads and writes cross the pod network in clear on this port.
+  // Session keys and all of a program's input and output cross the pod network in clear on this port.
   const { port } = kubernetesConfigSchema.parse({})
   expect(SandboxTemplate).toHaveProperty('spec.networkPolicy', {
     ingress: [
@@ -71,7 +71,7 @@ test('into a sandbox come the worker’s pods alone, to where its agent listens;
     ],
     egress: [],
   })
-  // No rule at all: what has no policy of its own, such as a pod of another template, has no way in or out either.
+  // No rule at all, so that also a pod without a policy of its own has no network.
   expect(NetworkPolicy?.['spec']).toEqual({ podSelector: {}, policyTypes: ['Ingress', 'Egress'] })
   const pod = JSON.stringify(SandboxTemplate?.['spec'])
   for (const way of ['hostNetwork', 'hostPort', 'hostPID', 'hostIPC', '"service"'])
@@ -84,7 +84,7 @@ test('into a sandbox come the worker’s pods alone, to where its agent listens;
   expect(worker.spec.template.metadata).toMatchObject({ labels: { app: 'cofferdam-worker' } })
 })
 
-test('pods of the template hold no right, write nowhere but /tmp, and reach nothing', () => {
+test('pods of the template have no rights, write only to /tmp, and reach nothing', () => {
   const { SandboxTemplate, NetworkPolicy } = rendered()
   expect(SandboxTemplate).toMatchObject({
     spec: {
@@ -121,7 +121,7 @@ test('pods of the template hold no right, write nowhere but /tmp, and reach noth
   expect(NetworkPolicy).toMatchObject({ spec: { podSelector: {}, policyTypes: ['Ingress', 'Egress'] } })
 })
 
-test('the worker gets the verbs that the backend uses, on claims and the pool alone', () => {
+test('the worker gets exactly the verbs that the backend uses, on claims and the pool', () => {
   const { Role } = rendered()
   expect(Role?.['rules']).toEqual([
     {

@@ -1,4 +1,4 @@
-/** Names of telemetry: what the source says is in the catalog, and what the catalog says is in the source. */
+/** Checks that names of telemetry in the source are in the catalog, and the other way round. */
 import { globSync, readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import {
@@ -48,13 +48,13 @@ describe('the source', () => {
     (file) => !file.endsWith('.test.ts') && !file.startsWith('libs/telemetry/'),
   )
 
-  it('uses no name of a span, attribute or metric that the catalog does not have', () => {
-    // Labels of containers look alike; backends name nothing of telemetry.
+  it('uses only names of spans, attributes and metrics that the catalog has', () => {
+    // Labels of containers look similar. Backends use no names of telemetry.
     const own = files.filter((file) => !/^libs\/(backends|sandbox)\//.test(file))
     const strange = own.flatMap((file) =>
       [...readFileSync(ROOT + file, 'utf8').matchAll(/'((?:cofferdam|messaging)\.[a-z_]+(?:\.[a-z_]+)*)'/g)]
         .map((match) => match[1] ?? '')
-        // A tracer's name says which part of ours made a span; file names are none of ours.
+        // A tracer's name says which part made a span. File names do not count.
         .filter(
           (name) => !KNOWN.has(name) && !/^cofferdam\.(worker|executor|config|config\.yaml)$/.test(name),
         )
@@ -63,13 +63,13 @@ describe('the source', () => {
     expect(strange).toEqual([])
   })
 
-  it('of libs that may not import telemetry says the same words as telemetry', () => {
+  it('uses the same words in libs that may not import telemetry', () => {
     expect(Object.values(SPANS)).toEqual(expect.arrayContaining(Object.values(SPAN)))
     expect(Object.values(ATTRIBUTES)).toEqual(expect.arrayContaining(Object.values(ATTRIBUTE)))
     expect(Object.keys(EVENT_FACTS)).toEqual(expect.arrayContaining(Object.values(EVENT)))
   })
 
-  it('logs no message that the catalog does not have, at no other level', () => {
+  it('logs only messages that the catalog has, at the same level', () => {
     const calls = findLogCalls()
     expect(calls.length).toBeGreaterThan(30)
     const strange = calls.filter(({ level, message }) => {
@@ -82,7 +82,7 @@ describe('the source', () => {
     ).toEqual([])
   })
 
-  it('gives no process a logger or telemetry without a redactor', () => {
+  it('gives every logger and telemetry a redactor', () => {
     const makers = files
       .filter((file) => file.startsWith('apps/'))
       .flatMap((file) =>
@@ -98,7 +98,7 @@ describe('the source', () => {
 
   it('logs every message that the catalog has', () => {
     const messages = new Set(findLogCalls().map(({ message }) => message))
-    // A message may reach its call by a variable: then it stands in the source all the same.
+    // A message may reach its call in a variable, but it is in the source anyway.
     const sources = files.map((file) => readFileSync(ROOT + file, 'utf8')).join('\n')
     const gone = Object.keys(LOG_FACTS).filter(
       (message) => !messages.has(message) && !sources.includes(`'${message}'`),
@@ -107,7 +107,7 @@ describe('the source', () => {
   })
 })
 
-it('reads log calls as they stand in source: nested, on many lines, with holes', () => {
+it('reads log calls in any form: nested, on many lines, with placeholders', () => {
   const text = `
     logger.warn({ err: error, of: f(1, { a: ')' }) }, 'one, two')
     deps.log?.error(

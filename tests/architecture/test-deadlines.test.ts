@@ -1,6 +1,7 @@
 /**
- * A wait in a test ends with the event that it waits for; its deadline only matters when the test fails. One that is shorter
- * than a slow machine's pause (vitest's own is a second) fails on a correct product.
+ * A wait in a test ends with the event that it waits for, and its deadline only matters when the test fails.
+ * A deadline that is shorter than a slow machine's pause (vitest's default is a second) fails a correct
+ * product.
  */
 import { globSync, readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
@@ -11,7 +12,7 @@ const ROOT = fileURLToPath(new URL('../..', import.meta.url))
 const LEAST_MS = 10_000
 const WAITS = /\b(?:vi\.waitFor|expect\s*\.poll)\(/g
 
-/** The last argument of the call whose parenthesis opens at `from`. Strings and comments in it have even brackets. */
+/** The last argument of the call whose parenthesis opens at `from`. Its strings have balanced brackets. */
 function lastArgument(text: string, from: number): string {
   let depth = 0
   let last = from + 1
@@ -30,7 +31,7 @@ function lastArgument(text: string, from: number): string {
   throw new Error('a bracket is not closed')
 }
 
-/** What is wrong with the waits of a file; a deadline that has a name is taken to be considered. */
+/** Waits of a file whose deadline is too short. A deadline that is a named constant is accepted. */
 function problemsOf(file: string, text: string): string[] {
   return [...text.matchAll(WAITS)].flatMap((wait) => {
     const options = lastArgument(text, wait.index + wait[0].length - 1)
@@ -54,7 +55,7 @@ it.each([
   expect(problemsOf('x.test.ts', text).length === 0).toBe(isGood)
 })
 
-it('no test waits with a deadline that a slow machine meets', () => {
+it('no test waits with a deadline that a slow machine can miss', () => {
   const files = globSync('{apps,libs,tests}/**/*.ts', {
     cwd: ROOT,
     exclude: (name) => name.endsWith('node_modules'),

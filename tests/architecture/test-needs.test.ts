@@ -1,6 +1,7 @@
 /**
- * A test says with `needs` what it needs of the machine, and is skipped where that is missing. One that starts a part without
- * saying so fails on a machine that lacks it; one that skips by other means gives no reason that a run could report.
+ * A test names with `needs` what it needs of the machine, and is skipped where that is missing. A test that
+ * starts a part without naming it fails on such a machine. A test that is skipped in another way reports no
+ * reason.
  */
 import { globSync, readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
@@ -10,18 +11,18 @@ import { expect, it } from 'vitest'
 const ROOT = fileURLToPath(new URL('../..', import.meta.url))
 
 interface Use {
-  /** Code that uses a part; `NAMED` in it stands for one of the names of `parts`. */
+  /** Code that uses a part. `NAMED` in it stands for one of the names in `parts`. */
   pattern: string
-  /** Under each name the parts of which one must be named. */
+  /** For each name, the parts of which the test must name one. */
   parts: Readonly<Record<string, readonly PartName[]>>
-  /** Only where the file also has this: names of backends are plain data elsewhere. */
+  /** Applies only if the file also matches this, because names of backends are plain data elsewhere. */
   beside?: RegExp
 }
 
 const BACKENDS = {
   docker: ['docker'],
   gvisor: ['gvisor'],
-  // Each of them is a rung of it.
+  // The process backend has these variants.
   process: ['process', 'process-namespaces', 'bwrap', 'self-jail', 'landlock-jail'],
 } satisfies Record<string, readonly PartName[]>
 const PROGRAMS = {
@@ -34,13 +35,13 @@ const PROGRAMS = {
   setpriv: ['setpriv'],
   unshare: ['user-namespaces', 'mounts'],
 } satisfies Record<string, readonly PartName[]>
-/** What makes sandboxes of the backends that are named beside it. */
+/** Calls that create sandboxes of the named backends. */
 const OPENS =
   /\b(?:startFleet|createBackends|create(?:Docker|Process)Backend)\(|\b(?:startCommand|start)\(\['up'/
 
 const USES: readonly Use[] = [
   {
-    // A worker may offer more than what is asked of it.
+    // A worker may offer more backends than the test uses.
     pattern: String.raw`COFFERDAM_BACKENDS: '(?:[\w,]*,)?(?:NAMED)\b`,
     parts: { 'docker|gvisor|process': Object.values(BACKENDS).flat() },
     beside: OPENS,
@@ -58,7 +59,7 @@ const USES: readonly Use[] = [
     parts: PROGRAMS,
   },
   {
-    // A double without pools or pods opens no jail.
+    // A double without pools or pods starts no jail.
     pattern: String.raw`\bNAMED\((?!\{ (?:pools: \[\]|replicas: 0))`,
     parts: {
       startJail: ['bwrap'],
@@ -81,7 +82,7 @@ const USES: readonly Use[] = [
   },
 ]
 
-/** Which parts the `needs` of a file name; `any` where one is computed, as in a table of backends or of targets under attack. */
+/** The parts that the `needs` of a file name. `any` for a computed name, as in a table of backends. */
 function namedIn(text: string): Set<string> {
   const named = new Set(/\bonTargets\(/.test(text) ? ['any'] : [])
   if (/\bdescribeAgentcore\(/.test(text)) named.add('bwrap')
@@ -95,11 +96,11 @@ function namedIn(text: string): Set<string> {
   return named
 }
 
-/** The same text, with blanks for comments. */
+/** The same text with blanks for comments. */
 const codeOf = (text: string): string =>
   text.replaceAll(/^\s*\/\*[\s\S]*?\*\/|^\s*\/\/.*$/gm, (comment) => comment.replaceAll(/[^\n]/g, ' '))
 
-/** What is wrong with a test file or with a file that tests use. */
+/** Problems of a test file or of a file that tests use. */
 function problemsOf(file: string, text: string): string[] {
   const code = codeOf(text)
   const at = (index: number): string => `${file}:${code.slice(0, index).split('\n').length}`
@@ -165,7 +166,7 @@ it.each([
   expect(problemsOf('x.test.ts', text)).toHaveLength(problems)
 })
 
-/** Files about texts of tests, or about backends that they make and never open. */
+/** Files about the text of tests, or about backends that they never open. */
 const OTHERWISE = [
   'tests/architecture/test-needs.test.ts',
   'scripts/stray-text.test.ts',
@@ -174,7 +175,7 @@ const OTHERWISE = [
   'libs/backends/azure/test/tokens.test.ts',
 ]
 
-it('every test says what it needs of the machine', () => {
+it('every test names what it needs of the machine', () => {
   const files = globSync('{apps,libs,tests,scripts,bench,infra}/**/*.ts', {
     cwd: ROOT,
     exclude: (name) => name.endsWith('node_modules'),

@@ -1,6 +1,6 @@
 /**
- * A file that leaves something to the long tier must be in the long tier, else nothing runs what it left out. And the page about
- * the tiers names files that are there.
+ * A file that leaves something to the long tier must be in the long tier, or nothing would run it. And the
+ * page about the tiers names only existing files.
  */
 import { globSync, readFileSync } from 'node:fs'
 import { matchesGlob } from 'node:path'
@@ -9,7 +9,7 @@ import { expect, it } from 'vitest'
 import config from '../../vitest.config.ts'
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url))
-/** How a file leaves tests, themes or targets to the long tier; `exerciseBackend` and `onTargets` do it for those that call them. */
+/** Calls that leave tests to the long tier. `exerciseBackend` and `onTargets` do it for their callers. */
 const LEAVES =
   /\b(?:isLongTier|inLongTier|shortThemes|exerciseBackend|exerciseStarted|exerciseAzure|onTargets)\b/
 
@@ -21,7 +21,7 @@ const longPatterns = (): readonly string[] => {
   return long.flatMap(({ include }) => include ?? [])
 }
 
-it('runs in the long tier whatever a file of the short tier leaves out', () => {
+it('everything that a file leaves out of the short tier runs in the long tier', () => {
   const patterns = longPatterns()
   const files = globSync('{apps,libs,tests}/**/*.test.ts', {
     cwd: ROOT,
@@ -30,4 +30,16 @@ it('runs in the long tier whatever a file of the short tier leaves out', () => {
   const leaving = files.filter((file) => LEAVES.test(readFileSync(ROOT + file, 'utf8')))
   expect(leaving.length).toBeGreaterThan(20)
   expect(leaving.filter((file) => !patterns.some((pattern) => matchesGlob(file, pattern)))).toEqual([])
+})
+
+it('every package with unit tests has the script that turbo runs', () => {
+  const packages = globSync('{apps,libs,libs/backends}/*/package.json', { cwd: ROOT })
+  const withTests = packages.filter((manifest) => {
+    const src = manifest.replace('package.json', 'src/**/*.test.ts')
+    return globSync(src, { cwd: ROOT }).some((file) => !/\.(conformance|long)\.test\.ts$/.test(file))
+  })
+  const scripts = (manifest: string): Record<string, string> =>
+    (JSON.parse(readFileSync(ROOT + manifest, 'utf8')) as { scripts?: Record<string, string> }).scripts ?? {}
+  expect(withTests.length).toBeGreaterThan(15)
+  expect(withTests.filter((manifest) => scripts(manifest)['test:unit'] === undefined)).toEqual([])
 })

@@ -1,4 +1,4 @@
-/** The harness against the double: its suites pass, it takes everything down, and it starts nothing without what it needs. */
+/** The harness against the double: suites pass, everything is deleted, and it needs all settings. */
 import { execFile } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
@@ -34,7 +34,7 @@ withBwrap.describe('the agentcore harness', { timeout: 180_000 }, () => {
     await target?.[Symbol.asyncDispose]()
   })
 
-  it('sweeps what an earlier run left a day ago', () => {
+  it('deletes what an earlier run left a day ago', () => {
     expect(stage.swept.map(({ interpreter_id: id }) => id)).toEqual([left.old])
   })
 
@@ -42,15 +42,15 @@ withBwrap.describe('the agentcore harness', { timeout: 180_000 }, () => {
     await suite(stage)
   })
 
-  it('finds a secret that stands in clear', async () => {
+  it('finds a secret that is stored in clear text', async () => {
     const tenant = await stage.newTenant()
-    // What is everywhere anyway stands for a key that leaked.
+    // The tenant ID is stored everywhere, so it can play the part of a leaked key.
     const credentials = { accessKeyId: '', secretAccessKey: tenant.id }
     const leaky = { ...stage, target: { ...stage.target, credentials } }
     await expect(checkLeaks(leaky, tenant)).rejects.toThrow(/the secret key stands in/)
   })
 
-  it('takes everything down, also what a failure left', async () => {
+  it('deletes everything at the end, also what a failed suite left', async () => {
     target.double?.fault({ operation: 'GetCodeInterpreter', error: 'AccessDeniedException', times: 2 })
     await expect(stage.newTenant()).rejects.toThrow(/was not provisioned/)
     expect(target.double?.stock.ready().length).toBeGreaterThan(1)
@@ -59,7 +59,7 @@ withBwrap.describe('the agentcore harness', { timeout: 180_000 }, () => {
     expect(target.double?.data.sessions.running()).toEqual([])
   })
 
-  it('lists everything that is missing for a run against AWS, and starts nothing', async () => {
+  it('lists every missing setting for a run against AWS, and starts nothing', async () => {
     const run = promisify(execFile)(process.execPath, [MAIN, '--live'], {
       env: { PATH: process.env['PATH'], AWS_REGION: 'eu-west-1' },
     })

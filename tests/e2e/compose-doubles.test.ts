@@ -1,4 +1,4 @@
-/** The profile `doubles` of the compose file: with its own settings, its worker's backends find the doubles that it starts. */
+/** The compose profile `doubles`: with its settings, the worker's backends find the doubles it starts. */
 import { spawn, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
@@ -12,7 +12,7 @@ const ROOT = join(import.meta.dirname, '../..')
 const read = (path: string): string => readFileSync(join(ROOT, path), 'utf8')
 
 needs('bwrap').it(
-  'the doubles of the compose file are what its worker is configured for',
+  'the compose file starts the doubles that its worker is configured for',
   { timeout: 60_000 },
   async () => {
     const { services } = parse(read('docker-compose.yml'), { merge: true }) as {
@@ -39,7 +39,7 @@ needs('bwrap').it(
   },
 )
 
-/** Each says where it is, or ends and says why. */
+/** Waits until each double prints its address. Fails if one exits. */
 async function announced(child: ChildProcess): Promise<void> {
   const said = child.stdout === null ? [] : [once(child.stdout, 'data')]
   const gone = once(child, 'exit').then(([code]) => Promise.reject(new Error(`a double ended with ${code}`)))

@@ -1,4 +1,4 @@
-/** The way out as a client sees it: allowed hosts, packages through the worker's proxy, test runs on what was installed. */
+/** Network access as a client sees it: allowed hosts, packages through the proxy, test runs with them. */
 import { once } from 'node:events'
 import { writeFile } from 'node:fs/promises'
 import { createServer, type Server } from 'node:http'
@@ -11,7 +11,7 @@ import { startPypiMirror } from '../../infra/doubles/pypi/pypi-mirror.ts'
 import { buildWheel } from '../../infra/doubles/pypi/python-package.ts'
 import { startFleet, type Fleet } from '../fleet.ts'
 
-/** A loopback address that programs do not take for their own: NO_PROXY inside names 127.0.0.1 alone. */
+/** A loopback address that programs do not take for their own (NO_PROXY in the sandbox is 127.0.0.1). */
 const HOST = '127.0.0.2'
 
 let fleet: Fleet
@@ -91,7 +91,7 @@ for (const backend of ['docker', 'gvisor', 'process'] as const)
             'except urllib.error.HTTPError as error:\n    print(error.code, error.read().decode())\nexcept OSError as error:\n    print("no way", error)',
         )
 
-      it('reaches what is allowed, refuses the rest by name, and writes down what was reached', async () => {
+      it('reaches allowed hosts, refuses others by name, and records the reached hosts', async () => {
         const here = { network: { allow: [`${HOST}:${port}`] } }
         const result = await run(backend, reach(`http://${HOST}:${port}/`), here)
         expect(result).toMatchObject({ ok: true, stdout: 'hello from outside\n' })
@@ -103,7 +103,7 @@ for (const backend of ['docker', 'gvisor', 'process'] as const)
         expect(await hostsOf(elsewhere)).toEqual([])
       })
 
-      it('has no way out when none was asked for, and none for a tenant that may not', async () => {
+      it('has no network unless it is requested, and a tenant without the right gets none', async () => {
         const calls = seen.length
         expect((await run(backend, reach(`http://${HOST}:${port}/`))).stdout).toMatch(/^no way/)
         expect(seen.length).toBe(calls)
@@ -116,7 +116,7 @@ for (const backend of ['docker', 'gvisor', 'process'] as const)
         })
       })
 
-      it('lets Node’s fetch through the same door', async () => {
+      it("lets Node's fetch use the same proxy", async () => {
         const here = { network: { allow: [`${HOST}:${port}`] } }
         const source = `fetch("http://${HOST}:${port}/").then((r) => r.text()).then(console.log)`
         expect(await run(backend, { type: 'script', language: 'javascript', source }, here)).toMatchObject({
@@ -133,7 +133,7 @@ for (const backend of ['docker', 'process'] as const)
     () => {
       const limits = { disk_mib: 200, memory_mib: 512, hard_timeout_ms: 90_000 }
 
-      it('installs what the tenant may have, of the versions that it may have, and runs tests on it', async () => {
+      it('installs allowed packages in allowed versions, and runs tests with them', async () => {
         const session = { session: { key: `${backend}-project` }, limits }
         const installed = await run(
           backend,
@@ -166,7 +166,7 @@ for (const backend of ['docker', 'process'] as const)
         )
       })
 
-      it('lets a program install what its tenant may have, where the request asks for it', async () => {
+      it("lets a program install its tenant's packages if the request asks for that", async () => {
         const installs = (name: string): Program =>
           python(
             `import subprocess, sys\nsubprocess.run([sys.executable, "-m", "pip", "install", "-q", "${name}"], check=True)\n` +
@@ -194,7 +194,7 @@ for (const backend of ['docker', 'process'] as const)
         expect(`${refused.error_message} ${refused.stderr}`).toContain('typosquat')
       })
 
-      it('says which rule keeps back the version that was asked for, and which index was not reached', async () => {
+      it('names the rule that excludes a version, and the index that was not reached', async () => {
         const refused = await run(
           backend,
           { type: 'install' },
@@ -217,7 +217,7 @@ for (const backend of ['docker', 'process'] as const)
         )
       })
 
-      it('refuses an install that no rule and no mirror could serve, before anything runs', async () => {
+      it('refuses an install that no rule or mirror could serve, before anything runs', async () => {
         const npm = await run(
           backend,
           { type: 'install' },

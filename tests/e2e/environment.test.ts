@@ -1,4 +1,4 @@
-/** What a program can see of environments: its own, its parents' and the worker's, on the weakest backends there are. */
+/** What a program can see of environments (its own, its parents', the worker's) on the weakest backends. */
 import { needs } from '@cofferdam/embedded/needs'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { startFleet, type Fleet } from '../fleet.ts'
@@ -6,7 +6,7 @@ import { startFleet, type Fleet } from '../fleet.ts'
 const WORKERS_OWN = 'worker-only-value-5d1f'
 const CALLERS = 'callers-secret-value-9e3c'
 
-/** Reads every environment that /proc shows, its own first. */
+/** Prints every environment that /proc shows, its own first. */
 const READS_ALL = `import glob, os
 print("own", sorted(os.environ))
 for path in ["/proc/self/environ"] + glob.glob("/proc/[0-9]*/environ"):
@@ -22,7 +22,7 @@ beforeAll(async () => {
   await fleet.createTenant('open', { policy: { min_isolation: 'none' } })
   await fleet.startWorker({
     COFFERDAM_BACKENDS: 'process,none',
-    // An operator's key, and what every deployment has in its environment.
+    // A secret of the operator, and a variable that every deployment has.
     AWS_SECRET_ACCESS_KEY: WORKERS_OWN,
     SOME_PLAIN_NAME: `${WORKERS_OWN}-plain`,
   })
@@ -44,7 +44,7 @@ needs('process-namespaces').describe('a program on the process backend', () => {
     const result = await run('process', READS_ALL, { PLAIN: 'plain-value' })
     expect(result).toMatchObject({ ok: true })
     expect(result.stdout).toMatch(/^own .*'PLAIN'/)
-    // A warm interpreter shows the environment of its slot there; it was started by the worker all the same.
+    // A warm interpreter shows the environment of its sandbox here, which the worker started as well.
     expect(result.stdout).toMatch(/\/proc\/self\/environ PATH=/)
     expect(result.stdout).not.toContain(WORKERS_OWN)
     expect(result.stdout).not.toMatch(/SOME_PLAIN_NAME|DATABASE_URL|REDIS_URL|COFFERDAM_DATA_DIR/)
@@ -52,14 +52,14 @@ needs('process-namespaces').describe('a program on the process backend', () => {
 })
 
 describe('a program on the plain backend', () => {
-  it('is given nothing of the worker in its own environment', { timeout: 60_000 }, async () => {
+  it('gets nothing of the worker in its own environment', { timeout: 60_000 }, async () => {
     const result = await run('none', 'import os\nprint(open("/proc/self/environ").read(), os.environ)')
     expect(result).toMatchObject({ ok: true })
     expect(result.stdout).not.toContain(WORKERS_OWN)
     expect(result.stdout).not.toMatch(/SOME_PLAIN_NAME|DATABASE_URL|REDIS_URL|COFFERDAM_DATA_DIR/)
   })
 
-  it('has the secret that its caller gave it, and cannot show it', { timeout: 60_000 }, async () => {
+  it('has the secret that its caller gave it, and cannot print it', { timeout: 60_000 }, async () => {
     const source = `import os, sys
 secret = os.environ["DEPLOY_TOKEN"]
 print(len(secret), secret)

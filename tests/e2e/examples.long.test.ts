@@ -1,4 +1,4 @@
-/** Every example against `npm start`: their header comments say what they print. */
+/** Runs every example against `npm start`. Each must print what its header comment says. */
 import { readFile, readdir } from 'node:fs/promises'
 import path from 'node:path'
 import { needs } from '@cofferdam/embedded/needs'

@@ -1,4 +1,4 @@
-/** The full image, built as its operator builds it, does what programs expect of it; the slim one says what it lacks. */
+/** Builds the full image as an operator does, and checks its tools. The slim image says what it lacks. */
 import { execFile } from 'node:child_process'
 import { mkdtemp, writeFile } from 'node:fs/promises'
 import path from 'node:path'
@@ -65,16 +65,16 @@ needs('docker').describe('the full image', { timeout: 180_000 }, () => {
       { timeoutMs: 120_000 },
     )
 
-  it.each(Object.entries(COMMANDS))('has %s, and it works', async (_name, source) => {
+  it.each(Object.entries(COMMANDS))('has %s, which works', async (_name, source) => {
     expect(await run('bash', source)).toMatchObject({ ok: true })
   })
 
-  it.each(Object.entries(MODULES))('has %s for Python, and it works', async (_name, source) => {
+  it.each(Object.entries(MODULES))('has %s for Python, which works', async (_name, source) => {
     const result = await run('python', source)
     expect(result, result.stderr).toMatchObject({ ok: true })
   })
 
-  it('names what it has not', async () => {
+  it('reports a missing command by name', async () => {
     expect(await run('bash', 'ffmpeg -version')).toMatchObject({
       ending: 'error',
       error_message: expect.stringContaining('Not in the image: ffmpeg.'),
@@ -82,7 +82,7 @@ needs('docker').describe('the full image', { timeout: 180_000 }, () => {
   })
 })
 
-needs('docker').it('says on the slim image what the full one has', { timeout: 180_000 }, async () => {
+needs('docker').it('the slim image says what the full image has', { timeout: 180_000 }, async () => {
   await using fleet = await startFleet()
   await fleet.createTenant('acme')
   await fleet.startWorker({ COFFERDAM_BACKENDS: 'docker', COFFERDAM_SLOTS: '1' })

@@ -1,4 +1,4 @@
-/** Real pip and npm through the package proxy, against loopback mirrors: what is allowed installs, the rest does not. */
+/** Runs real pip and npm through the package proxy with loopback mirrors. Only allowed packages install. */
 import { execFile } from 'node:child_process'
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { createServer, type AddressInfo } from 'node:net'
@@ -18,7 +18,7 @@ interface Ran {
   output: string
 }
 
-/** A folder, and package managers in it whose only way out is an execution's egress. */
+/** A folder with package managers whose only network is an execution's egress. */
 async function startPlace(
   mirrors: { pypi?: string; npm?: string },
   packages: { pypi: string[]; npm: string[] },
@@ -86,7 +86,7 @@ needs('pip').describe('pip', () => {
     ['JSON', false],
     ['HTML', true],
   ])(
-    'installs what is allowed, in an allowed version, from a mirror that speaks %s',
+    'installs an allowed package in an allowed version from a mirror that speaks %s',
     async (_what, htmlOnly) => {
       await using mirror: PypiMirror = await startPypiMirror({ distributions: PYTHON, htmlOnly })
       await using place = await startPlace(
@@ -94,7 +94,7 @@ needs('pip').describe('pip', () => {
         { pypi: ['demo-pkg<2', 'helper_lib'], npm: [] },
       )
       const ran = await pip(place, 'demo-pkg')
-      // Versions of pip differ in how they write the name.
+      // Versions of pip write the name differently.
       expect(ran.output).toMatch(/Successfully installed demo[-.]pkg-1\.2 helper-lib-1\.1/i)
       expect(ran.status).toBe(0)
       expect(await readFile(join(place.folder, 'site/demo_pkg.py'), 'utf8')).toBe('__version__ = "1.2"\n')
@@ -103,12 +103,12 @@ needs('pip').describe('pip', () => {
         { name: 'helper-lib', version: '1.1' },
       ])
       expect(place.egress.refusedPackages).toEqual([])
-      // As in the audit row of an install: where its packages came from.
+      // The audit row of an install has these hosts: the source of its packages.
       expect(place.egress.hosts).toEqual([new URL(mirror.url).host])
     },
   )
 
-  it('fails by name for a dependency that is not allowed, and never asks the mirror for it', async () => {
+  it('fails for a dependency that is not allowed, names it, and never asks the mirror for it', async () => {
     await using mirror = await startPypiMirror({ distributions: PYTHON })
     await using place = await startPlace({ pypi: mirror.url }, { pypi: ['needs-evil'], npm: [] })
     const ran = await pip(place, 'needs-evil')
@@ -122,7 +122,7 @@ needs('pip').describe('pip', () => {
     )
   })
 
-  it('does not get a version outside of the rule by asking for it, nor by its file', async () => {
+  it('cannot get a version outside of the rule, neither by version nor by file', async () => {
     await using mirror = await startPypiMirror({ distributions: PYTHON })
     await using place = await startPlace(
       { pypi: mirror.url },
@@ -140,7 +140,7 @@ needs('pip').describe('pip', () => {
     expect(place.egress.installed).toEqual([])
   })
 
-  it('refuses a wheel whose bytes are not those of its digest', async () => {
+  it('refuses a wheel whose bytes do not match its digest', async () => {
     const wheel = buildWheel({ name: 'helper-lib', version: '1.0' })
     const other = buildWheel({ name: 'helper-lib', version: '1.0', files: { 'helper_lib.py': 'evil = 1\n' } })
     await using mirror = await startPypiMirror({
@@ -153,10 +153,10 @@ needs('pip').describe('pip', () => {
     expect(ran.output).toContain('DO NOT MATCH THE HASHES')
   })
 
-  it('gets source distributions whole, as Python itself reads them', async () => {
+  it('gets complete source distributions, as Python itself reads them', async () => {
     await using mirror = await startPypiMirror({ distributions: PYTHON })
     await using place = await startPlace({ pypi: mirror.url }, { pypi: ['from-source'], npm: [] })
-    // pip builds an sdist already to download it, and the build tools of this machine are none of our matter.
+    // pip would build a source distribution to download it, with the build tools of this machine.
     const program = `
 import hashlib, io, re, tarfile, urllib.request
 page = urllib.request.urlopen("http://packages.cofferdam.internal/pypi/simple/From_Source/").read().decode()
@@ -171,7 +171,7 @@ print(tarfile.open(fileobj=io.BytesIO(data)).getnames())`
     expect(place.egress.installed).toEqual([{ name: 'from-source', version: '0.3' }])
   })
 
-  it('reaches nothing but the mirror: other indexes are refused', async () => {
+  it('reaches only the mirror: other indexes are refused', async () => {
     await using mirror = await startPypiMirror({ distributions: PYTHON })
     await using place = await startPlace({ pypi: mirror.url }, { pypi: ['*'], npm: [] })
     const ran = await pip(place, '--index-url', 'https://index.example/simple/', 'helper-lib')
@@ -196,7 +196,7 @@ const project = (folder: string, dependencies: Record<string, string>): Promise<
   writeFile(join(folder, 'package.json'), JSON.stringify({ name: 'mine', version: '1.0.0', dependencies }))
 
 describe('npm', () => {
-  it('installs what is allowed, scoped names too, in an allowed version', async () => {
+  it('installs allowed packages in an allowed version, also with scoped names', async () => {
     await using mirror: NpmMirror = await startNpmMirror({ tarballs: NODE })
     await using place = await startPlace({ npm: mirror.url }, { pypi: [], npm: ['app-lib@^1', '@acme/*'] })
     await project(place.folder, { 'app-lib': '*' })
@@ -207,14 +207,14 @@ describe('npm', () => {
       { name: '@acme/tool', version: '1.4.0' },
       { name: 'app-lib', version: '1.0.0' },
     ])
-    // `latest` is 2.0.0 on the mirror; the tenant's `latest` is the greatest allowed.
+    // `latest` is 2.0.0 on the mirror. The tenant's `latest` is the greatest allowed version.
     await rm(join(place.folder, 'node_modules'), { recursive: true })
     expect((await place.run('npm', 'install', 'app-lib@latest')).status).toBe(0)
     const manifest = await readFile(join(place.folder, 'node_modules/app-lib/package.json'), 'utf8')
     expect(JSON.parse(manifest)).toMatchObject({ version: '1.0.0' })
   })
 
-  it('installs by a lock file that was made with another registry', async () => {
+  it('installs from a lock file that was made with another registry', async () => {
     await using mirror = await startNpmMirror({ tarballs: NODE })
     await using place = await startPlace({ npm: mirror.url }, { pypi: [], npm: ['*'] })
     await project(place.folder, { 'app-lib': '^1.0.0' })
@@ -227,7 +227,7 @@ describe('npm', () => {
     expect(ran.output).toContain('added 2 packages')
   })
 
-  it('fails by name for a dependency that is not allowed, and never asks the mirror for it', async () => {
+  it('fails for a dependency that is not allowed, names it, and never asks the mirror for it', async () => {
     await using mirror = await startNpmMirror({ tarballs: NODE })
     await using place = await startPlace({ npm: mirror.url }, { pypi: [], npm: ['needs-evil'] })
     await project(place.folder, { 'needs-evil': '*' })
@@ -240,7 +240,7 @@ describe('npm', () => {
     expect(mirror.requests).toEqual(['/needs-evil'])
   })
 
-  it('does not get a version outside of the rule', async () => {
+  it('cannot get a version outside of the rule', async () => {
     await using mirror = await startNpmMirror({ tarballs: NODE })
     await using place = await startPlace({ npm: mirror.url }, { pypi: [], npm: ['app-lib@1.x', '@acme/*'] })
     await project(place.folder, { 'app-lib': '2.0.0' })
@@ -257,7 +257,7 @@ describe('npm', () => {
     expect(place.egress.installed).toEqual([])
   })
 
-  it('refuses a tarball whose bytes are not those of its integrity', async () => {
+  it('refuses a tarball whose bytes do not match its integrity', async () => {
     const evil = buildTarball({ name: '@acme/tool', version: '1.4.0', files: { 'index.js': 'evil()' } })
     await using mirror = await startNpmMirror({
       tarballs: NODE,
@@ -270,7 +270,7 @@ describe('npm', () => {
     expect(ran.output).toContain('EINTEGRITY')
   })
 
-  it('says so when no mirror is configured', async () => {
+  it('reports that no mirror is configured', async () => {
     await using place = await startPlace({}, { pypi: ['*'], npm: ['*'] })
     await project(place.folder, { '@acme/tool': '*' })
     const ran = await place.run('npm', 'install')
@@ -281,7 +281,7 @@ describe('npm', () => {
   })
 })
 
-describe('the mirror doubles as programs', () => {
+describe('the mirror doubles as commands', () => {
   it.each([
     ['pypi', 'simple/helper-lib/', 'helper_lib-1.0-py3-none-any.whl'],
     ['npm', 'helper-lib', '/helper-lib/-/1.0.0.tgz'],

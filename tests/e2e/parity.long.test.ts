@@ -1,4 +1,4 @@
-/** Tricky programs of our own end and print through executor and backend exactly as they do bare. */
+/** Tricky programs of our own end and print through executor and backend exactly as in a bare run. */
 import type { Language } from '@cofferdam/contract'
 import { needs } from '@cofferdam/embedded/needs'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
@@ -11,7 +11,7 @@ import { JAVASCRIPT_PROGRAMS, TYPESCRIPT_PROGRAMS } from '../parity/node-program
 import { PYTHON_PROGRAMS } from '../parity/python-programs.ts'
 import type { TrickyProgram } from '../parity/tricky-program.ts'
 
-/** Tens of times what the slowest takes on a quiet machine. */
+/** Tens of times what the slowest program takes on a quiet machine. */
 const TIMEOUT_MS = 40_000
 
 const all: [Language, readonly TrickyProgram[]][] = [
@@ -21,7 +21,7 @@ const all: [Language, readonly TrickyProgram[]][] = [
   ['bash', BASH_PROGRAMS],
 ]
 
-needs('bwrap').describe('bare and ours on process', () => {
+needs('bwrap').describe('the process backend, compared with a bare run', () => {
   let bare: BareRunner
   let ours: FleetRunner
   beforeAll(async () => {

@@ -12,7 +12,7 @@ let worker: FleetWorker
 const startWorker = async (): Promise<FleetWorker> => {
   const folder = await mkdtemp(path.join(fleet.dataDir, 'config-'))
   const file = path.join(folder, 'cofferdam.config.yaml')
-  // Modules of the standard library, so that the set exists wherever Python does.
+  // Modules of the standard library, so that the set exists on every Python.
   await writeFile(
     file,
     JSON.stringify({ warm: { preload: { plain: ['decimal', 'sqlite3'], gone: ['no_such_module'] } } }),
@@ -54,7 +54,7 @@ for (const backend of ['docker', 'process'] as const)
         session: { key: `${backend}-${name}`, scope },
       })
 
-      it('keeps the files of a session, for every language, and nothing beside them', async () => {
+      it('keeps the files of a session for every language, and nothing else', async () => {
         const files = session('files', 'files')
         const first = await run(
           backend,
@@ -83,7 +83,7 @@ for (const backend of ['docker', 'process'] as const)
         expect(await run(backend, 'python', 'x', files)).toMatchObject({ ok: false, ending: 'error' })
       })
 
-      it('keeps the interpreter of a session: names, modules, also after an error', async () => {
+      it('keeps the interpreter of a session with names and modules, also after an error', async () => {
         const repl = session('repl', 'interpreter')
         expect(await run(backend, 'python', 'import math\nx = 40', repl)).toMatchObject({ ok: true })
         expect(await run(backend, 'python', 'x += 2\n1/0', repl)).toMatchObject({
@@ -108,7 +108,7 @@ for (const backend of ['docker', 'process'] as const)
         })
       })
 
-      it('starts a session anew when a run had to be killed, and says so by another id', async () => {
+      it('starts a session fresh after a run was killed, with another session ID', async () => {
         const files = session('killed', 'files')
         const first = await run(backend, 'python', 'open("note.txt", "w").write("kept")', files)
         const hung = await run(
@@ -133,7 +133,7 @@ for (const backend of ['docker', 'process'] as const)
         expect(other.stdout).toBe("['main.py']\n")
       })
 
-      it('refuses other limits for a session that stands', async () => {
+      it('refuses other limits for an existing session', async () => {
         const files = session('limits', 'files')
         await run(backend, 'python', 'pass', files)
         expect(await run(backend, 'python', 'pass', { ...files, limits: { memory_mib: 300 } })).toMatchObject(
@@ -145,7 +145,7 @@ for (const backend of ['docker', 'process'] as const)
         expect(await run(backend, 'python', 'print(1)', files)).toMatchObject({ stdout: '1\n' })
       })
 
-      it('gives executions of a tenant a warm place that keeps nothing', async () => {
+      it('gives executions of a tenant a warm sandbox that keeps nothing', async () => {
         const reuse = { reuse: 'tenant' } as const
         await run(
           backend,
@@ -164,7 +164,7 @@ for (const backend of ['docker', 'process'] as const)
         expect(one).not.toHaveProperty('session')
       })
 
-      it('has a preload set imported before the program, and refuses one that is not there', async () => {
+      it('imports a preload set before the program, and refuses an unknown set', async () => {
         const source = 'import sys; print("sqlite3" in sys.modules and "decimal" in sys.modules)'
         expect(await run(backend, 'python', source, { preload: 'plain' })).toMatchObject({
           ok: true,
@@ -178,7 +178,7 @@ for (const backend of ['docker', 'process'] as const)
           })
       })
 
-      it('stops a program at its CPU time, whatever the clock on the wall says', async () => {
+      it('stops a program at its CPU time limit, not at that much wall-clock time', async () => {
         const result = await run(backend, 'python', 'while True: pass', { limits: { cpu_time_ms: 300 } })
         expect(result).toMatchObject({
           ending: 'hard_timeout',
@@ -186,14 +186,14 @@ for (const backend of ['docker', 'process'] as const)
           reason: 'cpu_time_limit',
         })
         expect(result.duration_ms).toBeLessThan(20_000)
-        // An interpreter starts with 30 ms of CPU time, or with ten times as much.
+        // An interpreter needs 30 ms of CPU time to start, or ten times as much.
         const sleeper = 'import time; time.sleep(2.2); print("rested")'
         expect(await run(backend, 'python', sleeper, { limits: { cpu_time_ms: 2000 } })).toMatchObject({
           stdout: 'rested\n',
         })
       })
 
-      it('tells the second of two equal executions nothing of the first, though its place was ready before', async () => {
+      it('shows the second of two equal executions nothing of the first one', async () => {
         for (let i = 0; i < 6; i++) {
           const source =
             'import os; print(os.listdir("."), os.listdir("/tmp")); open("left", "w"); open("/tmp/left", "w")'
@@ -204,7 +204,7 @@ for (const backend of ['docker', 'process'] as const)
   )
 
 needs('process-namespaces').it(
-  'goes on with a session on another worker, fresh, when its worker was killed',
+  'continues a session fresh on another worker if its worker was killed',
   { timeout: 120_000 },
   async () => {
     const files = { session: { key: 'orphan', scope: 'files' } } as const

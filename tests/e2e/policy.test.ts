@@ -1,4 +1,4 @@
-/** Policies as a caller meets them: a real worker in a process of its own, real programs, real stores. */
+/** Policies as a caller meets them: a real worker process, real programs, real stores. */
 import { randomBytes } from 'node:crypto'
 import { readdirSync, readFileSync } from 'node:fs'
 import path from 'node:path'
@@ -11,7 +11,7 @@ import { startFleet, type Fleet } from '../fleet.ts'
 
 const KEY = randomBytes(32)
 const MARKER = 'patient-4711-marker'
-/** The marker is put together by the program: the program itself is no output. */
+/** The program builds the marker, so that its source does not contain it. */
 const PRINTS = `import sys
 marker = "-".join(["patient", "4711", "marker"])
 print(marker * 20000)
@@ -38,7 +38,7 @@ const script = (tenantId: string, source: string, extra: object = {}) => ({
 })
 
 describe('a worker without an output key', () => {
-  it('refuses what has to be encrypted before it runs, and runs the rest', { timeout: 60_000 }, async () => {
+  it('refuses only executions whose output must be encrypted', { timeout: 60_000 }, async () => {
     const worker = await fleet.startWorker({ COFFERDAM_BACKENDS: 'none' })
     const refused = await fleet.client.run(script('sealed', 'print(1)'))
     expect(refused).toMatchObject({ ending: 'provisioning', reason: 'encryption_unavailable', backend: null })
@@ -69,7 +69,7 @@ describe('a worker with an output key', () => {
       entry.isFile(),
     )
     expect(files.length).toBeGreaterThanOrEqual(2)
-    // Not a part of it: among so many random bytes and digits any four stand somewhere.
+    // Looks for the whole marker, because any four characters appear somewhere among so many random bytes.
     for (const file of files)
       expect(readFileSync(path.join(file.parentPath, file.name), 'latin1')).not.toContain(MARKER)
     const postgres = new pg.Client({ connectionString: fleet.databaseUrl })
@@ -96,7 +96,7 @@ describe('a worker with an output key', () => {
     expect(Buffer.from(artifact!.bytes).toString()).toBe(MARKER)
   })
 
-  it('does not start a command that is blocked, wherever it stands', { timeout: 60_000 }, async () => {
+  it('does not start a blocked command, wherever it appears', { timeout: 60_000 }, async () => {
     const run = (shell: string) =>
       fleet.client.run({ tenant_id: 'tidy', agent_id: 'agent', program: { type: 'command', shell } })
     expect(await run('echo "$(r\\m -rf x)"')).toMatchObject({
@@ -112,7 +112,7 @@ describe('a worker with an output key', () => {
   })
 
   it(
-    'binds an agent to its template, whatever the request names, and may require one of all',
+    'binds an agent to its template, and can require one of several templates',
     { timeout: 60_000 },
     async () => {
       const { store, client } = fleet
@@ -154,7 +154,7 @@ describe('a worker with an output key', () => {
         'SandboxPolicyDenied',
       ])
       expect(await ended({ agent_id: 'other', template_id: 'lax' })).toEqual(['ok', undefined, undefined])
-      // As the seed says: an agent whose template opts out has no sandbox.
+      // The tenant was set up so that an agent with template `out` has no sandbox.
       expect(await ended({ agent_id: 'other', template_id: 'out' })).toEqual([
         'provisioning',
         'not_requested',
@@ -164,7 +164,7 @@ describe('a worker with an output key', () => {
   )
 
   it(
-    'runs code of a regulated tenant under a safe template alone, and asks for what it forces',
+    'runs code of a regulated tenant only under a safe template, with forced settings',
     { timeout: 60_000 },
     async () => {
       const { store, client } = fleet
@@ -186,7 +186,7 @@ describe('a worker with an output key', () => {
         reason: 'tenant_sandbox_disabled',
         error_message: expect.stringContaining('missing: network "none", min_isolation'),
       })
-      // This worker has plain processes only, and the template wants a kernel of its own: policy lets it pass, selection does not.
+      // This worker has plain processes, the template wants its own kernel: policy allows, selection refuses.
       const passed = await client.run(script('clinic', 'print(1)', { template_id: 'safe' }))
       expect(passed).toMatchObject({ ending: 'provisioning', reason: 'isolation_unavailable' })
       const kept = (await store.findExecution('clinic', passed.execution_id))?.audit.at(-1)
@@ -197,7 +197,7 @@ describe('a worker with an output key', () => {
 
 needs('gvisor').describe('a worker with gVisor and an output key', () => {
   it(
-    'runs code of a regulated tenant, keeps it for seven days and encrypted',
+    'runs code of a regulated tenant, and keeps it encrypted for seven days',
     { timeout: 240_000 },
     async () => {
       const fresh = await startFleet()

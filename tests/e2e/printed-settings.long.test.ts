@@ -1,4 +1,4 @@
-/** `cofferdam double`: what it prints is all that a worker needs, and what it does not understand is said. */
+/** `cofferdam double` prints everything that a worker needs, and reports arguments that it does not know. */
 import { existsSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
@@ -30,7 +30,7 @@ withBwrap.describe('cofferdam double', { timeout: 120_000 }, () => {
     [['e2b']],
     [['kubernetes']],
     [['kubernetes', '--runtime', 'sandboxd']],
-  ])('what %j prints is what the page says and, pasted, makes a worker run programs there', async (words) => {
+  ])('what %j prints is in the docs, and a worker with these settings runs programs there', async (words) => {
     const [backend = ''] = words
     const double = start(['double', ...words], { cwd: folder, env: {} })
     try {
@@ -59,7 +59,7 @@ withBwrap.describe('cofferdam double', { timeout: 120_000 }, () => {
     }
   })
 
-  it('prints one JSON line and nothing else with --json', async () => {
+  it('prints only one JSON line with --json', async () => {
     const double = start(['double', 'e2b', '--json'], { cwd: folder, env: {} })
     await vi.waitFor(() => expect(double.stdout).toContain('\n'), { timeout: 60_000, interval: 50 })
     double.child.kill('SIGTERM')
@@ -80,7 +80,7 @@ it.each([
   expect(stderr).toContain(message)
 })
 
-/** All that follows the line with the address, once its last line is there. */
+/** Everything after the line with the address, once the last line was printed. */
 async function printed(double: Running): Promise<string> {
   await vi.waitFor(() => expect(double.stdout).toMatch(/ run .* --backend \w+\n$/), {
     timeout: 60_000,
@@ -89,7 +89,7 @@ async function printed(double: Running): Promise<string> {
   return double.stdout.slice(double.stdout.indexOf('\n') + 1)
 }
 
-/** Without comments, ports and the name of the folder, which differ each time. */
+/** The text without comments, ports and folder name, which differ each time. */
 const general = (text: string): string =>
   text
     .replaceAll(/^#.*\n/gm, '')

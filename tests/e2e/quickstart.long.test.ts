@@ -1,4 +1,4 @@
-/** docs/quickstart.md, typed in line by line: each `sh` block must succeed and print what the `text` block after it shows. */
+/** Runs docs/quickstart.md. Each `sh` block must succeed and print what the `text` block after it shows. */
 import { readFile } from 'node:fs/promises'
 import path from 'node:path'
 import { needs } from '@cofferdam/embedded/needs'
@@ -7,7 +7,7 @@ import { ROOT, startUp, type Up } from './up.ts'
 
 interface Step {
   commands: string
-  /** What is printed; `…` stands for anything. Undefined where the page shows nothing. */
+  /** The expected output, in which `…` stands for anything. Undefined where the page shows nothing. */
   shown: string | undefined
 }
 
@@ -22,13 +22,13 @@ beforeAll(async () => {
 })
 afterAll(() => up.stop())
 
-needs('process').it('types in the whole page in one shell', async () => {
+needs('process').it('the commands of the whole page work in one shell', async () => {
   expect(steps.length).toBeGreaterThan(5)
   const script = [
     'set -eo pipefail',
-    // A terminal shows both.
+    // A terminal shows stdout and stderr.
     'exec 2>&1',
-    // npx would first look the command up; it is the same file.
+    // npx would first look the command up, and find the same file.
     'npx() { "$@"; }',
     ...steps.flatMap(({ commands }, i) => [adapt(commands), `printf '\\n--- end of step ${i} ---\\n'`]),
   ].join('\n')
@@ -39,11 +39,11 @@ needs('process').it('types in the whole page in one shell', async () => {
     if (shown !== undefined) expect(printed[i]?.trim(), commands).toMatch(patternOf(shown))
 })
 
-/** The page's address and data directory are those of a default `npm start`; this one has its own. */
+/** The page uses the address and data directory of a default `npm start`. This one has its own. */
 const adapt = (commands: string): string =>
   commands.replaceAll('http://127.0.0.1:7070', up.url).replaceAll('.data/', `${up.dataDir}/`)
 
-/** `…` on a line of its own stands for any lines, or none; elsewhere for any text. */
+/** `…` on a line of its own stands for any number of lines, elsewhere for any text. */
 function patternOf(shown: string): RegExp {
   const escaped = shown.trim().replaceAll(/[.*+?^${}()|[\]\\]/g, String.raw`\$&`)
   const lines = escaped.replaceAll(/^…\n/gm, String.raw`(?:[\s\S]*\n)?`)

@@ -1,4 +1,4 @@
-/** Backends at a vendor behind queue and worker, with their doubles: what a caller sees, and what is left when a worker dies. */
+/** Vendor backends with their doubles: what a caller sees, and what remains of a dead worker. */
 import { mkdtemp, writeFile } from 'node:fs/promises'
 import path from 'node:path'
 import type { ExecutionRequestInput, ExecutionResult } from '@cofferdam/contract'
@@ -18,9 +18,9 @@ import { DAY_MS, untilWindowLasts } from '../../libs/embedded/src/window-end.ts'
 import { startFleet, type Fleet, type FleetWorker } from '../fleet.ts'
 
 const withBwrap = needs('bwrap')
-/** Heartbeats must be missed, then the janitor of the other worker looks; by default the promise is a minute. */
+/** Another worker sweeps after missed heartbeats. By default it takes at most a minute. */
 const SWEPT_MS = 60_000
-/** A session waits out what befalls its worker, on any machine. */
+/** A session outlasts the restart of its worker, on any machine. */
 const RESTS = { idle_ms: 600_000 }
 
 withBwrap.describe('remote backends', { timeout: 120_000 }, () => {
@@ -114,14 +114,13 @@ withBwrap.describe('remote backends', { timeout: 120_000 }, () => {
   )
 
   it.each(isLongTier() ? ['agentcore', 'e2b', 'kubernetes'] : ['e2b'])(
-    '%s ends at its deadlines',
+    '%s ends a program at its deadlines',
     async (backend) => {
       const soft = await run(backend, "import time\nprint('up', flush=True)\ntime.sleep(60)", {
         limits: { soft_timeout_ms: 3000, hard_timeout_ms: 30_000 },
       })
       expect(soft).toMatchObject({ ending: 'soft_timeout', stdout: 'up\n' })
-      // What AgentCore answers when its program is killed may come too late for the hard one; what it sends
-      // ahead does not.
+      // AgentCore's answer after a kill may come too late for the hard deadline, its streamed output not.
       agentcore.previews = true
       onTestFinished(() => void (agentcore.previews = false))
       const hard = await run(
@@ -133,14 +132,14 @@ withBwrap.describe('remote backends', { timeout: 120_000 }, () => {
     },
   )
 
-  it('waits in the queue, uncharged and in nobody’s way, while its vendor has no room', async () => {
+  it('an execution waits in the queue, uncharged, while its vendor has no capacity', async () => {
     await untilWindowLasts(DAY_MS, 60_000)
     const used = async () => (await fleet.admission.usage('acme', 'waits')).tenant_daily.used
     const usedBefore = await used()
     e2b.fault({ throttle_creates: 1_000_000 })
     const waits = { tenant_id: 'acme', agent_id: 'waits', backend: 'e2b' } as const
     const program = { type: 'script', language: 'python', source: 'print(1)' } as const
-    // More than its worker has slots for.
+    // More executions than the worker has slots.
     const waiting = await Promise.all(
       Array.from({ length: 6 }, () => fleet.client.enqueue({ ...waits, program })),
     )
@@ -161,7 +160,7 @@ withBwrap.describe('remote backends', { timeout: 120_000 }, () => {
   })
 
   inLongTier(
-    'keeps a session in one pod, also when its worker is killed between two turns, and ends it when it is idle',
+    'a session keeps its pod when its worker dies between two turns, and ends when idle',
     async () => {
       const redis = connectRedis(fleet.redisUrl, 'worker')
       onTestFinished(() => redis.disconnect())
@@ -186,7 +185,7 @@ withBwrap.describe('remote backends', { timeout: 120_000 }, () => {
   )
 
   inLongTier(
-    'ends the sandbox of a session whose worker is killed in its turn, and goes on in one that rests',
+    'a session whose worker dies in its turn loses its sandbox, and an idle one keeps it',
     async () => {
       const redis = connectRedis(fleet.redisUrl, 'worker')
       onTestFinished(() => redis.disconnect())
@@ -214,7 +213,7 @@ withBwrap.describe('remote backends', { timeout: 120_000 }, () => {
         session: { key: 'dies', scope },
       })
       for await (const { event } of fleet.client.stream(id)) if (event.type === 'output') break
-      // A turn ends after its result is there.
+      // The turn ends after its result is visible.
       await vi.waitFor(async () => expect(await entryOf('rests')).toMatchObject({ holder: null }), SWEPT_MS)
       await worker.kill()
       worker = await startWorker()
@@ -235,7 +234,7 @@ withBwrap.describe('remote backends', { timeout: 120_000 }, () => {
     },
   )
 
-  inLongTier('leaves nothing of a killed worker at the vendors: the next one sweeps', async () => {
+  inLongTier('a worker deletes everything that a killed worker left at the vendors', async () => {
     const sleeping = await Promise.all(
       ['agentcore', 'e2b', 'kubernetes'].map((backend) =>
         fleet.client.enqueue({
@@ -251,7 +250,7 @@ withBwrap.describe('remote backends', { timeout: 120_000 }, () => {
         }),
       ),
     )
-    // AgentCore's output comes at the end; what was not begun when its worker died would run again.
+    // AgentCore's output comes only at the end. An execution that has not begun would run again.
     for (const [n, { execution_id: id }] of sleeping.entries())
       for await (const { event } of fleet.client.stream(id))
         if (event.type === (n === 0 ? 'started' : 'output')) break

@@ -1,4 +1,4 @@
-/** Long runs beside short ones, progress from inside, heartbeats and checkpoints: over real workers and sandboxes. */
+/** Long runs beside short ones, progress, heartbeats and checkpoints, with real workers and sandboxes. */
 import { createHmac } from 'node:crypto'
 import { once } from 'node:events'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
@@ -45,7 +45,7 @@ const python = (source: string, extra: Partial<ExecutionRequestInput> = {}): Exe
 const HOURS = { soft_timeout_ms: 7_200_000, hard_timeout_ms: 7_205_000 }
 
 withProcess.describe('the routine lane', () => {
-  it('leaves interactive work its slots however many long runs there are', async () => {
+  it('leaves interactive work its slots, however many long runs there are', async () => {
     const forever = python('import time\ntime.sleep(3600)', { lane: 'routine', limits: HOURS })
     const long = await Promise.all(Array.from({ length: 12 }, () => fleet.client.enqueue(forever)))
     const running = async () =>
@@ -83,10 +83,9 @@ for (const backend of isLongTier() ? ['process', 'docker', 'gvisor', 'none'] : [
     })
 
     inLongTier(
-      'is a heartbeat: a program that stays silent is stopped, one that reports is not',
+      'is a heartbeat: a silent program is stopped, and one that reports is not stopped',
       async () => {
-        // An interpreter starts in 0.5 s, and in ten times as long on a slow machine: nobody is silent
-        // because of that.
+        // An interpreter starts in 0.5 s, or ten times as long on a slow machine. That must not be silence.
         const limits = { heartbeat_timeout_ms: 8000 }
         const silent = python(
           'import cofferdam, time\ncofferdam.progress(0.1)\nprint("on it", flush=True)\ntime.sleep(60)',
@@ -118,13 +117,13 @@ withProcess.describe('checkpoints', () => {
     'at.write_text(str(step + 1))',
   ]
 
-  it('of attempts that failed are found by the next, and are gone after the last', async () => {
+  it('of a failed attempt are found by the next attempt, and deleted after the last one', async () => {
     const source = [...STEPS, 'sys.exit(0 if step == 2 else 3)'].join('\n')
     const result = await fleet.client.run(
       python(source, { checkpoint: {}, retry: { max_attempts: 5, on: ['error'] } }),
     )
     expect(result).toMatchObject({ ok: true, attempt: 3, stdout: 'from 2\n' })
-    // Forgotten after the ending is published: until then a worker's death must leave them to the next.
+    // Deleted after the ending is published: until then a dead worker's successor needs them.
     await expect.poll(() => keysOf(result.execution_id), { timeout: 20_000 }).toEqual([])
   })
 
@@ -159,7 +158,7 @@ withProcess.describe('checkpoints', () => {
 })
 
 withProcess.describe('a callback', () => {
-  it('goes out from a real worker to an address that its operator opened, signed with the tenant’s secret', async () => {
+  it("is sent by a real worker to an allowed address, signed with the tenant's secret", async () => {
     const { secret } = await fleet.store.callbackSecrets.rotate('acme')
     const received: { signature: string; signed: string; body: string }[] = []
     const receiver = createServer((request, response) => {
@@ -193,7 +192,7 @@ withProcess.describe('a callback', () => {
 })
 
 withProcess.describe('a routine', () => {
-  it('runs by its schedule on a real worker, and its rows say so', async () => {
+  it('runs by its schedule on a real worker, and its rows name it', async () => {
     const routine = await fleet.store.routines.create(
       routineInputSchema.parse({
         name: 'every second',
@@ -202,7 +201,7 @@ withProcess.describe('a routine', () => {
       }),
       'test',
     )
-    // Workers look at the table at their start and every minute.
+    // Workers read the table at their start and every minute.
     await worker.stop()
     worker = await fleet.startWorker(BACKENDS)
     const ended = async () => {
@@ -219,7 +218,7 @@ withProcess.describe('a routine', () => {
   })
 })
 
-/** The names under which files of an execution's attempts are kept in Redis. */
+/** Redis keys that hold files of an execution's attempts. */
 async function keysOf(id: string): Promise<string[]> {
   const { connectRedis } = await import('@cofferdam/queue')
   const redis = connectRedis(fleet.redisUrl, 'worker')

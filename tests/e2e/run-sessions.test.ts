@@ -1,5 +1,5 @@
 /**
- * Executions that share the session of their run without asking for it (policy `run_sessions`), as an agent
+ * Executions share the session of their run without asking for it (policy `run_sessions`), as when an agent
  * platform calls them: through API, queue and workers with real sandboxes.
  */
 import { loadConfig, runApi, type RunningApi } from '@cofferdam/api'
@@ -76,12 +76,12 @@ async function run(runId: string, program: ExecutionRequestInput['program'], mor
   return answer.json as ExecutionResult
 }
 const python = (source: string) => ({ type: 'script', language: 'python', source }) as const
-/** Notes the call and prints all that are noted in the sandbox. */
+/** Appends a word to a file and prints all words that are in this sandbox. */
 const note = (word: string) => python(`open("calls", "a").write("${word} ")\nprint(open("calls").read())`)
 const said = ({ stdout }: ExecutionResult) => stdout.trim()
 
 onProcess.it(
-  'all calls of an agent in one run find the files of the earlier ones, whatever they run',
+  'all calls of an agent in one run find the files of earlier calls, in any language',
   LONG,
   async () => {
     const first = await run('turn-1', note('one'))
@@ -96,12 +96,12 @@ onProcess.it(
         source: 'console.log(require("node:fs").readFileSync("calls", "utf8"))',
       }),
       await run('turn-1', { type: 'script', language: 'bash', source: 'cat calls' }, { lane: 'routine' }),
-      // The client that writes to Redis itself.
+      // This client writes to Redis directly.
       await fleet.client.run(request('turn-1', note('three'), {}), { timeoutMs: 30_000 }),
     ]
     expect(later.map(said)).toEqual(['one two', 'one two', 'one two', 'one two', 'one two three'])
     for (const result of later) expect(result.session).toMatchObject({ id, fresh: false })
-    // Each call is charged and audited by itself.
+    // Each call has its own charge and audit row.
     const rows = (await fleet.store.listAudit({ tenantId: 'acme', limit: 100 })).rows
     expect(rows.map((row) => [row.run_id, row.session_id, row.quota_charged])).toEqual(
       later.concat(first).map(() => ['turn-1', id, true]),
@@ -110,7 +110,7 @@ onProcess.it(
 )
 
 onProcess.it(
-  'other agents, other runs and callers who say something else find nothing of them',
+  'other agents, other runs and explicitly named sessions find none of these files',
   LONG,
   async () => {
     await run('turn-2', note('secret'))
@@ -134,7 +134,7 @@ onProcess.it(
 )
 
 onProcess.it(
-  'a call that cannot have the session runs in a sandbox of its own, and the session goes on',
+  'a call that cannot use the session runs in its own sandbox, and the session continues',
   LONG,
   async () => {
     const { session } = await run('turn-4', note('one'))
@@ -156,7 +156,7 @@ onProcess.it(
   },
 )
 
-onProcess.it('a refusal by a cap between two calls changes nothing of their session', LONG, async () => {
+onProcess.it('a refusal by a cap between two calls does not change their session', LONG, async () => {
   const { session } = await run('turn-5', note('one'))
   await call('PATCH', '/tenants/acme/caps', { agent_hourly: 0 })
   const refused = await run('turn-5', note('refused'))
@@ -167,7 +167,7 @@ onProcess.it('a refusal by a cap between two calls changes nothing of their sess
   expect(next.session?.id).toBe(session?.id)
 })
 
-onProcess.it('the session of a run is listed, looked into and ended by its key', LONG, async () => {
+onProcess.it('the session of a run can be listed, read and ended by its key', LONG, async () => {
   const first = await run('turn-6', note('one'))
   const path = '/sessions/process/run:a:turn-6'
   await expect
@@ -182,7 +182,7 @@ onProcess.it('the session of a run is listed, looked into and ended by its key',
   expect(next.session).toMatchObject({ fresh: true })
 })
 
-/** Numbers that look random and are the same each time. */
+/** Pseudo-random numbers that are the same each time. */
 function* numbers(seed: number): Generator<number, never> {
   let state = seed
   for (;;) {
@@ -191,7 +191,7 @@ function* numbers(seed: number): Generator<number, never> {
   }
 }
 
-/** Programs that add a word to the calls in their sandbox and print all of them. */
+/** Programs that append a word to the calls in their sandbox and print all of them. */
 const ADDS: readonly ((word: string) => ExecutionRequestInput['program'])[] = [
   note,
   (word) => ({ type: 'script', language: 'bash', source: `printf '${word} ' >> calls; cat calls` }),
@@ -204,7 +204,7 @@ fs.appendFileSync('calls', '${word} ')
 console.log(fs.readFileSync('calls', 'utf8'))`,
   }),
 ]
-/** What a call says besides its run, and the session that it then has; null for none. */
+/** What a call asks for besides its run, and its session (null for none). */
 const WAYS: readonly { more: Asked; keyOf(agent: string, run: string): string | null }[] = [
   { more: {}, keyOf: (agent, run) => `run:${agent}:${run}` },
   { more: {}, keyOf: (agent, run) => `run:${agent}:${run}` },
@@ -215,7 +215,7 @@ const WAYS: readonly { more: Asked; keyOf(agent: string, run: string): string | 
 ]
 
 onProcess.it(
-  'any mixture of calls finds what a model of separate files per agent and run says',
+  'any mixture of calls finds the files that a model predicts per agent and run',
   { timeout: 120_000 },
   async () => {
     const next = numbers(7)
@@ -234,7 +234,7 @@ onProcess.it(
         await call('PATCH', '/tenants/acme/caps', { agent_hourly: 1000 })
       }
       const waiting: { id: ExecutionResult['execution_id']; expected: string }[] = []
-      // Put one after the other, and run as the workers get to them.
+      // Enqueued one after the other, and run when a worker takes them.
       for (let n = 0; n < 5; n += 1) {
         const [agent, runId, way, word] = [
           one(['a', 'b']),
@@ -255,7 +255,7 @@ onProcess.it(
 )
 
 onProcess.it(
-  'goes on in a fresh session on another worker, and without one when the policy says so',
+  'a run continues in a fresh session on another worker, or without one by policy',
   LONG,
   async () => {
     await run('turn-7', note('one'))

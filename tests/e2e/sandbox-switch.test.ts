@@ -1,4 +1,4 @@
-/** Polyclaw's switch, from the API to the sandbox: what is disabled runs nothing there, whatever asks, and is read when it would run. */
+/** Polyclaw's switch, from the API to the sandbox: while it is off, nothing runs there. */
 import { mkdtemp, writeFile } from 'node:fs/promises'
 import path from 'node:path'
 import { loadConfig, runApi, type RunningApi } from '@cofferdam/api'
@@ -88,7 +88,7 @@ withBwrap.describe("Polyclaw's switch", { timeout: 120_000 }, () => {
     await double?.[Symbol.asyncDispose]()
   })
 
-  it('is off until somebody turns it on: what asks for the sandbox is refused, uncharged, and the pool hears nothing of it', async () => {
+  it('is off by default, and then requests for the sandbox are refused uncharged', async () => {
     expect(await call('GET', 'config')).toMatchObject({ enabled: false })
     for (const more of [{}, { agent_id: 'cofferdam-sandbox-test', idempotency_key: 'sandbox-test-1' }])
       expect(await run(more)).toMatchObject({
@@ -104,12 +104,12 @@ withBwrap.describe("Polyclaw's switch", { timeout: 120_000 }, () => {
     expect(double.pool('python').allocated).toBe(0)
   })
 
-  it('leaves other backends to what does not name this one', async () => {
+  it('does not affect requests for other backends', async () => {
     expect(await run({ backend: 'auto' })).toMatchObject({ ok: true, backend: 'process', stdout: '42\n' })
     expect(double.pool('python').allocated).toBe(0)
   })
 
-  it('lets its own test through, which says whether to turn it on', async () => {
+  it('lets its own test run, so that an operator can try it before turning it on', async () => {
     expect(await call('POST', 'test', { command: 'echo works' })).toMatchObject({
       success: true,
       stdout: 'works\n',
@@ -117,7 +117,7 @@ withBwrap.describe("Polyclaw's switch", { timeout: 120_000 }, () => {
     expect(await run()).toMatchObject({ ok: false, ending: 'provisioning' })
   })
 
-  it('holds for what runs next, on and off, and so does another pool, without a restart of the worker', async () => {
+  it('applies to the next execution without a restart of the worker, and so does another pool', async () => {
     await call('POST', 'config', { enabled: true })
     expect(await run()).toMatchObject({ ok: true, backend: 'azure', stdout: '42\n' })
     await call('POST', 'config', { enabled: false })
@@ -132,7 +132,7 @@ withBwrap.describe("Polyclaw's switch", { timeout: 120_000 }, () => {
     expect(await run()).toMatchObject({ ok: true })
   })
 
-  it('is off where nobody can say', async () => {
+  it('is off if its state cannot be read', async () => {
     await fleet.stopPostgres()
     try {
       expect(await run()).toMatchObject({

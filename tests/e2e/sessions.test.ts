@@ -1,4 +1,4 @@
-/** `/v1/sessions` as a tenant sees it: listed, looked into, ended; through API, queue and a worker with real sandboxes. */
+/** `/v1/sessions` as a tenant sees it: list, read and end sessions with real sandboxes. */
 import { loadConfig, runApi, type RunningApi } from '@cofferdam/api'
 import type { ExecutionRequestInput, ExecutionResult } from '@cofferdam/contract'
 import { needs } from '@cofferdam/embedded/needs'
@@ -57,7 +57,7 @@ const run = (
 interface Answer {
   status: number
   text: string
-  // What stands in an answer is what tests are about.
+  // The tests check the content of the answer.
   // oxlint-disable-next-line typescript/no-explicit-any
   json: any
   headers: Headers
@@ -89,7 +89,7 @@ for (const backend of ['docker', 'process'] as const)
     `a session on ${backend}`,
     { timeout: 120_000 },
     () => {
-      it('is listed while it stands, with whoever uses it, and shown to nobody else', async () => {
+      it('is listed with its current user while it exists, and hidden from other tenants', async () => {
         const first = await run(`${backend}-seen`, 'print(1)', { backend })
         const path = `/${backend}/${backend}-seen`
         await expect.poll(async () => (await call('GET', path)).json?.state, { timeout: 20_000 }).toBe('idle')
@@ -115,7 +115,7 @@ for (const backend of ['docker', 'process'] as const)
         expect((await call('GET', `${path}?tenant_id=acme`, { as: 'admin' })).json).toEqual(seen)
       })
 
-      it('takes, lists, gives and removes files, charged nothing and audited', async () => {
+      it('stores, lists, returns and deletes files, audited and not charged', async () => {
         const key = `${backend}-files`
         const made = await run(key, 'open("own.txt", "w").write("of the program")', { backend })
         const before = await fleet.admission.usage('acme', 'a')
@@ -138,7 +138,7 @@ for (const backend of ['docker', 'process'] as const)
         })
         expect(new Uint8Array(await got.arrayBuffer())).toEqual(bytes)
         expect(got.headers.get('content-disposition')).toContain('attachment; filename="raw.bin"')
-        // The program finds it, in the same sandbox.
+        // The program finds the file in the same sandbox.
         const read = await run(key, 'print(open("deep/raw.bin", "rb").read())', { backend })
         expect(read).toMatchObject({
           stdout: "b'\\x00\\xff\\n\\xc8'\n",
@@ -156,7 +156,7 @@ for (const backend of ['docker', 'process'] as const)
         ).toEqual(['error false', 'ok false', 'ok false', 'ok false', 'ok false', 'ok false'])
       })
 
-      it('ends when it is asked to, and the next execution finds nothing of it', async () => {
+      it('ends on request, and the next execution finds nothing of it', async () => {
         const key = `${backend}-ended`
         const first = await run(key, 'open("note.txt", "w").write("kept")', { backend })
         expect((await call('DELETE', `/${backend}/${key}`)).status).toBe(204)
@@ -183,7 +183,7 @@ for (const backend of ['docker', 'process'] as const)
     },
   )
 
-onProcess.it('never follows a link out of the work directory, nor writes through one', async () => {
+onProcess.it('never reads or writes through a link out of the work directory', async () => {
   await run('links', 'import os; os.symlink("/etc/passwd", "out"); os.symlink("/tmp", "aside")')
   const files = '/process/links/files'
   expect((await call('GET', `${files}/out`)).status).toBeGreaterThanOrEqual(400)
@@ -193,7 +193,7 @@ onProcess.it('never follows a link out of the work directory, nor writes through
   expect((await call('GET', `${files}/%2e%2e%2fsecret`)).status).toBe(400)
 })
 
-onProcess.it('waits for its turn behind what runs in the session', async () => {
+onProcess.it('a file operation waits for its turn behind what runs in the session', async () => {
   await run('busy', 'pass')
   const running = run('busy', 'import time; time.sleep(7); open("late.txt", "w").write("done")')
   await expect
@@ -205,7 +205,7 @@ onProcess.it('waits for its turn behind what runs in the session', async () => {
 })
 
 onProcess.it(
-  'serves files when the runs of the day are used up, and nothing while the tenant is switched off',
+  'files can be used when the runs of the day are used up, but not while the tenant is off',
   async () => {
     await untilWindowLasts(DAY_MS, 60_000)
     await run('mine', 'open("x", "w").write("1")', { tenant_id: 'spent' })
@@ -225,7 +225,7 @@ onProcess.it(
 )
 
 onProcess.it(
-  'vanishes with a worker that is killed, and is no more after a clean stop',
+  'a session is lost with a killed worker, and removed by a clean stop',
   { timeout: 180_000 },
   async () => {
     await run('left', 'pass')
@@ -241,7 +241,7 @@ onProcess.it(
       .toBe('idle')
     await worker.kill()
     worker = await fleet.startWorker({ COFFERDAM_BACKENDS: 'process' })
-    // It may be shown for up to a minute; its files are gone with it, and nothing makes a sandbox to look.
+    // It may be listed for up to a minute. Its files are gone, and no sandbox is made to look for them.
     expect((await call('GET', '/process/left/files')).json.error.code).toBe('session_not_found')
     expect(await run('left', 'pass', { session: { key: 'left', must_exist: true } })).toMatchObject({
       reason: 'session_not_found',

@@ -1,4 +1,4 @@
-/** One execution, end to end, as a client sees it, on each local backend that isolates. */
+/** One execution from end to end, as a client sees it, on each local backend that isolates. */
 import { execFileSync } from 'node:child_process'
 import { readdirSync, readFileSync } from 'node:fs'
 import { fleetOf, type ExecutionRequestInput, type WorkerId } from '@cofferdam/contract'
@@ -42,7 +42,7 @@ const script = (
 
 const run = (request: ExecutionRequestInput) => fleet.client.run(request, { timeoutMs: 90_000 })
 
-/** Command lines of every process of this host. */
+/** Command lines of all processes of this host. */
 function commandLines(): string[] {
   return readdirSync('/proc')
     .filter((name) => /^\d+$/.test(name))
@@ -68,7 +68,7 @@ for (const backend of ['docker', 'process'])
       expect(result.value).toEqual(value)
     })
 
-    it('takes files and stdin in, and gives artifacts back byte for byte', async () => {
+    it('takes files and stdin in, and returns artifacts byte for byte', async () => {
       const bytes = Buffer.from([0, 255, 1, 254, 10])
       const result = await run(
         script(
@@ -104,7 +104,7 @@ for (const backend of ['docker', 'process'])
     it('keeps what a program printed before its soft deadline', async () => {
       const result = await run(
         script(backend, 'python', 'import time\nprint("before", flush=True)\ntime.sleep(60)', {
-          // An interpreter starts in 50 ms, and in ten times as long on a slow machine.
+          // An interpreter starts in 50 ms, or in ten times as long on a slow machine.
           limits: { soft_timeout_ms: 3000, hard_timeout_ms: 30_000 },
         }),
       )
@@ -117,7 +117,7 @@ for (const backend of ['docker', 'process'])
       expect(result.stderr).toContain('KeyboardInterrupt')
     })
 
-    it('kills a whole tree that ignores every polite signal at the hard deadline', async () => {
+    it('kills a whole process tree that ignores every signal at the hard deadline', async () => {
       const marker = `9${Math.floor(Math.random() * 1e8)}`
       const source = `trap '' INT TERM HUP\necho started\nsetsid sleep ${marker} &\n(trap '' INT TERM; while :; do sleep ${marker}; done) &\nwhile :; do :; done`
       const result = await run(
@@ -129,7 +129,7 @@ for (const backend of ['docker', 'process'])
         .toEqual([])
     })
 
-    it('calls out of memory by its name', async () => {
+    it('reports out of memory as oom', async () => {
       const result = await run(
         script(backend, 'python', 'b = []\nwhile True: b.append(bytearray(8 << 20))', {
           limits: { memory_mib: 64 },
@@ -138,14 +138,14 @@ for (const backend of ['docker', 'process'])
       expect(result).toMatchObject({ ending: 'oom', exit_status: 'oom', error: 'SandboxOOM', ok: false })
     })
 
-    it('bounds a flood, counts its raw bytes and cuts at a character', async () => {
+    it('bounds large output, counts its raw bytes and never splits a character', async () => {
       const source = 'import sys\nw = sys.stdout.buffer.write\nfor _ in range(4096): w("€".encode() * 4096)'
       const result = await run(script(backend, 'python', source, { limits: { stdout_bytes: 1000 } }))
       expect(result).toMatchObject({ ok: true, stdout_bytes: 3 * 4096 * 4096, stdout_truncated: true })
       expect(result.stdout).toBe('€'.repeat(333))
     })
 
-    it('redacts secrets in every chunking, and keeps the full redacted stream', async () => {
+    it('redacts secrets however they are split, and keeps the full redacted output', async () => {
       const secret = 'hunter2-hunter2-hunter2'
       const source = `import os,sys,time\ns=os.environ["DB_PASSWORD"]\nfor c in "x" * 3000 + s + s[::-1]:\n  os.write(1, c.encode())`
       const result = await run(
@@ -159,7 +159,7 @@ for (const backend of ['docker', 'process'])
       )
     })
 
-    // Without namespaces the names of the host's files show.
+    // Without namespaces, the names of the host's files are visible.
     const hidden = needs(backend === 'docker' ? 'docker' : 'process-namespaces')
     hidden.it('has no network, no host files and no Docker socket', async () => {
       const source = [
@@ -247,7 +247,7 @@ it('never lets a caller weaken the isolation that its tenant demands', async () 
   expect(result.error_message).toMatch(/docker.*container/s)
 })
 
-needs('process').it('holds a cap exactly, says when it resets, and switches off at 0', async () => {
+needs('process').it('a cap is enforced exactly, says when it resets, and stops everything at 0', async () => {
   await fleet.createTenant('capped', { caps: { tenant_daily: 2 } })
   const capped = { ...script('process', 'bash', 'true'), tenant_id: 'capped' }
   const results = await Promise.all(Array.from({ length: 5 }, () => run(capped)))
@@ -268,9 +268,9 @@ needs('process').it('holds a cap exactly, says when it resets, and switches off 
   expect(await run(capped)).toMatchObject({ ending: 'cap_exceeded', kill_switch: true })
 })
 
-needs('docker').it('leaves no container behind', async () => {
+needs('docker').it('the fleet leaves no container behind', async () => {
   await worker.stop()
-  // Of this fleet: another file's containers may run beside.
+  // Look only for containers of this fleet, because tests of other files may run beside.
   const redis = connectRedis(fleet.redisUrl, 'worker')
   const fleetId = await redis.get('{cofferdam}:fleet')
   redis.disconnect()

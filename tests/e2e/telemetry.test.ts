@@ -1,4 +1,4 @@
-/** What API and worker really send: only what the catalog has, no planted secret, failures at any share, the waterfall. */
+/** What API and worker really send: only names of the catalog, no secret, all failures, the waterfall. */
 import { randomBytes } from 'node:crypto'
 import { loadConfig, runApi, type RunningApi } from '@cofferdam/api'
 import { executionTraceSchema, type ExecutionRequestInput, type ExecutionTrace } from '@cofferdam/contract'
@@ -17,7 +17,7 @@ let adminKey: string
 let tenantKey: string
 let apiLog = ''
 
-/** A token of a known form, and a text that only its place makes a secret. */
+/** A token of a known form, and a text that is a secret only because of where it was given. */
 const TOKEN = `sk-ant-api03-${randomBytes(40).toString('hex')}`
 const PRIVATE = `canary-${randomBytes(12).toString('hex')}`
 
@@ -92,7 +92,7 @@ async function traceOf(id: string, key = adminKey): Promise<ExecutionTrace | num
 
 const ofTrace = (traceId: string) => receiver.spans.filter((span) => span.traceId === traceId)
 
-it('sends the whole traces of failures and refusals at a share of 0, and of nothing else', async () => {
+it('sends the whole traces of failures and refusals at a share of 0, and no others', async () => {
   const wanted = ['11', '22', '33'].map((byte) => byte.repeat(16))
   const [good, failed, refused] = wanted as [string, string, string]
   const traceparent = (traceId: string) => ({ traceparent: `00-${traceId}-b7ad6b7169203331-01` })
@@ -132,7 +132,7 @@ it('sends the whole traces of failures and refusals at a share of 0, and of noth
       ].toSorted(),
     )
   expect(ofTrace(good)).toEqual([])
-  // The conventions of messaging, and why it failed.
+  // Has the attributes of the messaging conventions, and the reason of the failure.
   const [sent, processed] = ['send', 'process'].map((operation) =>
     ofTrace(failed).find(({ name }) => name === `${operation} interactive`),
   )
@@ -148,7 +148,7 @@ it('sends the whole traces of failures and refusals at a share of 0, and of noth
   expect(processed?.attributes).toMatchObject({ 'error.type': 'error', 'cofferdam.ending': 'error' })
 })
 
-it('sends and shows nothing that the catalog does not have', async () => {
+it('sends and shows only names that the catalog has', async () => {
   expect(receiver.spans.length).toBeGreaterThan(10)
   for (const span of receiver.spans) {
     const name = span.name.startsWith('POST /') ? SPANS.server : span.name.replace(/ interactive$/, ' {lane}')
@@ -188,20 +188,20 @@ it('sends and shows nothing that the catalog does not have', async () => {
   }
 })
 
-it('answers probes: ready while it beats', async () => {
+it('answers probes as ready while its heartbeats succeed', async () => {
   const probe = async (path: string) => (await fetch(`http://127.0.0.1:${metricsPort}${path}`)).status
   expect(await probe('/healthz')).toBe(200)
   await expect.poll(() => probe('/readyz'), { timeout: 20_000 }).toBe(200)
 })
 
-it('shows the waterfall of an execution to its tenant and to nobody else, without a collector', async () => {
+it('shows the waterfall of an execution to its tenant only, without a collector', async () => {
   const { id } = await post(request([{ print: 'x' }]))
   const other = await post(request([], { tenant_id: 'capped' }))
   const names = async () => {
     const trace = await traceOf(id, tenantKey)
     return typeof trace === 'number' ? [] : trace.spans.map((span) => `${span.service} ${span.name}`)
   }
-  // Parents before children; siblings that began in the same millisecond stand in any order.
+  // Parents come before children. Siblings that began in the same millisecond may be in any order.
   await expect.poll(async () => (await names()).length, { timeout: 20_000 }).toBe(9)
   const shown = await names()
   expect(shown.slice(0, 3)).toEqual([
@@ -214,7 +214,7 @@ it('shows the waterfall of an execution to its tenant and to nobody else, withou
   expect(await traceOf(other.id, tenantKey)).toBe(404)
 })
 
-it('lets no canary through: spans, metrics, logs, the waterfall', async () => {
+it('no secret appears in spans, metrics, logs or the waterfall', async () => {
   receiver.bodies.splice(0)
   const places: ExecutionRequestInput[] = [
     request([{ print: PRIVATE }, { print: TOKEN }, { exit: 1 }], {
@@ -228,7 +228,7 @@ it('lets no canary through: spans, metrics, logs, the waterfall', async () => {
   ]
   const ids: string[] = []
   for (const body of places) ids.push((await post(body)).id)
-  // Refused by the door: what was wrong is said to the caller, not to the log.
+  // The API refuses this request, tells the caller what was wrong, and must not log it.
   await fetch(`${api.url}/v1/executions?x=${TOKEN}`, {
     method: 'POST',
     headers: { authorization: `Bearer ${adminKey}`, 'content-type': 'application/json' },
@@ -255,7 +255,7 @@ it('lets no canary through: spans, metrics, logs, the waterfall', async () => {
     'api metrics': await (await fetch(`${api.url}/metrics`)).text(),
   }
   for (const [name, text] of Object.entries(sinks)) {
-    // A sink that says nothing proves nothing.
+    // An empty output would prove nothing.
     expect(text.length, name).toBeGreaterThan(50)
     expect(text.includes(PRIVATE), `${name} has the private text`).toBe(false)
     expect(text.includes(TOKEN.slice(0, 40)), `${name} has the token`).toBe(false)

@@ -14,16 +14,16 @@ export interface Up {
   url: string
   apiKey: string
   dataDir: string
-  /** Runs a program in the repository against this fleet; resolves with what it printed and its exit code. */
+  /** Runs a program of the repository against this fleet. Resolves with its output and exit code. */
   run(program: string, args: string[]): Promise<{ stdout: string; stderr: string; code: number | null }>
-  /** Ctrl-C; expects a clean end. */
+  /** Sends Ctrl-C and expects a clean end. */
   stop(): Promise<void>
 }
 
 /** Starts `cofferdam up` on a free port with a data directory of its own. */
 export async function startUp(): Promise<Up> {
   const dataDir = await mkdtemp(path.join(os.tmpdir(), 'cofferdam-up-'))
-  // Root's Postgres is another user where there are no user namespaces, and must be able to enter.
+  // Where there are no user namespaces, root's Postgres runs as another user, who must be able to enter.
   await chmod(dataDir, 0o711)
   const { PATH = '', DOCKER_HOST } = process.env
   const base = {

@@ -1,4 +1,4 @@
-/** What opens the vendors to a worker stands nowhere else: not in a sandbox, a log, a span, an audit row, a result, nor in Redis. */
+/** A worker's vendor keys are nowhere else: no sandbox, log, span, audit row or result, and not in Redis. */
 import { mkdtemp, writeFile } from 'node:fs/promises'
 import path from 'node:path'
 import type { ExecutionResult } from '@cofferdam/contract'
@@ -15,7 +15,7 @@ import { startFleet, type Fleet, type FleetWorker } from '../fleet.ts'
 
 const withBwrap = needs('bwrap')
 const BACKENDS = ['agentcore', 'azure', 'e2b', 'kubernetes'] as const
-/** Backwards, so that no redactor on the way hides what is there. */
+/** Prints the text backwards, so that no redactor can hide a key. */
 const LOOK = `
 import glob, os
 seen = [repr(sorted(os.environ.items()))]
@@ -113,7 +113,7 @@ withBwrap.describe('keys of vendors', { timeout: 240_000 }, () => {
       { timeoutMs: 90_000 },
     )
 
-  it('stand in no sandbox, log, span, audit row or result, and not in Redis, whether the vendors answer or not', async () => {
+  it('are in no sandbox, log, span, audit row, result or Redis key, also when vendors fail', async () => {
     const results = [...(await Promise.all(BACKENDS.map(look))), ...(await Promise.all(BACKENDS.map(look)))]
     const backwards = results.map(({ stdout }) => Array.from(stdout).toReversed().join(''))
     for (const [at, text] of backwards.entries()) {
@@ -147,7 +147,7 @@ withBwrap.describe('keys of vendors', { timeout: 240_000 }, () => {
   })
 })
 
-/** Every key of a Redis with all that it holds. */
+/** Every key of a Redis with its whole content. */
 async function redisText(url: string): Promise<string> {
   const redis = connectRedis(url, 'worker')
   onTestFinished(() => redis.disconnect())

@@ -1,4 +1,4 @@
-/** Workspaces over real workers and sandboxes: what goes in, what comes back, and who else is at them meanwhile. */
+/** Workspaces with real workers and sandboxes: what goes in, what comes back, and concurrent changes. */
 import { createHash } from 'node:crypto'
 import { once } from 'node:events'
 import { mkdtemp, writeFile } from 'node:fs/promises'
@@ -12,12 +12,12 @@ import { afterAll, beforeAll, expect, it } from 'vitest'
 import { startAzureDouble, type AzureDouble } from '@cofferdam/backend-azure/double'
 import { startFleet, type Fleet } from '../fleet.ts'
 
-/** A loopback address that programs do not take for their own: NO_PROXY inside names 127.0.0.1 alone. */
+/** A loopback address that programs do not take for their own (NO_PROXY in the sandbox is 127.0.0.1). */
 const HOST = '127.0.0.2'
 
 let fleet: Fleet
 let double: AzureDouble
-/** Where programs ask whether they may go on, and those that wait for the answer. */
+/** Programs call this server to ask whether they may continue, and wait for the answer. */
 let gate: Server
 let door = ''
 const atTheDoor: ServerResponse[] = []
@@ -104,7 +104,7 @@ for (const backend of ['process', 'azure'])
   needs(backend === 'azure' ? 'bwrap' : 'process-namespaces').describe(`a workspace on ${backend}`, () => {
     const name = `w-${backend}`
 
-    it('goes in, and what is written, made and deleted comes back', async () => {
+    it('is copied into the sandbox, and changed, new and deleted files come back', async () => {
       await edit(name, {
         'notes/a.md': 'one',
         'b.txt': 'b',
@@ -155,7 +155,7 @@ open('in.txt').read()
       })
     })
 
-    it('is kept level with a session: edits from outside go in before the next call, conflicts keep both', async () => {
+    it('is synchronized with a session before each call, and a conflict keeps both versions', async () => {
       await edit(`${name}-s`, { 'a.txt': '1', 'host.txt': '1' })
       const session = { key: `s-${backend}` }
       const files = [{ path: 'beside.txt', content: 'stays beside' }]
@@ -182,7 +182,7 @@ open('in.txt').read()
 
 needs('process-namespaces').describe('a workspace', () => {
   const throughTheDoor = (): Partial<ExecutionRequestInput> => ({ network: { allow: [door] } })
-  /** Runs a program that writes `a.txt` when `meanwhile` has been done to the workspace, and not before. */
+  /** Runs a program that writes `a.txt` only after `meanwhile` has changed the workspace. */
   async function whileRunning(
     workspace: NonNullable<ExecutionRequestInput['workspace']>,
     meanwhile: () => Promise<void>,
@@ -208,7 +208,7 @@ needs('process-namespaces').describe('a workspace', () => {
     expect(await texts('both')).toEqual({ 'a.txt': 'host', [kept]: 'box' })
   })
 
-  it('that was changed outside meanwhile stays as it is under policy fail, which fails no program', async () => {
+  it('that was changed outside meanwhile stays unchanged under policy fail, without an error', async () => {
     await edit('fails', { 'a.txt': '1' })
     const result = await whileRunning({ name: 'fails', on_conflict: 'fail' }, () =>
       edit('fails', { 'a.txt': 'host' }),
@@ -217,12 +217,12 @@ needs('process-namespaces').describe('a workspace', () => {
     expect(await texts('fails')).toEqual({ 'a.txt': 'host' })
   })
 
-  it('whose merge failed in a session is merged before its next execution, or not begun', async () => {
+  it('whose merge failed in a session is merged before the next execution, or that is refused', async () => {
     const more = { ...throughTheDoor(), session: { key: 'unmerged' } }
     const field = { name: 'unmerged', on_conflict: 'fail' as const }
     await edit('unmerged', { 'a.txt': '1' })
     await whileRunning(field, () => edit('unmerged', { 'a.txt': 'host' }), more)
-    // The workspace's a.txt would stand over what only this sandbox has.
+    // The workspace's a.txt would replace the version that only this sandbox has.
     const refused = await run(field, 'print(1)', more)
     expect(refused).toMatchObject({ ending: 'provisioning', stdout: '' })
     expect(refused.error_message).toContain('in conflict')
@@ -235,7 +235,7 @@ needs('process-namespaces').describe('a workspace', () => {
     expect(await texts('unmerged')).toEqual({ 'a.txt': 'host', [kept]: 'box' })
   })
 
-  it('loses nothing when executions on two workers are at it at once', async () => {
+  it('loses nothing when executions on two workers change it at once', async () => {
     const jobs = Array.from({ length: 8 }, (_, index) =>
       run(
         { name: 'crowd' },
@@ -247,14 +247,14 @@ needs('process-namespaces').describe('a workspace', () => {
     const all = await texts('crowd')
     for (const [index, { workspace }] of results.entries()) {
       expect(all[`own-${index}`]).toBe(String(index))
-      // Written over what it had seen, or kept beside what another wrote meanwhile.
+      // The file replaced the version that this execution had read, or was kept beside another one's.
       const [conflict] = workspace?.conflicted ?? []
       if (conflict !== undefined) expect(all[conflict.kept_as ?? '']).toBe(`by ${index}`)
       else expect(workspace?.applied).toContainEqual({ path: 'all', change: 'written' })
     }
   })
 
-  it('stays as it was when the program has to be killed, and the result says so', async () => {
+  it('stays unchanged when the program has to be killed, and the result says so', async () => {
     await edit('killed', { 'a.txt': '1' })
     const source =
       "import signal, time\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\nopen('a.txt','w').write('2')\nwhile True: time.sleep(1)"
@@ -267,7 +267,7 @@ needs('process-namespaces').describe('a workspace', () => {
     expect(await texts('killed')).toEqual({ 'a.txt': '1' })
   })
 
-  it('gives out by its rules: results only come out, and again', async () => {
+  it('returns only what its rules allow, in every execution', async () => {
     await edit('ways', { 'in.txt': 'i', 'out/old.csv': 'o', 'other.txt': 'x' })
     const rules = [
       { pattern: 'in.txt', direction: 'in' as const },
@@ -294,7 +294,7 @@ needs('process-namespaces').describe('a workspace', () => {
 })
 
 needs('bwrap').describe("Polyclaw's test of its sandbox", () => {
-  it('runs a command in a fresh session, with the whitelisted files, and tells its phases', async () => {
+  it('runs a command in a fresh session with the whitelisted files, and reports its phases', async () => {
     const { key } = await fleet.store.keys.create('admin', 'test')
     const environment = {
       REDIS_URL: fleet.redisUrl,

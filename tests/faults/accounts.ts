@@ -1,7 +1,4 @@
-/**
- * Checks after a fault that every accepted execution has one ending and one final audit row, and counters
- * match.
- */
+/** Checks after a fault that each accepted execution has one ending and one audit row, and counters match. */
 import type { Accepted, AuditRow, ExecutionRequestInput, ExecutionResult } from '@cofferdam/contract'
 import { connectRedis, KEYS, LANES } from '@cofferdam/queue'
 import type { Redis } from 'ioredis'
@@ -9,7 +6,6 @@ import { expect } from 'vitest'
 import type { Fleet } from '../fleet.ts'
 import { DAY_MS } from '../../libs/embedded/src/window-end.ts'
 
-/** Every audit row of the tenant. */
 export async function auditRows(fleet: Fleet, tenantId: string): Promise<AuditRow[]> {
   const rows: AuditRow[] = []
   let cursor: string | undefined
@@ -25,7 +21,7 @@ export async function auditRows(fleet: Fleet, tenantId: string): Promise<AuditRo
   return rows
 }
 
-/** A fake program, enqueued for the tenant. */
+/** Returns a request that runs a fake program for the tenant. */
 export const fakeRequest = (tenantId: string, steps: object[], agent = 'a'): ExecutionRequestInput => ({
   tenant_id: tenantId,
   agent_id: agent,
@@ -33,7 +29,7 @@ export const fakeRequest = (tenantId: string, steps: object[], agent = 'a'): Exe
   program: { type: 'script', language: 'python', source: steps.map((s) => JSON.stringify(s)).join('\n') },
 })
 
-/** Waits until every accepted execution has an ending; fails with the ids that have none. */
+/** Waits until every accepted execution has an ending. Fails with the IDs of those that have none. */
 export async function endingsOf(
   fleet: Fleet,
   accepted: readonly Accepted[],
@@ -62,7 +58,7 @@ export async function expectExactBooks(
     expect(endingByRow.get(`${result.execution_id} ${result.attempt}`), result.execution_id).toBe(
       result.ending,
     )
-  // The charge of a dead owner is refunded after its row is written.
+  // The charge of a dead worker is refunded only after its row is written.
   await expect
     .poll(
       async () => {
@@ -75,9 +71,7 @@ export async function expectExactBooks(
   return rows
 }
 
-/**
- * The rows of the UTC day that ends at `resetsAt`. Midnight can have passed since the first of them.
- */
+/** The charged rows of the UTC day that ends at `resetsAt`: midnight can have passed since the first. */
 export function chargedToday(rows: readonly AuditRow[], resetsAt: string): AuditRow[] {
   const fromMs = Date.parse(resetsAt) - DAY_MS
   return rows.filter((row) => row.quota_charged && Date.parse(row.charged_at ?? '') >= fromMs)

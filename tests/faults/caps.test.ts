@@ -1,6 +1,6 @@
 /**
  * The counters of runs, CPU and cost match the audit rows after every kind of ending, killed workers, and a
- * Redis that lost its data. A kill switch stops executions that are on their way, not only new ones.
+ * Redis that lost its data. A kill switch also stops executions that were accepted before.
  */
 import { rm, writeFile } from 'node:fs/promises'
 import path from 'node:path'
@@ -41,10 +41,10 @@ const METERED: TenantCaps = {
 }
 /** Lock (9 s) + stalled check (3 s) + the sweep, on a slow machine. */
 const RECOVERY_MS = 90_000
-/** A lease of 15 s, and rows that are read every 10 s. */
+/** A lease lasts 15 s, and rows are read every 10 s. */
 const LEASE_OVER_MS = 60_000
 
-/** As PUT /v1/tenants/{id}/caps does it. */
+/** Does what PUT /v1/tenants/{id}/caps does. */
 async function setCaps(tenantId: string, caps: TenantCaps): Promise<void> {
   await fleet.store.tenants.setCaps(tenantId, caps, 'test')
   await fleet.admission.setCaps(tenantId, caps)
@@ -83,7 +83,7 @@ const programOf = (i: number): object[] => {
 
 describe('the counters of a tenant', () => {
   inLongTier(
-    'are its audit rows after every kind of ending, cancellations, and workers killed in between',
+    'match its audit rows after every kind of ending, cancellations and killed workers',
     async () => {
       await fleet.createTenant('mixed', { policy: NONE, caps: METERED })
       const workers = [await startWorker(), await startWorker()]
@@ -104,14 +104,13 @@ describe('the counters of a tenant', () => {
       const rows = await expectExactBooks(fleet, 'mixed', accepted, results)
       expect(new Set(rows.map((row) => row.ending)).size).toBeGreaterThanOrEqual(4)
       expect(Math.max(...rows.map((row) => row.charged_cpu_ms ?? 0))).toBe(30_000)
-      // A call of a backend has its price, however it ended.
+      // A call of a backend is priced, however it ended.
       const ran = rows.filter((row) => row.quota_charged && row.backend !== null)
       expect(ran.every((row) => (row.cost ?? 0) >= 1000)).toBe(true)
 
       // Nothing stays reserved: exactly one more execution of 30 CPU seconds fits.
       const used = sumOf(rows)
-      // The reservation of a dead owner becomes the charge of its row when its lease has expired and usage is
-      // read.
+      // A dead worker's reservation becomes its row's charge when its lease has expired and usage is read.
       await expect
         .poll(async () => counters('mixed'), { timeout: LEASE_OVER_MS, interval: 500 })
         .toEqual(used)
@@ -134,7 +133,7 @@ describe('the counters of a tenant', () => {
   )
 
   inLongTier(
-    'are its audit rows again after Redis lost everything, before anything is admitted',
+    'match its audit rows again after Redis lost everything, before anything is admitted',
     async () => {
       await untilWindowLasts(DAY_MS, 60_000)
       await fleet.createTenant('forgotten', { policy: NONE, caps: { ...METERED, tenant_daily: 30 } })
@@ -177,7 +176,7 @@ describe('the counters of a tenant', () => {
 
 describe('a cap of CPU seconds', () => {
   inLongTier(
-    'makes executions wait for what others have reserved, and refuses only what cannot fit',
+    'makes executions wait for reserved seconds, and refuses only what cannot fit',
     async () => {
       await untilWindowLasts(DAY_MS, 30_000)
       await fleet.createTenant('tight', { policy: NONE, caps: { ...CAPS, tenant_daily_cpu_seconds: 20 } })
@@ -216,8 +215,8 @@ describe('a cap of CPU seconds', () => {
 
 describe('a cap of 0', () => {
   /**
-   * A flood of runs of one second each: most wait, some are in the run queue, some are claimed. It lasts long
-   * enough for a slow machine to set the switch before its end.
+   * Enqueues many runs of one second each. Most wait, some are in the run queue, and some are claimed. They
+   * last long enough for a slow machine to set the switch before their end.
    */
   async function flood(tenantId: string): Promise<Accepted[]> {
     await fleet.createTenant(tenantId, { policy: NONE, caps: CAPS })
@@ -238,7 +237,7 @@ describe('a cap of 0', () => {
   const lastCharge = async (tenantId: string): Promise<number> =>
     Math.max(...(await auditRows(fleet, tenantId)).map((row) => Date.parse(row.charged_at ?? '') || 0))
 
-  it('stops the next claim at once when it is set as the API sets it', async () => {
+  it('stops the next claim at once if it is set through the API', async () => {
     const workers = await Promise.all([startWorker(), startWorker()])
     const accepted = await flood('switched')
     await setCaps('switched', { ...CAPS, tenant_daily: 0 })
@@ -248,13 +247,13 @@ describe('a cap of 0', () => {
     expect(refused.length).toBeGreaterThan(100)
     expect(refused.every((result) => result.kill_switch === true)).toBe(true)
     await expectExactBooks(fleet, 'switched', accepted, results)
-    // Redis' clock and ours are of one machine; no claim is younger than the switch.
+    // Redis and this process share one clock, so no claim may be younger than the switch.
     expect(await lastCharge('switched')).toBeLessThanOrEqual(liveAtMs)
     await Promise.all(workers.map((worker) => worker.stop()))
   }, 300_000)
 
   inLongTier(
-    'stops the next claim within a second when somebody sets it with SQL',
+    'stops the next claim within a second if it is set with SQL',
     async () => {
       const worker = await startWorker()
       const accepted = await flood('by-sql')
@@ -265,8 +264,8 @@ describe('a cap of 0', () => {
       await client.end()
       const results = await endingsOf(fleet, accepted, RECOVERY_MS)
       expect(results.filter((result) => result.kill_switch === true).length).toBeGreaterThan(100)
-      // 1,000 ms of the cache, which policy-cache.test.ts checks exactly, and the way from there to the
-      // charge, which takes a busy machine seconds.
+      // The policy cache lasts 1,000 ms (policy-cache.test.ts checks that exactly). From there to the charge
+      // a busy machine takes seconds.
       expect(await lastCharge('by-sql')).toBeLessThanOrEqual(committedAtMs + 5000)
       await worker.stop()
     },

@@ -1,4 +1,4 @@
-/** The same as `npm run bench -- --only chaos`, with fewer executions. */
+/** Does the same as `npm run bench -- --only chaos`, with fewer executions. */
 import { isLongTier } from '@cofferdam/embedded/needs'
 import { expect, it } from 'vitest'
 import { startFleet } from '../fleet.ts'
@@ -7,7 +7,7 @@ import { runChaos } from './chaos.ts'
 
 const EXECUTIONS = isLongTier() ? 2000 : 200
 
-it(`accounts for ${EXECUTIONS} executions over 4 workers of which one is killed every second, with caps moved meanwhile`, async () => {
+it(`accounts for ${EXECUTIONS} executions while workers are killed every second and caps move`, async () => {
   await using fleet = await startFleet({ durable: true })
   const account = await runChaos(fleet, {
     executions: EXECUTIONS,

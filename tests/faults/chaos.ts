@@ -21,7 +21,7 @@ export interface ChaosPlan {
   killEveryMs: number
   /** Longest time from the last enqueue to the last ending. */
   patienceMs: number
-  /** Called with a line of progress now and then. */
+  /** Gets a line of progress now and then. */
   note?: (line: string) => void
 }
 
@@ -42,14 +42,12 @@ export interface ChaosAccount {
   tookMs: number
 }
 
-/**
- * `steady` has no limits that matter, `retried` opts into retries, and the cap of `capped` moves up and down.
- */
+/** `chaos-retried` opts into retries, the cap of `chaos-capped` moves, and `chaos-steady` is never limited. */
 const TENANTS = ['chaos-steady', 'chaos-retried', 'chaos-capped'] as const
 const GENEROUS: TenantCaps = { ...DEFAULT_TENANT_CAPS, tenant_daily: 10_000_000, agent_hourly: 10_000_000 }
-/** Executions per batch of the producer: enough to keep four workers busy, and below every depth limit. */
+/** Executions per batch: enough to keep four workers busy, and below every depth limit. */
 const ROUND = 50
-/** Most executions that wait, so that the kills hit executions of every age and not one flood. */
+/** Most executions that wait at once, so that kills hit executions of every age. */
 const WAITING_MAX = 1000
 /** Clients that wait for results at once. */
 const ASKED_AT_ONCE = 200
@@ -69,7 +67,7 @@ export async function runChaos(fleet: Fleet, plan: ChaosPlan): Promise<ChaosAcco
     while (!over.signal.aborted) {
       await pause(plan.killEveryMs, undefined, { signal: over.signal }).catch(() => undefined)
       if (over.signal.aborted) return
-      // A replacement takes seconds to start on a loaded machine. Kills continue as long as a worker is left.
+      // A replacement takes seconds to start on a loaded machine. Kills continue while a worker is left.
       if (starting.size < plan.workers) {
         const heir = fleet.startWorker(env).then((worker) => void workers.push(worker))
         starting.add(heir)
@@ -116,7 +114,7 @@ export async function runChaos(fleet: Fleet, plan: ChaosPlan): Promise<ChaosAcco
 
   const attempts = [...shown.values()].reduce((sum, { attempt }) => sum + attempt, 0)
   let rows = await allRows(fleet)
-  // Rows of executions that ended while nobody owned them come through the outbox, a moment later.
+  // Rows of executions that ended without an owner come through the outbox, a moment later.
   while (rows.length < attempts && Date.now() < deadlineMs) {
     await pause(200)
     rows = await allRows(fleet)
@@ -126,7 +124,7 @@ export async function runChaos(fleet: Fleet, plan: ChaosPlan): Promise<ChaosAcco
     return last?.attempt === row.attempt && last.ending !== row.ending
   }).length
   let charged = await chargedNow(fleet, rows)
-  // The charge of a dead owner is refunded after its row is written.
+  // The charge of a dead worker is refunded only after its row is written.
   while (charged.chargedByCounter !== charged.chargedByRows && Date.now() < deadlineMs) {
     await pause(200)
     charged = await chargedNow(fleet, rows)
@@ -169,7 +167,7 @@ async function put(fleet: Fleet, n: number): Promise<Accepted> {
   return accepted
 }
 
-/** Lowers the cap of one tenant to its current use, or removes the cap again, as the API does it. */
+/** Lowers the cap of one tenant to its current use, or removes the cap again, as the API would. */
 async function moveCap(fleet: Fleet, down: boolean): Promise<void> {
   const { tenant_daily } = await fleet.admission.usage('chaos-capped')
   const caps = down ? { ...GENEROUS, tenant_daily: tenant_daily.used + 1 } : GENEROUS

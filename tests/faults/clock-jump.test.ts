@@ -1,6 +1,6 @@
 /**
- * A worker whose wall clock jumps by a day, forwards and back. Windows, durations and waits use Redis' clock
- * and a monotonic one, so charges, waits and measurements stay right.
+ * A worker's wall clock jumps by a day, forwards and back. Windows, durations and waits use Redis's clock and
+ * a monotonic clock, so charges, waits and measurements stay right.
  */
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import { startFleet, type Fleet } from '../fleet.ts'
@@ -12,14 +12,12 @@ beforeAll(async () => {
 })
 afterAll(async () => fleet[Symbol.asyncDispose]())
 
-/**
- * Every reading of `Date.now` in the worker is off by a day. The direction changes every 50 readings.
- */
+/** Every reading of `Date.now` in the worker is off by a day. The direction changes every 50 readings. */
 const JUMPING = `data:text/javascript,${encodeURIComponent(
   'const now = Date.now; let n = 0; Date.now = () => now() + (Math.floor(n++ / 50) % 2 ? 86400000 : -86400000)',
 )}`
 
-it('charges, measures and parks right while its wall clock jumps', async () => {
+it('a worker charges, measures and defers correctly while its wall clock jumps', async () => {
   await fleet.createTenant('jumps', {
     policy: { min_isolation: 'none' },
     caps: { tenant_daily: 1000, agent_hourly: 1000, concurrency: 2 },

@@ -1,6 +1,6 @@
 /**
- * A master of a Redis Cluster fails over to its replica, and the client is told. when-seeded.test.ts covers a
- * client that is not told.
+ * A master of a Redis Cluster fails over to its replica, and the client learns of it. when-seeded.test.ts
+ * covers a client that does not learn of it.
  */
 import { createAdmission } from '@cofferdam/admission'
 import { newExecutionId } from '@cofferdam/contract'
@@ -14,7 +14,7 @@ const withServers = needs('redis-server', 'setpriv')
 
 const DAY_MS = 86_400_000
 
-withServers.it('a tenant of it is admitted as before, and counted by its audit rows', async () => {
+withServers.it('after a failover a tenant is admitted, and counted by its audit rows', async () => {
   await using cluster = await startRedisCluster()
   const master = await cluster.nodeOf('cfd:{acme}:day')
   const replica = await cluster.replicate(master)
@@ -46,7 +46,7 @@ withServers.it('a tenant of it is admitted as before, and counted by its audit r
       async () => String(await replica.command('INFO', 'replication')).includes('role:master'),
       30_000,
     )
-    // While the slots move, an admission may be undecided.
+    // An admission may fail while the slots move.
     await admitted()
     const { tenant_daily, seeded } = await admission.usage('acme')
     expect({ used: tenant_daily.used, seeded }).toEqual({ used: 5 + 1 + 1, seeded: true })

@@ -1,6 +1,4 @@
-/**
- * Everything that the queue and the caps do on a Redis Cluster, and the death of the node that has the queue.
- */
+/** Runs the queue and the caps on a Redis Cluster, and kills the node that has the queue. */
 import { executionRequestSchema, newWorkerId, type Accepted, type ExecutionId } from '@cofferdam/contract'
 import { composeUnstarted, connectRedis, createConsumer, createProducer } from '@cofferdam/queue'
 import { needs } from '@cofferdam/embedded/needs'
@@ -29,8 +27,8 @@ const GENEROUS = {
   caps: { tenant_daily: 100_000, agent_hourly: 100_000 },
 }
 
-withServers.it('runs, follows, deduplicates, cancels and keeps exact books of several tenants', async () => {
-  // Their counters are in different hash slots, and so on different nodes.
+withServers.it('a cluster runs, streams, deduplicates and cancels executions exactly', async () => {
+  // The tenants' counters are in different hash slots, and so on different nodes.
   for (const tenant of ['one', 'two', 'three', 'four']) await fleet.createTenant(tenant, GENEROUS)
   for (const tenant of ['one', 'two', 'three', 'four']) {
     const accepted: Accepted[] = []
@@ -62,10 +60,10 @@ withServers.it('runs, follows, deduplicates, cancels and keeps exact books of se
   await expectExactBooks(fleet, 'keys', [first, running, waiting], [first, ...results])
 })
 
-withServers.it('serves a light tenant beside a flood', async () => {
+withServers.it('a cluster serves a light tenant beside a long backlog of another tenant', async () => {
   await fleet.createTenant('flood', GENEROUS)
   await fleet.createTenant('light', GENEROUS)
-  // A backlog of 30 s for eight slots, enqueued at once.
+  // Work of 30 s for eight slots, enqueued at once.
   const flood = await Promise.all(
     Array.from({ length: 120 }, (_, n) =>
       fleet.client.enqueue(fakeRequest('flood', [{ sleep_ms: 2000 }], `agent-${n % 9}`)),
@@ -81,7 +79,7 @@ withServers.it('serves a light tenant beside a flood', async () => {
   await expectExactBooks(fleet, 'flood', flood, results)
 })
 
-withServers.it('goes on after the node that has the queue was killed and came back', async () => {
+withServers.it('executions continue after the node that has the queue was killed and restarted', async () => {
   await fleet.createTenant('node', GENEROUS)
   const accepted: Accepted[] = []
   for (let n = 0; n < 40; n += 1)
@@ -92,7 +90,7 @@ withServers.it('goes on after the node that has the queue was killed and came ba
   await expectExactBooks(fleet, 'node', accepted, results)
 })
 
-withServers.it('hands out the executions of a session one at a time and in their order', async () => {
+withServers.it('a cluster runs the executions of a session one at a time and in order', async () => {
   const connections = (['producer', 'worker', 'subscriber'] as const).map((role) =>
     connectRedis(cluster.url, role),
   )

@@ -16,7 +16,7 @@ const policy = { min_isolation: 'none' as const }
 
 const [PRODUCERS, WORKERS] = isLongTier() ? [32, 4] : [8, 2]
 
-it(`keeps exact books with ${PRODUCERS} producers, ${WORKERS} workers and a cap below the demand`, async () => {
+it(`keeps exact counts with ${PRODUCERS} producers, ${WORKERS} workers and a low cap`, async () => {
   const EACH = 20
   const CAP = PRODUCERS * 15
   await fleet.createTenant('crowd', { policy, caps: { tenant_daily: CAP, agent_hourly: 100_000 } })
@@ -37,11 +37,11 @@ it(`keeps exact books with ${PRODUCERS} producers, ${WORKERS} workers and a cap 
   await expectExactBooks(fleet, 'crowd', accepted, results)
 })
 
-it('does not let a flood of one tenant delay another', async () => {
+it('a long backlog of one tenant does not delay another tenant', async () => {
   const generous = { tenant_daily: 100_000, agent_hourly: 100_000 }
   await fleet.createTenant('flood', { policy, caps: generous })
   await fleet.createTenant('light', { policy, caps: generous })
-  // A backlog of many seconds for every slot, enqueued at once.
+  // Many seconds of work for every slot, enqueued at once.
   const flood = await Promise.all(
     Array.from({ length: WORKERS * 100 }, (_, i) =>
       fleet.client.enqueue(fakeRequest('flood', [{ sleep_ms: 2000 }], `agent-${i % 100}`)),
@@ -51,7 +51,7 @@ it('does not let a flood of one tenant delay another', async () => {
     fleet.client.run(fakeRequest('light', []), { timeoutMs: 60_000 }),
   )
   expect((await Promise.all(lights)).every((light) => light.ok)).toBe(true)
-  // It has not begun: in order of arrival the executions of the light tenant would have come after it.
+  // The last one has not begun. In order of arrival, the light tenant would have come after it.
   const last = await fleet.client.get(flood.at(-1)?.execution_id ?? 'exe_')
   expect(last?.status, 'the flood was over before the light tenant was served').toBe('queued')
   for (const { execution_id } of flood) await fleet.client.cancel(execution_id)
@@ -59,7 +59,7 @@ it('does not let a flood of one tenant delay another', async () => {
   expect(results.filter((r) => !r.ok && r.ending !== 'cancelled')).toEqual([])
 })
 
-it('ends a cancelled execution that waits at once, with an audit row of its tenant’s retention', async () => {
+it("a cancelled execution that waits ends at once, with an audit row of its tenant's retention", async () => {
   await fleet.createTenant('cancelled', {
     policy: { ...policy, retention_days: 7 },
     caps: { concurrency: 1 },

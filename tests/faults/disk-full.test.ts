@@ -1,6 +1,4 @@
-/**
- * The directory of full outputs has no space left. Executions still end once, with one row each.
- */
+/** The directory for full outputs has no space left. Executions still end once, with one row each. */
 import { execFile } from 'node:child_process'
 import { mkdir } from 'node:fs/promises'
 import path from 'node:path'
@@ -22,7 +20,7 @@ async function enqueue(fleet: Fleet, count: number): Promise<Accepted[]> {
 }
 
 needs('mounts').it(
-  'ends executions once whose output cannot be kept',
+  'executions whose full output cannot be stored end once',
   async () => {
     await using fleet = await startFleet()
     const blobs = path.join(fleet.dataDir, 'blobs')
@@ -36,7 +34,7 @@ needs('mounts').it(
       await fleet.startWorker({ COFFERDAM_BACKENDS: 'fake', COFFERDAM_SLOTS: '4' })
       const during = await enqueue(fleet, 9)
       const results = await endingsOf(fleet, during, 60_000)
-      // The caller has the result. The output that cannot be stored waits in Redis with its audit row.
+      // The caller has the result. The full output waits in Redis with its audit row.
       expect(results.map((result) => [result.ending, result.stdout.length])).toEqual(
         during.map(() => ['ok', 200_001]),
       )

@@ -1,6 +1,4 @@
-/**
- * Different workers in one fleet, while the only one that can run some executions dies and restarts.
- */
+/** A fleet with different workers, in which the only worker for some executions dies and restarts. */
 import type { Accepted, ExecutionRequestInput } from '@cofferdam/contract'
 import { needsBackend } from '@cofferdam/embedded/needs'
 import { afterAll, beforeAll, expect } from 'vitest'
@@ -16,7 +14,7 @@ afterAll(async () => fleet[Symbol.asyncDispose]())
 const FAKE = { COFFERDAM_BACKENDS: 'fake', COFFERDAM_SLOTS: '2' }
 const NONE = { COFFERDAM_BACKENDS: 'none', COFFERDAM_SLOTS: '1' }
 const PROCESS = { COFFERDAM_BACKENDS: 'process', COFFERDAM_SLOTS: '2' }
-/** Lock (9 s) + stalled check (3 s) + the next look, on a slow machine. */
+/** Lock (9 s) + stalled check (3 s) + the next check, on a slow machine. */
 const RECOVERY_MS = 90_000
 
 const python = (tenantId: string, input: Partial<ExecutionRequestInput>): ExecutionRequestInput => ({
@@ -27,7 +25,7 @@ const python = (tenantId: string, input: Partial<ExecutionRequestInput>): Execut
 })
 
 needsBackend('process').it(
-  'sends every execution to a worker that can run it, and refuses only what none of three kinds can',
+  'every execution runs on a worker that can run it, and is refused only if none can',
   async () => {
     await fleet.createTenant('kinds', { policy: { min_isolation: 'none' } })
     await fleet.createTenant('floor', { policy: { min_isolation: 'jail' } })
@@ -42,7 +40,7 @@ needsBackend('process').it(
       await put(fakeRequest('kinds', [{ print: `${i}` }]), 'ok fake')
       await put(python('kinds', { backend: 'none' }), 'ok none')
       await put(python('kinds', { min_isolation: 'jail' }), 'ok process')
-      // Only the worker that claims it knows that the tenant asks for a jail.
+      // The scheduler does not know that this tenant requires a jail. Only the worker that claims it does.
       await put(python('floor', {}), 'ok process')
     }
     await put(python('kinds', { backend: 'nowhere' }), 'provisioning backend_unknown')
@@ -50,7 +48,7 @@ needsBackend('process').it(
     const results = await endingsOf(fleet, accepted, RECOVERY_MS)
     expect(results.map((one) => `${one.ending} ${one.ok ? one.backend : one.reason}`)).toEqual(expected)
 
-    // The remaining worker has no free slot and no `fake`, and still ends what the dead worker had begun.
+    // The remaining worker has no free slot and no `fake` backend, and still ends the dead one's attempt.
     const lost = await fleet.client.enqueue(fakeRequest('kinds', [{ sleep_ms: 600_000 }]))
     for await (const { event } of fleet.client.stream(lost.execution_id)) if (event.type === 'started') break
     const full = await fleet.client.enqueue(

@@ -1,7 +1,7 @@
 /**
- * The counters match the rows also after a late charge. A worker stalls before its admission or while its
- * sandbox opens, and another worker ends the attempt uncharged: the charge of the stalled worker is refunded.
- * If Redis loses everything while a program runs, the worker charges the attempt again.
+ * Counters also match the rows after a late charge. A worker stalls before its admission or while its sandbox
+ * opens, and another worker ends the attempt uncharged: the stalled worker's charge is then refunded. If
+ * Redis loses everything while a program runs, the worker charges the attempt again.
  */
 import { HOUR_MS, untilWindowLasts } from '@cofferdam/embedded/testing'
 import { afterAll, beforeAll, beforeEach, expect, it } from 'vitest'
@@ -16,20 +16,20 @@ beforeAll(async () => {
   fleet = await startFleet()
 })
 afterAll(async () => fleet[Symbol.asyncDispose]())
-// As long as a test may take.
+// The window must last as long as a test may take.
 beforeEach(() => untilWindowLasts(HOUR_MS, 120_000))
 
 const WORKER = { COFFERDAM_BACKENDS: 'fake', COFFERDAM_SLOTS: '8' }
-/** Points before user code. At the last two the worker was charged before it stalled. */
+/** Points before user code. At the last two the worker had charged the attempt before it stalled. */
 const UNBEGUN: readonly Point[] = ['after take', 'after policy', 'after admit', 'after open']
 
-/** Two stalled workers: one learns at once that it lost its executions, the other one only when it begins. */
+/** Two stalled workers. One learns at once that it lost its executions, the other one only when it begins. */
 const SLEEPERS = [
   { prefix: 'hears', env: {} },
   { prefix: 'deaf', env: { STOP_DEAF: '1' } },
 ]
 
-it('takes back what a sleeper is charged after its heir refused the attempt, whenever the sleeper hears of that', async () => {
+it('refunds the charge of a stalled worker if another worker has refused the attempt', async () => {
   const tenants = SLEEPERS.flatMap(({ prefix }) => UNBEGUN.map((point) => tenantOf(prefix, point)))
   const accepted: Accepted[] = []
   const sleepers: StoppingWorker[] = []
@@ -70,14 +70,14 @@ it('takes back what a sleeper is charged after its heir refused the attempt, whe
   await Promise.all([heir, ...sleepers.map(({ worker }) => worker)].map((worker) => worker.stop()))
 }, 120_000)
 
-it('counts what ended after Redis had lost everything and the counters had been made good without it', async () => {
+it('counts a run that ends after Redis lost everything and its counters were rebuilt', async () => {
   const tenant = tenantOf('lost', 'after end')
   await fleet.createTenant(tenant, {
     policy: { min_isolation: 'none' },
     caps: { tenant_daily: 3, agent_hourly: 3, tenant_daily_cpu_seconds: 1000 },
   })
   const enqueue = () => fleet.client.enqueue(fakeRequest(tenant, [{ usage: { cpu_ms: 40 } }]))
-  // Its only slot is taken, so it claims nothing else. It ignores its signal, like a worker whose program
+  // Its only slot is taken, so it claims nothing else. It ignores the signal, like a worker whose program
   // ends before it learns what it lost.
   const stopping = await startStoppingWorker(
     fleet,
@@ -98,7 +98,7 @@ it('counts what ended after Redis had lost everything and the counters had been 
     [inFlight, ...later].map(({ execution_id }) => execution_id).sort(),
   )
   expect(rows.every(({ quota_charged }) => quota_charged)).toBe(true)
-  // Its owner could not settle the charge, so it is read from the rows.
+  // The owner could not settle the charge, so the counter is read from the rows.
   await expect
     .poll(async () => fleet.admission.usage(tenant, 'a'), { timeout: 60_000, interval: 500 })
     .toMatchObject({

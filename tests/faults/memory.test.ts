@@ -1,7 +1,4 @@
-/**
- * Executions that wait for a worker's memory in the fair queue: their order, position and ETA, and the death
- * of the worker.
- */
+/** Executions that wait for memory in the fair queue: order, position, ETA, and a worker's death. */
 import type { Accepted, ExecutionRequestInput } from '@cofferdam/contract'
 import { afterAll, afterEach, beforeAll, expect, it } from 'vitest'
 import { startFleet, type Fleet, type FleetWorker } from '../fleet.ts'
@@ -39,20 +36,19 @@ const ON_THEIR_WAY = 4
 const startedAtMs = async ({ execution_id }: Accepted): Promise<number> =>
   Date.parse((await fleet.client.get(execution_id))?.started_at ?? 'never')
 
-it('keeps the fair order of a large and a small tenant, and tells position and ETA by it', async () => {
+it('keeps the fair order of large and small executions, with a matching position and ETA', async () => {
   await fleet.createTenant('large', GENEROUS)
   await fleet.createTenant('small', GENEROUS)
   await startWorker()
   const LARGE_MS = 500
-  // Enqueued at once, and the large ones run from the start.
+  // All are enqueued at once, and the large ones run from the start.
   const put = (count: number, request: ExecutionRequestInput): Promise<Accepted[]> =>
     Promise.all(Array.from({ length: count }, () => fleet.client.enqueue(request)))
   const large = await put(12, asking('large', 2048, LARGE_MS))
   const small = await put(60, asking('small', 64, 50))
 
-  // While it waits in the fair queue, what is promised to the last large one is compared with what comes
-  // true. By three looks: it may be let out just before one of them, and is then promised its start by what
-  // runs, which small ones may share with a large one.
+  // Compares the forecast of the last large execution with its real start, at three times. Just before one of
+  // them it may be released, and its forecast then depends on running executions of both tenants.
   const last = large.at(-1)
   if (last === undefined) throw new Error('unreachable')
   const promises: { atMs: number; state: Awaited<ReturnType<typeof fleet.client.get>> }[] = []
@@ -75,32 +71,29 @@ it('keeps the fair order of a large and a small tenant, and tells position and E
   const middle = ratios.toSorted((a, b) => a - b)[ratios.length >> 1]
   expect(middle, ratios.join()).toBeGreaterThan(1 / 4)
   expect(middle, ratios.join()).toBeLessThan(4)
-  // One waits for memory, and those that the scheduler's window released before it are on their way.
+  // One waits for memory, and the others were released before it.
   expect(inPlay.length).toBeLessThanOrEqual(ON_THEIR_WAY)
 
   const largeStarts = (await Promise.all(large.map(startedAtMs))).toSorted((a, b) => a - b)
   const smallStarts = await Promise.all(small.map(startedAtMs))
-  // Neither starves. The small ones never hold the next large one off for long, by what a large one takes on
-  // this machine;
+  // Neither tenant starves. Small executions delay the next large one by at most five usual gaps.
   const gaps = largeStarts.slice(1).map((at, n) => at - (largeStarts[n] ?? 0))
   const usual = gaps.toSorted((a, b) => a - b)[gaps.length >> 1] ?? NaN
   expect(Math.max(...gaps)).toBeLessThan(usual * 5)
-  // and when the last large one starts, the small tenant has had its share of the time, a half, or all that
-  // it asked for but for what is on its way: together its programs may take less than a third of what the
-  // large ones do.
+  // When the last large one starts, the small tenant has had half of the time, or all that it asked for
+  // except what is released. Its programs together may take less than a third of the large ones' time.
   const msOf = (some: typeof results): number => some.reduce((sum, { duration_ms }) => sum + duration_ms, 0)
   const served = results
     .slice(large.length)
     .filter((_, n) => (smallStarts[n] ?? NaN) < (largeStarts.at(-1) ?? 0))
   if (served.length < small.length - ON_THEIR_WAY)
     expect(msOf(served)).toBeGreaterThan(msOf(results.slice(0, large.length - 1)) / 3)
-  // Ahead of the first small one were those that the window let out before it came, and one that waited for
-  // memory.
+  // Before the first small one came only large ones that were released earlier or waited for memory.
   expect(Math.min(...smallStarts)).toBeLessThan(largeStarts[5] ?? 0)
   await expectExactBooks(fleet, 'large', large, results.slice(0, large.length))
 }, 180_000)
 
-it('refuses what no wait could cure, and says why', async () => {
+it('refuses an execution that needs more memory than the worker has, with the reason', async () => {
   await fleet.createTenant('giant', GENEROUS)
   await startWorker()
   const giant = await fleet.client.run(asking('giant', 3072, 0), { timeoutMs: 30_000 })
@@ -109,7 +102,7 @@ it('refuses what no wait could cure, and says why', async () => {
   expect(giant.error_message).toContain('2560 MiB')
 }, 60_000)
 
-it('shows what waits for memory as queued, and loses nothing when its worker is killed', async () => {
+it('shows an execution that waits for memory as queued, and a killed worker loses none', async () => {
   await fleet.createTenant('waits', GENEROUS)
   const victim = await startWorker()
   const holder = await fleet.client.enqueue(asking('waits', 2048, 600_000))

@@ -1,15 +1,15 @@
 /**
  * Sets the clock that our Redis scripts see, for every script that is loaded after this module. A test
- * imports it first, a worker gets it by `NODE_OPTIONS=--import`. The clock stands still, so that "the last
- * millisecond of the day" lasts as long as the test looks at it. `movedDate` makes `Date.now` of the process
- * follow.
+ * imports it first, and a worker gets it by `NODE_OPTIONS=--import`. The clock stands still, so that "the
+ * last millisecond of the day" lasts as long as the test needs it. `movedDate` makes `Date.now` of the
+ * process follow.
  */
 import fs from 'node:fs'
 import { syncBuiltinESMExports } from 'node:module'
 
 /**
- * Milliseconds since the epoch. Without this key, scripts see the real time. It has the queue's hash tag, so
- * that scripts keep their cluster slot.
+ * Milliseconds since the epoch. Without this key, scripts see the real time. The key has the queue's hash
+ * tag, so that scripts stay in their cluster slot.
  */
 export const MOVED_CLOCK = '{cofferdam}:moved-clock'
 

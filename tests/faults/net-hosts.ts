@@ -1,7 +1,7 @@
 /**
  * Emulates the hosts of a fleet with network namespaces. Each has its own loopback and one link to a bridge,
- * on which the unix sockets of the stores are reachable over TCP. When a link is cut, packets are lost
- * silently, as in a network partition.
+ * on which the unix sockets of the stores are reachable over TCP. A cut link loses packets silently, as in a
+ * network partition.
  */
 import { execFileSync } from 'node:child_process'
 import { once } from 'node:events'
@@ -26,13 +26,11 @@ export interface NetHosts extends AsyncDisposable {
 const ip = (...words: string[]): string =>
   execFileSync('ip', words, { encoding: 'utf8', stdio: ['ignore', 'pipe', 'pipe'] })
 
-/**
- * Removes bridges of killed test runs: such a bridge takes the packets of a network with the same number.
- */
+/** Removes bridges of killed test runs: they take the packets of a network with the same number. */
 function removeLeft(): void {
   for (const [, id = ''] of ip('-br', 'link', 'show', 'type', 'bridge').matchAll(/^cfb([0-9a-z]+) /gm)) {
     const pid = Number.parseInt(id, 36)
-    // One of this very number is of another process that had it: here there is none yet.
+    // A bridge with our own process ID is left over from an earlier process, because we have made none yet.
     if (pid !== process.pid && existsSync(`/proc/${pid}`)) continue
     for (const [name] of ip('netns', 'list').matchAll(new RegExp(`^cfd-${id}-\\d+`, 'gm')))
       ip('netns', 'del', name)
@@ -100,7 +98,7 @@ function forwarder(socketPath: string): { server: Server; close: () => Promise<v
         open.delete(one)
         other.destroy()
       })
-      // The other side notices by its own close event.
+      // The other side learns of it by its own close event.
       one.on('error', () => {})
       one.pipe(other)
     }

@@ -24,7 +24,7 @@ needs('hosts').describe('three hosts', () => {
   beforeAll(async () => {
     fleet = owned.use(await startFleet())
     net = await createNetHosts(3)
-    // Created before the fleet, whose workers run on these hosts.
+    // Created before the fleet, because its workers run on these hosts.
     owned.defer(() => fleet.stopWorkers().then(() => net[Symbol.asyncDispose]()))
     const redis = await net.offer(new URL(fleet.redisUrl).pathname)
     const { user, database, socket } = partsOf(fleet.databaseUrl)
@@ -52,7 +52,7 @@ needs('hosts').describe('three hosts', () => {
   })
   afterAll(() => owned.disposeAsync())
 
-  it('spreads executions over all of them', async () => {
+  it('spread executions over all hosts', async () => {
     const accepted = await Promise.all(
       Array.from({ length: 48 }, (_, i) =>
         fleet.client.enqueue(fakeRequest('hosts', [{ sleep_ms: 1500 }], `agent-${i % 4}`)),
@@ -72,11 +72,11 @@ needs('hosts').describe('three hosts', () => {
     expect(results.every(({ ok }) => ok)).toBe(true)
   })
 
-  it('gives the executions of a cut-off worker another ending, once, and takes no late word from it', async () => {
+  it('end the executions of a cut-off worker once, and ignore its late writes', async () => {
     const accepted: Accepted[] = []
     const before = (await auditRows(fleet, 'hosts')).length
-    // Twelve slots: each host runs four. Half of them end when their worker has just been cut off for longer
-    // than its lock, half go on.
+    // Twelve slots, four per host. Half of the executions end just after their worker was cut off for longer
+    // than its lock, the other half later.
     const limits = { soft_timeout_ms: 150_000, hard_timeout_ms: 160_000 }
     for (let i = 0; i < 12; i++) {
       const steps = [{ print: `${i}` }, { sleep_ms: i % 2 === 0 ? 14_000 : 21_000 }]
@@ -88,11 +88,11 @@ needs('hosts').describe('three hosts', () => {
     net.hosts[0]?.cut()
     const results = await endingsOf(fleet, accepted, 120_000)
     const lost = results.filter(({ ending }) => ending !== 'ok')
-    // The four that the first host ran, and no other.
+    // Only the four executions of the first host are lost.
     expect(lost.map(({ ending, attempt }) => [ending, attempt])).toEqual(Array(4).fill(['worker_lost', 1]))
 
     net.hosts[0]?.heal()
-    // It reconnects by itself, sends heartbeats again, and learns that it owns nothing.
+    // The worker reconnects by itself, sends heartbeats again, and learns that it owns nothing.
     await expect
       .poll(async () => (await stats()).workers.filter(({ last_seen_ms }) => last_seen_ms < 3000).length, {
         timeout: 90_000,
@@ -117,7 +117,7 @@ needs('hosts').describe('three hosts', () => {
     expect(day.used).toBe(chargedToday(rows, day.resets_at).length)
     expect(rows.every((row) => row.quota_charged)).toBe(true)
 
-    // And it works again.
+    // The worker also takes new executions again.
     const fresh = await Promise.all(
       Array.from({ length: 24 }, () => fleet.client.enqueue(fakeRequest('hosts', [{ sleep_ms: 500 }]))),
     )
@@ -130,8 +130,8 @@ needs('hosts').describe('three hosts', () => {
     )
   }, 400_000)
 
-  it('stops a program by itself before another host runs it again', async () => {
-    // Programs of `none` have users of their own.
+  it('stop a program on a cut-off host before another host runs it again', async () => {
+    // Programs of backend `none` run as users of their own.
     const folder = await mkdtemp(path.join(tmpdir(), 'cofferdam-beats-'))
     owned.defer(() => rm(folder, { recursive: true }))
     await chmod(folder, 0o777)
@@ -148,7 +148,7 @@ with open(${JSON.stringify(folder)} + "/" + str(os.getpid()), "a", buffering=1) 
       limits: { soft_timeout_ms: 150_000, hard_timeout_ms: 160_000 },
       retry: { max_attempts: 2, on: ['worker_lost'] },
     })
-    // In the order in which they began, each with its first and its last sign of life.
+    // Runs in the order in which they began, each with its first and its last sign of life.
     const runs = async (): Promise<{ pid: string; first: number; last: number }[]> => {
       const found = await Promise.all(
         (await readdir(folder)).map(async (pid) => {
@@ -179,9 +179,9 @@ with open(${JSON.stringify(folder)} + "/" + str(os.getpid()), "a", buffering=1) 
       .toBe(3)
   }, 300_000)
 
-  it('leaves when it is asked to, also while it is cut off', async () => {
+  it('let a worker exit on request while it is cut off', async () => {
     const cutOff = workers[1]
-    // All of them are running still when their worker is cut off.
+    // All of these still run when their worker is cut off.
     const accepted = await Promise.all(
       Array.from({ length: 12 }, () => fleet.client.enqueue(fakeRequest('hosts', [{ sleep_ms: 15_000 }]))),
     )
@@ -199,7 +199,7 @@ with open(${JSON.stringify(folder)} + "/" + str(os.getpid()), "a", buffering=1) 
   }, 400_000)
 })
 
-/** The parts of a `postgres://user@/database?host=DIR` URL, which is none to every parser. */
+/** Splits a `postgres://user@/database?host=DIR` URL, which not every URL parser accepts. */
 function partsOf(databaseUrl: string): { user: string; database: string; socket: string } {
   const [, user = '', database = '', directory = ''] =
     /^postgres:\/\/([^@]*)@\/([^?]*)\?host=(.*)$/.exec(databaseUrl) ?? []

@@ -42,14 +42,14 @@ const EXPECTED: Record<Point, 'ok' | 'worker_lost'> = {
 /** Points at which nothing shows that the program was handed over to its sandbox. */
 const UNCHARGED: readonly Point[] = ['begin unanswered', 'after begin']
 
-/** A program that prints, and keeps running when its worker is to die meanwhile. */
+/** A program that prints. At point `running` it also keeps running until its worker dies. */
 const programOf = (point: Point): object[] =>
   point === 'running' ? [{ print: 'out' }, { sleep_ms: 600_000 }] : [{ print: 'out' }]
 
 /** Longer than any worker needs to start beside it. */
 const LONG = { soft_timeout_ms: 500_000, hard_timeout_ms: 510_000 }
 
-/** One execution at each point, all in one worker. */
+/** Starts one execution for each point, all in one worker. */
 async function oneAtEachPoint(prefix: string): Promise<{ stopping: StoppingWorker; accepted: Accepted[] }> {
   const stopping = await startStoppingWorker(fleet, STOPPING, prefix)
   const accepted: Accepted[] = []
@@ -78,7 +78,7 @@ async function expectBooksAtEachPoint(
   }
 }
 
-it('ends each execution once, whatever its worker was doing when it was killed, or when it fell asleep', async () => {
+it('each execution ends once, at whatever point its worker is killed or suspended', async () => {
   const killed = await oneAtEachPoint('dies')
   const asleep = await oneAtEachPoint('sleeps')
   const heir = await fleet.startWorker(WORKER)
@@ -90,8 +90,8 @@ it('ends each execution once, whatever its worker was doing when it was killed, 
   console.info(`the last one ended ${tookMs} ms after the death of its worker`)
   expect(endingAt(results)).toEqual(EXPECTED)
   await expectBooksAtEachPoint('dies', killed.accepted, results)
-  // The promise is 15 s at default settings (LOCK_MS). A loaded machine gets five more, and a slow one
-  // several times what it takes for as many executions to which nothing happens.
+  // Lost executions end within 15 s at default settings (LOCK_MS). A loaded machine gets 5 s more, and a slow
+  // one several times what the same number of undisturbed executions takes.
   await fleet.createTenant('alone', GENEROUS)
   const aloneAtMs = performance.now()
   const alone = await Promise.all(
@@ -100,8 +100,7 @@ it('ends each execution once, whatever its worker was doing when it was killed, 
   await endingsOf(fleet, alone, 60_000)
   expect(tookMs).toBeLessThan(20_000 + 5 * (performance.now() - aloneAtMs))
 
-  // The worker that was only stopped: other workers have ended its executions, and it changes nothing when it
-  // continues.
+  // The worker was suspended. Others have ended its executions, and it changes nothing when it continues.
   const slept = await endingsOf(fleet, asleep.accepted, 60_000)
   expect(endingAt(slept)).toEqual(EXPECTED)
   await expectBooksAtEachPoint('sleeps', asleep.accepted, slept)

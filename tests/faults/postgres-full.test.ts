@@ -1,7 +1,7 @@
 /**
- * A Postgres whose disk is full, really: first its tables cannot grow and every insert of a row fails; then
- * its log cannot, and it ends with all its connections. Executions go on ending; when there is space again
- * and it was started, every row is there, once.
+ * The disk of Postgres is really full. First its tables cannot grow, and every insert fails. Then its log
+ * cannot grow, and Postgres exits with all connections. Executions still end. Once there is space again and
+ * Postgres was restarted, every row is written, once.
  */
 import { existsSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
@@ -15,12 +15,12 @@ import { startFleet, type Fleet } from '../fleet.ts'
 import { auditRows, endingsOf, expectExactBooks, expectNothingHeld, fakeRequest } from './accounts.ts'
 import { moveToSmallDisk } from './servers/small-disk.ts'
 
-/** A new database and two segments of its log (16 MiB each) take half of it. */
+/** A new database and two segments of its log (16 MiB each) take half of the disk. */
 const DISK_MIB = 160
-/** More segments of its log than the disk has space for. */
+/** More log segments than the disk has space for. */
 const SEGMENTS = DISK_MIB / 16
 
-/** What a row keeps of it does not fit into the page that the tables have begun. */
+/** Text that compresses badly, so that a row does not fit into the page that the tables have begun. */
 const text = (n: number): string =>
   Array.from({ length: 500 }, (_, i) => ((i + 1) * (n + 1) * 2_654_435_761).toString(36)).join('')
 
@@ -35,7 +35,7 @@ async function enqueue(fleet: Fleet, count: number, sleepMs = 0): Promise<Accept
 
 async function inPostgres<T>(fleet: Fleet, use: (client: pg.Client) => Promise<T>): Promise<T> {
   const client = new pg.Client(fleet.databaseUrl)
-  // A server that ends tells its connections, and then there is a query that fails.
+  // A server that exits tells its connections. The next query reports the failure.
   client.on('error', () => undefined)
   try {
     await client.connect()
@@ -54,7 +54,7 @@ const waitingRows = async (fleet: Fleet): Promise<number> => {
   }
 }
 
-/** Begins one segment of the log after the other until the server cannot make the next. */
+/** Begins one log segment after the other until the server cannot make the next one. */
 const useUpItsLog = (fleet: Fleet): Promise<void> =>
   inPostgres(fleet, async (client) => {
     for (let n = 0; n < SEGMENTS; n += 1) {
@@ -69,12 +69,12 @@ const startedAt = (fleet: Fleet): Promise<unknown> =>
   inPostgres(fleet, async (client) => (await client.query('select pg_postmaster_start_time() as at')).rows)
 
 needs('mounts').it(
-  'ends executions once while the disk of Postgres is full, and writes every row when there is space again',
+  'every row is written once after the disk of Postgres was full',
   async () => {
     await using fleet = await startFleet({ durable: true })
     const directory = path.join(fleet.dataDir, 'postgres')
-    // It analyses the catalogs some 20 s after a start. That removes files, so that there is space again for
-    // rows, and a new connection that cannot write them anew is refused.
+    // Autovacuum analyses the catalogs some 20 s after a start. It removes files, which frees space for rows,
+    // and a new connection that cannot write them again is refused.
     await inPostgres(fleet, (client) => client.query('alter system set autovacuum = off'))
     await fleet.stopPostgres()
     {
@@ -88,7 +88,7 @@ needs('mounts').it(
       const before = await enqueue(fleet, 1)
       await endingsOf(fleet, before, 30_000)
 
-      // A fresh segment: what is written of the rest fits into it.
+      // Begin a fresh log segment, so that the remaining log records fit into it.
       await inPostgres(fleet, (client) => client.query('checkpoint; select pg_switch_wal(); checkpoint'))
       const lives = await startedAt(fleet)
       await disk.fill()
@@ -101,8 +101,8 @@ needs('mounts').it(
 
       const { postgres } = fleet.pids()
       const noLog = await enqueue(fleet, 24, 100)
-      // It panics, which ends all connections, and recovers, which may need no space at all: again, until
-      // there is none for that either. One that recovers each time is ended by us.
+      // Postgres panics, closes all connections, and recovers, for which it may need no space. Repeat until
+      // it cannot recover either. If it always recovers, kill it.
       for (let panics = 0; panics < 10 && isThere(postgres); panics += 1)
         await useUpItsLog(fleet).catch(() => undefined)
       if (isThere(postgres)) process.kill(postgres, 'SIGKILL')

@@ -1,5 +1,5 @@
 /**
- * Redis comes back without its last writes: the tail of the append-only file is lost, or a replica is
+ * Redis comes back without its last writes, because the tail of the append-only file is lost or a replica is
  * promoted. Endings stay the same, nothing is charged twice, and every execution that Redis still knows ends
  * once.
  */
@@ -31,10 +31,10 @@ async function enqueue(fleet: Fleet, tenantId: string, count: number, sleepMs: n
 const rowsNow = async (fleet: Fleet, tenantId: string): Promise<Map<string, string>> =>
   new Map((await auditRows(fleet, tenantId)).map((row) => [row.execution_id, JSON.stringify(row)]))
 
-it('keeps what had ended, and ends the rest once, when the last second of its log is lost', async () => {
+it('keeps endings and ends the rest once if Redis loses the last second of its log', async () => {
   await using fleet = await startFleet({ durable: true })
   await fleet.createTenant('tail', GENEROUS)
-  // Seven a second, from when all are there; then three, so that a slow look finds plenty to do.
+  // First seven a second, later three, so that a slow machine still finds running ones.
   const accepted = [
     // This one runs the whole time: Redis keeps its charge, and there is no row yet.
     ...(await enqueue(fleet, 'tail', 1, 20_000)),
@@ -47,7 +47,7 @@ it('keeps what had ended, and ends the rest once, when the last second of its lo
       .poll(async () => (await rowsNow(fleet, 'tail')).size, { timeout: 60_000, interval: 20 })
       .toBeGreaterThanOrEqual(atLeast)
   await rowsOf(4)
-  // The log as it is now; everything after it will be lost, while Postgres keeps what was recorded meanwhile.
+  // Everything after this size of the log will be lost, while Postgres keeps its rows.
   const log = await newestLog(path.join(fleet.dataDir, 'redis', 'appendonlydir'))
   const kept = (await stat(log)).size
   const before = await rowsNow(fleet, 'tail')
@@ -64,7 +64,7 @@ it('keeps what had ended, and ends the rest once, when the last second of its lo
 }, 240_000)
 
 needs('redis-server', 'setpriv').it(
-  'goes on with the replica that the Sentinels promote when the master is killed',
+  'executions continue on the replica that the Sentinels promote',
   async () => {
     await using redis = await startWatchedRedis()
     await using fleet = await startFleet({ redisUrl: redis.url })
@@ -75,7 +75,7 @@ needs('redis-server', 'setpriv').it(
     expect(await redis.master.command('WAIT', 1, 5000)).toBe(1)
     await redis.master.kill()
     await redis.failedOver()
-    // Until the client has found the new master, it gets `queue_unavailable`.
+    // The client gets `queue_unavailable` until it has found the new master.
     await until(
       'client',
       async () => (await fleet.client.get(accepted[0]?.execution_id ?? 'exe_')) !== null,
@@ -83,7 +83,7 @@ needs('redis-server', 'setpriv').it(
     )
 
     const results: ExecutionResult[] = await endingsOf(fleet, accepted, 60_000)
-    // Executions waited whose checks were under way, and no check was skipped.
+    // No check was skipped: executions waited while their audit rows were being checked.
     const endings = results.map(({ ending }) => ending)
     expect(endings.filter((ending) => !['ok', 'worker_lost'].includes(ending))).toEqual([])
     expect(endings).toContain('ok')

@@ -1,6 +1,4 @@
-/**
- * Four workers restart one after the other under load. No execution is lost or runs twice.
- */
+/** Four workers restart one after the other under load. No execution is lost or runs twice. */
 import type { Accepted } from '@cofferdam/contract'
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import { startFleet, type Fleet, type FleetWorker } from '../fleet.ts'
@@ -17,17 +15,17 @@ beforeAll(async () => {
 afterAll(async () => fleet[Symbol.asyncDispose]())
 
 const WORKER = { COFFERDAM_BACKENDS: 'fake', COFFERDAM_SLOTS: '4' }
-/** Long enough that a restart finds some of them running, short against the drain time of 25 s. */
+/** Long enough that a restart finds some of them running, and short compared to the drain time of 25 s. */
 const RUN_MS = 400
 
-/** How often an execution was handed to a sandbox, by its live events. */
+/** How often an execution was handed to a sandbox, according to its live events. */
 async function startsOf(executionId: Accepted['execution_id']): Promise<number> {
   let starts = 0
   for await (const { event } of fleet.client.stream(executionId)) if (event.type === 'started') starts += 1
   return starts
 }
 
-it('restarts every worker under load without a lost or doubled execution', async () => {
+it('a rolling restart of all workers under load loses no execution and runs none twice', async () => {
   const workers: FleetWorker[] = []
   for (let i = 0; i < 4; i++) workers.push(await fleet.startWorker(WORKER))
   const accepted: Accepted[] = []
@@ -61,7 +59,7 @@ it('restarts every worker under load without a lost or doubled execution', async
 
   const results = await endingsOf(fleet, accepted, 120_000)
   expect(accepted.length).toBeGreaterThan(100)
-  // All ended normally: a drain lets programs finish and requeues executions that have not begun.
+  // All ended normally, because a drain lets programs finish and requeues executions that have not begun.
   expect(results.filter(({ ending, attempt }) => ending !== 'ok' || attempt !== 1)).toEqual([])
   expect(results.map(({ stdout }) => stdout)).toEqual(accepted.map((_, n) => `${n}\n`))
   await expectExactBooks(fleet, 'rolled', accepted, results)

@@ -1,4 +1,4 @@
-/** Schedules and callbacks on a Redis Cluster: BullMQ's job schedulers and our own lists in one slot. */
+/** Schedules and callbacks on a Redis Cluster. BullMQ's job schedulers and our own lists share one slot. */
 import { once } from 'node:events'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:http'
@@ -50,7 +50,7 @@ withServers.it(
     )
     await fleet.startWorker({ COFFERDAM_BACKENDS: 'fake', COFFERDAM_SLOTS: '4', COFFERDAM_CONFIG: config })
     await expect.poll(() => posted.length, { timeout: 60_000 }).toBeGreaterThan(2)
-    // It is enqueued in the transaction that records its run, so it can be posted before the run is visible.
+    // The callback can arrive before the transaction that records the run is visible.
     const told = [...posted]
     const runs = () => fleet.store.routines.runs(null, routine.routine_id, 100)
     await expect

@@ -10,7 +10,7 @@ export interface StoppingWorker {
   stoppedAt(points: readonly string[]): Promise<void>
   /** Waits until their signals abort. */
   abortedAt(points: readonly string[]): Promise<void>
-  /** Lets all executions continue, and waits until those of these points are over. */
+  /** Lets all executions continue, and waits until those at these points are over. */
   goOn(points: readonly string[]): Promise<void>
 }
 

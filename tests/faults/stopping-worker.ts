@@ -1,14 +1,15 @@
 /**
  * A worker that stops at one point of the main path, for tests of its death or stall there. It wraps the real
- * worker's handling of executions, so that production code knows of no test. STOP_PREFIX is a prefix. An
- * execution of tenant `<prefix>-<point>` stops at that point: the parent process gets `{ stopped: <point> }`,
- * and the execution waits until the parent sends `go on`. `{ over: <point> }` follows its end, `{ aborted:
- * <point> }` its signal. With STOP_DEAF the worker ignores the signal, like one that has not learned yet that
- * it lost the execution.
+ * worker's handling of executions, so that production code contains nothing for tests.
+ *
+ * An execution of tenant `<STOP_PREFIX>-<point>` stops at that point: the parent process gets `{ stopped:
+ * <point> }`, and the execution waits until the parent sends `go on`. `{ over: <point> }` follows its end,
+ * and `{ aborted: <point> }` its signal. With STOP_DEAF the worker ignores the signal, like a worker that has
+ * not learned yet that it lost the execution.
  */
 import { loadConfig, runWorker, type WorkerOptions } from '@cofferdam/worker'
 
-/** In the order of an execution that succeeds. */
+/** In the order in which a successful execution reaches them. */
 export const POINTS = [
   'after take',
   'after policy',
@@ -28,7 +29,6 @@ type Carry = Parameters<NonNullable<WorkerOptions['around']>>[0]
 type Taken = Parameters<Carry>[0]
 type Deps = Parameters<Carry>[1]
 
-/** The tenant whose executions stop at a point. */
 export const tenantOf = (prefix: string, point: Point): string => `${prefix}-${point.replaceAll(' ', '-')}`
 
 const prefix = process.env['STOP_PREFIX']
@@ -42,8 +42,8 @@ async function stopAt(point: Point): Promise<void> {
 }
 
 /**
- * Wraps a method of `target` so that it stops before or after the call. `unanswered`: stops after a call
- * whose answer is lost, and calls again, as the queue does when its connection breaks.
+ * Wraps a method of `target` so that it stops before or after the call. With `unanswered` it stops after a
+ * call whose answer is lost, and calls again, as the queue does when its connection breaks.
  */
 function around<T extends object>(
   target: T,

@@ -1,6 +1,4 @@
-/**
- * Postgres stops or hangs, or Redis restarts. Executions still end, and their rows are written afterwards.
- */
+/** Postgres stops or hangs, or Redis restarts. Executions still end, and their rows are written later. */
 import { execFile } from 'node:child_process'
 import { readFile } from 'node:fs/promises'
 import { promisify } from 'node:util'
@@ -32,7 +30,7 @@ async function enqueue(tenantId: string, count: number, sleepMs = 0): Promise<Ac
   return accepted
 }
 
-it('keeps ending executions while Postgres is away, and writes their audit rows when it is back', async () => {
+it('executions end while Postgres is away, and their audit rows are written when it is back', async () => {
   await fleet.createTenant('no-postgres', GENEROUS)
   await fleet.createTenant('not-seen-yet', GENEROUS)
   const warm = await enqueue('no-postgres', 1)
@@ -42,7 +40,7 @@ it('keeps ending executions while Postgres is away, and writes their audit rows 
   const during = await enqueue('no-postgres', 40)
   const results = await endingsOf(fleet, during, 120_000)
   expect(results.map((r) => r.ending)).toEqual(results.map(() => 'ok'))
-  // The policy of the other tenant cannot be read, so its execution waits.
+  // The policy of this tenant cannot be read, so its execution waits.
   const unjudged = await enqueue('not-seen-yet', 1)
   for await (const { event } of fleet.client.stream(unjudged[0]?.execution_id ?? 'exe_'))
     if (event.type === 'notice' && event.message.includes('policy check')) break
@@ -55,10 +53,10 @@ it('keeps ending executions while Postgres is away, and writes their audit rows 
   await expectExactBooks(fleet, 'not-seen-yet', unjudged, judged)
 }, 300_000)
 
-/** Sends SIGSTOP to the postmaster and all its processes. Resolves with their ids. */
+/** Sends SIGSTOP to the postmaster and all its processes. Resolves with their process IDs. */
 async function freezePostgres(): Promise<number[]> {
   const { postgres } = fleet.pids()
-  // The postmaster first, so that it starts no process meanwhile, and one that ends keeps its id.
+  // Stop the postmaster first, so that it starts no process meanwhile and reaps none.
   process.kill(postgres, 'SIGSTOP')
   const { stdout } = await promisify(execFile)('pgrep', ['-P', String(postgres)])
   const children = stdout.split('\n').filter(Boolean).map(Number)
@@ -66,7 +64,7 @@ async function freezePostgres(): Promise<number[]> {
   return [postgres, ...children]
 }
 
-it('ends executions while Postgres hangs', async () => {
+it('executions end while Postgres hangs', async () => {
   await fleet.createTenant('hangs', GENEROUS)
   const first = await enqueue('hangs', 1)
   await endingsOf(fleet, first, 30_000)
@@ -85,7 +83,7 @@ it('ends executions while Postgres hangs', async () => {
   await expectNothingHeld(fleet)
 }, 150_000)
 
-it('gives nothing to a worker whose database login is refused, until it is let in', async () => {
+it('a worker whose database login is refused gets no executions until the login works', async () => {
   await fleet.createTenant('refused', GENEROUS)
   const owner = new pg.Client({ connectionString: fleet.databaseUrl })
   await owner.connect()
@@ -117,7 +115,7 @@ it('gives nothing to a worker whose database login is refused, until it is let i
   }
 }, 150_000)
 
-it('loses nothing when Redis restarts under load', async () => {
+it('a restart of Redis under load loses nothing', async () => {
   await fleet.createTenant('redis-restart', GENEROUS)
   const accepted = await enqueue('redis-restart', 60, 100)
   await fleet.restartRedis()

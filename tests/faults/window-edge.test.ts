@@ -1,6 +1,6 @@
 /**
- * The last millisecond of an hour and of a day, and the first one of the next, through API, queue and worker:
- * charges on either side, refunds across the edge, what callers are told, and executions deferred to it.
+ * The last millisecond of an hour and of a day and the first one of the next, through API, queue and worker:
+ * charges on either side, refunds across the edge, what callers are told, and deferred executions.
  */
 import { MOVED_CLOCK, movedDate } from './moved-clock.ts'
 import { loadConfig, runApi, type RunningApi } from '@cofferdam/api'
@@ -13,7 +13,7 @@ import { auditRows, fakeRequest } from './accounts.ts'
 import { startStoppingWorker, type StoppingWorker } from './start-stopping-worker.ts'
 import { tenantOf } from './stopping-worker.ts'
 
-/** A day in the future, so that nothing expires by Redis' real clock before the test is over. */
+/** A day in the future, so that nothing expires by Redis's real clock before the test is over. */
 const MIDNIGHT_MS = (Math.floor(Date.now() / 86_400_000) + 2) * 86_400_000
 const ELEVEN_MS = MIDNIGHT_MS - 3_600_000
 const at = (ms: number): string => new Date(ms).toISOString()
@@ -77,14 +77,13 @@ const program = (tenant: string, agent: string): ExecutionRequestInput =>
 const state = async (id: string): Promise<ExecutionState> =>
   executionStateSchema.parse((await call(`/executions/${id}`)).json)
 
-/** Runs one execution and returns what its caller sees of the caps. */
 async function run(tenant: string, agent: string): Promise<object> {
   const { headers, json } = await call('/executions?wait=30s', program(tenant, agent))
   const { ending, dimension, resets_at, caps } = json as Record<string, unknown>
   return { ending, dimension, resets_at, caps, left: headers.get('ratelimit') }
 }
 
-/** Charged executions by the audit rows, in the day of that time. */
+/** Number of charged executions in the day of that time, according to the audit rows. */
 async function chargedIn(tenant: string, ms: number): Promise<number> {
   const { day } = await fleet.store.chargedCounts(tenant, ms)
   return day.bucket === Math.floor(ms / 86_400_000) ? day.count : 0
@@ -95,7 +94,7 @@ const uses = (day: number, dayEnds: number, hour: number, hourEnds: number): obj
   agent_hourly: { used: hour, limit: 2, resets_at: at(hourEnds) },
 })
 
-it('charges each side of the edges of hour and day for itself', async () => {
+it('charges before and after the edge of an hour or day count in their own window', async () => {
   const okWith = (caps: object, left: string): object => ({ ending: 'ok', caps, left })
   expect(await run('edge', 'a')).toMatchObject(
     okWith(uses(1, MIDNIGHT_MS, 1, ELEVEN_MS), '"tenant-daily";r=2;t=3601, "agent-hourly";r=1;t=1'),
@@ -132,7 +131,7 @@ it('charges each side of the edges of hour and day for itself', async () => {
   expect(await auditRows(fleet, 'edge')).toHaveLength(6)
 })
 
-it('gives back what was charged before midnight without touching what was charged after it', async () => {
+it('a refund of a charge from before midnight does not change the count after midnight', async () => {
   await moveClock(MIDNIGHT_MS - 1)
   const impossible = { ...program(SLOW, 'a'), min_isolation: 'gvisor' as const }
   const { json } = await call('/executions', impossible)
@@ -156,7 +155,7 @@ it('gives back what was charged before midnight without touching what was charge
   expect([await chargedIn(SLOW, MIDNIGHT_MS - 1), await chargedIn(SLOW, MIDNIGHT_MS)]).toEqual([0, 1])
 })
 
-it('holds what is deferred until the window is over, and lets it go then', async () => {
+it('a deferred execution waits until the window is over, and then runs', async () => {
   await moveClock(MIDNIGHT_MS - 1)
   expect(await run('waits', 'a')).toMatchObject({ ending: 'ok' })
   const { json } = await call('/executions', { ...program('waits', 'a'), on_cap: 'defer' })

@@ -19,7 +19,7 @@ const GENEROUS = {
 const RECOVERY_MS = 90_000
 
 inLongTier(
-  'gives every execution one ending and one audit row while workers are killed under it',
+  'every execution has one ending and one audit row although workers are killed',
   async () => {
     await fleet.createTenant('killed', GENEROUS)
     const workers: FleetWorker[] = [await fleet.startWorker(WORKER), await fleet.startWorker(WORKER)]
@@ -49,18 +49,18 @@ inLongTier(
   300_000,
 )
 
-/** Output shows that the worker has handed the program over. */
+/** Waits for output, which shows that the worker has handed the program over. */
 async function hasPrinted({ execution_id }: Accepted): Promise<void> {
   for await (const { event } of fleet.client.stream(execution_id)) if (event.type === 'output') break
 }
 
-it('never runs again by itself what began, and runs again what opted in', async () => {
+it('an execution that began is run again only if its request opted into retries', async () => {
   await fleet.createTenant('lost', GENEROUS)
   const victim = await fleet.startWorker(WORKER)
   const once = await fleet.client.enqueue(fakeRequest('lost', [{ print: 'begun' }, { sleep_ms: 600_000 }]))
   await hasPrinted(once)
   const again = await fleet.client.enqueue({
-    // Long enough that it still runs when its worker is killed.
+    // Long enough that the program still runs when its worker is killed.
     ...fakeRequest('lost', [{ print: 'begun' }, { sleep_ms: 12_000 }]),
     retry: { max_attempts: 2, on: ['worker_lost'] },
   })
@@ -92,7 +92,7 @@ it('never runs again by itself what began, and runs again what opted in', async 
   await heir.stop()
 }, 300_000)
 
-it('hands back what it had not begun and ends what it had when it is asked to stop', async () => {
+it('a worker that is asked to stop requeues what it has not begun and ends what it has', async () => {
   await fleet.createTenant('drained', GENEROUS)
   const worker = await fleet.startWorker({ ...WORKER, COFFERDAM_SLOTS: '2', COFFERDAM_DRAIN_MS: '300' })
   const accepted: Accepted[] = []

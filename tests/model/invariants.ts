@@ -1,10 +1,10 @@
-/** What must hold after every step, whatever came before: sentences of what does not. */
+/** What must hold after every step. Violations are returned as sentences. */
 import { FLEET_DEFAULTS } from '@cofferdam/contract'
 import { KEYS, LANES, type Lane } from '@cofferdam/queue'
 import { countOf, placesOf, type Snapshot } from './snapshot.ts'
 import { canServe } from './world.ts'
 
-/** What is remembered from step to step. */
+/** What the checks remember from step to step. */
 export interface Memory {
   endings: Map<string, string>
   fences: Map<string, number>
@@ -13,7 +13,7 @@ export interface Memory {
 
 export const newMemory = (): Memory => ({ endings: new Map(), fences: new Map(), clocks: new Map() })
 
-/** Empty when all is well. */
+/** Returns an empty list when all invariants hold. */
 export function brokenInvariants(shot: Snapshot, memory: Memory): string[] {
   return [
     ...shot.ids.flatMap((id) => misplaced(shot, id)),
@@ -31,7 +31,7 @@ export const tenantsOf = (shot: Snapshot): string[] => [
 
 const number = (text: string | undefined): number => Number(text ?? '0')
 
-/** Every execution stands exactly where its state says: nothing waits in no queue, nothing in two. */
+/** Every execution is exactly where its state says: nothing waits in no queue or in two. */
 function misplaced(shot: Snapshot, id: string): string[] {
   const x = shot.record(id)
   const [state, lane, tenant, agent] = [x.get('s'), x.get('l') ?? '', x.get('t') ?? '', x.get('a') ?? '']
@@ -72,7 +72,7 @@ function historyChanged(shot: Snapshot, id: string, memory: Memory): string[] {
   return problems
 }
 
-/** The counters of a tenant are what a count gives. */
+/** The counters of a tenant equal a count of its executions. */
 function miscounted(shot: Snapshot, tenant: string): string[] {
   const state = shot.at(KEYS.tenant + tenant)
   const expected: [field: string, count: number][] = [
@@ -93,7 +93,7 @@ function miscounted(shot: Snapshot, tenant: string): string[] {
     .map(([field, count]) => `${tenant}: ${field} says ${state.get(field)}, counted ${count}`)
 }
 
-/** What a tenant has out in a lane, by kind: also of kinds that it has nothing at any more. */
+/** A tenant's outstanding executions in a lane by kind, also for kinds where it has none any more. */
 function outByKind(shot: Snapshot, lane: Lane, tenant: string): [field: string, count: number][] {
   const ids = [...shot.at(KEYS.out + lane).keys()].filter((id) => shot.record(id).get('t') === tenant)
   const kinds = ['', ...shot.at(KEYS.kinds).keys(), ...ids.map((id) => shot.record(id).get('k') ?? '')]
@@ -104,8 +104,8 @@ function outByKind(shot: Snapshot, lane: Lane, tenant: string): [field: string, 
 }
 
 /**
- * A tenant may be served by a kind of worker exactly when it has a backlog that the kind can serve, a free
- * slot and is not parked; what no known kind can serve, each may take.
+ * A kind of worker may serve a tenant exactly when the tenant has a backlog that the kind can serve, has a
+ * free slot and is not parked. Every kind may take executions that no known kind can serve.
  */
 function ringWrong(shot: Snapshot, tenant: string): string[] {
   const state = shot.at(KEYS.tenant + tenant)
@@ -138,7 +138,7 @@ function ringWrong(shot: Snapshot, tenant: string): string[] {
       )
       const due = isServed && number(state.get('n')) < concurrency && !state.has('park')
       const inRing = shot.at(`${KEYS.ring}${lane}:${kind}`).has(tenant)
-      // Being in it without need costs one look at the next pick; not being in it would be for ever.
+      // A tenant that is wrongly in the ring costs the next pick one look. A missing one waits for ever.
       if (due && !inRing)
         problems.push(`${tenant} ${lane}: has a backlog for ${kind} and a free slot, but no turn`)
       if (inRing && state.has('park')) problems.push(`${tenant} ${lane}: parked, and in the ring of ${kind}`)
@@ -149,7 +149,7 @@ function ringWrong(shot: Snapshot, tenant: string): string[] {
   })
 }
 
-/** Every class of a lane in which a tenant has a backlog, by the keys that are there. */
+/** Every class of a lane in which a tenant has a backlog, according to the existing keys. */
 const classesOf = (shot: Snapshot, lane: string, tenant: string): string[] =>
   shot
     .under(KEYS.backlog)
@@ -157,7 +157,7 @@ const classesOf = (shot: Snapshot, lane: string, tenant: string): string[] =>
     .filter(([name = '', owner]) => owner === tenant && (name === lane || name.startsWith(`${lane}/`)))
     .map(([name = '']) => name)
 
-/** What is out is counted at the kind that has it, or for which it was released. */
+/** Outstanding executions are counted at the kind that has them, or for which they were released. */
 function outsMiscounted(shot: Snapshot): string[] {
   const counted = new Map<string, number>()
   for (const lane of LANES)
@@ -171,13 +171,13 @@ function outsMiscounted(shot: Snapshot): string[] {
     .map((at) => `${said.get(at)} are out at ${at}, counted ${counted.get(at)}`)
 }
 
-/** Of a session at most one execution is anywhere but behind, and it is the front. */
+/** At most one execution of a session is anywhere but in the session's queue, and it is the front. */
 function sessionsWrong(shot: Snapshot): string[] {
   const fronts = new Map<string, string[]>()
   for (const id of shot.ids) {
     const [sk, state] = [shot.record(id).get('sk'), shot.record(id).get('s')]
     if (sk === undefined || state === 'ended') continue
-    // Delayed before its first turn it is in no session yet; put off later it stays the front.
+    // A delayed execution is in no session before its first turn. One that is put off later stays the front.
     if (state === 'delayed' && !shot.record(id).has('po')) continue
     if (!shot.at(KEYS.sessionQueue + sk).has(id)) fronts.set(sk, [...(fronts.get(sk) ?? []), id])
   }

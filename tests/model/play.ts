@@ -1,11 +1,11 @@
-/** Plays one schedule, looks after each step whether all invariants hold, and lets the fleet come to rest. */
+/** Plays one schedule, checks all invariants after each step, and lets the fleet come to rest. */
 import { brokenInvariants, newMemory } from './invariants.ts'
 import { comeToRest, unsettledAtRest } from './rest.ts'
 import { snapshot } from './snapshot.ts'
 import type { Step } from './steps.ts'
 import { World, type Transport } from './world.ts'
 
-/** Throws with the step after which an invariant broke. */
+/** Throws an error that names the step after which an invariant broke. */
 export async function play(transport: Transport, steps: readonly Step[]): Promise<void> {
   const world = new World(transport)
   const memory = newMemory()

@@ -1,4 +1,7 @@
-/** Random schedules of everything that may happen to a fleet, over the real scripts: docs/internals/state-machines.md holds. */
+/**
+ * Plays random schedules of everything that may happen to a fleet, over the real scripts. Checks that
+ * docs/internals/state-machines.md holds.
+ */
 import { isLongTier } from '@cofferdam/embedded/needs'
 import { isolatedRedis, scheduleSeed, type TestServer } from '@cofferdam/embedded/testing'
 import { connectRedis, LANES, TAG, type Lane } from '@cofferdam/queue'
@@ -9,7 +12,7 @@ import { play } from './play.ts'
 import { scheduleArb, type Step } from './steps.ts'
 import { admissionOf, type Transport } from './world.ts'
 
-/** About 60 steps each. */
+/** Number of schedules of about 60 steps each. */
 const RUNS = Number(process.env['COFFERDAM_MODEL_RUNS'] ?? (isLongTier() ? 80 : 40))
 
 const PUT: Step = {
@@ -61,12 +64,13 @@ afterAll(async () => {
 })
 
 /**
- * Schedules that once broke it, shrunk by hand.
- *   1  an heir of what had begun gave it back, and it was cancelled while it waited: an uncharged row of a charged attempt
- *   2  a sleeper was admitted after its heir, took over the charge, and gave it back
- *   3  a sleeper was admitted after its heir had ended the attempt uncharged: the charge stayed
- *   4  likewise after its heir had put the attempt back, and it was cancelled while it waited
- *   5  an owner that had lost its attempt recorded it, its heir put it back, and it was cancelled while it waited
+ * Schedules that once broke an invariant, shortened by hand. The next owner is the worker that takes an
+ * attempt after its first owner lost it.
+ *   1  the next owner gave back an attempt that had begun, and it was cancelled: its row was uncharged
+ *   2  a stalled worker was admitted after the next owner, took over the charge, and gave it back
+ *   3  a stalled worker was admitted after the next owner had ended the attempt uncharged: the charge stayed
+ *   4  the same after the next owner had put the attempt back, and it was cancelled while it waited
+ *   5  an owner recorded an attempt it had lost, the next owner put it back, and it was cancelled
  */
 const ONCE_BROKEN: Step[][] = [
   [
@@ -106,17 +110,17 @@ const ONCE_BROKEN: Step[][] = [
 ]
 
 it.each(ONCE_BROKEN.map((steps, n) => [n + 1, steps] as const))(
-  'keeps them under schedule %i that once broke it',
+  'the queue keeps all invariants under schedule %i, which once broke one',
   (_n, steps) => play(transport, steps),
 )
 
-it('keeps every promise of the state machines under any schedule of work, deaths, delays and clocks', async () => {
+it('the queue keeps all invariants under random work, crashes, delays and clock changes', async () => {
   await fc.assert(
     fc.asyncProperty(scheduleArb, (steps) => play(transport, steps)),
     {
       numRuns: RUNS,
       seed: scheduleSeed(),
-      // Shrinking ends with what it has by then.
+      // When the time is over, fast-check reports the shortest failing schedule that it has.
       interruptAfterTimeLimit: 150_000,
       markInterruptAsFailure: false,
     },

@@ -1,15 +1,15 @@
-/** A fleet that is left in peace comes to rest: everything ended, and nothing left behind. */
+/** An undisturbed fleet comes to rest: every execution has ended, and nothing is left behind. */
 import { KEYS, LANES } from '@cofferdam/queue'
 import { snapshot } from './snapshot.ts'
 import { tenantsOf } from './invariants.ts'
 import { LOCK_MS, type World } from './world.ts'
 
-/** Rounds of a lock time each, until all is ended; three suffice for what a dead worker held, more for long queues. */
+/** Rounds of one lock time until all has ended: three after a dead worker, more for long queues. */
 const ROUNDS = 40
 
-/** Crashed workers stay dead, their locks run out, and the others work. */
+/** Crashed workers stay dead, their locks expire, and the other workers continue. */
 export async function comeToRest(world: World, check: (after: string) => Promise<void>): Promise<void> {
-  // Who dies between its late admission and its begin stays charged (admit.ts): that is promised to nobody.
+  // A stalled worker that dies between its late admission and its begin may stay charged (admit.ts).
   for (const held of world.held)
     while (held.isSleeper && held.phase !== 'over') await world.act(held, 'on', false, false)
   for (const worker of world.workers) if (worker.isAlive) worker.slots = 2
@@ -37,7 +37,7 @@ export async function comeToRest(world: World, check: (after: string) => Promise
   }
 }
 
-/** What is not as it must be at rest. */
+/** Describes everything that is not as it must be at rest. */
 export async function unsettledAtRest(world: World): Promise<string[]> {
   const shot = await snapshot(world.transport.redis)
   const problems: string[] = []

@@ -1,4 +1,4 @@
-/** Everything that the queue keeps in Redis at one moment, read in one call. */
+/** Everything that the queue has in Redis at one moment, read in one call. */
 import { KEYS, type Lane } from '@cofferdam/queue'
 import type { Redis } from 'ioredis'
 
@@ -21,15 +21,12 @@ end
 return cjson.encode(found)`
 
 export interface Snapshot {
-  /**
-   * Hash: field → value. Sorted set: member → score. Set: member → ''. String and list: its text or length →
-   * ''.
-   */
+  /** Hash: field → value. Sorted set: member → score. Set: member → ''. String, list: text, length → ''. */
   at(key: string): ReadonlyMap<string, string>
-  /** Keys that begin with a prefix, without it. */
+  /** Keys that begin with a prefix, returned without it. */
   under(prefix: string): string[]
   record(id: string): ReadonlyMap<string, string>
-  /** Ids of every execution that Redis knows. */
+  /** IDs of every execution that Redis knows. */
   ids: readonly string[]
 }
 
@@ -50,7 +47,7 @@ function pairs(flat: readonly string[]): Map<string, string> {
   return map
 }
 
-/** Every place where `id` stands, by the name of the key. */
+/** Every key that contains `id`, by name. */
 export function placesOf(shot: Snapshot, id: string): string[] {
   const sets: string[] = []
   const look = (name: string, prefix: string): void => {
@@ -66,7 +63,7 @@ export function placesOf(shot: Snapshot, id: string): string[] {
   return sets.toSorted()
 }
 
-/** Executions of a tenant among the members of a set per lane. */
+/** Number of executions of a tenant among the members of a set per lane. */
 export function countOf(shot: Snapshot, prefix: string, lanes: readonly Lane[], tenant: string): number {
   return lanes.reduce(
     (sum, lane) =>

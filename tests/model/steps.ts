@@ -1,4 +1,4 @@
-/** What may happen, in any order. Numbers name the n-th of what there is at that moment, counted round. */
+/** Everything that may happen, in any order. A number selects the n-th existing item (modulo their count). */
 import type { Lane } from '@cofferdam/queue'
 import fc from 'fast-check'
 
@@ -18,25 +18,25 @@ export type Step =
       need: number
     }
   | { do: 'put again' | 'cancel'; execution: number }
-  /** A BullMQ job is gone, as when its process ended without settling. */
+  /** A BullMQ job is gone, as after a process that ended without settling. */
   | { do: 'lose job'; lane: Lane; job: number }
   | { do: 'beat' | 'drain' | 'crash' | 'leave'; worker: number }
-  /** One fetch and the take. */
+  /** Fetches a job and takes its execution. */
   | { do: 'fetch'; worker: number; lane: Lane }
-  /** Both in one, as by a slot that goes from one job to the next. */
+  /** Ends a job and takes the next one in one call, as a slot does. */
   | { do: 'go on'; worker: number; lane: Lane }
-  /** What a dead worker had begun is taken beside the slots. */
+  /** Takes what a dead worker had begun, without a slot. */
   | { do: 'recover'; worker: number; lane: Lane }
   | { do: 'hand'; worker: number; lane: Lane; how: 'fair' | 'yield' | 'force' }
-  /** The holder does the next thing; `late`: it was stopped between its look at the fence and its write. */
+  /** The holder makes its next call. `late`: it was stopped between reading the fence and its write. */
   | { do: 'act'; held: number; choice: Choice; late: boolean; outbox: boolean }
-  /** The last write again: its answer was lost, or the network delivered it twice. */
+  /** Repeats the last write, because its answer was lost or the network delivered it twice. */
   | { do: 'repeat'; held: number }
   | { do: 'lock expires' | 'relock'; held: number }
   | { do: 'stalled check'; lane: Lane }
-  /** Locks of the dead run out and their jobs are found: three steps that mean something only together. */
+  /** Locks of dead workers expire and their jobs are found: three steps that only make sense together. */
   | { do: 'redeliver' }
-  /** A worker dies, and what it held is found: what the others then make of it is what matters. */
+  /** A worker dies, and other workers find its executions. */
   | { do: 'die'; worker: number }
   | { do: 'sweep' }
   | { do: 'limits'; tenant: number; weight: number; concurrency: number | null }
@@ -129,7 +129,7 @@ const stepArb = fc.oneof(
       concurrency: fc.option(fc.integer({ min: 1, max: 2 }), { freq: 3 }),
     }),
   ),
-  // A second, past a lost job, past a lock, past three locks, past the longest wait; and the clock set back.
+  // A second, or more than a lost job, a lock, three locks or the longest wait; or the clock goes back.
   record(
     5,
     fc.record({

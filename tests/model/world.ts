@@ -1,15 +1,16 @@
 /**
- * The fleet as the model sees it: the real scripts, a real Redis, real BullMQ jobs and the real admission; workers are
- * a few fields here, and each of their writes is one step, so that anything may happen in between.
+ * The fleet in the model: the real scripts, Redis, BullMQ jobs and admission. A worker is only a few fields
+ * here, and each of its writes is one step, so that anything may happen in between.
  *
- * A worker's way with one execution is the worker app's (process-execution.ts, recover.ts, record-attempt.ts):
+ * A worker handles one execution as the worker app does (process-execution.ts, recover.ts,
+ * record-attempt.ts):
  *
  *   taken ──admit──► admitted ──begin──► begun ──record──► recorded ──settle | retry──► over
  *     │                 └──fail: refund, record──────────────▲
  *     ├──interrupted: record worker_lost────────────────────┤
  *     └──back, defer, later (refund, put back)──► over
  *
- * Whoever holds one keeps it when it is fenced off or its worker dies: its next write may still arrive at any time.
+ * A worker that is fenced off or dies keeps its execution: its next write may still arrive at any time.
  */
 import { createAdmission, type Admission, type AttemptKey, type Lease } from '@cofferdam/admission'
 import { DEFAULT_TENANT_CAPS, isCofferdamError, type ExecutionId } from '@cofferdam/contract'
@@ -30,13 +31,13 @@ import type { Worker } from 'bullmq'
 import type { Redis } from 'ioredis'
 import type { Choice, Step } from './steps.ts'
 
-/** As the worker has it; the model's own clock counts these, too. */
+/** The worker's lock time, which the model's own clock also uses. */
 export const LOCK_MS = 15_000
 const SLOTS = 2
 /** Wide windows, so that no run of the model crosses midnight. */
 const WINDOW_MS = 10 * 365 * 86_400_000
 
-/** The real admission; it counts the rows of whatever world is played. */
+/** The real admission. It counts the rows of the world that is played. */
 export function admissionOf(redis: Redis, charged: (tenant: string) => number): Admission {
   return createAdmission({
     redis,
@@ -50,7 +51,7 @@ export function admissionOf(redis: Redis, charged: (tenant: string) => number): 
   })
 }
 
-/** The audit row of one attempt; its JSON is the visible result, too. */
+/** The audit row of one attempt. Its JSON is also the visible result. */
 export interface Row {
   execution: string
   attempt: number
@@ -66,7 +67,7 @@ interface ModelWorker {
   kind: string
 }
 
-/** Kinds of workers and what they offer. Needs are of these words, and of one that nobody has. */
+/** Kinds of workers and what they offer. Needs use these words, and one word that no kind has. */
 export const OFFERS: Readonly<Record<string, string>> = {
   strong: 'backend=a,isolation=strong\nbackend=b',
   weak: 'backend=b',
@@ -81,7 +82,7 @@ export const NEEDS = [
   'backend=nobody',
 ] as const
 
-/** Whether a kind has what is needed, told without the scripts. */
+/** Whether a kind has what is needed, decided without the scripts. */
 export function canServe(kind: string, need: string): boolean {
   return (OFFERS[kind] ?? '').split('\n').some((line) => need === '' || line.split(',').includes(need))
 }
@@ -99,21 +100,21 @@ interface Held {
   agent: string
   lane: Lane
   worker: ModelWorker
-  /** Null when it came from the worker's hand. */
+  /** Null when the execution was assigned to the worker. */
   jobId: string | null
   token: string
   interrupted: Began | null
   isCancelled: boolean
   phase: 'taken' | 'admitted' | 'begun' | 'recorded' | 'over'
-  /** Admitted when it had lost the attempt: it was stopped and runs again. */
+  /** True when it was admitted after it had lost the attempt, because the worker had stalled. */
   isSleeper: boolean
   lease: Lease | null
   row: Row | null
   wantsRetry: boolean
   outbox: boolean
-  /** What it put into the outbox became a row. */
+  /** True when its outbox entry became a row. */
   isStored: boolean
-  /** What it wrote last, to be repeated. */
+  /** Its last write, so that it can be repeated. */
   last: (() => Promise<unknown>) | null
 }
 
@@ -127,11 +128,11 @@ export interface Transport {
 
 export class World {
   readonly rows = new Map<string, Row>()
-  /** `<id> <attempt>` → how often user code of it began. */
+  /** `<id> <attempt>` → how often its user code began. */
   readonly begun = new Map<string, number>()
   readonly ids: ExecutionId[] = []
   readonly problems: string[] = []
-  /** What happened, a line each: the counterexample as it is read. */
+  /** What happened, one line each. It is printed with a counterexample. */
   readonly story: string[] = []
   readonly held: Held[] = []
   workers: ModelWorker[] = []
@@ -301,7 +302,7 @@ export class World {
       this.problems.push(`put of ${args[0]} again: ${code}`)
   }
 
-  /** As end-unstarted.ts does it: look, compose, end. */
+  /** Does what end-unstarted.ts does: look, compose, end. */
   private async cancel(id: ExecutionId | undefined, cause = 'cancelled'): Promise<void> {
     if (id === undefined) return
     const attempt = Math.max(1, Number(await this.redis.hget(KEYS.record + id, 'at')))
@@ -364,7 +365,7 @@ export class World {
     else await job.moveToCompleted(undefined, token, false).catch(() => undefined)
   }
 
-  /** As a slot whose execution is over goes to the next (lua/next.lua); BullMQ's part of the end is in `finishJob`. */
+  /** Continues with the next job, like a slot (lua/next.lua). `finishJob` does BullMQ's part of the end. */
   async goOn(worker: ModelWorker, lane: Lane): Promise<void> {
     const token = `${worker.name}:${(this.tokens += 1)}`
     const args = [lane, '', token, 1, worker.name, LOCK_MS, worker.kind]
@@ -374,7 +375,7 @@ export class World {
     await this.hold(worker, lane, releaseOf(jobId).id as ExecutionId, rest, jobId, token)
   }
 
-  /** What had begun at a dead worker is taken without a slot. */
+  /** Takes without a slot what a dead worker had begun. */
   async recover(worker: ModelWorker, lane: Lane): Promise<void> {
     const token = `${worker.name}:${(this.tokens += 1)}`
     const args = [lane, token, worker.name, worker.kind, LOCK_MS]
@@ -429,8 +430,8 @@ export class World {
   }
 
   /**
-   * Only a worker that has what an execution needs takes it, and any does when no known kind has it: to
-   * refuse it.
+   * A worker takes an execution only if it has what the execution needs, or if no known kind has it. In that
+   * case it refuses the execution.
    */
   private async expectServed(worker: ModelWorker, id: ExecutionId, hadBegun: boolean): Promise<void> {
     const need = (await this.redis.hget(KEYS.record + id, 'nd')) ?? ''
@@ -449,7 +450,7 @@ export class World {
     }
   }
 
-  /** The next thing that the holder does. */
+  /** Makes the holder's next call. */
   async act(held: Held | undefined, choice: Choice, late: boolean, outbox: boolean): Promise<void> {
     if (held === undefined || held.phase === 'over') return
     if (held.phase === 'recorded') return this.end(held)
@@ -512,7 +513,7 @@ export class World {
     held.last = write
     if (code === 'cancelled') held.isCancelled = true
     else if (code === 'fenced') {
-      // As handle-execution.ts: what an owner is charged that was admitted too late, nobody else takes back.
+      // As in handle-execution.ts: nobody else refunds the charge of an owner that was admitted too late.
       if (rest[0] === 1) await this.admission.refund(this.keyOf(held))
       held.phase = 'over'
     } else {
@@ -522,7 +523,7 @@ export class World {
     }
   }
 
-  /** The audit row: the first of an attempt stands, and whoever comes second goes by it. */
+  /** Writes the audit row. The first row of an attempt stays, and a second writer uses it. */
   private async record(
     held: Held,
     ending: string,
@@ -530,8 +531,9 @@ export class World {
     late: boolean,
     outbox: boolean,
   ): Promise<void> {
-    // Postgres that was away for its heir is taken to be away for a sleeper: else the row would be the sleeper's, and what
-    // is shown the heir's (docs/internals/state-machines.md says so).
+    // If Postgres was away for the next owner, it is also away for a stalled one. Otherwise the row would
+    // come from the stalled worker and the visible result from the next owner
+    // (docs/internals/state-machines.md).
     const isAway = this.held.some(
       (other) =>
         other !== held &&
@@ -553,7 +555,7 @@ export class World {
     held.outbox = outbox && known === undefined
     held.row = known ?? own
     if (!held.outbox) this.rows.set(key, held.row)
-    // Of a dead owner's charge the lease is not at hand (attempt-charge.ts).
+    // The lease of a dead owner's charge is not known here (attempt-charge.ts).
     if (known !== undefined && charged && !known.charged)
       await this.admission.refund(this.keyOf(held), held.lease ?? undefined)
     held.phase = 'recorded'
@@ -584,7 +586,7 @@ export class World {
     )
   }
 
-  /** Its tenant asks for more than the request did: only the worker knows that. */
+  /** The tenant asks for more than the request did, which only the worker knows. */
   private async route(held: Held): Promise<void> {
     const need = 'isolation=strong'
     const { code } = await this.call(SCRIPTS.requeue, KEYS.record + held.id, [
@@ -617,7 +619,7 @@ export class World {
     await this.finishJob(held)
   }
 
-  /** Its lock may be gone: then BullMQ has given the job to somebody else. */
+  /** The lock may be gone. Then BullMQ has given the job to another worker. */
   async finishJob({ jobId, lane, token }: Held): Promise<void> {
     if (jobId !== null) await this.call(SCRIPTS.next, KEYS.window, [lane, jobId, token, 0, '', LOCK_MS, ''])
   }
@@ -651,7 +653,7 @@ export class World {
     for (const id of list(rest[1])) await this.cancel(text(id) as ExecutionId, 'overdue')
   }
 
-  /** What the outbox holds becomes rows, as storeOutbox does it. */
+  /** Turns the records in the outbox into rows, as storeOutbox does. */
   async drainOutbox(): Promise<void> {
     for (const [, fields] of await this.redis.xrange(KEYS.outbox, '-', '+')) {
       const row = JSON.parse(fields[1] ?? '') as Row
@@ -663,7 +665,7 @@ export class World {
   }
 }
 
-/** The n-th of a list, counted round. */
+/** The n-th item of a list, modulo its length. */
 export function pickOf<T>(from: readonly T[], index: number): T | undefined {
   return from.length === 0 ? undefined : from[index % from.length]
 }

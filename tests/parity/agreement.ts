@@ -1,14 +1,14 @@
 /**
- * What two runs of one program must have in common, and how a comparison ends:
+ * What two runs of one program must have in common, and how a comparison can end:
  *
  *   agree             exit code, signal, bytes of both streams and the verdict are the same
- *   redacted          the same bytes left the program, and the executor hid some of them as secrets
+ *   redacted          the program wrote the same bytes, and the executor hid some of them as secrets
  *   transformed       TypeScript that bare Node refuses to strip and we run on purpose
- *   slow              the time ran out bare already
+ *   slow              the bare run already timed out
  *   limit             a limit of the sandbox ended it (memory, processes, disk, output)
  *   nondeterministic  two bare runs differ as well
  *   broken            our sandbox failed, whatever the program did
- *   disagree          everything else: ours to explain
+ *   disagree          everything else, which we have to explain
  */
 import type { Ending } from '@cofferdam/contract'
 import type { Ran } from './bare-run.ts'
@@ -24,7 +24,7 @@ export type Comparison =
   | 'broken'
   | 'disagree'
 
-/** Addresses, ids of threads and processes, and durations differ from run to run; the rest must not. */
+/** Addresses, IDs of threads and processes, and durations differ from run to run. The rest must not. */
 export function steady(bytes: Buffer): string {
   return bytes
     .toString('latin1')
@@ -35,7 +35,7 @@ export function steady(bytes: Buffer): string {
     .replaceAll(/\/[^\s'":/][^\s'":]*\/sbx_[0-9a-f]+\/home\/(work|tmp)\b/g, '/tmp/$1')
 }
 
-/** Names of what differs between two runs; empty when they agree. */
+/** Names of what differs between two runs. Empty when they agree. */
 export function differences(a: Ran, b: Ran): string[] {
   const found: string[] = []
   if (a.timedOut !== b.timedOut) found.push('time')
@@ -48,10 +48,10 @@ export function differences(a: Ran, b: Ran): string[] {
 
 const LIMIT_ENDINGS: readonly Ending[] = ['oom', 'pids_limit', 'disk_limit', 'output_limit']
 
-/** No word about the program: our sandbox did not come, or went away. */
+/** Endings that say nothing about the program, because our sandbox did not start or went away. */
 const BROKEN_ENDINGS: readonly Ending[] = ['provisioning', 'sandbox_lost', 'worker_lost', 'cancelled']
 
-/** How the two sides compare, before anybody asked whether the program is deterministic. */
+/** Compares both sides, before we know whether the program is deterministic. */
 export function compare(bare: Ran, ours: FleetRan): { result: Comparison; differs: string[] } {
   const { outcome } = ours
   if (BROKEN_ENDINGS.includes(outcome.ending)) return { result: 'broken', differs: [outcome.reason ?? ''] }
@@ -75,7 +75,7 @@ function expectedEnding(bare: Ran): Ending {
 
 const isRefusedTypeScript = (ran: Ran): boolean => ran.stderr.includes('ERR_UNSUPPORTED_TYPESCRIPT_SYNTAX')
 
-/** The first place where two outputs part, with some text around it. */
+/** The first place where two outputs differ, with some text around it. */
 export function firstDifference(bare: Ran, ours: Ran): string {
   for (const name of ['stdout', 'stderr'] as const) {
     const [a, b] = [steady(bare[name]), steady(ours[name])]

@@ -1,6 +1,6 @@
 /**
- * A program without us, inside a throw-away sandbox of the same shape as the backend's: third-party programs never
- * run on the host itself. `launch.py` is PID 1 there and tells the kernel's wait status.
+ * Runs a program without us, in a throw-away sandbox of the same shape as the backend's, because third-party
+ * programs never run on the host itself. `launch.py` is PID 1 there and reports the kernel's wait status.
  */
 import { spawn } from 'node:child_process'
 import {
@@ -18,7 +18,7 @@ import { join } from 'node:path'
 import type { Language } from '@cofferdam/contract'
 import { bwrapLimits, LIMITS, PYTHON } from './run-limits.ts'
 
-/** What was seen of one run, from either side. */
+/** What was seen of one run, on either side. */
 export interface Ran {
   exitCode: number | null
   signal: string | null
@@ -38,13 +38,13 @@ export interface BareRunner extends Disposable {
   run(program: TestProgram, timeoutMs: number): Promise<Ran>
 }
 
-/** Where a program is run bare: bubblewrap like the `process` backend, or a container of the `docker` backend's image. */
+/** Where a bare run happens: bubblewrap like the `process` backend, or the `docker` backend's image. */
 export type BarePlace = { kind: 'bwrap' } | { kind: 'docker'; image: string }
 
 const LAUNCHER = readFileSync(new URL('launch.py', import.meta.url), 'utf8')
 const MARK = Buffer.from('\n\0wait status ')
 const NOBODY = 65_534
-/** More than the executor looks at, so that a flood ends here too. */
+/** More than the executor reads, so that endless output also ends here. */
 const OUTPUT_MAX = 20 * 1024 * 1024
 const NODE = '/opt/node/bin/node'
 const ETC = {
@@ -53,12 +53,12 @@ const ETC = {
   hosts: '127.0.0.1 localhost\n::1 localhost\n',
   'nsswitch.conf': 'passwd: files\ngroup: files\nhosts: files dns\n',
 }
-/** Where each place has its interpreters (libs/sandbox/src/process/bwrap.ts, libs/sandbox/agent/cofferdam_agent/options.py). */
+/** Interpreter paths (libs/sandbox/src/process/bwrap.ts, libs/sandbox/agent/cofferdam_agent/options.py). */
 const PATHS = {
   bwrap: '/opt/node/bin:/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin',
   docker: '/usr/local/bin:/usr/local/sbin:/usr/bin:/usr/sbin:/bin:/sbin',
 }
-/** What the executor gives every program (libs/executor/src/environment.ts). */
+/** The environment that the executor gives every program (libs/executor/src/environment.ts). */
 const ENV = {
   HOME: '/tmp',
   LANG: 'C.UTF-8',
@@ -67,7 +67,7 @@ const ENV = {
 }
 const ENTRIES = { python: 'main.py', javascript: 'main.js', typescript: 'main.ts', bash: 'main.sh' } as const
 
-/** Makes a runner; dispose removes its files. */
+/** Creates a runner. Disposing removes its files. */
 export function createBareRunner(place: BarePlace): BareRunner {
   const folder = mkdtempSync(join(tmpdir(), 'cofferdam-parity-'))
   chmodSync(folder, 0o755)
@@ -137,7 +137,7 @@ function collect(child: ReturnType<typeof spawn>, timeoutMs: number): Promise<Ra
   })
 }
 
-/** wait(2): the low seven bits are the signal, the second byte the code. */
+/** See wait(2): the low seven bits are the signal, the second byte is the code. */
 function decodeStatus(status: number): { exitCode: number | null; signal: string | null } {
   const number = status & 0x7f
   if (number === 0) return { exitCode: (status >> 8) & 0xff, signal: null }

@@ -1,4 +1,4 @@
-/** Bash programs whose end or output is easy to get wrong when somebody else starts the shell. */
+/** Bash programs whose end or output is easy to get wrong when another program starts the shell. */
 import type { TrickyProgram } from './tricky-program.ts'
 
 const sh = String.raw

@@ -4,8 +4,8 @@
  *   node tests/parity/compare.ts --language python --backend process FOLDER_OR_FILE…
  *     [--limit N] [--offset N] [--concurrency 2] [--timeout 10s] [--show 20] [--report FILE.jsonl] [--trusted]
  *
- * Both sides run in sandboxes. `none` is no sandbox, so it takes only programs that you vouch for (`--trusted`).
- * Exit code 1 when a program disagrees.
+ * Both sides run in sandboxes. Backend `none` is no sandbox, so it takes only programs that you trust
+ * (`--trusted`). Exit code 1 when a program disagrees.
  */
 import { createHash } from 'node:crypto'
 import { appendFileSync, readdirSync, readFileSync, statSync } from 'node:fs'
@@ -22,9 +22,9 @@ const ENDINGS: Record<Language, RegExp> = {
   typescript: /\.ts$/,
   bash: /\.(sh|bash)$/,
 }
-/** The bound of a request's source. */
+/** The limit of a request's source. */
 const SOURCE_MAX = 1024 * 1024
-/** A program that disagrees gets this many more chances to show that it is not deterministic. */
+/** A program that disagrees gets this many more runs, which may show that it is not deterministic. */
 const SECOND_LOOKS = 2
 
 interface Found {
@@ -39,7 +39,7 @@ export interface Compared {
   ours: FleetRan
 }
 
-/** Both sides once; when they differ, more runs of both decide whether the program itself differs. */
+/** Runs both sides once. If they differ, more runs decide whether the program is nondeterministic. */
 export async function compareOnce(
   bareRunner: BareRunner,
   fleetRunner: FleetRunner,
@@ -59,7 +59,7 @@ export async function compareOnce(
   return first
 }
 
-/** Files below the given places, in an order that is the same on every run and mixes the folders. */
+/** Files below the given paths, in an order that is the same on every run and mixes the folders. */
 function programsBelow(places: readonly string[], language: Language): Found[] {
   const found: Found[] = []
   const take = (root: string, path: string): void => {

@@ -1,4 +1,7 @@
-/** The same program through the executor and a backend, without the queue: raw bytes at the seam, and what a caller sees. */
+/**
+ * Runs the same program through the executor and a backend, without the queue. Collects the raw bytes of the
+ * backend and what a caller sees.
+ */
 import { setMaxListeners } from 'node:events'
 import { mkdtempSync, chmodSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -41,7 +44,7 @@ const TENANT: TenantPolicy = {
   ...DEFAULT_TENANT_RULES,
 }
 
-/** Full outputs are compared at the seam, so nothing needs to be kept here. */
+/** The comparison reads the backend's raw bytes, so no full output needs to be stored. */
 const NO_BLOBS: BlobStore = {
   create: () =>
     Promise.resolve({
@@ -53,7 +56,7 @@ const NO_BLOBS: BlobStore = {
   delete: () => Promise.resolve(),
 }
 
-/** Makes an executor over one backend. Throws when the backend cannot run here. */
+/** Creates an executor over one backend. Throws when the backend cannot run here. */
 export async function createFleetRunner(name: BackendName): Promise<FleetRunner> {
   const runtimeDir = mkdtempSync(join(tmpdir(), 'cofferdam-parity-'))
   chmodSync(runtimeDir, 0o755)
@@ -132,7 +135,7 @@ function tapped(
     probe: (signal) => backend.probe(signal),
     async open(spec, signal) {
       const sandbox = await backend.open(spec, signal).catch((error: unknown) => {
-        // The result only says that it failed.
+        // The result only says that it failed, so print the error.
         console.error(inspect(error, { depth: 4 }))
         throw error
       })

@@ -64,7 +64,7 @@ def run_to_end(main, sources):
         for pid, found in reaped:
             if pid == main:
                 status = found
-                # PID 1: this reaches everything in the sandbox and not the caller.
+                # As PID 1 this kills everything in the sandbox, but not the caller.
                 try:
                     os.kill(-1, signal.SIGKILL)
                 except OSError:

@@ -1,4 +1,4 @@
-/** JavaScript and TypeScript programs whose end or output is easy to get wrong when somebody else starts Node. */
+/** Node programs whose end or output is easy to get wrong when another program starts Node. */
 import type { TrickyProgram } from './tricky-program.ts'
 
 const js = String.raw

@@ -1,4 +1,4 @@
-/** Python programs whose end or output is easy to get wrong when somebody else starts the interpreter. */
+/** Python programs whose end or output is easy to get wrong when another program starts the interpreter. */
 import type { TrickyProgram } from './tricky-program.ts'
 
 const py = String.raw

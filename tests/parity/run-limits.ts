@@ -1,9 +1,9 @@
-/** Limits of both sides of a comparison: generous, so that only programs that misbehave meet them. */
+/** Limits of both sides of a comparison. They are generous, so that only misbehaving programs reach them. */
 
 import { SURROUNDINGS } from '@cofferdam/contract'
 import { withoutCgroup } from '../../libs/sandbox/src/host-jail/resource-limits.ts'
 
-/** Debian's own interpreter stands below /usr, which both sandboxes show. */
+/** Debian's own interpreter is below /usr, which both sandboxes show. */
 export const PYTHON = '/usr/bin/python3'
 
 export const LIMITS = {
@@ -15,7 +15,7 @@ export const LIMITS = {
   stderr_bytes: 4 * 1024 * 1024,
 } as const
 
-/** What the `process` backend sets where it has no cgroup: programs can ask for them (`ulimit -a`). */
+/** Limits that the `process` backend sets without a cgroup. Programs can read them (`ulimit -a`). */
 export const bwrapLimits: Record<string, number> = {
   ...withoutCgroup(LIMITS),
   core: 0,

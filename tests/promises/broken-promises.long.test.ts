@@ -1,7 +1,4 @@
-/**
- * The tests of `npm test` can fail: breaking any of ten promises in a copy of the tree makes some of them
- * fail.
- */
+/** Breaks each of ten promises in a copy of the tree, and checks that tests of `npm test` then fail. */
 import { execFile, execFileSync } from 'node:child_process'
 import {
   cpSync,
@@ -65,7 +62,7 @@ async function whileBroken<T>({ file, line, broken }: BrokenPromise, work: () =>
 }
 
 it.each(BROKEN_PROMISES.map((broken) => [broken.promise, broken] as const))(
-  'is noticed when this is not kept: %s',
+  'tests of `npm test` fail when this promise is broken: %s',
   { timeout: 300_000 },
   async (_promise, broken) => {
     expect(broken.tests.filter((path) => !existsSync(join(ROOT, path)))).toEqual([])
@@ -77,7 +74,7 @@ it.each(BROKEN_PROMISES.map((broken) => [broken.promise, broken] as const))(
   },
 )
 
-it('passes while all are kept', { timeout: 600_000 }, async () => {
+it('tests of `npm test` pass in a copy in which no promise is broken', { timeout: 600_000 }, async () => {
   const { code, output } = await runTests(BROKEN_PROMISES.flatMap(({ tests }) => tests))
   expect(code, output).toBe(0)
 })

@@ -1,4 +1,4 @@
-/** Programs that turn on the agent, on its channel, or on what the agent believes about their end. */
+/** Programs that attack the agent, its channel, or what the agent believes about their end. */
 import { readFileSync } from 'node:fs'
 import { createBackends, type BackendsConfigInput } from '@cofferdam/backends'
 import type { WorkerId } from '@cofferdam/contract'
@@ -7,12 +7,12 @@ import { agentOf, crowdOf, isContainer, leftoversOf, processesNamed, slotsOf, st
 import { eventually, onTargets, program } from './on-targets.ts'
 import { bash, python, sectionOf, startTarget, type Target } from './target.ts'
 
-/** Nothing here sleeps for less than a minute, so whatever ends sooner did not wait. */
+/** Every program here sleeps for at least a minute, so a run that ends sooner did not wait for it. */
 const PROMPT_MS = 20_000
 
 const marker = (): string => `attack${process.pid}x${Math.random().toString(36).slice(2)}`
 
-/** What the janitor of another worker does within the minute. How many sandboxes it destroyed. */
+/** Sweeps like the janitor of another worker. Returns how many sandboxes it destroyed. */
 async function sweepAsAnHeir(victim: Target): Promise<number> {
   const config: BackendsConfigInput = { [victim.backend]: sectionOf(victim, victim.runtimeDir) }
   let destroyed = 0
@@ -24,12 +24,11 @@ async function sweepAsAnHeir(victim: Target): Promise<number> {
 }
 
 await onTargets((target) => {
-  test('frames forged to every descriptor, to the agent’s memory and to terminals change nothing', async () => {
+  test("forged frames to every descriptor, the agent's memory and terminals change nothing", async () => {
     const { outcome, stdout } = await target.run({ program: program('forge') })
     expect(outcome).toMatchObject({ ending: 'error', exitCode: 3 })
     const written = /^written (\[.*\])$/m.exec(stdout)?.[1]
-    // gVisor shows what its first process has open to everybody: pipes of the program's own run, never the
-    // channel.
+    // gVisor shows what its first process has open: pipes of the program's own run, never the channel.
     if (target.kernel === 'own') expect(written).not.toMatch(/host:|socket:|\/mem/)
     else expect(written).toBe('[]')
     expect(outcome.value).toBeUndefined()
@@ -37,7 +36,7 @@ await onTargets((target) => {
       expect(outcome.usage?.peak_memory_bytes ?? 0).toBeGreaterThan(1024)
   })
 
-  test('signals, limits, traces and handles leave the agent as it was', async () => {
+  test('signals, limits, traces and handles do not change the agent', async () => {
     const attack = target.start({
       program: { ...program('harm_agent'), argv: ['wait'] } as ReturnType<typeof program>,
       limits: { soft_timeout_ms: 80_000, hard_timeout_ms: 85_000 },
@@ -54,7 +53,7 @@ await onTargets((target) => {
     expect({ code: outcome.exitCode, stdout }).toEqual({ code: 7, stdout: 'harmed\nalive\n' })
   })
 
-  test('a program that closes 0, 1 and 2 goes on and ends with its own code', async () => {
+  test('a program that closes 0, 1 and 2 continues and ends with its own code', async () => {
     const { outcome, ms } = await target.run({
       program: python(
         'import os\nfor fd in range(256):\n  try: os.close(fd)\n  except OSError: pass\nopen("done.txt", "w").write("yes")\nos._exit(5)',
@@ -76,7 +75,7 @@ await onTargets((target) => {
     expect(processesNamed(name)).toEqual([])
   })
 
-  test('a daemon that forked twice and changed its session dies with a program that is cancelled', async () => {
+  test('a daemon that forked twice and changed its session dies with a cancelled program', async () => {
     const name = marker()
     const attack = target.start({
       program: { ...program('daemon'), argv: [name, 'stay'] } as ReturnType<typeof program>,
@@ -89,7 +88,7 @@ await onTargets((target) => {
     expect(processesNamed(name)).toEqual([])
   })
 
-  test('a daemon that forked twice dies with a worker that is killed', async () => {
+  test('a daemon that forked twice dies with a killed worker', async () => {
     await using victim = await startTarget(target)
     const name = marker()
     const attack = victim.start({
@@ -100,9 +99,9 @@ await onTargets((target) => {
       await eventually(() => expect(processesNamed(name).length).toBeGreaterThan(0))
     process.kill(victim.pid, 'SIGKILL')
     await eventually(() => expect(processesNamed(name)).toEqual([]))
-    // All that a plain user's worker leaves is the folder that goes with its target; it makes no cgroups.
+    // A plain user's worker makes no cgroups and leaves only the folder that is deleted with its target.
     if (target.as === 'user') return
-    // A container goes with its worker; the folder of one that was just being started does not.
+    // A container dies with its worker. The folder of a container that was just being started stays.
     const isThere = (): boolean => slotsOf(victim).some((slot) => victim.spent.has(slot))
     if (isContainer(target)) await eventually(() => expect(isThere()).toBe(false))
     const destroyed = await sweepAsAnHeir(victim)
@@ -110,12 +109,12 @@ await onTargets((target) => {
     await eventually(() => expect([...leftoversOf(victim), ...crowdOf(victim)]).toEqual([]))
   })
 
-  test('a program that kills all it may, itself included, is only a crashed program', async () => {
+  test('a program that kills every process that it can, and itself, has only crashed', async () => {
     const { outcome } = await target.run({ program: bash('echo up; kill -KILL -1; kill -KILL $$') })
     expect(outcome).toMatchObject({ ending: 'crashed', signal: 'SIGKILL', stdout: { text: 'up\n' } })
   })
 
-  test('takes a forged value as a value and nothing else', async () => {
+  test('the worker treats a forged value only as a value', async () => {
     const { outcome } = await target.run({
       program: python(`
 import os, struct
@@ -127,7 +126,7 @@ os._exit(0)`),
     expect(outcome.value).toBeUndefined()
   })
 
-  test('what a program writes to /proc changes no ending: an exit of 0 after a lost child is 0', async () => {
+  test('writes to /proc change no ending: an exit with 0 after a lost child is 0', async () => {
     const { outcome } = await target.run({
       program: bash('bash -c "kill -SEGV \\$\\$"; bash -c "kill -KILL \\$\\$"; exit 0'),
     })

@@ -1,7 +1,6 @@
 /**
  * Executions that share a sandbox: what one of them leaves behind, and does to the processes that wait for
- * the next one. Either the next execution finds a place that cannot be told from a fresh one, or it is given
- * a fresh one.
+ * the next one. The next execution either finds a sandbox that looks fresh, or gets a fresh one.
  */
 import { expect, test } from 'vitest'
 import { agentOf, processesNamed, processesOf, statusOf } from './host.ts'
@@ -11,7 +10,7 @@ import { bash, isWarm, python, type Ended, type Target } from './target.ts'
 type Scope = 'none' | 'files' | 'interpreter'
 type Look = Record<string, unknown>
 
-/** Room for what the attacks leave: the deep tree, 2,000 empty files, a MiB or two. */
+/** Enough for what the attacks leave: the deep tree, 2,000 empty files, a MiB or two. */
 const limits = { pids: 64, memory_mib: 160, disk_mib: 32, soft_timeout_ms: 30_000, hard_timeout_ms: 35_000 }
 const marker = (): string => `left${process.pid}x${Math.random().toString(36).slice(2)}`
 
@@ -20,7 +19,7 @@ interface Cell {
   look(): Promise<{ look: Look; chance: unknown[]; slot: unknown }>
 }
 
-/** One session, or one tenant's reuse. */
+/** A sandbox that one session, or one tenant's reuse, shares. */
 function cellOf(target: Target, scope: Scope | 'tenant', key = marker()): Cell {
   const place =
     scope === 'tenant'
@@ -46,10 +45,7 @@ const leaving = (name: string, what: 'places' | 'processes'): ReturnType<typeof 
   ({ ...program('leave_behind'), argv: [name, what] }) as ReturnType<typeof python>
 
 const looks = new Map<string, Promise<Look>>()
-/**
- * A fresh place as it looks to the same program; one per scope, for the paths and counts of a target are
- * always the same.
- */
+/** What the same program sees in a fresh sandbox. One per scope: paths and counts never change. */
 function fresh(target: Target, scope: Scope | 'tenant'): Promise<Look> {
   const key = `${target.name} ${scope}`
   const found =
@@ -61,13 +57,13 @@ function fresh(target: Target, scope: Scope | 'tenant'): Promise<Look> {
   return found
 }
 
-/** The shortest that an agent gives any part of it (SETTLE_S; WIPE_S is twice that). */
+/** The shortest time that an agent gives any part of a wipe (SETTLE_S; WIPE_S is twice that). */
 const WIPING_MS = 1000
 
 /**
- * Repeats an execution and a look after it until its cell was wiped: one that takes longer than its agent
- * allows, as on a busy host, is thrown away, which is as clean and proves nothing about wiping. One that is
- * thrown away sooner fails, and so does the fifth.
+ * Repeats an execution and a look after it until its cell was wiped. A wipe that takes longer than the agent
+ * allows, as on a busy host, destroys the cell, which is as clean but proves nothing about wiping. A cell
+ * that is destroyed sooner fails the test, and so does the fifth.
  */
 async function untilWiped(wasWiped: () => Promise<boolean>): Promise<void> {
   for (let tries = 1; ; tries++) {
@@ -80,7 +76,7 @@ async function untilWiped(wasWiped: () => Promise<boolean>): Promise<void> {
   }
 }
 
-/** Attacks after which a cell may be lost, but never dirty. `SELF` dies of each or ends by itself. */
+/** Attacks after which a sandbox may be lost, but never dirty. `SELF` dies of each or ends by itself. */
 const ATTACKS: Record<string, ReturnType<typeof python>> = {
   'kills everything that it may': bash('kill -KILL -1; kill -KILL $$'),
   'stops everything that it may': python(`
@@ -139,14 +135,14 @@ os._exit(0)`),
 await onTargets(
   (target) => {
     for (const scope of ['none', 'tenant'] as const)
-      test(`nothing that an execution leaves is there for the next one (${scope})`, async () => {
+      test(`the next execution finds nothing that an execution left (${scope})`, async () => {
         const expected = await fresh(target, scope)
         await untilWiped(async () => {
           const cell = cellOf(target, scope)
           const name = marker()
           const first = await cell.run(leaving(name, 'places'))
           expect(first.outcome, first.stderr).toMatchObject({ ending: 'ok' })
-          // It can only mean something when much was left.
+          // The check means something only if the program left a lot.
           expect((JSON.parse(first.stdout) as string[]).length, first.stdout).toBeGreaterThan(12)
           expect(processesNamed(name)).toEqual([])
           const { look, slot } = await cell.look()
@@ -155,7 +151,7 @@ await onTargets(
         })
       })
 
-    test('a program that changes every process that it may leaves the cell as it was', async () => {
+    test('a program that changes every process that it can leaves the cell unchanged', async () => {
       const expected = await fresh(target, 'none')
       const cell = cellOf(target, 'none')
       const name = marker()
@@ -176,7 +172,7 @@ await onTargets(
         if (slot !== first.slot) return false
         const { work, ...rest } = look
         expect(Object.keys(work as object)).toEqual(expect.arrayContaining([expect.stringMatching(/one$/)]))
-        // What the directory holds is part of what is used; its own flags and times are the session's.
+        // The content of the directory counts as disk usage. Its own flags and times belong to the session.
         for (const shared of ['used /tmp', 'work flags', 'times'])
           for (const place of [rest, expected]) delete place[shared]
         expect(rest).toEqual(expected)
@@ -184,7 +180,7 @@ await onTargets(
       })
     })
 
-    test('a session that is destroyed begins anew, and says so', async () => {
+    test('a session that was destroyed starts fresh, and the result says so', async () => {
       const cell = cellOf(target, 'files')
       const first = await cell.run(python('open("mine", "w").write("x")'))
       await cell.run(
@@ -207,19 +203,19 @@ await onTargets(
         expect((await cell.look()).look).toEqual(expected)
       })
 
-    test('a fork bomb that the deadline ends leaves a clean cell or none', async () => {
+    test('a fork bomb that is ended by the deadline leaves a clean cell or none', async () => {
       const expected = await fresh(target, 'none')
       const cell = cellOf(target, 'none')
       const { outcome } = await cell.run(program('fork_bomb'), {
-        // One deadline: a soft one before it would end a bomb that is not up yet.
+        // Only one deadline, because a soft deadline would end a bomb that has not started yet.
         limits: { ...limits, soft_timeout_ms: 1200, hard_timeout_ms: 1200 },
       })
-      // gVisor's own kernel is what runs out of memory there.
+      // On gVisor it is the sandbox's own kernel that runs out of memory.
       expect(outcome.ending).toMatch(target.kernel === 'own' ? /^(hard_timeout|oom)$/ : /^hard_timeout$/)
       expect((await cell.look()).look).toEqual(expected)
     })
 
-    test('never gives the cell to another tenant or another session', async () => {
+    test('a cell is never given to another tenant or another session', async () => {
       const name = marker()
       const [mallory, alice] = [cellOf(target, 'tenant', `m${name}`), cellOf(target, 'tenant', `a${name}`)]
       await mallory.run(python(`open('/tmp/${name}', 'w').close(); open('mine', 'w').write('${name}')`))
@@ -235,15 +231,14 @@ await onTargets(
       const cell = cellOf(target, 'none')
       const runs = []
       for (let turn = 0; turn < 4; turn++) runs.push((await cell.look()).chance)
-      // random, uuid, urandom; numpy's where it is installed. Hash seeds and addresses may be shared
-      // (README).
+      // random, uuid, urandom, and numpy's if installed. Hash seeds and addresses may be shared (README).
       for (const index of [0, 1, 2, 3]) {
         const values = runs.map((chance) => chance[index])
         if (values[0] !== '') expect(new Set(values).size, JSON.stringify(values)).toBe(runs.length)
       }
     })
 
-    test('children and traces of an interpreter that is kept do not run on between two executions', async () => {
+    test('children and threads of a kept interpreter do not run between two executions', async () => {
       if (target.capabilities?.sessions.includes('interpreter') !== true) return
       const cell = cellOf(target, 'interpreter')
       const name = marker()
@@ -277,7 +272,7 @@ print(x + 1, [f for f in ('/tmp', '/dev/shm') if os.path.exists(f + '/${name}')]
       expect(processesNamed(name)).toEqual([])
     })
 
-    test('what waits in a cell between two executions is the agent’s, asleep, and of nobody’s program', async () => {
+    test('between two executions a cell has only sleeping processes of the agent', async () => {
       if (target.kernel === 'own') return
       const cell = cellOf(target, 'files')
       const attack = target.start({
@@ -289,8 +284,7 @@ print(x + 1, [f for f in ('/tmp', '/dev/shm') if os.path.exists(f + '/${name}')]
       const agent = agentOf(target, ref)
       attack.stop('cancelled')
       await attack.gone
-      // A cancelled execution may have cost the cell; one that rests has the agent, the fork server and one
-      // fork.
+      // A cancelled execution may have destroyed the cell. A waiting one has agent, fork server, one fork.
       await eventually(() => {
         if (!/^[SRD]/.test(statusOf(agent, 'State'))) return
         const waiting = processesOf(target, ref)

@@ -1,7 +1,7 @@
 /**
- * The way out as a way to somewhere else: what a program reaches through the proxy, beside it, and against
- * it. The one origin that may be reached stands on this host's loopback; a forbidden one stands on every
- * address of this host.
+ * The egress proxy as a way to somewhere else: what a program reaches through it, around it and against it.
+ * The one allowed origin is on this host's loopback. A forbidden origin listens on every address of this
+ * host.
  */
 import { readdirSync } from 'node:fs'
 import { inLongTier } from '@cofferdam/embedded/needs'
@@ -19,15 +19,15 @@ afterAll(() => origins[Symbol.asyncDispose]())
 
 const EGRESS = {
   private_allow: [`127.0.0.1/32:${origins.port}`],
-  // The forbidden ports too, so that it is the address that is refused and not the port.
+  // The forbidden ports are allowed, so that a refusal must be because of the address.
   ports: [80, 443, origins.port, ...origins.forbidden.map(({ port }) => port)],
   max_bytes: 3 * 1024 * MiB,
-  // Whoever sends his head at once must never meet it, however busy this host is; one test waits for it.
+  // Never reached by a program that sends its head at once, however busy this host is. One test waits for it.
   header_timeout_ms: 8000,
 }
 const NETWORKS = { 'an allow-list': { allow: [here] }, public: 'public' as const }
 const limits = { soft_timeout_ms: 60_000, hard_timeout_ms: 65_000 }
-/** For 2 GiB: ten seconds on a quiet machine, more than 75 on one with a load of ten a core. */
+/** For 2 GiB: ten seconds on a quiet machine, more than 75 on one with a load of ten per core. */
 const LARGE_MS = 300_000
 
 const get = (url: string, host = 'origin'): string =>
@@ -35,10 +35,7 @@ const get = (url: string, host = 'origin'): string =>
 const connect = (authority: string, after = ''): string =>
   `CONNECT ${authority} HTTP/1.1\r\nHost: ${authority}\r\n\r\n${after}`
 
-/**
- * Spellings of loopback, metadata, private and link-local addresses, and of things that are no address at
- * all.
- */
+/** Spellings of loopback, metadata, private and link-local addresses, and of things that are no address. */
 const HOSTS = `
   localhost LOCALHOST. 127.1 127.0.0.1. 0 0.0.0.0 2130706433 0x7f000001 0x7f.1 0177.0.0.1
   [::] [::1] [::ffff:127.0.0.1] [::ffff:7f00:1] [64:ff9b::7f00:1] [2002:7f00:1::] [::127.0.0.1]
@@ -48,7 +45,7 @@ const HOSTS = `
   10.0.0.1 172.17.0.1 192.168.0.1 100.64.0.1 224.0.0.1 255.255.255.255 192.0.2.1 198.18.0.1`
   .trim()
   .split(/\s+/)
-/** URLs and authorities that one parser may read as the allowed origin and another as somebody else. */
+/** URLs and authorities that one parser may read as the allowed origin and another parser as another host. */
 const CONFUSED = [
   `http://${here}@${there}/`,
   `http://${here}#@${there}/`,
@@ -85,7 +82,7 @@ function* attempts(): Generator<[string, string]> {
   yield ['two CONNECTs', connect(there, connect(here, get('/')))]
 }
 
-/** As the program sends it: bytes, one character each. */
+/** The text as the program sends it: one character per byte. */
 const latin1 = (text: string): string => Buffer.from(text, 'utf8').toString('latin1')
 const asking = (list: Iterable<[string, string]>): ReturnType<typeof python> =>
   ({
@@ -98,11 +95,11 @@ const descriptorsOf = (target: Target): number => readdirSync(`/proc/${target.pi
 await onTargets(
   (target) => {
     for (const [name, network] of Object.entries(NETWORKS)) {
-      test(`no spelling of a private address gets through (${name})`, async () => {
+      test(`no spelling of a private address is reached (${name})`, async () => {
         const before = origins.intruders()
         const list = [...attempts()]
         const half = Math.ceil(list.length / 2)
-        // Two executions: the arguments of one are bounded.
+        // Split over two executions, because the arguments of one are bounded.
         for (const part of [list.slice(0, half), list.slice(half)]) {
           const { outcome, stdout, stderr } = await target.run({ program: asking(part), network, limits })
           expect(outcome, stderr).toMatchObject({ ending: 'ok', outboundHosts: [] })
@@ -113,7 +110,7 @@ await onTargets(
         expect(origins.intruders()).toBe(before)
       })
 
-      test(`the allowed origin is reached, a redirect and a smuggled request lead nowhere else (${name})`, async () => {
+      test(`redirects and smuggled requests reach only the allowed origin (${name})`, async () => {
         const before = origins.intruders()
         const first = origins.hits.length
         const list: [string, string][] = [
@@ -141,10 +138,10 @@ await onTargets(
         const { outcome, stdout } = await target.run({ program: asking(list), network, limits })
         const answers = JSON.parse(stdout) as Record<string, string[]>
         expect(answers).toMatchObject({ plain: ['200'], host: ['200'], tunnel: ['200', '200'] })
-        // Who may reach one origin may not ask it for another.
+        // A program that may reach one origin may not ask it for another one.
         expect(answers['another in it']).toEqual(['200', network === 'public' ? '200' : '403'])
         expect(answers['pipelined']).toEqual(['200', '403'])
-        // Requests reach the origin under its own name, whatever their Host said.
+        // Requests reach the origin under its own name, whatever Host header they had.
         const hits = origins.hits.slice(first)
         expect(hits).toContain(`GET /host ${here}`)
         expect(hits.filter((hit) => hit.includes('/two'))).toEqual([])
@@ -168,14 +165,14 @@ print(json.dumps(got))`),
           network,
           limits,
         })
-        // A name that has no address in the world's DNS is not even judged.
+        // A name without an address in public DNS is refused before any rule.
         expect(JSON.parse(followed.stdout)).toEqual([403, 403, expect.toBeOneOf([403, 502]), 403])
         expect(followed.outcome.outboundHosts).toEqual([here])
         expect(origins.intruders()).toBe(before)
       })
     }
 
-    test('nothing is reached beside the proxy: no socket, datagram, name, interface or socket file', async () => {
+    test('nothing is reached around the proxy: no socket, datagram, name, interface or file', async () => {
       const before = origins.intruders()
       const ports = origins.forbidden.map(({ address, port }) => [address, port])
       const argv = [
@@ -220,7 +217,7 @@ import http.client, socket
 held, made = [], 0
 for _ in range(10000):
     one = socket.socket()
-    # Not waited for: the kernel's queue of the agent is full most of the time, and a second passes until it is asked again.
+    # Do not wait: the agent's accept queue is full most of the time, and a retry takes a second.
     one.setblocking(False)
     one.connect_ex(('127.0.0.1', 3128))
     made += 1
@@ -242,12 +239,11 @@ print(made)`),
         `${target.name}: a flood of connections, ${most - descriptors} descriptors more at most, ${Math.round((peakMemoryOf(target.pid) - memory) / MiB)} MiB`,
       )
       expect(stdout).toBe('200\n10000\n')
-      // One to an origin for each of 64, and the sandbox's own.
+      // One connection to an origin for each of 64, and those of the sandbox.
       expect(most - descriptors).toBeLessThan(64 + 24)
       expect(peakMemoryOf(target.pid) - memory).toBeLessThan(160 * MiB)
       await eventually(() => {
-        // What the first count did not have: slots that wait since. The connections had hundreds of each
-        // kind.
+        // Only pooled sandboxes that started after the first count. The connections had hundreds.
         expect(descriptorsOf(target)).toBeLessThanOrEqual(descriptors + 4 * IDLE_MAX + 4)
         expect(origins.open.size).toBe(0)
       })
@@ -257,7 +253,7 @@ print(made)`),
       'a large download and upload pass through a worker that keeps little of it',
       { timeout: LARGE_MS },
       async () => {
-        // Enough that buffering it would show; 1 GiB each way where the channel is a socket.
+        // Large enough that buffering would show: 1 GiB each way where the channel is a socket.
         const size = target.name === 'docker warm' ? 1024 : 192
         resetPeakMemory(target.pid)
         const before = memoryOf(target.pid)
@@ -286,12 +282,12 @@ print(total >> 20, up.getresponse().status)`),
         console.log(
           `${target.name}: ${2 * size} MiB through the proxy grew the worker by ${Math.round(grown / MiB)} MiB`,
         )
-        // Both directions and a heap that Node does not hurry to collect; it does not grow with what passes.
+        // Both directions, and a heap that Node collects late. It does not grow with the amount of data.
         expect(grown).toBeLessThan(192 * MiB)
       },
     )
 
-    test('bytes end at their cap, in both directions together', async () => {
+    test('a byte cap applies to both directions together', async () => {
       await using small = await startTarget({ ...target, egress: { ...EGRESS, max_bytes: 4 * MiB } })
       const taken = origins.taken()
       const { stdout } = await small.run({
@@ -323,7 +319,7 @@ print(total)`),
       expect(Number(total) + origins.taken() - taken).toBeLessThanOrEqual(4 * MiB)
     })
 
-    test('requests that never end are ended, and do not keep others waiting', async () => {
+    test('unfinished requests are ended and do not keep others waiting', async () => {
       const { stdout, stderr } = await target.run({
         program: python(`
 import http.client, socket, time
@@ -369,7 +365,7 @@ if os.fork() == 0:
       await eventually(() => expect(origins.open.size).toBe(0))
     })
 
-    test('a sandbox without a network has no proxy, also beside one that has', async () => {
+    test('a sandbox without a network has no proxy, also beside a sandbox that has one', async () => {
       const waiting = target.start({
         program: python(`
 import socket, time
@@ -389,7 +385,7 @@ print([name for name in os.environ if 'proxy' in name.lower()])`),
       await waiting.gone
     })
 
-    test('ignores frames of the tunnel that a program forges', async () => {
+    test('the worker ignores tunnel frames that a program forges', async () => {
       const { outcome } = await target.run({ program: program('forge'), network: { allow: [here] }, limits })
       expect(outcome).toMatchObject({ ending: 'error', exitCode: 3, outboundHosts: [] })
       expect(outcome.value).toBeUndefined()

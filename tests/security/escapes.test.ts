@@ -1,6 +1,6 @@
 /**
- * Ways out that are on public lists of container escapes and are files: kernel handlers, devices, mounts,
- * other processes' roots, sockets.
+ * Ways out from public lists of container escapes that are files: kernel handlers, devices, mounts, other
+ * processes' roots, sockets.
  */
 import { createHash } from 'node:crypto'
 import { readFileSync, realpathSync } from 'node:fs'
@@ -8,19 +8,16 @@ import { expect, test } from 'vitest'
 import { onTargets, program } from './on-targets.ts'
 import { isOfEachKind, bash } from './target.ts'
 
-/** Where a container has the folder of its agent's socket. */
+/** The folder of the agent's socket in a container. */
 const SOCKET_FOLDER = '/run/cofferdam'
 const digest = (path: string): string => createHash('sha256').update(readFileSync(path)).digest('hex')
 
-/**
- * Its own kernel's view of itself, and a root file system that is its own copy in memory: none of it is the
- * host's.
- */
+/** With gVisor, the sandbox's own kernel and its own root file system in memory. None of it is the host's. */
 const ITS_OWN = /^(enter|climb) \/proc\/\d+\/(root|cwd)$|^write \/dev\/(fuse|net\/tun)$/
 
 await onTargets(
   (target) => {
-    test('no file of the kernel, of the host, of the runtime or of the agent opens a way out', async () => {
+    test('no file of the kernel, host, runtime or agent opens a way out', async () => {
       const watched = ['/proc/sys/kernel/core_pattern', realpathSync('/usr/bin/python3'), process.execPath]
       const before = watched.map(digest)
       const { outcome, stdout, stderr } = await target.run({
@@ -32,7 +29,7 @@ await onTargets(
       expect(watched.map(digest)).toEqual(before)
     })
 
-    test('a terminal that the program makes leads to nobody: what it types there stays there', async () => {
+    test('a terminal that the program opens is connected to nothing outside', async () => {
       const { stdout, stderr } = await target.run({
         program: bash(`
 python3 - <<'END'
@@ -55,7 +52,7 @@ END`),
       expect(stdout, stderr).toBe('0\n')
     })
 
-    test('tells nothing of the host: its command line, kernel build, disks, mounts and other users', async () => {
+    test('the program learns nothing of the kernel, disks, mounts and users of the host', async () => {
       const { stdout } = await target.run({
         program: bash(
           'cat /proc/cmdline /proc/version /proc/config.gz /proc/diskstats /proc/partitions /proc/modules /proc/keys /proc/sched_debug /proc/timer_list /sys/class/dmi/id/* 2>/dev/null | tr -d "\\0"; grep -v "^0* " /proc/kallsyms 2>/dev/null | head -3; echo end',

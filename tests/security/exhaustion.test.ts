@@ -7,14 +7,14 @@ import { bash, isCold, python, type Ended, type Target } from './target.ts'
 
 const MiB = 1024 * 1024
 /**
- * A deadline is passed by at most 250 ms on a quiet machine; a busy one gets this much. Without an end they
- * run for minutes.
+ * How late a deadline may be on a busy machine. On a quiet one it is at most 250 ms late. Without a deadline
+ * the programs run for minutes.
  */
 const LATE_MS = 20_000
 
 /**
- * Runs what says `up` once it is deaf to signals to its hard deadline, and again with twice the time where it
- * was not up when the soft one interrupted it, as on a busy host.
+ * Runs a program that prints `up` once it ignores signals, up to its hard deadline. If the soft deadline
+ * interrupted it before `up`, as on a busy host, runs it again with twice the time.
  */
 async function endedByDeadline(
   target: Target,
@@ -29,7 +29,7 @@ async function endedByDeadline(
   return { ...ended, lateMs: ended.ms - hardMs }
 }
 
-/** Programs that do nothing themselves, by what computes for them. */
+/** Programs that are idle themselves, by the process that computes for them. */
 const COMPUTES = {
   lives: 'import os\nif os.fork() == 0:\n  while True: pass\nos.wait()',
   'is an orphan':
@@ -40,7 +40,7 @@ const COMPUTES = {
 
 await onTargets(
   (target) => {
-    test('memory taken without end, and MemoryError swallowed, is oom', async () => {
+    test('a program that allocates endlessly and swallows MemoryError ends as oom', async () => {
       const { outcome } = await target.run({
         program: python(
           'held = []\nwhile True:\n  try: held.append(bytearray(b"x") * (4 << 20))\n  except MemoryError: pass',
@@ -58,17 +58,15 @@ await onTargets(
       expect(lateMs).toBeLessThan(LATE_MS)
     })
 
-    test('it stays within its processes, and is cancelled while it forks', async () => {
+    test('a fork bomb stays within its process limit, and can be cancelled', async () => {
       const attack = target.start({ program: program('fork_bomb'), limits: { pids: 24 } })
       const ref = await attack.began
       await attack.said('up')
       const count = (): number => processesOf(target, ref).length
-      // Without namespaces the user's other processes count, the worker's threads too: it may get none at
-      // all.
+      // Without namespaces the user's other processes and the worker's threads count too, so it may get none.
       if (target.kernel === 'host' && target.section['namespaces'] !== false)
         await eventually(() => expect(count()).toBeGreaterThan(24 / 2))
-      // Threads of the agent and the waiting interpreter count too. Of gVisor's processes the host sees only
-      // its kernel's.
+      // Threads of agent and waiting interpreter count too. On gVisor the host sees only its kernel's.
       if (target.kernel === 'host')
         for (let looks = 0; looks < 10; looks++) expect(count()).toBeLessThanOrEqual(24 + 3)
       attack.stop('cancelled')
@@ -85,7 +83,7 @@ await onTargets(
         expect(outcome).toMatchObject({ ending: 'hard_timeout', reason: 'cpu_time_limit' })
       })
 
-    test('1 GB on stdout without a newline, and as much on stderr at once, costs the worker little', async () => {
+    test('1 GB each on stdout and stderr without a newline costs the worker little memory', async () => {
       resetPeakMemory(target.pid)
       const before = memoryOf(target.pid)
       const { outcome } = await target.run({
@@ -111,7 +109,7 @@ os.wait()`),
       expect(grown).toBeLessThan(160 * MiB)
     })
 
-    test('characters that are split over writes arrive whole, and bytes that are none are replaced', async () => {
+    test('characters that are split over writes arrive whole, and invalid bytes are replaced', async () => {
       const { stdout } = await target.run({
         program: python(`
 import os, time
@@ -122,16 +120,16 @@ os.write(1, b'\\xff\\xc3|\\xe2\\x82')`),
       expect(stdout).toBe('€😀é\uFFFD\uFFFD|\uFFFD')
     })
 
-    test('nothing runs on when a program stops itself and its group', async () => {
+    test('nothing keeps running when a program stops itself and its process group', async () => {
       const stopped = { program: bash('trap "" INT TERM; sleep 600 & echo up; kill -STOP 0') }
       const { outcome, lateMs } = await endedByDeadline(target, stopped, [300, 800])
       expect(outcome.ending).toBe('hard_timeout')
       expect(lateMs).toBeLessThan(LATE_MS)
     })
 
-    // gVisor has contexts of its own, which take nothing from the host: there is nothing to ask there.
+    // gVisor has its own contexts, which use nothing of the host, so there is nothing to test.
     const onHostKernel = target.kernel === 'own' ? () => undefined : test
-    onHostKernel('asynchronous I/O contexts, which all of the host shares, cannot be taken', async () => {
+    onHostKernel('a program cannot use up the asynchronous I/O contexts of the host', async () => {
       const free = (): number => Number(readFileSync('/proc/sys/fs/aio-nr', 'utf8'))
       const attack = target.start({
         program: python(`
@@ -152,7 +150,7 @@ time.sleep(60)`),
 
 await onTargets(
   (target) => {
-    test('bounds the number of empty files', async () => {
+    test('the number of empty files is bounded', async () => {
       const { outcome, stdout } = await target.run({
         program: program('inodes'),
         limits: { memory_mib: 96, soft_timeout_ms: 30_000, hard_timeout_ms: 32_000 },
@@ -160,17 +158,17 @@ await onTargets(
       if (outcome.ending !== 'oom') expect(Number(stdout)).toBeLessThan(20_000)
     })
 
-    test('all that it can write together is what it may, and none of it is on the host', async () => {
+    test('all writes together stay within the limit, and none of them reach the host', async () => {
       const written = await target.ask<Record<string, number>>(program('fill'), {
         limits: { disk_mib: 24, memory_mib: 256, soft_timeout_ms: 50_000, hard_timeout_ms: 60_000 },
       })
       const total = Object.values(written).reduce((sum, bytes) => sum + bytes, 0)
       expect(total, JSON.stringify(written)).toBeGreaterThan(16 * MiB)
-      // Its disk, and 16 MiB of shared memory.
+      // The disk limit, and 16 MiB of shared memory.
       expect(total, JSON.stringify(written)).toBeLessThanOrEqual((24 + 16) * MiB)
     })
   },
-  // Without namespaces the work directory is a folder of the host; the backend does not declare `disk` there.
+  // Without namespaces the work directory is a folder of the host, and the backend does not declare `disk`.
   {
     where: (kind) => isCold(kind) && kind.section['namespaces'] !== false,
     daily: ({ name }) => ['docker', 'bwrap as root'].includes(name),

@@ -1,4 +1,4 @@
-/** Files that a program shaped so that somebody outside follows, reads, hangs or runs out of memory. */
+/** Files that a program shapes so that a reader outside follows them, hangs or runs out of memory. */
 import {
   chownSync,
   existsSync,
@@ -28,7 +28,7 @@ function placeVictim(target: Target): string {
   return victim
 }
 
-/** Everything in the blob store, as the host's file system has it. */
+/** Everything in the blob store, read from the host's file system. */
 const stored = (target: Target): { path: string; isFile: boolean; text: string }[] =>
   readdirSync(target.blobDir, { recursive: true, withFileTypes: true })
     .filter((entry) => !entry.isDirectory())
@@ -40,10 +40,9 @@ const stored = (target: Target): { path: string; isFile: boolean; text: string }
 
 await onTargets(
   (target) => {
-    test('only regular files of the work directory become artifacts, whatever they are called or stand beside', async () => {
+    test('only regular files of the work directory become artifacts, whatever their names', async () => {
       const victim = placeVictim(target)
-      // Where the directory is a folder of the host, a path longer than any name of it counts as too much,
-      // for whoever is there at a look.
+      // If the directory is on the host, a path that is too long can count as a disk excess.
       const isWatched = target.section['namespaces'] === false
       const argv = isWatched ? [victim, 'stay'] : [victim]
       const { outcome, ms } = await target.run({
@@ -51,7 +50,7 @@ await onTargets(
         artifacts: ['**'],
       })
       expect(outcome.ending).toBe(isWatched ? 'disk_limit' : 'ok')
-      // A file that could not be made that large is an empty one.
+      // A file that could not be made that large is empty.
       const paths = outcome.artifacts.flatMap(({ path, size }) =>
         path === 'sparse.txt' && size === 0 ? [] : [path],
       )
@@ -89,15 +88,14 @@ await onTargets(
         program: program('many_files'),
         artifacts: ['**/*.txt'],
       })
-      // Where the directory is a folder of the host, names count towards the disk, and it is stopped for
-      // them.
+      // If the directory is a folder of the host, names count towards the disk limit, which ends the program.
       if (outcome.ending !== 'disk_limit') expect(Number(stdout)).toBeGreaterThan(1000)
       expect(outcome.artifacts.length).toBeLessThanOrEqual(256)
       expect(peakMemoryOf(target.pid) - before).toBeLessThan(128 * MiB)
       expect(ms).toBeLessThan(45_000)
     })
 
-    test('files that are too large, or too large together, are left out with a notice', async () => {
+    test('files that are too large, alone or together, are left out with a notice', async () => {
       resetPeakMemory(target.pid)
       const before = memoryOf(target.pid)
       const { outcome, notices } = await target.run({
@@ -115,7 +113,7 @@ await onTargets(
       expect(peakMemoryOf(target.pid) - before).toBeLessThan(128 * MiB)
     })
 
-    test('a work directory that was moved away, and a link in its place, is not followed', async () => {
+    test('a link in place of the moved work directory is not followed', async () => {
       const victim = placeVictim(target)
       const { outcome } = await target.run({
         program: bash(
@@ -127,7 +125,7 @@ await onTargets(
       for (const blob of stored(target)) expect(blob.text).not.toContain(CONTENT)
     })
 
-    test('given files may have any name that a request may give, and land nowhere else', async () => {
+    test('input files may have any allowed name, and are never written elsewhere', async () => {
       const { stdout } = await target.run({
         program: bash(
           'cat "a b/ü$(printf "\\n")x/-rf" 2>/dev/null; find . -type f -print0 | tr -cd "\\0" | wc -c; ls -a ..',

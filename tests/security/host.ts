@@ -1,7 +1,4 @@
-/**
- * What the host itself says, without asking the code under test: /proc, cgroup folders, the Docker client,
- * the file system.
- */
+/** What the host itself reports, without the code under test: /proc, cgroups, the Docker client, files. */
 import { execFileSync } from 'node:child_process'
 import { existsSync, readdirSync, readFileSync, readlinkSync, writeFileSync } from 'node:fs'
 import type { SandboxRef } from '@cofferdam/contract'
@@ -29,11 +26,11 @@ const docker = (...args: string[]): string =>
     timeout: 30_000,
   }).trim()
 
-/** A field of /proc/<pid>/status, without its unit. */
+/** Returns a field of /proc/<pid>/status without its unit. */
 export const statusOf = (pid: number, field: string): string =>
   new RegExp(`^${field}:[ \\t]*(.*?)(?: kB)?[ \\t]*$`, 'm').exec(read(`/proc/${pid}/status`))?.[1] ?? ''
 
-/** Living processes (zombies run nothing) whose command line contains `marker`. */
+/** Living processes whose command line contains `marker` (zombies run nothing). */
 export const processesNamed = (marker: string): number[] =>
   pids().filter(
     (pid) =>
@@ -49,20 +46,17 @@ function childrenOf(root: number): number[] {
   return found.slice(1).filter((pid) => !statusOf(pid, 'State').startsWith('Z'))
 }
 
-/** True where the Docker daemon keeps the sandboxes. */
+/** True if the sandboxes belong to the Docker daemon. */
 export const isContainer = ({ backend }: Pick<Target, 'backend'>): boolean =>
   backend === 'docker' || backend === 'gvisor'
 
-/** Host pid of the agent of a running sandbox; of its kernel, where that is its own. */
+/** Host PID of the agent of a running sandbox, or of the sandbox's own kernel. */
 export function agentOf(target: Target, ref: SandboxRef): number {
   if (!isContainer(target)) return Number(ref.handle['pid'])
   return Number(docker('inspect', '--format', '{{.State.Pid}}', `cofferdam-${ref.handle['slot']}`))
 }
 
-/**
- * Host pids of all that runs in a sandbox beside its agent: by its pid namespace, or as descendants where it
- * has none.
- */
+/** Host PIDs of everything that runs in a sandbox beside its agent: by PID namespace, or else by descent. */
 export function processesOf(target: Target, ref: SandboxRef): number[] {
   const agent = agentOf(target, ref)
   const namespace = (pid: number): string => orElse(() => readlinkSync(`/proc/${pid}/ns/pid`), '')
@@ -71,7 +65,7 @@ export function processesOf(target: Target, ref: SandboxRef): number[] {
   return pids().filter((pid) => pid !== agent && namespace(pid) === own)
 }
 
-/** Sandboxes of this worker that the host knows: by their label, or by the folders of their records. */
+/** Sandboxes of this worker that the host knows, by their label or by the folders of their records. */
 export function slotsOf(target: Target): string[] {
   if (isContainer(target)) {
     const labels = ['--filter', `label=cofferdam.owner=${target.owner}`, '--format', '{{.Names}}']
@@ -83,20 +77,14 @@ export function slotsOf(target: Target): string[] {
   )
 }
 
-/**
- * bwrap twice (the outer one waits), the agent, the fork server and two forks: what a sandbox that waits may
- * consist of.
- */
+/** A waiting sandbox has at most bwrap twice (the outer one waits), agent, fork server and two forks. */
 const PROCESSES_OF_A_SLOT = 6
-/**
- * Processes of ours that start jails: one that serves, and one that waits for the last of what it started.
- */
+/** Our processes that start jails: one that serves, and one that waits for the last jail it started. */
 const STARTERS_MAX = 2
 
 /**
- * Sandboxes beyond those that may wait: no program has ever run in them and the pool holds no more, or they
- * are cells between two executions. For a moment there may be some, while those of one kind give way to those
- * of another.
+ * Sandboxes beyond those that may wait: unused ones above the pool's limit, or cells between two executions.
+ * There may be some for a moment, while those of one kind are replaced by those of another.
  */
 export function crowdOf(target: Target, slots = slotsOf(target)): string[] {
   const cells = slots.filter((slot) => target.cells.has(slot))
@@ -107,7 +95,7 @@ export function crowdOf(target: Target, slots = slotsOf(target)): string[] {
   ]
 }
 
-/** Everything on this host that is there without a right, beside a crowd; empty is the only good answer. */
+/** Everything that should not be on this host, besides a crowd. Must be empty. */
 export function leftoversOf(target: Target, slots = slotsOf(target)): string[] {
   const unused = slots.filter((slot) => !target.cells.has(slot))
   const left = slots.filter((slot) => target.spent.has(slot)).map((slot) => `used sandbox ${slot}`)
@@ -119,7 +107,7 @@ export function leftoversOf(target: Target, slots = slotsOf(target)): string[] {
   const rightful = isContainer(target) ? 0 : slots.length * PROCESSES_OF_A_SLOT
   if (processes.length > rightful)
     left.push(...processes.map((pid) => `process ${pid} ${read(`/proc/${pid}/cmdline`)}`))
-  // A socket is there only while its agent has not connected yet.
+  // A socket exists only until its agent has connected.
   const sockets = namesIn(`${target.runtimeDir}/sockets`).flatMap((owner) =>
     namesIn(`${target.runtimeDir}/sockets/${owner}`),
   )
@@ -131,10 +119,10 @@ export function leftoversOf(target: Target, slots = slotsOf(target)): string[] {
   return left
 }
 
-/** Folders of cgroups of this host that belong to the sandbox, in either version. */
+/** Cgroup folders of this host that belong to the sandbox, in either version. */
 export const cgroupsOf = (ref: SandboxRef): string[] => cgroupsNamed(String(ref.handle['slot']))
 
-/** Below the groups that this process stands in, and its workers with it: those need not be the roots. */
+/** Searches below this process's own groups, which the workers share and which need not be the roots. */
 const cgroupsNamed = (slot: string): string[] =>
   lines(read('/proc/self/cgroup'))
     .map((line) => line.split(':'))
@@ -143,7 +131,7 @@ const cgroupsNamed = (slot: string): string[] =>
     )
     .filter((folder) => existsSync(folder))
 
-/** Forgets the peak of a process's memory, so that `peakMemoryOf` starts anew. */
+/** Resets the peak of a process's memory, so that `peakMemoryOf` starts again. */
 export const resetPeakMemory = (pid: number): void =>
   orElse(() => writeFileSync(`/proc/${pid}/clear_refs`, '5'), undefined)
 export const memoryOf = (pid: number): number => Number(statusOf(pid, 'VmRSS')) * 1024

@@ -1,22 +1,19 @@
-/** System calls, rights and sockets: what a program may ask of the host's kernel. */
+/** What a program may ask of the host's kernel: system calls, rights and sockets. */
 import { readFileSync } from 'node:fs'
 import { expect, test } from 'vitest'
 import { processesOf, statusOf } from './host.ts'
 import { onTargets, program } from './on-targets.ts'
 import { isOfEachKind, bash, python } from './target.ts'
 
-/**
- * All that an attack may come back with; EINVAL and ESRCH would mean that the kernel looked at the arguments.
- */
+/** All answers that an attack may get. EINVAL and ESRCH mean that the kernel looked at the arguments. */
 const REFUSALS = new Set(['EPERM', 'EACCES', 'ENOSYS', 'EAFNOSUPPORT', 'SIGSYS'])
-/** In a user namespace there is no other id to become: EINVAL. */
+/** In a user namespace there is no other ID to change to, so these get EINVAL. */
 const isRefused = (name: string, answer: string): boolean =>
   REFUSALS.has(answer) || (/^set(uid|gid|reuid|groups)$/.test(name) && answer === 'EINVAL')
 
 /**
- * What gVisor answers by itself (release 20221219; Docker's filter is not in force inside of it): namespaces,
- * devices and sockets of its own kernel, none of which is the host's. Whatever is not in this list must be
- * refused there too.
+ * What gVisor answers by itself (release 20221219; Docker's filter does not apply inside): namespaces,
+ * devices and sockets of its own kernel, none of them the host's. Everything else must be refused there too.
  */
 const ITS_OWN = [
   /^(unshare|clone) /,
@@ -36,10 +33,10 @@ await onTargets(
       expect(unexpected).toEqual([])
     })
 
-    // gVisor answers for its own kernel's processes, of which the host sees only the sandbox's threads.
+    // On gVisor the kernel in the sandbox answers, and the host sees only the sandbox's threads.
     const onHostKernel = target.kernel === 'own' ? () => undefined : test
     onHostKernel(
-      'has no capability, no group, no user of the host that matters, no new privileges and a filter',
+      'a program has no capability, group or privileged user, no new privileges, and a filter',
       async () => {
         const attack = target.start({
           program: python('import time; print("up", flush=True); time.sleep(60)'),
@@ -62,7 +59,7 @@ await onTargets(
       },
     )
 
-    test('a set-user-id program gives nothing, be it the host’s or one’s own', async () => {
+    test("a set-user-ID program gives no rights, neither the host's nor an own one", async () => {
       const { stdout } = await target.run({
         program: bash(`
 cp /bin/bash ./mine; chmod 6755 ./mine 2>/dev/null
@@ -81,7 +78,7 @@ END`),
       expect(stdout).not.toMatch(/ids \[0/)
     })
 
-    test('leaves no System V segment, semaphore or queue in the host’s namespace', async () => {
+    test("a program leaves no System V segment, semaphore or queue in the host's namespace", async () => {
       const key = 0x5ec0_0000 + (process.pid & 0xffff)
       const keys = (): string =>
         ['shm', 'sem', 'msg'].map((kind) => readFileSync(`/proc/sysvipc/${kind}`, 'utf8')).join('')

@@ -1,7 +1,4 @@
-/**
- * Well-behaved executions beside programs that press every resource they are allowed, and thirty hostile
- * programs in a row.
- */
+/** Well-behaved executions beside programs that use every resource, and thirty hostile ones in a row. */
 import { readdirSync } from 'node:fs'
 import { expect, test } from 'vitest'
 import { processesNamed, slotsOf } from './host.ts'
@@ -18,17 +15,17 @@ const limits = {
   hard_timeout_ms: 170_000,
   soft_timeout_ms: 169_000,
 }
-/** Twenty in a row beside four that each take half a CPU of two: seconds on a quiet machine. */
+/** Twenty in a row beside four that each use half of one of two CPUs take seconds on a quiet machine. */
 const ONE_MS = 20_000
 
 const descriptorsOf = (target: Target): number => readdirSync(`/proc/${target.pid}/fd`).length
 
-/** One kind of sandbox for all, so that those that wait are used. */
+/** One kind of sandbox for all, so that waiting sandboxes are used. */
 const small = { memory_mib: 96, pids: 40, disk_mib: 48 }
 const named = (name: string, ...argv: string[]): ReturnType<typeof program> =>
   ({ ...program(name), argv }) as ReturnType<typeof program>
 
-/** Each is hostile in another way, and ends by itself or is ended. Names are found on the host. */
+/** Each is hostile in another way, and ends by itself or is ended. The host can find their names. */
 const HOSTILE = (
   name: string,
 ): { program: ReturnType<typeof program>; limits?: object; stop?: boolean }[] => [
@@ -53,7 +50,7 @@ const HOSTILE = (
 
 await onTargets(
   (target) => {
-    test('twenty small executions end well beside a fork bomb, a memory hog, a disk filler and spinners', async () => {
+    test('twenty small executions end well beside programs that exhaust every resource', async () => {
       const presses: Attack[] = []
       for (const what of ['forks', 'memory', 'files', 'cpu'])
         presses.push(target.start({ program: pressing(what), limits }))
@@ -70,7 +67,7 @@ await onTargets(
         slowest = Math.max(slowest, ms)
       }
       console.log(`${target.name}: the slowest of 20 beside four stressors took ${Math.round(slowest)} ms`)
-      // Under pressure to the end: none of them had died of it, so the twenty had company all the time.
+      // All four ran to the end, so the twenty had pressure all the time.
       for (const press of presses) press.stop('cancelled')
       const ends = await Promise.all(presses.map((press) => press.gone))
       expect(ends.map(({ outcome }) => outcome.ending)).toEqual([
@@ -81,7 +78,7 @@ await onTargets(
       ])
     }, 180_000)
 
-    test('thirty hostile programs in a row leave nothing but the idle pool, and descriptors stay flat', async () => {
+    test('thirty hostile programs in a row leave only the idle pool and no more descriptors', async () => {
       const name = `churn${process.pid}x${target.pid}`
       const list = HOSTILE(name)
       let warm = 0
@@ -95,7 +92,7 @@ await onTargets(
       }
       const start = descriptorsOf(target)
       for (let round = 0; round < 3; round++) for (const one of list) await once(one)
-      // It must have been the pool that was attacked.
+      // Check that the pool's sandboxes were attacked.
       expect(warm).toBeGreaterThanOrEqual(15)
       expect(target.spent.size).toBeGreaterThanOrEqual(30)
       expect(processesNamed(name)).toEqual([])
@@ -105,7 +102,7 @@ await onTargets(
       console.log(
         `${target.name}: ${slots.length} wait after 30 executions, ${warm} of them warm; descriptors ${start} to ${descriptorsOf(target)}`,
       )
-      // Four a slot that waits (channel, stderr, record); the first ten brought lasting ones.
+      // Four per waiting sandbox (channel, stderr, record). The first ten runs opened lasting ones.
       await eventually(() => expect(descriptorsOf(target)).toBeLessThanOrEqual(start + 4 * IDLE_MAX + 4))
     }, 240_000)
   },

@@ -1,4 +1,4 @@
-/** Two sandboxes side by side, and what is left when one is gone. */
+/** Two sandboxes side by side, and what remains when one is gone. */
 import { execFileSync } from 'node:child_process'
 import { readdirSync, readFileSync } from 'node:fs'
 import { expect, test } from 'vitest'
@@ -11,14 +11,14 @@ const MANY_MS = 300_000
 const neighbour = (...argv: string[]): ReturnType<typeof program> =>
   ({ ...program('neighbour'), argv }) as ReturnType<typeof program>
 
-/** What a neighbour may not move. */
+/** Properties that a neighbour must not change. */
 const lookOf = (pid: number): unknown => {
   const line = readFileSync(`/proc/${pid}/stat`, 'utf8')
   const fields = line.slice(line.lastIndexOf(')') + 2).split(' ')
   return { parent: fields[1], nice: fields[16], cpus: statusOf(pid, 'Cpus_allowed_list') }
 }
 
-/** What the daemon keeps for a running container, by its own word. */
+/** What the daemon reports of a running container. */
 function containerOf(slot: unknown): { id: string; merged: string } {
   const format = '{{.Id}} {{.GraphDriver.Data.MergedDir}}'
   const said = execFileSync('docker', ['inspect', '--format', format, `cofferdam-${String(slot)}`], {
@@ -29,7 +29,7 @@ function containerOf(slot: unknown): { id: string; merged: string } {
 }
 
 await onTargets((target) => {
-  test('one sandbox neither sees nor touches another, nor the worker', async () => {
+  test('a sandbox neither sees nor touches another sandbox or the worker', async () => {
     const name = `neighbour-${process.pid}-${target.pid}`
     const waiting = target.start({ program: neighbour('wait', name) })
     const ref = await waiting.began
@@ -51,7 +51,7 @@ await onTargets((target) => {
     expect((await waiting.gone).outcome.ending).toBe('cancelled')
   })
 
-  test('a sandbox that is killed while it forks leaves no process, cgroup, mount, folder or container', async () => {
+  test('a sandbox that is killed while it forks leaves nothing on the host', async () => {
     const attack = target.start({
       program: { ...program('fork_bomb'), argv: ['wait'] } as ReturnType<typeof program>,
       limits: { pids: 32 },
@@ -62,12 +62,11 @@ await onTargets((target) => {
     const agent = agentOf(target, ref)
     const groups = readFileSync(`/proc/${agent}/cgroup`, 'utf8')
     const container = isContainer(target) ? containerOf(ref.handle['slot']) : null
-    // As root both host rungs have a cgroup of their own where this host lets them make one.
+    // As root, both process sandboxes have their own cgroup if this host lets them create one.
     if (target.backend === 'process' && groups.includes(slot)) expect(cgroupsOf(ref)).not.toEqual([])
-    // It forks from here on, and is killed for that half a second later.
+    // The program starts to fork now, and is killed half a second later.
     attack.stop('cancelled')
-    // Also on gVisor, which counts no processes, so that the bomb is as large as its memory: within the
-    // executor's wait.
+    // The executor waits long enough also on gVisor, where only memory bounds the bomb.
     await attack.gone
     expect(statusOf(agent, 'State')).toBe('')
     expect(cgroupsOf(ref)).toEqual([])
@@ -83,19 +82,19 @@ await onTargets((target) => {
   })
 
   test(
-    'twenty after another leave the worker as many descriptors as before',
+    'twenty sandboxes in a row leave the worker as many descriptors as before',
     { timeout: MANY_MS },
     async () => {
       const count = (): number => readdirSync(`/proc/${target.pid}/fd`).length
       const once = (): Promise<unknown> => target.run({ program: neighbour('hunt', 'nobody', '[]') })
       let before = 0
-      // With those of sandboxes that wait: there are fewer right after one was taken.
+      // The count includes descriptors of waiting sandboxes, and there are fewer right after one was taken.
       for (let turn = 0; turn < 3; turn++) {
         await once()
         before = Math.max(before, count())
       }
       for (let turn = 0; turn < 20; turn++) await once()
-      // More of them may wait now than then, and the next one takes one; what leaks does not go by that.
+      // More sandboxes may wait now, and the next run takes one. Leaked descriptors would stay.
       for (let turn = 0; turn < 10 && count() > before + 3; turn++) await once()
       expect(count()).toBeLessThanOrEqual(before + 3)
     },

@@ -1,6 +1,4 @@
-/**
- * Declares a suite once per backend under attack, with its worker, and looks for leftovers after every test.
- */
+/** Declares a suite once per backend under attack, with its worker, and looks for leftovers. */
 import { readFileSync } from 'node:fs'
 import type { ExecutionRequestInput } from '@cofferdam/contract'
 import { isLongTier, needs } from '@cofferdam/embedded/needs'
@@ -8,21 +6,19 @@ import { afterAll, afterEach, beforeAll, expect, vi } from 'vitest'
 import { crowdOf, leftoversOf, slotsOf } from './host.ts'
 import { isDaily, startTarget, TARGETS, type Target, type TargetKind } from './target.ts'
 
-/** Slow and busy machines need ten times what a quiet one needs. */
+/** Slow and busy machines need ten times as long as a quiet one. */
 const TEST_MS = 90_000
 
 interface Choice {
-  /** Leaves out targets that do not promise what the suite asks, or where another one stands for them. */
+  /** Leaves out targets that do not promise what the suite tests, or that another target represents. */
   where?: (kind: TargetKind) => boolean
-  /**
-   * Of these, the targets that `npm test` attacks; the long tier attacks all. Default: those of `isDaily`.
-   */
+  /** The targets among these that `npm test` attacks (the long tier: all). Default: `isDaily`. */
   daily?: (kind: TargetKind) => boolean
-  /** What the worker has besides. */
+  /** Additional settings of the worker. */
   more?: Partial<TargetKind>
 }
 
-/** Call at the top level of a file, awaited. */
+/** Call it at the top level of a file, with await. */
 export async function onTargets(
   suite: (target: Target) => void,
   { where = () => true, daily = isDaily, more = {} }: Choice = {},
@@ -40,7 +36,7 @@ export async function onTargets(
   )
   for (const { kind, needed, target } of targets) {
     if (target === null) {
-      // What a suite declares may ask a running target.
+      // A suite may ask a running target while it declares its tests.
       needed.it(kind.name, () => undefined)
       continue
     }
@@ -48,8 +44,7 @@ export async function onTargets(
       beforeAll(() => {
         if (target.absent !== null) throw new Error(`${target.name}: ${target.absent}`)
       })
-      // A worker answers before the sandbox is gone; `run` and `gone` wait for the proof, so nothing may be
-      // left by then.
+      // A worker answers before the sandbox is gone. `run` and `gone` wait for the proof.
       afterEach(async () => {
         await target.settle()
         const slots = slotsOf(target)
@@ -64,13 +59,13 @@ export async function onTargets(
   })
 }
 
-/** An attack program of the folder `programs`. */
+/** An attack program from the folder `programs`. */
 export const program = (name: string): ExecutionRequestInput['program'] => ({
   type: 'script',
   language: 'python',
   source: readFileSync(new URL(`programs/${name}.py`, import.meta.url), 'utf8'),
 })
 
-/** Polls until the host says so; for what ends a moment after the answer. */
+/** Polls until the check passes, for what ends a moment after the answer. */
 export const eventually = (check: () => void): Promise<void> =>
   vi.waitFor(check, { timeout: 20_000, interval: 20 })

@@ -1,13 +1,10 @@
-/**
- * Servers on this host that programs are tempted with: one that they may reach, and one on every address that
- * they may not.
- */
+/** Servers on this host: one that programs may reach, and one on every address that they may not. */
 import { createSocket } from 'node:dgram'
 import { createServer as createHttpServer, type RequestListener } from 'node:http'
 import { createServer, type AddressInfo, type Server, type Socket } from 'node:net'
 import { networkInterfaces } from 'node:os'
 
-/** What the forbidden servers say; no program may ever read it. */
+/** The answer of the forbidden servers. No program may ever read it. */
 export const FORBIDDEN = 'forbidden origin'
 
 export interface Origins extends AsyncDisposable {
@@ -29,7 +26,7 @@ export interface Origins extends AsyncDisposable {
 
 const BLOCK = Buffer.alloc(1 << 20, 'x')
 
-/** `/redirect?to=<url>`, `/bytes?n=<MiB>`, `/take` (counts a body), all else says hello. */
+/** Serves `/redirect?to=<url>`, `/bytes?n=<MiB>` and `/take` (counts a body). Everything else says hello. */
 export async function startOrigins(): Promise<Origins> {
   let intruders = 0
   let taken = 0

@@ -22,7 +22,7 @@ const receivers: Socket[] = []
 const ports: [string, number][] = []
 let heard = 0
 
-/** Listens on every address of this host, the bridge of Docker among them. */
+/** Listens on every address of this host, including Docker's bridge. */
 beforeAll(async () => {
   const addresses = Object.values(networkInterfaces()).flatMap((list) =>
     (list ?? []).filter((a) => !a.scopeid),
@@ -47,7 +47,7 @@ afterAll(() => {
   for (const receiver of receivers) receiver.close()
 })
 
-/** A file of the worker's user, beside the sandboxes' own folder. */
+/** Creates a file of the worker's user, beside the sandboxes' own folder. */
 function placeVictim(target: Target): { victim: string; folder: string } {
   const folder = join(target.runtimeDir, 'victim')
   const victim = join(folder, 'private')
@@ -64,8 +64,8 @@ const lookOf = (path: string): unknown => {
 
 await onTargets(
   (target) => {
-    test('a file of the worker’s user cannot be read, changed, moved or replaced', async () => {
-      // Its first sandbox makes the folders of the backend.
+    test("a file of the worker's user cannot be read, changed, moved or replaced", async () => {
+      // The first sandbox creates the backend's folders.
       await target.run({ program: bash(':') })
       const { victim, folder } = placeVictim(target)
       // The worker itself writes into these while sandboxes start.
@@ -74,7 +74,7 @@ await onTargets(
         .filter((name) => !changing.some((part) => name.includes(part)))
         .map((name) => join(target.runtimeDir, name))
       const watched = [victim, folder, target.runtimeDir, ...guest, '/etc/passwd']
-      // Slots of tests beside this one link the worker's Node, which counts its links and moves its ctime.
+      // Sandboxes of other tests link the worker's Node, which changes its link count and ctime.
       const lookOfNode = () => {
         const { mode, uid, gid, size, mtimeMs, ino } = statSync(process.execPath)
         return { mode, uid, gid, size, mtimeMs, ino }
@@ -88,7 +88,7 @@ await onTargets(
         ([name, answer]) =>
           answer.startsWith('allowed') &&
           name !== 'watch' &&
-          // gVisor shows them to every user; there is nothing of the worker in them (below).
+          // gVisor shows these to every user. They contain nothing of the worker (see below).
           !(target.kernel === 'own' && /^read .proc.1.(environ|maps)$/.test(name)),
       )
       expect(allowed).toEqual([])
@@ -98,7 +98,7 @@ await onTargets(
       expect(readdirSync(folder)).toEqual(['private'])
     })
 
-    test('no address of the host, no metadata service, no name and no abstract socket is reached', async () => {
+    test('no address of the host, metadata service, name or abstract socket is reached', async () => {
       heard = 0
       const argv = [JSON.stringify([...ports, ...OUTSIDE]), ABSTRACT]
       const { stdout } = await target.run({
@@ -109,7 +109,7 @@ await onTargets(
       expect(ports.length).toBeGreaterThan(0)
     })
 
-    test('nothing of the worker’s environment is inside, not even in the agent', async () => {
+    test("nothing of the worker's environment is in the sandbox, not even in the agent", async () => {
       const half = Math.floor(WORKER_SECRET.length / 2)
       const attack = target.start({
         program: python(`
@@ -145,11 +145,11 @@ for fd in range(3, 4096):
     try: print(fd, stat.filemode(os.fstat(fd).st_mode))
     except OSError: pass`),
       })
-      // The one that the interpreter reports its value on.
+      // The descriptor on which the interpreter reports its value.
       expect(stdout.replace(/^199 prw-------\n/, '')).toBe('')
     })
 
-    test('sees no process but its own', async () => {
+    test('a program sees only its own processes', async () => {
       const { stdout } = await target.run({
         program: bash('echo /proc/[0-9]*; cat /proc/1/cmdline 2>/dev/null | tr "\\0" " "'),
       })

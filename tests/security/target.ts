@@ -1,7 +1,4 @@
-/**
- * The backends under attack, each in a worker process of its own, and the questions that the host answers
- * about them.
- */
+/** The backends under attack, each in its own worker process. */
 import { spawn, type ChildProcess } from 'node:child_process'
 import { chmodSync, chownSync, mkdirSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -11,11 +8,11 @@ import type { Capabilities, ExecutionRequestInput, Outcome, SandboxRef, StopCaus
 import type { PartName } from '@cofferdam/embedded/needs'
 import type { FromWorker, ToWorker, WorkerSettings } from './worker-process.ts'
 
-/** In the environment of every worker; no program may ever see it. */
+/** In the environment of every worker. No program may ever see it. */
 export const WORKER_SECRET = 'worker-secret-4f1c9a7e2b'
 /**
- * A user that owns nothing on a usual host, and another one for whatever runs beside this file, another run
- * on this host too: the kernel counts processes per user, and one user may signal all of his.
+ * A user that owns nothing on a usual host. It is different for every test run, because the kernel counts
+ * processes per user and one user may signal all of his own.
  */
 const PLAIN_UID = 1_700_000_000 + process.pid
 const here = (name: string): string => fileURLToPath(new URL(name, import.meta.url))
@@ -24,32 +21,26 @@ export interface TargetKind {
   name: string
   backend: WorkerSettings['backend']
   section: Record<string, unknown>
-  /** Who the worker is: root, or a user without any right. */
+  /** The worker runs as root or as a user without any rights. */
   as: 'root' | 'user'
-  /** What the target needs of this machine. */
+  /** Parts of this machine that the target needs. */
   needs: readonly PartName[]
-  /**
-   * Whose kernel the programs talk to: with `own` their processes are none of this host, which only sees the
-   * kernel's.
-   */
+  /** The kernel that programs talk to. With `own` the host sees only that kernel's processes. */
   kernel: 'host' | 'own'
   warm: WorkerSettings['warm']
   egress: WorkerSettings['egress']
 }
 
-/**
- * Sandboxes that may wait on a warm target: enough that each execution after the first finds one, few for two
- * cores.
- */
+/** Sandboxes that may wait on a warm target: enough for the next execution, few for two cores. */
 export const IDLE_MAX = 2
-/** Cells that may wait on any target; one more gives way. */
+/** Cells that may wait on any target. One more replaces an older one. */
 export const CELLS_MAX = 4
 /** One kind waits, so that `IDLE_MAX` is all that may wait. Cells are never idle for longer than a test. */
 const WARM = {
   pools: { max_idle: IDLE_MAX, max_kinds: 1, start: [] },
   cells: { max: CELLS_MAX, max_per_tenant: 1 },
 }
-/** Pools off: every execution starts its own sandbox, and cells are bounded all the same. */
+/** Pools are off, so every execution starts its own sandbox. Cells are bounded as well. */
 const COLD = { pools: { enabled: false, start: [] }, cells: WARM.cells }
 
 const kind = (
@@ -71,7 +62,7 @@ const kind = (
 
 const isRoot = process.getuid?.() === 0
 
-/** A worker without any right: of a test that is root, by setpriv. */
+/** A worker without any rights. A test that runs as root starts it by setpriv. */
 const asUser = (name: string, section: Record<string, unknown>, parts: readonly PartName[]): TargetKind =>
   kind(name, 'process', section, { as: 'user', needs: [...parts, ...(isRoot ? (['setpriv'] as const) : [])] })
 
@@ -87,16 +78,14 @@ export const TARGETS: readonly TargetKind[] = [
   asUser('self-jail without namespaces', { jail: 'self', namespaces: false }, ['landlock-jail']),
 ]
 
-/**
- * The two that most fleets have. The others differ in their kernel, in who the worker is, and in what waits.
- */
+/** The two targets that most fleets have. The others differ in kernel, worker user, and what waits. */
 export const isDaily = ({ name }: TargetKind): boolean => ['docker warm', 'bwrap as root'].includes(name)
-/** One for each kind of isolation: for the attacks that isolation itself must stop. */
+/** One target for each kind of isolation, for attacks that isolation itself must stop. */
 export const isOfEachKind = (kind: TargetKind): boolean =>
   isDaily(kind) || ['gvisor', 'self-jail as a user'].includes(kind.name)
-/** True where sandboxes wait for executions. */
+/** True if sandboxes wait for executions. */
 export const isWarm = ({ warm }: TargetKind): boolean => warm === WARM
-/** For files where it makes no difference whether a sandbox was started earlier. */
+/** For tests where it makes no difference whether a sandbox was started earlier. */
 export const isCold = (kind: TargetKind): boolean => !isWarm(kind)
 
 export interface Ended {
@@ -104,7 +93,7 @@ export interface Ended {
   stdout: string
   stderr: string
   notices: string[]
-  /** From the begin to the outcome, milliseconds. */
+  /** Milliseconds from the begin to the outcome. */
   ms: number
 }
 
@@ -112,32 +101,32 @@ export interface Attack {
   readonly began: Promise<SandboxRef>
   /** Resolves when the program's live output contains `text`. */
   said(text: string): Promise<void>
-  /** The outcome, which may come before the sandbox is gone. */
+  /** Resolves with the outcome, perhaps before the sandbox is gone. */
   readonly outcome: Promise<Ended>
-  /** The outcome, when the sandbox is proven gone. */
+  /** Resolves with the outcome when the sandbox is proven gone. */
   readonly gone: Promise<Ended>
   stop(cause: StopCause): void
 }
 
 export interface Target extends AsyncDisposable, TargetKind {
-  /** Null when the target works here; else why it does not. */
+  /** Null when the target works here. Otherwise the reason why it does not. */
   readonly absent: string | null
   /** Pid of the worker. */
   readonly pid: number
   readonly owner: string
   readonly runtimeDir: string
   readonly blobDir: string
-  /** What the probe says holds. */
+  /** Features that the probe reports. */
   readonly features: readonly string[]
   readonly capabilities: Capabilities | null
-  /** Slots that single executions used up: nothing of them may be left when they are over. */
+  /** Slots that single executions used up. Nothing of them may be left when they are over. */
   readonly spent: ReadonlySet<string>
   /** Slots of cells, which may wait. */
   readonly cells: ReadonlySet<string>
   start(request: Partial<ExecutionRequestInput>): Attack
-  /** Cancels what still runs and waits for its end; for tests that failed half-way. */
+  /** Cancels what still runs and waits for its end, after tests that failed half-way. */
   settle(): Promise<void>
-  /** Runs to the proven end. */
+  /** Runs a program to the proven end of its sandbox. */
   run(request: Partial<ExecutionRequestInput>): Promise<Ended>
   /** Runs a Python program that prints one JSON text. */
   ask<T = Record<string, string>>(
@@ -167,7 +156,7 @@ interface Waiting {
   isCell: boolean
 }
 
-/** Starts the worker of a target. Never rejects for a backend that cannot be here: see `absent`. */
+/** Starts the worker of a target. Never rejects for a backend that cannot run here, see `absent`. */
 export async function startTarget(of: TargetKind): Promise<Target> {
   const base = mkdtempSync(join(tmpdir(), 'cofferdam-attack-'))
   chmodSync(base, 0o755)
@@ -221,7 +210,7 @@ export async function startTarget(of: TargetKind): Promise<Target> {
     absent = error instanceof Error ? error.message : String(error)
   }
   let next = 0
-  // A worker that was just killed hears nothing, and its exit says so.
+  // A worker that was just killed gets no message, and its exit reports that.
   const send = (message: ToWorker): void => void child.send(message, () => undefined)
 
   const target: Target = {
@@ -277,7 +266,7 @@ export async function startTarget(of: TargetKind): Promise<Target> {
   return target
 }
 
-/** Everything that a backend puts on the host lies below the target's own folder. */
+/** Puts everything that a backend creates on the host below the target's own folder. */
 export function sectionOf({ backend, section }: TargetKind, runtimeDir: string): Record<string, unknown> {
   if (backend === 'docker' || backend === 'gvisor')
     return { ...section, runtime_dir: join(runtimeDir, 'sockets') }

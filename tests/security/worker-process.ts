@@ -1,7 +1,7 @@
 /**
- * A worker of its own process around one backend: what the attacks run in. Started by target.ts as root, as a
- * plain user, or where the kernel refuses user namespaces; it takes requests over the IPC channel and says
- * what came of them.
+ * A worker process around one backend, in which the attacks run. target.ts starts it as root, as a plain
+ * user, or where the kernel refuses user namespaces. It takes requests over the IPC channel and reports
+ * outcomes.
  */
 import { availableParallelism } from 'node:os'
 import { createEgress, egressConfigSchema } from '@cofferdam/egress'
@@ -29,9 +29,9 @@ export interface WorkerSettings {
   backend: 'docker' | 'gvisor' | 'process' | 'none'
   /** The backend's section of the configuration. */
   section: Record<string, unknown>
-  /** The `warm` section; null for a backend used by itself: every execution cold, cells without a budget. */
+  /** The `warm` section. Null for a backend used by itself: every execution cold, cells without a budget. */
   warm: z.input<typeof warmConfigSchema> | null
-  /** The `egress` section; null for a worker that offers no network. */
+  /** The `egress` section. Null for a worker that offers no network. */
   egress: z.input<typeof egressConfigSchema> | null
   blobDir: string
   fleet: string
@@ -50,7 +50,7 @@ export type FromWorker =
   | { kind: 'gone'; id: number; leaked: string[] }
   | { kind: 'failed'; id: number; message: string }
 
-/** Live text per execution that goes over the channel; the outcome has the rest. */
+/** Live text per execution that is sent over the channel. The outcome has the rest. */
 const TOLD_MAX = 16 * 1024
 
 const tell = (message: FromWorker): void => void process.send?.(message)

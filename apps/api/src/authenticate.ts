@@ -1,6 +1,6 @@
 /**
- * Who calls, and for which tenant. Keys are `Authorization: Bearer cfd_<40 hex>`. An admin key may do
- * everything; a tenant key only what concerns its tenant. A request that names another tenant gets 403. An
+ * Decides who calls, and for which tenant. An admin key (`Authorization: Bearer cfd_<40 hex>`) may do
+ * everything, a tenant key only what concerns its tenant. A request that names another tenant gets 403. An
  * execution of another tenant gets 404, so that nobody learns which IDs exist.
  */
 import { CofferdamError } from '@cofferdam/contract'
@@ -9,7 +9,7 @@ import { addressGroup, type Caller, type KeyCache } from './key-cache.ts'
 
 declare module 'fastify' {
   interface FastifyRequest {
-    /** Set by `authenticate`; null on open paths. */
+    /** Set by `authenticate`. Null on open paths. */
     caller: Caller | null
     /** 32 hex digits: the trace this request belongs to. */
     traceId: string
@@ -20,9 +20,7 @@ declare module 'fastify' {
   }
 }
 
-/**
- * Guards every route of `app` before its body is read. Paths below `/tenants/:id` need a key of that tenant.
- */
+/** Guards every route of `app` before its body is read. Paths below `/tenants/:id` need that tenant's key. */
 export function authenticate(app: FastifyInstance, keys: KeyCache): void {
   app.addHook('onRequest', async (request) => {
     const { config } = request.routeOptions
@@ -33,7 +31,7 @@ export function authenticate(app: FastifyInstance, keys: KeyCache): void {
     }
   })
   app.addHook('preHandler', async (request) => {
-    // By whatever name a route calls the tenant: a route that uses another name must not escape the check.
+    // By position, so that a route that names the tenant differently does not escape the check.
     const [, name] = /^\/v1\/tenants\/:(\w+)/.exec(request.routeOptions.url ?? '') ?? []
     if (name !== undefined) requireTenant(request, (request.params as Record<string, string>)[name] ?? '')
   })
@@ -55,22 +53,18 @@ export async function identify(request: FastifyRequest, keys: KeyCache): Promise
   return caller
 }
 
-/** The authenticated caller. */
 function callerOf(request: FastifyRequest): Caller {
   if (request.caller === null) throw new CofferdamError('unauthenticated')
   return request.caller
 }
 
-/**
- * Whose share of this process's resources a request uses: the tenant's, whichever of its keys it came with;
- * an admin key's own; the address's while there is no key.
- */
+/** Whose share of this process's resources a request uses: its tenant's, admin key's, or address's. */
 export function holderOf({ caller, ip }: FastifyRequest): string {
   if (caller === null) return `address ${addressGroup(ip)}`
   return caller.scope === 'admin' ? `key ${caller.keyId}` : `tenant ${caller.scope.tenant_id}`
 }
 
-/** The only tenant that the caller may see; null for all (admin). */
+/** The only tenant that the caller may see. Null: all (admin). */
 export function tenantScope(request: FastifyRequest): string | null {
   const { scope } = callerOf(request)
   return scope === 'admin' ? null : scope.tenant_id
@@ -84,10 +78,7 @@ export function requireTenant(request: FastifyRequest, tenantId: string): void {
   }
 }
 
-/**
- * The tenant that a list is filtered by: the one asked for, else the caller's own, else all (null). Throws
- * `forbidden`.
- */
+/** The tenant of a list: the one `asked` for, else the caller's own, else all (null). Throws `forbidden`. */
 export function tenantFilter(request: FastifyRequest, asked: string | undefined): string | null {
   if (asked !== undefined) requireTenant(request, asked)
   return asked ?? tenantScope(request)
@@ -107,9 +98,8 @@ export function oneTenant(request: FastifyRequest, asked: string | undefined): s
 export const actorOf = (request: FastifyRequest): string => `key:${callerOf(request).keyId}`
 
 /**
- * Returns `asked` with the template that the caller's key is bound to, if it is bound to one. Throws
- * `forbidden` when the request names another template: to replace it silently would leave the caller with
- * wrong expectations.
+ * Returns `asked` with the template that the caller's key is bound to, if any. Throws `forbidden` when the
+ * request names another template: a silent replacement would surprise the caller.
  */
 export function underBoundTemplate<T extends { template_id?: string | undefined }>(
   { caller }: FastifyRequest,

@@ -4,7 +4,7 @@ import { describeConfig, loadConfig } from './config.ts'
 const GOOD = { REDIS_URL: 'unix:///run/redis.sock', DATABASE_URL: 'postgres://app:hush@db/cofferdam' }
 
 describe('the configuration of the API', () => {
-  it('needs nothing but where Redis and Postgres are', () => {
+  it('needs only the addresses of Redis and Postgres', () => {
     expect(loadConfig(GOOD)).toEqual({
       redisUrl: 'unix:///run/redis.sock',
       databaseUrl: 'postgres://app:hush@db/cofferdam',
@@ -19,7 +19,7 @@ describe('the configuration of the API', () => {
     })
   })
 
-  it('reports every problem at once, with the variable, the problem and an example', () => {
+  it('reports every problem at once, each with the variable and an example', () => {
     const load = () =>
       loadConfig({
         DATABASE_URL: 'mysql://db',
@@ -35,16 +35,16 @@ describe('the configuration of the API', () => {
     expect(load).toThrow(/COFFERDAM_LOG_LEVEL: expected one of trace/)
   })
 
-  it('knows the variables of the other apps', () => {
+  it('accepts the variables of the other apps', () => {
     expect(loadConfig({ ...GOOD, COFFERDAM_SLOTS: '4', COFFERDAM_BACKENDS: 'docker' }).port).toBe(7070)
   })
 
-  it('takes Postgres URLs that name a socket directory', () => {
+  it('accepts Postgres URLs that name a socket directory', () => {
     const url = 'postgres://user@/db?host=/run/postgres'
     expect(loadConfig({ ...GOOD, DATABASE_URL: url }).databaseUrl).toBe(url)
   })
 
-  it('refuses arguments that it does not know', () => {
+  it('refuses unknown arguments', () => {
     expect(() => loadConfig(GOOD, ['--prot', '8080'])).toThrow(/unknown argument --prot 8080/)
   })
 

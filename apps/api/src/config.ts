@@ -1,7 +1,4 @@
-/**
- * The API's configuration: one schema, all problems reported at once. It reads the environment that it is
- * given, so that tests and `cofferdam up` can pass their own.
- */
+/** The API's configuration. It reads a given environment: tests and `cofferdam up` pass their own. */
 import { azureProvisionConfigSchema, type AzureProvisionConfig } from '@cofferdam/backends'
 import {
   COMMON_FIELDS,
@@ -50,16 +47,16 @@ export const API_FIELDS = {
 
 /** What `runApi` needs. */
 export type ApiConfig = ConfigOf<typeof API_FIELDS> & {
-  /** The subscription that session pools are created in; undefined: none are created. */
+  /** The subscription in which session pools are created. Undefined: none are created. */
   azureProvisioning?: AzureProvisionConfig | undefined
 }
 
-/** The workers check the other sections. */
+/** Checks one section of the file. The workers check the others. */
 const fileSchema = z.looseObject({
   provisioning: z.looseObject({ azure: azureProvisionConfigSchema.optional() }).prefault({}),
 })
 
-/** An environment as `process.env` has it. */
+/** An environment in the form of `process.env`. */
 export type Environment = Readonly<Record<string, string | undefined>>
 
 /**
@@ -74,10 +71,7 @@ export function loadConfig(env: Environment, argv: readonly string[] = []): ApiC
   return { ...config, azureProvisioning: provisioning.azure }
 }
 
-/**
- * The effective configuration of `env` (default: this process's) as text, with hidden secrets and the source
- * of each value.
- */
+/** The effective configuration of `env` as text, with hidden secrets and the source of each value. */
 export function describeConfig(env: Environment = process.env): string {
   return print(API_FIELDS, load(env, []))
 }

@@ -7,13 +7,13 @@ const feed = { list: 'feed', tenantId: 'acme' }
 const position = '4711.01a1fa08-3356-71ed-a83c-d82154726441.1'
 
 describe('a cursor', () => {
-  it('stands for its position, for its list and tenant, in any process', async () => {
+  it('opens to its position for the same list and tenant, in any process', async () => {
     const cursor = await cursors.seal(feed, position)
     expect(await createCursors(async () => key).open(feed, cursor)).toBe(position)
     expect(await cursors.seal(feed, position)).toBe(cursor)
   })
 
-  it('shows nothing of it', async () => {
+  it('reveals nothing about its position', async () => {
     const cursor = await cursors.seal(feed, position)
     const bytes = Buffer.from(cursor, 'base64url')
     expect(cursor).not.toMatch(/01a1fa08|4711/)
@@ -21,7 +21,7 @@ describe('a cursor', () => {
     expect(bytes.includes(Buffer.from('01a1fa08335671eda83cd82154726441', 'hex'))).toBe(false)
   })
 
-  it('is refused for another list, another tenant, everybody, or with a bit changed', async () => {
+  it('is refused for another list, for another tenant, without a tenant, or with a changed bit', async () => {
     const cursor = await cursors.seal(feed, position)
     const bytes = Buffer.from(cursor, 'base64url')
     bytes[bytes.length - 1]! ^= 1
@@ -38,12 +38,12 @@ describe('a cursor', () => {
       await expect(cursors.open(of, text)).rejects.toMatchObject({ code: 'invalid_request' })
   })
 
-  it('is none at the end and at the beginning', async () => {
+  it('is null at the end of a list, and undefined at its beginning', async () => {
     expect(await cursors.seal(feed, null)).toBeNull()
     expect(await cursors.open(feed, undefined)).toBeUndefined()
   })
 
-  it('comes when the store is back', async () => {
+  it('is sealed as soon as the store is back', async () => {
     let isAway = true
     const late = createCursors(async () => {
       if (isAway) throw new Error('away')

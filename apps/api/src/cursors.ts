@@ -1,7 +1,6 @@
 /**
- * Pages of lists. A cursor says where a page ended. It is sealed (AES-256-GCM), so that it reveals nothing of
- * that row and works only for the list and the tenant that it was made for. The key belongs to the fleet and
- * lies in Postgres.
+ * Pages of lists. A cursor says where a page ended. It is sealed with AES-256-GCM and a key of the fleet that
+ * lies in Postgres, so it reveals nothing of that row and works only for one list and one tenant.
  *
  *   cursor = base64url(nonce 12 B, tag 16 B, sealed position)      associated data: list, tenant
  *
@@ -20,22 +19,16 @@ const TAG_BYTES = 16
 export interface CursorOf {
   /** Name of the list, the same for all its pages. */
   list: string
-  /** Whose rows it shows; null for everybody's. */
+  /** Tenant whose rows the list shows. Null: all tenants. */
   tenantId: string | null
 }
 
 export interface Cursors {
-  /** The cursor for `position`; null for null, the end of the list. Throws `store_unavailable`. */
+  /** The cursor for `position`. Null for null, the end of the list. Throws `store_unavailable`. */
   seal<T extends string | null>(of: CursorOf, position: T): Promise<T>
-  /**
-   * The position of `cursor`; undefined for undefined. Throws `invalid_request` for a cursor of another list
-   * or tenant.
-   */
+  /** The position of `cursor` (undefined: undefined). Throws `invalid_request` for another list or tenant. */
   open(of: CursorOf, cursor: string | undefined): Promise<string | undefined>
-  /**
-   * Reads the page after `cursor`. `read` gets and returns positions; the caller gets a cursor. Throws as
-   * `open`.
-   */
+  /** Reads the page after `cursor`. `read` gets and returns positions. Throws as `open`. */
   page<P extends { next_cursor: string | null }>(
     of: CursorOf,
     cursor: string | undefined,
@@ -43,7 +36,7 @@ export interface Cursors {
   ): Promise<P>
 }
 
-/** Creates the cursors. `readKey` returns the 32 bytes; it is called again until it has succeeded once. */
+/** Creates the cursors. `readKey` returns 32 bytes and is called until it has succeeded once. */
 export function createCursors(readKey: () => Promise<Uint8Array>): Cursors {
   let known: Promise<Keys> | null = null
   const keys = (): Promise<Keys> => {
@@ -102,7 +95,7 @@ const derived = (key: Uint8Array): Keys => ({
   naming: createHmac('sha256', key).update('name').digest(),
 })
 
-/** Names contain no NUL, and `everybody` has no prefix, so two different owners never give the same bytes. */
+/** Names contain no NUL and `everybody` has no prefix, so two owners never give the same bytes. */
 const aboutOf = ({ list, tenantId }: CursorOf): Buffer =>
   Buffer.from(`${list}\0${tenantId === null ? 'everybody' : `tenant ${tenantId}`}\0`)
 
@@ -112,7 +105,7 @@ const foreign = (): CofferdamError =>
     'cursor: expected the cursor of an earlier page of this list, for the same tenant.',
   )
 
-/** Cuts what a store returned for `limit + 1` rows: the extra row only tells that there is another page. */
+/** Cuts the rows of a store that was asked for `limit + 1`. The extra row shows that a page follows. */
 export function cutPage<Row>(
   found: readonly Row[],
   limit: number,
@@ -134,9 +127,7 @@ export const pageQuery = z.strictObject({
   cursor: cursorQuery.optional(),
 })
 
-/**
- * The store's filter of a list query. `tenantId` null means all tenants; `cursor` is the store's position.
- */
+/** The store's filter of a list query. `tenantId` null: all tenants. `cursor` is the store's position. */
 export const pageFilter = (
   asked: Omit<z.output<typeof pageQuery>, 'cursor'>,
   tenantId: string | null,

@@ -16,10 +16,10 @@ import { goneSignal } from './streams.ts'
 import { traceIdOf } from './trace-id.ts'
 
 /**
- * Answers 200 with the result if it comes within `timeoutMs`, else 202 with `Location`. The answer is also
- * 202 when the caller disconnected (which cancels nothing), the server drains, or too many requests already
- * wait. The execution runs under the template that the caller's key is bound to. Throws `forbidden`,
- * `queue_full`, `idempotency_conflict`, `queue_unavailable`.
+ * Answers 200 with the result if it arrives within `timeoutMs`, else 202 with `Location`. The answer is also
+ * 202 when the caller disconnected (which cancels nothing), when the server drains, or when too many requests
+ * wait already. The template that the caller's key is bound to applies. Throws `forbidden`, `queue_full`,
+ * `idempotency_conflict`, `queue_unavailable`.
  */
 export async function enqueueAndWait(
   context: RouteContext,
@@ -64,8 +64,8 @@ async function waitFor(
 }
 
 /**
- * Runs `work` in a server span (HTTP semantic conventions) whose parent is the caller's `traceparent`. Passes
- * the span's own traceparent, so that the execution becomes its child; without tracing it passes `parent`.
+ * Runs `work` in a server span (HTTP semantic conventions) whose parent is the caller's `traceparent`.
+ * Passes on the span's own traceparent, or `parent` without tracing.
  */
 async function inServerSpan<T>(
   request: FastifyRequest,

@@ -1,6 +1,6 @@
 /**
- * Every failure leaves in the error shape of the contract: ours as they are, those of fastify and node
- * translated. Anything else becomes `internal`, and its message goes to the log only.
+ * Sends every failure in the error shape of the contract. Errors of fastify and node are translated.
+ * Anything else becomes `internal`, and its message goes to the log only.
  */
 import { type IncomingMessage, type ServerResponse, STATUS_CODES } from 'node:http'
 import type { Duplex } from 'node:stream'
@@ -28,13 +28,13 @@ export function sendError(error: unknown, request: FastifyRequest, reply: Fastif
     .send(body)
 }
 
-/** 5xx codes that a full or draining process answers on purpose: nothing failed. */
+/** 5xx codes that a full or draining process sends on purpose. They are no failures. */
 const REFUSALS: ReadonlySet<string> = new Set<ErrorCode>(['busy', 'shutting_down', 'wait_timeout'])
 
-/** Forecasts beyond a minute are worthless: workers come and go. */
+/** Forecasts beyond a minute are worthless, because workers come and go. */
 const RETRY_AFTER_MAX_S = 60
 
-/** The queue's forecast when it is full, the next token when a rate is limited, else a second. */
+/** The forecast of a full queue, the time until the next token of a rate limit, or one second. */
 function retryAfterSeconds(error: unknown): number {
   if (!isCofferdamError(error) || (error.code !== 'queue_full' && error.code !== 'rate_limited')) return 1
   const { room_in_ms: roomInMs, retry_in_ms: inMs = roomInMs } = error.details
@@ -44,7 +44,7 @@ function retryAfterSeconds(error: unknown): number {
 
 /** Translates what fastify and node throw. Anything unknown is returned unchanged and becomes `internal`. */
 function translate(error: unknown): unknown {
-  // The messages of these are for operators and go to the log.
+  // These messages are for operators. They go to the log.
   if (isCofferdamError(error) && (error.code === 'internal' || error.code === 'config_invalid')) {
     return new CofferdamError('internal', undefined, { cause: error })
   }
@@ -66,7 +66,7 @@ function translate(error: unknown): unknown {
   }
 }
 
-/** A status that is more precise than the one of the error table. */
+/** A status that is more precise than that of the error table. */
 function statusOf(error: unknown): number | null {
   const cause = isCofferdamError(error) ? error.cause : error
   return codeOf(cause) === 'FST_ERR_MAX_PARAM_LENGTH' ? 414 : null
@@ -91,8 +91,8 @@ export function installErrorResponses(app: FastifyInstance): void {
 }
 
 /**
- * Answers what node's HTTP parser refuses before fastify sees a request: headers above 16 KiB (node's bound,
- * URL included), requests that arrive too slowly, bytes that are not HTTP.
+ * Answers what node's HTTP parser refuses before fastify sees a request: headers above 16 KiB (node's
+ * bound, URL included), requests that arrive too slowly, and bytes that are not HTTP.
  */
 export function answerClientError(error: Error & { code?: string }, socket: Duplex): void {
   if (error.code === 'ECONNRESET' || !socket.writable) {
@@ -102,9 +102,7 @@ export function answerClientError(error: Error & { code?: string }, socket: Dupl
   answerSocket(socket, ...clientFailure(error.code))
 }
 
-/**
- * Answers CONNECT, and expectations other than `100-continue`: node would drop them or answer without a body.
- */
+/** Answers CONNECT, which node would drop, and expectations other than `100-continue` with a body. */
 export function answerOddRequests(app: FastifyInstance): void {
   app.server.on('connect', (_request: IncomingMessage, socket: Duplex) => {
     socket.on('error', () => undefined)
@@ -153,8 +151,8 @@ function answerOf(failure: CofferdamError): { headers: Record<string, string>; t
 const METHODS: readonly HTTPMethods[] = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS']
 
 /**
- * Answers a known path with an unknown method with 405 and `Allow`, not with 404. Call it before routes are
- * added, and `close` once all of them are there.
+ * Answers an unknown method on a known path with 405 and `Allow` instead of 404. Call it before routes are
+ * added, and call `close` after the last one.
  */
 export function refuseOtherMethods(app: FastifyInstance): { close(): void } {
   const taken = new Map<string, Set<string>>()
@@ -176,7 +174,7 @@ export function refuseOtherMethods(app: FastifyInstance): { close(): void } {
           url,
           exposeHeadRoute: false,
           schema: { hide: true },
-          // Before the body is read and the key is checked: neither changes the answer.
+          // Before the key is checked and the body is read, because neither changes the answer.
           onRequest: async (_request, reply) => {
             void reply.header('allow', allow)
             throw new CofferdamError('method_not_allowed', `This path accepts ${allow}.`)
@@ -198,7 +196,7 @@ export const SECURITY_HEADERS = {
   'cache-control': 'no-store',
 } as const
 
-/** Only the documentation page runs scripts: its own, from this origin. */
+/** Only the documentation page may run scripts, and only its own from this origin. */
 export const DOCS_CONTENT_SECURITY_POLICY =
   "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; " +
   "connect-src 'self'; frame-ancestors 'none'; base-uri 'none'"

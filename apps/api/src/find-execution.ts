@@ -1,6 +1,6 @@
 /**
- * Finds an execution: live in the queue, or ended in the store. The queue's answer wins while it has one,
- * because a result is visible there first. The store keeps the result after the queue has deleted it.
+ * Finds an execution: live in the queue, or ended in the store. The queue is asked first, because it has a
+ * result first. The store keeps the result after the queue has deleted it.
  */
 import {
   CofferdamError,
@@ -21,7 +21,7 @@ export interface EndedExecution {
 }
 
 /**
- * Returns the state of an execution, and whether the queue still knows it. Throws `not_found`, also for an
+ * Returns the state, and whether the queue still knows the execution. Throws `not_found`, also for an
  * execution that `tenant` may not see (null may see all).
  */
 export async function findState(
@@ -38,10 +38,7 @@ export async function findState(
   return { state, live: true }
 }
 
-/**
- * What the store keeps of an ended execution; null when there is none that `tenant` may see (null may see
- * all).
- */
+/** What the store keeps of an ended execution. Null when there is none that `tenant` (null: all) may see. */
 export async function findEnded(
   context: RouteContext,
   tenant: string | null,
@@ -53,10 +50,7 @@ export async function findEnded(
   return { result: found.result, artifactRefs: found.artifactRefs, last }
 }
 
-/**
- * Like `findEnded`, but throws `not_found` when there is none, and `conflict` while the execution has not
- * ended.
- */
+/** Like `findEnded`, but throws `not_found` when there is none, and `conflict` before the ending. */
 export async function requireEnded(
   context: RouteContext,
   tenant: string | null,

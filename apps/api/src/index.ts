@@ -1,4 +1,4 @@
-/** HTTP front door: executions, tenants, caps, audit, backends, health. */
+/** The HTTP API: executions, tenants, caps, audit, backends, health. */
 export { API_FIELDS, describeConfig, loadConfig, type ApiConfig } from './config.ts'
 export { DEFAULT_API_LIMITS, type ApiDeps, type ApiLimits } from './route-context.ts'
 export { runApi, type RunningApi, type Shared } from './run-api.ts'

@@ -15,7 +15,7 @@ const send = async (payload: string | Buffer) =>
     .body
 
 describe('JSON bodies', () => {
-  it('are parsed, and an empty one is nothing', async () => {
+  it('are parsed, and an empty body is undefined', async () => {
     expect(await send('{"a":[1,"é"]}')).toBe('{"body":{"a":[1,"é"]}}')
     expect(await send('')).toBe('{"body":"nothing"}')
   })
@@ -46,7 +46,7 @@ describe.each([
   ],
   ['endless nesting', '['.repeat(100_000), 'the body is nested more than 32 levels deep'],
 ])('a body with %s', (_what, payload, message) => {
-  it('is refused with the reason and the place', async () => {
+  it('is refused with the reason and the position', async () => {
     const own = fastify()
     acceptJsonBodies(own, createBodyReader(DEFAULT_API_LIMITS.bodyRate))
     own.post('/', async () => 'taken')
@@ -71,7 +71,7 @@ describe('nestsDeeperThan', () => {
     ['["\\"[[[[", []]', 2, false],
     ['["\\\\", [[]]]', 2, true],
     ['[] [] [] []', 1, false],
-  ])('counts brackets outside of strings in %s', (text, depth, expected) => {
+  ])('counts only brackets outside of strings in %s', (text, depth, expected) => {
     expect(nestsDeeperThan(Buffer.from(text), depth)).toBe(expected)
   })
 })

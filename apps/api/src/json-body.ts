@@ -1,6 +1,6 @@
 /**
- * Bodies are JSON in UTF-8, with bounded nesting and without keys that poison prototypes. Anything else is
- * refused, with the position of the mistake.
+ * Bodies are JSON in UTF-8 with bounded nesting. Anything else, and keys that poison prototypes, are
+ * refused with the position of the mistake.
  */
 import { isUtf8 } from 'node:buffer'
 import type { Readable } from 'node:stream'
@@ -10,17 +10,15 @@ import { locateJsonError } from './locate-json-error.ts'
 import type { BodyReader } from './receive-body.ts'
 
 /**
- * Deeper than any of our schemas. `JSON.parse` blocks the event loop for 2.2 s (measured) on 28 MiB of
- * brackets, so the depth is counted first.
+ * More levels than any of our schemas has. `JSON.parse` blocks the event loop for 2.2 s (measured) on 28
+ * MiB of brackets, so the depth is counted first.
  */
 const MAX_DEPTH = 32
 
-/** Larger broken texts get no position: to find it would take too long. */
+/** Larger invalid texts are refused without a position, because finding it would take too long. */
 const MAX_LOCATED = 4 * 1024 * 1024
 
-/**
- * Installs our JSON parser. fastify answers all other content types with 415. An empty body is `undefined`.
- */
+/** Installs our JSON parser. fastify answers other content types with 415. An empty body is `undefined`. */
 export function acceptJsonBodies(app: FastifyInstance, readBody: BodyReader): void {
   // fastify's own parser refuses `__proto__` and `constructor.prototype` (secure-json-parse).
   const parseSecurely = app.getDefaultJsonParser('error', 'error')
@@ -67,15 +65,12 @@ function notJson(message: string, details: object = {}): CofferdamError {
 
 const QUOTE = 0x22
 const BACKSLASH = 0x5c
-/** `[` and `{`, `]` and `}` differ in this bit alone. */
+/** `[` and `{`, and also `]` and `}`, differ only in this bit. */
 const CURLY = 0x20
 const OPENER = 0x7b
 const CLOSER = 0x7d
 
-/**
- * Whether brackets outside of strings nest deeper than `depth`. `indexOf` skips strings, which makes it
- * cheap.
- */
+/** Whether brackets outside of strings nest deeper than `depth`. Skips strings with the fast `indexOf`. */
 export function nestsDeeperThan(bytes: Buffer, depth: number): boolean {
   let level = 0
   for (let at = 0; at < bytes.length; at += 1) {
@@ -92,7 +87,7 @@ export function nestsDeeperThan(bytes: Buffer, depth: number): boolean {
   return false
 }
 
-/** The closing quote of the string that opens at `start`; -1 when there is none. */
+/** The position of the closing quote of the string that opens at `start`. -1 when there is none. */
 function endOfString(bytes: Buffer, start: number): number {
   for (let at = bytes.indexOf(QUOTE, start + 1); at !== -1; at = bytes.indexOf(QUOTE, at + 1)) {
     let slashes = 0

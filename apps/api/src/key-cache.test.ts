@@ -20,7 +20,7 @@ function scene() {
 }
 
 describe('the key cache', () => {
-  it('asks once for calls within five seconds and again after', async () => {
+  it('looks up a key once for all calls within five seconds, and again afterwards', async () => {
     const { state, cache } = scene()
     expect(await cache.verify(KEY, HOME)).toEqual({
       keyId: 'key_1',
@@ -35,20 +35,20 @@ describe('the key cache', () => {
     expect(state.asked).toBe(2)
   })
 
-  it('asks once for calls at the same moment', async () => {
+  it('looks up a key once for concurrent calls', async () => {
     const { state, cache } = scene()
     await Promise.all([cache.verify(KEY, HOME), cache.verify(KEY, HOME), cache.verify(KEY, HOME)])
     expect(state.asked).toBe(1)
   })
 
-  it('remembers refusals too', async () => {
+  it('remembers refused keys as well', async () => {
     const { state, cache } = scene()
     expect(await cache.verify('cfd_no', HOME)).toBeNull()
     expect(await cache.verify('cfd_no', HOME)).toBeNull()
     expect(state.asked).toBe(1)
   })
 
-  it('keeps good keys while a flood of guesses passes', async () => {
+  it('keeps valid keys while a flood of guesses passes', async () => {
     const { state, cache } = scene()
     await cache.verify(KEY, HOME)
     for (let i = 0; i < 5000; i += 1) await cache.verify(`cfd_${i}`, `192.0.2.${i}`)
@@ -56,7 +56,7 @@ describe('the key cache', () => {
     expect(state.asked).toBe(5001)
   })
 
-  it('refuses unknown keys of an address that guesses, and asks nobody about them', async () => {
+  it('refuses unknown keys from an address that guesses, without a lookup', async () => {
     const { state, cache } = scene()
     await cache.verify(KEY, HOME)
     for (let i = 0; i < 20; i += 1) await cache.verify(`cfd_${i}`, HOME)
@@ -65,7 +65,7 @@ describe('the key cache', () => {
       details: { retry_in_ms: 1000 },
     })
     expect(state.asked).toBe(21)
-    // A key that worked before is no guess, however long ago; neither is what comes from elsewhere.
+    // A key that worked before is no guess, however long ago. Keys from another address are not affected.
     state.nowMs = 5000
     for (let i = 30; i < 35; i += 1) await cache.verify(`cfd_${i}`, HOME)
     await expect(cache.verify('cfd_36', HOME)).rejects.toMatchObject({ code: 'rate_limited' })
@@ -73,7 +73,7 @@ describe('the key cache', () => {
     expect(await cache.verify('cfd_36', '192.0.2.2')).toBeNull()
   })
 
-  it('takes a key that stopped working for unknown from then on', async () => {
+  it('treats a key that stopped working as unknown from then on', async () => {
     const { state, cache } = scene()
     await cache.verify(KEY, HOME)
     state.alive = false
@@ -83,7 +83,7 @@ describe('the key cache', () => {
     expect(state.asked).toBe(2)
   })
 
-  it('forgets a revoked key at once, also while it is being asked', async () => {
+  it('removes a revoked key at once, even while it is being looked up', async () => {
     const { state, cache } = scene()
     const gate = Promise.withResolvers<void>()
     state.gate = gate.promise
@@ -95,7 +95,7 @@ describe('the key cache', () => {
     expect(await cache.verify(KEY, HOME)).toBeNull()
   })
 
-  it('does not remember an outage', async () => {
+  it('does not remember a failed lookup', async () => {
     let down = true
     const cache = createKeyCache({
       now: () => 0,
@@ -124,7 +124,7 @@ describe('the brake on guessed keys', () => {
     expect(Array.from({ length: 20 }, () => brake.take('192.0.2.1'))).not.toContain(1000)
   })
 
-  it('counts no guess that was given back', () => {
+  it('does not count a guess that was given back', () => {
     const brake = createGuessBrake(() => 0)
     for (let n = 0; n < 100; n += 1) {
       expect(brake.take('192.0.2.1')).toBe(0)
@@ -141,6 +141,6 @@ it.each([
   ['2001:db8::9', '2001:db8:0:0::/64'],
   ['::1', '0:0:0:0::/64'],
   ['fe80::1%eth0', 'fe80:0:0:0::/64'],
-])('%s counts as %s', (address, group) => {
+])('the address %s counts as %s', (address, group) => {
   expect(addressGroup(address)).toBe(group)
 })

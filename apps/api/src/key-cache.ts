@@ -5,8 +5,8 @@
  *                                no ─► lookup in flight? ─► the same promise
  *                                        no ─► worked before, or its address may guess? ─► store.keys.verify
  *
- * The cache keeps and compares only hashes, so neither memory nor timing reveals a key. A revoked key works
- * for at most KEY_TTL_MS in other processes; in this one `forget` ends it at once.
+ * Only hashes are kept and compared, so neither memory nor timing reveals a key. A revoked key works for at
+ * most KEY_TTL_MS in other processes. In this one, `forget` ends it at once.
  */
 import { createHash } from 'node:crypto'
 import { isIPv6 } from 'node:net'
@@ -15,7 +15,7 @@ import { CofferdamError, type ApiKeyScope } from '@cofferdam/contract'
 /** How long a verified key stays valid after it was revoked elsewhere. */
 const KEY_TTL_MS = 5000
 
-/** Valid keys in the cache. The least recently used are evicted first. 4,096 entries are below 1 MiB. */
+/** Valid keys in the cache, below 1 MiB in total. The least recently used one is evicted first. */
 const MAX_KEYS = 4096
 
 /** Refused keys have a map of their own, so that a flood of guesses cannot evict valid keys. */
@@ -24,16 +24,14 @@ const MAX_REFUSED = 1024
 export interface Caller {
   keyId: string
   scope: ApiKeyScope
-  /**
-   * Executions that come with the key run under this template; null: under the one that the request names.
-   */
+  /** Executions that come with the key run under this template. Null: under the one in the request. */
   templateId: string | null
 }
 
 export interface KeyCache {
   /**
-   * Returns who presents `key` from `address`; null when the key is not valid. Throws `store_unavailable`.
-   * Throws `rate_limited` for a key that this process never saw work, when its address sent too many unknown
+   * Returns who presents `key`; null when the key is not valid. Throws `store_unavailable`. Throws
+   * `rate_limited` for a key that has never worked in this process, when `address` sent too many unknown
    * keys.
    */
   verify(key: string, address: string): Promise<Caller | null>
@@ -70,9 +68,7 @@ export function createKeyCache(deps: {
     return caller
   }
 
-  /**
-   * Looks up a key that this process never saw work. Its address pays for one guess unless the key is valid.
-   */
+  /** Looks up a key that has never worked here. Costs the address one guess unless the key is valid. */
   async function lookAsGuess(hash: string, key: string, address: string): Promise<Caller | null> {
     const waitMs = deps.brake.take(address)
     if (waitMs > 0)
@@ -124,25 +120,19 @@ export function createKeyCache(deps: {
 
 /** Unknown keys that an address may present in one burst. */
 const BURST = 20
-/**
- * Refill rate. 160 random bits cannot be guessed at any rate: the limit protects the store, which answers
- * each guess.
- */
+/** Refill rate. It protects the store, which looks up each guess: 160 random bits cannot be guessed. */
 const PER_SECOND = 1
-/** Addresses in memory, about 1 MB. The one that was quiet longest is evicted first. */
+/** Addresses in memory, about 1 MB. The one that was quiet for the longest time is evicted first. */
 const MAX_ADDRESSES = 10_000
 
 /**
- * Slows down callers that guess keys: a token bucket per address. Keys that this process has seen work never
- * pay, so guesses from behind a shared address lock nobody out.
+ * Slows down callers that guess keys: a token bucket per address. Keys that have worked in this process
+ * cost nothing, so guesses from a shared address lock nobody out.
  */
 export interface GuessBrake {
-  /**
-   * Takes one guess of `address`. Returns 0 when the key may be looked up now, else the milliseconds until it
-   * may.
-   */
+  /** Takes one guess of `address`. Returns 0 when the key may be looked up, else the wait in ms. */
   take(address: string): number
-  /** Returns one guess: the key was valid, or the lookup failed. */
+  /** Returns one guess, because the key was valid or the lookup failed. */
   giveBack(address: string): void
 }
 
@@ -177,9 +167,9 @@ export function createGuessBrake(now: () => number): GuessBrake {
 }
 
 /**
- * Which callers count as one while only their address is known: the IPv4 address, or the /64 of an IPv6
- * address. A /64 is the smallest network that one customer gets, with 2^64 addresses to choose from. An IPv4
- * address written as IPv6 (`::ffff:…`) counts as IPv4. Anything else is returned unchanged.
+ * The group that an unknown caller's address counts in: the IPv4 address, or the /64 of an IPv6 address. A
+ * /64 is the smallest network that one customer gets, with 2^64 addresses to choose from. An IPv4 address
+ * written as IPv6 (`::ffff:…`) counts as IPv4. Anything else is returned unchanged.
  */
 export function addressGroup(address: string): string {
   const mapped = /^::ffff:(\d+\.\d+\.\d+\.\d+)$/i.exec(address)?.[1]

@@ -22,7 +22,7 @@ describe('locateJsonError', () => {
     expect(locateJsonError(text)).toEqual(expected)
   })
 
-  it('finds nothing in any JSON text', () => {
+  it('finds nothing in valid JSON', () => {
     fc.assert(
       fc.property(fc.jsonValue(), fc.nat(3), (value, indent) => {
         expect(locateJsonError(JSON.stringify(value, null, indent))).toBeNull()
@@ -30,7 +30,7 @@ describe('locateJsonError', () => {
     )
   })
 
-  it('finds something exactly when JSON.parse refuses', () => {
+  it('finds a mistake exactly when JSON.parse refuses the text', () => {
     const token = fc.constantFrom(
       '{',
       '}',
@@ -62,7 +62,7 @@ describe('locateJsonError', () => {
     )
   })
 
-  it('survives a million open brackets', () => {
+  it('handles a million open brackets', () => {
     expect(locateJsonError('['.repeat(1_000_000))).toMatchObject({ column: 1_000_001 })
   })
 })

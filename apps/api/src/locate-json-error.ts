@@ -1,7 +1,7 @@
 /**
- * Finds where a text stops being JSON (RFC 8259). `JSON.parse` names the position only for some mistakes. The
- * text can be hostile (a million brackets, one endless string), so this is one pass without recursion, and
- * without regular expressions, which would backtrack.
+ * Finds where a text stops being JSON (RFC 8259). `JSON.parse` names the position only for some mistakes.
+ * The text can be hostile (a million brackets, one endless string), so this is one pass without recursion
+ * and without regular expressions, which would backtrack.
  *
  * States: `value` (a value is expected), `first` (a value or `]`), `key`/`firstKey` (a string, or `}` when
  * first), `colon`, `after` (a `,` or the closing bracket, or the end of the text at the top level).
@@ -26,7 +26,7 @@ const EXPECTED: Record<State, string> = {
   after: 'a comma or the closing bracket',
 }
 
-/** The first position where `text` is not JSON; null when it is JSON. Linear in the length of the text. */
+/** The first position where `text` is not JSON. Null when it is JSON. Linear in the length of the text. */
 export function locateJsonError(text: string): JsonPosition | null {
   const open: ('[' | '{')[] = []
   let state: State = 'value'
@@ -90,15 +90,13 @@ function endOfString(
   return { at: text.length, bad: true, expected: 'the closing quote' }
 }
 
-/**
- * The end of the `true`, `false`, `null` or number that begins at `start`; `start` itself when there is none.
- */
+/** The end of the `true`, `false`, `null` or number at `start`. `start` itself when there is none. */
 function endOfLiteral(text: string, start: number): number {
   for (const word of ['true', 'false', 'null']) if (text.startsWith(word, start)) return start + word.length
   let end = start
   while (end < text.length && '+-.0123456789eE'.includes(text.charAt(end))) end += 1
   const number = text.slice(start, Math.min(end, start + 400))
-  // Longer than any sensible number: accepted without a check, so that the pattern runs over short texts
+  // No sensible number is that long. It is accepted unchecked, so that the pattern runs over short texts
   // only.
   if (end - start > 400) return end
   return /^-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?$/.test(number) ? end : start

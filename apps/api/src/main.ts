@@ -1,6 +1,4 @@
-/**
- * The API as a process: configuration, signals, drain. `--print-config` shows the effective configuration.
- */
+/** The API as a process: configuration, signals, drain. `--print-config` prints the configuration. */
 import { isCofferdamError } from '@cofferdam/contract'
 import { describeConfig, loadConfig } from './config.ts'
 import { runApi } from './run-api.ts'

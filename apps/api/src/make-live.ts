@@ -12,7 +12,7 @@ import { createCapsWriter } from '@cofferdam/admission'
 import { CofferdamError, inTime } from '@cofferdam/contract'
 import type { RouteContext } from './route-context.ts'
 
-/** The time that Redis has, with the read of Postgres beside it, before the caller gets an answer. */
+/** How long a change waits for Redis, including the read of Postgres, before the caller gets an answer. */
 export const REDIS_MS = 3000
 
 const SAME_AGAIN = 'Send the same request again.'
@@ -27,9 +27,9 @@ export async function forgetPolicy(
 }
 
 /**
- * Makes the caps of a tenant live, and whether its runs have sessions, as they are in Postgres now: of two
- * concurrent changes, the later one wins in both places. Throws `queue_unavailable`. Its message names what
- * was `changed` and ends with `repeat`, which tells the caller how to finish the change.
+ * Reads from Postgres a tenant's caps and whether its runs have sessions, and writes both to Redis: of two
+ * concurrent changes, the later one wins in both. Throws `queue_unavailable`, whose message names what was
+ * `changed` and ends with `repeat`, the instruction for the caller.
  */
 export async function applyCaps(
   context: RouteContext,

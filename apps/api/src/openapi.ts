@@ -1,7 +1,4 @@
-/**
- * The OpenAPI 3.1 document at /openapi.json, made from the routes' schemas, and its page at /docs, which
- * works offline.
- */
+/** The OpenAPI 3.1 document at /openapi.json, from the routes' schemas, and its offline page at /docs. */
 import swagger from '@fastify/swagger'
 import swaggerUi from '@fastify/swagger-ui'
 import type { FastifyInstance } from 'fastify'
@@ -50,14 +47,14 @@ export async function installOpenApi(app: FastifyInstance, version: string): Pro
   })
 }
 
-/** Our registry contains IDs only; descriptions and examples are in zod's global one. */
+/** Our registry contains IDs only. Descriptions and examples are in zod's global registry. */
 function describe({ zodSchema, jsonSchema }: { zodSchema: z.core.$ZodType; jsonSchema: object }): void {
   const meta = z.globalRegistry.get(zodSchema)
   if (meta?.description !== undefined) Object.assign(jsonSchema, { description: meta.description })
   if (meta?.['example'] !== undefined) Object.assign(jsonSchema, { examples: [meta['example']] })
 }
 
-/** Removes schemas that nothing refers to: each named schema exists as input and as output. */
+/** Removes unreferenced schemas. Each named schema exists once as input and once as output. */
 function withoutUnused(document: Record<string, unknown>): Record<string, unknown> {
   const components = document['components'] as { schemas?: Record<string, unknown> } | undefined
   const schemas = components?.schemas ?? {}

@@ -8,14 +8,14 @@ const budget: Budget = {
 }
 
 describe('the RateLimit headers', () => {
-  it('name each policy with quota and window, and what is left with the seconds until it resets', () => {
+  it('name each policy with quota and window, and show what is left and the seconds until the reset', () => {
     expect(rateLimitHeaders(budget, NOW)).toEqual({
       'ratelimit-policy': '"tenant-daily";q=1000;w=86400, "agent-hourly";q=100;w=3600',
       ratelimit: '"tenant-daily";r=988;t=41400, "agent-hourly";r=97;t=1800',
     })
   })
 
-  it('count what is reserved as gone, and say units that are not requests', () => {
+  it('count reserved amounts as used, and name units other than requests', () => {
     const day = budget.tenant_daily.resets_at
     const headers = rateLimitHeaders(
       {
@@ -35,7 +35,7 @@ describe('the RateLimit headers', () => {
     )
   })
 
-  it('never show less than nothing, nor a window that is over', () => {
+  it('never show a negative amount, nor a window that is over', () => {
     const over = {
       tenant_daily: { used: 9, limit: 0, resets_at: '2026-11-21T00:00:00.000Z' },
       agent_hourly: { used: 9, limit: 10, resets_at: '2026-11-20T12:00:00.000Z' },
@@ -49,7 +49,7 @@ describe('the RateLimit headers', () => {
 })
 
 describe('budgets', () => {
-  it('are read once a second and pair, and are unknown when they cannot be read', async () => {
+  it('are read once a second per tenant and agent, and are null when the read fails', async () => {
     let now = 0
     const asked: string[] = []
     const usage = async (tenantId: string, agentId?: string) => {

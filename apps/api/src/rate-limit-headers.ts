@@ -1,8 +1,8 @@
 /**
- * What is left of the caps, as the response headers `RateLimit-Policy` and `RateLimit`
- * (draft-ietf-httpapi-ratelimit-headers-11, structured fields of RFC 9651). Items are named by their policy.
- * Parameters: q (quota), qu (its unit unless requests), w (window in seconds), r (remaining), t (seconds
- * until reset). The headers are hints: executions that wait are not counted yet.
+ * The remaining caps as the response headers `RateLimit-Policy` and `RateLimit`
+ * (draft-ietf-httpapi-ratelimit-headers-11, structured fields of RFC 9651). Parameters: q (quota), qu (its
+ * unit unless requests), w (window in seconds), r (remaining), t (seconds until reset). The headers are
+ * hints: executions that wait are not counted yet.
  */
 import type { Admission } from '@cofferdam/admission'
 import type { CapsUse } from '@cofferdam/contract'
@@ -12,14 +12,14 @@ const DAY_S = 86_400
 /** The largest integer of a structured field (RFC 9651 §3.3.1). */
 const MOST = 999_999_999_999_999
 
-/** Caps as admission reports them; `reserved` is for attempts that run now. */
+/** Caps as admission reports them. `reserved` is for attempts that run now. */
 export type Budget = Omit<CapsUse, 'agent_hourly' | 'tenant_daily_cpu' | 'tenant_daily_cost'> & {
   agent_hourly?: CapsUse['agent_hourly'] | null | undefined
   tenant_daily_cpu?: (NonNullable<CapsUse['tenant_daily_cpu']> & { reserved?: number }) | null | undefined
   tenant_daily_cost?: (NonNullable<CapsUse['tenant_daily_cost']> & { reserved?: number }) | null | undefined
 }
 
-/** The headers; none when the budget is unknown or its windows are over. */
+/** The headers. Empty when the budget is unknown or its windows are over. */
 export function rateLimitHeaders(budget: Budget | null, nowMs: number): Record<string, string> {
   if (budget === null) return {}
   const policies = [
@@ -50,17 +50,16 @@ const remaining = (use: { used: number; limit: number; reserved?: number }): num
 
 const integer = (value: number): number => Math.min(MOST, Math.max(0, Math.floor(value)))
 
-/** Headers are hints, so a second old is fresh enough. A busy agent then costs one read a second. */
+/** The headers are hints, so a second old is fresh enough. A busy agent then costs one read a second. */
 const FRESH_MS = 1000
 /** Cached pairs of tenant and agent: about 2 MB. The oldest is evicted first. */
 const MAX_PAIRS = 10_000
 
 export interface Budgets {
-  /** Reads at most once a second and pair. Resolves with null when Redis is away; never rejects. */
+  /** Reads at most once a second per pair. Resolves with null when Redis is away. Never rejects. */
   read(tenantId: string, agentId: string): Promise<Budget | null>
 }
 
-/** Creates the cached reader of budgets. */
 export function createBudgets(deps: { admission: Pick<Admission, 'usage'>; now(): number }): Budgets {
   const known = new Map<string, { atMs: number; budget: Promise<Budget | null> }>()
   return {

@@ -1,7 +1,7 @@
 /**
- * Reads request bodies so that nobody can occupy this process's memory by announcing or trickling one. A body
- * is read after its caller is known, counts against that caller's share as its bytes arrive, and must arrive
- * at a minimum rate.
+ * Reads request bodies so that nobody can occupy memory by announcing a body or by sending it slowly. A
+ * body is read once its caller is known, counts against the caller's share as its bytes arrive, and must
+ * arrive at a minimum rate.
  */
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Readable } from 'node:stream'
@@ -12,15 +12,12 @@ import { noCapacity, type Hold, type Shares } from './shares.ts'
 
 declare module 'fastify' {
   interface FastifyRequest {
-    /** What its body uses of the budget; null when it has no body. */
+    /** What the body uses of the budget. Null when there is no body. */
     bodyHold: Hold | null
   }
 }
 
-/**
- * The minimum that must arrive of a body in each window. A body that ends within its first window always
- * passes.
- */
+/** The minimum of a body that must arrive per window. A body that ends in its first window always passes. */
 export interface LeastRate {
   bytes: number
   windowMs: number
@@ -48,7 +45,7 @@ export function limitBodies(app: FastifyInstance, budget: Shares): void {
   })
 }
 
-/** Whether the body is still unread when the answer is sent: the connection cannot be used again. */
+/** Whether the answer is sent before the body was read. The connection cannot be used again then. */
 export const leavesBodyUnread = (request: FastifyRequest): boolean =>
   hasBody(request) && !request.raw.complete
 
@@ -57,9 +54,9 @@ function hasBody({ headers }: FastifyRequest): boolean {
 }
 
 /**
- * Returns the whole body of `request`, at most `limit` bytes. Throws `payload_too_large`; `busy` when the
+ * Returns the body of `request`, at most `limit` bytes. Throws `payload_too_large`; `busy` when the
  * caller's share or the budget is used up; `request_timeout` when it arrives too slowly; `invalid_request`
- * when it is not as long as Content-Length says.
+ * when its length is not that of Content-Length.
  */
 async function receiveBody(
   request: FastifyRequest,
@@ -91,7 +88,7 @@ async function receiveBody(
   } finally {
     clearInterval(clock)
     payload.off('data', onData).off('end', onEnd).off('error', reject).pause()
-    // The rest of a refused body is ignored. Without a listener its error would end the process.
+    // The rest of a refused body is ignored. An error without a listener would end the process.
     payload.on('error', () => undefined)
   }
   if (length !== null && received !== length)
@@ -105,9 +102,7 @@ const tooSlow = ({ bytes, windowMs }: LeastRate): CofferdamError =>
     `The body arrived too slowly: at least ${bytes} bytes must arrive every ${windowMs / 1000} s.`,
   )
 
-/**
- * Reads the body of a request up to its route's limit, for a content type parser. Throws as `receiveBody`.
- */
+/** Reads a body up to the limit of its route, for a content type parser. Throws as `receiveBody`. */
 export type BodyReader = (request: FastifyRequest, payload: Readable) => Promise<Buffer>
 
 /** Creates the reader that every content type parser uses. */

@@ -7,6 +7,6 @@ it.each([
   ['connect postgres://app:hush@db:5432/x failed', 'connect postgres://app:<redacted>@db:5432/x failed'],
   ['redis://:hush@db', 'redis://:<redacted>@db'],
   ['GET /v1/executions at 12:30:00 by a@b', 'GET /v1/executions at 12:30:00 by a@b'],
-])('cleans %j', (text, expected) => {
+])('redacts the secret in %j', (text, expected) => {
   expect(redactSecrets(text)).toBe(expected)
 })

@@ -15,17 +15,17 @@ export function redactSecrets(text: string): string {
   return SECRETS.reduce((clean, [pattern, replacement]) => clean.replaceAll(pattern, replacement), text)
 }
 
-/** The reason when Postgres cannot say which values are secret: a cancel must not wait for it. */
+/** The reason when Postgres cannot tell which values are secret. A cancel must not wait for that. */
 const UNKNOWN_REASON = 'cancelled'
 
 /**
  * Creates a redactor of cancel reasons, which appear in results and audit rows. It removes secrets of known
- * shapes, the tenant's own values, and the request's variables that are named like secrets.
+ * shapes, the tenant's own values, and variables of the request that are named like secrets.
  */
 export function createReasonRedactor(
   tenants: Pick<Store['tenants'], 'get'>,
 ): (request: ExecutionRequest, reason: string) => Promise<string> {
-  // Cancelling a whole tenant calls this for each of its executions, many at once.
+  // Cancelling a whole tenant calls this for many executions at once.
   const reading = new Map<string, Promise<readonly string[]>>()
   const valuesOf = (tenantId: string): Promise<readonly string[]> => {
     const shared = reading.get(tenantId)

@@ -15,25 +15,17 @@ import type { Budgets } from './rate-limit-headers.ts'
 import type { BodyReader, LeastRate } from './receive-body.ts'
 import type { Shares } from './shares.ts'
 
-/** Bounds of one process. One tenant (or admin key) gets at most half of each: see shares.ts. */
+/** Bounds of one process. One tenant (or admin key) gets at most half of each. See shares.ts. */
 export interface ApiLimits {
   /** Event streams at once: each uses a socket and a blocking read of Redis. */
   eventStreams: number
-  /**
-   * Requests that wait for an ending at once. Beyond it a request gets 202, as if it had not asked to wait.
-   */
+  /** Requests that wait for an ending at once. Further requests get 202, as if they had not asked to wait. */
   waits: number
-  /**
-   * Bytes of request bodies in memory at once: eighteen of the largest, or tens of thousands of ordinary
-   * ones.
-   */
+  /** Bytes of request bodies in memory: eighteen of the largest, or tens of thousands of ordinary ones. */
   bodyBytes: number
   /** The minimum rate of a body. */
   bodyRate: LeastRate
-  /**
-   * Audit exports at once: each reads page after page on the 6 connections that all requests of tenants
-   * share.
-   */
+  /** Audit exports at once. Each reads page after page on the 6 connections that all tenants share. */
   exports: number
   /** Time between comments on a silent event stream: below the 60 s after which proxies commonly cut. */
   heartbeatMs: number
@@ -43,29 +35,26 @@ export const DEFAULT_API_LIMITS: ApiLimits = {
   eventStreams: 512,
   waits: 4096,
   bodyBytes: 512 * 1024 * 1024,
-  // 240 bytes a second, as Kestrel requires: every working line is faster.
+  // 240 bytes a second, as Kestrel requires. Every working line is faster.
   bodyRate: { bytes: 1200, windowMs: 5000 },
   exports: 4,
   heartbeatMs: 15_000,
 }
 
-/** What `createApi` needs; made once, in run-api.ts. */
+/** What `createApi` needs. Made once, in run-api.ts. */
 export interface ApiDeps {
   producer: Producer
   store: Store
   admission: Admission
-  /**
-   * For cached policies, the workers' backend reports, and the readiness check. Not blocked by any
-   * subscription.
-   */
+  /** For cached policies, the workers' backend reports and the readiness check. It never subscribes. */
   redis: Redis
-  /** Creates and removes session pools at Azure; absent when no subscription is configured. */
+  /** Creates and removes session pools at Azure. Absent when no subscription is configured. */
   pools?: PoolProvisioner
   /** The Prometheus text of this process. */
   metrics(accept: string | undefined): Promise<{ contentType: string; body: string }>
   logger?: FastifyBaseLogger
   limits?: Partial<ApiLimits>
-  /** Milliseconds since the epoch; tests pass their own. */
+  /** Milliseconds since the epoch. Tests pass their own. */
   now?: () => number
 }
 
@@ -85,13 +74,13 @@ export interface RouteContext extends ApiDeps {
   keys: KeyCache
   /** Schedules of routines. */
   schedules: Schedules
-  /** Aborts when the server begins to close: waits and streams end. */
+  /** Aborts when the server begins to close, which ends waits and streams. */
   draining: AbortSignal
   /** What is left of the caps, for headers. */
   budgets: Budgets
   /** Cursors of every list. */
   cursors: Cursors
-  /** Sessions of the fleet; the API only reads them. */
+  /** Sessions of the fleet. The API only reads them. */
   sessions: Pick<SessionRegistry, 'find' | 'list'>
   /** For parsers of bodies that are not JSON. */
   readBody: BodyReader

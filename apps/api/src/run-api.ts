@@ -34,9 +34,9 @@ export interface Shared {
 }
 
 /**
- * Starts the API. It neither migrates the database nor creates keys: `cofferdam up` does. Redis and Postgres
- * may start later; until then /readyz and the calls that need them answer 503. Rejects when the port is in
- * use.
+ * Starts the API. It neither migrates the database nor creates keys; `cofferdam up` does. Redis and
+ * Postgres may start later. Until then /readyz and the calls that need them answer 503. Rejects when the
+ * port is in use.
  */
 export async function runApi(config: ApiConfig, shared: Shared = {}): Promise<RunningApi> {
   await using owned = new AsyncDisposableStack()
@@ -126,7 +126,7 @@ function startOwnTelemetry(config: ApiConfig, logger: Logger): Promise<Telemetry
   })
 }
 
-/** Waits for the connection, so that the first request does not have to. Rejects after 2 s. */
+/** Waits for the connection, so that the first request need not. Rejects after 2 s. */
 async function isReady(redis: Redis): Promise<void> {
   if (redis.status !== 'ready') await once(redis, 'ready', { signal: AbortSignal.timeout(2000) })
 }

@@ -17,11 +17,11 @@ describe('selectRange over 100 bytes', () => {
     ['bytes=-', { kind: 'whole' }],
     ['bytes=a-b', { kind: 'whole' }],
     [undefined, { kind: 'whole' }],
-  ])('answers %s', (header, expected) => {
+  ])('handles the header %s', (header, expected) => {
     expect(selectRange(header, 100)).toEqual(expected)
   })
 
-  it('lies outside of an empty output', () => {
+  it('reports that every range is outside an empty output', () => {
     expect(selectRange('bytes=0-', 0)).toEqual({ kind: 'outside' })
   })
 })

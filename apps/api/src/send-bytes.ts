@@ -1,6 +1,4 @@
-/**
- * Sends stored bytes with Range support, in pieces, so that memory does not grow with the size of an output.
- */
+/** Sends stored bytes with Range support, in pieces, so that memory does not grow with the output. */
 import { Readable } from 'node:stream'
 import { CofferdamError, type BlobStore } from '@cofferdam/contract'
 import type { FastifyReply, FastifyRequest } from 'fastify'
@@ -15,21 +13,17 @@ interface ByteRange {
   end: number
 }
 
-/**
- * Bytes that can be read in parts. A read that returns fewer bytes than asked for means that they were
- * deleted.
- */
+/** Bytes that can be read in parts. A read returns fewer bytes than asked for if they were deleted. */
 export interface ByteSource {
   total: number
   read(range: ByteRange): Promise<Uint8Array>
 }
 
-/** Bytes in memory. */
 export function bytesSource(bytes: Uint8Array): ByteSource {
   return { total: bytes.length, read: async ({ start, end }) => bytes.subarray(start, end) }
 }
 
-/** A blob; null when it was deleted. */
+/** A blob as a source. Null when it was deleted. */
 export async function blobSource(blobs: BlobStore, ref: string): Promise<ByteSource | null> {
   const probe = await blobs.read(ref, { start: 0, end: 1 })
   if (probe === null) return null
@@ -66,8 +60,7 @@ export async function sendBytes(
     ...(options.disposition === undefined ? {} : { 'content-disposition': options.disposition }),
   })
   if (request.headers['if-none-match'] === etag) return reply.code(304).send()
-  // If-Range with another tag means that the client has a part of something else: send the whole (RFC 9110
-  // §13.1.5).
+  // The client has a part of something else: send the whole (RFC 9110 §13.1.5).
   const ifRange = request.headers['if-range']
   const header = ifRange === undefined || ifRange === etag ? request.headers.range : undefined
   const selected = selectRange(header, source.total)
@@ -88,7 +81,7 @@ export async function sendBytes(
 async function* pieces(source: ByteSource, range: ByteRange): AsyncGenerator<Uint8Array> {
   for (let at = range.start; at < range.end;) {
     const piece = await source.read({ start: at, end: Math.min(at + PIECE_BYTES, range.end) })
-    // Deleted while it was sent: a broken connection tells the client that the body is incomplete.
+    // It was deleted meanwhile. The broken connection tells the client that the body is incomplete.
     if (piece.length === 0) throw new Error('the blob ended before its size')
     at += piece.length
     yield piece
@@ -124,9 +117,9 @@ function attachment(path: string): string {
 }
 
 /**
- * What to send for a `Range` header (RFC 9110 §14) over `total` bytes: one `bytes` range is understood.
- * `whole`: no header, another unit, several ranges, or bad syntax, which the RFC allows to ignore; `part`:
- * 206; `outside`: 416.
+ * Interprets a `Range` header (RFC 9110 §14) over `total` bytes. `part`: one `bytes` range, answered with
+ * 206. `outside`: 416. `whole`: no header, another unit, several ranges or bad syntax, which the RFC allows
+ * to ignore.
  */
 export function selectRange(
   header: string | undefined,

@@ -32,7 +32,7 @@ import { addRoutes } from './routes/index.ts'
 import { createShares } from './shares.ts'
 import { newTraceId, readTraceparent, traceIdOf } from './trace-id.ts'
 
-/** Version of the HTTP API, as the document states it. */
+/** Version of the HTTP API, as the OpenAPI document states it. */
 export const API_VERSION = '1.0.0'
 
 /** What fastify calls the parts of a request, and what error messages call them. */
@@ -43,7 +43,7 @@ const PARTS: Record<string, string> = {
   headers: 'header',
 }
 
-/** Builds the server; the caller makes it listen. Closing it ends waits and streams first. */
+/** Builds the server. The caller makes it listen. Closing it first ends waits and streams. */
 export async function createApi(deps: ApiDeps): Promise<FastifyInstance> {
   const draining = new AbortController()
   const app = buildServer(deps.logger)
@@ -90,8 +90,7 @@ function buildServer(logger: FastifyBaseLogger | undefined): FastifyInstance {
   const app = fastify({
     ...(logger === undefined ? {} : { loggerInstance: logger }),
     bodyLimit: BOUNDS.requestBodyBytes,
-    // Our own log line (below) contains no URL with cursors, and our own error shape also answers while the
-    // server closes.
+    // Our own log line contains no URL with cursors, and our errors are also sent while the server closes.
     logController: new LogController({ disableRequestLogging: true }),
     return503OnClosing: false,
     forceCloseConnections: 'idle',
@@ -138,12 +137,12 @@ function traceAndProtect(app: FastifyInstance, draining: AbortSignal): void {
     if (request.is404) throw noSuchPath()
   })
   app.addHook('onSend', async (_request, reply) => {
-    // An idle connection would delay the end of a server that closes.
+    // An idle connection would delay the end of a closing server.
     if (draining.aborted && !reply.raw.headersSent) void reply.header('connection', 'close')
   })
   app.addHook('onResponse', async (request, reply) => {
-    // Traces and audit rows show what was done; this log shows what was refused. Our own failures are logged
-    // as errors.
+    // Traces and audit rows show what was done, and this log shows what was refused. Failures are logged as
+    // errors.
     const level = reply.statusCode >= 400 && reply.statusCode < 500 ? 'info' : 'debug'
     request.log[level](
       {

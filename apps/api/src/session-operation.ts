@@ -22,10 +22,7 @@ import { oneTenant } from './authenticate.ts'
 import { enqueueAndWait } from './enqueue-and-wait.ts'
 import type { RouteContext } from './route-context.ts'
 
-/**
- * Most operations take milliseconds. Behind a long execution the caller gets 202, before clients give up at
- * 30 s.
- */
+/** Most operations take milliseconds. The others get 202 after this, before clients give up at 30 s. */
 const WAIT_MS = 25_000
 /** No program runs, so the worker's memory budget is charged the smallest limit. */
 const MEMORY_MIB = 16
@@ -91,16 +88,13 @@ export async function operateOnSession(
   throw new CofferdamError(codeOf(body), body.error_message, { details: { execution_id: body.execution_id } })
 }
 
-/** The platform's error code for the failure; `conflict` when a policy or a cap refused the operation. */
+/** The platform's error code for the failure. `conflict` when a policy or a cap refused the operation. */
 function codeOf({ reason = 'internal', ending }: ExecutionResult): ErrorCode {
   if (isErrorCode(reason)) return reason
   return ending === 'error' || ending === 'sandbox_lost' ? 'internal' : 'conflict'
 }
 
-/**
- * An operation without an answer of its own: 204 when it is done, 202 when it still waits its turn. Throws as
- * above.
- */
+/** An operation that returns nothing: 204 when done, 202 when it still waits its turn. Throws as above. */
 export async function changeSession(
   context: RouteContext,
   request: FastifyRequest,

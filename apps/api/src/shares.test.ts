@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { createShares, type Shares } from './shares.ts'
 
-/** Takes until refused; how many there were. */
+/** Takes until it is refused. Returns how many it got. */
 function takeAll(shares: Shares, holder: string): number {
   let taken = 0
   while (shares.take(holder) !== null) taken += 1
@@ -9,7 +9,7 @@ function takeAll(shares: Shares, holder: string): number {
 }
 
 describe('shares', () => {
-  it('gives one holder half, and each later one part of what is left', () => {
+  it('gives one holder half, and each later holder one part of what is left', () => {
     const shares = createShares(512)
     expect(['a', 'b', 'c', 'd'].map((holder) => takeAll(shares, holder))).toEqual([256, 128, 64, 32])
     expect(shares.take('e')).not.toBeNull()
@@ -23,7 +23,7 @@ describe('shares', () => {
     expect(takeAll(createShares(1), 'a')).toBe(1)
   })
 
-  it('frees what a holder releases, once, whatever it grew to', () => {
+  it('releases once whatever a holder had, however much it grew', () => {
     const shares = createShares(100)
     const hold = shares.take('a', 0)
     expect([hold?.grow(30), hold?.grow(20), hold?.grow(1)]).toEqual([true, true, false])

@@ -1,27 +1,27 @@
 /**
  * Bounds how much of something is in use at once, so that no holder can use all of it. A holder gets more
- * only while its total stays at or below what is free. One holder alone therefore gets half, two get a third
- * each, and every newcomer finds something free (dynamic thresholds of Choudhury and Hahne, 1998, with factor
- * 1).
+ * only while its total stays at or below what is free. One holder alone therefore gets half, two get a
+ * third each, and every newcomer finds something free (dynamic thresholds of Choudhury and Hahne, 1998,
+ * with factor 1).
  */
 import { CofferdamError } from '@cofferdam/contract'
 
-/** What one request holds. Disposing releases all of it and may be repeated. */
+/** What one request holds. Disposing it releases all of it and may be repeated. */
 export interface Hold extends Disposable {
-  /** Holds `size` more. Returns false, and changes nothing, when that would exceed the holder's share. */
+  /** Holds `size` more. Returns false and changes nothing if that would exceed the holder's share. */
   grow(size: number): boolean
 }
 
 export interface Shares {
-  /** Holds `size` (default 1) for `holder`; null when that would exceed its share. */
+  /** Holds `size` (default 1) for `holder`. Null when that would exceed its share. */
   take(holder: string, size?: number): Hold | null
   /** Like `take`, but throws `busy` instead of returning null. */
   require(holder: string): Hold
-  /** In use by everybody. */
+  /** What all holders use together. */
   readonly used: number
 }
 
-/** Creates shares of `max` in all. `what` names them in the error, e.g. `event streams`. */
+/** Creates shares of `max` in total. `what` names them in the error, such as `event streams`. */
 export function createShares(max: number, what = 'requests'): Shares {
   let used = 0
   const usedBy = new Map<string, number>()
@@ -64,7 +64,7 @@ export function createShares(max: number, what = 'requests'): Shares {
   }
 }
 
-/** The error `busy`: this process, or the caller's share of it, has no capacity left for more of `what`. */
+/** The error `busy`: this process, or the caller's share of it, has no capacity for more of `what`. */
 export const noCapacity = (what: string): CofferdamError =>
   new CofferdamError(
     'busy',

@@ -8,7 +8,7 @@ afterEach(() => {
   for (const close of owned.splice(0)) close()
 })
 
-/** A response and the client that reads it. */
+/** A response, and the client that reads it. */
 async function pair(): Promise<{
   raw: ServerResponse
   abort: AbortController
@@ -33,7 +33,7 @@ async function pair(): Promise<{
 const event = { id: '1-0', type: 'output', data: { text: 'a\nb'.repeat(100_000) } }
 
 describe('an event stream', () => {
-  it('waits for a reader that is slow, and goes on when it reads', async () => {
+  it('waits for a slow client, and continues when it reads', async () => {
     const { raw, abort, read } = await pair()
     using stream = openEventStream(raw, { headers: {}, heartbeatMs: 60_000, signal: abort.signal })
     const response = await read
@@ -50,7 +50,7 @@ describe('an event stream', () => {
     expect(sent).toBe(200)
   })
 
-  it('stops waiting when nobody listens any more', async () => {
+  it('stops waiting when the client has disconnected', async () => {
     const { raw, abort, read } = await pair()
     using stream = openEventStream(raw, { headers: {}, heartbeatMs: 60_000, signal: abort.signal })
     await read
@@ -63,7 +63,7 @@ describe('an event stream', () => {
     await stream.send(event)
   })
 
-  it('keeps one line of data per event, and sends comments while nothing happens', async () => {
+  it('writes one line of data per event, and comments while nothing happens', async () => {
     const { raw, abort, read } = await pair()
     using stream = openEventStream(raw, { headers: { 'x-a': 'b' }, heartbeatMs: 5, signal: abort.signal })
     const response = await read
@@ -71,7 +71,7 @@ describe('an event stream', () => {
     let text = ''
     response.setEncoding('utf8').on('data', (chunk: string) => (text += chunk))
     await stream.send({ id: '7-1', type: 'notice', data: { message: 'a\n\nid: 9' } })
-    // A comment may come before it, too.
+    // A comment may come before the event.
     const line = 'id: 7-1\nevent: notice\ndata: {"message":"a\\n\\nid: 9"}\n\n'
     await vi.waitFor(() => expect(text).toContain(line), 15_000)
     await vi.waitFor(() => expect(text).toContain(': \n\n'), 15_000)

@@ -7,8 +7,8 @@ import type { ServerResponse } from 'node:http'
 import type { FastifyReply } from 'fastify'
 
 /**
- * A signal that aborts when nobody waits for the answer any more: the client disconnected, or the server
- * drains. Dispose it when the answer is sent. The signal stops only the waiting; it cancels no execution.
+ * A signal that aborts when nobody waits for the answer any more: the client disconnected or the server
+ * drains. Dispose it when the answer is sent. It ends only the wait and cancels no execution.
  */
 export function goneSignal(reply: FastifyReply, draining: AbortSignal): Disposable & { signal: AbortSignal } {
   const gone = new AbortController()
@@ -50,13 +50,13 @@ async function write(raw: ServerResponse, text: string, signal: AbortSignal): Pr
 }
 
 export interface EventStream extends Disposable {
-  /** Writes one event; resolves when the socket accepts more, or when the signal aborts. */
+  /** Writes one event. Resolves when the socket accepts more, or when the signal aborts. */
   send(event: { id: string; type: string; data: unknown }): Promise<void>
 }
 
 /**
- * Starts a stream of server-sent events (HTML Standard §9.2) with a comment as heartbeat; disposing ends it.
- * After `signal` aborts nothing more is written. `headers` are added to those of an event stream.
+ * Starts a stream of server-sent events (HTML Standard §9.2) with a comment as heartbeat. Disposing ends
+ * it. Nothing is written after `signal` aborts. `headers` are added to those of an event stream.
  */
 export function openEventStream(
   raw: ServerResponse,
@@ -67,7 +67,7 @@ export function openEventStream(
   }: { headers: Record<string, string>; heartbeatMs: number; signal: AbortSignal },
 ): EventStream {
   begin(raw, headers, 'text/event-stream')
-  // Only when the socket has accepted everything before, so that no heartbeats queue up for a stalled reader.
+  // Only when the socket has accepted everything, so that no heartbeats queue up for a stalled client.
   const heartbeat = setInterval(() => {
     if (!raw.writableNeedDrain && !raw.writableEnded) raw.write(': \n\n')
   }, heartbeatMs)
@@ -87,7 +87,7 @@ export function openEventStream(
 
 /**
  * Sends every page as lines of JSON and ends the response. When `pages` fails or `signal` aborts, the
- * connection is cut before the last HTTP chunk, so that no reader takes a part for the whole.
+ * connection is cut before the last HTTP chunk, so that no client takes a part for the whole.
  */
 export async function sendLines(
   raw: ServerResponse,

@@ -5,7 +5,7 @@ import { traceparentSchema } from '@cofferdam/contract'
 const ALL_ZERO_TRACE = '0'.repeat(32)
 const ALL_ZERO_SPAN = '0'.repeat(16)
 
-/** A valid W3C `traceparent`, or null: a broken header is ignored, as the standard requires. */
+/** A valid W3C `traceparent`, or null. A malformed header is ignored, as the standard requires. */
 export function readTraceparent(header: string | string[] | undefined): string | null {
   const parsed = traceparentSchema.safeParse(header)
   if (!parsed.success) return null
@@ -16,5 +16,4 @@ export function readTraceparent(header: string | string[] | undefined): string |
 /** The 32 hex digits of a traceparent's trace. */
 export const traceIdOf = (traceparent: string): string => traceparent.slice(3, 35)
 
-/** A random trace id. */
 export const newTraceId = (): string => randomBytes(16).toString('hex')

@@ -16,7 +16,7 @@ describe('a wait', () => {
     ['1e3s', undefined],
     ['60001ms', undefined],
     ['soon', undefined],
-  ])('reads %j', (text, expected) => {
+  ])('is read from the text %j, or refused', (text, expected) => {
     expect(waitSchema.safeParse(text).data).toBe(expected)
   })
 })

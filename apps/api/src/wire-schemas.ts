@@ -1,6 +1,4 @@
-/**
- * Schemas that exist on the HTTP wire only, and the names under which schemas appear in the OpenAPI document.
- */
+/** Schemas of the HTTP API only, and the names under which schemas appear in the OpenAPI document. */
 import {
   acceptedSchema,
   artifactSchema,
@@ -60,13 +58,10 @@ export const timeQuery = z.iso
   .datetime({ offset: true, error: 'expected an ISO 8601 time with zone, such as 2026-11-20T12:00:00Z' })
   .meta({ example: '2026-11-20T12:00:00Z' })
 
-/** The longest a request may wait for an ending: load balancers commonly cut idle connections after 60 s. */
+/** The longest wait for an ending. Load balancers commonly cut idle connections after 60 s. */
 const MAX_WAIT_MS = 60_000
 
-/**
- * `?wait=`, as milliseconds: `30s`, `1.5s`, `1500ms` or `0`. A bare number other than 0 is refused, because
- * its unit would be a guess.
- */
+/** `?wait=` in milliseconds, from `30s`, `1.5s`, `1500ms` or `0`. Other unitless numbers are refused. */
 export const waitSchema = z
   .string()
   .max(20)
@@ -77,15 +72,15 @@ export const waitSchema = z
 
 export const nextCursorSchema = z.string().nullable().meta({ description: 'Null on the last page.' })
 
-/** A tenant with everything an operator decides about it. */
+/** A tenant with everything that an operator decides about it. */
 export const tenantSchema = z.strictObject({ policy: tenantPolicySchema, caps: tenantCapsSchema })
 
-/** What a PATCH of a policy may name: any field but the tenant. */
+/** What a PATCH of a policy may name: any field except the tenant. */
 export const policyPatchSchema = tenantPolicyPatchSchema
   .refine((patch) => Object.keys(patch).length > 0, 'expected at least one field')
   .superRefine(({ packages }, context) => nameRuleProblems(packages, context))
 
-/** Reports every package rule that is not valid. For use in `superRefine`. */
+/** Reports every invalid package rule. For use in `superRefine`. */
 export function nameRuleProblems(
   packages: TenantPolicy['packages'] | undefined,
   context: z.RefinementCtx,
@@ -103,7 +98,7 @@ export const labelSchema = z
   // eslint-disable-next-line no-control-regex
   .refine((text) => !/[\u0000-\u001f\u007f]/.test(text), 'expected no control characters')
 
-/** Schemas that are components of the document; all others are written where they are used. */
+/** Schemas that are components of the document. All others are written where they are used. */
 export const COMPONENTS: readonly (readonly [string, z.ZodType])[] = [
   ['Accepted', acceptedSchema],
   ['Artifact', artifactSchema],
@@ -135,10 +130,7 @@ export const changeEventSchema = <T extends z.ZodType>(eventType: T) =>
     created_at: z.iso.datetime(),
   })
 
-/**
- * The fields of `patch` that have a value: optional fields as zod types them (`?: T | undefined`) become
- * optional fields as the store takes them (`?: T`).
- */
+/** The fields of `patch` that have a value: zod's `?: T | undefined` becomes the store's `?: T`. */
 export function namedFields<T extends object>(patch: T): { [K in keyof T]?: Exclude<T[K], undefined> } {
   const named = Object.entries(patch).filter(([, value]) => value !== undefined)
   return Object.fromEntries(named) as { [K in keyof T]?: Exclude<T[K], undefined> }

@@ -21,8 +21,8 @@ const rowsOf = (text: string): AuditRow[] =>
     .map((line) => JSON.parse(line) as AuditRow)
 
 describe('GET /v1/audit/export', () => {
-  it('sends every row as a line, newest first, and goes on behind the last one that came', async () => {
-    // Not of one millisecond, in which ids have no order.
+  it('sends every row as a line, newest first, and `after` continues behind a row', async () => {
+    // IDs of one millisecond have no order, so the two get different milliseconds.
     const nowMs = Date.now()
     const [newest, older] = [newExecutionId(nowMs), newExecutionId(nowMs - 1)]
     const ids = [await record({ agent: 'lines', id: newest }), await record({ agent: 'lines', id: older })]
@@ -40,8 +40,8 @@ describe('GET /v1/audit/export', () => {
     expect((await scene.call({ url: `${url}&after=exe_1.1` })).status).toBe(400)
   })
 
-  it('reads page by page as the reader takes them, and stops when the reader goes away', async () => {
-    // 8 MiB in 4,000 rows: more than sockets buffer.
+  it('reads pages only as fast as the client takes them, and stops when the client disconnects', async () => {
+    // 8 MiB in 4,000 rows: more than the sockets buffer.
     const reason = 'x'.repeat(1900)
     for (let n = 0; n < 10; n += 1)
       await Promise.all(Array.from({ length: 400 }, () => record({ agent: 'many', reason })))
@@ -50,7 +50,7 @@ describe('GET /v1/audit/export', () => {
       ...scene.store,
       listAudit: (filter) => {
         pages += 1
-        // As if there were ever more: an export without an end.
+        // There is always a next page, so this export never ends.
         const { cursor: _, ...again } = filter
         return scene.store
           .listAudit(again)
@@ -71,14 +71,14 @@ describe('GET /v1/audit/export', () => {
     const reader = await open()
     reader.on('error', () => undefined)
     await vi.waitFor(() => expect(pages).toBeGreaterThan(1), 20_000)
-    // Nobody reads: what sockets buffer is all that is read of the store.
+    // Nobody reads, so the API reads only as many pages as the sockets buffer.
     const stalled = await settled(() => pages)
     reader.resume()
     await vi.waitFor(() => expect(pages).toBeGreaterThan(stalled + 5), 20_000)
     reader.destroy()
     const last = await settled(() => pages)
     expect(stalled).toBeLessThan(40)
-    // Its place is free again: as many as one key may have can be opened, half of all, and one more is
+    // The closed export is released: one key may open two again, which is half of all, and a third is
     // refused.
     const others: IncomingMessage[] = []
     for (let n = 0; n < 2; n += 1)
@@ -92,7 +92,7 @@ describe('GET /v1/audit/export', () => {
     for (const other of others) other.on('error', () => undefined).destroy()
   })
 
-  it('is cut, not ended, when the store fails on the way', async () => {
+  it('cuts the connection instead of ending the response when the store fails on the way', async () => {
     await record({ agent: 'cut' })
     let pages = 0
     const failing: Store = {
@@ -113,7 +113,7 @@ describe('GET /v1/audit/export', () => {
 })
 
 describe('GET /v1/audit/feed', () => {
-  it('waits for what is recorded next, also with an old id, and shows it once', async () => {
+  it('waits for the next row, shows it once, and shows it even if its execution ID is old', async () => {
     const feed = async (query: string, headers = scene.acme) =>
       (await scene.call({ url: `/v1/audit/feed?agent_id=fed${query}`, headers })).json
     const old = newExecutionId(Date.now() - 3_600_000)
@@ -142,7 +142,7 @@ async function serving(deps: Parameters<Scene['another']>[1]): Promise<AsyncDisp
   }
 }
 
-/** The value that stays the same for half a second. */
+/** Returns the value once it has stayed the same for half a second. */
 async function settled(read: () => number): Promise<number> {
   let value = read()
   let sinceMs = performance.now()

@@ -1,7 +1,4 @@
-/**
- * What operators do about a tenant's budget: caps of CPU and cost, what is left in headers, usage,
- * cancelling, and who did it.
- */
+/** Budgets of a tenant: caps of CPU and cost, the RateLimit headers, usage, cancelling, and policy events. */
 import { DEFAULT_TENANT_CAPS } from '@cofferdam/contract'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { sampleCharged } from './sample-charged.ts'
@@ -19,7 +16,7 @@ const enqueue = (source: string, extra: object = {}, query = '') =>
   scene.call({ method: 'POST', url: `/v1/executions${query}`, payload: execution(source, extra) })
 
 describe('caps of CPU and cost', () => {
-  it('are none when a body does not name them, and stay when a tenant is created with others', async () => {
+  it('are null when a PUT leaves them out, and can be set when a tenant is created', async () => {
     const { tenant_daily_cpu_seconds: _cpu, tenant_daily_cost: _cost, ...older } = DEFAULT_TENANT_CAPS
     expect((await put('globex', older)).json).toEqual(DEFAULT_TENANT_CAPS)
     const made = await scene.call({
@@ -36,7 +33,7 @@ describe('caps of CPU and cost', () => {
 })
 
 describe('RateLimit headers', () => {
-  it('say what is left with a 202, with a result, and with a 429 beside Retry-After', async () => {
+  it('show what is left in a 202, with a result, and in a 429 next to Retry-After', async () => {
     await put('globex', {
       ...DEFAULT_TENANT_CAPS,
       tenant_daily: 50,
@@ -61,7 +58,7 @@ describe('RateLimit headers', () => {
     expect(got.headers['ratelimit-policy']).toBe(policy)
   })
 
-  it('are there when the caller waited for a result', async () => {
+  it('are sent when the caller waited for the result', async () => {
     const { status, headers } = await enqueue('x', {}, '?wait=20s')
     expect(status).toBe(200)
     expect(headers['ratelimit']).toMatch(/^"tenant-daily";r=\d+;t=\d+, "agent-hourly";r=\d+;t=\d+$/)
@@ -69,7 +66,7 @@ describe('RateLimit headers', () => {
 })
 
 describe('usage of a range', () => {
-  it('is summed by day, agent or backend, for the tenant’s own key too', async () => {
+  it('is summed by agent or by day, and a tenant may read it with its own key', async () => {
     const now = Date.now()
     await Promise.all([
       scene.store.record(sampleCharged('acme', 'a', now - 1000, 700)),
@@ -93,24 +90,24 @@ describe('usage of a range', () => {
   })
 
   it.each(['from=2020-01-01T00:00:00Z', 'group_by=hour', 'to=yesterday'])(
-    'is refused with %s',
+    'answers 400 for the query %s',
     async (query) => {
       expect((await scene.call({ url: `/v1/tenants/acme/usage?${query}` })).status).toBe(400)
     },
   )
 
-  it('is not for other tenants', async () => {
+  it('is refused to a key of another tenant', async () => {
     const reply = await scene.call({ url: '/v1/tenants/globex/usage?group_by=day', headers: scene.acme })
     expect(reply.status).toBe(403)
   })
 })
 
-describe('cancelling what a tenant has', () => {
-  it('ends what waits, or tells the workers of what runs, by state and agent', async () => {
+describe('POST /v1/tenants/{id}/cancel', () => {
+  it('ends waiting executions and stops running ones, filtered by state and agent', async () => {
     await put('globex', DEFAULT_TENANT_CAPS)
     const of = (agent: string) => ({ tenant_id: 'globex', agent_id: agent })
     const [running] = await Promise.all([enqueue('wait', of('a')), enqueue('wait', of('b'))])
-    // Not what the queue counts as running: what is only let out to the worker still waits.
+    // Not the queue's count of running executions: it includes one that its worker has not begun.
     const statuses = async () => (await scene.producer.live('globex', 10)).map(({ status }) => status)
     await expect.poll(statuses, { timeout: 20_000 }).toEqual(['running', 'running'])
     await Promise.all([1, 2, 3].map(() => enqueue('x', { ...of('a'), delay_ms: 3_600_000 })))
@@ -128,7 +125,7 @@ describe('cancelling what a tenant has', () => {
     expect((await cancel({ state: 'all' })).json).toMatchObject({ cancelled: 0, cancelling: 1 })
   })
 
-  it('is for admins, and refuses what it does not know', async () => {
+  it('is refused to tenant keys, and answers 400 for a missing state or a malformed cursor', async () => {
     const url = '/v1/tenants/acme/cancel'
     const call = (payload: object, headers = scene.admin) =>
       scene.call({ method: 'POST', url, payload, headers })
@@ -139,7 +136,7 @@ describe('cancelling what a tenant has', () => {
 })
 
 describe('policy events', () => {
-  it('are listed newest first by pages, templates and caps among them', async () => {
+  it('are listed newest first by pages, and include changes of templates and caps', async () => {
     await scene.call({ method: 'POST', url: '/v1/tenants', payload: { tenant_id: 'told' } })
     await put('told', { ...DEFAULT_TENANT_CAPS, tenant_daily_cost: 5 })
     await scene.call({

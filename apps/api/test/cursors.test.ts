@@ -1,11 +1,11 @@
-/** Cursors of all lists that a tenant may read: they show nothing, and work for nobody else. */
+/** The cursors of all lists that a tenant may read: they reveal nothing and work for no other tenant. */
 import { idToUuid, type ExecutionId } from '@cofferdam/contract'
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
 import { recordSample } from './sample-attempt.ts'
 import { execution, openScene, type Scene } from './scene.ts'
 
 let scene: Scene
-/** Of both tenants. */
+/** Executions of both tenants. */
 const ids: ExecutionId[] = []
 beforeAll(async () => {
   scene = await openScene()
@@ -28,7 +28,7 @@ afterAll(async () => {
   await scene[Symbol.asyncDispose]()
 })
 
-/** Nothing that names an execution, in text or in bytes. */
+/** Checks that the cursor contains no execution ID, neither as text nor as bytes. */
 function expectOpaque(cursor: string): void {
   const bytes = Buffer.from(cursor, 'base64url')
   for (const id of ids)
@@ -39,14 +39,14 @@ function expectOpaque(cursor: string): void {
     }
 }
 
-describe('the cursor of', () => {
+describe('a cursor of the list of', () => {
   it.each([
     ['executions', '/v1/executions?agent_id=paged&status=ended&limit=1'],
     ['live executions', '/v1/executions?status=live&limit=1'],
     ['audit rows', '/v1/audit/invocations?agent_id=paged&limit=1'],
     ['policy events', '/v1/tenants/TENANT/policy/events?limit=1'],
     ['routines', '/v1/routines?limit=1'],
-  ])('%s shows no id, and is for its tenant alone', async (_list, url) => {
+  ])('%s contains no execution ID and works only for its own tenant', async (_list, url) => {
     const page = (tenant: string, headers: Record<string, string>, cursor?: string) =>
       scene.call({
         url: `${url.replace('TENANT', tenant)}${cursor === undefined ? '' : `&cursor=${cursor}`}`,
@@ -61,10 +61,10 @@ describe('the cursor of', () => {
     expect((await page('globex', scene.globex, cursor)).status).toBe(400)
   })
 
-  it('the feed names nobody else’s execution, though it stands behind one', async () => {
+  it('the audit feed contains no execution ID, even behind another tenant’s execution', async () => {
     const url = '/v1/audit/feed?agent_id=paged&cursor='
     let cursor = 'beginning'
-    // Other files write on the same server; the feed waits for their transactions.
+    // Other test files write to the same server, and the feed waits for their transactions.
     await vi.waitFor(async () => {
       const page = (await scene.call({ url: `${url}${cursor}`, headers: scene.acme })).json
       expectOpaque(page.cursor)
@@ -75,7 +75,7 @@ describe('the cursor of', () => {
     const theirs = await scene.call({ url: `${url}${cursor}`, headers: scene.globex })
     expect(theirs.status).toBe(400)
     expect(theirs.json.error.message).toMatch(/same tenant/)
-    // An admin reads on where the tenant was, under its name, and not for everybody.
+    // An admin can use the cursor of a tenant when it names that tenant, but not for all tenants.
     const [own, all] = await Promise.all(
       ['&tenant_id=acme', ''].map((tenant) => scene.call({ url: `${url}${cursor}${tenant}` })),
     )

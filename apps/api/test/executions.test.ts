@@ -30,7 +30,7 @@ const ended = async (source: string, extra: object = {}) => {
 }
 
 describe('POST /v1/executions', () => {
-  it('answers 202 with a Location that can be followed to the result', async () => {
+  it('answers 202 with a Location that leads to the result', async () => {
     const reply = await post(execution('hello'))
     expect(reply.status).toBe(202)
     const accepted = acceptedSchema.parse(reply.json)
@@ -47,38 +47,38 @@ describe('POST /v1/executions', () => {
     )
   })
 
-  it('answers 200 with the result when it ends within the wait', async () => {
+  it('answers 200 with the result when the execution ends within the wait', async () => {
     expect(await ended('hello')).toMatchObject({ ok: true, stdout: 'hello\n', exit_status: 'ok' })
   })
 
-  it('answers 200 for a program that fails: that is data', async () => {
+  it('answers 200 when the program fails', async () => {
     expect(await ended('fail')).toMatchObject({ ok: false, exit_code: 3, error: 'SandboxError' })
   })
 
-  it('answers 202 when the wait is over first, and the execution goes on', async () => {
+  it('answers 202 when the wait ends first, and the execution continues', async () => {
     const reply = await post(execution('wait'), { wait: '50ms' })
     expect(reply.status).toBe(202)
     await scene.call({ method: 'POST', url: `/v1/executions/${reply.json.execution_id}/cancel` })
   })
 
-  it('takes the tenant’s own key', async () => {
+  it('accepts the tenant’s own key', async () => {
     const reply = await post(execution('x'), { headers: scene.acme })
     expect(reply.status).toBe(202)
   })
 
-  it('refuses a body that names another tenant', async () => {
+  it('refuses a body that names another tenant than the key', async () => {
     const reply = await post(execution('x'), { headers: scene.globex })
     expect(reply).toMatchObject({ status: 403, json: { error: { code: 'forbidden' } } })
   })
 
-  it('continues the caller’s trace', async () => {
+  it('continues the trace of the caller’s traceparent header', async () => {
     const traceparent = `00-${'ab'.repeat(16)}-${'cd'.repeat(8)}-01`
     const reply = await post(execution('x'), { headers: { traceparent }, wait: '30s' })
     expect(reply.headers['x-trace-id']).toBe('ab'.repeat(16))
     expect(reply.json.trace_id).toBe('ab'.repeat(16))
   })
 
-  it('prefers the traceparent of the body and ignores a broken header', async () => {
+  it('prefers the traceparent of the body and ignores a malformed header', async () => {
     const body = execution('x', { traceparent: `00-${'12'.repeat(16)}-${'cd'.repeat(8)}-01` })
     expect((await post(body, { headers: { traceparent: 'nonsense' } })).headers['x-trace-id']).toBe(
       '12'.repeat(16),
@@ -88,7 +88,7 @@ describe('POST /v1/executions', () => {
 })
 
 describe('idempotency', () => {
-  it('gives the same execution for the same key, as header or field, and 409 for another body', async () => {
+  it('returns the first execution when a key is repeated, and 409 for another body', async () => {
     const key = 'once-1'
     const first = await post(execution('x', { idempotency_key: key }), { wait: '30s' })
     const again = await post(execution('x'), { headers: { 'idempotency-key': key }, wait: '30s' })
@@ -101,14 +101,14 @@ describe('idempotency', () => {
     })
   })
 
-  it('refuses a header that contradicts the body', async () => {
+  it('refuses an Idempotency-Key header that contradicts the body', async () => {
     const reply = await post(execution('x', { idempotency_key: 'a' }), {
       headers: { 'idempotency-key': 'b' },
     })
     expect(reply).toMatchObject({ status: 409, json: { error: { code: 'conflict' } } })
   })
 
-  it('answers from the store when the queue has forgotten the result', async () => {
+  it('returns the result from the store when the queue has deleted it', async () => {
     const first = await post(execution('old', { idempotency_key: 'old-1' }), { wait: '30s' })
     await forget(first.json.execution_id)
     const again = await post(execution('old', { idempotency_key: 'old-1' }), { wait: '30s' })
@@ -120,7 +120,7 @@ describe('idempotency', () => {
 })
 
 describe('GET /v1/executions/{id}', () => {
-  it('answers from the store when the queue has forgotten it', async () => {
+  it('answers from the store when the queue has deleted the execution', async () => {
     const { execution_id } = await ended('hello')
     const live = await scene.call({ url: `/v1/executions/${execution_id}` })
     await forget(execution_id)
@@ -134,7 +134,7 @@ describe('GET /v1/executions/{id}', () => {
     })
   })
 
-  it('does not tell another tenant whether it exists, live or stored', async () => {
+  it('does not reveal to another tenant whether an execution exists, live or stored', async () => {
     const { execution_id } = await ended('hello')
     const url = `/v1/executions/${execution_id}`
     const unknown = await scene.call({ url: `/v1/executions/${newExecutionId()}`, headers: scene.globex })
@@ -149,7 +149,7 @@ describe('GET /v1/executions/{id}', () => {
 })
 
 describe('POST /v1/executions/{id}/cancel', () => {
-  it('stops a running execution and says ended afterwards', async () => {
+  it('stops a running execution, and a repeated cancel answers that it has ended', async () => {
     const { json } = await post(execution('wait'))
     const url = `/v1/executions/${json.execution_id}`
     await vi.waitFor(async () => expect((await scene.call({ url })).json.status).toBe('running'), 20_000)
@@ -172,7 +172,7 @@ describe('POST /v1/executions/{id}/cancel', () => {
     expect(reply).toMatchObject({ status: 200, json: { status: 'cancelled' } })
   })
 
-  it('shows no secret that stands in the reason', async () => {
+  it('redacts secrets in the reason', async () => {
     await scene.store.tenants.setPolicy('acme', { redact: ['correct-horse-battery'] }, 'test')
     const reason = `correct-horse-battery, staple-of-the-donkey, cfd_${'0'.repeat(40)}`
     const env = { API_TOKEN: 'staple-of-the-donkey' }
@@ -181,7 +181,7 @@ describe('POST /v1/executions/{id}/cancel', () => {
     await scene.call({ method: 'POST', url: `${url}/cancel`, payload: { reason } })
     const shown = (await scene.call({ url })).json.result.error_message
     expect(shown).toBe('<redacted>, <redacted>, <redacted>')
-    // The same for all of an agent at once.
+    // The same for a cancel of all executions of an agent.
     await post(execution('later', { delay_ms: 3_600_000, env, agent_id: 'secretive' }))
     await scene.call({
       method: 'POST',
@@ -197,7 +197,7 @@ describe('POST /v1/executions/{id}/cancel', () => {
     await scene.store.tenants.setPolicy('acme', { redact: [] }, 'test')
   })
 
-  it('is 404 for another tenant and for unknown ids', async () => {
+  it('answers 404 for another tenant’s execution and for an unknown ID', async () => {
     const { json } = await post(execution('later', { delay_ms: 3_600_000 }))
     const url = `/v1/executions/${json.execution_id}/cancel`
     expect((await scene.call({ method: 'POST', url, headers: scene.globex })).status).toBe(404)
@@ -209,7 +209,7 @@ describe('POST /v1/executions/{id}/cancel', () => {
 })
 
 describe('GET /v1/executions', () => {
-  it('lists live ones first, then ended ones by pages, of the caller’s tenant only', async () => {
+  it('lists live executions first, then ended ones by pages, of the caller’s tenant only', async () => {
     const one = await ended('1', { agent_id: 'lister' })
     const two = await ended('2', { agent_id: 'lister' })
     const three = await ended('3', { agent_id: 'lister' })
@@ -230,7 +230,7 @@ describe('GET /v1/executions', () => {
     await scene.call({ method: 'POST', url: `/v1/executions/${delayed.execution_id}/cancel` })
   })
 
-  it('pages through the live ones of more tenants than a page holds, each once', async () => {
+  it('lists each live execution once when more tenants have some than fit on a page', async () => {
     const { redis } = scene
     const ids: string[] = []
     for (let n = 0; n < 130; n += 1) {
@@ -258,7 +258,7 @@ describe('GET /v1/executions', () => {
     expect((await scene.call({ url: '/v1/executions?status=live&cursor=eA' })).status).toBe(400)
     for (const id of ids) await scene.producer.cancel(id as ExecutionId)
     expect(await all('')).toEqual([])
-    // What the tests before put and cancelled ends when their worker comes to it.
+    // Executions that earlier tests cancelled end when their worker comes to them.
     await expect.poll(() => redis.zcard('{cofferdam}:live-all'), { timeout: 20_000 }).toBe(0)
   })
 
@@ -280,11 +280,11 @@ describe('GET /v1/executions', () => {
     'exit_status=dead',
     'nonsense=1',
     'limit=1&limit=2',
-  ])('refuses %s', async (bad) => {
+  ])('refuses the query %s', async (bad) => {
     expect((await scene.call({ url: `/v1/executions?${bad}` })).status).toBe(400)
   })
 
-  it('refuses another tenant’s filter', async () => {
+  it('refuses a filter that names another tenant', async () => {
     expect((await scene.call({ url: '/v1/executions?tenant_id=acme', headers: scene.globex })).status).toBe(
       403,
     )
@@ -292,7 +292,7 @@ describe('GET /v1/executions', () => {
 })
 
 describe('GET /v1/audit/invocations', () => {
-  it('shows the rows of one’s own tenant, with every tenant for an admin', async () => {
+  it('shows a tenant its own rows only, and an admin the rows of every tenant', async () => {
     const { execution_id } = await ended('audited', { agent_id: 'audited' })
     const url = '/v1/audit/invocations?agent_id=audited'
     const own = await scene.call({ url, headers: scene.acme })
@@ -307,7 +307,7 @@ describe('GET /v1/audit/invocations', () => {
 const idsOf = (reply: { json: { executions: { execution_id: string }[] } }): string[] =>
   reply.json.executions.map((one) => one.execution_id)
 
-/** What the queue's expiry does an hour after the ending. */
+/** Does what the queue's expiry does an hour after an execution has ended. */
 async function forget(id: string): Promise<void> {
   await scene.redis.del(`{cofferdam}:x:${id}`, `{cofferdam}:r:${id}`, `{cofferdam}:e:${id}`)
 }

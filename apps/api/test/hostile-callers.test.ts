@@ -1,6 +1,4 @@
-/**
- * Callers that hold sockets, bodies and streams, and callers that guess keys: what everybody else still gets.
- */
+/** Callers that hold sockets, bodies and streams, or guess keys. Everybody else must still be served. */
 import { once } from 'node:events'
 import { connect } from 'node:net'
 import { errorBodySchema } from '@cofferdam/contract'
@@ -24,7 +22,7 @@ const listen = async (api: FastifyInstance): Promise<number> => {
   return typeof address === 'object' && address !== null ? address.port : 0
 }
 
-/** A connection that has sent `text`; `said` gathers what comes back. */
+/** Opens a connection and sends `text`. `said` collects the answer. */
 async function dial(port: number, text: string) {
   const socket = connect(port, '127.0.0.1')
   const line = { socket, said: '', isClosed: false }
@@ -55,8 +53,8 @@ const enqueue = (port: number, headers: Record<string, string>, source = 'x'): P
     body: JSON.stringify(execution(source, { tenant_id: headers === scene.globex ? 'globex' : 'acme' })),
   })
 
-describe('a body', () => {
-  it('is refused before it comes when the key is unknown, or the path', async () => {
+describe('a request body', () => {
+  it('is refused before it is sent when the key, the path or the method is wrong', async () => {
     const port = await listen(await scene.another())
     for (const [path, headers, status] of [
       ['/v1/executions', {}, 401],
@@ -72,7 +70,7 @@ describe('a body', () => {
     }
   })
 
-  it('holds nothing of the budget before its bytes are there, whoever announces it', async () => {
+  it('uses none of the body budget before its bytes arrive, whoever announces it', async () => {
     const port = await listen(await scene.another({ bodyBytes: 2000 }))
     const idle = await Promise.all(
       [{}, scene.acme, scene.acme, scene.acme].map((key) => dial(port, head('/v1/executions', 1500, key))),
@@ -82,7 +80,7 @@ describe('a body', () => {
     for (const { socket } of idle) socket.destroy()
   })
 
-  it('takes of the budget what came of it, at most the share of its tenant', async () => {
+  it('uses the budget as its bytes arrive, up to its tenant’s share', async () => {
     const port = await listen(await scene.another({ bodyBytes: 4000 }))
     const hog = await dial(port, `${head('/v1/executions', 3000, scene.acme)}${' '.repeat(1990)}`)
     await vi.waitFor(async () => {
@@ -97,7 +95,7 @@ describe('a body', () => {
     await vi.waitFor(async () => expect((await enqueue(port, scene.acme)).status).toBe(202), WAIT)
   })
 
-  it('has to keep coming', async () => {
+  it('is refused with 408 when it arrives too slowly', async () => {
     const port = await listen(await scene.another({ bodyRate: { bytes: 100, windowMs: 50 } }))
     const slow = await dial(port, `${head('/v1/executions', 1000, scene.acme)}{`)
     await vi.waitFor(() => expect(slow.isClosed).toBe(true), WAIT)
@@ -105,7 +103,7 @@ describe('a body', () => {
     expect(codeIn(slow.said)).toBe('request_timeout')
   })
 
-  it('is asked for only when it is wanted', async () => {
+  it('is requested with 100 Continue once the key is accepted', async () => {
     const port = await listen(await scene.another())
     const text = JSON.stringify(execution('x'))
     const wanted = await dial(
@@ -119,7 +117,7 @@ describe('a body', () => {
 })
 
 describe('one tenant', () => {
-  it('gets half of the event streams and of the waits, with all its keys together', async () => {
+  it('gets at most half of the event streams and of the waits with all its keys together', async () => {
     const port = await listen(await scene.another({ eventStreams: 4, waits: 4 }))
     const second = {
       authorization: `Bearer ${(await scene.store.keys.create({ tenant_id: 'acme' }, 'b')).key}`,
@@ -145,7 +143,7 @@ describe('one tenant', () => {
         () => 0,
       )
     }
-    // Two of three wait; the third is refused, whichever came first.
+    // Two of three wait. The third is refused, whichever request arrived first.
     expect(await Promise.race([feed(scene.acme), feed(second), feed(scene.acme)])).toBe(503)
     for (const controller of open) controller.abort()
     for (const one of [id, other.execution_id]) await scene.producer.cancel(one as never)
@@ -153,7 +151,7 @@ describe('one tenant', () => {
 })
 
 describe('unknown keys', () => {
-  it('from one address are answered 429 after twenty, while keys that worked go on', async () => {
+  it('from one address get 429 after twenty guesses, while keys that worked before still work', async () => {
     let looked = 0
     const keys = {
       ...scene.store.keys,
@@ -179,7 +177,7 @@ describe('unknown keys', () => {
 })
 
 describe('the log', () => {
-  it('has a line without a stack for what is refused, and no error', async () => {
+  it('has one line without a stack for a refused request, and no error', async () => {
     const lines: { level: number; code?: string; err?: unknown }[] = []
     const logger = createLogger({
       service: 'test',

@@ -103,7 +103,7 @@ describe('the OpenAPI document', () => {
     ])
   })
 
-  it('says of each what it is, what comes back, and what failures look like', () => {
+  it('gives each route a unique ID, a summary, its responses, and the shape of its failures', () => {
     const ids = operations().map(({ operation }) => operation.operationId)
     expect(new Set(ids).size).toBe(ids.length)
     for (const { path, method, operation } of operations()) {
@@ -126,7 +126,7 @@ describe('the OpenAPI document', () => {
     }
   })
 
-  it('declares exactly the parameters that stand in each path', () => {
+  it('declares exactly the parameters in each path', () => {
     for (const { path, method, operation } of operations()) {
       const inPath = [...path.matchAll(/\{([^}]+)\}/g)].map((match) => match[1]!)
       const declared = (operation.parameters ?? []).filter((one) => one.in === 'path')
@@ -135,7 +135,7 @@ describe('the OpenAPI document', () => {
     }
   })
 
-  it('has no reference that leads nowhere and no schema that nobody refers to', () => {
+  it('has no broken reference and no unused schema', () => {
     const text = JSON.stringify(document)
     const referred = [...text.matchAll(/"\$ref":"([^"]+)"/g)].map((match) => match[1]!)
     const expected = Object.keys(document.components.schemas).map((name) => `#/components/schemas/${name}`)
@@ -143,7 +143,7 @@ describe('the OpenAPI document', () => {
     expect(text).not.toContain('__SCHEMA')
   })
 
-  it('asks for a key everywhere but where none is needed', () => {
+  it('requires a key for every route except the health checks', () => {
     expect(document).toMatchObject({ security: [{ apiKey: [] }] })
     const open = operations().filter(({ operation }) => 'security' in operation)
     expect(open.map(({ path }) => path).sort()).toEqual(['/healthz', '/readyz'])
@@ -151,7 +151,7 @@ describe('the OpenAPI document', () => {
 })
 
 describe('/docs', () => {
-  it('loads nothing from elsewhere', async () => {
+  it('loads nothing from another origin', async () => {
     const page = await scene.app.inject({ url: '/docs/' })
     expect(page.statusCode).toBe(200)
     expect(page.headers['content-security-policy']).toContain("script-src 'self'")
@@ -161,7 +161,7 @@ describe('/docs', () => {
     for (const part of parts) {
       expect([part, (await scene.app.inject({ url: `/docs/${part}` })).statusCode]).toEqual([part, 200])
     }
-    // The policy allows no inline script.
+    // The content security policy allows no inline script.
     expect(page.body).not.toMatch(/<script(?![^>]*src=)[^>]*>\s*\S/)
   })
 })

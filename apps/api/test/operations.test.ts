@@ -9,10 +9,10 @@ beforeAll(async () => {
 afterAll(() => scene?.[Symbol.asyncDispose]())
 
 describe('health', () => {
-  it('is told without a key', async () => {
+  it('is reported without a key', async () => {
     expect((await scene.app.inject({ url: '/healthz' })).json()).toEqual({ status: 'ok' })
     const ready = { status: 'ready', checks: { redis: 'ok', postgres: 'ok' } }
-    // A probe that takes more than a second has failed, and on a busy machine one may.
+    // A probe that takes more than a second counts as failed, and on a busy machine one may.
     await vi.waitFor(
       async () => expect((await scene.app.inject({ url: '/readyz' })).json()).toEqual(ready),
       20_000,
@@ -21,7 +21,7 @@ describe('health', () => {
 })
 
 describe('metrics', () => {
-  it('are open to this machine', async () => {
+  it('are served without a key to callers on this machine', async () => {
     for (const host of ['localhost:7070', '127.0.0.1', '[::1]:7070']) {
       const reply = await scene.app.inject({ url: '/metrics', headers: { host } })
       expect(reply).toMatchObject({ statusCode: 200, body: 'up 1\n' })
@@ -30,10 +30,10 @@ describe('metrics', () => {
   })
 
   it.each<[string, Record<string, string>, string]>([
-    ['behind a proxy', { host: 'localhost', 'x-forwarded-for': '10.0.0.1' }, '127.0.0.1'],
-    ['for a page that rebinds its name', { host: 'evil.example:7070' }, '127.0.0.1'],
-    ['from another machine', { host: 'localhost' }, '10.0.0.9'],
-  ])('need an admin key %s', async (_what, headers, remoteAddress) => {
+    ['from a caller behind a proxy', { host: 'localhost', 'x-forwarded-for': '10.0.0.1' }, '127.0.0.1'],
+    ['from a page that rebinds its DNS name', { host: 'evil.example:7070' }, '127.0.0.1'],
+    ['from a caller on another machine', { host: 'localhost' }, '10.0.0.9'],
+  ])('need an admin key when the request comes %s', async (_what, headers, remoteAddress) => {
     const ask = (extra: object) =>
       scene.app.inject({ url: '/metrics', remoteAddress, headers: { ...headers, ...extra } })
     const none = await ask({})
@@ -46,7 +46,7 @@ describe('metrics', () => {
 
 describe('GET /v1/queue', () => {
   it('shows lanes and workers to admins', async () => {
-    // From the worker's first heartbeat on.
+    // The lanes and workers appear with the worker's first heartbeat.
     await vi.waitFor(
       async () =>
         expect((await scene.call({ url: '/v1/queue' })).json).toMatchObject({
@@ -67,7 +67,7 @@ describe('backends', () => {
     capabilities: { languages: ['python'] },
   })
 
-  it('are what living workers say of them; what is old or broken is left out', async () => {
+  it('are listed as live workers report them, without stale or malformed reports', async () => {
     const write = (worker: string, value: unknown) =>
       scene.redis.hset('{cofferdam}:backends', worker, JSON.stringify(value))
     await write('wrk_1', { at_ms: Date.now(), backends: [report('docker', false), report('bwrap', true)] })
@@ -95,7 +95,7 @@ describe('backends', () => {
     ])
   })
 
-  it('are tested by a tiny execution of the caller’s tenant', async () => {
+  it('are tested by a small execution of the caller’s tenant', async () => {
     const reply = await scene.call({ method: 'POST', url: '/v1/backends/fake/test', headers: scene.acme })
     expect(reply.status).toBe(200)
     const result = resultSchema.parse(reply.json)
@@ -113,8 +113,8 @@ describe('backends', () => {
   })
 })
 
-describe('while Redis is away', () => {
-  it('says so, with what was stored, and still reads what Postgres has', async () => {
+describe('the API without Redis', () => {
+  it('answers 503, says whether a change was stored, and still reads from Postgres', async () => {
     const own = await openScene()
     try {
       await own.stopRedis()

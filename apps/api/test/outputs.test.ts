@@ -23,7 +23,7 @@ async function run(source: string): Promise<string> {
 const get = (url: string, headers: Record<string, string> = {}) => scene.call({ url, headers })
 
 describe('GET /v1/executions/{id}/output/{stream}', () => {
-  it('sends the full output, not the cut text of the result', async () => {
+  it('sends the full output, not the truncated text of the result', async () => {
     const reply = await get(`/v1/executions/${big}/output/stdout`, scene.acme)
     expect(reply).toMatchObject({
       status: 200,
@@ -37,7 +37,7 @@ describe('GET /v1/executions/{id}/output/{stream}', () => {
     expect(reply.text).toBe('é'.repeat(500_000))
   })
 
-  it('falls back to the text of the result', async () => {
+  it('sends the text of the result when the output is small', async () => {
     expect((await get(`/v1/executions/${small}/output/stdout`)).text).toBe('small\n')
     expect(await get(`/v1/executions/${small}/output/stderr`)).toMatchObject({ status: 200, text: '' })
   })
@@ -47,12 +47,12 @@ describe('GET /v1/executions/{id}/output/{stream}', () => {
     ['bytes=-4', 206, 'bytes 999996-999999/1000000', 'éé'],
     ['bytes=999998-', 206, 'bytes 999998-999999/1000000', 'é'],
     ['bytes=999998-2000000', 206, 'bytes 999998-999999/1000000', 'é'],
-  ])('answers %s with a part', async (range, status, contentRange, text) => {
+  ])('answers the range %s with 206 and that part', async (range, status, contentRange, text) => {
     const reply = await get(`/v1/executions/${big}/output/stdout`, { range })
     expect(reply).toMatchObject({ status, headers: { 'content-range': contentRange }, text })
   })
 
-  it('answers a range outside of the output with 416 and the total', async () => {
+  it('answers a range outside the output with 416 and the total size', async () => {
     const reply = await get(`/v1/executions/${big}/output/stdout`, { range: 'bytes=1000000-' })
     expect(reply).toMatchObject({
       status: 416,
@@ -61,13 +61,13 @@ describe('GET /v1/executions/{id}/output/{stream}', () => {
     })
   })
 
-  it('sends everything for ranges it does not do', async () => {
+  it('sends everything for several ranges, another unit or an invalid range', async () => {
     for (const range of ['bytes=0-1,5-6', 'lines=1-2', 'bytes=5-1']) {
       expect((await get(`/v1/executions/${small}/output/stdout`, { range })).status).toBe(200)
     }
   })
 
-  it('sends a part only of what If-Range names, and nothing of what If-None-Match names', async () => {
+  it('sends a part only if If-Range matches, and 304 if If-None-Match matches', async () => {
     const url = `/v1/executions/${big}/output/stdout`
     const etag = String((await get(url)).headers['etag'])
     expect((await get(url, { range: 'bytes=0-1', 'if-range': etag })).status).toBe(206)
@@ -75,17 +75,17 @@ describe('GET /v1/executions/{id}/output/{stream}', () => {
     expect((await get(url, { 'if-none-match': etag })).status).toBe(304)
   })
 
-  it('answers HEAD with the size', async () => {
+  it('answers HEAD with the size and no body', async () => {
     const reply = await scene.call({ method: 'HEAD', url: `/v1/executions/${big}/output/stdout` })
     expect(reply).toMatchObject({ status: 200, headers: { 'content-length': '1000000' }, text: '' })
   })
 
-  it('is 404 for another tenant and 400 for another stream', async () => {
+  it('answers 404 for another tenant and 400 for an unknown stream', async () => {
     expect((await get(`/v1/executions/${big}/output/stdout`, scene.globex)).status).toBe(404)
     expect((await get(`/v1/executions/${big}/output/stdin`)).status).toBe(400)
   })
 
-  it('is 409 while the execution has not ended', async () => {
+  it('answers 409 while the execution has not ended', async () => {
     const { json } = await scene.call({
       method: 'POST',
       url: '/v1/executions',
@@ -100,7 +100,7 @@ describe('GET /v1/executions/{id}/output/{stream}', () => {
 })
 
 describe('artifacts', () => {
-  it('are listed and downloaded, never shown as a page', async () => {
+  it('are listed, and are always sent as a download', async () => {
     const list = await get(`/v1/executions/${big}/artifacts`, scene.acme)
     expect(list.json).toEqual({
       artifacts: [{ path: 'out/näme.bin', size: 4, sha256: 'a'.repeat(64) }],
@@ -126,11 +126,11 @@ describe('artifacts', () => {
     ['%2Fetc%2Fpasswd', 400],
     ['a%00b', 400],
     ['', 400],
-  ])('answer the path %j with %i', async (path, status) => {
+  ])('answer the path %j with status %i', async (path, status) => {
     expect((await get(`/v1/executions/${big}/artifacts/${path}`)).status).toBe(status)
   })
 
-  it('are 404 for another tenant', async () => {
+  it('answer 404 for another tenant', async () => {
     expect((await get(`/v1/executions/${big}/artifacts`, scene.globex)).status).toBe(404)
     expect((await get(`/v1/executions/${big}/artifacts/out/n%C3%A4me.bin`, scene.globex)).status).toBe(404)
   })

@@ -1,4 +1,4 @@
-/** What is wrong with a request, one row each: the status, the code, and always the one error shape. */
+/** Requests that the API refuses: the status and the code of each, in the contract's error shape. */
 import { connect } from 'node:net'
 import { BOUNDS, errorBodySchema, newExecutionId } from '@cofferdam/contract'
 import type { InjectOptions } from 'fastify'
@@ -42,12 +42,12 @@ describe('a request', () => {
       'method_not_allowed',
     ],
     ['a POST to a health check', { method: 'POST', url: '/healthz' }, 405, 'method_not_allowed'],
-    ['a path that is no percent-encoding', { url: '/v1/executions/%E0%A4%A' }, 400, 'invalid_request'],
-    ['a path part without end', { url: `/v1/executions/${'a'.repeat(4000)}` }, 414, 'invalid_request'],
-    ['an id that is none', { url: '/v1/executions/1' }, 400, 'invalid_request', /id: expected exe_/],
-    ['an id in capitals', { url: `/v1/executions/${ID.toUpperCase()}` }, 400, 'invalid_request'],
-    ['an id that is not there', { url: `/v1/executions/${ID}` }, 404, 'not_found'],
-    ['a query that is unknown', { url: `/v1/tenants/acme/usage?agent=x` }, 400, 'invalid_request', /"agent"/],
+    ['a malformed percent-encoding', { url: '/v1/executions/%E0%A4%A' }, 400, 'invalid_request'],
+    ['a path part of 4,000 bytes', { url: `/v1/executions/${'a'.repeat(4000)}` }, 414, 'invalid_request'],
+    ['a malformed ID', { url: '/v1/executions/1' }, 400, 'invalid_request', /id: expected exe_/],
+    ['an ID in capitals', { url: `/v1/executions/${ID.toUpperCase()}` }, 400, 'invalid_request'],
+    ['an unknown ID', { url: `/v1/executions/${ID}` }, 404, 'not_found'],
+    ['an unknown query', { url: `/v1/tenants/acme/usage?agent=x` }, 400, 'invalid_request', /"agent"/],
     [
       'a wait without unit',
       { ...post(execution('x')), url: '/v1/executions?wait=30' },
@@ -56,7 +56,7 @@ describe('a request', () => {
       /30s/,
     ],
     [
-      'a wait beyond the bound',
+      'a wait above the maximum',
       { ...post(execution('x')), url: '/v1/executions?wait=61s' },
       400,
       'invalid_request',
@@ -69,7 +69,7 @@ describe('a request', () => {
     ['a JSON array', post('[]'), 400, 'invalid_request', /an array of 0/],
     ['a JSON string', post('"x"'), 400, 'invalid_request'],
     ['broken JSON', post('{"tenant_id": "acme",}'), 400, 'invalid_request', /line 1, column 22/],
-    ['JSON that nests without end', post('['.repeat(50_000)), 400, 'invalid_request', /32 levels/],
+    ['JSON that nests too deep', post('['.repeat(50_000)), 400, 'invalid_request', /32 levels/],
     [
       'bytes that are not UTF-8',
       post(Buffer.from([0x22, 0xc3, 0x28, 0x22])),
@@ -86,12 +86,12 @@ describe('a request', () => {
       /poisons/,
     ],
     [
-      'a body of another type',
+      'a body of another media type',
       post('x=1', { 'content-type': 'application/x-www-form-urlencoded' }),
       415,
       'unsupported_media_type',
     ],
-    ['a body of no type', post('{}', { 'content-type': '' }), 415, 'unsupported_media_type'],
+    ['no content type', post('{}', { 'content-type': '' }), 415, 'unsupported_media_type'],
     [
       'a multipart body',
       post('--x', { 'content-type': 'multipart/form-data; boundary=x' }),
@@ -99,13 +99,13 @@ describe('a request', () => {
       'unsupported_media_type',
     ],
     [
-      'a body above the bound',
+      'a body above the size limit',
       post(Buffer.alloc(BOUNDS.requestBodyBytes + 1, 0x20)),
       413,
       'payload_too_large',
     ],
     [
-      'a body longer than it says',
+      'a body longer than its Content-Length',
       { ...post('{}'), headers: { ...JSON_TYPE, 'content-length': '1' } },
       400,
       'invalid_request',
@@ -127,14 +127,14 @@ describe('a request', () => {
     ],
     ['an unknown field', post(execution('x', { is_admin: true })), 400, 'invalid_request', /is_admin/],
     [
-      'a program of no type',
+      'a program without a type',
       post(execution('x', { program: { source: '1' } })),
       400,
       'invalid_request',
       /program/,
     ],
     [
-      'a source above the bound',
+      'a source above the size limit',
       post(execution('x'.repeat(BOUNDS.sourceBytes + 1))),
       400,
       'invalid_request',
@@ -148,28 +148,28 @@ describe('a request', () => {
       /soft_timeout_ms/,
     ],
     [
-      'a file outside of the work directory',
+      'a file outside the work directory',
       post(execution('x', { files: [{ path: '../x', content: '' }] })),
       400,
       'invalid_request',
       /files.0.path/,
     ],
     [
-      'an Idempotency-Key without end',
+      'an Idempotency-Key of 256 bytes',
       post(execution('x'), { ...JSON_TYPE, 'idempotency-key': 'k'.repeat(256) }),
       400,
       'invalid_request',
       /idempotency-key/,
     ],
     [
-      'a Last-Event-ID that is none',
+      'a malformed Last-Event-ID',
       { url: `/v1/executions/${ID}/events`, headers: { 'last-event-id': 'x' } },
       400,
       'invalid_request',
       /last-event-id/,
     ],
     [
-      'a backend that is unknown',
+      'an unknown backend name',
       {
         method: 'POST',
         url: '/v1/backends/toaster/test',
@@ -179,36 +179,36 @@ describe('a request', () => {
       400,
       'backend_unknown',
     ],
-    ['a backend name that is none', { method: 'POST', url: '/v1/backends/A_B/test' }, 400, 'invalid_request'],
+    ['a malformed backend name', { method: 'POST', url: '/v1/backends/A_B/test' }, 400, 'invalid_request'],
     [
-      'an admin’s backend test for nobody',
+      'an admin’s backend test without a tenant',
       { method: 'POST', url: '/v1/backends/fake/test' },
       400,
       'invalid_request',
       /tenant_id/,
     ],
-  ])('with %s is refused', async (_what, options, status, code, message) => {
+  ])('with %s is refused with the right status and code', async (_what, options, status, code, message) => {
     const reply = await scene.call(options)
     expect([reply.status, reply.json.error.code]).toEqual([status, code])
     if (message !== undefined) expect(reply.json.error.message).toMatch(message)
   })
 
-  it('names every field that is wrong, at most twenty', async () => {
+  it('with several wrong fields gets an error that names each of them, at most twenty', async () => {
     const reply = await scene.call(post({ tenant_id: 1, program: { type: 'script', language: 'cobol' } }))
     const fields = (reply.json.error.details.problems as { field: string }[]).map((problem) => problem.field)
     expect(fields).toEqual(['tenant_id', 'agent_id', 'program.language', 'program.source'])
   })
 })
 
-describe('a key', () => {
+describe('an API key', () => {
   it.each<[string, Record<string, string>]>([
     ['is missing', {}],
     ['is of another scheme', { authorization: 'Basic YTpi' }],
     ['is too short', { authorization: 'Bearer cfd_123' }],
     ['is in capitals', { authorization: `Bearer CFD_${'A'.repeat(40)}` }],
     ['is unknown', { authorization: `Bearer cfd_${'0'.repeat(40)}` }],
-    ['has something behind it', { authorization: `Bearer cfd_${'0'.repeat(40)} x` }],
-  ])('that %s is answered 401 before anything else is looked at', async (_what, headers) => {
+    ['is followed by more text', { authorization: `Bearer cfd_${'0'.repeat(40)} x` }],
+  ])('that %s gets 401 before the path or the body is checked', async (_what, headers) => {
     for (const options of [{ url: `/v1/executions/${ID}` }, post('{broken')]) {
       const reply = await scene.app.inject({ ...options, headers: { ...options.headers, ...headers } })
       expectErrorShape(reply.statusCode, reply.json(), reply.headers)
@@ -217,7 +217,7 @@ describe('a key', () => {
     }
   })
 
-  it('is told apart from any other, and the scheme is read in any case', async () => {
+  it('is accepted whatever the case of the scheme', async () => {
     const authorization = scene.acme.authorization.replace('Bearer', 'bearer')
     expect((await scene.call({ url: '/v1/tenants/acme/policy', headers: { authorization } })).status).toBe(
       200,
@@ -227,7 +227,7 @@ describe('a key', () => {
 
 describe('every response', () => {
   it.each(['/healthz', '/nope', `/v1/executions/${ID}`, '/openapi.json'])(
-    '(%s) has the security headers, a trace id, and no CORS',
+    '(%s) has the security headers, a trace ID, and no CORS headers',
     async (url) => {
       const reply = await scene.app.inject({
         url,
@@ -247,8 +247,8 @@ describe('every response', () => {
   )
 })
 
-describe('our own failures', () => {
-  it('are 500 without a word of what happened', async () => {
+describe('failures of the API itself', () => {
+  it('are 500 and reveal nothing about the cause', async () => {
     const secret = 'connect ECONNREFUSED postgres://app:hush@10.0.0.1'
     const api = await scene.another(
       {},
@@ -268,19 +268,19 @@ describe('our own failures', () => {
   })
 })
 
-describe('bodies', () => {
-  it('together are bounded', async () => {
+describe('request bodies', () => {
+  it('are bounded together, and a refused body uses none of the budget', async () => {
     const api = await scene.another({ bodyBytes: 10 })
     const reply = await api.inject({ ...post(execution('x')), headers: { ...JSON_TYPE, ...scene.admin } })
     expectErrorShape(reply.statusCode, reply.json(), reply.headers)
     expect(reply).toMatchObject({ statusCode: 503, headers: { 'retry-after': '1' } })
     expect(reply.json().error.code).toBe('busy')
-    // What was refused holds nothing.
+    // The refused body must not be counted any more.
     const small = await api.inject({ ...post('{}'), headers: { ...JSON_TYPE, ...scene.admin } })
     expect(small.statusCode).toBe(400)
   })
 
-  it('give their bytes back when they are answered', async () => {
+  it('are released from the budget when they are answered', async () => {
     const api = await scene.another({ bodyBytes: 1000 })
     const url = await api.listen({ host: '127.0.0.1', port: 0 })
     for (let i = 0; i < 20; i += 1) {
@@ -294,7 +294,7 @@ describe('bodies', () => {
   })
 })
 
-describe('on the wire', () => {
+describe('raw bytes on the connection:', () => {
   it.each<[string, string, number, string]>([
     ['bytes that are not HTTP', 'hello there\r\n\r\n', 400, 'invalid_request'],
     [
@@ -322,21 +322,21 @@ describe('on the wire', () => {
       'invalid_request',
     ],
     [
-      'a chunk that is none',
+      'a malformed chunk',
       `POST /v1/executions HTTP/1.1\r\nHost: x\r\nAuthorization: KEY\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n`,
       400,
       'invalid_request',
     ],
     ['no Host', 'GET /healthz HTTP/1.1\r\nConnection: close\r\n\r\n', 400, 'invalid_request'],
     [
-      'an expectation that is not met',
+      'an expectation that the API cannot meet',
       'GET /healthz HTTP/1.1\r\nHost: x\r\nExpect: tea\r\n\r\n',
       417,
       'invalid_request',
     ],
     ['CONNECT', 'CONNECT x:443 HTTP/1.1\r\nHost: x:443\r\n\r\n', 405, 'method_not_allowed'],
     ['a NUL in a header', 'GET /healthz HTTP/1.1\r\nHost: x\r\nX-Bad: a\0b\r\n\r\n', 400, 'invalid_request'],
-  ])('%s are answered in the same shape', async (_what, text, status, code) => {
+  ])('%s is answered in the error shape', async (_what, text, status, code) => {
     const reply = await exchange(text.replace('KEY', scene.admin.authorization))
     expect(reply.status).toBe(status)
     expect(errorBodySchema.parse(reply.json).error.code).toBe(code)
@@ -344,7 +344,7 @@ describe('on the wire', () => {
     expect(reply.head).toMatch(/x-trace-id: [0-9a-f]{32}/i)
   })
 
-  it('a body that breaks off enqueues nothing and harms nobody', async () => {
+  it('an incomplete body enqueues nothing, and the server continues to work', async () => {
     const socket = connect(port, '127.0.0.1')
     await new Promise<void>((resolve) => socket.once('connect', resolve))
     const head = `POST /v1/executions HTTP/1.1\r\nHost: x\r\nAuthorization: ${scene.admin.authorization}\r\nContent-Type: application/json\r\nContent-Length: 1000\r\n\r\n`
@@ -356,7 +356,7 @@ describe('on the wire', () => {
     expect((await scene.call({ url: '/healthz' })).status).toBe(200)
   })
 
-  it('a body above the bound is answered 413 over a socket too', async () => {
+  it('a body above the size limit is answered 413', async () => {
     const reply = await fetch(`http://127.0.0.1:${port}/v1/executions`, {
       method: 'POST',
       headers: { ...scene.admin, ...JSON_TYPE },
@@ -366,7 +366,7 @@ describe('on the wire', () => {
     expect(errorBodySchema.parse(await reply.json()).error.code).toBe('payload_too_large')
   })
 
-  it('the largest request that is allowed passes', async () => {
+  it('the largest allowed request is accepted', async () => {
     const files = [0, 1].map((n) => ({
       path: `f${n}`,
       content_base64: Buffer.alloc(BOUNDS.fileBytes - 2).toString('base64'),
@@ -380,7 +380,7 @@ describe('on the wire', () => {
   })
 })
 
-/** Sends bytes and reads the answer until the server closes. */
+/** Sends bytes and reads the answer until the server closes the connection. */
 async function exchange(text: string): Promise<{ status: number; head: string; json: unknown }> {
   const socket = connect(port, '127.0.0.1')
   let answer = ''

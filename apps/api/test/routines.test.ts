@@ -17,7 +17,7 @@ const create = async (payload: object, headers = scene.acme) =>
   scene.call({ method: 'POST', url: '/v1/routines', payload, headers })
 
 describe('routines over HTTP', () => {
-  it('are made, shown, changed, listed and deleted, and each change is an event that names who', async () => {
+  it('can be created, read, changed, listed and deleted, and each change has an event', async () => {
     const made = await create(nightly())
     expect(made.status).toBe(201)
     expect(made.headers['location']).toBe(`/v1/routines/${made.json.routine_id}`)
@@ -56,7 +56,7 @@ describe('routines over HTTP', () => {
     expect(others.status).toBe(404)
   })
 
-  it('are not seen, changed or run by another tenant, and made by none for another', async () => {
+  it('cannot be seen, changed or run by another tenant, nor created for another tenant', async () => {
     const { json } = await create(nightly())
     const url = `/v1/routines/${json.routine_id}`
     const headers = scene.globex
@@ -73,7 +73,7 @@ describe('routines over HTTP', () => {
     expect((await scene.call({ method: 'PATCH', url, payload: moved })).status).toBe(400)
   })
 
-  it('run by hand at once, once per key, and keep a note of it', async () => {
+  it('run on demand at once, once per key, and each run is recorded', async () => {
     const { json } = await create(nightly({ enabled: false }))
     const url = `/v1/routines/${json.routine_id}/run`
     const first = await scene.call({ method: 'POST', url, payload: { key: 'a' }, headers: scene.acme })
@@ -101,13 +101,13 @@ describe('routines over HTTP', () => {
     [{ callback_url: 'http://example.com:25/' }, /1024/],
     [{ callback_url: 'https://user:pass@example.com/' }, /without user/],
     [{ callback_url: 'https://example.com/' }, /no secret to sign callbacks/],
-  ])('are refused with %o', async (extra, words) => {
+  ])('are refused with 400 when created with %o', async (extra, words) => {
     const answer = await create(nightly(extra))
     expect(answer.status).toBe(400)
     expect(answer.text).toMatch(words)
   })
 
-  it('may run for hours, which an interactive execution may not', async () => {
+  it('may have limits of hours, which an interactive execution may not', async () => {
     const limits = { hard_timeout_ms: 6 * 3_600_000 }
     expect((await create(nightly({ request: execution('1', { limits }) }))).status).toBe(201)
     const refused = await scene.call({
@@ -122,7 +122,7 @@ describe('routines over HTTP', () => {
 })
 
 describe('a routine while Redis is away', () => {
-  it('is stored and answered in time; the workers put it into the clock later', async () => {
+  it('is stored and answered within 30 s, so that workers can schedule it later', async () => {
     await using away = await openScene()
     await away.stopRedis()
     const startedMs = Date.now()
@@ -136,7 +136,7 @@ describe('a routine while Redis is away', () => {
 })
 
 describe('the callback secret of a tenant', () => {
-  it('is shown once, rotated by its tenant, and hidden from others', async () => {
+  it('is shown once, can be rotated by its tenant, and is hidden from other tenants', async () => {
     const url = '/v1/tenants/globex/callback-secret'
     const headers = scene.globex
     expect((await scene.call({ method: 'GET', url, headers })).status).toBe(404)

@@ -1,4 +1,4 @@
-/** The API as `cofferdam up` and as a process run it. */
+/** The API started by `runApi`, as `cofferdam up` does it, and as a separate process. */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdtemp, rm } from 'node:fs/promises'
@@ -42,7 +42,7 @@ beforeAll(async () => {
 afterAll(() => owned.disposeAsync())
 
 describe('runApi', () => {
-  it('serves until it is closed, and closes twice without harm', async () => {
+  it('serves until it is closed, and a second close does nothing', async () => {
     const api = await runApi(loadConfig(env))
     owned.defer(() => api.close())
     expect(api.url).toMatch(/^http:\/\/127\.0\.0\.1:\d+$/)
@@ -60,7 +60,7 @@ describe('runApi', () => {
     await expect(fetch(`${api.url}/healthz`)).rejects.toThrow()
   })
 
-  it('serves metrics and probes without a key on a port of their own', async () => {
+  it('serves metrics and probes without a key on a separate port', async () => {
     const port = await freePort()
     const api = await runApi(loadConfig({ ...env, COFFERDAM_METRICS_PORT: String(port) }))
     const get = async (path: string) => {
@@ -69,14 +69,14 @@ describe('runApi', () => {
     }
     expect((await get('/metrics'))[1]).toMatch(/^cofferdam_fleet_workers\{cofferdam_state="alive"\} 0$/m)
     expect((await get('/healthz'))[0]).toBe(200)
-    // A probe that takes more than a second has failed, and on a busy machine one may.
+    // A probe that takes more than a second counts as failed, and on a busy machine one may.
     await vi.waitFor(async () => expect((await get('/readyz'))[0]).toBe(200), 20_000)
     expect((await get('/v1/queue'))[0]).toBe(404)
     await api.close()
     await expect(get('/healthz')).rejects.toThrow()
   })
 
-  it('records the request as parent of the enqueue, in the caller’s trace', async () => {
+  it('records the request as the parent of the enqueue, in the caller’s trace', async () => {
     const { startTelemetry } = await import('@cofferdam/telemetry')
     const { redactSecrets } = await import('../src/redaction.ts')
     await using telemetry = await startTelemetry({ service: 'test', version: '0', redact: redactSecrets })
@@ -99,7 +99,7 @@ describe('runApi', () => {
     expect(server?.parent_span_id).toBe('cd'.repeat(8))
   })
 
-  it('rejects when the port is taken, and leaves nothing open', async () => {
+  it('rejects when the port is in use, and leaves nothing open', async () => {
     const first = await runApi(loadConfig(env))
     const { port } = new URL(first.url)
     await expect(runApi(loadConfig({ ...env, COFFERDAM_PORT: port }))).rejects.toThrow(/EADDRINUSE/)
@@ -107,7 +107,7 @@ describe('runApi', () => {
   })
 })
 
-describe('the process', () => {
+describe('the API process', () => {
   const start = (args: string[] = [], more: Record<string, string> = {}) => {
     const child = spawn(process.execPath, [MAIN, ...args], {
       env: { PATH: process.env['PATH'] ?? '', ...env, ...more },
@@ -119,7 +119,7 @@ describe('the process', () => {
     return { child, seen, exited: once(child, 'close').then(([code]) => code as number | null) }
   }
 
-  it('drains on SIGTERM: a waiting request is answered, and it exits with 0', async () => {
+  it('drains on SIGTERM: it answers a waiting request and exits with 0', async () => {
     const { child, seen, exited } = start()
     await vi.waitFor(() => expect(seen.out).toMatch(/listens on http/), 30_000)
     const url = /http:\S+/.exec(seen.out)?.[0] ?? ''
@@ -128,7 +128,7 @@ describe('the process', () => {
       headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
       body: JSON.stringify(execution('x', { agent_id: 'sigterm' })),
     })
-    // It and not one of an earlier test, none of which ever ends: nobody works here.
+    // Wait for this execution, not for one of an earlier test. No worker runs, so none of them ever ends.
     await vi.waitFor(async () => {
       const listed = await fetch(`${url}/v1/executions?agent_id=sigterm&status=live`, {
         headers: { authorization: `Bearer ${key}` },
@@ -148,7 +148,7 @@ describe('the process', () => {
     expect(seen.err).not.toMatch(/node_modules|at .*\.ts/)
   })
 
-  it('prints its configuration and leaves', async () => {
+  it('prints its configuration with --print-config and exits with 0', async () => {
     const { seen, exited } = start(['--print-config'])
     expect(await exited).toBe(0)
     expect(seen.out).toMatch(/COFFERDAM_LOG_LEVEL="warn" +# environment/)

@@ -16,7 +16,7 @@ export interface SampleAttempt {
   reason?: string
 }
 
-/** Records an attempt that failed just now; returns its id. */
+/** Records an attempt that failed just now. Returns its execution ID. */
 export async function recordSample(
   store: Store,
   { tenant = 'acme', agent, id = newExecutionId(), reason = 'it failed' }: SampleAttempt,

@@ -1,4 +1,4 @@
-/** The paths below /api/sandbox over a real Redis and Postgres, and an emulator of Azure's management plane. */
+/** The routes below /api/sandbox, over a real Redis and Postgres and an emulator of Azure's management. */
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { mkdtemp, rm } from 'node:fs/promises'
@@ -67,7 +67,7 @@ const poolId = (name: string, group = 'rg1') =>
   `/subscriptions/${SUBSCRIPTION}/resourceGroups/${group}/providers/Microsoft.App/sessionPools/${name}`
 const WISH = { resource_group: 'rg1', pool_name: 'poolone' }
 
-test('the configuration begins as the seed has it, and only admins see it', async () => {
+test('the configuration starts with the defaults, and only admins may read it', async () => {
   const { status, json } = await send('GET', '/api/sandbox/config')
   expect(status).toBe(200)
   expect(json).toMatchObject({
@@ -93,7 +93,7 @@ test('the configuration begins as the seed has it, and only admins see it', asyn
   }
 })
 
-test('a command is tested for a tenant of its own where there are several and none is named', async () => {
+test('a test command runs for a separate tenant when several tenants exist and none is named', async () => {
   for (const tenant_id of ['one', 'two']) await send('POST', '/v1/tenants', { tenant_id })
   const { status, json } = await send('POST', '/api/sandbox/test', { command: 'true', timeout: 40 })
   expect([status, json.success]).toEqual([200, true])
@@ -101,7 +101,7 @@ test('a command is tested for a tenant of its own where there are several and no
   expect(listed.json.executions).toMatchObject([{ execution_id: json.execution_id }])
 })
 
-test('every field can be changed, and the endpoint loses its slash', async () => {
+test('every field can be changed, and the endpoint loses its trailing slash', async () => {
   const { json } = await send('POST', '/api/sandbox/config', {
     enabled: true,
     session_pool_endpoint: 'https://pool.eastus.azurecontainerapps.io/',
@@ -135,14 +135,14 @@ test.each([
   { session_pool_endpoint: 'https://user:key@example.com' },
   { sync_data: 'yes' },
   { unknown: 1 },
-])('a body with one bad field changes nothing: %j', async (bad) => {
+])('a body with one invalid field changes nothing: %j', async (bad) => {
   const before = await configNow()
   const { status } = await send('POST', '/api/sandbox/config', { sync_data: false, ...bad })
   expect(status).toBe(400)
   expect(await configNow()).toEqual(before)
 })
 
-test('If-Match refuses a change to what has changed since, and each change has an event', async () => {
+test('a change with a stale If-Match is refused, and each change has an event', async () => {
   const { etag } = await send('GET', '/api/sandbox/config')
   const match = (tag: unknown) => ({ ...scene.admin, 'if-match': String(tag) })
   expect((await send('POST', '/api/sandbox/config', { sync_data: false }, match(etag))).status).toBe(200)
@@ -156,7 +156,7 @@ test('If-Match refuses a change to what has changed since, and each change has a
   expect(json.events[0].actor).toMatch(/^key:/)
 })
 
-test('a pool is made once with tags, roles and no way out, and removed with its group', async () => {
+test('a pool is created once, with tags and roles and no egress, and removed with its group', async () => {
   const made = await send('POST', '/api/sandbox/provision', WISH)
   expect([made.status, made.json.status]).toEqual([200, 'made'])
   expect(made.json.config).toMatchObject({
@@ -196,7 +196,7 @@ test('a pool is made once with tags, roles and no way out, and removed with its 
   expect((await send('DELETE', '/api/sandbox/provision')).json.status).toBe('not_provisioned')
 })
 
-test('a group that was there, or holds something else, is kept', async () => {
+test('a resource group that existed before, or that holds something else, is kept', async () => {
   const group = `/subscriptions/${SUBSCRIPTION}/resourcegroups/rg1`
   double.arm.groups.set(group, { id: group, location: 'eastus', tags: {} })
   await send('POST', '/api/sandbox/provision', WISH)
@@ -213,7 +213,7 @@ test('a group that was there, or holds something else, is kept', async () => {
   expect(double.arm.groups.has(group)).toBe(true)
 })
 
-test("somebody else's pool of that name is neither changed nor removed", async () => {
+test('a pool of the same name that belongs to somebody else is neither changed nor removed', async () => {
   const group = `/subscriptions/${SUBSCRIPTION}/resourcegroups/rg1`
   double.arm.groups.set(group, { id: group, location: 'eastus', tags: {} })
   const id = poolId('poolone')
@@ -232,7 +232,7 @@ test("somebody else's pool of that name is neither changed nor removed", async (
   double.arm.pools.clear()
 })
 
-test('a pool that could not be made leaves nothing behind', async () => {
+test('a failed creation of a pool leaves nothing behind', async () => {
   double.arm.faults.fail_pool = true
   const { status, json } = await send('POST', '/api/sandbox/provision', WISH)
   expect([status, json.error.details.azure_code]).toEqual([503, 'PoolFailed'])
@@ -240,7 +240,7 @@ test('a pool that could not be made leaves nothing behind', async () => {
   expect(await configNow()).toMatchObject({ is_provisioned: false, provisioning: null, orphans: [] })
 })
 
-test('throttling, lost answers, a late endpoint and a late principal are lived through', async () => {
+test('a pool is created and removed despite throttling, lost answers and late parts', async () => {
   Object.assign(double.arm.faults, {
     throttle: 2,
     drop_after: { contains: 'PUT', times: 3 },
@@ -254,7 +254,7 @@ test('throttling, lost answers, a late endpoint and a late principal are lived t
   expect([double.arm.pools.size, double.arm.groups.size]).toEqual([0, 0])
 })
 
-test('a pool that is not proven gone stays in the configuration, and is named as an orphan', async () => {
+test('a pool stays in the configuration and is listed as an orphan until its removal is proven', async () => {
   await send('POST', '/api/sandbox/provision', WISH)
   double.arm.faults.deaf_delete = true
   const { status, json } = await send('DELETE', '/api/sandbox/provision')
@@ -276,14 +276,14 @@ test('an operation that leads to another origin is not followed with the token',
   const { json } = await send('POST', '/api/sandbox/provision', WISH)
   expect(json.error.details.azure_code).toBe('ForeignUrl')
   double.arm.faults.foreign_poll = null
-  // What was made could not be removed either, as its deletion led there too.
+  // The pool could not be removed either, because its deletion led to the other origin too.
   const { orphans } = await configNow()
   expect(orphans).toMatchObject([{ resource_id: poolId('poolone') }])
   await send('POST', '/api/sandbox/provision', WISH)
   expect((await configNow()).orphans).toEqual([])
 })
 
-test('what a dead process left is finished under its names, by whoever asks next', async () => {
+test('the next request finishes the creation that a dead process began, under the same names', async () => {
   const sandboxConfig = createSandboxConfigs(scene.store)
   const { fleetOwner } = await sandboxConfig.get()
   const plan = { subscription: SUBSCRIPTION, location: 'eastus', owner: fleetOwner, ...WISH }
@@ -298,11 +298,11 @@ test('what a dead process left is finished under its names, by whoever asks next
     status: 'made',
     config: { pool_name: 'poolone', resource_group: 'rg1' },
   })
-  // The dead one wakes up: it can write nothing any more.
+  // The process that was believed dead wakes up. It can no longer write anything.
   await expect(sandboxConfig.finish(dead!.lease, 'key:dead', {})).rejects.toMatchObject({ code: 'fenced' })
 })
 
-test('two requests at once make one pool', async () => {
+test('two concurrent requests create one pool', async () => {
   const answers = await Promise.all([
     send('POST', '/api/sandbox/provision', WISH),
     send('POST', '/api/sandbox/provision', WISH),
@@ -314,7 +314,7 @@ test('two requests at once make one pool', async () => {
   ).toHaveLength(1)
 })
 
-test('an API that does not know whose subscription says so', async () => {
+test('an API without a configured subscription answers that it cannot create pools', async () => {
   await using without = await scene.another()
   const response = await without.inject({
     method: 'POST',

@@ -1,6 +1,6 @@
 /**
- * The API over a real Redis and Postgres, with a consumer in this process that stands for a worker: it
- * decides nothing, runs nothing, and ends each execution as its program's source says.
+ * The API over a real Redis and Postgres. A consumer in this process acts as the worker: it runs no program
+ * and ends each execution as the program's source says.
  */
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
@@ -29,7 +29,7 @@ import { createReasonRedactor } from '../src/redaction.ts'
 export interface Answer {
   status: number
   headers: Record<string, unknown>
-  // What stands in an answer is what tests are about: they look into it freely and expect.
+  // Tests read whatever an answer contains, so it has no type.
   // oxlint-disable-next-line typescript/no-explicit-any
   json: any
   text: string
@@ -45,16 +45,14 @@ export interface Scene extends AsyncDisposable {
   admin: { authorization: string }
   acme: { authorization: string }
   globex: { authorization: string }
-  /**
-   * Injects a request as admin unless it has its own authorization; checks the error shape of every failure.
-   */
+  /** Injects a request, as admin unless it has its own authorization. Checks the shape of every error. */
   call(options: InjectOptions): Promise<Answer>
   /** Another server over the same stores. */
   another(limits?: Partial<ApiLimits>, deps?: Partial<ApiDeps>): Promise<FastifyInstance>
   stopRedis(): Promise<void>
 }
 
-/** A request that the scene's worker ends at once; see `behave`. */
+/** A request that the scene's worker ends at once. See `behave`. */
 export const execution = (source: string, extra: object = {}): Record<string, unknown> => ({
   tenant_id: 'acme',
   agent_id: 'agent-1',
@@ -62,7 +60,7 @@ export const execution = (source: string, extra: object = {}): Record<string, un
   ...extra,
 })
 
-/** Starts everything; tenants acme and globex exist with a key each. */
+/** Starts everything. The tenants acme and globex exist and have one key each. */
 export async function openScene(limits: Partial<ApiLimits> = {}): Promise<Scene> {
   await using owned = new AsyncDisposableStack()
   const dataDir = owned.adopt(await mkdtemp(join(tmpdir(), 'cofferdam-api-')), (dir) =>
@@ -129,7 +127,7 @@ export async function openScene(limits: Partial<ApiLimits> = {}): Promise<Scene>
     acme: await keyOf({ tenant_id: 'acme' }),
     globex: await keyOf({ tenant_id: 'globex' }),
     async stopRedis() {
-      // First the worker, which has nothing to do any more: it would wait for Redis when it is to leave.
+      // Stop the worker first: it would wait for Redis while it closes.
       await consumer[Symbol.asyncDispose]()
       await server.stop()
     },
@@ -155,7 +153,7 @@ export async function openScene(limits: Partial<ApiLimits> = {}): Promise<Scene>
   }
 }
 
-/** Every failure has the contract's shape, a trace id that is also in the header, and no stack. */
+/** Checks that a failure has the contract's shape, a trace ID that is also in the header, and no stack. */
 export function expectErrorShape(status: number, json: unknown, headers: Record<string, unknown>): void {
   const { error } = errorBodySchema.parse(json)
   expect(status).toBeGreaterThanOrEqual(400)
@@ -167,8 +165,8 @@ export function expectErrorShape(status: number, json: unknown, headers: Record<
 }
 
 /**
- * The worker. Source `wait` runs until it is cancelled, `fail` ends with exit code 3, `big` leaves a large
- * output and an artifact in the blob store, everything else prints its source.
+ * The worker. The source `wait` runs until it is cancelled, `fail` ends with exit code 3, and `big` leaves
+ * a large output and an artifact in the blob store. Every other source is printed.
  */
 async function behave(taken: Taken, store: Store): Promise<void> {
   const source = taken.request.program.type === 'script' ? taken.request.program.source : ''

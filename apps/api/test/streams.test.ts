@@ -25,7 +25,7 @@ const enqueue = async (source: string, extra: object = {}): Promise<string> => {
 }
 
 describe('GET /v1/executions/{id}/events', () => {
-  it('sends everything that happens, in order, and ends after `ended`', async () => {
+  it('sends every event in order and ends after `ended`', async () => {
     const id = await enqueue('hello')
     const { response, messages } = await readAll(`/v1/executions/${id}/events`)
     expect(response.headers).toMatchObject({
@@ -39,7 +39,7 @@ describe('GET /v1/executions/{id}/events', () => {
     expect(messages[3]?.data).toMatchObject({ type: 'ended', ending: 'ok', exit_code: 0 })
   })
 
-  it('resumes after Last-Event-ID, which wins over ?after=', async () => {
+  it('resumes after Last-Event-ID, which takes precedence over ?after=', async () => {
     const id = await enqueue('hello')
     const all = (await readAll(`/v1/executions/${id}/events`)).messages
     const path = `/v1/executions/${id}/events`
@@ -51,14 +51,14 @@ describe('GET /v1/executions/{id}/events', () => {
     expect(both.messages).toEqual(all.slice(1))
   })
 
-  it('answers 204 when the caller has seen everything, so that EventSource stops', async () => {
+  it('answers 204 when the caller has seen every event, so that EventSource does not reconnect', async () => {
     const id = await enqueue('hello')
     const path = `/v1/executions/${id}/events`
     const last = (await readAll(path)).messages.at(-1)!
     expect((await readAll(path, { 'last-event-id': last.id })).response.statusCode).toBe(204)
   })
 
-  it('tells the ending from the store when the live events are gone, once', async () => {
+  it('sends the ending once from the store when the live events are gone', async () => {
     const id = await enqueue('fail')
     const path = `/v1/executions/${id}/events`
     const live = await readAll(path)
@@ -81,7 +81,7 @@ describe('GET /v1/executions/{id}/events', () => {
     expect(parse(stream.text).at(-1)?.data).toMatchObject({ type: 'ended', ending: 'cancelled' })
   })
 
-  it('frees its place when the client goes away, and refuses more streams than it may have open', async () => {
+  it('refuses more streams than the limit, and releases a stream when its client disconnects', async () => {
     const api = await scene.another({ eventStreams: 1 })
     const place = await listen(api)
     const id = await enqueue('wait')
@@ -108,7 +108,7 @@ describe('GET /v1/executions/{id}/events', () => {
     const stream = await open(`/v1/executions/${id}/events`, {}, place)
     const waiting = send('POST', '/v1/executions?wait=60s', execution('wait', { agent_id: 'waiter' }), place)
     await vi.waitFor(() => expect(stream.text).toContain('event: started'), 20_000)
-    // It and not the one that the test before has just cancelled.
+    // Wait for this execution, not for the one that the test before has just cancelled.
     const agents = async () => (await scene.producer.live('acme', 10)).map(({ agent_id }) => agent_id)
     await vi.waitFor(async () => expect(await agents()).toContain('waiter'), 20_000)
     await api.close()
@@ -118,7 +118,7 @@ describe('GET /v1/executions/{id}/events', () => {
     for (const one of await scene.producer.live('acme', 10)) await scene.producer.cancel(one.execution_id)
   })
 
-  it('refuses ids and cursors that are none, and other tenants’ executions', async () => {
+  it('refuses malformed IDs and cursors, and other tenants’ executions', async () => {
     const id = await enqueue('hello')
     expect((await readAll(`/v1/executions/${id}/events?after=x`)).response.statusCode).toBe(400)
     expect((await readAll('/v1/executions/x/events')).response.statusCode).toBe(400)
@@ -127,8 +127,8 @@ describe('GET /v1/executions/{id}/events', () => {
   })
 })
 
-describe('waiting', () => {
-  it('goes on without the client: a disconnect cancels nothing', async () => {
+describe('waiting for an ending', () => {
+  it('stops when the client disconnects, and the execution continues', async () => {
     const abort = new AbortController()
     const key = 'disconnect-1'
     const gone = fetch(`http://127.0.0.1:${port}/v1/executions?wait=60s`, {
@@ -151,7 +151,7 @@ describe('waiting', () => {
     await scene.call({ method: 'POST', url: `/v1/executions/${again.json.execution_id}/cancel` })
   })
 
-  it('is not done beyond the bound: the answer is 202', async () => {
+  it('is skipped beyond the limit of waits, and the answer is 202', async () => {
     const api = await scene.another({ waits: 0 })
     const reply = await api.inject({
       method: 'POST',
@@ -163,7 +163,7 @@ describe('waiting', () => {
     await scene.producer.cancel(reply.json().execution_id)
   })
 
-  it('serves many at once', async () => {
+  it('works for fifty requests at once', async () => {
     const replies = await Promise.all(
       Array.from({ length: 50 }, (_, i) =>
         send('POST', '/v1/executions?wait=30s', execution(`n${i}`, { agent_id: `agent-${i % 7}` }), port),
@@ -185,7 +185,7 @@ interface Open {
   ended: boolean
 }
 
-/** Opens a raw response and gathers what comes. */
+/** Opens a response and collects what arrives. */
 function open(path: string, headers: Record<string, string> = {}, at = port): Promise<Open> {
   return new Promise((resolve, reject) => {
     const options = { host: '127.0.0.1', port: at, path, headers: { ...scene.admin, ...headers } }

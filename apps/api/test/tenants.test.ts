@@ -23,7 +23,7 @@ const CAPS = {
 }
 
 describe('tenants', () => {
-  it('are created with defaults, read, and listed by pages', async () => {
+  it('are created with defaults, can be read, and are listed by pages', async () => {
     const made = await scene.call({
       method: 'POST',
       url: '/v1/tenants',
@@ -45,12 +45,12 @@ describe('tenants', () => {
     expect(second.json.tenants.map(idOf)).toEqual(['initech'])
   })
 
-  it('are created once', async () => {
+  it('cannot be created twice', async () => {
     const again = await scene.call({ method: 'POST', url: '/v1/tenants', payload: { tenant_id: 'acme' } })
     expect(again).toMatchObject({ status: 409, json: { error: { code: 'conflict' } } })
   })
 
-  it('read their own settings and nobody else’s', async () => {
+  it('can read their own settings and no other tenant’s', async () => {
     for (const part of ['', '/policy', '/caps', '/usage', '/templates']) {
       const own = await scene.call({ url: `/v1/tenants/acme${part}`, headers: scene.acme })
       expect([part, own.status]).toEqual([part, 200])
@@ -59,7 +59,7 @@ describe('tenants', () => {
     }
   })
 
-  it('are 404 when they do not exist', async () => {
+  it('answer 404 when they do not exist', async () => {
     for (const part of ['', '/policy', '/caps', '/keys']) {
       expect((await scene.call({ url: `/v1/tenants/nobody${part}` })).status).toBe(404)
     }
@@ -90,8 +90,8 @@ describe('tenants', () => {
   })
 })
 
-describe('a policy', () => {
-  it('is patched and replaced, and what workers cached of it is forgotten', async () => {
+describe('the policy of a tenant', () => {
+  it('can be patched and replaced, and the workers’ cached copy is deleted', async () => {
     await cachePolicy('acme')
     const patched = await scene.call({
       method: 'PATCH',
@@ -109,7 +109,7 @@ describe('a policy', () => {
     expect((await scene.call({ url: '/v1/tenants/acme/policy' })).json).toEqual(replaced.json)
   })
 
-  it('keeps the rules that a patch leaves out', async () => {
+  it('keeps the fields that a patch leaves out', async () => {
     const url = '/v1/tenants/acme/policy'
     const rules = {
       network: { allow: ['pypi.org'] },
@@ -133,7 +133,7 @@ describe('a policy', () => {
     expect((await scene.call({ method: 'PATCH', url, payload: wrong })).status).toBe(400)
   })
 
-  it('names who changed it', async () => {
+  it('records who changed it', async () => {
     await scene.call({ method: 'PATCH', url: '/v1/tenants/acme/policy', payload: { retention_days: 61 } })
     const [event] = await scene.store.tenants.events('acme')
     expect(event).toMatchObject({ event_type: 'retention_days', source: 'api' })
@@ -143,21 +143,21 @@ describe('a policy', () => {
   it.each([
     ['an unknown field', { nonsense: 1 }],
     ['no field', {}],
-    ['a retention beyond the bound', { retention_days: 181 }],
+    ['a retention above the maximum', { retention_days: 181 }],
     ['another tenant', { tenant_id: 'globex' }],
-  ])('is not patched with %s', async (_what, payload) => {
+  ])('cannot be patched with %s', async (_what, payload) => {
     expect((await scene.call({ method: 'PATCH', url: '/v1/tenants/acme/policy', payload })).status).toBe(400)
   })
 
-  it('is not replaced by another tenant’s', async () => {
+  it('cannot be replaced by the policy of another tenant', async () => {
     const { json } = await scene.call({ url: '/v1/tenants/globex/policy' })
     const reply = await scene.call({ method: 'PUT', url: '/v1/tenants/acme/policy', payload: json })
     expect(reply.status).toBe(400)
   })
 })
 
-describe('caps', () => {
-  it('are live at once in admission, in the scheduler and in the cache', async () => {
+describe('the caps of a tenant', () => {
+  it('apply at once in admission and in the scheduler, and the cached policy is deleted', async () => {
     await cachePolicy('globex')
     const put = await scene.call({ method: 'PUT', url: '/v1/tenants/globex/caps', payload: CAPS })
     expect(tenantCapsSchema.parse(put.json)).toEqual(CAPS)
@@ -171,21 +171,21 @@ describe('caps', () => {
     expect((await scene.call({ ...patch, payload: { daily: 1 } })).status).toBe(400)
     const back = await scene.call({ ...patch, payload: { tenant_daily: CAPS.tenant_daily } })
     expect(back.json).toEqual(CAPS)
-    // max_queued 1: the second that has to wait is refused.
+    // max_queued is 1, so the second execution that has to wait is refused.
     const later = execution('x', { tenant_id: 'globex', delay_ms: 3_600_000 })
     const first = await scene.call({ method: 'POST', url: '/v1/executions', payload: later })
     expect(first.status).toBe(202)
     const full = await scene.call({ method: 'POST', url: '/v1/executions', payload: later })
     expect(full).toMatchObject({
       status: 429,
-      // What waits is delayed by an hour: no room within the minute that is foreseen.
+      // The waiting execution is delayed by an hour, so the forecast reaches its maximum of one minute.
       headers: { 'retry-after': '60' },
       json: { error: { code: 'queue_full', retry: 'later' } },
     })
     await scene.call({ method: 'POST', url: `/v1/executions/${first.json.execution_id}/cancel` })
   })
 
-  it('are the same in Postgres and Redis after many changes at once', async () => {
+  it('are the same in Postgres and Redis after many concurrent changes', async () => {
     await Promise.all(
       Array.from({ length: 20 }, (_, i) =>
         scene.call({
@@ -201,7 +201,7 @@ describe('caps', () => {
     expect(limits).toBe(`${stored.weight}|${stored.concurrency}|${stored.max_queued}`)
   })
 
-  it('show what is used of them', async () => {
+  it('are shown with their current use', async () => {
     await untilWindowLasts(HOUR_MS, 10_000)
     const key = { tenantId: 'acme', agentId: 'agent-9', executionId: 'exe_1', attempt: 1 } as const
     const admitted = await scene.admission.admit(key)
@@ -221,7 +221,7 @@ describe('caps', () => {
     ['a fraction', { ...CAPS, agent_hourly: 1.5 }],
     ['a missing field', { tenant_daily: 1 }],
     ['a bad agent name', { ...CAPS, agents: { 'a b': 1 } }],
-  ])('are refused with %s, and the last good ones stay', async (_what, payload) => {
+  ])('are refused with %s, and the previous ones stay', async (_what, payload) => {
     const before = (await scene.call({ url: '/v1/tenants/acme/caps' })).json
     expect((await scene.call({ method: 'PUT', url: '/v1/tenants/acme/caps', payload })).status).toBe(400)
     expect((await scene.call({ url: '/v1/tenants/acme/caps' })).json).toEqual(before)
@@ -229,7 +229,7 @@ describe('caps', () => {
 })
 
 describe('templates', () => {
-  it('are put, read, listed, and forgotten by workers', async () => {
+  it('are put, read and listed, and a change deletes the workers’ cached policy', async () => {
     await cachePolicy('acme')
     const url = '/v1/tenants/acme/templates/analyst'
     expect((await scene.call({ url })).status).toBe(404)
@@ -252,19 +252,19 @@ describe('templates', () => {
     [{ sandbox: { environment: 'moon' } }],
     [{ sandbox: { environment: 'internal-only', extra: 1 } }],
     [{}],
-  ])('refuse %j', async (payload) => {
+  ])('are refused with the body %j', async (payload) => {
     const url = '/v1/tenants/acme/templates/bad'
     expect((await scene.call({ method: 'PUT', url, payload })).status).toBe(400)
   })
 
-  it('are 404 for an unknown tenant', async () => {
+  it('answer 404 for an unknown tenant', async () => {
     const url = '/v1/tenants/nobody/templates/t'
     expect((await scene.call({ method: 'PUT', url, payload: { sandbox: null } })).status).toBe(404)
   })
 })
 
-describe('keys', () => {
-  it('are shown once, work for their tenant, and stop at once when revoked', async () => {
+describe('the API keys of a tenant', () => {
+  it('are shown once, work for their tenant, and stop working at once when revoked', async () => {
     const made = await scene.call({ method: 'POST', url: '/v1/tenants/acme/keys', payload: { label: 'ci' } })
     expect(made.status).toBe(201)
     expect(made.json.key).toMatch(/^cfd_[0-9a-f]{40}$/)
@@ -281,7 +281,7 @@ describe('keys', () => {
     expect((await scene.call({ method: 'DELETE', url })).status).toBe(204)
   })
 
-  it('are bound to a template: what comes with one runs under that, and may name no other', async () => {
+  it('can be bound to a template, which then applies to their executions and allows no other', async () => {
     for (const id of ['strict', 'lax'])
       await scene.call({
         method: 'PUT',
@@ -307,7 +307,7 @@ describe('keys', () => {
     expect((await enqueue({ template_id: 'strict' })).status).toBe(202)
     const other = await enqueue({ template_id: 'lax' })
     expect([other.status, other.json.error.message]).toEqual([403, expect.stringContaining('strict')])
-    // So do its routines.
+    // The same holds for routines.
     const payload = { name: 'bound', request: execution('x'), enabled: false }
     const routine = await scene.call({ method: 'POST', url: '/v1/routines', payload, headers })
     expect(routine.json.request.template_id).toBe('strict')
@@ -325,7 +325,7 @@ describe('keys', () => {
   })
 
   it.each([[{ label: '' }], [{ label: 'a\nb' }], [{ label: 'x'.repeat(201) }], [{}]])(
-    'refuse the label of %j',
+    'are refused with the label in %j',
     async (payload) => {
       expect((await scene.call({ method: 'POST', url: '/v1/tenants/acme/keys', payload })).status).toBe(400)
     },
@@ -334,7 +334,7 @@ describe('keys', () => {
 
 const idOf = (tenant: { policy: { tenant_id: string } }): string => tenant.policy.tenant_id
 
-/** What the worker's policy cache leaves in Redis. */
+/** Writes what the worker's policy cache leaves in Redis. */
 async function cachePolicy(tenant: string): Promise<void> {
   await scene.redis.hset(`cfd:{${tenant}}:policy`, '', '{}')
 }

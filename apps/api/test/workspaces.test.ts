@@ -1,4 +1,4 @@
-/** Workspaces over HTTP: archives in and out, versions, tenants apart. */
+/** Workspaces over HTTP: archives in both directions, versions, and the separation of tenants. */
 import { packArchive, unpackArchive } from '@cofferdam/workspace-sync'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { openScene, type Scene } from './scene.ts'
@@ -27,7 +27,7 @@ const put = async (
     payload: { archive_base64: await archiveOf(texts), expected_version },
   })
 
-test('an archive goes in under a version and comes out again', async () => {
+test('an archive is stored under a version and can be read back', async () => {
   expect((await put('w', { 'a/b.txt': 'one', c: 'two' }, 0)).json).toEqual({ version: 1, files: 2 })
   expect((await put('w', { c: 'late' }, 0)).status).toBe(409)
   expect((await put('w', { c: 'three' }, 1)).json).toEqual({ version: 2, files: 1 })
@@ -41,7 +41,7 @@ test('an archive goes in under a version and comes out again', async () => {
   expect(list.json.workspaces).toMatchObject([{ name: 'w', version: 2, files: 1, bytes: 5 }])
 })
 
-test('what was removed and made again under the same version has another revision, and is not replaced', async () => {
+test('a stale write to a workspace that was deleted and created again is refused', async () => {
   const read = async () => (await scene.call({ method: 'GET', url: url('r'), headers: scene.acme })).json
   const replace = async (expected_revision: string) =>
     (
@@ -63,7 +63,7 @@ test('what was removed and made again under the same version has another revisio
   expect(await replace(second.revision)).toBe(200)
 })
 
-test('secrets and what is no archive are refused, and change nothing', async () => {
+test('an archive with a secret and a body that is no archive are refused and change nothing', async () => {
   const secret = await put('s', { 'deep/.SSH/id': 'k' }, 0)
   expect([secret.status, secret.json.error.message]).toEqual([
     400,
@@ -75,7 +75,7 @@ test('secrets and what is no archive are refused, and change nothing', async () 
   expect((await scene.call({ method: 'GET', url: url('s'), headers: scene.acme })).status).toBe(404)
 })
 
-test('another tenant neither reads, writes nor removes it', async () => {
+test('another tenant can neither read, write nor remove a workspace', async () => {
   await put('own', { a: '1' }, 0)
   for (const method of ['GET', 'DELETE'] as const)
     expect((await scene.call({ method, url: url('own'), headers: scene.globex })).status).toBe(403)

@@ -1,5 +1,5 @@
 #!/usr/bin/env node
-// The command from anywhere: the bootstrap installs what is stale and starts the pinned Node with src/main.ts.
+// The command, from any folder: the bootstrap installs if needed and runs src/main.ts on the pinned Node.
 import { fileURLToPath } from 'node:url'
 
 process.argv.splice(2, 0, fileURLToPath(new URL('../src/main.ts', import.meta.url)))

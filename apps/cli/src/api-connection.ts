@@ -1,6 +1,4 @@
-/**
- * Talks to the API where the client library has no method: JSON in, JSON out, failures as `CofferdamError`.
- */
+/** Calls the API where the client library has no method: JSON in, JSON out, failures as `CofferdamError`. */
 import { readFileSync } from 'node:fs'
 import path from 'node:path'
 import { type Client, createClient } from '@cofferdam/client'
@@ -17,7 +15,7 @@ export const adminKeyFile = (dataDir: string): string => path.join(dataDir, 'adm
 /** The file with the address of the API, which `up` keeps in its data directory while it runs. */
 export const apiUrlFile = (dataDir: string): string => path.join(dataDir, 'api.url')
 
-/** Timeout of a call: each one is a lookup or a small write. */
+/** Timeout of a call. Each call is a lookup or a small write. */
 const CALL_MS = 30_000
 
 type Method = 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
@@ -25,7 +23,7 @@ type Method = 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
 export interface ApiConnection {
   url: string
   key: string
-  /** Sends a request (JSON, or bytes unchanged) and returns the parsed answer, undefined for an empty one. */
+  /** Sends JSON, or bytes unchanged, and returns the parsed answer. Undefined for an empty answer. */
   call(method: Method, path: string, body?: unknown): Promise<unknown>
   /** Like `call`, and checks the answer against `schema`. */
   ask<T>(schema: z.ZodType<T>, method: Method, path: string, body?: unknown): Promise<T>
@@ -35,7 +33,7 @@ export interface ApiConnection {
     path: string,
     query?: Record<string, string>,
   ): AsyncGenerator<T>
-  /** The body of a GET in pieces, however long it takes; throws when it breaks off. */
+  /** The body of a GET in pieces, however long it takes. Throws when it breaks off. */
   stream(path: string): AsyncIterable<Uint8Array>
   /** The body of a GET as bytes. Throws `wait_timeout` when the answer is not ready yet (202). */
   bytes(path: string): Promise<Uint8Array>
@@ -52,7 +50,7 @@ function connectionOf(context: Context, line: CommandLine): { url: string; key: 
   return { url, key: context.config.apiKey ?? readAdminKey(context.config.dataDir) }
 }
 
-/** The address of the `up` that runs in `dataDir`; null when none does. */
+/** The address of the `up` that runs in `dataDir`. Null when none does. */
 function urlOfUp(dataDir: string): string | null {
   try {
     return readFileSync(apiUrlFile(dataDir), 'utf8').trim()
@@ -145,7 +143,7 @@ async function send(url: string, route: string, init: RequestInit): Promise<Resp
   }
 }
 
-/** Says what a failed connection means to the user. */
+/** Explains a failed connection to the user. */
 function unreachable(url: string, cause: unknown): unknown {
   const isLate = cause instanceof Error && cause.name === 'TimeoutError'
   if (!(cause instanceof TypeError) && !isLate) return cause
@@ -172,7 +170,7 @@ function errorOf(status: number, text: string): Error {
   return new CofferdamError(known, message, details === undefined ? {} : { details })
 }
 
-/** `text` parsed as JSON; null when it is not JSON. */
+/** Parses `text` as JSON. Null when it is not JSON. */
 export function jsonOf(text: string): unknown {
   try {
     return JSON.parse(text)
@@ -182,9 +180,8 @@ export function jsonOf(text: string): unknown {
 }
 
 /**
- * Opens the client library; the caller disposes it. Checks first whether the API answers: the library would
- * retry for seconds, but a person wants to know at once that no API runs. Throws `UsageError`,
- * `CommandFailure`.
+ * Opens the client library. The caller disposes it. First checks whether the API answers: the library would
+ * retry for seconds, but a person wants to know at once. Throws `UsageError`, `CommandFailure`.
  */
 export async function openClient(context: Context, line: CommandLine): Promise<Client> {
   const api = openApi(context, line)
@@ -192,7 +189,6 @@ export async function openClient(context: Context, line: CommandLine): Promise<C
   return createClient({ baseUrl: api.url, apiKey: api.key })
 }
 
-/** `/v1/tenants/{tenant}`. */
 export const tenantPath = (tenant: string): string => `/v1/tenants/${encodeURIComponent(tenant)}`
 
 /** A file's path as a part of a URL. */

@@ -1,7 +1,4 @@
-/**
- * Writes audit rows as NDJSON into a file or to stdout. An incomplete file is continued after its last
- * complete line.
- */
+/** Writes audit rows as NDJSON to a file or stdout. Continues an incomplete file after its last full line. */
 import { once } from 'node:events'
 import { createWriteStream, type WriteStream } from 'node:fs'
 import { type FileHandle, open } from 'node:fs/promises'
@@ -11,7 +8,7 @@ import { auditPath } from './audit-flags.ts'
 import { CommandFailure, systemCode } from './command.ts'
 import { UsageError } from './usage-error.ts'
 
-/** The longest line, far above an ordinary row of about 3 KiB, because a row can list many outbound hosts. */
+/** The longest line. An ordinary row has about 3 KiB, but a row can list many outbound hosts. */
 const LONGEST_LINE = 1024 * 1024
 const NEWLINE = 10
 
@@ -62,10 +59,7 @@ async function finish(out: WriteStream): Promise<void> {
   await once(out, 'finish')
 }
 
-/**
- * Removes an incomplete last line. Returns the ID of the last row as the API names it; null for an empty
- * file.
- */
+/** Removes an incomplete last line. Returns the last row's ID as the API names it, null for an empty file. */
 async function cutToLastLine(file: string): Promise<string | null> {
   if (file === '-') throw new UsageError('--resume needs a file, not stdout.')
   let handle: FileHandle

@@ -42,7 +42,7 @@ const NAMES = {
   host: 'outbound_host',
 } as const
 
-/** The filters under the API's names; `timed` includes --since and --until. */
+/** The filters under the API's names. `timed` includes --since and --until. */
 export function auditParameters(line: CommandLine, timed: boolean): Record<string, string> {
   const given = Object.entries(NAMES).flatMap(([flag, name]): [string, string][] => {
     const value = textFlag(line, flag)
@@ -53,11 +53,10 @@ export function auditParameters(line: CommandLine, timed: boolean): Record<strin
   return Object.fromEntries(given)
 }
 
-/** `/v1/audit/<what>` with its query. */
 export const auditPath = (what: string, parameters: Record<string, string>): string =>
   `/v1/audit/${what}?${new URLSearchParams(parameters).toString()}`
 
-/** A flag with a time; `24h` means that long ago. */
+/** A time from a flag. `24h` means 24 hours ago. */
 function moment(line: CommandLine, flag: string): string | undefined {
   const text = textFlag(line, flag)
   if (text === undefined) return undefined

@@ -1,6 +1,6 @@
 /**
- * Follows the audit feed: every row once, in the order of recording, also when the API restarts. With a file
- * for the cursor, the next start continues after the last page that was shown.
+ * Follows the audit feed: every row once, in the order of recording, even when the API restarts. With a
+ * cursor file, the next start continues after the last page that was shown.
  */
 import { readFileSync, renameSync, writeFileSync } from 'node:fs'
 import { setTimeout as pause } from 'node:timers/promises'
@@ -13,7 +13,7 @@ import type { Terminal } from './terminal.ts'
 
 const pageSchema = z.object({ invocations: z.array(auditRowSchema), cursor: z.string() })
 const PAGE = '500'
-/** Less than the timeout of a call, 30 s. */
+/** Less than the 30 s timeout of a call. */
 const WAIT = '20s'
 const AGAIN_MS = 2000
 
@@ -21,12 +21,9 @@ export interface FollowOptions {
   api: ApiConnection
   terminal: Terminal
   parameters: Record<string, string>
-  /** The file that stores the cursor; absent: start now. */
+  /** The file that stores the cursor. Absent: start now. */
   cursorFile?: string
-  /**
-   * Called when the feed is already open, so that no row is missed in between. Returns the rows that it
-   * showed.
-   */
+  /** Called once the feed is open, so that no row is missed. Returns the rows that it showed. */
   begin: () => Promise<readonly AuditRow[]>
   show: (row: AuditRow) => void
   stop: AbortSignal
@@ -39,7 +36,7 @@ export async function followAudit(options: FollowOptions): Promise<void> {
     api.ask(pageSchema, 'GET', auditPath('feed', { ...options.parameters, limit: PAGE, ...extra }))
   const kept = cursorFile === undefined ? null : readCursorFile(cursorFile)
   let cursor = kept ?? (await read({})).cursor
-  // Rows that `begin` showed and the feed returns again: at most one page.
+  // Rows that `begin` showed and that the feed returns again: at most one page.
   const shown = new Set(kept === null ? (await options.begin()).map(keyOf) : [])
   let failing = false
   while (!stop.aborted) {
@@ -63,7 +60,7 @@ const keyOf = (row: AuditRow): string => `${row.execution_id}.${row.attempt}`
 
 function isTransient(error: unknown): boolean {
   if (error instanceof CofferdamError) return ERRORS[error.code].retry === 'later'
-  // No answer, or none in time.
+  // No answer, or too late.
   return error instanceof CommandFailure || (error instanceof DOMException && error.name === 'TimeoutError')
 }
 

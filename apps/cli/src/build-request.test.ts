@@ -31,15 +31,15 @@ describe('languageOf', () => {
     ['x', '#!/usr/bin/env python3\n', 'python'],
     ['x', '#!/bin/sh -e\n', 'bash'],
     ['-', '#!/usr/bin/env -S node --test\n', 'javascript'],
-  ])('of %s beginning %j is %s', (file, source, language) => {
+  ])('of the file %s that begins with %j is %s', (file, source, language) => {
     expect(languageOf(file, source, undefined)).toBe(language)
   })
 
-  it('is what the flag says, whatever the file is called', () => {
+  it('is the language of the flag, whatever the file name', () => {
     expect(languageOf('x.py', '', 'bash')).toBe('bash')
   })
 
-  it('is asked for when nothing tells', () => {
+  it('is required when neither the flag, the name nor the first line tells it', () => {
     expect(() => languageOf('-', 'print(1)', undefined)).toThrow('The language of standard input is unknown')
     expect(() => languageOf('x.py', '', 'pyhton')).toThrow('Did you mean python?')
   })
@@ -52,19 +52,19 @@ describe('copyOf', () => {
     ['../other/data.csv', { from: '../other/data.csv', to: 'data.csv' }],
     ['/etc/hosts', { from: '/etc/hosts', to: 'hosts' }],
     ['/etc/hosts=in/h', { from: '/etc/hosts', to: 'in/h' }],
-  ])('puts %s in its place', (word, place) => {
+  ])('maps %s to its path in the sandbox', (word, place) => {
     expect(copyOf(word)).toEqual(place)
   })
 })
 
 describe('environmentOf and networkOf', () => {
-  it('keep everything behind the first equals sign', () => {
+  it('keep everything after the first equals sign of a variable', () => {
     expect(environmentOf(['A=1', 'B=x=y', 'C='])).toEqual({ A: '1', B: 'x=y', C: '' })
     expect(() => environmentOf(['A'])).toThrow('--env expects NAME=VALUE, got "A".')
     expect(() => environmentOf(['=x'])).toThrow('--env expects NAME=VALUE')
   })
 
-  it('read none, public, and lists of hosts', () => {
+  it('accept none, public, and a list of hosts', () => {
     expect(networkOf(undefined)).toBe('none')
     expect(networkOf('public')).toBe('public')
     expect(networkOf('pypi.org, example.com:8080')).toEqual({ allow: ['pypi.org', 'example.com:8080'] })
@@ -72,7 +72,7 @@ describe('environmentOf and networkOf', () => {
 })
 
 describe('buildRequest', () => {
-  it('reads program, files and stdin from disk, and fills in the defaults of the contract', async () => {
+  it('reads program, files and standard input, and fills in the defaults of the contract', async () => {
     const request = await build([
       'a.py',
       '--file',
@@ -101,7 +101,7 @@ describe('buildRequest', () => {
     })
   })
 
-  it('names a session and what it keeps', async () => {
+  it('adds the session, its scope and the limits from the flags', async () => {
     expect(
       await build(['a.py', '--session', 'chat-1', '--preload', 'data', '--cpu-time', '10s']),
     ).toMatchObject({

@@ -1,4 +1,4 @@
-/** Builds an execution request from a command line; the contract's schema then checks it. */
+/** Builds an execution request from a command line. The contract's schema then checks it. */
 import { readFile } from 'node:fs/promises'
 import path from 'node:path'
 import type { Readable } from 'node:stream'
@@ -37,7 +37,7 @@ const EXTENSIONS: Record<string, Language> = {
   '.bash': 'bash',
 }
 
-/** Languages of `#!` lines, by the last part of the interpreter's path. */
+/** Languages of `#!` lines, by the file name of the interpreter. */
 const INTERPRETERS: Record<string, Language> = {
   python: 'python',
   python3: 'python',
@@ -46,10 +46,7 @@ const INTERPRETERS: Record<string, Language> = {
   sh: 'bash',
 }
 
-/**
- * The language of a program, from the flag, the file name or the `#!` line. Throws `UsageError` if none
- * tells.
- */
+/** The language from the flag, the file name or the `#!` line. Throws `UsageError` if none tells it. */
 export function languageOf(file: string, source: string, named: string | undefined): Language {
   if (named !== undefined) {
     const found = LANGUAGES.find((language) => language === named)
@@ -70,14 +67,13 @@ export function languageOf(file: string, source: string, named: string | undefin
   )
 }
 
-/** `none`, `public`, or a comma list of hosts. */
 export function networkOf(text: string | undefined): Network {
   if (text === undefined || text === 'none') return 'none'
   if (text === 'public') return 'public'
   return { allow: listOf(text) }
 }
 
-/** The session that the flags name; undefined without a key. The contract's schema checks key and scope. */
+/** The session from the flags. Undefined without a key. The contract's schema checks key and scope. */
 function sessionOf(line: CommandLine): Record<string, unknown> | undefined {
   const key = textFlag(line, 'session')
   const scope = textFlag(line, 'session-scope')
@@ -107,10 +103,7 @@ export function copyOf(word: string): { from: string; to: string } {
   return { from: word, to: (outside ? path.basename(tidy) : tidy).split(path.sep).join('/') }
 }
 
-/**
- * Reads the files that the command line names and builds the request. Throws `UsageError` and
- * `invalid_request`.
- */
+/** Reads the named files and builds the request. Throws `UsageError` and `invalid_request`. */
 export async function buildRequest(
   line: CommandLine,
   from: { cwd: string; stdin: Readable },
@@ -147,8 +140,7 @@ export async function requestOf(
   const named = await Promise.all(textFlags(line, 'file').map((word) => readFileIn(cwd, copyOf(word))))
   const files = [...(what.files ?? []), ...named]
   const limits = {
-    // Like timeout(1): the time that the program gets. If it still runs, it is killed 5 s later
-    // (limitsSchema).
+    // Like timeout(1). A program that still runs 5 s later is killed (limitsSchema).
     soft_timeout_ms: durationFlag(line, 'timeout'),
     cpu_time_ms: durationFlag(line, 'cpu-time'),
     heartbeat_timeout_ms: durationFlag(line, 'heartbeat'),
@@ -200,9 +192,7 @@ async function readInput(cwd: string, name: string): Promise<Buffer> {
   }
 }
 
-/**
- * Reads a whole stream, at most as much as a request may contain, so that `yes |` does not fill the memory.
- */
+/** Reads a whole stream, up to the limit of a request, so that `yes |` does not fill the memory. */
 async function readAll(stream: Readable): Promise<Buffer> {
   let size = 0
   stream.on('data', (chunk: Buffer) => {

@@ -1,4 +1,4 @@
-/** Runs one request to its end, through the queue or in this process, and shows how it ended. */
+/** Runs one request to its end, through the queue or in this process, and shows the result. */
 import { constants } from 'node:fs'
 import { mkdir, open, realpath } from 'node:fs/promises'
 import path from 'node:path'
@@ -31,8 +31,7 @@ export async function carryOut(
     ? await runLocally(request, context, save)
     : await throughTheQueue(request, context, line, save)
   terminal.value(result)
-  // On stderr, because stdout belongs to the program. A failure is shown everywhere, a success only on a
-  // terminal.
+  // Stdout belongs to the program, so this goes to stderr. A success is shown only on a terminal.
   const isShown = terminal.interactive || (!result.ok && !terminal.json)
   if (isShown) for (const text of resultLines(result, terminal)) terminal.note(text)
   return exitStatusFor(result)
@@ -59,9 +58,9 @@ async function throughTheQueue(
 const RESULT_MS = 30_000
 
 /**
- * Follows an execution to its end and resolves with the result. Shows its output as it arrives.
- * `cancelOnStop`: a Ctrl-C cancels the execution; otherwise it only stops watching. (A second Ctrl-C ends the
- * process at once: main.ts.)
+ * Follows an execution to its end, shows its output as it arrives, and resolves with the result. With
+ * `cancelOnStop`, Ctrl-C cancels the execution. Without it, Ctrl-C only stops watching. (main.ts handles a
+ * second one.)
  *
  *   queued ──started──> running ──ended──> result fetched
  *      └── Ctrl-C ──> cancel requested ──ended(cancelled)──> result fetched
@@ -100,10 +99,7 @@ export async function follow(
   }
 }
 
-/**
- * Returns a function that writes one artifact below `directory`, which is created when absent. The names come
- * from an untrusted program.
- */
+/** Returns a function that writes one artifact below `directory`. An untrusted program chose the names. */
 async function artifactSaver(directory: string): Promise<SaveArtifact> {
   await mkdir(directory, { recursive: true })
   const top = await realpath(directory)
@@ -115,7 +111,7 @@ async function artifactSaver(directory: string): Promise<SaveArtifact> {
       )
     const target = path.join(top, name)
     await mkdir(path.dirname(target), { recursive: true })
-    // A symbolic link that was there before must not redirect the program's bytes to another directory.
+    // An existing symbolic link must not redirect the program's bytes to another directory.
     const parent = await realpath(path.dirname(target))
     if (parent !== top && !parent.startsWith(top + path.sep))
       throw new CofferdamError(

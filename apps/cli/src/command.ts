@@ -1,4 +1,4 @@
-/** What a command is: its texts for --help, its flags, and what it does. */
+/** A command: its help texts, its flags, and what it does. */
 import type { Readable } from 'node:stream'
 import type { CliConfig } from './config.ts'
 import type { Terminal } from './terminal.ts'
@@ -8,7 +8,7 @@ export interface Flag {
   short?: string
   /** Whether it may be given more than once. */
   multiple?: boolean
-  /** Placeholder of the value in --help, e.g. `MS`. */
+  /** Placeholder of the value in --help, such as `MS`. */
   value?: string
   description: string
 }
@@ -26,19 +26,19 @@ export interface Context {
   config: CliConfig
   terminal: Terminal
   stdin: Readable
-  /** Directory that relative paths of the command line start from. */
+  /** Base directory of relative paths. */
   cwd: string
-  /** Aborts at the first Ctrl-C or SIGTERM: finish in order. A second one ends the process at once. */
+  /** Aborts at the first Ctrl-C or SIGTERM, to finish in order. A second one ends the process at once. */
   stop: AbortSignal
 }
 
 export interface Command {
-  /** Words after `cofferdam NAME`, e.g. `FILE [-- ARGV…]`. */
+  /** Words after `cofferdam NAME`, such as `FILE [-- ARGV…]`. */
   usage: string
   /** A few sentences under the usage line. */
   details?: string
   flags: Readonly<Record<string, Flag>>
-  /** How many words it takes; what follows `--` does not count. */
+  /** How many words it takes, without those after `--`. */
   words: { min: number; max: number }
   /** Whether `-- argv…` is accepted. */
   takesRest?: boolean
@@ -64,7 +64,7 @@ export const API_FLAGS = {
 
 /** An expected failure. The message is shown as it is, and the exit status is 1. */
 export class CommandFailure extends Error {
-  /** The code that `--json` prints beside the message: `unreachable` when no API answers, else `failed`. */
+  /** The code that `--json` prints with the message: `unreachable` when no API answers, else `failed`. */
   readonly code: 'unreachable' | 'failed'
 
   constructor(message: string, options: { cause?: unknown; code?: CommandFailure['code'] } = {}) {
@@ -74,11 +74,10 @@ export class CommandFailure extends Error {
   }
 }
 
-/** The code of a system error, such as `ENOENT`; empty for any other error. */
+/** The code of a system error, such as `ENOENT`. Empty for any other error. */
 export const systemCode = (error: unknown): string =>
   error instanceof Error && 'code' in error ? String(error.code) : ''
 
-/** Resolves when the signal aborts. */
 export function untilStopped(stop: AbortSignal): Promise<void> {
   if (stop.aborted) return Promise.resolve()
   const { promise, resolve } = Promise.withResolvers<void>()

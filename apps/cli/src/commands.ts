@@ -1,7 +1,4 @@
-/**
- * Every command by name. Its code is loaded when it is called, so that `--help` and small commands start
- * quickly.
- */
+/** Every command by name. Loading its code only when it is called keeps `--help` and small commands fast. */
 import type { Command } from './command.ts'
 
 export interface CommandEntry {

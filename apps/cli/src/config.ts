@@ -3,11 +3,11 @@ import path from 'node:path'
 import { readConfig, type ConfigField } from '@cofferdam/config'
 import { z } from 'zod'
 
-/** Where `cofferdam up` listens unless told otherwise. */
+/** Where `cofferdam up` listens by default. */
 export const DEFAULT_PORT = 7070
 export const DEFAULT_URL = `http://127.0.0.1:${DEFAULT_PORT}`
 
-/** The variables of the command itself; docs/configuration.md is generated from this. */
+/** The variables of the command itself. docs/configuration.md is generated from this. */
 export const CLI_FIELDS = {
   url: {
     variable: 'COFFERDAM_URL',
@@ -49,14 +49,11 @@ export const CLI_FIELDS = {
 
 export type Environment = Readonly<Record<string, string | undefined>>
 
-/** The environment of this process; all other files get it as an argument. */
+/** The environment of this process. All other files get it as an argument. */
 export const currentEnvironment = (): Environment => process.env
 
 export type CliConfig = ReturnType<typeof readConfig<typeof CLI_FIELDS>>['config'] & {
-  /**
-   * The whole environment, for the apps that `up`, `worker` and `api` start: each checks it with its own
-   * schema.
-   */
+  /** The whole environment. Each app that `up`, `worker` and `api` start checks it with its own schema. */
   environment: Environment
 }
 

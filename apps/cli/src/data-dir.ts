@@ -1,9 +1,9 @@
 /**
- * The data directory of `up`, and the database in it. One `up` at a time may use the directory, and `--clean`
+ * The data directory of `up`, and the database in it. One `up` at a time may use the directory. `--clean`
  * removes only a directory that `up` created.
  *
  *   absent | empty ──open──> marked and claimed ──close──> marked
- *   not empty, not marked ──open──> claimed, never marked: `--clean` refuses it for good
+ *   not empty, not marked ──open──> claimed, never marked: `--clean` always refuses it
  */
 import {
   chmodSync,
@@ -25,25 +25,21 @@ import { UsageError } from './usage-error.ts'
 
 /** Written into a directory that `up` made or found empty. */
 const MARKER = '.cofferdam'
-/** Files of the claim itself (libs/embedded); `--clean` keeps them. */
+/** Files of the claim itself (libs/embedded), which `--clean` keeps. */
 const CLAIM_FILES = ['owner.lock', 'owner.lock-journal', 'server.json']
 
 /** The folders of the servers of private-servers.ts. */
 const SERVER_DIRS = ['redis', 'postgres']
 
 /**
- * Creates the directory if it is absent, closed to other users. A directory of root may be entered (not
- * listed): Postgres refuses to run as root and must reach its own folder as another user. Every file and
- * folder inside is closed itself.
+ * Creates the directory if it is absent, closed to other users. Postgres refuses to run as root, so others
+ * may enter (not list) root's directory. Every file and folder inside is closed itself.
  */
 export function makeDataDir(dataDir: string): void {
   mkdirSync(dataDir, { recursive: true, mode: process.getuid?.() === 0 ? 0o711 : 0o700 })
 }
 
-/**
- * Claims the directory (and empties it with `clean`). Throws `UsageError` and EmbeddedServerError
- * `directory_in_use`.
- */
+/** Claims the directory, and empties it with `clean`. Throws `UsageError` and `directory_in_use`. */
 export async function openDataDir(dataDir: string, options: { clean: boolean }): Promise<Claim> {
   const entries = existsSync(dataDir) ? readdirSync(dataDir) : []
   const marked = entries.includes(MARKER)
@@ -69,9 +65,7 @@ export async function openDataDir(dataDir: string, options: { clean: boolean }):
   return claim
 }
 
-/**
- * Stops servers that outlived their `up` (SIGKILL, no PDEATHSIG), because they must not use removed files.
- */
+/** Stops servers that outlived their `up` (SIGKILL, no PDEATHSIG): they must not use removed files. */
 async function stopLeftServers(dataDir: string): Promise<void> {
   for (const name of SERVER_DIRS) {
     const directory = path.join(dataDir, name)
@@ -97,7 +91,7 @@ export async function prepareStore(databaseUrl: string, dataDir: string): Promis
   return { adminKey: await adminKeyOf(store, dataDir) }
 }
 
-/** The key in the file if the database knows it; else a new one, written to the file. */
+/** The key in the file if the database knows it, else a new key, written to the file. */
 async function adminKeyOf(store: Store, dataDir: string): Promise<string> {
   const file = adminKeyFile(dataDir)
   if (existsSync(file)) {

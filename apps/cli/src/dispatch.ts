@@ -10,7 +10,7 @@ import { parseCommandLine } from './parse-command-line.ts'
 import { createTerminal, type Output } from './terminal.ts'
 import { UsageError } from './usage-error.ts'
 
-/** The process around a command; tests pass their own. */
+/** The process around a command. Tests pass their own. */
 export interface Surroundings {
   args: readonly string[]
   environment: Environment
@@ -21,7 +21,7 @@ export interface Surroundings {
   stop: AbortSignal
 }
 
-/** Runs one command line; resolves with the exit status and never rejects. */
+/** Runs one command line. Resolves with the exit status and never rejects. */
 export async function dispatch(around: Surroundings): Promise<number> {
   const [name = '--help', ...args] = around.args
   const json = args.includes('--json')
@@ -63,7 +63,7 @@ function unknownCommand(name: string): UsageError {
   )
 }
 
-/** Reports a failure on stderr, as text or (with --json) as JSON, and returns the exit status. */
+/** Reports a failure on stderr, as text or with --json as JSON. Returns the exit status. */
 function tell(error: unknown, around: Surroundings): number {
   const isStopped = around.stop.aborted && error instanceof Error && error.name === 'AbortError'
   if (isStopped) return EXIT.cancelled
@@ -81,7 +81,7 @@ function tell(error: unknown, around: Surroundings): number {
   return usage ? EXIT.usage : EXIT.platform
 }
 
-/** The message of an expected failure; the stack of an unexpected one. */
+/** The message of an expected failure, or the stack of an unexpected one. */
 function messageOf(error: unknown): string {
   if (!(error instanceof Error)) return String(error)
   const expected = ['UsageError', 'CommandFailure', 'CofferdamError', 'EmbeddedServerError'].includes(

@@ -6,14 +6,14 @@ const of = (ending: Ending, exit_code: number | null = null, signal: string | nu
   exitStatusFor({ ending, exit_code, signal })
 
 describe('exitStatusFor', () => {
-  it("is the program's own where it has one", () => {
+  it('is the status of the program if it has one', () => {
     expect(of('ok', 0)).toBe(0)
     expect(of('error', 3)).toBe(3)
     expect(of('crashed', null, 'SIGSEGV')).toBe(139)
     expect(of('output_limit', null, 'SIGKILL')).toBe(137)
   })
 
-  it('is that of timeout(1), of the kernel and of a Ctrl-C where those ended it', () => {
+  it('is 124 for a timeout, 137 for out of memory, and 130 for a cancel', () => {
     expect(of('soft_timeout', 0)).toBe(124)
     expect(of('hard_timeout', null, 'SIGKILL')).toBe(124)
     expect(of('oom', null, 'SIGKILL')).toBe(137)
@@ -31,7 +31,7 @@ describe('exitStatusFor', () => {
       expect(of(ending)).toBe(1)
   })
 
-  it('is 0 for ok and for nothing else', () => {
+  it('is 0 only for the ending ok', () => {
     for (const ending of ENDINGS) expect(of(ending, 0) === 0).toBe(ending === 'ok')
   })
 })

@@ -1,4 +1,4 @@
-/** How an execution's ending becomes the exit status of `run` and `logs --follow`. */
+/** Converts the ending of an execution to the exit status of `run` and `logs --follow`. */
 import { constants } from 'node:os'
 import { assertNever, type Ending, type ExecutionResult } from '@cofferdam/contract'
 
@@ -7,17 +7,17 @@ export const EXIT = {
   /** The platform failed or refused. */
   platform: 1,
   usage: 2,
-  /** Both sides changed the same file; both versions are kept, and the user decides. */
+  /** Both sides changed the same file. Both versions are kept, and the user decides. */
   conflict: 3,
   /** Like timeout(1). */
   timeout: 124,
   /** 128 + SIGINT. */
   cancelled: 130,
-  /** 128 + SIGKILL, like shells and container engines show the kernel's out-of-memory kill. */
+  /** 128 + SIGKILL, as shells and container engines report the kernel's out-of-memory kill. */
   outOfMemory: 137,
 } as const
 
-/** The program's own status if it has one; else the status for its ending. */
+/** The program's own status if it has one, else the status for its ending. */
 export function exitStatusFor(result: {
   ending: Ending
   exit_code: number | null

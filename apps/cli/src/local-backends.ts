@@ -4,25 +4,25 @@ import { type Backend, inTime, isAtLeast, type Isolation, ISOLATIONS, type Probe
 import { loadConfig as loadWorkerConfig } from '@cofferdam/worker'
 import type { Environment } from './config.ts'
 
-/** Test doubles: they run no code, so doctor does not report them. */
+/** Test doubles. They run no code, so doctor does not report them. */
 const DOUBLES = ['fake', 'hostile']
 
 /** The weakest level that is used without an explicit policy of the tenant. */
 const SAFE_ISOLATION: Isolation = 'jail'
 
-/** The first answer of a cold Docker daemon takes seconds; a probe of the jail starts a process or two. */
+/** The first answer of a cold Docker daemon takes seconds. A probe of the jail starts up to two processes. */
 const PROBE_MS = 30_000
 
 /** What a probe found out about one backend. */
 export interface BackendFinding {
   name: string
   isolation: Isolation
-  /** One sentence: what separates a program from the host there. */
+  /** One sentence: what separates a program from the host. */
   summary: string
   probe: Probe
   /** Whether it is strong enough to be used without an explicit policy. */
   safe: boolean
-  /** Whether it belongs to a vendor or a cluster; then nobody is advised to install it. */
+  /** Whether it belongs to a vendor or a cluster. Then no advice to install it is given. */
   remote: boolean
 }
 
@@ -35,10 +35,7 @@ export function workerSettings(environment: Environment) {
   })
 }
 
-/**
- * Creates every backend that this build knows except the doubles, with the configured settings if there are
- * any.
- */
+/** Creates every backend of this build except the test doubles, with its configured settings if any. */
 async function everyBackend(environment: Environment): Promise<Map<string, Backend>> {
   const configured: Record<string, unknown> = workerSettings(environment).backends
   const sections = Object.keys(BACKENDS)
@@ -47,7 +44,7 @@ async function everyBackend(environment: Environment): Promise<Map<string, Backe
   return await createBackends(Object.fromEntries(sections) as BackendsConfigInput)
 }
 
-/** Probes every backend, whether it can run here; strongest first. */
+/** Probes whether every backend can run here. Sorted, strongest first. */
 export async function findBackends(environment: Environment, stop: AbortSignal): Promise<BackendFinding[]> {
   const backends = await everyBackend(environment)
   try {
@@ -86,14 +83,11 @@ async function probeOf(backend: Backend, stop: AbortSignal): Promise<Probe> {
   }
 }
 
-/** The strongest backend that works and needs no explicit policy; null when there is none. */
+/** The strongest backend that works and needs no explicit policy. Null when there is none. */
 export const bestOf = (findings: readonly BackendFinding[]): BackendFinding | null =>
   findings.find((finding) => finding.probe.ok && finding.safe) ?? null
 
-/**
- * One line for each local backend that would be stronger than `used` but cannot run, with the reason and the
- * fix.
- */
+/** Local backends that would be stronger than `used` but cannot run, each with the reason and the fix. */
 export function whyNotStronger(findings: readonly BackendFinding[], used: BackendFinding): string[] {
   return findings.flatMap(({ name, isolation, remote, probe }) =>
     probe.ok || remote || isolation === used.isolation || !isAtLeast(isolation, used.isolation)

@@ -1,9 +1,9 @@
-/** The `cofferdam` process. The first Ctrl-C finishes in order, the second ends at once. */
+/** The `cofferdam` process. The first Ctrl-C finishes in order, the second one ends it at once. */
 import { currentEnvironment } from './config.ts'
 import { dispatch } from './dispatch.ts'
 import { EXIT } from './exit-status.ts'
 
-/** npm and shells forward a copy of the terminal's signal: copies within this time are one key press. */
+/** npm and shells forward a copy of the terminal's signal. Copies within this time are one key press. */
 const SAME_PRESS_MS = 500
 
 const stop = new AbortController()
@@ -33,6 +33,5 @@ const status = await dispatch({
   stderr: process.stderr,
   stop: stop.signal,
 })
-// Everything is closed here. No output is lost, because writes to files, pipes and terminals are synchronous
-// on POSIX.
+// Everything is closed here. No output is lost, because these writes are synchronous on POSIX.
 process.exit(status)

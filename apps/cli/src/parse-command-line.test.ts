@@ -27,7 +27,7 @@ const command: Command = {
 const parse = (...args: string[]) => parseCommandLine('run', command, args)
 
 describe('parseCommandLine', () => {
-  it('reads words, flags in both spellings, repeated flags, and what stands behind --', () => {
+  it('reads words, flags in both spellings, repeated flags, and the arguments after --', () => {
     const line = parse('a.py', '--timeout=2m', '-f', 'x', '--file', 'y', '--follow', '--', '--timeout', '-x')
     expect(line.words).toEqual(['a.py'])
     expect(line.rest).toEqual(['--timeout', '-x'])
@@ -37,7 +37,7 @@ describe('parseCommandLine', () => {
     expect(hasFlag(line, 'json')).toBe(false)
   })
 
-  it('takes a lone - as a word and as a value', () => {
+  it('accepts a lone - as a word and as a value', () => {
     expect(parse('-').words).toEqual(['-'])
     expect(textFlag(parse('a', '--memory', '-'), 'memory')).toBe('-')
   })
@@ -55,7 +55,7 @@ describe('parseCommandLine', () => {
     expect(() => parse(...args)).toThrow(new UsageError(message))
   })
 
-  it('does not count words when --help is asked for', () => {
+  it('ignores the number of words when --help is given', () => {
     expect(parse('--help').flags['help']).toBe(true)
   })
 
@@ -65,7 +65,7 @@ describe('parseCommandLine', () => {
     )
   })
 
-  it('does not take a flag of Object for one of ours', () => {
+  it('refuses a flag that is named like a property of Object', () => {
     expect(() => parse('a', '--constructor', 'x')).toThrow('has no flag --constructor')
   })
 })

@@ -62,7 +62,7 @@ function checkWordCount(name: string, command: Command, words: readonly string[]
   throw new UsageError(`${what}. Usage: cofferdam ${name} ${command.usage}`.trim())
 }
 
-/** The single value of a string flag; undefined when it was not given. */
+/** The single value of a string flag. Undefined when it was not given. */
 export function textFlag(line: CommandLine, name: string): string | undefined {
   const value = line.flags[name]
   return typeof value === 'string' ? value : undefined
@@ -114,12 +114,12 @@ export function durationFlag(line: CommandLine, name: string): number | undefine
 
 /** What a verb of a command does, such as `list` of `cofferdam tenant list`. */
 export interface Verb<Run> {
-  /** The words after the verb; one in brackets is optional. */
+  /** The words after the verb. A word in brackets is optional. */
   usage: string
   run: Run
 }
 
-/** The usage of a command: its verbs, one after the other. */
+/** The usage of a command: all its verbs. */
 export const verbUsage = (verbs: Readonly<Record<string, Verb<unknown>>>): string =>
   Object.entries(verbs)
     .map(([name, { usage }]) => `${name} ${usage}`.trim())
@@ -147,18 +147,16 @@ export function findVerb<Run>(
   return { run: verb.run, words }
 }
 
-/** The parts of a comma-separated list. */
 export const listOf = (text: string): string[] =>
   text
     .split(',')
     .map((part) => part.trim())
     .filter((part) => part !== '')
 
-/** The fields that have a value. */
 export const withoutUndefined = (fields: Record<string, unknown>): Record<string, unknown> =>
   Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined))
 
-/** The first word as an id. Throws `UsageError`. */
+/** The first word as an execution ID. Throws `UsageError`. */
 export function executionIdOf(line: CommandLine): ExecutionId {
   const word = line.words[0] ?? ''
   const id = executionIdSchema.safeParse(word)

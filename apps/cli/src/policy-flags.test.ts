@@ -6,7 +6,7 @@ import { policyOf, templateOf } from './policy-flags.ts'
 const line = (...args: string[]) => parseCommandLine('tenant', command, ['set', 't', ...args])
 
 describe('tenant set', () => {
-  it('names only what its flags name', () => {
+  it('sends only the fields that its flags name', () => {
     expect(policyOf(line('--retention-days', '5'))).toEqual({ retention_days: 5 })
     expect(policyOf(line('--network', 'none', '--encrypt-outputs', 'true'))).toEqual({
       network: 'none',
@@ -21,7 +21,7 @@ describe('tenant set', () => {
     expect(() => policyOf(line('--encrypt-outputs', 'yes'))).toThrow('expects true or false')
   })
 
-  it('keeps the half of a field that no flag names', () => {
+  it('keeps the part of a field that no flag names', () => {
     const now = {
       commands: { allow: ['ls'], block: ['rm'] },
       packages: { pypi: ['numpy'], npm: [] },
@@ -40,7 +40,7 @@ describe('tenant set', () => {
 })
 
 describe('tenant set-template', () => {
-  it('describes a whole template', () => {
+  it('sends a whole template', () => {
     const regulated = ['--environment', 'internal-only', '--network', 'none', '--min-isolation', 'gvisor']
     expect(templateOf(line(...regulated, '--retention-days', '7', '--encrypt-outputs', 'true'))).toEqual({
       environment: 'internal-only',

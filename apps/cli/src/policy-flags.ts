@@ -97,8 +97,8 @@ export const namesHalf = (line: CommandLine): boolean =>
   ].some((name) => textFlag(line, name) !== undefined)
 
 /**
- * The policy fields that the flags name, in the API's form. A half that no flag names is taken from `now`, by
- * default from the policy of a new tenant. Throws `UsageError`.
+ * The policy fields that the flags name, in the API's form. A half that no flag names is taken from `now`
+ * (default: the policy of a new tenant). Throws `UsageError`.
  */
 export function policyOf(line: CommandLine, now?: Halves): Record<string, unknown> {
   return withoutUndefined({
@@ -162,7 +162,7 @@ function bindingOf(text: string): [string, string] {
   return [agent, template]
 }
 
-/** The `sandbox` of a template from the flags; null when it does not opt in. Throws `UsageError`. */
+/** The `sandbox` of a template from the flags. Null when it does not opt in. Throws `UsageError`. */
 export function templateOf(line: CommandLine): Record<string, unknown> | null {
   const environment = textFlag(line, 'environment')
   if (environment === undefined)
@@ -177,7 +177,7 @@ export function templateOf(line: CommandLine): Record<string, unknown> | null {
   })
 }
 
-/** A flag that is `true` or `false`; undefined when absent. Throws `UsageError` for anything else. */
+/** A flag that is `true` or `false`. Undefined when absent. Throws `UsageError` for anything else. */
 function switchFlag(line: CommandLine, name: string): boolean | undefined {
   const text = textFlag(line, name)
   if (text !== undefined && !['true', 'false'].includes(text))

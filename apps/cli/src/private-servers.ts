@@ -1,4 +1,4 @@
-/** Redis and Postgres for `up`: the configured servers, else private ones in the data directory. */
+/** Redis and Postgres for `up`: the configured servers, or private ones in the data directory. */
 import { createServer } from 'node:net'
 import path from 'node:path'
 import { type RunningServer, startPostgres, startRedis } from '@cofferdam/embedded'
@@ -15,10 +15,7 @@ export interface Servers {
   own: RunningServer[]
 }
 
-/**
- * Starts the servers that are not configured. If one fails, stops the other and throws its
- * EmbeddedServerError.
- */
+/** Starts the servers that are not configured. If one fails, stops the other and throws the error. */
 export async function startServers(config: CliConfig): Promise<Servers> {
   const options = (name: string) => ({ dataDir: path.join(config.dataDir, name), durable: true })
   const [redis, postgres] = await Promise.allSettled([
@@ -46,10 +43,7 @@ export async function startServers(config: CliConfig): Promise<Servers> {
 const valueOf = (settled: PromiseSettledResult<RunningServer | null>): RunningServer | null =>
   settled.status === 'fulfilled' ? settled.value : null
 
-/**
- * Throws `CommandFailure` when the server called `who` cannot listen on its port. Checked before anything is
- * started.
- */
+/** Throws `CommandFailure` when the server called `who` cannot listen on its port. */
 export async function requireFreePort(host: string, port: number, who = 'The API'): Promise<void> {
   if (port === 0) return
   const { promise, resolve, reject } = Promise.withResolvers<void>()

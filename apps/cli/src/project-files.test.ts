@@ -23,16 +23,16 @@ afterEach(() => rmSync(folder, { recursive: true, force: true }))
 
 const paths = async () => (await projectFiles(folder)).map((file) => file.path)
 
-it('takes what stands in a folder but links and what tools made', async () => {
+it('takes all files of a folder except links and generated ones', async () => {
   expect(await paths()).toEqual(['.gitignore', 'ignored/big.bin', 'run.sh', 'src/a.py'])
 })
 
-it('takes what git would show in a repository', async () => {
+it('takes the files that git lists in a repository', async () => {
   execFileSync('git', ['init', '-q', folder])
   expect(await paths()).toEqual(['.gitignore', 'run.sh', 'src/a.py'])
 })
 
-it('keeps bytes and the right to be executed', async () => {
+it('keeps bytes and the executable permission', async () => {
   const files = await projectFiles(folder)
   expect(files.find((file) => file.path === 'run.sh')).toEqual({
     path: 'run.sh',
@@ -42,11 +42,11 @@ it('keeps bytes and the right to be executed', async () => {
   expect(files.find((file) => file.path === 'src/a.py')).not.toHaveProperty('executable')
 })
 
-it('names the first file that is too much', async () => {
+it('names the first file that exceeds the limits', async () => {
   writeFileSync(path.join(folder, 'src/huge.bin'), Buffer.alloc(9 * 1024 * 1024))
   await expect(projectFiles(folder)).rejects.toThrow(/src\/huge\.bin is the first file beyond the limit/)
 })
 
-it('says so when the folder is none', async () => {
+it('reports a path that is not a folder', async () => {
   await expect(projectFiles(path.join(folder, 'nothing'))).rejects.toThrow('cannot be read as a folder')
 })

@@ -1,7 +1,4 @@
-/**
- * The files of a project folder that are copied into a sandbox: those that git lists, else all but generated
- * ones.
- */
+/** The files of a project that are copied into a sandbox: those that git lists, or all but generated ones. */
 import { execFile } from 'node:child_process'
 import { lstat, readdir, readFile } from 'node:fs/promises'
 import path from 'node:path'
@@ -9,7 +6,7 @@ import { promisify } from 'node:util'
 import { BOUNDS, type FileIn } from '@cofferdam/contract'
 import { UsageError } from './usage-error.ts'
 
-/** Folders that tools create, and create again in the sandbox. */
+/** Folders that tools create, and would create again in the sandbox. */
 const LEFT_OUT = new Set([
   '.git',
   '.hg',
@@ -24,7 +21,7 @@ const LEFT_OUT = new Set([
 /** The longest list of names: 64 MiB are about 600,000 names. */
 const LISTING_BYTES = 64 * 1024 * 1024
 
-/** Reads all files. Throws `UsageError` if it is not a folder, or has more than one execution may contain. */
+/** Reads all files. Throws `UsageError` for no folder, or for more than one execution may contain. */
 export async function projectFiles(folder: string): Promise<FileIn[]> {
   const names = (await listedByGit(folder)) ?? (await listedByWalk(folder))
   const files: FileIn[] = []

@@ -59,7 +59,7 @@ export async function provisionAgentcore(
   return isDone || dryRun ? EXIT.ok : EXIT.platform
 }
 
-/** What is to be asked for beyond what was asked for earlier. */
+/** What is requested now, beyond what was requested earlier. */
 async function wishesOf(
   store: Store,
   tenantId: string | undefined,

@@ -1,4 +1,4 @@
-/** `cofferdam provision azure`: the fleet's session pool at Azure, made and removed as POST and DELETE /api/sandbox/provision do. */
+/** `cofferdam provision azure`: creates and removes the fleet's pool, as /api/sandbox/provision does. */
 import { createPoolProvisioner, type FoundPool } from '@cofferdam/backends'
 import { CofferdamError } from '@cofferdam/contract'
 import {
@@ -21,7 +21,7 @@ import { table } from './table.ts'
 import type { Terminal } from './terminal.ts'
 import { UsageError } from './usage-error.ts'
 
-/** One resource, as it is, and what was or would be done to it. */
+/** One resource: its state, and what was or would be done to it. */
 interface Resource {
   resource: 'group' | 'pool'
   name: string
@@ -56,7 +56,7 @@ export async function provisionAzure(
   if (hasFlag(line, 'dry-run')) {
     const before = await configs.get()
     const preview = await previewSandboxPool(deps, remove ? { kind: 'removing' } : { kind: 'making', wish })
-    // What was left half made keeps the name that it was given.
+    // A half-made pool keeps the name that it was given.
     const isRandom = wish.pool_name === undefined && before.work === null
     await tell(
       configs,
@@ -100,7 +100,7 @@ const recorded = ({ pool_name, resource_group }: SandboxSettings, action = 'none
         { resource: 'pool', name: pool_name, state: 'ready', action, detail: null },
       ]
 
-/** Also of a pool that was left half made, which no setting names. */
+/** Includes a pool that was left half made, which no setting names. */
 function removedOf({ plan, resource_group: group }: RemovedPool): Resource[] {
   if (plan === null || group === null) return []
   const detail = { gone: null, kept: 'not ours, or it holds something else', orphaned: 'not proven gone' }[

@@ -1,11 +1,11 @@
-/** The records of what was provisioned, for commands that talk to Postgres themselves. */
+/** Opens the records of what was provisioned, for commands that connect to Postgres themselves. */
 import { userInfo } from 'node:os'
 import path from 'node:path'
 import { CofferdamError } from '@cofferdam/contract'
 import { createStore, type Store } from '@cofferdam/store'
 import type { CliConfig } from './config.ts'
 
-/** Throws `config_invalid` without DATABASE_URL, `store_unavailable` when it does not answer. */
+/** Throws `config_invalid` without DATABASE_URL, and `store_unavailable` when Postgres does not answer. */
 export async function openStore({ databaseUrl, dataDir }: CliConfig): Promise<Store> {
   if (databaseUrl === undefined)
     throw new CofferdamError(
@@ -22,5 +22,5 @@ export async function openStore({ databaseUrl, dataDir }: CliConfig): Promise<St
   }
 }
 
-/** Who did it, for the events. */
+/** The author that events record. */
 export const provisioningActor = (): string => `cofferdam provision by ${userInfo().username}`

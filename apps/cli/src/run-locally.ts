@@ -22,10 +22,9 @@ import { progressBar } from './terminal.ts'
 
 const MiB = 1_048_576
 
-/** Saves one artifact under its name. */
 export type SaveArtifact = (name: string, bytes: Uint8Array) => Promise<void>
 
-/** Runs one request to its result; a Ctrl-C cancels it. */
+/** Runs one request to its result. Ctrl-C cancels it. */
 export async function runLocally(
   request: ExecutionRequest,
   context: Context,
@@ -94,10 +93,7 @@ export async function runLocally(
   }
 }
 
-/**
- * Blobs of one local run, in memory. The size is bounded by what one attempt may write: two outputs of 16 MiB
- * and 16 MiB of artifacts (BOUNDS).
- */
+/** Blobs of one local run, in memory: at most two outputs and the artifacts, 16 MiB each (BOUNDS). */
 function createMemoryBlobs(): BlobStore {
   const blobs = new Map<string, Buffer>()
   return {

@@ -2,14 +2,12 @@
 import type { ExecutionResult, TestReport } from '@cofferdam/contract'
 import type { Terminal } from './terminal.ts'
 
-/** `950 ms`, `1.2 s`, `3 min 5 s`. */
 export function durationWords(ms: number): string {
   if (ms < 1000) return `${Math.round(ms)} ms`
   if (ms < 60_000) return `${(ms / 1000).toFixed(1)} s`
   return `${Math.floor(ms / 60_000)} min ${Math.round((ms % 60_000) / 1000)} s`
 }
 
-/** `512 B`, `1.5 KiB`, `3.0 MiB`. */
 function bytesWords(bytes: number): string {
   if (bytes < 1024) return `${bytes} B`
   const [value, unit] = bytes < 1_048_576 ? [bytes / 1024, 'KiB'] : [bytes / 1_048_576, 'MiB']
@@ -23,7 +21,7 @@ function endingWords(result: ExecutionResult): string {
   return why === undefined ? how : `${how}: ${why}`
 }
 
-/** Failures that are shown as text; --json has all of them. */
+/** How many failures are shown as text. --json shows all. */
 const SHOWN_FAILURES = 20
 
 function testLines(tests: TestReport): string[] {
@@ -42,13 +40,13 @@ function testLines(tests: TestReport): string[] {
   ]
 }
 
-/** Its ID, and what of its state was lost. */
+/** The session's ID, and which state of it was lost. */
 function sessionWords({ id, fresh, interpreter }: NonNullable<ExecutionResult['session']>): string {
   const lost = fresh ? 'fresh' : interpreter === 'restarted' ? 'its interpreter was restarted' : null
   return lost === null ? id : `${id} (${lost})`
 }
 
-/** Everything that a person wants to know after the end, except the program's output. */
+/** All that a person wants to know after the end, except the program's output. */
 export function resultLines(result: ExecutionResult, terminal: Terminal): string[] {
   const mark = result.ok ? terminal.style('green', '✓') : terminal.style('red', '✗')
   const where =

@@ -3,7 +3,7 @@ import { parse } from '@cofferdam/contract'
 import { z } from 'zod'
 import type { Terminal } from './terminal.ts'
 
-/** Aligns rows under their headings; null is shown as `-`. */
+/** Aligns rows under their headings. Null is shown as `-`. */
 export function table(
   headings: readonly string[],
   rows: readonly (readonly (string | number | null)[])[],
@@ -13,7 +13,7 @@ export function table(
   return cells.map((row) => alignRow(row, widths))
 }
 
-/** One row of a table with the given widths; a longer cell pushes the rest of its line to the right. */
+/** One row of a table with the given widths. A longer cell moves the rest of its line to the right. */
 export const alignRow = (cells: readonly string[], widths: readonly number[]): string =>
   cells
     .map((cell, column) => cell.padEnd(widths[column] ?? 0))
@@ -33,9 +33,7 @@ const eventsSchema = z.object({
   ),
 })
 
-/**
- * Prints the changes that an answer of the API lists, newest first: of each change the fields that differ.
- */
+/** Prints the changes that an answer of the API lists, newest first, each with the fields that differ. */
 export function showChanges(answer: unknown, terminal: Terminal): void {
   const { events } = parse(eventsSchema, answer, 'the answer')
   terminal.value(events)

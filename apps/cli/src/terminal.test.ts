@@ -4,7 +4,7 @@ import { createScreenFilter, progressBar } from './terminal.ts'
 const filter = (...chunks: string[]): string[] => chunks.map(createScreenFilter())
 
 describe('the screen filter', () => {
-  it('lets text, line ends, tabs and colours pass', () => {
+  it('passes text, line ends, tabs and colours', () => {
     const text = 'grün\tund\r\n\x1b[1;31mrot\x1b[0m ✓'
     expect(filter(text)).toEqual([text])
   })
@@ -17,11 +17,11 @@ describe('the screen filter', () => {
     ['\x7f', '^?'],
     ['\x9b2J', '\\x9b2J'],
     ['\x00', '^@'],
-  ])('shows %j instead of obeying it', (text, shown) => {
+  ])('prints %j visibly instead of sending it to the terminal', (text, shown) => {
     expect(filter(text)).toEqual([shown])
   })
 
-  it('understands a colour that is split over two chunks', () => {
+  it('recognizes a colour that is split over two chunks', () => {
     expect(filter('a\x1b[3', '1mred')).toEqual(['a', '\x1b[31mred'])
     expect(filter('\x1b', ']0;x')).toEqual(['', '^[]0;x'])
   })
@@ -31,7 +31,7 @@ describe('the screen filter', () => {
   })
 })
 
-it('draws nothing, half and all of it, and says 100 % only at the end', () => {
+it('the progress bar draws none, half and all, and shows 100 % only at the end', () => {
   expect(progressBar(0, '')).toBe(`[${'·'.repeat(24)}]   0 %`)
   expect(progressBar(0.5, 'fitting')).toBe(`[${'#'.repeat(12)}${'·'.repeat(12)}]  50 %  fitting`)
   expect(progressBar(0.999, 'x')).toBe(`[${'#'.repeat(24)}]  99 %  x`)

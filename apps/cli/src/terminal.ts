@@ -1,6 +1,6 @@
 /**
- * Where a command writes: text and colours on a terminal, plain text in a pipe, one JSON value with --json.
- * With --json stdout contains nothing else, and notes go to stderr.
+ * Where a command writes: text and colours on a terminal, plain text in a pipe, and with --json one JSON
+ * value on stdout. Then notes go to stderr.
  */
 import type { Writable } from 'node:stream'
 import { type InspectColor, styleText } from 'node:util'
@@ -14,17 +14,17 @@ export interface Terminal {
   readonly json: boolean
   /** True when stdout is a terminal and --json is not given. */
   readonly interactive: boolean
-  /** One line on stdout; dropped with --json. */
+  /** One line on stdout. Dropped with --json. */
   line(text?: string): void
-  /** Several lines on stdout; dropped with --json. */
+  /** Several lines on stdout. Dropped with --json. */
   lines(texts: Iterable<string>): void
-  /** The one JSON value; dropped without --json. */
+  /** The one JSON value. Dropped without --json. */
   value(value: unknown): void
   /** One line on stderr, for humans. */
   note(text: string): void
-  /** What a program printed, unchanged; on a terminal without sequences that could control it. */
+  /** The program's output, unchanged. On a terminal without sequences that could control it. */
   program(stream: 'stdout' | 'stderr', text: string): void
-  /** A status line on stderr that is replaced each time; null removes it. Shown only on a terminal. */
+  /** A status line on stderr that replaces the previous one. Null removes it. Shown only on a terminal. */
   progress(text: string | null): void
   /** Colours `text` when stdout shows colours (NO_COLOR and FORCE_COLOR are respected). */
   style(format: InspectColor | InspectColor[], text: string): string
@@ -75,7 +75,7 @@ export function createTerminal(options: { stdout: Output; stderr: Output; json: 
   }
 }
 
-/** The longest incomplete sequence that is kept for the next chunk; a longer one is not a colour. */
+/** The longest incomplete sequence that is kept for the next chunk. A longer one is no colour. */
 const LONGEST_SGR = 64
 
 /* eslint-disable no-control-regex -- control characters are what this file is about */
@@ -90,10 +90,10 @@ const caret = (character: string): string => {
 }
 
 /**
- * Returns a filter that makes one stream of a program's output safe to show on a terminal. Programs are
- * untrusted, and a terminal obeys what they print: titles, cursor moves, clipboard writes, answers typed
- * back. Text, tabs, line ends and colours (SGR) pass; every other control character is shown in caret
- * notation. The filter keeps an incomplete colour sequence until the next chunk.
+ * Returns a filter that makes one output stream of a program safe to show on a terminal. Programs are
+ * untrusted, and a terminal obeys what they print: titles, cursor moves, clipboard writes, typed answers.
+ * Text, tabs, line ends and colours (SGR) pass. Every other control character is shown in caret notation. The
+ * filter keeps an incomplete colour sequence until the next chunk.
  */
 export function createScreenFilter(): (text: string) => string {
   let held = ''
@@ -110,7 +110,7 @@ export function createScreenFilter(): (text: string) => string {
 /** Width of the bar. */
 const CELLS = 24
 
-/** The progress that a program reports, as one line: `[#########···············]  40 %  fitting` */
+/** The progress that a program reports, in one line: `[#########···············]  40 %  fitting` */
 export function progressBar(fraction: number, message: string): string {
   const full = Math.round(Math.min(1, Math.max(0, fraction)) * CELLS)
   const percent = String(Math.floor(fraction * 100)).padStart(3)

@@ -25,7 +25,7 @@ const span = (
   ...more,
 })
 
-it('draws spans below their parents, on one scale, with what tells one run from another', () => {
+it('draws spans below their parents on one time scale, with their attributes', () => {
   const lines = waterfallLines([
     span('a', 'elsewhere', 'POST /v1/executions', 1000, 36),
     span('b', 'a', 'cofferdam.execution', 1018, 18, { attributes: { 'cofferdam.ending': 'soft_timeout' } }),
@@ -44,6 +44,6 @@ it('draws spans below their parents, on one scale, with what tells one run from 
   ])
 })
 
-it('has something to show for one span without length', () => {
+it('draws a single span without a duration', () => {
   expect(waterfallLines([span('a', null, 'x', 5, 0)])[0]).toMatch(/^x +█ +0\.0 ms$/)
 })

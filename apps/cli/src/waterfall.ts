@@ -1,8 +1,8 @@
-/** The spans of an execution as bars over time. */
+/** Draws the spans of an execution as bars over time. */
 import type { TraceSpan } from '@cofferdam/contract'
 import { durationWords } from './show-result.ts'
 
-/** Width of the bars: with names and times a line has 100 columns. */
+/** Width of the bars. With names and times a line has 100 columns. */
 const WIDTH = 36
 const NAME_WIDTH = 34
 
@@ -29,7 +29,7 @@ function bar(afterMs: number, durationMs: number, scale: number): string {
 
 const durationOf = (ms: number): string => (ms < 10 ? `${ms.toFixed(1)} ms` : durationWords(ms))
 
-/** What distinguishes one run from another: backend, warm or cold, ending, deadlines, failure. */
+/** Facts that distinguish runs: backend, warm or cold, ending, deadlines, failure. */
 function factsOf(span: TraceSpan): string {
   const { 'cofferdam.backend': backend, 'cofferdam.warm': warm, 'cofferdam.ending': ending } = span.attributes
   const facts = [
@@ -41,7 +41,7 @@ function factsOf(span: TraceSpan): string {
       ? [`failed${span.status_message === null ? '' : `: ${span.status_message}`}`]
       : []),
   ]
-  // A message can contain anything: keep it on one line and without sequences that control a terminal.
+  // A message can contain anything, so keep it on one line and without control sequences.
   // eslint-disable-next-line no-control-regex
   return facts.length === 0 ? '' : `  ${facts.join(', ').replaceAll(/[\u0000-\u001f\u007f-\u009f]/g, ' ')}`
 }

@@ -1,12 +1,11 @@
 /**
  * A folder that is a local copy of a workspace. A file in it records the version that the two last had in
- * common. From that version a merge knows which side changed a file:
+ * common. With it, a merge knows which side changed a file:
  *
  *   common version ─┬─ the folder now ──┐
  *                   └─ the workspace now ┴─merge─▶ the folder, with both versions of what both changed
  *
- * Sandboxes wrote the content of the workspace, so none of it is trusted: names are checked, links are never
- * followed.
+ * Sandboxes wrote the content of the workspace, so it is untrusted: names are checked, links never followed.
  */
 import { lstat, mkdir, open, readFile, rename } from 'node:fs/promises'
 import path from 'node:path'
@@ -30,10 +29,7 @@ import type { Remote } from './workspace-remote.ts'
 const STATE_FILE = '.cofferdam-workspace.json'
 /** The size of 1,000 files with paths of 512 bytes and their metadata. */
 const STATE_MAX = 1024 * 1024
-/**
- * Every file is copied both ways, because the owner of the folder decides, not a sandbox. Secrets are never
- * copied.
- */
+/** Every file is copied in both directions, because the folder's owner decides. Secrets never are. */
 const RULES = compileRules([{ pattern: '**', direction: 'both', control: true }])
 
 const stateSchema = z.object({
@@ -43,7 +39,7 @@ const stateSchema = z.object({
   files: z.record(z.string(), z.object({ sha256: z.string(), size: z.int(), mode: z.int() })),
 })
 
-/** The version that folder and workspace last had in common; 0 for none. */
+/** The version that folder and workspace last had in common. 0: none. */
 export interface Common {
   version: number
   manifest: Manifest
@@ -89,7 +85,7 @@ export async function writeCommon(
   await rename(`${file}.new`, file)
 }
 
-/** The folder's files, and what of it no workspace may contain. With `make`, creates the folder. */
+/** The folder's files, and its entries that no workspace may contain. With `make`, creates the folder. */
 export async function readFolder(folder: string, options: { make: boolean }): Promise<ReadDirectory> {
   try {
     if (options.make) await mkdir(folder, { recursive: true })
@@ -100,7 +96,7 @@ export async function readFolder(folder: string, options: { make: boolean }): Pr
   }
 }
 
-/** Turns errors that the user can fix into a `CommandFailure`; returns others unchanged. */
+/** Turns errors that the user can fix into a `CommandFailure`. Returns others unchanged. */
 function foreseen(error: unknown, folder: string): unknown {
   const code = systemCode(error)
   if (code === 'ENOENT') return new CommandFailure(`There is no folder ${folder}.`, { cause: error })
@@ -121,8 +117,7 @@ export const isAtOrBelow = (file: string, folder: string): boolean =>
 
 /**
  * Whether the workspace is unchanged since the common version. The version number alone does not tell: a
- * workspace that was deleted and created again counts from 1 again, and a push under the old number would
- * overwrite it.
+ * workspace that was deleted and recreated counts from 1, and a push under the old number would overwrite it.
  */
 export function isCommon(now: Remote, common: Common): boolean {
   const { changed, deleted } = diffManifests(common.manifest, manifestOf(ownFiles(now)))
@@ -133,8 +128,8 @@ export function isCommon(now: Remote, common: Common): boolean {
 export type Pulled = Pick<MergeResult, 'applied' | 'conflicted'>
 
 /**
- * Copies the workspace's changes into the folder and records the new common version. Throws `CommandFailure`,
- * and writes nothing, when not all changes can be written: a push after a partial pull would delete the rest.
+ * Copies the workspace's changes into the folder and records the new common version. If a change cannot be
+ * written, throws `CommandFailure` and writes nothing: a push after a partial pull would delete the rest.
  */
 export async function pullInto(
   folder: string,
@@ -171,7 +166,7 @@ export async function pullInto(
     const file = theirs.get(from)
     return file === undefined ? [] : [{ ...file, path: to }]
   })
-  // The next pull sees what the user saves in the meantime.
+  // The next pull sees what the user saves meanwhile.
   await writeDirectory(
     folder,
     { files: written, deleted: diffManifests(host, result.manifest).deleted },
@@ -181,7 +176,7 @@ export async function pullInto(
   return result
 }
 
-/** Finds what the merge does not see at the path of a file to be written: links, secrets, empty folders. */
+/** Finds obstacles that the merge does not see at the path of a new file: links, secrets, empty folders. */
 async function standsInTheWay(
   folder: string,
   taken: readonly string[],
@@ -191,7 +186,7 @@ async function standsInTheWay(
   for (const file of taken) {
     const left = refused.find(({ path: name }) => isAtOrBelow(file, name) || isAtOrBelow(name, file))
     if (left !== undefined) return left.path
-    // A folder with files is not in the way: its files are deleted first, and the folder with them.
+    // A folder with files is no obstacle: its files are deleted first, and the folder with them.
     const there = await lstat(path.join(folder, file)).catch(() => null)
     if (there?.isDirectory() === true && ![...host.keys()].some((name) => isAtOrBelow(name, file)))
       return file
@@ -202,5 +197,5 @@ async function standsInTheWay(
 /** The workspace's files, except those that would overwrite the record of the common version. */
 const ownFiles = ({ files }: Remote): ProgramFile[] => files.filter((file) => !isState(file.path))
 
-/** In any case of letters, because on some file systems these are one file. */
+/** Ignores case, because on some file systems these names are one file. */
 const isState = (file: string): boolean => file.toLowerCase().startsWith(STATE_FILE)

@@ -5,22 +5,22 @@ import { z } from 'zod'
 import { tenantPath, type ApiConnection } from './api-connection.ts'
 import { CommandFailure } from './command.ts'
 
-/** Files that do not compress, in base64, with the archive's headers and the JSON around them. */
+/** Incompressible files in base64, with the archive's headers and the JSON around them. */
 const ANSWER_MAX = BOUNDS.workspaceBytes * 2
 
 export interface Remote {
   version: number
-  /** Identifies exactly these files; undefined from an older API. */
+  /** Identifies exactly these files. Undefined from an older API. */
   revision?: string | undefined
   files: ProgramFile[]
 }
 
 export interface RemoteWorkspace {
-  /** Null when there is none. Throws `CommandFailure` for an archive that breaks the rules of a workspace. */
+  /** Null when there is none. Throws `CommandFailure` for an archive that breaks the workspace rules. */
   read(): Promise<Remote | null>
   /**
-   * Returns the new version; null when the workspace is no longer the `expected` one (null: no workspace).
-   * Throws `CommandFailure` for files that do not fit.
+   * Returns the new version. Null when the workspace is not the `expected` one (null: none) any more. Throws
+   * `CommandFailure` for files that do not fit.
    */
   replace(
     expected: Pick<Remote, 'version' | 'revision'> | null,
@@ -28,7 +28,7 @@ export interface RemoteWorkspace {
   ): Promise<number | null>
 }
 
-// Unknown fields are allowed: a newer API may send more.
+// Unknown fields are allowed, because a newer API may send more.
 const readSchema = z.object({
   version: z.int(),
   revision: z.string().optional(),
@@ -36,7 +36,7 @@ const readSchema = z.object({
 })
 const replacedSchema = z.object({ version: z.int() })
 
-/** Connects to the workspace; sends nothing before the first call. */
+/** Connects to the workspace. Sends nothing before the first call. */
 export function remoteWorkspace(api: ApiConnection, tenantId: string, name: string): RemoteWorkspace {
   const route = `${tenantPath(tenantId)}/workspaces/${encodeURIComponent(name)}`
   return {

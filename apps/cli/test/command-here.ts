@@ -1,16 +1,15 @@
 /**
- * Runs a command as its process does, but in the test's own: for what it says and how it ends. Signals, pipes
- * and whatever outlives a command need a real one (command-process.ts), whose start costs a second of a busy
- * machine.
+ * Runs a command inside the test's process and returns its output and exit status. Tests of signals and pipes
+ * need a real process (command-process.ts), which takes a second to start on a busy machine.
  */
 import { Readable, Writable } from 'node:stream'
 import { dispatch } from '../src/dispatch.ts'
 import type { Ended, Place } from './command-process.ts'
 
-// Where the runner's own terminal wants colours, a command in a pipe has none all the same.
+// The output goes to a pipe, so the colours that the runner's terminal wants are switched off.
 delete process.env['FORCE_COLOR']
 
-/** Runs it to its end, in the environment that a process of it would have. */
+/** Runs the command to its end, in the environment that its process would have. */
 export async function runHere(args: readonly string[], place: Place, input = ''): Promise<Ended> {
   const said = { stdout: '', stderr: '' }
   const into = (name: 'stdout' | 'stderr') =>

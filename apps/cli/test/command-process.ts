@@ -1,4 +1,4 @@
-/** Runs the command as users do: as a process, with an environment of its own. */
+/** Runs the command as users do: as a process with its own environment. */
 import { spawn, type ChildProcess } from 'node:child_process'
 import { readdirSync, readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
@@ -27,10 +27,7 @@ export interface Place {
   env: Record<string, string>
 }
 
-/**
- * Starts `cofferdam …args`; only PATH, HOME, DOCKER_HOST, the cache of compiled code and what `place` says
- * are in its environment.
- */
+/** Starts `cofferdam …args` with PATH, HOME, DOCKER_HOST, the compile cache and the variables of `place`. */
 export function start(args: readonly string[], place: Place, input = ''): Running {
   const child = spawn(process.execPath, [MAIN, ...args], {
     cwd: place.cwd,
@@ -40,7 +37,7 @@ export function start(args: readonly string[], place: Place, input = ''): Runnin
   const seen = { stdout: '', stderr: '' }
   for (const name of ['stdout', 'stderr'] as const)
     child[name].setEncoding('utf8').on('data', (text: string) => (seen[name] += text))
-  // A command that does not read its input may be gone before it is written.
+  // A command that does not read its input may end before the input is written.
   child.stdin.on('error', () => undefined)
   child.stdin.end(input)
   const { promise, resolve } = Promise.withResolvers<Ended>()
@@ -57,11 +54,11 @@ export function start(args: readonly string[], place: Place, input = ''): Runnin
   }
 }
 
-/** Runs it to its end. */
+/** Runs the command to its end. */
 export const run = (args: readonly string[], place: Place, input = ''): Promise<Ended> =>
   start(args, place, input).ended
 
-/** Command lines of living processes that name `text`; Linux only, none elsewhere. */
+/** Command lines of running processes that contain `text`. Empty on systems other than Linux. */
 export function processesNaming(text: string): string[] {
   if (process.platform !== 'linux') return []
   return readdirSync('/proc')
@@ -71,7 +68,7 @@ export function processesNaming(text: string): string[] {
         const words = readFileSync(`/proc/${pid}/cmdline`, 'utf8').replaceAll('\0', ' ')
         return words.includes(text) ? [`${pid} ${words}`] : []
       } catch {
-        return [] // ended while we looked
+        return [] // ended meanwhile
       }
     })
 }

@@ -1,7 +1,4 @@
-/**
- * Every command against a real `up`: private Redis and Postgres, API, worker, and the strongest backend that
- * is here.
- */
+/** Every command against a real `up`: private Redis and Postgres, API, worker, and the strongest backend. */
 import {
   chmodSync,
   existsSync,
@@ -26,15 +23,12 @@ import {
 } from './command-process.ts'
 import { DAY_MS, untilWindowLasts } from '@cofferdam/embedded/testing'
 
-/**
- * A command that is a process starts in a second, and in thirty where others have the machine: some tests
- * start four.
- */
+/** A command starts in a second, or in thirty on a busy machine. Some tests start four. */
 const STARTED_MS = 90_000
 vi.setConfig({ testTimeout: 4 * STARTED_MS })
 
 const base = mkdtempSync(path.join(tmpdir(), 'cofferdam-cli-'))
-// Root's Postgres is another user where there are no user namespaces, and must be able to enter.
+// Without user namespaces, root's Postgres runs as another user, which must be able to enter the directory.
 chmodSync(base, 0o711)
 const dataDir = path.join(base, 'data')
 const cwd = path.join(base, 'here')
@@ -86,13 +80,13 @@ needs('process').describe('the command', () => {
   afterAll(async () => {
     up.child.kill('SIGKILL')
     await up.ended
-    // Without its owner nothing of it may live on, however it died.
+    // However `up` died, none of its processes may outlive it.
     await vi.waitFor(() => expect(processesNaming(dataDir)).toEqual([]), { timeout: 20_000 })
     rmSync(base, { recursive: true, force: true })
   })
 
   describe('up', () => {
-    it('runs the demo on the backend that doctor names, with an audit row of the same trace', async () => {
+    it('runs the demo on the backend that doctor recommends, with an audit row in its trace', async () => {
       const { stdout } = await runProcess(['doctor', '--json'])
       const { best } = JSON.parse(stdout) as { best: { name: string } }
       expect(report.result).toMatchObject({ ok: true, value: 2, backend: best.name })
@@ -105,14 +99,14 @@ needs('process').describe('the command', () => {
       })
     })
 
-    it('keeps its admin key from other users', () => {
+    it('makes its admin key readable by its own user only', () => {
       expect(readFileSync(path.join(dataDir, 'admin.key'), 'utf8')).toMatch(/^cfd_[0-9a-f]{40}\n$/)
       expect(statSync(path.join(dataDir, 'admin.key')).mode & 0o777).toBe(0o600)
-      // Nobody but the owner lists it; Postgres, which never is root, must be able to enter root's.
+      // Only the owner may list it. Postgres never runs as root and must be able to enter root's directory.
       expect(statSync(dataDir).mode & 0o777).toBe(process.getuid?.() === 0 ? 0o711 : 0o700)
     })
 
-    inLongTier('refuses a second one in the same directory, also to clean it', async () => {
+    inLongTier('refuses a second `up` in the same directory, with and without --clean', async () => {
       for (const args of [
         ['up', '--once'],
         ['up', '--once', '--clean'],
@@ -124,7 +118,7 @@ needs('process').describe('the command', () => {
       expect(existsSync(path.join(dataDir, 'admin.key'))).toBe(true)
     })
 
-    inLongTier('says that its port is taken before it starts anything', async () => {
+    inLongTier('reports that its port is in use before it starts anything', async () => {
       const other = { COFFERDAM_DATA_DIR: path.join(base, 'other') }
       const port = new URL(report.url).port
       const { status, stderr } = await runCommand(['up', '--once', '--port', port], place(other))
@@ -133,7 +127,7 @@ needs('process').describe('the command', () => {
       expect(existsSync(path.join(base, 'other', 'postgres'))).toBe(false)
     })
 
-    inLongTier('cleans only a directory that carries its mark', async () => {
+    inLongTier('removes with --clean only a directory that `up` created', async () => {
       write('precious', 'x')
       const { status, stderr } = await runCommand(
         ['up', '--clean', '--once'],
@@ -146,7 +140,7 @@ needs('process').describe('the command', () => {
   })
 
   describe('run', () => {
-    it("shows the program's output as it is and ends with its status", async () => {
+    it('prints the program’s output unchanged and exits with the program’s status', async () => {
       write('three.py', 'import sys\nprint("to stdout")\nprint("to stderr", file=sys.stderr)\nsys.exit(3)\n')
       const { status, stdout, stderr } = await runProcess(['run', 'three.py'])
       expect(status).toBe(3)
@@ -154,7 +148,7 @@ needs('process').describe('the command', () => {
       expect(stderr).toMatch(/^to stderr\n✗ error/)
     })
 
-    it('prints nothing of its own for a success in a pipe', async () => {
+    it('prints nothing besides the program’s output when the program succeeds in a pipe', async () => {
       expect(await runProcess(['run', '-', '--language', 'python'], 'print(6*7)')).toEqual({
         status: 0,
         signal: null,
@@ -163,7 +157,7 @@ needs('process').describe('the command', () => {
       })
     })
 
-    it('carries arguments, standard input, files and variables in, and artifacts out', async () => {
+    it('passes arguments, input, files and variables to the program, and saves its artifacts', async () => {
       write(
         'all.py',
         'import os, sys\nprint(sys.argv[1:], sys.stdin.read(), open("in/d").read(), ' +
@@ -193,7 +187,7 @@ needs('process').describe('the command', () => {
       expect(JSON.parse(stdout)).toMatchObject({ ok: false, exit_code: 4, stdout: '{\n', ending: 'error' })
     })
 
-    it('ends with 124 when the time is up', async () => {
+    it('exits with 124 when the time limit is reached', async () => {
       const { status, stdout } = await run(
         ['run', '-', '-l', 'python', '-t', '3s'],
         'import time\nprint("on", flush=True)\ntime.sleep(60)',
@@ -201,7 +195,7 @@ needs('process').describe('the command', () => {
       expect({ status, stdout }).toEqual({ status: 124, stdout: 'on\n' })
     })
 
-    it('cancels the execution at a Ctrl-C and ends with 130', async () => {
+    it('cancels the execution on Ctrl-C and exits with 130', async () => {
       const running = start(
         ['run', '-', '-l', 'python'],
         'import time\nprint("on", flush=True)\ntime.sleep(60)',
@@ -233,7 +227,7 @@ needs('process').describe('the command', () => {
     })
   })
 
-  it('runs the tests of a folder and tells what failed and where', async () => {
+  it('test runs the tests of a folder and names the failed test with its file and line', async () => {
     mkdirSync(path.join(cwd, 'project'))
     write('project/sums.py', 'def add(a, b):\n    return a + b\n')
     const source = (expected: number) =>
@@ -250,13 +244,13 @@ needs('process').describe('the command', () => {
     expect((await run(['test', 'project'])).status).toBe(0)
   })
 
-  needs('process-namespaces').it('keeps a session over several commands', async () => {
+  needs('process-namespaces').it('run keeps a session over several commands', async () => {
     const session = ['--session', 'cli-session']
     await run(['run', '-', '-l', 'bash', ...session], 'echo kept > note.txt')
     expect((await run(['run', '-', '-l', 'bash', ...session], 'cat note.txt')).stdout).toBe('kept\n')
   })
 
-  it('enqueues, shows the status, follows the output and exits as the program did', async () => {
+  it('enqueue prints an ID; status and logs use it, and logs --follow exits as the program did', async () => {
     write('slow.sh', 'echo begun; sleep 1; echo done; exit 6')
     const { stdout } = await run(['enqueue', 'slow.sh'])
     const id = stdout.trim()
@@ -271,7 +265,7 @@ needs('process').describe('the command', () => {
     })
   })
 
-  it('returns the same execution for the same idempotency key', async () => {
+  it('enqueue returns the same execution for the same idempotency key', async () => {
     const args = ['enqueue', '-', '-l', 'bash', '--idempotency-key', 'once']
     const [first, second] = [await run(args, 'true'), await run(args, 'true')]
     expect(first.stdout).toBe(second.stdout)
@@ -280,7 +274,7 @@ needs('process').describe('the command', () => {
     expect(other.stderr).toContain('idempotency key')
   })
 
-  it('cancels', async () => {
+  it('cancel stops a running execution and does nothing to an ended one', async () => {
     const { stdout } = await run(['enqueue', '-', '-l', 'bash'], 'echo on; sleep 60')
     const id = stdout.trim()
     expect((await run(['cancel', id])).stdout).toMatch(new RegExp(`^${id}: cancell`))
@@ -288,7 +282,7 @@ needs('process').describe('the command', () => {
     expect((await run(['cancel', id])).stdout).toBe(`${id}: had already ended; nothing changed\n`)
   })
 
-  it('shows and sets caps that hold at once', async () => {
+  it('caps set changes caps at once, and caps get shows their use', async () => {
     await untilWindowLasts(DAY_MS, 20_000)
     await run(['tenant', 'create', 'capped'])
     expect(await json('caps', 'set', 'capped', '--daily', '0')).toMatchObject({
@@ -314,7 +308,7 @@ needs('process').describe('the command', () => {
     })
   })
 
-  it('lists audit rows of a tenant by status', async () => {
+  it('audit lists the rows of a tenant and filters them by its flags', async () => {
     await run(['tenant', 'create', 'audited'])
     for (const code of [0, 1]) await run(['run', '-', '-l', 'bash', '--tenant', 'audited'], `exit ${code}`)
     expect(await json('audit', '--tenant', 'audited')).toMatchObject([
@@ -343,7 +337,7 @@ needs('process').describe('the command', () => {
     expect((await run(['audit', '--follow', '--all'])).status).toBe(2)
   })
 
-  it('exports audit rows as lines, and goes on with a file that broke off', async () => {
+  it('audit --export writes rows as lines, and --resume completes an interrupted file', async () => {
     await run(['tenant', 'create', 'exported'])
     for (const code of [1, 2, 3])
       await run(['run', '-', '-l', 'bash', '--tenant', 'exported'], `exit ${code}`)
@@ -359,7 +353,7 @@ needs('process').describe('the command', () => {
     expect(readFileSync(file, 'utf8')).toBe(all.stdout)
   })
 
-  inLongTier('follows audit rows as they are recorded, each once, and goes on where it stopped', async () => {
+  inLongTier('audit --follow prints each new row once, and continues after the last one', async () => {
     await run(['tenant', 'create', 'followed'])
     const code = (n: number) => run(['run', '-', '-l', 'bash', '--tenant', 'followed'], `exit ${n}`)
     await code(1)
@@ -379,7 +373,7 @@ needs('process').describe('the command', () => {
     expect((await again.ended).status).toBe(0)
   })
 
-  it('makes tenants and keys; a key of a tenant reaches no other', async () => {
+  it('tenant creates tenants and keys, and the key of a tenant reaches no other tenant', async () => {
     await run(['tenant', 'create', 'keyed', '--retention-days', '7'])
     expect(await json('tenant', 'show', 'keyed')).toMatchObject({
       policy: { retention_days: 7, min_isolation: 'jail' },
@@ -403,7 +397,7 @@ needs('process').describe('the command', () => {
     })
   })
 
-  it('says what is wrong with an id, a key and an address', async () => {
+  it('a command reports a malformed or unknown ID, a wrong or missing key, and a dead address', async () => {
     expect((await run(['status', 'exe_1'])).status).toBe(2)
     const unknown = await run(['status', 'exe_00000000000070008000000000000000', '--json'])
     expect(unknown.status).toBe(1)
@@ -415,7 +409,7 @@ needs('process').describe('the command', () => {
     expect(nobody.stderr).toContain('No API answers at http://127.0.0.1:9')
     const told = await run(['audit', '--url', 'http://127.0.0.1:9', '--json'])
     expect(JSON.parse(told.stderr)).toMatchObject({ error: { code: 'unreachable' } })
-    // Without an address: the one that `up` left in its data directory.
+    // Without --url the command uses the address that `up` left in its data directory.
     expect((await runHere(['audit'], place())).status).toBe(0)
     const noKey = await runHere(['audit'], place({ COFFERDAM_DATA_DIR: path.join(base, 'nowhere') }))
     expect(noKey.status).toBe(2)
@@ -423,7 +417,7 @@ needs('process').describe('the command', () => {
   })
 
   inLongTier(
-    'drains and leaves no process at a Ctrl-C, comes up again with what it had, and is removed by --clean',
+    'up drains and leaves no process on Ctrl-C, keeps its data, and removes it with --clean',
     async () => {
       const { stdout } = await run(['enqueue', '-', '-l', 'bash'], 'echo on; sleep 5; echo off')
       const id = stdout.trim()

@@ -6,7 +6,7 @@ import path from 'node:path'
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import { runHere } from './command-here.ts'
 
-/** Answers a list of tenants; below /away as a proxy does whose API is away. */
+/** Answers with a list of tenants. Below /away it answers as a proxy whose API is down. */
 const server: Server = createServer((request, response) => {
   response.statusCode = (request.url ?? '').startsWith('/away/') ? 502 : 200
   response.end(JSON.stringify({ tenants: [], next_cursor: null }))
@@ -28,7 +28,7 @@ afterAll(() => {
   rmSync(dataDir, { recursive: true, force: true })
 })
 
-it('finds the API that `up` started in the data directory, on whichever port', async () => {
+it('a command finds the API that `up` started in its data directory, on whatever port', async () => {
   writeFileSync(path.join(dataDir, 'api.url'), `${url}\n`)
   const found = await runHere(['tenant', 'list', '--json'], place)
   expect([found.status, JSON.parse(found.stdout)]).toEqual([0, []])
@@ -37,7 +37,7 @@ it('finds the API that `up` started in the data directory, on whichever port', a
 it.each([
   ['nobody listens', () => 'http://127.0.0.1:9'],
   ['a proxy answers 502', () => `${url}/away`],
-])('says that the API is unreachable when %s', async (_what, at) => {
+])('a command reports that the API is unreachable when %s', async (_what, at) => {
   const { status, stderr } = await runHere(['tenant', 'list', '--json', '--url', at()], place)
   expect([status, JSON.parse(stderr).error.code]).toEqual([1, 'unreachable'])
 })

@@ -1,4 +1,4 @@
-/** `cofferdam provision` as an operator runs it, against the vendors' doubles and a real Postgres. */
+/** `cofferdam provision` as an operator runs it, against the vendors' emulators and a real Postgres. */
 import { createSandboxConfigs } from '@cofferdam/polyclaw'
 import { createStore } from '@cofferdam/store'
 import { createTestDatabase, PATIENT_TIMEOUTS, type TestDatabase } from '@cofferdam/store/testing'
@@ -52,7 +52,7 @@ afterAll(async () => {
 const openStore = () =>
   createStore({ databaseUrl: database.url, blobDir: join(cwd, 'blobs'), timeouts: PATIENT_TIMEOUTS })
 
-/** In a process of its own: AWS's SDK looks into its environment for credentials. */
+/** In a process of its own, because the AWS SDK reads the credentials from its environment. */
 const provision = (...args: string[]): Promise<Ended> =>
   run(['provision', 'agentcore', ...args], {
     cwd,
@@ -69,7 +69,7 @@ const provisionHere = (vendor: string, ...args: string[]): Promise<Ended> =>
     env: { DATABASE_URL: database.url, COFFERDAM_CONFIG: join(cwd, 'cofferdam.config.yaml') },
   })
 
-it('shows what it would do, does it, shows why something is not ready, and removes it', async () => {
+it('provision agentcore shows its plan, executes it, reports what is not ready, and removes it', async () => {
   const dry = await provision('--all', '--dry-run')
   expect(dry).toMatchObject({ status: 0, stderr: '' })
   expect(dry.stdout.match(/not-requested {2}would-create/g)).toHaveLength(4)
@@ -103,7 +103,7 @@ it('shows what it would do, does it, shows why something is not ready, and remov
   expect(double.stock.ready()).toHaveLength(2)
 })
 
-it('makes the pool of the fleet at Azure once, and removes it with its group', async () => {
+it('provision azure creates the fleet’s pool once, and removes it with its resource group', async () => {
   const names = ['--resource-group', 'rg1', '--pool-name', 'poolone']
   const dry = await provisionHere('azure', ...names, '--dry-run')
   expect(dry).toMatchObject({ status: 0, stderr: '' })
@@ -146,7 +146,7 @@ it('makes the pool of the fleet at Azure once, and removes it with its group', a
   expect([azure.arm.groups.size, azure.arm.pools.size]).toEqual([0, 0])
 })
 
-it('removes what a process that died left half made, and says what that was', async () => {
+it('provision azure --remove deletes what a dead process left half created, and names it', async () => {
   await using store = await openStore()
   const { fleetOwner } = await createSandboxConfigs(store).get()
   const plan = {
@@ -163,7 +163,7 @@ it('removes what a process that died left half made, and says what that was', as
   expect((await provisionHere('azure', '--remove')).stdout).toBe('There is no pool.\n')
 })
 
-it('says in a dry run, too, that another is at it', async () => {
+it('provision azure reports a concurrent creation or removal, even in a dry run', async () => {
   await using store = await openStore()
   const plan = { kind: 'making', plan: {} } as const
   const claimed = await createSandboxConfigs(store).claim('another', 600_000, () => plan)
@@ -174,7 +174,7 @@ it('says in a dry run, too, that another is at it', async () => {
   await createSandboxConfigs(store).finish(claimed?.lease ?? '', 'another', {})
 })
 
-it('takes only names and flags that fit the vendor', async () => {
+it('provision accepts only names and flags that fit the vendor', async () => {
   for (const [words, said] of [
     [['azure', '--gc'], 'takes no --gc'],
     [['agentcore', '--location', 'eastus'], 'takes no --location'],
@@ -188,7 +188,7 @@ it('takes only names and flags that fit the vendor', async () => {
   }
 })
 
-it('says what is missing in the configuration', async () => {
+it('provision reports a missing section of the configuration', async () => {
   const ended = await run(['provision', 'agentcore'], { cwd: tmpdir(), env: {} })
   expect(ended).toMatchObject({ status: 2 })
   expect(ended.stderr).toMatch(/no section provisioning\.agentcore/)

@@ -8,7 +8,7 @@ import { runHere } from './command-here.ts'
 import { processesNaming, start, type Place, type Running } from './command-process.ts'
 
 const base = mkdtempSync(path.join(tmpdir(), 'cofferdam-cli-routines-'))
-// Root's Postgres is another user where there are no user namespaces, and must be able to enter.
+// Without user namespaces, root's Postgres runs as another user, which must be able to enter the directory.
 chmodSync(base, 0o711)
 const dataDir = path.join(base, 'data')
 const cwd = path.join(base, 'here')
@@ -45,7 +45,7 @@ afterAll(async () => {
   rmSync(base, { recursive: true, force: true })
 })
 
-withProcess.it('makes a routine of a file, shows, runs, switches and deletes it', async () => {
+withProcess.it('creates a routine from a file, shows, runs and switches it, and deletes it', async () => {
   writeFileSync(
     path.join(cwd, 'report.py'),
     'import cofferdam\ncofferdam.progress(0.5, "half")\nprint("made")\n',
@@ -83,7 +83,7 @@ withProcess.it('makes a routine of a file, shows, runs, switches and deletes it'
   expect((await run('routines', 'show', id)).status).toBe(1)
 })
 
-withProcess.it('refuses what it does not understand', async () => {
+withProcess.it('refuses an unknown verb, two schedules at once, and an invalid cron expression', async () => {
   expect(await run('routines', 'lst')).toMatchObject({
     status: 2,
     stderr: expect.stringContaining('Did you mean list?'),
@@ -94,7 +94,7 @@ withProcess.it('refuses what it does not understand', async () => {
   expect(odd).toMatchObject({ status: 1, stderr: expect.stringContaining('schedule.cron') })
 })
 
-withProcess.it('makes a callback secret, without which a callback is refused', async () => {
+withProcess.it('creates a callback secret, and refuses a callback before there is one', async () => {
   const flags = ['--callback-url', 'https://receiver.example/hook']
   const refused = await run('enqueue', 'report.py', ...flags)
   expect(refused.status).not.toBe(0)

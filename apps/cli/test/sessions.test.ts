@@ -8,7 +8,7 @@ import { runHere } from './command-here.ts'
 import { processesNaming, start, type Place, type Running } from './command-process.ts'
 
 const base = mkdtempSync(path.join(tmpdir(), 'cofferdam-cli-sessions-'))
-// Root's Postgres is another user where there are no user namespaces, and must be able to enter.
+// Without user namespaces, root's Postgres runs as another user, which must be able to enter the directory.
 chmodSync(base, 0o711)
 const dataDir = path.join(base, 'data')
 const cwd = path.join(base, 'here')
@@ -41,7 +41,7 @@ afterAll(async () => {
   rmSync(base, { recursive: true, force: true })
 })
 
-onProcess.it('lists a session, puts a file, gets one, and ends it', async () => {
+onProcess.it('lists a session, writes and reads a file of it, and ends it', async () => {
   writeFileSync(path.join(cwd, 'in.bin'), Uint8Array.from([0, 200, 10]))
   writeFileSync(path.join(cwd, 'own.py'), 'open("own.txt", "w").write("mine")\n')
   expect(await run('run', 'own.py', '--session', 'desk')).toMatchObject({ status: 0 })
@@ -60,7 +60,7 @@ onProcess.it('lists a session, puts a file, gets one, and ends it', async () => 
   expect(gone.stderr).toContain('There is no session with that key')
 })
 
-onProcess.it('says what a session looks like and which words it knows', async () => {
+onProcess.it('explains how to name a session, and suggests the nearest verb', async () => {
   expect((await sessions('files', 'desk')).stderr).toContain('BACKEND/KEY')
   expect((await sessions('gett', 'process/desk', 'x')).stderr).toContain('Did you mean get?')
   expect((await run('sessions', 'ls')).stderr).toContain('tenant_id')

@@ -4,7 +4,7 @@ import { defaultCaps, defaultPolicy } from '@cofferdam/store'
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import { run } from './command-process.ts'
 
-/** An API that has three pages of two tenants. */
+/** An API with three pages of two tenants each. */
 const server = createServer((request, response) => {
   const cursor = new URL(request.url ?? '', 'http://here').searchParams.get('cursor')
   const page = cursor === null ? 0 : Number(cursor)
@@ -23,7 +23,7 @@ afterAll(() => {
   server.close()
 })
 
-it('tenant list follows the cursor to the last page', async () => {
+it('tenant list reads every page', async () => {
   const env = { COFFERDAM_URL: url, COFFERDAM_API_KEY: `cfd_${'0'.repeat(40)}` }
   const { stdout, status } = await run(['tenant', 'list', '--json'], { cwd: tmpdir(), env })
   expect(status).toBe(0)

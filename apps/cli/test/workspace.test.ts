@@ -74,7 +74,7 @@ function write(root: string, file: string, text: string): void {
 }
 const text = (root: string, file: string): string => readFileSync(path.join(root, file), 'utf8')
 
-it('pushes a folder, pulls it elsewhere, and carries changes and deletions both ways', async () => {
+it('pushes a folder, pulls it elsewhere, and transfers later changes and deletions', async () => {
   const here = folder('here', {
     'notes/a.md': 'a',
     'run.sh': '#!/bin/sh',
@@ -104,7 +104,7 @@ it('pushes a folder, pulls it elsewhere, and carries changes and deletions both 
   expect((await workspace('push', 'notes', 'here')).stdout).toBe('Nothing changed since version 2.\n')
 })
 
-it('merges what different sides changed, and pushes it at once', async () => {
+it('push merges changes of different files and pushes the result at once', async () => {
   const one = folder('merge-1', { a: '1', b: '1' })
   await workspace('push', 'merge', 'merge-1')
   await workspace('pull', 'merge', 'merge-2')
@@ -118,7 +118,7 @@ it('merges what different sides changed, and pushes it at once', async () => {
   expect(text(one, 'b')).toBe('2')
 })
 
-it('keeps both versions of what both changed, says so by its exit status, and pushes nothing before', async () => {
+it('push keeps both versions of a file that both sides changed, and exits with 3', async () => {
   const one = folder('both-1', { a: 'base', gone: 'base' })
   await workspace('push', 'both', 'both-1')
   await workspace('pull', 'both', 'both-2')
@@ -145,7 +145,7 @@ it('keeps both versions of what both changed, says so by its exit status, and pu
   )
 })
 
-it('writes through no link, over nothing that stands in the way, and into no folder of another workspace', async () => {
+it('pull follows no link and overwrites no obstacle, and a folder belongs to one workspace', async () => {
   folder('plain', { 'deep/a': 'a' })
   await workspace('push', 'plain', 'plain')
   const trap = folder('trap')
@@ -171,7 +171,7 @@ it('writes through no link, over nothing that stands in the way, and into no fol
   expect(text(path.join(base, 'plain'), 'deep/a')).toBe('changed')
 })
 
-it('overwrites nothing in a workspace that was removed and made again under the same version', async () => {
+it('push overwrites nothing in a workspace that was deleted and created again', async () => {
   const one = folder('again-1', { a: 'first' })
   await workspace('push', 'again', 'again-1')
   await store.workspaces.remove({ tenantId: 'demo', name: 'again' })
@@ -185,13 +185,13 @@ it('overwrites nothing in a workspace that was removed and made again under the 
   expect(text(path.join(base, 'again-2'), 'b')).toBe('theirs')
 })
 
-it('overwrites nothing that was made again between its look and its push', async () => {
+it('push overwrites nothing in a workspace that is recreated between its read and its write', async () => {
   const one = folder('between-1', { a: 'first' })
   await workspace('push', 'between', 'between-1')
   write(one, 'a', 'mine')
   let looks = 0
   const { promise, resolve } = Promise.withResolvers<void>()
-  // Passes all on; after the first look somebody else removes the workspace and makes it again.
+  // Forwards every request. After the first read, somebody deletes the workspace and creates it again.
   const proxy = createServer((request, response) => {
     void (async () => {
       const body = request.method === 'PUT' ? Buffer.concat(await Array.fromAsync(request)) : undefined
@@ -221,7 +221,7 @@ it('overwrites nothing that was made again between its look and its push', async
   expect([text(one, 'a'), text(one, 'a.conflict-v1')]).toEqual(['mine', 'theirs'])
 })
 
-it('says what is wrong with a folder, makes none to push, and pushes an empty one', async () => {
+it('push and pull report a missing folder and a file, and push accepts an empty folder', async () => {
   const missing = await workspace('push', 'odd', 'not-there')
   expect(missing).toMatchObject({ status: 1, stderr: `cofferdam: There is no folder ${base}/not-there.\n` })
   expect(existsSync(path.join(base, 'not-there'))).toBe(false)
@@ -238,8 +238,8 @@ it('says what is wrong with a folder, makes none to push, and pushes an empty on
 
 it.each([
   ['an empty folder', 'z', (at: string) => mkdirSync(path.join(at, 'z'))],
-  ['a folder of a secret', 'z/.env', (at: string) => write(at, 'z/.env', 'SECRET=1')],
-])('takes nothing at all where %s stands in the place of a file', async (_what, named, put) => {
+  ['a folder with a secret file', 'z/.env', (at: string) => write(at, 'z/.env', 'SECRET=1')],
+])('pull writes nothing when %s is where a file should be', async (_what, named, put) => {
   const name = `half-${named.length}`
   await workspace('push', name, folder(name, { a: 'a', z: 'z' }))
   const at = folder(`${name}-here`)
@@ -249,7 +249,7 @@ it.each([
   expect(existsSync(path.join(at, 'a'))).toBe(false)
 })
 
-describe('from an API that lies', () => {
+describe('pull from an API that sends a forged archive', () => {
   let liar: Server
   let archive: string
   beforeAll(async () => {
@@ -268,7 +268,7 @@ describe('from an API that lies', () => {
     })
 
   it.each(['../escaped', '/tmp/cofferdam-escaped', 'a/../../escaped', 'C:\\escaped'])(
-    'takes nothing of an archive that names %s',
+    'writes nothing from an archive with the name %s',
     async (name) => {
       archive = JSON.stringify({ version: 1, archive_base64: zipOf(name, 'x').toString('base64') })
       const ended = await pullFrom('lied-to')
@@ -281,20 +281,20 @@ describe('from an API that lies', () => {
     },
   )
 
-  it('takes an archive that is none of those', async () => {
+  it('accepts an archive whose names are all valid', async () => {
     archive = JSON.stringify({ version: 1, archive_base64: zipOf('fine', 'x').toString('base64') })
     expect(await pullFrom('fine')).toMatchObject({ status: 0 })
     expect(text(path.join(base, 'fine'), 'fine')).toBe('x')
   })
 
-  it('reads no more than a workspace can hold', async () => {
+  it('reads no more than a workspace can contain', async () => {
     archive = 'x'.repeat(33 * 1024 * 1024)
     const ended = await pullFrom('flooded')
     expect([ended.status, ended.stderr]).toEqual([1, expect.stringContaining('sent more than')])
   })
 })
 
-/** One stored file under any name: what our own packer would refuse. */
+/** A zip archive with one stored file under any name, including names that our own packer refuses. */
 function zipOf(name: string, content: string): Buffer {
   const [raw, body] = [Buffer.from(name), Buffer.from(content)]
   const shared = Buffer.alloc(26)

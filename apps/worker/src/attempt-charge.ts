@@ -2,7 +2,7 @@
 import type { Admitted, AttemptKey, Settlement } from '@cofferdam/admission'
 import type { AttemptRecord } from '@cofferdam/contract'
 import type { Taken } from '@cofferdam/queue'
-import type { AttemptResult } from './start-attempt.ts'
+import type { AttemptResult } from './decision.ts'
 import type { WorkerDeps } from './worker-deps.ts'
 
 /** Names this attempt in admission's ledger of charges. */
@@ -15,8 +15,8 @@ export const attemptKey = (taken: Taken): AttemptKey => ({
 })
 
 /**
- * When the attempt was charged, or null after a refund. Refunds exactly when the platform failed before user
- * code began. What the program or the caller did is never refunded. Call it before the audit row is written.
+ * When the attempt was charged, null after a refund. Refunds only if the platform failed before user code
+ * began, never for the program or the caller. Call it before the audit row is written.
  */
 export async function finalCharge(
   taken: Taken,
@@ -32,14 +32,14 @@ export async function finalCharge(
   return null
 }
 
-/** What an audit row says that its attempt was charged. Null when it was not charged. */
+/** What an audit row charges for its attempt. Null when it charges nothing. */
 export function chargeIn({ audit }: Pick<AttemptRecord, 'audit'>): Settlement | null {
   return audit.quota_charged ? { cpuMs: audit.charged_cpu_ms ?? 0, cost: audit.cost ?? 0 } : null
 }
 
 /**
  * Makes admission's counters match an audit row when this worker has no lease of the attempt: its owner died,
- * it failed on our side, or it ended while nobody owned it. Idempotent. Throws `queue_unavailable`.
+ * it failed on our side, or it ended without an owner. Idempotent. Throws `queue_unavailable`.
  */
 export async function settleCharge(
   key: AttemptKey,

@@ -5,7 +5,7 @@ const pack = (...files: [string, string][]): Buffer =>
   Buffer.concat(packFiles(files.map(([path, text]) => ({ path, bytes: Buffer.from(text) }))))
 
 describe('packed files', () => {
-  it('are the same after unpacking, including empty files and names in other alphabets', () => {
+  it('are unchanged after unpacking, including empty files and names in other alphabets', () => {
     const files: [string, string][] = [
       ['checkpoint/a', 'one'],
       ['checkpoint/empty', ''],

@@ -16,16 +16,13 @@ import { KEYS, type Taken } from '@cofferdam/queue'
 import type { Redis } from 'ioredis'
 import { z } from 'zod'
 
-/** Delay, wait and run take a day each at most, and all attempts together one more. */
+/** Delay, wait and run take up to a day each, and all attempts together up to one more day. */
 const KEPT_MS = 4 * 24 * 3_600_000
 
 export interface Checkpoints {
-  /**
-   * Undefined when the request has none. A checkpoint that cannot be read is left out: the program then
-   * starts afresh.
-   */
+  /** Undefined when the request has none. An unreadable checkpoint is ignored: the program starts afresh. */
   open(taken: Taken, tenant: Pick<TenantPolicy, 'encrypt_outputs'>): Promise<Checkpoint | undefined>
-  /** After the last attempt. Never rejects. */
+  /** Call it after the last attempt. Never rejects. */
   forget(executionId: ExecutionId): Promise<void>
 }
 
@@ -102,10 +99,7 @@ const indexSchema = z
   .array(z.strictObject({ path: pathSchema, size: z.int().min(0).max(BOUNDS.checkpointBytes) }))
   .max(BOUNDS.checkpointFiles)
 
-/**
- * The parts of a blob that holds several files: u32 length of a JSON index, the index, then the bytes of each
- * file in its order.
- */
+/** The parts of a blob with several files: u32 length of a JSON index, the index, each file's bytes. */
 export function packFiles(files: readonly ProgramFile[]): Uint8Array[] {
   const index = Buffer.from(JSON.stringify(files.map(({ path, bytes }) => ({ path, size: bytes.length }))))
   const head = Buffer.alloc(4)
@@ -113,7 +107,7 @@ export function packFiles(files: readonly ProgramFile[]): Uint8Array[] {
   return [head, index, ...files.map(({ bytes }) => bytes)]
 }
 
-/** Throws `internal` for what `packFiles` did not make. */
+/** Throws `internal` for a blob that `packFiles` did not write. */
 export function unpackFiles(blob: Uint8Array): ProgramFile[] {
   const bytes = Buffer.from(blob.buffer, blob.byteOffset, blob.byteLength)
   const start = 4 + (bytes.length < 4 ? 0 : bytes.readUInt32LE())

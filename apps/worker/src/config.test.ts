@@ -20,7 +20,7 @@ it('uses the default backends, strongest isolation first', () => {
   expect(config).toMatchObject({ lanes: ['interactive', 'routine'], drainMs: 25_000, logLevel: 'info' })
 })
 
-it('takes the backends from the file, and lets the environment choose among them', () => {
+it('takes the backends from the file, and the environment chooses among them', () => {
   const configFile = file('backends:\n  docker:\n    image: mine\n  process: {}\n')
   const fromFile = loadConfig({ ...stores, COFFERDAM_CONFIG: configFile })
   expect(fromFile.backends).toEqual({
@@ -48,7 +48,7 @@ it.each([
     { COFFERDAM_CONFIG: file('backends:\n  docker:\n    imgae: x\n') },
     /backends\.docker: Unrecognized key: "imgae"/,
   ],
-])('refuses %j', (env, message) => {
+])('refuses the configuration %j', (env, message) => {
   expect(() => loadConfig({ ...stores, ...env })).toThrow(message)
 })
 
@@ -61,7 +61,7 @@ sandbox:
   timeout: 30s
 `
 
-it('reads the sandbox section of a workspace', () => {
+it('reads the sandbox section of an agent platform’s workspace', () => {
   const config = loadConfig({ ...stores, COFFERDAM_CONFIG: file(SEED) })
   expect(Object.keys(config.backends)).toEqual(['docker'])
   expect(config.sandbox).toEqual({
@@ -80,7 +80,7 @@ it.each([
   [2, []],
   [3, ['gvisor', 'docker']],
   [4, ['none']],
-])('has the backends of tier %i', (tier, names) => {
+])('uses the backends of tier %i', (tier, names) => {
   const { backends, sandbox } = loadConfig({ ...stores, COFFERDAM_CONFIG: file(`tier: ${tier}\n`) })
   expect(Object.keys(backends)).toEqual(names)
   expect(sandbox).toEqual({ network: true })
@@ -93,6 +93,6 @@ it.each([
   ['sandbox: { timeout: soon }', /sandbox\.timeout: expected a time/],
   ['sandbox: { cpu_limit: lots }', /sandbox\.cpu_limit/],
   ['sandbox: { memory: 1g }', /sandbox: Unrecognized key: "memory"/],
-])('refuses %s', (text, message) => {
+])('refuses the file %s', (text, message) => {
   expect(() => loadConfig({ ...stores, COFFERDAM_CONFIG: file(text) })).toThrow(message)
 })

@@ -31,14 +31,12 @@ import { z } from 'zod'
 const DEFAULT_BACKENDS = 'gvisor,docker,process'
 
 const MiB = 1_048_576
-/** Half of the host. The other half is for the page cache and for the stores of a single-node set-up. */
+/** Half of the host. The other half is for the page cache and the stores of a single-node set-up. */
 const DEFAULT_BUDGET_MIB = Math.max(256, Math.floor(os.totalmem() / MiB / 2))
-/**
- * Programs wait about as long as they compute, so two per core keep the cores busy without long CPU queues.
- */
+/** Programs wait about as long as they compute: two per core keep it busy without long CPU queues. */
 const DEFAULT_SLOTS = Math.max(2, 2 * os.availableParallelism())
 
-/** The variables a worker reads; docs/configuration.md is generated from this. */
+/** The variables that a worker reads. docs/configuration.md is generated from this. */
 export const WORKER_FIELDS = {
   ...COMMON_FIELDS,
   configFile: {
@@ -124,7 +122,7 @@ export const WORKER_FIELDS = {
   },
 } satisfies Record<string, ConfigField>
 
-/** An environment as `process.env` has it. */
+/** An environment in the form of `process.env`. */
 export type Environment = Readonly<Record<string, string | undefined>>
 
 /** The sections of cofferdam.config.yaml. */
@@ -161,7 +159,7 @@ export type WorkerConfig = ReturnType<typeof readConfig<typeof WORKER_FIELDS>>['
   backends: BackendsConfigInput
   /** Warm slots, cells and preload sets. */
   warm: WarmConfig
-  /** The most that programs may reach, and the package mirrors. */
+  /** The hosts that programs may reach at most, and the package mirrors. */
   egress: EgressConfig
   /** Where results may be posted to. */
   callbacks: CallbacksConfig
@@ -169,23 +167,20 @@ export type WorkerConfig = ReturnType<typeof readConfig<typeof WORKER_FIELDS>>['
   prices: Prices
   /** How tenants are provisioned at vendors. */
   provisioning: Provisioning
-  /** The most that an execution gets here. */
+  /** The most that an execution gets on this worker. */
   sandbox: SandboxSection
 }
 
 /** The `provisioning` section. */
 export interface Provisioning {
   agentcore?: AgentcoreProvisionConfig | undefined
-  /**
-   * The subscription for the fleet's session pool. The API and the command line create it, workers do not.
-   */
+  /** The subscription for the fleet's session pool, for the API and the command line. Workers create none. */
   azure?: AzureProvisionConfig | undefined
 }
 
 /**
- * Reads the worker's configuration. The file's `backends` section decides which backends exist and their
- * order; without it, COFFERDAM_BACKENDS with each backend's defaults. Throws `config_invalid` with every
- * problem.
+ * Reads the worker's configuration. The file's `backends` section decides which backends exist and in which
+ * order. Without it, COFFERDAM_BACKENDS names them. Throws `config_invalid` with every problem.
  */
 export function loadConfig(env: Environment = process.env): WorkerConfig {
   const { config } = readConfig(WORKER_FIELDS, env)
@@ -213,7 +208,7 @@ export function loadConfig(env: Environment = process.env): WorkerConfig {
   }
 }
 
-/** Reads the `provisioning` section alone, for apps that provision. Throws like `loadConfig`. */
+/** Reads only the `provisioning` section, for apps that provision. Throws like `loadConfig`. */
 export function loadProvisioning(env: Environment): Provisioning {
   const { config } = readConfig({ configFile: WORKER_FIELDS.configFile }, env)
   return readFile(config.configFile).provisioning

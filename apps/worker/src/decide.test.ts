@@ -1,4 +1,4 @@
-/** Which executions a worker routes to others, by what it offers and what the rest of the fleet offers. */
+/** Which executions a worker routes to other workers, given its own backends and those of the fleet. */
 import {
   executionRequestSchema,
   withRunSession,
@@ -24,7 +24,7 @@ const asked = (more: Partial<ExecutionRequestInput> = {}): ExecutionRequest =>
     ...more,
   })
 
-/** Whether the execution was routed, and for each search for another worker, whether it was for one with sessions. */
+/** Whether the execution was routed, and for each search for a worker, whether sessions were required. */
 async function routed(
   request: ExecutionRequest,
   fleet: { here: readonly Set<string>[]; elsewhere: readonly Set<string>[] },
@@ -43,13 +43,13 @@ async function routed(
   return [isRouted, needs.map((need) => need.includes('session='))]
 }
 
-it('routes an execution in the session of its run to a worker with sessions, if there is one', async () => {
+it('routes an execution with a run session to a worker with sessions if there is one', async () => {
   const request = withRunSession(asked())
   expect(await routed(request, { here: [SESSIONS], elsewhere: [] })).toEqual([false, []])
   expect(await routed(request, { here: [PLAIN], elsewhere: [SESSIONS] })).toEqual([true, [true]])
 })
 
-it('runs it without the session when no worker has sessions, here or on a worker that can', async () => {
+it('runs an execution without its run session when no suitable worker has sessions', async () => {
   const request = withRunSession(asked())
   expect(await routed(request, { here: [PLAIN], elsewhere: [] })).toEqual([false, [true]])
   expect(await routed(request, { here: [], elsewhere: [PLAIN] })).toEqual([true, [true, false]])
@@ -60,7 +60,7 @@ it('runs it without the session when no worker has sessions, here or on a worker
   expect(await routed(request, { here: [], elsewhere: [] })).toEqual([false, [true, false]])
 })
 
-it('never runs an execution without the session that it asked for', async () => {
+it('never runs an execution without the session that its request names', async () => {
   const request = asked({ session: { key: 'r' } })
   expect(await routed(request, { here: [], elsewhere: [PLAIN] })).toEqual([false, [true]])
 })

@@ -7,59 +7,25 @@
  *   admission refuses           → ends: cap_exceeded, or is requeued until the cap has room
  *   a store cannot be asked     → is requeued for a minute, then refused
  */
-import type { Admitted, AttemptKey } from '@cofferdam/admission'
 import {
   hasRunSession,
   largestCharge,
   outcomeWithoutRun,
   withoutSession,
-  type AttemptRecord,
   type ExecutionRequest,
-  type Outcome,
   type TenantPolicy,
 } from '@cofferdam/contract'
 import { meetsNeed, needOf, type Taken } from '@cofferdam/queue'
 import { SPANS } from '@cofferdam/telemetry'
 import { attemptKey } from './attempt-charge.ts'
+import type { Decision, NoRun } from './decision.ts'
 import { readPolicy, type PolicyInForce, type PolicyRefusal } from './policy.ts'
-import type { EndFacts } from './record-attempt.ts'
 import { afterRefusal } from './refused-admission.ts'
-import { requeueUnchecked, type Requeue } from './requeue.ts'
+import { requeueUnchecked } from './requeue.ts'
 import { inSpan } from './spans.ts'
 import type { WorkerDeps } from './worker-deps.ts'
 
-/** The attempt may run; admission has charged it and given it a lease. */
-export interface Run {
-  next: 'run'
-  policy: PolicyInForce
-  admitted: Admitted
-}
-
-/** The attempt ends with an outcome that no program of this worker produced. */
-export interface End {
-  next: 'end'
-  outcome: Outcome
-  facts: EndFacts
-  /** Whose charge to settle by the audit row; null when nobody can have charged the attempt. */
-  settles: AttemptKey | null
-}
-
-/** The execution goes back to the queue. */
-export interface Back {
-  next: 'requeue'
-  back: Requeue
-}
-
-/** What starts no program. `republish`: the audit row is there, its result is not visible yet. */
-export type NoRun =
-  | End
-  | Back
-  | { next: 'republish'; record: AttemptRecord; settles: AttemptKey }
-  | { next: 'routed' }
-
-export type Decision = Run | { next: 'operate'; policy: PolicyInForce } | NoRun
-
-/** Charges the attempt when it may run. Throws what the queue and the registry of sessions throw. */
+/** Charges the attempt when it may run. Throws what the queue and the session registry throw. */
 export async function decide(taken: Taken, deps: WorkerDeps): Promise<Decision> {
   const policy = await readPolicy(taken, deps)
   if (!policy.allowed) return afterPolicyRefusal(taken, policy, deps)
@@ -88,9 +54,9 @@ async function afterPolicyRefusal(taken: Taken, refusal: PolicyRefusal, deps: Wo
 }
 
 /**
- * Requeues the execution for a worker that can run it. False when this worker can, or when nobody else can:
- * then it goes on here and is refused with the reason. The scheduler routes by the request alone, so an
- * execution lands on the wrong worker when the tenant's policy asks for a stronger isolation.
+ * Requeues the execution for a worker that can run it. False when this worker can, or when no other can: then
+ * this worker refuses it with the reason. The scheduler routes by the request alone, so a stronger isolation
+ * in the tenant's policy can bring an execution to the wrong worker.
  */
 export async function routedElsewhere(
   taken: Taken,
@@ -105,7 +71,7 @@ export async function routedElsewhere(
   return false
 }
 
-/** An execution can do without the session of its run, but not without a session that its request names. */
+/** An execution can run without its run session, but not without a session that its request names. */
 const waysToRun = (request: ExecutionRequest): ExecutionRequest[] =>
   hasRunSession(request) ? [request, withoutSession(request)] : [request]
 

@@ -2,7 +2,7 @@
  * Processes an execution and handles whatever the main path throws, so that every execution ends or has an
  * owner:
  *
- *   fenced                      → another worker owns it. A charge that came too late for this worker is refunded
+ *   fenced                      → another worker owns it. A charge that came too late here is refunded
  *   stopped by drain, lock lost → left as it is: the queue delivers it again
  *   anything else               → ends as our failure, once. If that fails too, the queue delivers it again
  */
@@ -14,7 +14,7 @@ import type { WorkerDeps } from './worker-deps.ts'
 
 /** Rejects only when the execution could not even be ended as our failure. */
 export async function handleExecution(taken: Taken, deps: WorkerDeps): Promise<void> {
-  // An interrupted attempt was begun by its earlier owner.
+  // The earlier owner began an interrupted attempt.
   let began = taken.interrupted !== null
   let mayHaveBegun = began
   const begin: Taken['begin'] = async (...args) => {
@@ -43,7 +43,7 @@ export async function handleExecution(taken: Taken, deps: WorkerDeps): Promise<v
 const isFenced = (error: unknown): error is CofferdamError =>
   isCofferdamError(error) && error.code === 'fenced'
 
-/** By a drain or a lost lock. A cancelled execution still has to end. */
+/** Stopped by a drain or a lost lock. A cancelled execution still has to end. */
 const wasStopped = ({ signal }: Taken): boolean =>
   signal.reason instanceof StopReason && signal.reason.stopCause !== 'cancelled'
 

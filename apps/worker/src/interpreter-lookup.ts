@@ -1,25 +1,23 @@
 /**
- * Looks up a tenant's code interpreter at AgentCore in Postgres. IDs are cached for FRESH_MS. A missing ID is
- * not cached, so that a tenant runs as soon as it is provisioned. While Postgres is away the last known IDs
- * are used, which is safe because an interpreter never moves to another tenant.
+ * Looks up a tenant's AgentCore code interpreter in Postgres. IDs are cached for FRESH_MS, but a missing ID
+ * is not, so that a tenant runs as soon as it is provisioned. While Postgres is away the last known IDs are
+ * used: that is safe, because an interpreter never moves to another tenant.
  */
 import type { Interpreters } from '@cofferdam/backends'
 import { isCofferdamError } from '@cofferdam/contract'
 import type { CodeInterpreters, WantedInterpreter } from '@cofferdam/store'
 
-/** A replaced ID is noticed after this, or as soon as the service no longer knows it. */
+/** A replaced ID is noticed after this time, or when the service no longer knows it. */
 const FRESH_MS = 30_000
-/**
- * The data plane can answer 404 for this long after the control plane said READY, so such a 404 is ignored.
- */
+/** A 404 is ignored this long after READY: the data plane can lag behind the control plane. */
 const SETTLE_MS = 120_000
 /** About 200 bytes each. The service allows 1,000 in an account. */
 const KEPT_MAX = 2000
 
-/** Creates the lookup that backends get. */
+/** Creates the lookup for the backends. */
 export function createInterpreterLookup(deps: {
   rows: Pick<CodeInterpreters, 'find' | 'forget' | 'list'>
-  /** Named in the event when an ID is forgotten. */
+  /** The author in the event that records a forgotten ID. */
   actor: string
   now?: () => number
 }): Interpreters {

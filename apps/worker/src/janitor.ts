@@ -1,7 +1,7 @@
 /**
- * Destroys sandboxes that dead workers left. In each round a backend lists the owners of its sandboxes, and those that
- * send no heartbeats any more are swept. A sandbox never outlives its owner by more than the heartbeat timeout plus
- * JANITOR_MS (promise 6 of SPECIFICATION.md).
+ * Destroys sandboxes of dead workers. In each round a backend lists the owners of its sandboxes, and those
+ * without heartbeats are swept. A sandbox outlives its owner at most by the heartbeat timeout plus JANITOR_MS
+ * (promise 6 of SPECIFICATION.md).
  */
 import { fleetOf, type Backend, type WorkerId } from '@cofferdam/contract'
 import { repeat } from './periodic.ts'
@@ -20,14 +20,14 @@ export function createJanitor(deps: {
   onError(this: void, error: unknown): void
 }): AsyncDisposable {
   const { everyMs, onError } = deps
-  // Each backend has its own rounds, so that one that hangs delays no other.
+  // Each backend has its own rounds, so that a hanging backend delays no other.
   const rounds = [...deps.backends.values()].map((backend) =>
     repeat(() => sweepBackend(backend), { everyMs, onError }),
   )
 
   async function sweepBackend(backend: Backend): Promise<void> {
     if (!(await backend.probe(AbortSignal.timeout(10_000))).ok) return
-    // We cannot hear the heartbeats of workers that use another Redis on this host (docs/decisions/0004).
+    // Workers on another Redis of this host send us no heartbeats (docs/decisions/0004).
     const ours = (await backend.owners()).filter((owner) => fleetOf(owner) === fleetOf(deps.self))
     // Read after the owners, so that a worker that started in between counts as alive.
     const alive = await deps.liveWorkers()

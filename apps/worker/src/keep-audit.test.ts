@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest'
 import { keepAuditLook } from './keep-audit.ts'
 
-/** Runs one look, and returns what it kept, logged and reported as errors. */
+/** Runs one check. Returns what it kept, logged and reported as errors. */
 async function looked(isMine: boolean, auditFaults: () => Promise<string[]>) {
   const seen = { kept: [] as number[], shown: [] as string[], errors: [] as unknown[] }
   const look = keepAuditLook({
@@ -25,12 +25,12 @@ it('keeps the number of faults in the audit tables, and logs the first ten', asy
   expect(await looked(true, async () => [])).toEqual({ kept: [0], shown: [], errors: [] })
 })
 
-it('does not look when another worker has claimed the round', async () => {
+it('does not check when another worker has claimed the round', async () => {
   const never = () => Promise.reject(new Error('asked'))
   expect(await looked(false, never)).toEqual({ kept: [], shown: [], errors: [] })
 })
 
-it('keeps nothing when the look fails', async () => {
+it('keeps nothing when the check fails', async () => {
   const error = new Error('away')
   expect(await looked(true, () => Promise.reject(error))).toEqual({ kept: [], shown: [], errors: [error] })
 })

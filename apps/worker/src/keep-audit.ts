@@ -1,9 +1,9 @@
-/** The hourly upkeep of the audit tables: partitions, and a look for faults. */
+/** The hourly upkeep of the audit tables: partitions, and a check for faults. */
 import type { Retention } from '@cofferdam/store'
 import { repeat } from './periodic.ts'
 
 const EVERY_MS = 3_600_000
-/** Faults in one log line; docs/operations/audit.md says how to list all of them. */
+/** Faults in one log line. docs/operations/audit.md says how to list all of them. */
 const MAX_SHOWN = 10
 
 /** Creates partitions ahead and drops expired ones. Every worker does this, because both are idempotent. */
@@ -22,12 +22,10 @@ export const keepRetention = ({
     { everyMs: EVERY_MS, onError },
   )
 
-/**
- * Looks for faults in the audit tables, in one worker of the fleet. The log and a metric tell what was found.
- */
+/** Checks the audit tables for faults, in one worker of the fleet. Reports them in the log and a metric. */
 export const keepAuditLook = (deps: {
   retention: Pick<Retention, 'auditFaults'>
-  /** Whether this worker looks in this round. */
+  /** Whether this worker checks in this round. */
   claim(everyMs: number): Promise<boolean>
   /** Keeps the number of faults for the metric. */
   keep(count: number): Promise<void>

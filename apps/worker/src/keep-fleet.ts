@@ -1,7 +1,7 @@
 /**
- * The background work that a worker does for its fleet: it destroys what dead workers left, ends idle
- * sessions, drops old partitions, provisions interpreters, enqueues routines that are due, and posts results
- * to callback URLs. Every worker does all of it, so each part can run in several workers at once.
+ * The background work of a worker for its fleet: it destroys what dead workers left, ends idle sessions,
+ * drops old partitions, provisions interpreters, enqueues due routines, and posts results to callback URLs.
+ * Every worker does all of it, so each part can run in several workers at once.
  */
 import { createJudgedDial } from '@cofferdam/egress'
 import type { Backend, SessionRegistry, WorkerId } from '@cofferdam/contract'

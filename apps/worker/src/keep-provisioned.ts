@@ -1,6 +1,6 @@
 /**
- * Reconciles interpreters at AgentCore periodically, in one process of the fleet at a time (a lock in
- * Postgres). Deletes garbage only if an earlier round of this process has found it, too.
+ * Reconciles AgentCore interpreters, in one process of the fleet at a time (a lock in Postgres). Deletes
+ * garbage only if an earlier round of this process found it too.
  */
 import {
   createAgentcoreProvisioner,
@@ -11,7 +11,7 @@ import {
 import type { Store } from '@cofferdam/store'
 import type { Logger } from '@cofferdam/telemetry'
 
-/** Longest round. A longer one waits for a service that does not answer, and the next round continues. */
+/** Longest round. A longer one waits for a dead service, and the next round continues. */
 const ROUND_MS = 600_000
 
 /** Starts the first round at once. */

@@ -1,7 +1,6 @@
 /**
  * Kills the sandbox of an execution whose owner died, through its ref. A session's sandbox may serve another
- * execution by now, whose program must survive, and the state that earlier ones left in it must stay. So the
- * session's entry decides:
+ * execution by now: that program and its earlier state must survive. So the session's entry decides:
  *
  *   it belongs to no session, or only one worker reaches it → killed
  *   the session is idle: only the outcome of the turn is missing → left
@@ -14,7 +13,7 @@ import { isCofferdamError, type Backend, type SandboxRef, type SessionInfo } fro
 import type { Interrupted, Taken } from '@cofferdam/queue'
 import type { WorkerDeps } from './worker-deps.ts'
 
-/** Throws what the backend and the registry of sessions throw. */
+/** Throws what the backend and the session registry throw. */
 export async function killLeftSandbox(
   taken: Pick<Taken, 'executionId' | 'request' | 'signal'>,
   { ref, worker, ownSandbox = false }: Pick<Interrupted, 'ref' | 'worker' | 'ownSandbox'>,
@@ -41,7 +40,7 @@ async function sharedSession(
   return found?.owner === null ? found : null
 }
 
-/** Leaves the session's entry as it is: whoever claims it next finds out that its sandbox is gone. */
+/** Keeps the session's entry. Whoever claims the session next finds out that its sandbox is gone. */
 async function killClaimed(
   { executionId, signal }: Pick<Taken, 'executionId' | 'signal'>,
   { tenantId, backend: vendor, key }: SessionInfo,

@@ -1,7 +1,6 @@
 /**
- * Keeps the concurrency leases of this worker's running executions alive. One round renews all of them at a
- * third of the lease time, so that two rounds can fail before a lease expires. The leases of a dead worker
- * expire.
+ * Keeps the concurrency leases of running executions alive. A round at each third of the lease time renews
+ * all of them, so two rounds can fail before a lease expires. The leases of a dead worker expire.
  */
 import type { Admission, Lease, Settlement } from '@cofferdam/admission'
 import { repeat } from './periodic.ts'
@@ -12,14 +11,11 @@ export interface LeaseKeeper extends AsyncDisposable {
 }
 
 export interface HeldLease extends AsyncDisposable {
-  /** Tells admission with the release what the audit row charges; null when it charges nothing. */
+  /** Sets what the audit row charges. The release tells it to admission. Null: nothing. */
   settle(charge: Settlement | null): void
 }
 
-/**
- * Creates the keeper. `onLost` hears of leases that expired before their renewal, because the worker stood
- * still.
- */
+/** Creates the keeper. `onLost` gets leases that expired unrenewed because the worker stood still. */
 export function createLeaseKeeper(deps: {
   admission: Admission
   leaseMs: number

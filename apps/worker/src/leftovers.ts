@@ -1,7 +1,7 @@
 /**
- * Sandboxes of this worker that are not proven gone. Each is killed by its ref until its backend confirms it.
- * The janitor only destroys sandboxes of dead workers, so without this a sandbox whose end failed would run
- * until its vendor ends it.
+ * Sandboxes of this worker that may still exist. Each is killed by its ref until its backend confirms it. The
+ * janitor destroys only sandboxes of dead workers, so otherwise a sandbox that failed to end would run until
+ * its vendor ends it.
  *
  *   added → its end, which is under way, succeeds         → gone
  *         → it fails, or is still under way after END_MS → kill → succeeds → gone
@@ -11,27 +11,25 @@
 import { setTimeout as after } from 'node:timers/promises'
 import { inTime, type Backend, type SandboxRef } from '@cofferdam/contract'
 
-/**
- * An end under way may still save a session for its next turn. The executor holds a sandbox's memory as long.
- */
+/** An end under way may still save a session for its next turn. The executor holds the memory as long. */
 const END_MS = 60_000
-/** For backends whose calls have no shorter timeout of their own. */
+/** For backends whose calls have no shorter timeout. */
 const KILL_MS = 60_000
 const FIRST_PAUSE_MS = 1_000
 const LAST_PAUSE_MS = 60_000
 /** How long the end of a worker waits for the last kills. */
 const CLOSE_MS = 5_000
-/** With more than this, a vendor does not answer at all. It has to end the newest ones itself. */
+/** With more than this, the vendor does not answer at all, and has to end the newest ones itself. */
 const KEPT_MAX = 1_000
 
 export interface Leftovers extends AsyncDisposable {
-  /** Kills it until it is gone. `ending`: its end, when that is still under way. */
+  /** Kills it until it is gone. `ending` is its end, if that is under way. */
   add(ref: SandboxRef, ending?: Promise<void>): void
   /** Number of sandboxes that may still exist. */
   readonly size: number
 }
 
-/** `pauseMs`: after the first kill that failed. Default one second. */
+/** `pauseMs` is the pause after the first failed kill. Default: one second. */
 export function createLeftovers(deps: {
   backend(name: string): Pick<Backend, 'kill'> | undefined
   onGone(ref: SandboxRef): void

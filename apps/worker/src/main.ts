@@ -24,5 +24,5 @@ const stop = () => {
 }
 process.on('SIGTERM', stop)
 process.on('SIGINT', stop)
-// A parent that forked this process (tests, benches) learns that it claims executions now.
+// Tells a parent that forked this process (tests, benches) that it claims executions now.
 process.send?.('ready')

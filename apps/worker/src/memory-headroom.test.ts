@@ -6,7 +6,7 @@ import { createMemoryHeadroom } from './memory-headroom.ts'
 
 const MiB = 1_048_576
 
-it('admits routines up to their share, and interactive work beyond it', async () => {
+it('admits routines up to their share of the memory, and interactive executions beyond it', async () => {
   const blobs = {
     create: () => Promise.reject(new Error('nothing is stored here')),
     read: () => Promise.resolve(null),
@@ -25,7 +25,7 @@ it('admits routines up to their share, and interactive work beyond it', async ()
   expect([headroom.isAmple('routine'), headroom.isAmple('interactive')]).toEqual([true, true])
   const first = headroom.reserve(taken('exe_1', 'routine'), () => ended.promise)
   expect(headroom.isFree('routine')).toBe(true)
-  // 300 of its 500 MiB, and of 1,000 in all.
+  // 300 of the 500 MiB for routines, and 300 of 1,000 MiB in total.
   expect([headroom.isAmple('routine'), headroom.isAmple('interactive')]).toEqual([false, true])
   const second = headroom.reserve(taken('exe_2', 'routine'), () => ended.promise)
   expect(headroom.isFree('routine')).toBe(false)

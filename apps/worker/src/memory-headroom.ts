@@ -1,5 +1,5 @@
 /**
- * The worker's memory as the queue sees it. An execution counts from the moment it is claimed, not only when
+ * The worker's memory as the queue sees it. An execution counts from its claim, not only from the moment when
  * it asks the budget after policy and admission. Otherwise a burst would fill every slot with executions that
  * wait here, first come first served, instead of in the fair queue.
  */
@@ -7,22 +7,16 @@ import type { Executor } from '@cofferdam/executor'
 import type { Room, Taken } from '@cofferdam/queue'
 
 export interface MemoryHeadroom extends Room {
-  /**
-   * An executor whose starts end the reservation of `reserve`, because the budget counts them from then on.
-   */
+  /** Its starts end the reservation of `reserve`, because the budget counts those attempts from then on. */
   readonly executor: Executor
-  /**
-   * Reserves the execution's memory, then runs `work`. The reservation ends with the start of the attempt, or
-   * with `work`.
-   */
+  /** Reserves memory and runs `work`. The reservation ends with the start of the attempt or with `work`. */
   reserve(taken: Taken, work: () => Promise<void>): Promise<void>
 }
 
 /**
- * There is headroom while nobody waits for memory and everything that was claimed fits, so the first
- * execution that does not fit is the last one claimed. Where both lanes are served, routines are claimed
- * while they hold less than `routineShare` of the memory: what runs for hours must not hold what interactive
- * work needs.
+ * There is headroom while nobody waits for memory and all claimed executions fit: the first one that does not
+ * fit is the last one claimed. With both lanes, routines are claimed while they hold less than `routineShare`
+ * of the memory, because programs that run for hours must not take it from interactive work.
  */
 export function createMemoryHeadroom(executor: Executor, routineShare = 1): MemoryHeadroom {
   const { memory } = executor

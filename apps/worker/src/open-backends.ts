@@ -1,12 +1,12 @@
 /**
- * Opens what a worker runs programs with: its backends with their warm slots and sessions, the memory that
- * they share, their way to the network, and the executor over all of these.
+ * Opens what a worker runs programs with: backends with their warm slots and sessions, the memory that they
+ * share, their network, and the executor over all of them.
  */
 import { availableParallelism } from 'node:os'
 import { createRateGate } from '@cofferdam/admission'
 import { createBackends, createRefillGate, type BackendDeps } from '@cofferdam/backends'
 import { createEgress } from '@cofferdam/egress'
-import type { Backend, WorkerId } from '@cofferdam/contract'
+import type { Backend, ExecutionRequest, WorkerId } from '@cofferdam/contract'
 import { createExecutor, createMemoryBudget, type Executor } from '@cofferdam/executor'
 import { createWorkerPart } from '@cofferdam/polyclaw'
 import { createSessionRegistry, type Sessions } from '@cofferdam/sessions'
@@ -18,19 +18,24 @@ import { createInterpreterLookup } from './interpreter-lookup.ts'
 import { createLeftovers } from './leftovers.ts'
 import { createMemoryHeadroom, type MemoryHeadroom } from './memory-headroom.ts'
 import { showSessions } from './show-sessions.ts'
-import type { WorkerDeps } from './worker-deps.ts'
 
 const MiB = 1_048_576
 /** As with slots, half of the memory stays for interactive work. */
 const ROUTINE_MEMORY_SHARE = 0.5
+
+/** May refuse a backend at the moment an execution would use it. */
+export interface BackendSwitch {
+  /** Public text why the execution may not use the backend. Null when it may. Never rejects. */
+  refuses(request: Pick<ExecutionRequest, 'tenant_id' | 'idempotency_key'>): Promise<string | null>
+}
 
 export interface OpenBackends {
   backends: ReadonlyMap<string, Backend>
   executor: Executor
   headroom: MemoryHeadroom
   sessions: Sessions
-  /** What may refuse a backend, by its name. */
-  switches: WorkerDeps['switches']
+  /** The switches that may refuse a backend, by its name. */
+  switches: ReadonlyMap<string, BackendSwitch>
 }
 
 export interface OpenBackendsDeps {

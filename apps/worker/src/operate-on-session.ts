@@ -1,7 +1,7 @@
 /**
  * Runs a program of type `files`: what `/v1/sessions` does with a session. It goes through the queue like an
  * execution, so that it gets the session's turn, its worker, an audit row and one ending. No user code runs,
- * so it is not charged and has no point of no return: when its worker dies, another worker does it again.
+ * so it is not charged and has no point of no return: when its worker dies, another worker repeats it.
  *
  *   end of a session that any worker can attach to → claimed, ended at its backend, forgotten
  *   anything else                                  → a turn in the session's sandbox (executor)
@@ -14,15 +14,15 @@ import {
   type SessionName,
 } from '@cofferdam/contract'
 import type { Taken } from '@cofferdam/queue'
-import type { Back, End } from './decide.ts'
+import type { Back, End } from './decision.ts'
 import type { PolicyInForce } from './policy.ts'
 import { endSession } from './session-reaper.ts'
 import { commonParts, requeuedWhenDrained } from './start-attempt.ts'
 import type { WorkerDeps } from './worker-deps.ts'
 
 /**
- * The session's last turn publishes its result before it releases the session, which takes a call or two at a
- * vendor. A caller that ends the session right after the result waits for that.
+ * A turn publishes its result before it releases the session, which takes a call or two at a vendor. A caller
+ * that ends the session right after the result waits this long.
  */
 const RELEASE_WAIT_MS = 5000
 
@@ -53,10 +53,7 @@ async function takeTurn(taken: Taken, { tenant }: PolicyInForce, deps: WorkerDep
   }
 }
 
-/**
- * Ends a session that any worker can attach to, without opening it. Null when the program asks for something
- * else.
- */
+/** Ends a session that any worker can attach to, without opening it. Null: the program asks otherwise. */
 async function endAnywhere(taken: Taken, deps: WorkerDeps): Promise<Outcome | null> {
   const { program, session, tenant_id: tenantId } = taken.request
   if (program.type !== 'files' || program.op !== 'end' || session === undefined) return null

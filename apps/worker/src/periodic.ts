@@ -1,7 +1,7 @@
 /**
- * Repeats background work until it is disposed. Calls `round` every `everyMs`, and at once unless `atStart` is false.
- * Rounds never overlap: a tick during a long round is skipped. Disposing waits for the round under way. `onError` gets
- * what a round throws.
+ * Repeats background work until it is disposed. Calls `round` every `everyMs`, and at once unless `atStart`
+ * is false. A tick during a long round is skipped, so rounds never overlap. Disposing waits for the round
+ * under way. `onError` gets what a round throws.
  */
 export function repeat(
   round: () => Promise<void>,

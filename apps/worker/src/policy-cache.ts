@@ -5,8 +5,7 @@
  *   otherwise                             → read from Postgres, written to Redis, used
  *   Postgres away                         → a copy up to STALE_MS old is used; else `store_unavailable`
  *
- * The API deletes the copies after each change, so that the next read sees it. FRESH_MS only bounds how long
- * a change by raw SQL stays unseen.
+ * The API deletes the copies after each change. FRESH_MS bounds how long a change by raw SQL stays unseen.
  */
 import { templateInForce } from '@cofferdam/admission'
 import {
@@ -24,29 +23,23 @@ import type { Redis } from 'ioredis'
 import { isDeepStrictEqual } from 'node:util'
 import { z } from 'zod'
 
-/**
- * Also bounds how long a change of the API that raced with a read stays unseen. Costs one read per second and
- * tenant.
- */
+/** Also bounds how long a read can hide a concurrent change by the API. One read per second and tenant. */
 const FRESH_MS = 1000
 /** How long executions continue with the last known policy while Postgres is away. */
 const STALE_MS = 3_600_000
-/**
- * Parsed copies, about 2 KB each. Between two reads of Postgres all executions of a tenant read the same
- * text.
- */
+/** Parsed copies, about 2 KB each. Until the next read of Postgres, a tenant's executions read one text. */
 const PARSED_MAX = 1000
 
 export interface PolicyFacts {
   tenant: TenantPolicy | null
-  /** The template in force; null when there is none, or when it does not exist. */
+  /** The template in force. Null when there is none, or when it does not exist. */
   template: Template | null
   /** The ID of the template in force. */
   templateId: string | undefined
   caps: TenantCaps | null
 }
 
-/** An older worker may have written the copy: fields that it did not know take their defaults. */
+/** An older worker may have written the copy. Fields that it did not know get their defaults. */
 const cachedSchema = z.object({
   policy: tenantPolicySchema.nullable(),
   caps: tenantCapsSchema.nullable(),
@@ -57,16 +50,15 @@ type Cached = z.infer<typeof cachedSchema>
 
 export interface PolicyCache {
   /**
-   * Reads the policy with the template in force for the request. Throws `store_unavailable` when Postgres is
+   * Reads the policy, with the template in force for the request. Throws `store_unavailable` when Postgres is
    * away and there is no usable copy.
    */
   read(request: Pick<ExecutionRequest, 'tenant_id' | 'agent_id' | 'template_id'>): Promise<PolicyFacts>
 }
 
 /**
- * Creates the cache. It calls `onChange` for a tenant whose caps or `run_sessions` differ from the last known
- * ones, because admission and producers read those in Redis. They differ after raw SQL, or when Redis lost
- * them.
+ * Creates the cache. Calls `onChange` for a tenant whose caps or `run_sessions` changed, because admission
+ * and producers read those in Redis. They change by raw SQL, or when Redis lost them.
  */
 export function createPolicyCache(deps: {
   redis: Redis
@@ -129,10 +121,7 @@ export function createPolicyCache(deps: {
     }
   }
 
-  /**
-   * Replaces a stale copy once for all executions that find it. Without a copy every execution reads by
-   * itself.
-   */
+  /** Replaces a stale copy once for all executions that find it. Without a copy each one reads. */
   function refresh(tenantId: string, templateId: string | undefined, stale: Cached | null): Promise<Cached> {
     if (stale === null) return readAndKeep(tenantId, templateId, null)
     const name = `${tenantId}:${templateId ?? ''}`
@@ -176,7 +165,7 @@ const copiedOf = (known: Cached | null) => [known?.caps, known?.policy?.run_sess
 
 const keyOf = (tenantId: string): string => `cfd:{${tenantId}}:policy`
 
-/** Null when the copy cannot be used, for example because a newer worker wrote it. Then Postgres is read. */
+/** Null when the copy is unusable, for example from a newer worker. Then Postgres is read. */
 function parseCached(text: string): Cached | null {
   try {
     return cachedSchema.safeParse(JSON.parse(text)).data ?? null

@@ -1,17 +1,17 @@
-/** What policy says about an execution at the moment it would run. */
+/** What policy says about an execution at the moment when it would run. */
 import { decidePolicy, effectivePolicy, type Environment } from '@cofferdam/admission'
 import type { TenantPolicy } from '@cofferdam/contract'
 import type { Taken } from '@cofferdam/queue'
 import type { PolicyFacts } from './policy-cache.ts'
 import type { WorkerDeps } from './worker-deps.ts'
 
-/** What an execution that may run runs under. */
+/** The policy under which an allowed execution runs. */
 export interface PolicyInForce {
   allowed: true
   /** With the template's settings folded in. */
   tenant: TenantPolicy
   environment: Environment
-  /** Of the template in force, whatever the request names. */
+  /** The template in force, whatever the request names. */
   templateId: string | undefined
   retentionDays: number
 }
@@ -21,16 +21,14 @@ export interface PolicyRefusal {
   ending: 'provisioning' | 'policy_denied'
   /** A reason of `decidePolicy`, or `policy_unavailable`. */
   reason: string
-  /** Public. */
+  /** Public text. */
   message: string
   templateId: string | undefined
-  /** A refusal is kept no longer than the execution would have been. */
+  /** A refusal is kept only as long as the execution would have been. */
   retentionDays: number
 }
 
-/**
- * Reads tenant and template, and decides. Refuses when neither Postgres nor a copy of the policy can be read.
- */
+/** Reads tenant and template, and decides. Refuses when neither Postgres nor a cached copy can be read. */
 export async function readPolicy(taken: Taken, deps: WorkerDeps): Promise<PolicyInForce | PolicyRefusal> {
   const { request } = taken
   try {
@@ -53,7 +51,7 @@ export async function readPolicy(taken: Taken, deps: WorkerDeps): Promise<Policy
   }
 }
 
-/** The tenant's policy with the template's settings folded in; null when there is no such tenant. */
+/** The tenant's policy with the template's settings folded in. Null when there is no such tenant. */
 export function effectiveTenant({
   tenant,
   template,

@@ -11,7 +11,8 @@
  */
 import type { Taken } from '@cofferdam/queue'
 import { attemptKey, chargeIn, finalCharge, settleCharge } from './attempt-charge.ts'
-import { decide, type NoRun, type Run } from './decide.ts'
+import { decide } from './decide.ts'
+import type { NoRun, Run } from './decision.ts'
 import { operateOnSession } from './operate-on-session.ts'
 import { completeAttempt, recordAttempt } from './record-attempt.ts'
 import { recover } from './recover.ts'
@@ -20,10 +21,7 @@ import { inExecutionSpan } from './spans.ts'
 import { startAttempt } from './start-attempt.ts'
 import type { WorkerDeps } from './worker-deps.ts'
 
-/**
- * Resolves when the execution has ended or gone back to the queue. Throws `fenced` when another worker owns
- * it.
- */
+/** Resolves when the execution has ended or was requeued. Throws `fenced` when another worker owns it. */
 export async function processExecution(taken: Taken, deps: WorkerDeps): Promise<void> {
   await inExecutionSpan(taken, deps.workerId, async () => {
     const decision = (await recover(taken, deps)) ?? (await decide(taken, deps))
@@ -34,7 +32,7 @@ export async function processExecution(taken: Taken, deps: WorkerDeps): Promise<
   })
 }
 
-/** Runs an admitted attempt. The lease is held until the sandbox is gone, on every path. */
+/** Runs an admitted attempt. On every path the lease is held until the sandbox is gone. */
 async function run(taken: Taken, { policy, admitted }: Run, deps: WorkerDeps): Promise<void> {
   await using lease = deps.leases.hold(admitted.lease)
   await using attempt = await startAttempt(taken, policy.tenant, admitted, deps)
@@ -46,7 +44,7 @@ async function run(taken: Taken, { policy, admitted }: Run, deps: WorkerDeps): P
   const recorded = await recordAttempt(taken, result.outcome, facts, deps)
   await completeAttempt(taken, recorded, deps)
   const charge = chargeIn(recorded.record)
-  // The row of an earlier owner stands and charges nothing, so the counters must not either.
+  // The row of an earlier owner counts and charges nothing, so the counters must not charge either.
   if (charge === null && chargedAtMs !== null) await deps.admission.refund(attemptKey(taken), admitted.lease)
   lease.settle(charge)
 }

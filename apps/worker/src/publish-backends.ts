@@ -1,7 +1,6 @@
 /**
- * Tells the fleet which backends work on this worker: one field of `{cofferdam}:backends`, renewed while the
- * worker lives. `GET /v1/backends` and `cofferdam doctor` read it and ignore fields older than
- * STALE_AFTER_MS.
+ * Publishes which backends work on this worker: one field of `{cofferdam}:backends`, renewed while it lives.
+ * `GET /v1/backends` and `cofferdam doctor` ignore fields older than STALE_AFTER_MS.
  */
 import type { WorkerId } from '@cofferdam/contract'
 import { offerOf, type Offer } from '@cofferdam/queue'
@@ -57,8 +56,7 @@ async function forgetStale(redis: Redis): Promise<void> {
 
 /**
  * Turns reports into offers: one for each backend whose last probe succeeded and whose circuit breaker is
- * closed. Returns the same array until that changes. A worker with a broken backend is then not given what
- * other workers can run.
+ * closed. Returns the same array until that changes. Executions then go to workers that can run them.
  */
 export function createOffers({
   memory,

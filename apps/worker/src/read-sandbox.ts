@@ -28,7 +28,7 @@ export interface ReadSandbox {
   refused: { path: string; reason: string }[]
 }
 
-/** Files that were written besides the workspace. Unchanged, they are not results. */
+/** Files that were written in addition to the workspace. They are no results while they are unchanged. */
 export interface Inputs {
   /** Whether a file may be an input, by name and size. */
   mayBe(path: string, size: number): boolean
@@ -37,16 +37,14 @@ export interface Inputs {
 
 export interface ReadOptions {
   sandbox: Sandbox
-  /** What the sandbox was given. */
+  /** The files that the sandbox was given. */
   base: Manifest
   rules: CompiledRules
   inputs: Inputs
   signal: AbortSignal
 }
 
-/**
- * Throws `payload_too_large` when there are too many files to list, because missing ones would look deleted.
- */
+/** Throws `payload_too_large` for too many files to list, because missing ones would look deleted. */
 export async function readSandbox({
   sandbox,
   base,
@@ -84,7 +82,7 @@ export async function readSandbox({
       if (input !== null && inputs.are(path, input)) continue
     }
     if (rules.refusesOut(path) !== null) {
-      // A file that may not come out is not read. Only its size shows whether it changed.
+      // A file that must stay inside is not read. Only its size shows whether it changed.
       const before = base.get(path)
       if (before?.size === size) manifest.set(path, before)
       else leaveOut(path, rules.refusesOut(path) ?? 'rule')
@@ -114,10 +112,7 @@ export async function readSandbox({
   return { manifest, bytes, refused }
 }
 
-/**
- * True when something other than a regular file has this path. Such entries are not listed, but are not
- * deletions.
- */
+/** True when something other than a regular file has this path. Such entries are unlisted but not deleted. */
 async function isSomethingElse(sandbox: Sandbox, path: string): Promise<boolean> {
   try {
     await sandbox.read(path, 1)

@@ -1,50 +1,25 @@
 /**
- * Records and completes attempts: the audit row first, then the visible result. While Postgres is away the
- * record goes to the Redis outbox in the same script that completes the execution, so that neither can exist
- * without the other.
+ * Records and completes attempts: the audit row first, then the visible result. While Postgres is away, the
+ * script that completes the execution also puts the record into the Redis outbox, so that neither exists
+ * alone.
  */
-import {
-  composeAttempt,
-  isCofferdamError,
-  type AttemptFacts,
-  type AttemptRecord,
-  type CapsUse,
-  type ExecutionRequest,
-  type Outcome,
-  type TenantPolicy,
-} from '@cofferdam/contract'
+import { composeAttempt, isCofferdamError, type AttemptRecord, type Outcome } from '@cofferdam/contract'
 import type { Taken } from '@cofferdam/queue'
 import { SPANS } from '@cofferdam/telemetry'
 import { chargeIn, settleCharge } from './attempt-charge.ts'
+import type { EndFacts } from './decision.ts'
 import { effectiveTenant } from './policy.ts'
 import { currentTraceId, inSpan, markEnding } from './spans.ts'
 import type { WorkerDeps } from './worker-deps.ts'
 
-/** What the record of an attempt says beside its outcome. */
-export interface EndFacts {
-  /** When the attempt began, if not when this worker claimed it. */
-  startedAtMs?: number
-  /** When admission charged the attempt; null when it did not, or when the charge was refunded. */
-  chargedAtMs: number | null
-  caps: CapsUse | null
-  retentionDays: number
-  /** The environment that policy decided; a template can narrow what the request said. */
-  environment?: ExecutionRequest['environment']
-  /** The template that it ran under. Undefined: the one that the request names. */
-  templateId?: string | undefined
-  refusal?: AttemptFacts['refusal']
-  /** The effective policy. It says whether outputs are stored encrypted. */
-  tenant?: Pick<TenantPolicy, 'encrypt_outputs'>
-}
-
 export interface Recorded {
-  /** The record that stands: an earlier owner may have written another one. */
+  /** The valid record. An earlier owner may have written another one. */
   record: AttemptRecord
   /** True while Postgres is away: completing the execution writes the record to the outbox. */
   isInOutbox: boolean
 }
 
-/** Writes the audit row of an attempt, unless it is there already. The row that was written first stands. */
+/** Writes the audit row of an attempt, unless it exists. The first written row is valid. */
 export async function recordAttempt(
   taken: Taken,
   outcome: Outcome,
@@ -88,8 +63,8 @@ async function writeRow(taken: Taken, composed: AttemptRecord, deps: WorkerDeps)
 }
 
 /**
- * Makes the result visible and frees the slot, or schedules the next attempt when the caller opted into
- * retries. Throws `fenced` when another worker owns the execution now.
+ * Makes the result visible and frees the slot, or schedules the next attempt of a caller that opted into
+ * retries. Throws `fenced` when another worker owns the execution.
  */
 export async function completeAttempt(
   taken: Taken,
@@ -114,7 +89,7 @@ function wantsRetry({ request: { retry } }: Taken, { result }: AttemptRecord): b
 
 /**
  * Writes the audit rows that waited in the Redis outbox: attempts that ended while Postgres was away, and
- * executions that processes without access to tenant policy cancelled in the queue. Idempotent. Throws while
+ * executions cancelled in the queue by processes that cannot read tenant policy. Idempotent. Throws while
  * Postgres is away.
  */
 export async function storeOutbox(records: readonly AttemptRecord[], deps: WorkerDeps): Promise<void> {

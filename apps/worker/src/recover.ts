@@ -1,9 +1,9 @@
 /**
- * Decides on an execution that an earlier owner left. An attempt that began is never run again on its own.
+ * Decides on an execution that an earlier owner left. An attempt that began is never rerun on its own.
  *
  *   its audit row exists → the owner died between recording and completing: the recorded result is published
- *   it was interrupted   → its sandbox is killed and it ends as worker_lost, with the output that was streamed.
- *                          It is charged only when its owner reported that it had handed the program over
+ *   it was interrupted   → its sandbox is killed and it ends as worker_lost, with the streamed output. It is
+ *                          charged only when its owner reported that it had handed the program over
  *   anything else        → null: the execution is processed as if nobody had claimed it before
  */
 import {
@@ -17,7 +17,7 @@ import {
 import type { Interrupted, Taken } from '@cofferdam/queue'
 import { setTimeout as delay } from 'node:timers/promises'
 import { attemptKey } from './attempt-charge.ts'
-import type { NoRun } from './decide.ts'
+import type { NoRun } from './decision.ts'
 import { killLeftSandbox } from './kill-left-sandbox.ts'
 import { effectiveTenant } from './policy.ts'
 import type { WorkerDeps } from './worker-deps.ts'
@@ -29,10 +29,7 @@ const NOT_HANDED_OVER =
   'The worker died while it handed the program over to its sandbox, ' +
   'and nothing shows that the program ran. It was not run again, because it may have, and it is not charged.'
 
-/**
- * Pause between two lookups of an audit row while Postgres is away: without it nobody knows how the attempt
- * ended.
- */
+/** Pause between lookups of an audit row while Postgres is away. Only the row tells how the attempt ended. */
 const STORE_POLL_MS = 1000
 
 export async function recover(taken: Taken, deps: WorkerDeps): Promise<NoRun | null> {
@@ -101,7 +98,7 @@ async function killOldSandbox(taken: Taken, interrupted: Interrupted, deps: Work
   }
 }
 
-/** Null when it cannot be read. Then nobody knows whether outputs have to be encrypted, and none are kept. */
+/** Null when it is unreadable. Then no outputs are kept, because they might have to be encrypted. */
 async function policyNow(
   taken: Taken,
   deps: WorkerDeps,
@@ -111,7 +108,7 @@ async function policyNow(
   return tenant === null ? null : { tenant, templateId: facts?.templateId }
 }
 
-/** What callers saw live of the attempt; nothing when that cannot be read. */
+/** What callers saw live of the attempt. Nothing when that cannot be read. */
 async function streamedOutput(taken: Taken, { logger }: WorkerDeps): Promise<Partial<Outcome>> {
   const { stdout_bytes: stdoutBytes, stderr_bytes: stderrBytes } = taken.request.limits
   try {
@@ -126,7 +123,7 @@ async function streamedOutput(taken: Taken, { logger }: WorkerDeps): Promise<Par
   }
 }
 
-/** Cut at a UTF-8 edge. Counts the bytes that were streamed: what else the program wrote is not known. */
+/** Cuts at a UTF-8 edge. Counts the streamed bytes, because further output is unknown. */
 function viewOf(text: string, most: number, isWhole: boolean): OutputView {
   const bytes = Buffer.from(text)
   const kept = new TextDecoder().decode(bytes.subarray(0, most), { stream: true })

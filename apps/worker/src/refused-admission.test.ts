@@ -10,7 +10,7 @@ const caps: CapsUse = {
   tenant_daily_cost: { used: 1_000_000, limit: 2_500_000, resets_at },
 }
 
-it('states what is left of a cap in the units of `cofferdam caps set`', () => {
+it('states the remainder of a cap in the units of `cofferdam caps set`', () => {
   expect(capMessage('tenant_daily_cost', caps, resets_at)).toContain('than the 1.5 units that are left')
   expect(capMessage('tenant_daily_cpu', caps, resets_at)).toContain('than the 2.5 s that are left')
   expect(capMessage('tenant_daily', caps, resets_at)).toBe(

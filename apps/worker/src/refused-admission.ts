@@ -1,20 +1,14 @@
-/**
- * What becomes of an execution that admission refused: it waits for room in the cap, or ends as
- * `cap_exceeded`.
- */
+/** An execution that admission refused waits for room in the cap, or ends as `cap_exceeded`. */
 import type { Refused } from '@cofferdam/admission'
 import { largestCharge, MICRO, outcomeWithoutRun, type CapDimension, type CapsUse } from '@cofferdam/contract'
 import type { Taken } from '@cofferdam/queue'
-import type { NoRun } from './decide.ts'
-import type { EndFacts } from './record-attempt.ts'
+import type { EndFacts, NoRun } from './decision.ts'
 import { requeueUnchecked, withJitter } from './requeue.ts'
 import type { WorkerDeps } from './worker-deps.ts'
 
-/** Longest wait for a free lease. The lease in the way usually ends before. */
+/** Longest wait for a free lease. Usually a lease is released earlier. */
 const CONCURRENCY_RETRY_MS = 1000
-/**
- * Running attempts return what they reserved as they end. Short enough for programs of a tenth of a second.
- */
+/** Running attempts return their reservation when they end. Short enough for programs of 100 ms. */
 const RESERVED_RETRY_MS = 100
 
 export async function afterRefusal(
@@ -47,7 +41,7 @@ const waitFor = (untilMs: number, why: string): NoRun => ({
   back: { waits: 'tenant', untilMs, why },
 })
 
-/** Whether the execution may use more than the whole cap, so that waiting for the next day is no use. */
+/** Whether the execution may use more than the whole cap, so that waiting for the next day is useless. */
 function neverFits(
   taken: Taken,
   { dimension, caps }: Refused,
@@ -77,8 +71,8 @@ function endByCap(
 }
 
 /**
- * The public message of a refusal by a cap. For CPU and cost it says what is left, in the units in which
- * operators set the cap: a smaller execution may still fit.
+ * The public message of a refusal by a cap. For CPU and cost it states the remainder, in the units in which
+ * operators set the cap, because a smaller execution may still fit.
  */
 export function capMessage(dimension: CapDimension, caps: CapsUse | null, resetsAt: string): string {
   const left = (use: { used: number; limit: number } | undefined) =>

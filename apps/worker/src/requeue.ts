@@ -1,41 +1,37 @@
-/** How an execution that has not begun goes back to the queue, and when it comes back. */
+/** How an execution that has not begun goes back to the queue, and when it returns. */
 import type { ExecutionId } from '@cofferdam/contract'
 import type { Taken } from '@cofferdam/queue'
 import type { Redis } from 'ioredis'
-import type { WorkerDeps } from './worker-deps.ts'
 
-/** Times are of Redis' clock. The caller of the execution sees `why` as a notice. */
+/** Times are in Redis' clock. The caller of the execution sees `why` as a notice. */
 export type Requeue =
-  /** It is next in line of its agent. */
+  /** It is the next execution of its agent. */
   | { waits: 'not' }
-  /** Nothing else of its tenant has to wait. */
+  /** No other execution of its tenant has to wait. */
   | { waits: 'alone'; untilMs: number; why: string }
   /** No execution of its tenant gets a slot before `untilMs`. */
   | { waits: 'tenant'; untilMs: number; why: string }
 
-/** Puts the execution back. Refund it before: it can be cancelled while it waits, and is not charged then. */
+/** Requeues the execution. Refund it before: while it waits it can be cancelled, and must not be charged. */
 export async function requeue(taken: Taken, back: Requeue): Promise<void> {
   if (back.waits === 'not') await taken.giveBack()
   else if (back.waits === 'alone') await taken.putOff(back.untilMs, back.why)
   else await taken.defer(back.untilMs, back.why)
 }
 
-/** Requeued tenants come back spread over this. */
+/** Requeued tenants return spread over this time. */
 const JITTER_MS = 1000
 
 export const withJitter = (atMs: number): number => atMs + Math.random() * JITTER_MS
 
-/** Between two tries of a check that needs a store which does not answer. */
+/** Pause between two tries of a check whose store does not answer. */
 const CHECK_RETRY_MS = 1000
 
-/**
- * How to wait for a store that a check of policy or caps needs; null when the execution has waited long
- * enough.
- */
+/** How to wait for the store that a check of policy or caps needs. Null after a long enough wait. */
 export async function requeueUnchecked(
   { executionId, request, nowMs }: Pick<Taken, 'executionId' | 'request' | 'nowMs'>,
   check: 'policy' | 'caps',
-  deps: Pick<WorkerDeps, 'mayRetryCheck'>,
+  deps: { mayRetryCheck: MayRetryCheck },
 ): Promise<Requeue | null> {
   if (!(await deps.mayRetryCheck({ tenantId: request.tenant_id, executionId }, nowMs()))) return null
   const why = `Waits for its ${check} check, which cannot be made now.`
@@ -43,15 +39,12 @@ export async function requeueUnchecked(
 }
 
 /**
- * A failover of Redis or a restart of Postgres is over by then. The queue tries as long to write an ending
- * (writePatienceMs).
+ * By then a failover of Redis or a restart of Postgres is over. The queue retries the write of an ending for
+ * the same time (writePatienceMs).
  */
 const CHECK_GRACE_MS = 60_000
 
-/**
- * True while the grace period of the execution lasts, which starts with the first call. `nowMs` is Redis'
- * clock.
- */
+/** True during the execution's grace period, which starts with the first call. `nowMs` is Redis' clock. */
 export type MayRetryCheck = (
   execution: { tenantId: string; executionId: ExecutionId },
   nowMs: number,
@@ -59,7 +52,7 @@ export type MayRetryCheck = (
 
 /**
  * Keeps the start of each grace period in Redis, because another worker may claim the execution next. `redis`
- * is a connection that waits while Redis is away.
+ * must wait while Redis is away.
  */
 export function createCheckGrace(redis: Redis): MayRetryCheck {
   return async ({ tenantId, executionId }, nowMs) => {
@@ -69,17 +62,17 @@ export function createCheckGrace(redis: Redis): MayRetryCheck {
   }
 }
 
-/** A full backend has room when somebody's program ends. */
+/** A full backend has room again when a program ends. */
 const FIRST_RETURN_MS = 1000
 /** Claiming and requeueing one execution costs some milliseconds of Redis and of this worker. */
 const RETURN_GAP_MS = 50
-/** When more than 600 executions wait, the gap between them is shorter. */
+/** When more than 600 executions wait, the gap between them becomes shorter. */
 const LAST_RETURN_MS = 30_000
 
 /**
- * Tells the time at which the next execution that waits for a full backend comes back (Redis' clock, like
- * `nowMs`). They come back one after the other, so that they keep their order. Those that come while the
- * backend is full are requeued again without asking it.
+ * The time at which the next execution that waits for a full backend returns (Redis' clock, as is `nowMs`).
+ * They return one after the other, to keep their order. While the backend is full, they are requeued again
+ * without asking it.
  */
 export function createReturnTimes(): (nowMs: number) => number {
   let lastMs = 0

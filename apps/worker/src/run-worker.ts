@@ -1,6 +1,6 @@
 /**
  * Connects a worker to its Redis, Postgres, backends and telemetry, and starts to claim executions. Closing
- * it goes the opposite way: stop claiming, let executions run, end the rest, disconnect.
+ * goes the opposite way: stop claiming, let executions run, end the rest, disconnect.
  */
 import { randomBytes } from 'node:crypto'
 import { join } from 'node:path'
@@ -26,23 +26,21 @@ import { storeOutbox } from './record-attempt.ts'
 import { openStoreGate, type StoreGate } from './store-gate.ts'
 import { composeDeps } from './worker-deps.ts'
 
-/** Background work that is under way when a worker closes takes milliseconds if Redis answers. */
+/** Background work under way takes milliseconds when a worker closes, if Redis answers. */
 const CLOSE_MS = 5000
 
 export interface RunningWorker {
   readonly workerId: WorkerId
   /** Results of the backends' last probes. */
   readonly backends: readonly BackendReport[]
-  /** Drains: running executions get `drainMs`, the rest goes back to the queue or ends. Idempotent. */
+  /** Drains: running executions get `drainMs`, the rest is requeued or ended. Idempotent. */
   close(): Promise<void>
 }
 
 export interface WorkerOptions {
   /** Shared by several apps in one process. Without it the worker starts its own. */
   telemetry?: Telemetry
-  /**
-   * Wraps the processing of each execution. For tests whose worker stops at a chosen point (tests/faults).
-   */
+  /** Wraps the processing of each execution: tests stop a worker at a chosen point (tests/faults). */
   around?: (handle: typeof handleExecution) => typeof handleExecution
 }
 
@@ -90,13 +88,13 @@ export async function runWorker(config: WorkerConfig, options: WorkerOptions = {
     ...(config.routineSlots === undefined ? {} : { routineSlots: config.routineSlots }),
     room: headroom,
     offers,
-    // Ending what a dead worker began needs no memory.
+    // Ending an attempt of a dead worker needs no memory.
     process: (taken) =>
       taken.interrupted === null ? headroom.reserve(taken, () => handle(taken, deps)) : handle(taken, deps),
     onOutbox: (records) => storeOutbox(records, deps),
     logger,
   })
-  // The backend that `auto` will use fills its warm pool now, the others at their first execution.
+  // The backend that `auto` uses fills its warm pool now, the others at their first execution.
   const preferred = published.reports.find(({ probe }) => probe.ok)
   if (preferred !== undefined) backends.get(preferred.name)?.prewarm?.()
   owned.use(keepFleet({ ...common, backends, sessions, producer }))
@@ -144,7 +142,7 @@ export async function runWorker(config: WorkerConfig, options: WorkerOptions = {
         isDraining = true
         await gate[Symbol.asyncDispose]()
         await consumer.drain({ graceMs: config.drainMs })
-        // Commands to a Redis that does not answer (a partition) wait forever. Disconnecting fails them.
+        // Commands wait forever for a partitioned Redis. Disconnecting makes them fail.
         const disconnect = setTimeout(() => {
           for (const connection of [redis, subscriber, control]) connection.disconnect()
         }, CLOSE_MS)
@@ -160,9 +158,9 @@ export async function runWorker(config: WorkerConfig, options: WorkerOptions = {
 }
 
 /**
- * Opens the three connections of a worker; `owned` closes them. `redis` waits for a Redis that restarts, so
- * that a short outage refuses no running execution. `control` fails fast: background work is repeated anyway,
- * and must not delay the end of a worker.
+ * Opens the three connections of a worker. `owned` closes them. `redis` waits for a restarting Redis, so that
+ * a short outage refuses no running execution. `control` fails fast: background work is repeated anyway and
+ * must not delay the end of a worker.
  */
 function openConnections(redisUrl: string, owned: AsyncDisposableStack) {
   const connect = (role: 'worker' | 'producer' | 'subscriber'): Redis =>
@@ -172,10 +170,7 @@ function openConnections(redisUrl: string, owned: AsyncDisposableStack) {
 
 const FLEET_KEY = '{cofferdam}:fleet'
 
-/**
- * The random ID of the fleet, 12 hex digits, one per Redis; its first worker makes it up. It is part of
- * worker IDs.
- */
+/** The random ID of the fleet, 12 hex digits, part of worker IDs. The first worker of a Redis creates it. */
 async function readFleetId(redis: Redis): Promise<string> {
   await redis.set(FLEET_KEY, randomBytes(6).toString('hex'), 'NX')
   const id = await redis.get(FLEET_KEY)

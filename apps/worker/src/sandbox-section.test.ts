@@ -10,7 +10,7 @@ const requestOf = (limits: ExecutionRequestInput['limits'] = {}) =>
     limits,
   })
 
-it('cuts what a request asks beyond the section, and leaves all else as it was', () => {
+it('reduces the limits of a request to those of the section, and changes nothing else', () => {
   const section = sandboxSectionSchema.parse({ memory_limit: '128m', cpu_limit: '0.5', timeout: '10s' })
   const request = requestOf({ memory_mib: 1024, cpus: 2, pids: 7 })
   expect(withinSection(request, section)).toEqual({
@@ -25,7 +25,7 @@ it('cuts what a request asks beyond the section, and leaves all else as it was',
   })
 })
 
-it('gives a request that asks for no more as it is', () => {
+it('returns a request unchanged when it asks for no more than the section allows', () => {
   const section = sandboxSectionSchema.parse({ memory_limit: '1g', cpu_limit: 4, timeout: 300 })
   const request = requestOf()
   expect(withinSection(request, section)).toBe(request)

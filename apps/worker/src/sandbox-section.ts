@@ -1,16 +1,15 @@
 /**
  * The sections `tier` and `sandbox` of cofferdam.config.yaml, in the format of agent platforms. They choose
- * this worker's backend and the most that an execution may use. A request for more is reduced to these
- * limits.
+ * this worker's backend and its limits. A request for more is reduced to these limits.
  */
-import { MAX_LIMITS, type ExecutionRequest } from '@cofferdam/contract'
+import { MAX_LIMITS, softTimeoutOf, type ExecutionRequest } from '@cofferdam/contract'
 import { z } from 'zod'
 
 const MiB = 1_048_576
 const SIZE_UNITS: Readonly<Record<string, number>> = { '': 1, k: 1024, m: MiB, g: 1024 * MiB }
 const TIME_UNITS: Readonly<Record<string, number>> = { ms: 1, '': 1000, s: 1000, m: 60_000, h: 3_600_000 }
 
-/** A size as Docker writes it: a number with k, m or g, else bytes. Returns MiB. */
+/** A size in Docker's format: a number with k, m or g, else bytes. Returns MiB. */
 const size = z.union([z.string(), z.number()]).transform((value, context) => {
   const [, digits = '', unit = ''] = /^(\d{1,15})([kmg]?)(?:i?b)?$/i.exec(String(value)) ?? []
   const mib = Math.floor((Number(digits) * (SIZE_UNITS[unit.toLowerCase()] ?? 0)) / MiB)
@@ -38,9 +37,7 @@ const cpus = z
   ])
   .pipe(z.number().min(0.05).max(MAX_LIMITS.cpus))
 
-/**
- * 1 and 2: no sandbox. 3: a container or stronger. 4: the host itself, for tenants whose policy allows it.
- */
+/** 1 and 2: no sandbox. 3: a container or stronger. 4: the host itself, if the tenant's policy allows it. */
 export const tierSchema = z.union([z.literal(1), z.literal(2), z.literal(3), z.literal(4)])
 
 export const sandboxSectionSchema = z.strictObject({
@@ -67,7 +64,7 @@ const BACKENDS_OF_TIER: Readonly<Record<z.infer<typeof tierSchema>, readonly str
   4: ['none'],
 }
 
-/** The backends if neither COFFERDAM_BACKENDS nor a section `backends` names them; null when nothing does. */
+/** The backends if neither COFFERDAM_BACKENDS nor `backends` names them. Null when nothing does. */
 export function backendsOf(
   tier: z.infer<typeof tierSchema> | undefined,
   { backend }: SandboxSection,
@@ -77,7 +74,7 @@ export function backendsOf(
   return tier === undefined ? null : BACKENDS_OF_TIER[tier]
 }
 
-/** The request, limited to the section's values; the same object if it asks for no more. */
+/** The request, limited to the section's values. The same object if it asks for no more. */
 export function withinSection(request: ExecutionRequest, section: SandboxSection): ExecutionRequest {
   const { limits } = request
   const hard = Math.min(limits.hard_timeout_ms, section.timeout ?? Infinity)
@@ -85,10 +82,9 @@ export function withinSection(request: ExecutionRequest, section: SandboxSection
     memory_mib: Math.min(limits.memory_mib, section.memory_limit ?? Infinity),
     cpus: Math.min(limits.cpus, section.cpu_limit ?? Infinity),
     hard_timeout_ms: hard,
-    // Leaves time between the soft and the hard deadline.
     soft_timeout_ms:
       hard < limits.hard_timeout_ms
-        ? Math.min(limits.soft_timeout_ms, Math.max(Math.floor(hard / 2), hard - 5000))
+        ? Math.min(limits.soft_timeout_ms, softTimeoutOf(hard))
         : limits.soft_timeout_ms,
   }
   const isSame = Object.entries(cut).every(([name, value]) => limits[name as keyof typeof cut] === value)

@@ -1,13 +1,12 @@
 /**
- * Ends sessions that any worker can attach to, once nobody used them for their idle time or their vendor's
- * time is over.
+ * Ends sessions that any worker can attach to, when their idle time or their vendor's time is over.
  *
  *   every tick, per backend: overdue? → claim without waiting
- *     held by somebody → it is in use, next time
- *     still overdue    → its backend ends it, then it is forgotten
+ *     somebody holds it → it is in use, next time
+ *     still overdue     → its backend ends it, then it is forgotten
  *
  * Any number of workers do this at once, because the claim decides. A session that cannot be ended now stays
- * overdue and is tried again after growing pauses (`overdue` in the contract).
+ * overdue and is retried after growing pauses (`overdue` in the contract).
  */
 import {
   isCofferdamError,
@@ -18,19 +17,19 @@ import {
   type WorkerId,
 } from '@cofferdam/contract'
 
-/** Overdue sessions of one round: eight at once that take a second each are done within a tick. */
+/** Overdue sessions per round. With eight at once that take a second each, a round fits into a tick. */
 const ROUND = 100
 const AT_ONCE = 8
 /** A vendor that takes longer is asked again. */
 const END_MS = 30_000
 
 /**
- * Ends a claimed session at its backend, then forgets it. Throws when it may not have ended: then it stays
- * listed, and becomes overdue.
+ * Ends a claimed session at its backend, then forgets it. If it throws, the session may not have ended: it
+ * stays listed and becomes overdue.
  */
 export async function endSession(backend: Backend, lease: SessionLease, signal: AbortSignal): Promise<void> {
   if (lease.entry === null) return
-  // Nobody joins it from now on. A stalled holder that was replaced therefore ends nothing of its successor.
+  // Nobody can join it from now on, so a stalled and replaced holder ends nothing of its successor.
   if (lease.entry.turn === undefined) await lease.keep({ ...lease.entry, turn: 'ending' })
   const bounded = AbortSignal.any([signal, lease.signal, AbortSignal.timeout(END_MS)])
   await backend.endSession?.(lease.name, lease.entry, bounded)
@@ -38,16 +37,11 @@ export async function endSession(backend: Backend, lease: SessionLease, signal: 
 }
 
 export interface SessionReaper extends AsyncDisposable {
-  /**
-   * Runs one round over all backends, or joins the one under way. Resolves with the number of ended sessions.
-   */
+  /** Runs one round over all backends, or joins the current one. Resolves with the sessions it ended. */
   round(): Promise<number>
 }
 
-/**
- * Starts a round every `tickMs`. Disposing stops a round under way; the rest stays overdue for another
- * worker.
- */
+/** Starts a round every `tickMs`. Disposing stops a round. The rest stays overdue for another worker. */
 export function createSessionReaper(deps: {
   backends: ReadonlyMap<string, Backend>
   sessions: SessionRegistry
@@ -59,7 +53,7 @@ export function createSessionReaper(deps: {
   const stop = new AbortController()
   const reapable = [...deps.backends.values()].filter((backend) => backend.endSession !== undefined)
   let running: Promise<number> | null = null
-  // Rounds do not overlap: a tick during a long round is skipped.
+  // A tick during a long round is skipped, so rounds do not overlap.
   const round = (): Promise<number> =>
     (running ??= reapAll().finally(() => {
       running = null
@@ -68,7 +62,7 @@ export function createSessionReaper(deps: {
   timer.unref()
 
   async function reapAll(): Promise<number> {
-    // In parallel, so that a vendor that hangs delays its own sessions alone.
+    // In parallel, so that a hanging vendor delays only its own sessions.
     const ended = await Promise.all(reapable.map(reapBackend))
     return ended.reduce((sum, count) => sum + count, 0)
   }

@@ -1,34 +1,28 @@
 /**
- * Announces the sessions whose sandboxes only this worker reaches, so that `/v1/sessions` lists them: when
- * one changes, and every 20 s while it exists. The announcements of a dead worker expire within a minute.
+ * Announces the sessions whose sandboxes only this worker reaches, so that `/v1/sessions` lists them: on each
+ * change, and every 20 s. The announcements of a dead worker expire within a minute.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { SessionEntry, SessionName, WorkerId } from '@cofferdam/contract'
 import type { Sessions } from '@cofferdam/sessions'
 
-/** An announcement expires after three times this. */
+/** An announcement expires after three times this period. */
 const AGAIN_MS = 20_000
-/**
- * Shortest time between two announcements of one session. Without it, a loop of short runs would announce
- * each run twice.
- */
+/** Shortest time between announcements of a session. Else a loop of short runs would announce each twice. */
 const PACE_MS = 100
 
-/** The state of a session; null when it has ended. */
+/** The state of a session. Null when it has ended. */
 export type ShownState = { entry: SessionEntry; isBusy: boolean } | null
 
 export interface ShownSessions extends AsyncDisposable {
-  /**
-   * Announces the state in the background. Intermediate states can be skipped, the last one is always
-   * announced.
-   */
+  /** Announces the state in the background. Intermediate states can be skipped, the last one never. */
   show(name: SessionName, state: ShownState): void
 }
 
 interface Shown {
   name: SessionName
   state: ShownState
-  /** Announces until nothing is new; null while idle. */
+  /** Announces until nothing is new. Null while idle. */
   sending: Promise<void> | null
   isNew: boolean
   /** Ends the pause after an announcement, so that the end of a session is announced at once. */
@@ -42,7 +36,7 @@ export function showSessions(deps: {
   paceMs?: number
 }): ShownSessions {
   const { paceMs = PACE_MS } = deps
-  // Bounded by the worker's cells (warm.cells.max): an ended session is removed after its last announcement.
+  // Bounded by the worker's cells (warm.cells.max): ended sessions are removed after their last announcement.
   const shown = new Map<string, Shown>()
   let isClosed = false
   const timer = setInterval(() => {
@@ -56,7 +50,7 @@ export function showSessions(deps: {
     each.sending ??= send(each)
   }
 
-  /** Never rejects: a failed announcement is repeated in 20 s. */
+  /** Never rejects. A failed announcement is repeated in 20 s. */
   async function send(each: Shown): Promise<void> {
     while (each.isNew) {
       each.isNew = false

@@ -27,7 +27,7 @@ export function inExecutionSpan(taken: Taken, workerId: WorkerId, work: () => Pr
     [ATTRIBUTES.tenantId]: taken.request.tenant_id,
     [ATTRIBUTES.agentId]: taken.request.agent_id,
     [ATTRIBUTES.workerId]: workerId,
-    // Queue wait has no span of its own; it shows as the gap before this one.
+    // Queue wait has no span of its own. It is the gap before this span.
     [ATTRIBUTES.queueWaitMs]: Math.max(0, taken.takenAtMs - taken.enqueuedAtMs),
   }
   return withSpan(tracer, spanOfLane(SPANS.execution, taken.lane), attributes, work, {
@@ -36,10 +36,7 @@ export function inExecutionSpan(taken: Taken, workerId: WorkerId, work: () => Pr
   })
 }
 
-/**
- * Runs `work` in a child span. The parent stays the active span, because nothing in `work` has spans of its
- * own.
- */
+/** Runs `work` in a child span. The parent stays active, because nothing in `work` has its own spans. */
 export async function inSpan<T>(name: SpanName, work: () => Promise<T>): Promise<T> {
   const span = tracer.startSpan(name)
   try {
@@ -52,7 +49,7 @@ export async function inSpan<T>(name: SpanName, work: () => Promise<T>): Promise
   }
 }
 
-/** Puts the ending on the attempt's span. It decides whether the trace is sent to the collector. */
+/** Adds the ending to the attempt's span. It decides whether the trace is sent to the collector. */
 export function markEnding(ending: Ending): void {
   const span = trace.getActiveSpan()
   span?.setAttribute(ATTRIBUTES.ending, ending)
@@ -61,7 +58,7 @@ export function markEnding(ending: Ending): void {
   span?.setStatus({ code: SpanStatusCode.ERROR, message: ending })
 }
 
-/** The ID of the active trace; null without tracing. */
+/** The ID of the active trace. Null without tracing. */
 export function currentTraceId(): string | null {
   const spanContext = trace.getActiveSpan()?.spanContext()
   return spanContext !== undefined && isSpanContextValid(spanContext) ? spanContext.traceId : null

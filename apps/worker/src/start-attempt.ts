@@ -1,26 +1,18 @@
-/**
- * Hands an admitted attempt to the executor and connects it with the queue, checkpoints and the workspace.
- */
+/** Starts an admitted attempt in the executor and connects it with queue, checkpoints and workspace. */
 import type { Admitted } from '@cofferdam/admission'
 import { StopReason, type Outcome, type TenantPolicy } from '@cofferdam/contract'
 import type { Attempt } from '@cofferdam/executor'
 import type { Taken } from '@cofferdam/queue'
-import type { Back } from './decide.ts'
+import type { AttemptResult, Back } from './decision.ts'
 import type { WorkerDeps } from './worker-deps.ts'
 
-/** How an attempt went: it ended, or it goes back to the queue because nothing of the user has run. */
-export type AttemptResult = { next: 'end'; outcome: Outcome } | Back
-
-/**
- * Dispose it when the result is stored: the sandbox is destroyed after that, and disposing waits until it is
- * gone.
- */
+/** Dispose it when the result is stored. That destroys the sandbox and waits until it is gone. */
 export interface StartedAttempt extends AsyncDisposable {
   /** Rejects with `fenced` when another worker owns the attempt. */
   readonly result: Promise<AttemptResult>
 }
 
-/** Starts the program in a sandbox. Throws `invalid_request` for workspace rules that cannot be read. */
+/** Starts the program in a sandbox. Throws `invalid_request` for malformed workspace rules. */
 export async function startAttempt(
   taken: Taken,
   tenant: TenantPolicy,
@@ -49,7 +41,7 @@ export async function startAttempt(
   }
 }
 
-/** What every attempt tells the executor, also one that only operates on a session. */
+/** What every attempt gives the executor, even one that only operates on a session. */
 export const commonParts = (taken: Taken, tenant: TenantPolicy, deps: WorkerDeps) =>
   ({
     executionId: taken.executionId,
@@ -58,11 +50,11 @@ export const commonParts = (taken: Taken, tenant: TenantPolicy, deps: WorkerDeps
     owner: deps.workerId,
     signal: taken.signal,
     traceparent: taken.traceparent,
-    // Read when the backend is used, not when the execution was claimed.
+    // Read when the backend is used, not when the execution is claimed.
     refusesBackend: async (backend) => (await deps.switches.get(backend)?.refuses(taken.request)) ?? null,
   }) satisfies Partial<Attempt>
 
-/** Every backend that can run it is full, and one of them will have room. */
+/** Every suitable backend is full, and one of them will have room. */
 function requeuedWhenFull(taken: Taken, outcome: Outcome, deps: WorkerDeps): AttemptResult {
   if (outcome.ending !== 'provisioning' || outcome.reason !== 'backend_full' || outcome.began)
     return { next: 'end', outcome }
@@ -70,9 +62,7 @@ function requeuedWhenFull(taken: Taken, outcome: Outcome, deps: WorkerDeps): Att
   return { next: 'requeue', back: { waits: 'alone', untilMs: deps.returnAtMs(taken.nowMs()), why } }
 }
 
-/**
- * The executor rejects with StopReason `drain` when the worker drains before anything of the user has run.
- */
+/** The executor rejects with StopReason `drain` when a drain begins before user code has run. */
 export function requeuedWhenDrained(error: unknown): Back {
   if (!(error instanceof StopReason) || error.stopCause !== 'drain') throw error
   return { next: 'requeue', back: { waits: 'not' } }

@@ -1,24 +1,21 @@
 /**
- * Keeps a worker from claiming executions until its store answers, has the right schema and can be written:
- * what cannot be recorded must not run. A later outage does not stop the worker, because records then wait in
- * the Redis outbox.
+ * Keeps a worker from claiming executions until its store answers, has the right schema and can be written,
+ * because each execution must be recorded. A later outage does not stop the worker: records then wait in the
+ * Redis outbox.
  */
 import { setTimeout as pause } from 'node:timers/promises'
 import type { Store } from '@cofferdam/store'
 import type { Logger } from '@cofferdam/telemetry'
 
-/** Between two checks of the store. */
+/** Pause between two checks of the store. */
 const AGAIN_MS = 1000
 
 export interface StoreGate extends AsyncDisposable {
-  /** Why nothing is claimed yet; null once the store is ready. */
+  /** Why nothing is claimed yet. Null once the store is ready. */
   readonly closedBy: string | null
 }
 
-/**
- * Checks the store until it is ready, then calls `onOpen` once. Resolves after the first check. Disposing
- * stops the checks.
- */
+/** Checks the store until it is ready, then calls `onOpen` once. Resolves after the first check. */
 export async function openStoreGate(deps: {
   store: Pick<Store, 'check'>
   logger: Logger

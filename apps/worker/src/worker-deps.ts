@@ -1,6 +1,4 @@
-/**
- * What processing an execution needs: policy, caps, leases, the executor, and state that outlives an attempt.
- */
+/** What processing an execution needs: policy, caps, leases, executor, and state that outlives an attempt. */
 import { createAdmission, createCapsWriter, LEASE_MS, type Admission } from '@cofferdam/admission'
 import type {
   AttemptRecord,
@@ -18,17 +16,11 @@ import type { Redis } from 'ioredis'
 import { createCheckpoints, type Checkpoints } from './checkpoints.ts'
 import type { WorkerConfig } from './config.ts'
 import { createLeaseKeeper, type LeaseKeeper } from './lease-keeper.ts'
-import type { OpenBackends } from './open-backends.ts'
+import type { BackendSwitch, OpenBackends } from './open-backends.ts'
 import { createPolicyCache, type PolicyCache } from './policy-cache.ts'
 import { createCheckGrace, createReturnTimes, type MayRetryCheck } from './requeue.ts'
 import { withinSection } from './sandbox-section.ts'
 import { createWorkspaces, type Workspaces } from './workspaces.ts'
-
-/** May refuse a backend at the moment an execution would use it. */
-export interface BackendSwitch {
-  /** Why the execution may not use the backend, as public text; null when it may. Never rejects. */
-  refuses(request: Pick<ExecutionRequest, 'tenant_id' | 'idempotency_key'>): Promise<string | null>
-}
 
 export interface WorkerDeps {
   workerId: WorkerId
@@ -51,11 +43,11 @@ export interface WorkerDeps {
   logger: Logger
   /** Retention of the audit rows of tenants whose policy cannot be read. */
   defaultRetentionDays: number
-  /** Limits a request to what this worker gives. */
+  /** Reduces a request to the limits of this worker. */
   within?(this: void, request: ExecutionRequest): ExecutionRequest
   /** What attempts cost, by backend. */
   prices: Prices
-  /** What may refuse a backend, by its name. */
+  /** The switches that may refuse a backend, by its name. */
   switches: ReadonlyMap<string, BackendSwitch>
   /** Whether a key for encrypted outputs is configured. */
   canEncrypt: boolean

@@ -1,14 +1,13 @@
 /**
- * Puts workspaces into sandboxes. A fresh sandbox gets the whole workspace. The sandbox of a session gets what
- * changed since its last program. After the program the worker merges the files back, under compare-and-swap
- * of the workspace's version.
- *
- * Redis keeps, per session and workspace, what the sandbox holds and whether a program may have changed it:
+ * Puts workspaces into sandboxes. A fresh sandbox gets the whole workspace. The sandbox of a session gets
+ * what changed since its last program. After the program the worker merges the files back, under
+ * compare-and-swap of the workspace's version. Redis keeps, per session and workspace, what the sandbox holds
+ * and whether a program may have changed it:
  *
  *   clean → enter → open → leave → clean
  *   open, and the worker died or the merge failed → the next execution of the session merges before it begins
  *
- * Without the entry in Redis the base is empty. Every file that differs is then a conflict, and nothing is lost.
+ * Without the entry in Redis the base is empty: every different file is a conflict, and nothing is lost.
  */
 import {
   CofferdamError,
@@ -49,12 +48,12 @@ const rememberedSchema = z.object({
 interface Remembered {
   clean: boolean
   held: Manifest
-  /** Files that requests put in beside the workspace. They are no results as long as they are unchanged. */
+  /** Files that requests added to the workspace. They are no results while they are unchanged. */
   inputs: Input[]
 }
 
 export interface Workspaces {
-  /** Undefined when the request names no workspace. Throws `invalid_request` for rules that are not valid. */
+  /** Undefined when the request names no workspace. Throws `invalid_request` for malformed rules. */
   open(taken: Pick<Taken, 'request' | 'executionId'>): WorkspaceTurn | undefined
 }
 
@@ -108,7 +107,7 @@ export function createWorkspaces(deps: { redis: Redis; store: WorkspaceStore }):
           refused: found.refused,
         })
         const { manifest: host } = await store.read(workspace)
-        // Files that the workspace does not know belong to the session: they are never removed from the sandbox.
+        // Files unknown to the workspace belong to the session and are never removed from the sandbox.
         const held = new Map<string, FileFacts>(
           [...found.manifest].filter(([path]) => host.has(path) || known.has(path)),
         )
@@ -116,7 +115,7 @@ export function createWorkspaces(deps: { redis: Redis; store: WorkspaceStore }):
       }
 
       let carried: CarriedIn | null = null
-      /** The merge of what an earlier execution of the session left unmerged. */
+      /** The merge of changes that an earlier execution of the session left unmerged. */
       let recovered: WorkspaceReport | null = null
       return {
         name: field.name,
@@ -179,13 +178,10 @@ function together(before: WorkspaceReport, after: WorkspaceReport): WorkspaceRep
   }
 }
 
-/**
- * What a request puts in beside the workspace: its files, and its program under whatever name the backend
- * gives it ('').
- */
+/** What a request adds to the workspace: its files, and its program ('': the backend chooses the name). */
 type Input = [path: string, sha256: string, size: number]
 
-/** The newest inputs of a session, as many as two of the largest requests bring. */
+/** The newest inputs of a session: as many as two of the largest requests have. */
 const MAX_INPUTS = 2000
 
 function inputsOf({ program, files = [] }: ExecutionRequest): Input[] {

@@ -1,4 +1,4 @@
-/** Executions whose policy or caps cannot be checked, because a store does not answer. Redis is real. */
+/** Executions whose policy or caps cannot be checked because a store does not answer. Redis is real. */
 import { executionRequestSchema, newExecutionId, type AttemptRecord } from '@cofferdam/contract'
 import { testRedis } from '@cofferdam/embedded/testing'
 import { connectRedis, type Taken } from '@cofferdam/queue'
@@ -17,7 +17,7 @@ it.each([
   { what: 'policy cannot be read', read: unavailable, ending: 'provisioning', reason: 'policy_unavailable' },
   { what: 'caps cannot be counted', read: allowed, ending: 'cap_exceeded', reason: 'unknown' },
 ])(
-  'requeues an execution whose $what, uncharged, for a minute across workers, and then refuses it',
+  'requeues an execution whose $what for a minute, on any worker and uncharged, then refuses it',
   async ({ read, ending, reason }) => {
     await using owned = new AsyncDisposableStack()
     const server = await testRedis()

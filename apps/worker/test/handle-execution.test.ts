@@ -6,7 +6,7 @@ import { expect, it } from 'vitest'
 import { handleExecution } from '../src/handle-execution.ts'
 import type { WorkerDeps } from '../src/worker-deps.ts'
 
-it('neither refunds nor reruns what an earlier owner began when its recovery fails', async () => {
+it('neither refunds nor reruns an interrupted attempt when its recovery fails', async () => {
   const executionId = newExecutionId()
   const calls: string[] = []
   const settled: AttemptRecord[] = []

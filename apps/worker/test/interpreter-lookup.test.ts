@@ -10,7 +10,7 @@ const ROW = {
   sandbox_enabled: true,
 } as const
 
-/** Rows as Postgres would answer, with the count of questions. */
+/** Rows as Postgres would return them, with the number of reads. */
 function rowsOf(ids: Record<string, string>) {
   const rows = {
     asked: 0,
@@ -35,7 +35,7 @@ function rowsOf(ids: Record<string, string>) {
   return rows
 }
 
-it('caches an ID for 30 s, and reads Postgres again while there is none', async () => {
+it('caches an ID for 30 s, but reads Postgres again while a tenant has no ID', async () => {
   const ids: Record<string, string> = { 'acme default-public': 'a-1' }
   const rows = rowsOf(ids)
   let now = 0
@@ -62,7 +62,7 @@ it('uses cached IDs while Postgres is away, and throws for tenants without one',
   await expect(lookup.find('globex', 'default-public')).rejects.toMatchObject({ code: 'store_unavailable' })
 })
 
-it('ignores a 404 of an interpreter that was just provisioned', async () => {
+it('ignores a 404 from an interpreter that was just provisioned', async () => {
   const rows = rowsOf({ acme: 'a-1' })
   const at = Date.parse(ROW.provisioned_at)
   let now = at + 60_000

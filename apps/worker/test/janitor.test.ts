@@ -58,7 +58,7 @@ function janitorOf(
   return { janitor, swept }
 }
 
-it('destroys what dead workers of its own fleet left, and nothing else', async () => {
+it('destroys the sandboxes of dead workers of its own fleet, and no others', async () => {
   await using backend = createFakeBackend()
   const [self, alive, dead, stranger] = [
     newWorkerId(FLEET),
@@ -73,7 +73,7 @@ it('destroys what dead workers of its own fleet left, and nothing else', async (
   expect((await backend.owners()).sort()).toEqual([self, alive, stranger].sort())
 })
 
-it('keeps sweeping the other backends while one does not answer', async () => {
+it('continues to sweep the other backends while one backend does not answer', async () => {
   await using backend = createFakeBackend()
   const self = newWorkerId(FLEET)
   await leaveSandbox(backend, newWorkerId(FLEET))

@@ -1,4 +1,4 @@
-/** The worker's rounds against the account's double, with rows in a real Postgres. */
+/** The worker's rounds against an emulator of the account, with rows in a real Postgres. */
 import { agentcoreProvisionConfigSchema } from '@cofferdam/backends'
 import { createStore, type Store } from '@cofferdam/store'
 import { createTestDatabase, PATIENT_TIMEOUTS, type TestDatabase } from '@cofferdam/store/testing'
@@ -32,7 +32,7 @@ afterAll(async () => {
   rmSync(blobDir, { recursive: true, force: true })
 })
 
-it('two workers provision every tenant whose sandbox is on, once, and delete garbage that they saw before', async () => {
+it('two workers provision each enabled tenant once, and delete garbage that they saw twice', async () => {
   await store.tenants.create({ tenant_id: 'both' }, 'test')
   await store.tenants.create({ tenant_id: 'inner', policy: { environments: ['internal-only'] } }, 'test')
   await store.tenants.create({ tenant_id: 'off', policy: { sandbox_enabled: false } }, 'test')
@@ -63,7 +63,7 @@ it('two workers provision every tenant whose sandbox is on, once, and delete gar
   {
     await using _first = worker('w1')
     await using _second = worker('w2')
-    // What a round did is told at its end, and a worker that closes ends its round.
+    // A round logs its work at its end, and a worker that closes ends its round.
     await vi.waitFor(() => {
       expect(logger.info).toHaveBeenCalledTimes(3)
       expect(logger.warn).toHaveBeenCalledTimes(1)

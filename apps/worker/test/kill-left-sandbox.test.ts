@@ -1,4 +1,4 @@
-/** Which sandboxes are killed when the owner of an execution died. The registry of sessions is real. */
+/** Which sandboxes are killed when the owner of an execution died. The session registry is real. */
 import {
   executionRequestSchema,
   newExecutionId,
@@ -36,7 +36,7 @@ const executionId = newExecutionId()
 const signal = new AbortController().signal
 const ref = { backend: 'vendor', id: newSandboxId(), handle: { claim: 'c' } }
 
-/** Claims the session of this key and writes whose turn it is; null for an idle session. */
+/** Claims the session of this key and writes whose turn it is. Null: the session is idle. */
 async function hold(key: string, holder: WorkerId, turn: ExecutionId | null = executionId) {
   const name = { tenantId: 'acme', backend: 'vendor', key }
   const lease = await sessions.claim(name, holder, { waitMs: 0, signal })
@@ -54,7 +54,7 @@ async function hold(key: string, holder: WorkerId, turn: ExecutionId | null = ex
   return lease
 }
 
-/** True when the sandbox was killed; `while_` sees the session at that moment. */
+/** True when the sandbox was killed. `while_` runs during the kill. */
 async function isKilled(
   key: string | null,
   while_: () => Promise<void> = async () => {},
@@ -82,11 +82,11 @@ async function isKilled(
   return killed
 }
 
-it('kills a sandbox without a session, or whose session is no longer known', async () => {
+it('kills a sandbox without a session, or whose session is unknown', async () => {
   expect([await isKilled(null), await isKilled('never-kept')]).toEqual([true, true])
 })
 
-it('kills a sandbox in which it ran outside of its session, whatever the session does', async () => {
+it('kills an execution’s own sandbox outside its session, whatever the session does', async () => {
   await using _turn = await hold('left', newWorkerId('0123456789ab'), newExecutionId())
   expect([await isKilled('left'), await isKilled('left', undefined, { ownSandbox: true })]).toEqual([
     false,
@@ -99,7 +99,7 @@ it('kills a session that the dead owner holds in the turn of the execution', asy
   expect(await isKilled('theirs')).toBe(true)
 })
 
-it('leaves a session in which another execution has the turn, or that another worker holds', async () => {
+it('leaves a session in another execution’s turn, or that another worker holds', async () => {
   const other = newWorkerId('0123456789ab')
   await using _turn = await hold('taken', other, newExecutionId())
   await using _claimed = await hold('found', other)
@@ -112,7 +112,7 @@ it('leaves an idle session, because the turn of the execution has ended', async 
   expect([await isKilled('rests'), await isKilled('rests-held')]).toEqual([false, false])
 })
 
-it('leaves a session that nobody holds in the unfinished turn of another execution', async () => {
+it('leaves a session without a holder in the unfinished turn of another execution', async () => {
   await (await hold('other', vanished, newExecutionId()))[Symbol.asyncDispose]()
   expect(await isKilled('other')).toBe(false)
 })
@@ -132,7 +132,7 @@ it('leaves a session that became idle before it could be claimed', async () => {
   }
 })
 
-it('claims and kills a session that nobody holds in the turn of the execution', async () => {
+it('claims and kills a session without a holder in the turn of the execution', async () => {
   await (await hold('free', vanished))[Symbol.asyncDispose]()
   const name = { tenantId: 'acme', backend: 'vendor', key: 'free' }
   const killed = await isKilled('free', async () =>

@@ -36,7 +36,7 @@ test('kills a sandbox until its backend confirms it', async () => {
   await leftovers[Symbol.asyncDispose]()
 })
 
-test('does not kill a sandbox whose end is late but succeeds, because it may have saved a session', async () => {
+test('does not kill a sandbox that ends late but cleanly, because it may have saved a session', async () => {
   const { leftovers, seen } = vendor(0)
   const ending = Promise.withResolvers<void>()
   leftovers.add(refOf('a'), ending.promise)
@@ -47,7 +47,7 @@ test('does not kill a sandbox whose end is late but succeeds, because it may hav
   await leftovers[Symbol.asyncDispose]()
 })
 
-test('kills a sandbox whose end failed', async () => {
+test('kills a sandbox that failed to end', async () => {
   const { leftovers, seen } = vendor(0)
   leftovers.add(refOf('a'), Promise.reject(new Error('the vendor was away')))
   await untilEmpty(leftovers)

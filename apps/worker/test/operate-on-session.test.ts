@@ -1,4 +1,4 @@
-/** A caller ends a session that any worker can attach to. The registry of sessions is real. */
+/** A caller ends a session that any worker can attach to. The session registry is real. */
 import {
   executionRequestSchema,
   newExecutionId,
@@ -63,7 +63,7 @@ async function stage(end: () => Promise<boolean>) {
   return { backend, name, sessionId, ended }
 }
 
-/** Processes the operation `end` of the session, and returns what was recorded. */
+/** Processes the operation `end` of the session. Returns the record. */
 async function askedToEnd(
   backend: Backend,
   tenantDaily: number | null = null,
@@ -87,7 +87,7 @@ async function askedToEnd(
     lane: 'interactive',
     interrupted: null,
     mayHaveRun: false,
-    // No other worker of the fleet can do it either.
+    // No other worker of the fleet can do it.
     route: async () => false,
     signal,
     settle: async (record: AttemptRecord) => void settled.push(record),
@@ -125,7 +125,7 @@ it('waits until the last turn releases the session', async () => {
     ...sessions,
     claim(...asked) {
       const claimed = sessions.claim(...asked)
-      // One connection carries both, in this order.
+      // One connection sends both, in this order.
       void lastTurn[Symbol.asyncDispose]()
       return claimed
     },
@@ -153,7 +153,7 @@ it('keeps the session listed when it may not have ended, and reports the error',
   expect(await sessions.find(name)).toMatchObject({ key: 'main', holder: null })
 })
 
-it('refuses a tenant that is switched off', async () => {
+it('refuses a tenant whose kill switch is on', async () => {
   const { backend, name, ended } = await stage(async () => true)
   expect((await askedToEnd(backend, 0)).result).toMatchObject({
     ending: 'cap_exceeded',

@@ -11,7 +11,7 @@ import { createPolicyCache } from '../src/policy-cache.ts'
 
 const ASKED = { tenant_id: 'acme', agent_id: 'agent-1' }
 
-it('sees a change within a second, uses its copy while Postgres is away, and fails closed without one', async () => {
+it('sees a change within a second, uses a copy while Postgres is away, or else fails closed', async () => {
   await using owned = new AsyncDisposableStack()
   const blobDir = await mkdtemp(path.join(os.tmpdir(), 'cofferdam-policy-'))
   owned.defer(() => rm(blobDir, { recursive: true, force: true }))
@@ -53,7 +53,7 @@ it('sees a change within a second, uses its copy while Postgres is away, and fai
   nowMs += 1
   const readsBefore = reads
   expect(new Set(await Promise.all(Array.from({ length: 50 }, enabled)))).toEqual(new Set([false]))
-  // All found the same stale copy: one asked.
+  // All of them found the same stale copy, and one read Postgres.
   expect(reads - readsBefore).toBe(1)
   expect(changed).toHaveLength(1)
   await store.tenants.setPolicy('acme', { run_sessions: true }, 'test')
@@ -90,7 +90,7 @@ it('sees a change within a second, uses its copy while Postgres is away, and fai
   nowMs += 60_000
   expect(await enabled()).toBe(false)
 
-  // A copy of a worker from before the rules about network, packages, commands and encryption.
+  // A copy from an older worker that did not know network, packages, commands and encryption.
   const { tenant, caps } = await cache.read(ASKED)
   const { network: _n, packages: _p, commands: _c, templates: _t, encrypt_outputs: _e, ...older } = tenant!
   const copy = { policy: older, caps, template: null, at_ms: nowMs }

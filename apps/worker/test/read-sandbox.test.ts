@@ -1,4 +1,4 @@
-/** What a sandbox holds of a workspace where a program replaced files by something else. */
+/** Reads a sandbox in which a program replaced files of the workspace by links and folders. */
 import { BOUNDS, CofferdamError, type Manifest, type Sandbox } from '@cofferdam/contract'
 import { compileRules, factsOf } from '@cofferdam/workspace-sync'
 import { expect, it } from 'vitest'
@@ -7,7 +7,7 @@ import { readSandbox } from '../src/read-sandbox.ts'
 const CONTENT = Buffer.from('content')
 const facts = { ...factsOf({ bytes: CONTENT }), mode: 0o644 }
 
-/** A sandbox with these files; what else is there refuses to be read, as every backend's does. */
+/** A sandbox with these files. It refuses to read its other entries, as every backend's sandbox does. */
 function sandboxOf(
   files: readonly string[],
   others: readonly string[],
@@ -24,7 +24,7 @@ function sandboxOf(
   } as unknown as Sandbox
 }
 
-it('names a file whose place a link took, and does not take it for deleted', async () => {
+it('reports a file that was replaced by a link, and does not count it as deleted', async () => {
   const base: Manifest = new Map(['kept', 'link', 'deleted', 'folder'].map((path) => [path, facts]))
   const found = await readSandbox({
     sandbox: sandboxOf(['kept', 'folder/inside'], ['link', 'folder']),
@@ -37,7 +37,7 @@ it('names a file whose place a link took, and does not take it for deleted', asy
   expect([...found.manifest.keys()].toSorted()).toEqual(['folder/inside', 'kept', 'link'])
 })
 
-it('names links that the program made, but not those of its tasks, and at most a hundred', async () => {
+it('reports links that the program made, at most a hundred, and none of its tasks’ own folders', async () => {
   const own = `.exe_${'0'.repeat(32)}/link`
   const made = Array.from({ length: 150 }, (_, n) => `link-${n}`)
   const read = async (links: readonly string[]) =>

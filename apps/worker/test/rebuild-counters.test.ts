@@ -1,4 +1,4 @@
-/** Counters rebuilt from real audit rows at the edges of day and hour, by several workers at once. */
+/** Several workers at once rebuild counters from real audit rows at the edges of day and hour. */
 import { createAdmission, type Admission } from '@cofferdam/admission'
 import {
   composeAttempt,
@@ -46,7 +46,7 @@ function row(tenant: string, agent: string, chargedAtMs: number | null, cpuMs: n
   })
 }
 
-it('counts each row once, in the window of its charge, however many workers rebuild', async () => {
+it('several workers rebuild counters and count each row once, in the window of its charge', async () => {
   await using owned = new AsyncDisposableStack()
   const blobDir = await mkdtemp(path.join(os.tmpdir(), 'cofferdam-rebuild-'))
   owned.defer(() => rm(blobDir, { recursive: true, force: true }))
@@ -61,8 +61,7 @@ it('counts each row once, in the window of its charge, however many workers rebu
     { tenant_id: 'edges', caps: { tenant_daily_cpu_seconds: 100, tenant_daily_cost: 1000 } },
     'test',
   )
-  // The windows of a moment that the test does not leave: an hour that ends while it runs is waited out
-  // first.
+  // The windows must not end during the test, so it first waits for the end of an hour that is nearly over.
   await untilWindowLasts(HOUR_MS, 30_000)
   const hour = Math.floor(Date.now() / HOUR_MS) * HOUR_MS
   const day = Math.floor(Date.now() / DAY_MS) * DAY_MS
@@ -74,7 +73,7 @@ it('counts each row once, in the window of its charge, however many workers rebu
     row('edges', 'b', null, 5000),
     row('others', 'a', hour, 7000),
   ]
-  // In the first hour of a day the row before the hour is one of yesterday.
+  // In the first hour of a day, a row from before this hour belongs to yesterday.
   const before = row('edges', 'a', hour - 1, 40)
   await Promise.all([...rows, before].map((record) => store.record(record)))
   const isFirstHour = hour === day
@@ -105,14 +104,14 @@ it('counts each row once, in the window of its charge, however many workers rebu
   expect(verdicts.every((verdict) => verdict.admitted)).toBe(true)
   expect(counted).toBeLessThanOrEqual(3)
   const usage = await admissions[0]!.usage('edges', 'a')
-  // `a` at the very start of the day counts in this hour only when it is the day's first.
+  // The row of `a` at the start of the day is in this hour only if this is the day's first hour.
   expect(usage.agent_hourly?.used).toBe(isFirstHour ? 2 : 1)
   expect((await admissions[1]!.usage('edges', 'b')).agent_hourly?.used).toBe(1 + 12)
   expect(usage.tenant_daily.used).toBe(runs + 12)
   expect(usage.tenant_daily_cpu).toMatchObject({ used: cpuMs / 1000, reserved: 0.12, limit: 100 })
   expect(usage.tenant_daily_cost).toMatchObject({ used: runs * 10, reserved: 12 })
 
-  // A first cap of cost has to be counted, and what cannot be counted is not admitted.
+  // A first cap of cost requires a count of the rows. Nothing is admitted when they cannot be counted.
   await admissions[0]!.setCaps('edges', DEFAULT_TENANT_CAPS)
   const failing = createAdmission({
     redis: owned.adopt(connectRedis(server.url, 'worker'), (redis) => redis.disconnect()),

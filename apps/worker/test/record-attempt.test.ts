@@ -1,4 +1,4 @@
-/** Two owners of one attempt end it. */
+/** Two owners end the same attempt. */
 import {
   composeAttempt,
   executionRequestSchema,
@@ -12,7 +12,7 @@ import { chargeIn } from '../src/attempt-charge.ts'
 import { completeAttempt, recordAttempt } from '../src/record-attempt.ts'
 import type { WorkerDeps } from '../src/worker-deps.ts'
 
-it('publishes and charges what the row that was written first says', async () => {
+it('publishes and charges what the first written audit row says', async () => {
   const executionId = newExecutionId()
   const request = executionRequestSchema.parse({
     tenant_id: 't',

@@ -1,4 +1,4 @@
-/** The record of an attempt whose worker died: its charge and the output that it had streamed. */
+/** The record of an attempt whose worker died: its charge and its streamed output. */
 import {
   executionRequestSchema,
   newExecutionId,
@@ -72,7 +72,7 @@ async function recovered(
   return { record, calls }
 }
 
-it('keeps what a lost attempt had streamed, within its limits, and its vendor ref', async () => {
+it('keeps the streamed output of a lost attempt, within its limits, and its vendor ref', async () => {
   const stdout = `${'x'.repeat(1023)}é and more`
   const { record } = await recovered({ stdout, stderr: 'err', isWhole: true }, false)
   const { result, audit, encrypt } = record
@@ -88,14 +88,14 @@ it('keeps what a lost attempt had streamed, within its limits, and its vendor re
   expect([audit.vendor_ref, audit.stdout_bytes, encrypt]).toEqual(['box1', 1034, undefined])
 })
 
-it('reports a truncated output when the live stream lost its beginning', async () => {
+it('marks an output as truncated when the live stream lost its beginning', async () => {
   const {
     record: { result },
   } = await recovered({ stdout: 'end', stderr: '', isWhole: false }, false)
   expect([result.stdout, result.stdout_truncated]).toEqual(['end', true])
 })
 
-it('encrypts the output if the tenant asks for it, and keeps none if the policy cannot be read', async () => {
+it('encrypts the output if the policy requires it, and keeps none if the policy is unreadable', async () => {
   const streamed = { stdout: 'secret', stderr: '', isWhole: true }
   expect((await recovered(streamed, true)).record.encrypt).toBe(true)
   expect((await recovered(streamed, null)).record.result.stdout).toBe('')
@@ -105,7 +105,7 @@ it.each([
   { handedOver: true, reason: 'worker_lost', isCharged: true, says: /after it had handed/, call: 'settle' },
   { handedOver: false, reason: 'not_handed_over', isCharged: false, says: /nothing shows/, call: 'refund' },
 ])(
-  'ends as $reason where handedOver is $handedOver',
+  'ends a lost attempt as $reason when handedOver is $handedOver',
   async ({ handedOver, reason, isCharged, says, call }) => {
     const streamed = { stdout: '', stderr: '', isWhole: true }
     const { record, calls } = await recovered(streamed, false, handedOver)

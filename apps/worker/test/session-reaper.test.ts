@@ -1,4 +1,4 @@
-/** The reaper ends idle sessions. The registry of sessions is real, the backend is a fake. */
+/** The reaper ends idle sessions. The session registry is real, the backend is a fake. */
 import {
   newSessionId,
   newWorkerId,
@@ -30,7 +30,7 @@ afterAll(async () => {
 const self = newWorkerId('0123456789ab')
 const NEVER = 3_600_000
 
-/** A backend of a fresh name whose vendor ends sessions as `end` says. */
+/** A backend with a new name whose vendor ends sessions with `end`. */
 function vendor(end: (name: SessionName, signal: AbortSignal) => Promise<boolean>) {
   const name = `vendor-${randomUUID().slice(0, 8)}`
   const backend: Backend = Object.assign(createFakeBackend({}, name), {
@@ -79,7 +79,7 @@ function reaper(
 }
 
 describe('the session reaper', () => {
-  it('ends overdue sessions at their backend, forgets them, and leaves the others', async () => {
+  it('ends overdue sessions at their backend, forgets them, and keeps the others', async () => {
     const asked: string[] = []
     const backends = vendor(async ({ key }) => asked.push(key) > 0)
     const overdue = await idle(backends, 'overdue')
@@ -91,7 +91,7 @@ describe('the session reaper', () => {
     expect([await sessions.find(overdue), (await sessions.find(fresh))?.key]).toEqual([null, 'fresh'])
   })
 
-  it('never ends a session that is in use, however long overdue', async () => {
+  it('never ends a session that is in use, however long it is overdue', async () => {
     const asked: string[] = []
     const backends = vendor(async ({ key }) => asked.push(key) > 0)
     const name = await idle(backends, 'running')
@@ -122,7 +122,7 @@ describe('the session reaper', () => {
     expect([asked, (await sessions.find(name))?.turn]).toEqual([[], undefined])
   })
 
-  it('lets nobody join a session that it is about to end', async () => {
+  it('prevents anybody from joining a session that it is about to end', async () => {
     const turns: unknown[] = []
     const backends = vendor(async (ending) => turns.push((await sessions.find(ending))?.turn) > 0)
     await idle(backends, 'main')
@@ -132,7 +132,7 @@ describe('the session reaper', () => {
     expect(turns).toEqual(['ending'])
   })
 
-  it('ends each session once when three workers look at the same moment', async () => {
+  it('ends each session once when three workers look at the same time', async () => {
     const asked: string[] = []
     const backends = vendor(async ({ key }) => asked.push(key) > 0)
     for (let i = 0; i < 20; i++) await idle(backends, `s${i}`)
@@ -144,7 +144,7 @@ describe('the session reaper', () => {
     for (const { made } of reapers) await made[Symbol.asyncDispose]()
   })
 
-  it('keeps a session that its vendor did not end, reports the error, and tries again', async () => {
+  it('keeps a session that its vendor did not end, reports the error, and retries', async () => {
     let isAway = true
     const backends = vendor(async () => {
       if (isAway) throw new Error('the vendor is away')
@@ -158,12 +158,12 @@ describe('the session reaper', () => {
     expect(await sessions.find(name)).not.toBe(null)
     isAway = false
     expect(await made.round()).toBe(0)
-    // The pause is over.
+    // Ends the pause before the retry.
     await redis.zadd(`{cofferdam}:sessions-due:${name.backend}`, 1, `${name.tenantId}:${name.key}`)
     expect(await made.round()).toBe(1)
   })
 
-  it('runs rounds by itself, and stops waiting for a vendor when it is disposed', async () => {
+  it('runs rounds on a timer, and stops waiting for a vendor when it is disposed', async () => {
     const asked = Promise.withResolvers<undefined>()
     const backends = vendor(async (_name, signal) => {
       asked.resolve(undefined)
@@ -179,7 +179,7 @@ describe('the session reaper', () => {
     expect(await sessions.find(name)).toMatchObject({ key: 'main', holder: null })
   })
 
-  it('skips the ticks during a long round, and closes at once after it', async () => {
+  it('skips the ticks during a long round, and closes at once after that round', async () => {
     const asked = Promise.withResolvers<undefined>()
     const backends = vendor(async (_name, signal) => {
       asked.resolve(undefined)
@@ -209,7 +209,7 @@ describe('the session reaper', () => {
     expect(looks).toBe(1)
   })
 
-  it('ends the sessions of other vendors while one hangs', async () => {
+  it('ends the sessions of other vendors while one vendor hangs', async () => {
     const ended = Promise.withResolvers<string>()
     const hanging = vendor(
       async (_name, signal) =>

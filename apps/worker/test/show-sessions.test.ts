@@ -1,4 +1,4 @@
-/** How often the worker announces sessions that only it reaches. */
+/** How often a worker announces the sessions that only it can reach. */
 import { newExecutionId, newSessionId, newWorkerId, type SessionEntry } from '@cofferdam/contract'
 import { expect, test, vi } from 'vitest'
 import { showSessions, type ShownState } from '../src/show-sessions.ts'
@@ -30,7 +30,7 @@ function recording(paceMs: number) {
   return { told, shown: showSessions({ sessions, self: newWorkerId('0123456789ab'), onError, paceMs }) }
 }
 
-test('announces a change at once, and then only the last of the changes that follow soon', async () => {
+test('announces a change at once, and only the last of several changes that follow soon', async () => {
   const { told, shown } = recording(1)
   shown.show(name, busy)
   expect(told).toEqual([busy])
@@ -49,7 +49,7 @@ test('delays changes, but never the end of a session', async () => {
   await shown[Symbol.asyncDispose]()
 })
 
-test('paces a session that reuses the name of one that ended', async () => {
+test('limits the pace of a session that reuses the name of an ended one', async () => {
   const { told, shown } = recording(HOUR_MS)
   shown.show(name, busy)
   shown.show(name, null)

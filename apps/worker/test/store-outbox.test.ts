@@ -1,4 +1,4 @@
-/** Records of the outbox are stored, and admission's counters then match their rows. */
+/** The records in the outbox are stored, and admission's counters then match their rows. */
 import { createAdmission } from '@cofferdam/admission'
 import {
   composeAttempt,
@@ -46,7 +46,7 @@ function record(
   })
 }
 
-it('refunds what the row does not charge, and settles what it charges, once', async () => {
+it('refunds attempts whose row charges nothing, and settles the others once', async () => {
   await using owned = new AsyncDisposableStack()
   const blobDir = await mkdtemp(path.join(os.tmpdir(), 'cofferdam-outbox-'))
   owned.defer(() => rm(blobDir, { recursive: true, force: true }))
@@ -75,8 +75,8 @@ it('refunds what the row does not charge, and settles what it charges, once', as
     return [tenant_daily.used, agent_hourly?.used, tenant_daily_cpu?.used, tenant_daily_cpu?.reserved]
   }
 
-  // Two workers died: one before anything began, and its execution was cancelled in the queue; the other one
-  // after it had put its ending into the outbox.
+  // Two workers died: the first before its attempt began (the execution was then cancelled in the queue), the
+  // second after it had put its ending into the outbox.
   const [cancelled, ended] = [newExecutionId(), newExecutionId()]
   const chargedAt = await Promise.all(
     [cancelled, ended].map(async (executionId) => {

@@ -1,43 +1,34 @@
--- admit: may this attempt run now? Charges it once, reserves the most that it can use, gives it a lease, or
--- says which limit refuses it.
+-- admit: may this attempt run now? Charges it once, reserves the most that it can use, and gives it a lease,
+-- or says which limit refuses it.
 --
--- KEYS  1 seeded   string  run id of the Redis server for which the counters were verified
+-- KEYS  1 seeded   string  run ID of the Redis server for which the counters were verified
 --       2 caps     hash    the tenant's own caps (daily, hourly, agent:<id>, cpu, cost, concurrency, rate,
---             burst, rev)
---       3 charge   string  ledger entry of this attempt, "day:hour:charged_at:agent:token that charged:token
---             that owns"
---       4 day      hash    {b: bucket number, n: count, cu, cr: CPU ms used and reserved, mu, mr: cost} of
---             the tenant
+--                         burst, rev)
+--       3 charge   string  ledger entry of this attempt,
+--                          "day:hour:charged_at:agent:token that charged:token that owns"
+--       4 day      hash    of the tenant {b: bucket, n: count, cu, cr: CPU ms used and reserved, mu, mr: cost}
 --       5 hour     hash    {b, n} of the tenant's agent
 --       6 leases   zset    member -> expiry, milliseconds
 --       7 tat      string  GCRA theoretical arrival time, milliseconds
---       8 open     hash    member -> "day:cpu:cost", what is reserved for attempts that have not been settled
+--       8 open     hash    member -> "day:cpu:cost", what is reserved for attempts that are not settled
 -- ARGV  1 agent  2 length of a day, ms  3 length of an hour, ms  4 default tenant-daily cap
---       5 default agent-hourly cap
---       6 default concurrency  7 lease member  8 token of this call  9 lease, ms  10 ledger TTL, ms  11
---             server run id
---       12 CPU ms and 13 cost that the attempt may use at most
+--       5 default agent-hourly cap  6 default concurrency  7 lease member  8 token of this call  9 lease, ms
+--       10 ledger TTL, ms  11 server run ID  12 CPU ms and 13 cost that the attempt may use at most
 -- Returns {'another_run'} (the caller named another run of the server) | {'unseeded', now, caps rev}
---      or {'fenced'} the attempt was admitted to a later owner; the number before `~` of a token is its
---      owner's fence
+--      or {'fenced'} the attempt was admitted to a later owner (the number before `~` of a token is its fence)
 --      or {'denied',                    now, dimension, resets_at, kill 0|1, orphan, held 0|1, use...}
---         orphan = token that owns the charge of an earlier admission of this attempt, if its lease has
---         expired or the
---         caller has a higher fence; otherwise ''
+--         orphan = token that owns the charge of an earlier admission of this attempt, if its lease has expired
+--         or the caller has a higher fence; otherwise ''
 --      or {'charged'|'charged_before',  now, charged_at, lease expiry, use...}
 --         held = it would fit without the reservations of other attempts, so it may fit when they settle
 --         use = used_day, cap_day, day_end, used_hour, cap_hour, hour_end, used_cpu, cap_cpu, used_cost,
---         cap_cost;
---         the last two caps are -1 where there is none
+--         cap_cost; the last two caps are -1 where there is none
 -- Invariants
 --   - No part of a charge is written before every check has passed. Then both counters move, or neither if it
---     was charged
---     before.
---   - A counter never exceeds its cap. The bucket number is stored with the count: a plain INCR with an
---     expiry is wrong in
---     the millisecond of the boundary, when the key still exists while TIME is already in the next window.
---   - Used plus reserved never exceeds the cap on CPU or cost. Without either cap nothing is reserved or
---     written.
+--     was charged before.
+--   - A counter never exceeds its cap. The bucket number is stored with the count: a plain INCR with an expiry
+--     is wrong in the millisecond of the boundary, when the key still exists and TIME is in the next window.
+--   - Used plus reserved never exceeds the cap on CPU or cost. Without either cap nothing is reserved.
 --   - A cap of 0 or less refuses before anything else, even an attempt that was charged before (kill switch).
 --   - Time is the server's TIME. No client clock matters.
 -- Complexity O(log L) for L leases of the tenant.
@@ -58,7 +49,7 @@ local metered = caps[8] or caps[9]
 local function window(key, length)
   local stored = redis.call('HMGET', key, 'b', 'n')
   local bucket, b = math.floor(now / length), tonumber(stored[1])
-  -- The server's clock stepped back over the boundary: stay in the window that was already begun.
+  -- The server's clock stepped back over the boundary. Stay in the window that had already begun.
   if b == bucket + 1 then bucket = b end
   return bucket, (b == bucket) and tonumber(stored[2]) or 0, (bucket + 1) * length
 end
@@ -76,8 +67,7 @@ local entry = redis.call('GET', KEYS[3])
 local charge, chargedAt, owner -- charge = the part of the entry that never changes
 if entry then charge, chargedAt, owner = string.match(entry, '^(%d+:%d+:(%d+):.*):([^:]*)$') end
 
--- If a later owner of the attempt was admitted, the caller was stopped for longer than its lock and may not
--- take the charge.
+-- If a later owner was admitted, the caller was stopped for longer than its lock and may not take the charge.
 local function fenceOf(token)
   return tonumber(string.match(token, '^(%d+)~')) or 0
 end
@@ -88,8 +78,8 @@ local function ownLease()
   return ends and tonumber(ends) > now
 end
 
--- A reservation without a lease belongs to a dead worker's attempt: either somebody will end and settle it,
--- or the worker died between ending and settlement. The audit rows tell which, so the counters are verified
+-- A reservation without a lease belongs to a dead worker's attempt. Another worker will end and settle it, or
+-- the worker died between ending and settlement. The audit rows tell which, so the counters are verified
 -- again, at most every 10 s. usage.lua does the same.
 local function recount()
   local live = redis.call('ZCOUNT', KEYS[6], '(' .. string.format('%.0f', now), '+inf')
@@ -101,8 +91,7 @@ local function recount()
 end
 
 local function denied(dimension, resetsAt, kill, held)
-  -- A lease outlives the lock of a dead owner, so a caller with a higher fence also shows that the owner is
-  -- dead.
+  -- A lease outlives the lock of a dead owner, so a higher fence also shows that the owner died.
   local isOrphan = entry and (fenceOf(owner) < fenceOf(ARGV[8]) or not ownLease())
   local orphan = isOrphan and owner or ''
   return {
@@ -117,12 +106,11 @@ if capHour <= 0 then return denied('agent_hourly', hourEnd, 1) end
 if capCpu == 0 then return denied('tenant_daily_cpu', dayEnd, 1) end
 if capCost == 0 then return denied('tenant_daily_cost', dayEnd, 1) end
 
--- Counters of a server that restarted are not trusted until they were compared with the audit rows.
+-- Counters of a server that restarted count only after they were compared with the audit rows.
 if not is_this_run(ARGV[11]) then return {'another_run'} end
 if redis.call('GET', KEYS[1]) ~= ARGV[11] then return {'unseeded', now, caps[7] or ''} end
 
--- 2.-4. Charge ledger, then the tenant's day, then the agent's hour (the day first: it binds longer), then
--- CPU and cost.
+-- 2.-4. Charge ledger, then the tenant's day (it binds longer), then the agent's hour, then CPU and cost.
 if not entry then
   if usedDay >= capDay then return denied('tenant_daily', dayEnd, 0) end
   if usedHour >= capHour then return denied('agent_hourly', hourEnd, 0) end
@@ -138,7 +126,7 @@ if not entry then
   end
 end
 
--- 5. Lease: expired ones do not count, and an attempt that holds one already may come back for it.
+-- 5. Lease: expired ones do not count, and an attempt that already holds one may come back for it.
 local live = '(' .. string.format('%.0f', now)
 if redis.call('ZCOUNT', KEYS[6], live, '+inf') >= concurrency then
   if not ownLease() then
@@ -161,11 +149,10 @@ local leaseMs = tonumber(ARGV[9])
 local leaseEnds = now + leaseMs
 redis.call('ZREMRANGEBYSCORE', KEYS[6], '-inf', now)
 redis.call('ZADD', KEYS[6], leaseEnds, ARGV[7])
--- Housekeeping: those that ran before an outage of some minutes are asked about when counters are made good
--- (unsettled.lua).
+-- Keep the leases for some minutes more: after an outage, seeding asks about those attempts (unsettled.lua).
 redis.call('PEXPIRE', KEYS[6], leaseMs + 600000)
 if entry then
-  -- The caller owns the attempt now: an older owner that wakes up can neither release nor refund it.
+  -- The caller owns the attempt now. An older owner that wakes up can neither release nor refund it.
   redis.call('SET', KEYS[3], charge .. ':' .. ARGV[8], 'PX', ARGV[10])
   return {
     'charged_before', now, tonumber(chargedAt), leaseEnds,
@@ -182,7 +169,7 @@ else
   if usedDay == 0 then redis.call('DEL', KEYS[4]) end
   redis.call('HSET', KEYS[4], 'b', day, 'n', usedDay + 1)
 end
--- Only to free memory: the bucket number decides. A window that has a count already has its expiry.
+-- Only to free memory, because the bucket number decides. A window with a count already has its expiry.
 if usedDay == 0 then redis.call('PEXPIREAT', KEYS[4], dayEnd + 60000) end
 redis.call('HSET', KEYS[5], 'b', hour, 'n', usedHour + 1)
 if usedHour == 0 then redis.call('PEXPIREAT', KEYS[5], hourEnd + 60000) end

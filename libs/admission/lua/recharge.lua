@@ -1,22 +1,20 @@
 -- recharge: charges an attempt again if Redis lost its charge, just before its audit row is written.
 --
--- KEYS  1 seeded  string  run id of the Redis server for which the counters were verified
+-- KEYS  1 seeded  string  run ID of the Redis server for which the counters were verified
 --       2 caps    hash    the tenant's own caps
 --       3 charge  string  ledger entry "day:hour:charged_at:agent:token that charged:token that owns"
 --       4 day     hash    {b, n, cu, cr, mu, mr} of the tenant
 --       5 hour    hash    {b, n} of the tenant's agent
 --       6 open    hash    member -> "day:cpu:cost" reserved
--- ARGV  1 server run id  2 length of a day, ms  3 length of an hour, ms  4 when it was charged, ms
---       5 token of that admission
---       6 member  7 ledger TTL, ms  8 agent
--- Returns {'kept'} (the charge exists, of this owner or of a later one) | {'recharged'} | {'another_run'}
+-- ARGV  1 server run ID  2 length of a day, ms  3 length of an hour, ms  4 when it was charged, ms
+--       5 token of that admission  6 member  7 ledger TTL, ms  8 agent
+-- Returns {'kept'} (this owner or a later one has the charge) | {'recharged'} | {'another_run'}
 --      or {'unseeded', now, caps rev}
 -- Invariants
---   - Counters of another run of the server are restored first. No count has the attempt, because its row is
---     not written.
+--   - Counters of another run of the server are restored first. None of them has the attempt, because its row
+--     is not written.
 --   - It counts in the windows of its charge, unless they are over.
---   - No cap is checked, because the attempt ran. Its settlement counts its CPU and cost, for which this
---     opens a reservation.
+--   - No cap is checked, because the attempt ran. It gets a reservation, so that its settlement can count.
 -- Complexity O(1).
 
 if redis.call('EXISTS', KEYS[3]) == 1 then return {'kept'} end

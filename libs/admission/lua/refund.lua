@@ -4,11 +4,10 @@
 --       2 day     hash    {b, n} of the tenant
 --       3 hour    hash    {b, n} of the tenant's agent
 --       4 open    hash    member -> "day:cpu:cost" reserved
--- ARGV  1 token of the admission that is undone, or '' for whoever owns the charge
+-- ARGV  1 token of the admission that is undone, or '' for any owner of the charge
 --       2 1 to refund only what this admission charged, 0 to refund also what it found charged  3 member
---       4 fence of the caller, '' when it has none: without a token it cannot refund what a later owner has
--- Returns {'refunded'} | {'not_charged'} (never charged, or refunded before) | {'not_owner'} (admitted again
---       since)
+--       4 fence of the caller, '' for none: without a token it cannot refund what a later owner has
+-- Returns {'refunded'} | {'not_charged'} (never charged, or refunded before) | {'not_owner'} (admitted again)
 -- Invariants
 --   - The refund deletes the ledger entry, so a second call changes nothing.
 --   - The reservation of the attempt is removed, and nothing of it counts as used.

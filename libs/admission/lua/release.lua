@@ -5,15 +5,12 @@
 --       2 charge  string  ledger entry "day:hour:charged_at:agent:token that charged:token that owns"
 --       3 open    hash    member -> "day:cpu:cost" reserved
 --       4 day     hash    {b, n, cu, cr, mu, mr} of the tenant
--- ARGV  1 member  2 token of the admission, or '' for whoever ends the attempt of a dead owner
+-- ARGV  1 member  2 token of the admission, or '' for a caller that ends the attempt of a dead owner
 --       3 new TTL of the ledger entry, ms, or 0 to leave it
---       4 CPU ms and 5 cost that the attempt is charged, as its audit row has them; '' and '' to settle
---             nothing yet
--- Returns {'released'} | {'gone'} (expired or released before) | {'not_owner'} (the attempt was admitted
---       again since)
+--       4 CPU ms and 5 cost that the attempt is charged, as in its audit row; '' and '' to settle nothing yet
+-- Returns {'released'} | {'gone'} (expired or released before) | {'not_owner'} (admitted again)
 -- Invariants
---   - Only the latest admission of an attempt can release its lease. The token in the ledger tells which one
---     that is.
+--   - Only the latest admission of an attempt can release its lease. The ledger's token tells which one it is.
 --   - The settlement removes the reservation, so a second settlement of an attempt adds nothing.
 --   - Use counts in the day of the charge, unless that day is over.
 --   - A TTL is never lengthened.

@@ -8,28 +8,24 @@
 --       5 leases  zset    member -> expiry, milliseconds
 --       6.. hour  hash    {b, n} of one agent each, then
 --         charge  string  ledger entry of one attempt each
--- ARGV  1 server run id  2 caps rev that the caller saw  3 last batch 0|1  4 length of a day, ms
---       5 length of an hour, ms
---       6 bucket of the day  7 its count  8 its CPU ms  9 its cost
+-- ARGV  1 server run ID  2 caps rev that the caller saw  3 last batch 0|1  4 length of a day, ms
+--       5 length of an hour, ms  6 bucket of the day  7 its count  8 its CPU ms  9 its cost
 --       10 number of agents A, then A pairs (bucket, count)
 --       then number of unsettled attempts M, then M pairs (member, how the counts include it: 1 by its audit
---       row,
---       2 by its charge, 0 not at all)
+--       row, 2 by its charge, 0 not at all)
 --       then the fields of the caps hash as pairs, or nothing to leave it as it is
--- Returns {'seeded'} | {'more'} (a batch before the last) | {'already'} (somebody was first, nothing written)
---      or {'another_run'} (the caller named another run of the server, nothing written: count again)
---      or {'caps_changed'} (caps were set since the caller read them, nothing written: read again)
+-- Returns {'seeded'} | {'more'} (a batch before the last) | {'already'} (seeded by another caller)
+--      or {'another_run'} (the caller named another run of the server: count again)
+--      or {'caps_changed'} (caps were set since the caller read them: read again)
 --      or {'settled_meanwhile'} (an attempt that the counts lack ended since they were read, or one that they
---      have was
---         refunded: count again)
+--         have was refunded: count again). Only 'seeded' and 'more' write anything.
 -- Invariants
---   - A counter becomes max(seed, present) of the current window, never less: what was charged stays charged.
+--   - A counter becomes max(seed, present) of the current window, never less: charged attempts stay charged.
 --   - A seed of another window is dropped, because nothing is charged in a window that began while unseeded.
 --   - The marker is written with the last batch. Until then nobody charges, and batches may be repeated.
 --   - Older caps never overwrite newer ones, because setCaps changes rev.
 --   - Each attempt's CPU and cost is counted once: by the counts if they have its row (its reservation ends
---     here), otherwise
---     by its settlement, for which this script opens a reservation.
+--     here), otherwise by its settlement, for which this script opens a reservation.
 -- Complexity O(A + M + F) for A agents, M attempts and F fields of caps in the batch.
 
 if not is_this_run(ARGV[1]) then return {'another_run'} end
@@ -43,8 +39,7 @@ local function raise(key, length, bucket, counts)
   local current = math.floor(now / length)
   if bucket ~= current or counts.n <= 0 then return end
   local b = tonumber(redis.call('HGET', key, 'b'))
-  -- The key is in a later window already (the clock stepped back). admit stays in it, and so does this
-  -- script.
+  -- The key is already in a later window (the clock stepped back). Stay in it, as admit does.
   if b == current + 1 then return end
   if b ~= current then
     redis.call('DEL', key)
@@ -80,8 +75,7 @@ end
 for i = 1, attempts do
   local member, ended = ARGV[at + 2 * i - 1], ARGV[at + 2 * i] == '1'
   local held = redis.call('HGET', KEYS[4], member)
-  -- The longest run takes a day, so nobody settles what has been open for longer: its row is elsewhere or
-  -- missing.
+  -- The longest run takes a day, so nobody settles older reservations: their rows are elsewhere or missing.
   local old = held and tonumber(string.match(held, '^%d+')) < math.floor(now / dayMs) - 3
   if held and (ended or old) then
     close(member, held)

@@ -7,11 +7,9 @@
 -- Returns {'set'} | {'changed'} (another rev is in force, nothing written)
 -- Invariants
 --   - Setting the caps in force changes nothing, not even rev. Every worker sets them when it starts, and a
---     change of rev
---     would make a seeding that is in flight start again.
+--     change of rev would restart a seeding that is in flight.
 --   - CPU and cost are counted only while a tenant has a cap on either. When the first of them is set, the
---     counters are
---     restored from the audit rows before anything is admitted.
+--     counters are restored from the audit rows before anything is admitted.
 -- Complexity O(F) for F fields.
 
 if ARGV[1] ~= '*' and (redis.call('HGET', KEYS[1], 'rev') or '') ~= ARGV[1] then return {'changed'} end

@@ -1,5 +1,4 @@
--- take-turn: one more call of a rate that the fleet shares (GCRA). Tells when it may be made, or that the
--- wait is too long.
+-- take-turn: takes one call of a shared rate (GCRA). Tells when it may be made, or that it is too late.
 --
 -- KEYS  1 rate  string  time at which the bucket is full again if no further token is taken, microseconds
 -- ARGV  1 microseconds between two calls  2 microseconds whose calls may come at once
@@ -15,7 +14,7 @@ local now = t[1] * 1000000 + t[2]
 local at = math.max(now, tonumber(redis.call('GET', KEYS[1]) or '0')) + tonumber(ARGV[1])
 -- The clock was set back by more than any wait: start again.
 if at > now + ARGV[2] + ARGV[3] + 60000000 then at = now + ARGV[1] end
--- The first one never waits, however slow the rate.
+-- The first call never waits, however slow the rate.
 local wait = math.max(0, at - now - math.max(tonumber(ARGV[1]), tonumber(ARGV[2])))
 if wait > tonumber(ARGV[3]) then return { 'full', wait } end
 redis.call('SET', KEYS[1], string.format('%.0f', at), 'PX', math.ceil((at - now) / 1000) + 1000)

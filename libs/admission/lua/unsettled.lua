@@ -1,5 +1,4 @@
--- unsettled: attempts of a tenant that may still need a settlement: those with a reservation, and those with
--- a lease.
+-- unsettled: attempts of a tenant with a reservation or a lease, which may still need a settlement.
 --
 -- KEYS  1 open    hash  member -> "day:cpu:cost" reserved
 --       2 leases  zset  member -> expiry, milliseconds

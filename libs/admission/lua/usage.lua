@@ -11,10 +11,8 @@
 -- ARGV  1 agent ('' for none)  2 length of a day, ms  3 length of an hour, ms  4 default tenant-daily cap
 --       5 default agent-hourly cap  6 default concurrency  7 server run id
 -- Returns {'usage', seeded 0|1, used_day, cap_day, day_end, used_hour, cap_hour, hour_end, running,
---       concurrency,
---          used_cpu, reserved_cpu, cap_cpu, used_cost, reserved_cost, cap_cost, recount 0|1, now, caps rev};
---          a missing
---          cap is -1
+--         concurrency, used_cpu, reserved_cpu, cap_cpu, used_cost, reserved_cost, cap_cost, recount 0|1, now,
+--         caps rev}; a missing cap is -1
 --      or {'another_run'} (the caller named another run of the server)
 -- Invariants
 --   - Computes windows exactly as admit does.

@@ -1,7 +1,4 @@
-/**
- * Two writers of what is in force of one tenant. The parts around the writer are plain objects whose timing
- * the test decides.
- */
+/** Two writers of one tenant's settings, among plain objects whose timing the test decides. */
 import { DEFAULT_TENANT_CAPS, type TenantCaps } from '@cofferdam/contract'
 import { expect, it } from 'vitest'
 import { createCapsWriter } from './caps-writer.ts'
@@ -9,7 +6,7 @@ import { createCapsWriter } from './caps-writer.ts'
 const SEPARATE = { run_sessions: false }
 const OFF: TenantCaps = { ...DEFAULT_TENANT_CAPS, tenant_daily: 0 }
 
-it('puts no old caps back over a kill switch that fell after it had read them, not for a moment', async () => {
+it('does not write old caps over a kill switch that was set after it had read them', async () => {
   let inPostgres: TenantCaps = DEFAULT_TENANT_CAPS
   const live = [{ rev: 'first', daily: DEFAULT_TENANT_CAPS.tenant_daily }]
   let reads = 0
@@ -26,7 +23,7 @@ it('puts no old caps back over a kill switch that fell after it had read them, n
     load: async () => {
       const read = { caps: inPostgres, policy: SEPARATE }
       reads += 1
-      // The API commits and writes the kill switch right after this worker's first look at Postgres.
+      // The API commits and writes the kill switch right after this worker's first read from Postgres.
       if (reads === 1) {
         inPostgres = OFF
         live.push({ rev: 'api', daily: 0 })
@@ -38,7 +35,7 @@ it('puts no old caps back over a kill switch that fell after it had read them, n
   expect(live.map(({ daily }) => daily)).toEqual([DEFAULT_TENANT_CAPS.tenant_daily, 0, 0])
 })
 
-it('looks again when the scheduler’s limits changed while it wrote them', async () => {
+it("reads again if the scheduler's limits changed while it wrote them", async () => {
   let inPostgres: TenantCaps = DEFAULT_TENANT_CAPS
   const limits: (number | null)[] = []
   const write = createCapsWriter({
@@ -56,7 +53,7 @@ it('looks again when the scheduler’s limits changed while it wrote them', asyn
   expect(limits).toEqual([DEFAULT_TENANT_CAPS.concurrency, 3])
 })
 
-it('looks again when the sessions of runs were switched while it wrote them', async () => {
+it('reads again if sessions of runs were switched while it wrote them', async () => {
   let inPostgres = true
   const written: boolean[] = []
   const write = createCapsWriter({

@@ -3,8 +3,8 @@
  * tenant's runs have sessions. The API does it after each change. A worker does it for changes by raw SQL,
  * and if Redis lost them.
  *
- * A value that was read before a change is never written after it, so nobody undoes a kill switch, not even
- * for a moment. The scheduler's copy has no such guard, so the writer compares once more at the end.
+ * A value that was read before a change is never written after it, so nothing undoes a kill switch. The
+ * scheduler's copy has no such guard, so the writer compares once more at the end.
  */
 import { isDeepStrictEqual } from 'node:util'
 import type { TenantCaps, TenantPolicy } from '@cofferdam/contract'
@@ -13,10 +13,8 @@ import type { Admission } from './create-admission.ts'
 /** Each further round means that another change came in between. */
 const MAX_ROUNDS = 10
 
-/** Returns the function that copies the settings of one tenant. Throws what its parts throw. */
 export function createCapsWriter(deps: {
   admission: Pick<Admission, 'setCapsSince' | 'capsRev'>
-  /** The scheduler. */
   producer: {
     setTenantLimits(
       tenantId: string,

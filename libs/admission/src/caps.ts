@@ -1,6 +1,6 @@
 /**
- * A tenant's own caps in Redis: the JSON that was set, and the fields that the scripts read. Postgres is the
- * source of truth: setCaps is called after the change is committed there, and takes effect with the next
+ * A tenant's own caps in Redis: the JSON that was set, and the fields that the scripts read. setCaps is
+ * called after the change is committed in Postgres, the source of truth, and takes effect with the next
  * admission.
  */
 import { DEFAULT_TENANT_CAPS, parse, tenantCapsSchema, type TenantCaps } from '@cofferdam/contract'
@@ -8,10 +8,7 @@ import type { Redis } from 'ioredis'
 import { keys } from './keys.ts'
 import type { Scripts } from './scripts.ts'
 
-/**
- * The hash fields of caps, as a flat list. `rev` names this setting, so that an older reader cannot overwrite
- * it.
- */
+/** The hash fields of caps as a flat list. `rev` keeps older readers from overwriting newer caps. */
 export function capsFields(caps: TenantCaps, rev: string): (string | number)[] {
   const fields: (string | number)[] = ['rev', rev, 'json', JSON.stringify(caps)]
   if (caps.tenant_daily !== null) fields.push('daily', caps.tenant_daily)
@@ -25,7 +22,7 @@ export function capsFields(caps: TenantCaps, rev: string): (string | number)[] {
 }
 
 /**
- * Replaces the caps in one step; false if `since` is a rev and Redis has another one. Throws
+ * Replaces the caps in one step. Returns false if `since` is a rev and Redis has another one. Throws
  * CofferdamError('invalid_request') for invalid caps, and keeps the last valid ones.
  */
 export async function writeCaps(
@@ -41,12 +38,12 @@ export async function writeCaps(
   return code === 'set'
 }
 
-/** The rev of the setting in force; '' for none. */
+/** The rev of the setting in force, '' for none. */
 export async function readCapsRev(redis: Redis, tenantId: string): Promise<string> {
   return (await redis.hget(keys.caps(tenantId), 'rev')) ?? ''
 }
 
-/** The caps that were set last; the defaults for a tenant that has none. */
+/** The caps that were set last, or the defaults. */
 export async function readCaps(redis: Redis, tenantId: string): Promise<TenantCaps> {
   const json = await redis.hget(keys.caps(tenantId), 'json')
   return json === null ? DEFAULT_TENANT_CAPS : parse(tenantCapsSchema, JSON.parse(json), 'stored caps')

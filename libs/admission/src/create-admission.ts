@@ -23,8 +23,7 @@ import type { Admitted, Lease, Refused } from './verdict.ts'
 export const LEDGER_TTL_MS = BOUNDS.queueWaitMs + MAX_LIMITS.timeout_ms + 3_600_000
 
 /**
- * How long the charge of a settled attempt is remembered. Only an owner that lost it can still ask, within
- * its lock time.
+ * How long the charge of a settled attempt is kept. Only an owner that lost it asks, within its lock time.
  */
 export const SETTLED_TTL_MS = 600_000
 
@@ -38,26 +37,18 @@ const HOUR_MS = 3_600_000
 export interface AdmissionDeps {
   /** Any connection of role worker or producer. The caller owns it. */
   redis: Redis
-  /**
-   * Charged attempts in the windows of `atMs` (Redis clock), from the audit rows. Called once per tenant and
-   * run of the server.
-   */
+  /** Charged attempts in the windows of `atMs` (Redis clock), from the audit rows. Once per server run. */
   countCharged(tenantId: string, atMs: number, unsettled: AttemptName[]): Promise<ChargedCounts>
   /**
    * The tenant's caps in Postgres, null for none. Read together with countCharged, so that caps and kill
    * switch survive a loss of Redis. Without it, Redis has only the caps that setCaps wrote since.
    */
   loadCaps?: (tenantId: string) => Promise<TenantCaps | null>
-  /**
-   * Caps for `null`. Default: FLEET_DEFAULTS. A cap of 0 here stops every tenant that has no cap of its own.
-   */
+  /** Caps for `null`. Default: FLEET_DEFAULTS. 0 stops every tenant that has no cap of its own. */
   defaults?: { tenant_daily: number; agent_hourly: number; concurrency: number }
   /** Default 15,000. */
   leaseMs?: number
-  /**
-   * How long one Redis or Postgres call is waited for before failing closed. Default 5,000: a third of the
-   * lock time.
-   */
+  /** Time limit of one Redis or Postgres call, then fails closed. Default 5,000, a third of the lock time. */
   timeoutMs?: number
   logger?: AdmitDeps['logger']
   /** Wall clock, only for `resetsAtMs` of dimension `unknown`. Default Date.now. */
@@ -82,10 +73,7 @@ export interface Admission {
    * throws.
    */
   keepCharge(admitted: Admitted): Promise<void>
-  /**
-   * Renews leases by the lease time and returns the lost ones. Call it every third of that. Throws
-   * `queue_unavailable`.
-   */
+  /** Renews leases and returns the lost ones. Call it every third of a lease. Throws `queue_unavailable`. */
   renew(leases: readonly Lease[]): Promise<Lease[]>
   /**
    * Releases a lease. Does nothing if it is gone or the attempt was admitted again. With `settled` the
@@ -94,45 +82,34 @@ export interface Admission {
    * for whoever ends the attempt. Throws `queue_unavailable`.
    */
   release(lease: Lease, options?: { settled?: boolean; settlement?: Settlement | null }): Promise<void>
-  /**
-   * Settles an attempt whose lease is not at hand: its owner is dead. Works once per attempt, whoever comes
-   * first. Throws `queue_unavailable`.
-   */
+  /** Settles a dead owner's attempt without its lease. Works once per attempt. Throws `queue_unavailable`. */
   settle(key: Omit<AttemptKey, 'agentId'>, settlement: Settlement): Promise<void>
   /**
-   * Takes the charge back, for an attempt in which no user code began. True when it was charged and is no
-   * longer; a second call is a no-op. With the lease at hand pass it: an owner that lost the attempt then
-   * refunds nothing. Without it, what an owner with a higher fence was charged stays. Throws
-   * `queue_unavailable`.
+   * Refunds the charge of an attempt in which no user code began. True when it was charged and is no longer;
+   * a second call is a no-op. Pass the lease if you have it: then an owner that lost the attempt refunds
+   * nothing. Without it, the charge of an owner with a higher fence stays. Throws `queue_unavailable`.
    */
   refund(key: AttemptKey, lease?: Lease): Promise<boolean>
-  /**
-   * When the attempt was charged (Redis clock, ms); null if it is not. For closing attempts of dead workers.
-   * Throws `queue_unavailable`.
-   */
+  /** When the attempt was charged (Redis clock, ms), or null. Throws `queue_unavailable`. */
   chargedAtMs(key: Omit<AttemptKey, 'agentId'>): Promise<number | null>
   /**
    * Used and left, without charging. Counts attempts that a dead worker ended and did not settle from their
    * audit rows, once their leases have expired. Throws `queue_unavailable`.
    */
   usage(tenantId: string, agentId?: string): Promise<Usage>
-  /**
-   * Makes caps take effect with the next admission; commit them to Postgres first. Throws `invalid_request`,
-   * `queue_unavailable`.
-   */
+  /** Sets the caps after a commit to Postgres. Throws `invalid_request`, `queue_unavailable`. */
   setCaps(tenantId: string, caps: TenantCaps): Promise<void>
   /**
-   * The same for caps that were read after `capsRev` returned `rev`. Sets nothing and returns false if others
-   * were set since: read them again. Throws like `setCaps`.
+   * The same for caps that were read after `capsRev` returned `rev`. Sets nothing and returns false if other
+   * caps were set since. Throws like `setCaps`.
    */
   setCapsSince(tenantId: string, caps: TenantCaps, rev: string): Promise<boolean>
-  /** The rev of the caps in force; '' for none. Throws `queue_unavailable`. */
+  /** The rev of the caps in force, '' for none. Throws `queue_unavailable`. */
   capsRev(tenantId: string): Promise<string>
-  /** The caps in force; the defaults (all null) for a tenant that has none. Throws `queue_unavailable`. */
+  /** The caps in force, or the defaults (all null). Throws `queue_unavailable`. */
   getCaps(tenantId: string): Promise<TenantCaps>
 }
 
-/** Creates admission on the caller's connection. */
 export function createAdmission(deps: AdmissionDeps): Admission {
   const { redis, timeoutMs = 5000, leaseMs = LEASE_MS, dayMs = DAY_MS, hourMs = HOUR_MS } = deps
   const { defaults = FLEET_DEFAULTS } = deps

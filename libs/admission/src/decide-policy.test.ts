@@ -26,10 +26,7 @@ const TEMPLATE: Template = {
   sandbox: { environment: 'default-public' },
 }
 const INSIDE: Template = { ...TEMPLATE, sandbox: { environment: 'internal-only' } }
-/**
- * What regulated tenants need (docs/regulated-tenants.md): exactly the settings of
- * examples/regulated-template.json.
- */
+/** The settings that regulated tenants need, as in examples/regulated-template.json. */
 const SAFE: Template = parse(
   templateSchema,
   {

@@ -24,9 +24,7 @@ export interface PolicyFacts {
   >
   /** Null when there is no such tenant. */
   tenant: TenantPolicy | null
-  /**
-   * The template in force (`templateInForce`); null when there is none of that id, or none is in force.
-   */
+  /** The template in force (`templateInForce`). Null when there is none of that ID, or none is in force. */
   template: Template | null
   /** Whether this worker has a key to encrypt what it stores. */
   canEncrypt: boolean
@@ -99,9 +97,8 @@ export function decidePolicy(facts: PolicyFacts): PolicyDecision {
 }
 
 /**
- * The ID of the template that the execution runs under; undefined for none. The template that an operator
- * bound the agent to comes before the one that the request names. A `tenant` that is null or not the
- * request's own binds nobody.
+ * The ID of the template that the execution runs under, or undefined. The template that an operator bound the
+ * agent to comes before the one that the request names. Only the request's own `tenant` can bind its agents.
  */
 export function templateInForce(
   tenant: TenantPolicy | null,
@@ -111,7 +108,7 @@ export function templateInForce(
   return Object.hasOwn(agents, request.agent_id) ? agents[request.agent_id] : request.template_id
 }
 
-/** The artifact limit of a request that exceeds its tenant's policy, in words; null when none does. */
+/** The artifact limit of a request that exceeds its tenant's policy, in words, or null. */
 function beyondPolicy(limits: ExecutionRequest['limits'], policy: TenantPolicy): string | null {
   for (const name of ['artifact_bytes', 'artifacts_total_bytes', 'artifact_count'] as const) {
     const most = policy[`max_${name}`]
@@ -129,10 +126,7 @@ const tierMessage = (tenant: TenantPolicy, missing: readonly string[]): string =
   'what keeps it safe; ' +
   `missing: ${missing.join(', ')}.`
 
-/**
- * The settings of the template in force; null when there is none. A template of another tenant is no
- * template.
- */
+/** The settings of the template in force, or null. A template of another tenant does not count. */
 function templateOf(
   { request, template }: PolicyFacts,
   wanted: string | undefined,
@@ -155,7 +149,7 @@ function networkFits(environment: Environment, network: Network): boolean {
 }
 
 const REFUSALS: Record<PolicyReason, { ending: 'policy_denied' | 'provisioning'; message: string }> = {
-  // Reported to agents as SandboxProvisioning: an agent whose template does not opt in has no sandbox.
+  // Agents see this as SandboxProvisioning: an agent whose template does not opt in has no sandbox.
   not_requested: {
     ending: 'provisioning',
     message: 'The template is unknown or does not opt into sandboxing.',

@@ -1,3 +1,5 @@
+import { narrowest } from '@cofferdam/egress'
+import fc from 'fast-check'
 import { DEFAULT_TENANT_RULES, type Network, type TenantPolicy } from '@cofferdam/contract'
 import { describe, expect, it } from 'vitest'
 import { effectivePolicy, narrowerNetwork } from './effective-policy.ts'
@@ -14,12 +16,12 @@ const TENANT: TenantPolicy = {
 }
 
 describe('effectivePolicy', () => {
-  it('is the tenant without a template, and with one that says nothing', () => {
+  it("is the tenant's policy without a template, or with a template without settings", () => {
     expect(effectivePolicy(TENANT, null)).toEqual(TENANT)
     expect(effectivePolicy(TENANT, { environment: 'internal-only' })).toEqual(TENANT)
   })
 
-  it('takes the stricter of both, whoever it is', () => {
+  it('takes the stricter of both for each setting', () => {
     const strict = {
       network: 'none',
       min_isolation: 'gvisor',
@@ -60,8 +62,32 @@ describe('narrowerNetwork', () => {
     [allow('a.example'), allow('A.EXAMPLE:443'), allow('a.example:443')],
     [allow('a.example:80'), allow('a.example:443'), 'none'],
     [allow('*.example.com:443'), allow('a.example.com'), allow('a.example.com:443')],
-  ])('of %j and %j is %j, either way round', (a, b, both) => {
+    [allow('a.example'), allow('a.example:8443'), 'none'],
+    [allow('*.example.com'), allow('a.example.com:8443', 'a.example.com:80'), allow('a.example.com:80')],
+  ])('of %j and %j is %j, in either order', (a, b, both) => {
     expect(narrowerNetwork(a, b)).toEqual(both)
     expect(narrowerNetwork(b, a)).toEqual(both)
+  })
+
+  it('is covered by both, as egress reads them', () => {
+    const entry = fc
+      .tuple(
+        fc.constantFrom(
+          'a.example.com',
+          'b.a.example.com',
+          '*.example.com',
+          '*.a.example.com',
+          'example.com',
+        ),
+        fc.constantFrom('', ':80', ':443', ':8443'),
+      )
+      .map(([host, port]) => host + port)
+    const list = fc.uniqueArray(entry, { minLength: 1, maxLength: 5 }).map((hosts) => allow(...hosts))
+    fc.assert(
+      fc.property(list, list, (a, b) => {
+        const both = narrowerNetwork(a, b)
+        for (const ceiling of [a, b]) expect(narrowest(both, ceiling)).toEqual({ ok: true, network: both })
+      }),
+    )
   })
 })

@@ -2,9 +2,9 @@
  * The policy under which an execution runs: for each setting, the stricter of the tenant's and the
  * template's. A template can only tighten, so its author cannot widen what an operator decided.
  */
-import { strongest, type Network, type Template, type TenantPolicy } from '@cofferdam/contract'
+import { strongest, WEB_PORTS, type Network, type Template, type TenantPolicy } from '@cofferdam/contract'
 
-/** The tenant's policy tightened by the template's settings. Without a template (null) the tenant's own. */
+/** The tenant's policy tightened by the template's settings. Without a template (null) it is unchanged. */
 export function effectivePolicy(tenant: TenantPolicy, sandbox: Template['sandbox']): TenantPolicy {
   if (sandbox === null) return tenant
   return {
@@ -18,8 +18,9 @@ export function effectivePolicy(tenant: TenantPolicy, sandbox: Template['sandbox
 
 /**
  * What both networks allow. Two allow-lists are compared entry by entry. A host stays if the other list has
- * it, or a wildcard that covers it, with the same port or none. The narrower entry is kept. Nothing in common
- * means no network.
+ * it, or a wildcard that covers it, for the ports that both name. An entry without a port means the ports of
+ * the web, so it shares nothing with an entry of port 8443. If nothing is common, there is no network.
+ * `narrowest` of @cofferdam/egress narrows a request to this.
  */
 export function narrowerNetwork(a: Network, b: Network): Network {
   if (a === 'none' || b === 'none') return 'none'
@@ -42,22 +43,23 @@ interface Entry {
   port: string | null
 }
 
-/** Names have no case. */
+/** Host names are case-insensitive. */
 function partsOf(entry: string): Entry {
   const [host = '', port] = entry.toLowerCase().split(':')
   return { host, port: port ?? null }
 }
 
-/** The entry that means what both mean; null when they have nothing in common. */
+/** The entry that covers what both cover, or null. */
 function meet(a: Entry, b: Entry): string | null {
-  if (a.port !== null && b.port !== null && Number(a.port) !== Number(b.port)) return null
   const host = covers(a.host, b.host) ? b.host : covers(b.host, a.host) ? a.host : null
   const port = a.port ?? b.port
-  return host === null ? null : port === null ? host : `${host}:${port}`
+  if (host === null || port === null) return host
+  return hasPort(a, Number(port)) && hasPort(b, Number(port)) ? `${host}:${port}` : null
 }
 
-/**
- * `*.example.com` covers every name below example.com, and every narrower wildcard; not example.com itself.
- */
+const hasPort = (entry: Entry, port: number): boolean =>
+  entry.port === null ? WEB_PORTS.includes(port) : Number(entry.port) === port
+
+/** `*.example.com` covers every name below example.com and every narrower wildcard, but not example.com. */
 const covers = (wide: string, narrow: string): boolean =>
   wide === narrow || (wide.startsWith('*.') && narrow.endsWith(wide.slice(1)))

@@ -12,7 +12,7 @@ export interface AttemptKey {
   executionId: ExecutionId
   attempt: number
   /**
-   * Numbers the owners of the attempt. Once a later one was admitted, an earlier one is `fenced`. Default 0.
+   * Numbers the owners of the attempt. After a later one's admission, earlier ones are `fenced`. Default 0.
    */
   fence?: number
 }
@@ -22,10 +22,7 @@ const prefix = (tenantId: string): string => `cfd:{${tenantId}}:`
 export const keys = {
   /** A rate that no tenant owns. Expires a second after it has no effect any more. */
   rate: (bucket: string): string => `cfd:rate:{${bucket}}`,
-  /**
-   * Run ID of the server for which the tenant's counters were verified. No expiry: one short string per
-   * tenant.
-   */
+  /** Run ID of the server for which the tenant's counters were verified. No expiry. */
   seeded: (tenantId: string): string => `${prefix(tenantId)}seeded`,
   /** The tenant's own caps, copied from Postgres. No expiry. */
   caps: (tenantId: string): string => `${prefix(tenantId)}caps`,

@@ -1,7 +1,4 @@
-/**
- * Leases: renewed while the work goes on, released at its end, and expired by themselves when the holder
- * dies.
- */
+/** Leases are renewed while the work continues, released at its end, and expire when the holder dies. */
 import { keys, leaseMember } from './keys.ts'
 import type { Scripts } from './scripts.ts'
 import type { Lease } from './verdict.ts'
@@ -29,7 +26,7 @@ export async function renewLeases(
   return lost.flat()
 }
 
-/** What an attempt is charged at its end, as in its audit row. */
+/** The charge of an ended attempt, as in its audit row. */
 export interface Settlement {
   cpuMs: number
   /** Micro-units. */
@@ -37,9 +34,9 @@ export interface Settlement {
 }
 
 /**
- * Releases a lease; true if this admission still held it. With `fadeMs` the ledger entry expires early. With
- * a settlement the reservation becomes use. A null token stands for the dead owner of an attempt that
- * somebody else ended.
+ * Releases a lease. True if this admission still held it. With `fadeMs` the ledger entry expires early. With
+ * a settlement the reservation becomes use. A null token stands for a dead owner, whose attempt another
+ * worker ended.
  */
 export async function releaseLease(
   scripts: Scripts,

@@ -1,7 +1,7 @@
 /**
  * Rates that all workers of a fleet share, such as a vendor's calls per second and account. If Redis is away,
- * every call passes: the vendor enforces its rate itself, and stopping a sandbox must not depend on a server
- * of ours.
+ * every call passes, because the vendor enforces its rate itself and stopping a sandbox must not depend on
+ * Redis.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { CofferdamError, isCofferdamError, type RateGate } from '@cofferdam/contract'
@@ -12,10 +12,10 @@ import { defineScripts } from './scripts.ts'
 const SECOND_US = 1_000_000
 /** The contract allows a fifth of a second's calls at once. */
 const BURST_US = SECOND_US / 5
-/** A slower answer is worth nothing. */
+/** A slower answer is not worth waiting for. */
 const TIMEOUT_MS = 1_000
 
-/** Creates it on any connection of role worker or producer. The caller owns the connection. */
+/** Works on any connection of role worker or producer. The caller owns the connection. */
 export function createRateGate({
   redis,
   timeoutMs = TIMEOUT_MS,

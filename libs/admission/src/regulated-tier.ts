@@ -1,19 +1,19 @@
 /**
- * What a template has to force before code of a regulated or HIPAA tenant runs: no network, a kernel of its
- * own, and short retention and encryption of everything that is stored. The tier promises no certification.
- * It only refuses what would be unsafe in any case.
+ * What a template has to force before code of a regulated or HIPAA tenant runs: no network, its own kernel,
+ * short retention, and encryption of everything that is stored. The tier promises no certification. It only
+ * refuses what would be unsafe in any case.
  */
 import { isAtLeast, type Isolation, type Template } from '@cofferdam/contract'
 
-/** gVisor is the weakest level at which the program does not speak to the host's kernel. */
+/** gVisor is the weakest level at which the program does not talk to the host's kernel. */
 const MIN_ISOLATION: Isolation = 'gvisor'
-/** A week: long enough to investigate on Monday what went wrong on Friday. The default is 30 days. */
+/** A week: long enough to investigate on Monday what failed on Friday. The default is 30 days. */
 const REGULATED_RETENTION_DAYS = 7
 
 /**
- * The settings that the template lacks, in words; empty when it is safe. The template itself has to have each
- * one, because the tenant's policy can be changed without anybody looking at the template. `microvm-emulated`
- * counts as strong: it is slow, but the program sees another kernel on emulated hardware.
+ * The settings that the template lacks, in words. Empty when it is safe. The template itself must have each
+ * one, because the tenant's policy can change without a look at the template. `microvm-emulated` counts as
+ * strong: it is slow, but the program sees another kernel on emulated hardware.
  */
 export function missingForRegulated(sandbox: Template['sandbox']): string[] {
   if (sandbox === null) return ['a template with sandbox settings']

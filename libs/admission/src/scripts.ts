@@ -1,7 +1,6 @@
 /**
  * The Lua scripts as typed calls: EVALSHA through ioredis, which loads a script again after a server restart.
- * Every key is declared. Each call has a time limit, because a connection with an offline queue waits for
- * ever.
+ * Each call has a time limit, because a connection with an offline queue waits for ever.
  */
 import { CofferdamError } from '@cofferdam/contract'
 import { boundedAnswer } from '@cofferdam/queue/redis-calls'
@@ -45,7 +44,7 @@ export interface Reply {
 const OF_A_RUN: ReadonlySet<ScriptName> = new Set(['admit', 'recharge', 'usage', 'seed'])
 type Call = (keys: readonly string[], args: readonly (string | number)[]) => Promise<unknown>
 
-/** Defines the scripts on the connection. Doing so twice is harmless. */
+/** Defines the scripts on the connection. Repeating it is harmless. */
 export function defineScripts(redis: Redis, timeoutMs: number): Scripts {
   const calls = new Map(NAMES.map((name) => [name, define(redis, name)]))
   return {
@@ -77,10 +76,7 @@ function readReply(name: ScriptName, reply: unknown): Reply {
   throw new CofferdamError('internal', `script ${name} gave an unexpected reply`, { details: { name } })
 }
 
-/**
- * The number at an index of a reply. Throws when there is none, so that a changed script cannot pass
- * unnoticed.
- */
+/** The number at an index of a reply. Throws when there is none, so that a changed script is noticed. */
 export function numberAt(reply: Reply, index: number): number {
   const value = reply.rest[index]
   if (typeof value === 'number') return value

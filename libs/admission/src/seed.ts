@@ -1,14 +1,13 @@
 /**
- * Restores a tenant's counters when the Redis server is not the one that counted them (first use, data lost,
+ * Restores a tenant's counters when the Redis server is not the one that counted them (first use, lost data,
  * restart).
  *
  *   unseeded ──countCharged + loadCaps──► seed.lua ──► seeded (once per run of the server)
- *                                            └─ caps were set, or an attempt was settled, meanwhile: the next admission
- *                                               reads again
+ *                                            └─ caps were set, or an attempt was settled, meanwhile: the
+ *                                               next admission reads again
  *
- * Relies on countCharged counting by the Redis clock that it is given. Attempts that are not recorded yet are
- * counted by their charges where Redis still has them; those whose charge it lost are counted again by their
- * owners before they record them (keep-charge.ts).
+ * countCharged must count by the given Redis clock. Attempts without a row yet are counted by their charges
+ * if Redis still has them. If it lost a charge, the attempt's owner charges it again (keep-charge.ts).
  */
 import { CofferdamError, type TenantCaps } from '@cofferdam/contract'
 import { boundedAnswer } from '@cofferdam/queue/redis-calls'
@@ -17,15 +16,12 @@ import { readChargeEntry } from './charge-entry.ts'
 import { attemptOfMember, keys, leaseMember, type AttemptKey } from './keys.ts'
 import type { Scripts } from './scripts.ts'
 
-/**
- * Charged attempts of the windows around one moment, counted from the audit rows (`quota_charged`, by
- * `charged_at`).
- */
+/** Charged attempts of the windows around one moment (audit rows with `quota_charged`, by `charged_at`). */
 export interface ChargedCounts {
   /** `bucket` = floor(charged_at in ms / length of the window). */
   day: { bucket: number; count: number; cpuMs?: number; cost?: number }
   hours: { agentId: string; bucket: number; count: number }[]
-  /** Which of the unsettled attempts have a row that `day` counts, read in the same statement. */
+  /** The unsettled attempts that have a row that `day` counts, read in the same statement. */
   ended?: AttemptName[]
 }
 
@@ -36,7 +32,7 @@ export interface SeedDeps {
   scripts: Scripts
   countCharged(tenantId: string, atMs: number, unsettled: AttemptName[]): Promise<ChargedCounts>
   loadCaps(tenantId: string): Promise<TenantCaps | null>
-  /** Ledger entries by their keys; null for a missing one. */
+  /** Ledger entries by their keys. Null for a missing one. */
   readCharges(names: string[]): Promise<(string | null)[]>
   newToken(): string
   dayMs: number
@@ -52,15 +48,14 @@ export interface Unseeded {
   capsRev: string
 }
 
-/** Agents, and attempts, per script call: 500 keys block the server for about a millisecond. */
+/** Agents, and attempts, per script call. 500 keys block the server for about a millisecond. */
 const BATCH = 500
 
 /**
- * Returns the seeding function. Concurrent calls for one tenant share one run. It throws when the counts
- * cannot be read.
+ * Returns the seeding function. Concurrent calls for one tenant share one run. Throws on unreadable counts.
  */
 export function createSeeding(deps: SeedDeps): (tenantId: string, told: Unseeded) => Promise<void> {
-  // Bounded by the tenants with an admission in flight. Entries go when their run ends.
+  // Bounded by the tenants with an admission in flight. An entry is deleted when its run ends.
   const running = new Map<string, Promise<void>>()
   return (tenantId, told) => {
     const present = running.get(tenantId)
@@ -72,7 +67,7 @@ export function createSeeding(deps: SeedDeps): (tenantId: string, told: Unseeded
 }
 
 async function seedTenant(tenantId: string, told: Unseeded, deps: SeedDeps): Promise<void> {
-  // Read before the counts: an attempt that is settled later is among these, or its settlement counts it.
+  // Read before the counts: an attempt that is settled later is in this list or counted by its settlement.
   const unsettled = await unsettledAttempts(tenantId, deps)
   const [recorded, caps] = await boundedAnswer(
     Promise.all([deps.countCharged(tenantId, told.nowMs, unsettled), deps.loadCaps(tenantId)]),
@@ -150,13 +145,10 @@ function checkBuckets(counts: ChargedCounts, nowMs: number, deps: SeedDeps): voi
   })
 }
 
-/** How the counts include an attempt, as seed.lua is told. */
+/** How the counts include an attempt, in the form of seed.lua's arguments. */
 const COUNTED = { not: 0, byRow: 1, byCharge: 2 } as const
 
-/**
- * Counts of every attempt, and how they include each unsettled one. An attempt that is missing from `counted`
- * is not included.
- */
+/** Counts of every attempt, and how they include each unsettled one (those in `counted`). */
 interface WholeCounts {
   counts: ChargedCounts
   counted: ReadonlyMap<string, number>
@@ -164,9 +156,8 @@ interface WholeCounts {
 
 /**
  * Adds charges that have no audit row yet to the counts of the rows. A server that lost its last second
- * counts too little, and the rows lack attempts that have not ended, so neither figure alone is right.
- * `entries` are the ledger entries of `unsettled`, in its order, read after the counts; null where nothing is
- * charged.
+ * counts too little, and the rows lack attempts that have not ended. `entries` are the ledger entries of
+ * `unsettled`, in its order, read after the counts. Null means not charged.
  */
 function withOpenCharges(
   counts: ChargedCounts,

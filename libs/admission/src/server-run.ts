@@ -1,8 +1,8 @@
 /**
- * The run of the Redis server behind a connection (`run_id` of INFO). A server that restarted may have lost
- * its last second of writes (AOF everysec), and a promoted replica may lack writes that it had not received.
- * Both have another run ID. A cluster's run is the list of its masters' run IDs: if one of them changes,
- * every tenant's counters are verified again.
+ * The run of the Redis server behind a connection (`run_id` of INFO). A restarted server may have lost its
+ * last second of writes (AOF everysec), and a promoted replica may lack writes. Both have another run ID. A
+ * cluster's run is the list of its masters' run IDs: if one of them changes, every tenant's counters are
+ * verified again.
  */
 import { CofferdamError } from '@cofferdam/contract'
 import { boundedAnswer } from '@cofferdam/queue/redis-calls'
@@ -14,10 +14,7 @@ const HIDDEN = 'hidden'
 export interface ServerRun {
   /** The run ID, read once per connection. Throws CofferdamError('queue_unavailable') while Redis is away. */
   read(this: void): Promise<string>
-  /**
-   * Drops the cached ID after a script found another one (lua/server-run.lua). A cluster's client may miss a
-   * failover.
-   */
+  /** Drops the cached ID after a script found another one. A cluster's client may miss a failover. */
   forget(this: void): void
 }
 
@@ -64,7 +61,7 @@ async function readRunId(redis: Redis): Promise<string> {
     const found = /^run_id:(\S+)/m.exec(await redis.info('server'))
     return found?.[1] ?? HIDDEN
   } catch (error) {
-    // NOPERM, or a server without INFO: an answer, unlike a lost connection.
+    // NOPERM, or a server without INFO. Unlike a lost connection this is an answer.
     if (error instanceof Error && error.name === 'ReplyError') return HIDDEN
     throw new CofferdamError('queue_unavailable', 'INFO server failed', { cause: error })
   }

@@ -14,22 +14,17 @@ export interface Usage {
   agent_hourly: CapsUse['agent_hourly'] | null
   /** Leases that have not expired, and how many there may be. */
   concurrency: { running: number; limit: number }
-  /**
-   * CPU seconds of the UTC day; null for a tenant without this cap. `reserved` is for attempts that run now.
-   */
+  /** CPU seconds of the UTC day. Null for a tenant without this cap. `reserved`: for running attempts. */
   tenant_daily_cpu: (CpuUse & { reserved: number }) | null
-  /** Micro-units of the UTC day; null for a tenant without this cap. */
+  /** Micro-units of the UTC day. Null for a tenant without this cap. */
   tenant_daily_cost: (CpuUse & { reserved: number }) | null
-  /**
-   * False until the counters were compared with the audit rows after a start of the server. They may be too
-   * low.
-   */
+  /** False until the counters were compared with the audit rows after a server start. They may be too low. */
   seeded: boolean
 }
 
 /**
- * A reading. `recount` is set if something is reserved that nobody holds, because its worker died before it
- * was settled. Then seed with it and read again.
+ * A reading. `recount` is set if a reservation has no holder, because its worker died before settling. Then
+ * seed with it and read again.
  */
 export interface UsageReading {
   usage: Usage

@@ -1,4 +1,4 @@
-/** The answers of admission, and how they are read from a script's reply. */
+/** The answers of admission, read from a script's reply. */
 import { CAP_DIMENSIONS, type CapsUse } from '@cofferdam/contract'
 import type { AttemptKey } from './keys.ts'
 import { numberAt, textAt, type Reply } from './scripts.ts'
@@ -6,8 +6,7 @@ import { numberAt, textAt, type Reply } from './scripts.ts'
 /** The right of one attempt to run now. Expires at `expiresAtMs` unless it is renewed. JSON-safe. */
 export interface Lease extends Readonly<AttemptKey> {
   /**
-   * Distinguishes this admission of the attempt from a later one, so that an owner that lost it cannot
-   * release it.
+   * Distinguishes this admission from a later one, so that an owner without the attempt cannot release it.
    */
   readonly token: string
   /** Redis clock, milliseconds, at the time of the admission. Renewals change it only in Redis. */
@@ -16,7 +15,7 @@ export interface Lease extends Readonly<AttemptKey> {
 
 export interface Admitted {
   admitted: true
-  /** `before`: an earlier admission of this attempt had charged it already. */
+  /** `before`: an earlier admission of this attempt had already charged it. */
   charged: 'now' | 'before'
   /** Redis clock, milliseconds. The audit row has it and counts in its window. */
   chargedAtMs: number
@@ -32,18 +31,13 @@ export type Dimension = (typeof DIMENSIONS)[number]
 /** Refused: has no lease, and no charge unless another owner of the attempt is running it now. */
 export interface Refused {
   admitted: false
-  /** The limit that refused; `unknown` if Redis (or, for an unseeded tenant, Postgres) could not be asked. */
+  /** The limit that refused. `unknown` if Redis (or Postgres, for an unseeded tenant) could not be asked. */
   dimension: Dimension
-  /**
-   * When asking again makes sense: the window's end, the first lease's expiry, or now + 60 s for `unknown`.
-   */
+  /** When to ask again: the window's end, the first lease's expiry, or now + 60 s for `unknown`. */
   resetsAtMs: number
   /** True when a cap of 0 refused. */
   killSwitch: boolean
-  /**
-   * True if the rest of the cap is reserved for attempts that run now. Some of it may be free before
-   * `resetsAtMs`.
-   */
+  /** True if the rest of the cap is reserved for running attempts. Some may be free before `resetsAtMs`. */
   held?: true
   /** Null for `unknown`. */
   caps: CapsUse | null
@@ -51,7 +45,7 @@ export interface Refused {
 
 /**
  * The reply of admit.lua as a verdict. `orphan` is the token of a charge that a refused attempt still has
- * although nobody works on it any more; '' when there is none.
+ * although nobody works on it any more, or ''.
  */
 export function readVerdict(
   reply: Reply,
@@ -83,8 +77,8 @@ export function readVerdict(
 const readDimension = (text: string): Dimension => DIMENSIONS.find((d) => d === text) ?? 'unknown'
 
 /**
- * Ten numbers of a reply, from `from` on: used, cap, end of the day, then of the hour; used and cap of the
- * day's CPU and cost, with a cap of -1 where there is none.
+ * Ten numbers of a reply, starting at `from`: used, cap and end of the day, then of the hour, then used and
+ * cap of the day's CPU and cost, with a cap of -1 where there is none.
  */
 function readUse(reply: Reply, from: number): CapsUse {
   const at = (offset: number) => numberAt(reply, from + offset)

@@ -2,10 +2,7 @@ import { expect, it } from 'vitest'
 import type { Reply } from './scripts.ts'
 import { whenSeeded } from './when-seeded.ts'
 
-/**
- * A server that was replaced without a word: the client goes on with the name that it knows until it is told
- * to forget it.
- */
+/** A server that was silently replaced: the client keeps the name that it knows until told to forget it. */
 function replaced() {
   let known = 'first'
   const calls: string[] = []
@@ -26,7 +23,7 @@ function replaced() {
 
 const unseeded: Reply = { code: 'unseeded', rest: [1, ''] }
 
-it('reads the run ID again when a script ran on another server, and seeds for that one', async () => {
+it('reads the run ID again when a script ran on another server, and seeds for that server', async () => {
   const { deps, calls, seeds } = replaced()
   const answer = await whenSeeded('acme', deps, async (run) => {
     calls.push(run)
@@ -38,7 +35,7 @@ it('reads the run ID again when a script ran on another server, and seeds for th
   expect(seeds).toEqual(['second'])
 })
 
-it('gives up on a server that is another one each time, and counts nothing', async () => {
+it('gives up if each try meets another server, and counts nothing', async () => {
   const { deps, seeds } = replaced()
   expect(await whenSeeded('acme', deps, async () => ({ code: 'another_run', rest: [] }))).toBeNull()
   expect(seeds).toEqual([])

@@ -9,14 +9,9 @@ import { numberAt, textAt, type Reply } from './scripts.ts'
 import type { Unseeded } from './seed.ts'
 import type { ServerRun } from './server-run.ts'
 
-/**
- * Seeding is repeated if caps were set meanwhile or the server restarted again. More repeats mean that
- * something is wrong.
- */
+/** Seeding repeats if caps were set meanwhile or the server restarted again. More repeats mean a fault. */
 const MAX_TRIES = 5
-/**
- * After a failover a cluster's client may know the new master a moment later. The pause grows with each try.
- */
+/** After a failover a cluster's client may learn of the new master late. The pause grows with each try. */
 const REPLACED_MS = 50
 
 export interface WhenSeededDeps {
@@ -24,7 +19,7 @@ export interface WhenSeededDeps {
   seed(tenantId: string, told: Unseeded): Promise<void>
 }
 
-/** The first reply from the run that the call names, with that run; null when there is none. */
+/** The first reply from the run that the call names, with that run. Null when there is none. */
 export async function inThisRun(
   serverRun: ServerRun,
   call: (run: string) => Promise<Reply>,
@@ -39,9 +34,7 @@ export async function inThisRun(
   return null
 }
 
-/**
- * The first reply that is not `unseeded`, with the run of the server that gave it; null when there is none.
- */
+/** The first reply that is not `unseeded`, with the run of the server that gave it, or null. */
 export async function whenSeeded(
   tenantId: string,
   deps: WhenSeededDeps,

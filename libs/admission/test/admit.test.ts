@@ -32,7 +32,7 @@ const refused = (verdict: Admitted | Refused): Refused => {
 }
 
 describe('charging', () => {
-  it("refunds a dead owner's charge when the next owner is refused, before the dead owner's lease expires", async () => {
+  it("refunds a dead owner's charge at once when the next owner is refused", async () => {
     const tenant = await tenantWith({ tenant_daily: 5 })
     const key = attemptOf(tenant)
     admitted(await open.admission.admit({ ...key, fence: 1 }))
@@ -41,13 +41,13 @@ describe('charging', () => {
     expect((await open.admission.usage(tenant)).tenant_daily.used).toBe(0)
   })
 
-  it('answers an older owner of an attempt that a later one was admitted to with `fenced`', async () => {
+  it('throws `fenced` for an older owner if a later one was admitted', async () => {
     const key = attemptOf(await tenantWith())
     admitted(await open.admission.admit({ ...key, fence: 2 }))
     await expect(open.admission.admit({ ...key, fence: 1 })).rejects.toMatchObject({ code: 'fenced' })
   })
 
-  it('gives back nothing that a later owner was charged, and to a later owner what an earlier one was', async () => {
+  it('lets only the later owner of an attempt refund what either was charged', async () => {
     const tenant = await tenantWith()
     const key = attemptOf(tenant)
     admitted(await open.admission.admit({ ...key, fence: 2 }))
@@ -57,7 +57,7 @@ describe('charging', () => {
     expect((await open.admission.usage(tenant)).tenant_daily.used).toBe(0)
   })
 
-  it('charges the UTC day of the tenant and the UTC hour of the agent, by the clock of Redis', async () => {
+  it("charges the UTC day of the tenant and the UTC hour of the agent, by Redis's clock", async () => {
     const calendar = openAdmission(server.url)
     const tenant = await tenantWith()
     const before = await redisNow()
@@ -74,7 +74,7 @@ describe('charging', () => {
     expect(verdict.lease.expiresAtMs).toBe(verdict.chargedAtMs + 15_000)
   })
 
-  it('charges a redelivered attempt once and another attempt of the execution again', async () => {
+  it('charges a redelivered attempt once, and the next attempt again', async () => {
     const tenant = await tenantWith()
     const key = attemptOf(tenant)
     const first = admitted(await open.admission.admit(key))
@@ -87,7 +87,7 @@ describe('charging', () => {
     expect(await ledger(open.redis, tenant)).toHaveLength(2)
   })
 
-  it('refuses the call after the cap of the day, says when it resets, and writes nothing', async () => {
+  it("refuses a call beyond the day's cap, says when it resets, and writes nothing", async () => {
     const tenant = await tenantWith({ tenant_daily: 2 })
     await open.admission.admit(attemptOf(tenant))
     await open.admission.admit(attemptOf(tenant))
@@ -99,7 +99,7 @@ describe('charging', () => {
     expect(await dump(open.redis, tenant)).toEqual(before)
   })
 
-  it('leaves the counter of the day alone when the hour of the agent is full', async () => {
+  it('does not charge the day when the hour of the agent is full', async () => {
     const tenant = await tenantWith({ agent_hourly: 1 })
     await open.admission.admit(attemptOf(tenant, 'busy'))
     const before = await dump(open.redis, tenant)
@@ -116,7 +116,7 @@ describe('charging', () => {
     expect(refused(await open.admission.admit(attemptOf(tenant))).dimension).toBe('tenant_daily')
   })
 
-  it("takes the agent's own cap first, then the tenant's for agents, then the fleet's", async () => {
+  it("uses the agent's own cap first, then the tenant's for agents, then the fleet's", async () => {
     const tenant = await tenantWith({ agent_hourly: 7, agents: { favoured: 9 } })
     const limitOf = async (agent: string, of = tenant) =>
       (await open.admission.admit(attemptOf(of, agent))).caps?.agent_hourly.limit
@@ -125,7 +125,7 @@ describe('charging', () => {
     expect(await limitOf('other', await tenantWith())).toBe(100)
   })
 
-  it('goes by a ledger entry that an earlier version wrote, without the agent', async () => {
+  it('accepts a ledger entry of an earlier version, which has no agent', async () => {
     const tenant = await tenantWith()
     const key = attemptOf(tenant)
     const { lease, chargedAtMs } = admitted(await open.admission.admit(key))
@@ -139,7 +139,7 @@ describe('charging', () => {
     expect(admitted(await open.admission.admit(key))).toMatchObject({ charged: 'before', chargedAtMs })
   })
 
-  it('keeps every key in the hash slot of the tenant and the ledger for 49 hours', async () => {
+  it("keeps all keys in the tenant's hash slot, and the ledger for 49 hours", async () => {
     const tenant = await tenantWith({ rate_per_second: 100, burst: 10 })
     const key = attemptOf(tenant)
     await open.admission.admit(key)
@@ -178,21 +178,21 @@ describe('kill switch', () => {
     expect((await open.admission.admit(attemptOf(tenant))).admitted).toBe(true)
   })
 
-  it('stops an attempt that was charged before, and refunds its charge when no owner is alive', async () => {
+  it('stops an attempt that was charged before, and refunds its charge if no owner is alive', async () => {
     const tenant = await tenantWith()
     const key = attemptOf(tenant)
     const { lease } = admitted(await open.admission.admit(key))
     await open.admission.setCaps(tenant, { ...DEFAULT_TENANT_CAPS, tenant_daily: 0 })
     expect(refused(await open.admission.admit(key)).killSwitch).toBe(true)
     expect(await open.admission.chargedAtMs(key)).toBeTypeOf('number')
-    await open.admission.release(lease) // as if it had run out with its worker
+    await open.admission.release(lease) // the lease of a worker that died
     await open.admission.setCaps(tenant, { ...DEFAULT_TENANT_CAPS, tenant_daily: 0 })
     expect(refused(await open.admission.admit(key)).killSwitch).toBe(true)
     expect(await open.admission.chargedAtMs(key)).toBeNull()
     expect((await open.admission.usage(tenant)).tenant_daily).toMatchObject({ used: 0, limit: 0 })
   })
 
-  it('leaves no trace of a tenant that never ran', async () => {
+  it('writes nothing for a tenant that never ran', async () => {
     const tenant = await tenantWith({ tenant_daily: 0 })
     await open.admission.admit(attemptOf(tenant))
     expect(Object.keys(await dump(open.redis, tenant))).toEqual([`cfd:{${tenant}}:caps`])
@@ -200,7 +200,7 @@ describe('kill switch', () => {
 })
 
 describe('concurrency', () => {
-  it('refuses what would run at once beyond the limit and says when the first lease ends', async () => {
+  it('refuses an attempt beyond the limit, and says when the first lease ends', async () => {
     const tenant = await tenantWith({ concurrency: 2 })
     const first = admitted(await open.admission.admit(attemptOf(tenant)))
     const second = admitted(await open.admission.admit(attemptOf(tenant)))
@@ -216,7 +216,7 @@ describe('concurrency', () => {
     expect((await open.admission.admit(third)).admitted).toBe(true)
   })
 
-  it('lets the holder of a lease in again', async () => {
+  it('admits the holder of a lease again', async () => {
     const tenant = await tenantWith({ concurrency: 1 })
     const key = attemptOf(tenant)
     await open.admission.admit(key)
@@ -228,7 +228,7 @@ describe('concurrency', () => {
     const short = openAdmission(server.url, { ...LONG_WINDOWS, leaseMs: 200 })
     const tenant = await tenantWith({ concurrency: 2 })
     const dead = admitted(await short.admission.admit(attemptOf(tenant)))
-    // Of the long lease: a machine may stand still between two renewals.
+    // Use the long lease, because a machine may stand still between two renewals.
     const alive = admitted(await open.admission.admit(attemptOf(tenant)))
     const next = attemptOf(tenant)
     await vi.waitFor(
@@ -261,7 +261,7 @@ describe('concurrency', () => {
     short.close()
   })
 
-  it('renews leases of several tenants and never brings one back', async () => {
+  it('renews leases of several tenants, and never restores a lost one', async () => {
     const [a, b] = [await tenantWith(), await tenantWith()]
     const leases = await Promise.all(
       [a, a, b].map(async (tenant) => admitted(await open.admission.admit(attemptOf(tenant))).lease),
@@ -272,7 +272,7 @@ describe('concurrency', () => {
     expect(await open.admission.renew([])).toEqual([])
   })
 
-  it('does not let an owner that lost the attempt free the lease of the next owner', async () => {
+  it('does not let an owner that lost the attempt release the lease of the next owner', async () => {
     const tenant = await tenantWith({ concurrency: 1 })
     const key = attemptOf(tenant)
     const old = admitted(await open.admission.admit(key))
@@ -285,7 +285,7 @@ describe('concurrency', () => {
     expect((await open.admission.usage(tenant)).concurrency.running).toBe(0)
   })
 
-  it('lets the ledger entry of a settled attempt fade after ten minutes', async () => {
+  it('lets the ledger entry of a settled attempt expire after ten minutes', async () => {
     const tenant = await tenantWith()
     const key = attemptOf(tenant)
     const { lease } = admitted(await open.admission.admit(key))
@@ -298,7 +298,7 @@ describe('concurrency', () => {
 })
 
 describe('burst', () => {
-  it('lets the burst through, then refuses until the rate allows the next', async () => {
+  it('admits the burst, then refuses until the rate allows the next attempt', async () => {
     const tenant = await tenantWith({ rate_per_second: 0.01, burst: 3 })
     const verdicts = []
     for (let i = 0; i < 4; i++) verdicts.push(await open.admission.admit(attemptOf(tenant)))
@@ -310,7 +310,7 @@ describe('burst', () => {
     expect(last.resetsAtMs - admitted(verdicts[0]!).chargedAtMs).toBeLessThan(110_000)
   })
 
-  it('does not make an attempt that was charged before pay again', async () => {
+  it('does not count an attempt that was charged before', async () => {
     const tenant = await tenantWith({ rate_per_second: 0.01, burst: 1 })
     const key = attemptOf(tenant)
     await open.admission.admit(key)
@@ -318,7 +318,7 @@ describe('burst', () => {
     expect(refused(await open.admission.admit(attemptOf(tenant))).dimension).toBe('tenant_rate')
   })
 
-  it('lets the next one through when the rate allows it', async () => {
+  it('admits the next attempt when the rate allows it', async () => {
     const tenant = await tenantWith({ rate_per_second: 5, burst: 1 })
     const first = admitted(await open.admission.admit(attemptOf(tenant)))
     const second = await vi.waitFor(async () => admitted(await open.admission.admit(attemptOf(tenant))), {
@@ -330,7 +330,7 @@ describe('burst', () => {
 })
 
 describe('refund', () => {
-  it('takes the charge back once; the second call changes nothing', async () => {
+  it('refunds the charge once, and a second call changes nothing', async () => {
     const tenant = await tenantWith()
     const [key, other] = [attemptOf(tenant), attemptOf(tenant)]
     await open.admission.admit(key)
@@ -343,13 +343,13 @@ describe('refund', () => {
     expect(await open.admission.chargedAtMs(other)).toBeTypeOf('number')
   })
 
-  it('gives nothing back for an attempt that was never charged', async () => {
+  it('refunds nothing for an attempt that was never charged', async () => {
     const tenant = await tenantWith()
     expect(await open.admission.refund(attemptOf(tenant))).toBe(false)
     expect((await open.admission.usage(tenant)).tenant_daily.used).toBe(0)
   })
 
-  it('charges again when a refunded attempt comes back', async () => {
+  it('charges again when a refunded attempt is admitted again', async () => {
     const tenant = await tenantWith()
     const key = attemptOf(tenant)
     await open.admission.admit(key)
@@ -394,7 +394,7 @@ describe('caps', () => {
     expect(await admission.getCaps(tenant)).toEqual(DEFAULT_TENANT_CAPS)
   })
 
-  it('returns the caps that were set, and refuses invalid ones and keeps the last valid ones', async () => {
+  it('are returned as they were set, and invalid ones do not replace the last valid ones', async () => {
     const caps = { ...DEFAULT_TENANT_CAPS, tenant_daily: 5, agents: { a: 1 }, weight: 2.5 }
     const tenant = await tenantWith(caps)
     await expect(open.admission.setCaps(tenant, { ...caps, tenant_daily: -1 })).rejects.toMatchObject({
@@ -404,7 +404,7 @@ describe('caps', () => {
     expect(await open.admission.getCaps('nobody')).toEqual(DEFAULT_TENANT_CAPS)
   })
 
-  it('forgets the overrides that newer caps do not name', async () => {
+  it('do not keep overrides that newer caps lack', async () => {
     const tenant = await tenantWith({ agents: { 'agent-1': 1 }, rate_per_second: 0.01, concurrency: 1 })
     await open.admission.setCaps(tenant, DEFAULT_TENANT_CAPS)
     const verdicts = [
@@ -414,7 +414,7 @@ describe('caps', () => {
     expect(verdicts.map((v) => v.admitted)).toEqual([true, true])
   })
 
-  it('shows use without changing it', async () => {
+  it('can be read with their use without changing it', async () => {
     const tenant = await tenantWith({ tenant_daily: 10, agent_hourly: 5, concurrency: 3 })
     await open.admission.admit(attemptOf(tenant))
     const before = await dump(open.redis, tenant)

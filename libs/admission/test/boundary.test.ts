@@ -1,6 +1,4 @@
-/**
- * At the edge of a window every call is judged by one window, whole: count, cap and reset belong together.
- */
+/** At the edge of a window every call uses one window: its count, cap and reset. */
 import { DEFAULT_TENANT_CAPS } from '@cofferdam/contract'
 import { isolatedRedis, type TestServer } from '@cofferdam/embedded/testing'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
@@ -18,7 +16,7 @@ beforeAll(async () => {
 afterAll(() => server.stop())
 
 describe('at the boundaries of days and hours', () => {
-  it('admits exactly the cap of each window and names resets that lie ahead', async () => {
+  it('admits exactly the cap of each window, and names resets in the future', async () => {
     const opens = Array.from({ length: 8 }, () =>
       openAdmission(server.url, { dayMs: DAY_MS, hourMs: HOUR_MS }),
     )
@@ -65,7 +63,7 @@ describe('at the boundaries of days and hours', () => {
     expect(perDay.size).toBeGreaterThanOrEqual(4)
     for (const [day, times] of perDay) expect([day, times.length <= PER_DAY]).toEqual([day, true])
     for (const [hour, times] of perHour) expect([hour, times.length <= PER_HOUR]).toEqual([hour, true])
-    // A window that refused anybody was full: nothing of an older window was counted in it.
+    // A window that refused a call was full, so it counted nothing of an older window.
     expect(deniedDays.size).toBeGreaterThan(0)
     for (const day of deniedDays) expect([day, perDay.get(day)?.length]).toEqual([day, PER_DAY])
     for (const hour of deniedHours) expect([hour, perHour.get(hour)?.length]).toEqual([hour, PER_HOUR])

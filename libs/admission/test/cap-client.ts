@@ -1,7 +1,7 @@
 /**
- * A process full of clients that fight for the caps of one tenant (started by never-passed.test.ts): attempts
- * of its own and attempts that other processes try too, random refunds (each tried twice), random leases that
- * are never given back. Prints one JSON line of totals at its end, if it lives to see it.
+ * A process full of clients that compete for the caps of one tenant (started by never-passed.test.ts): its
+ * own attempts and attempts that other processes try too, random refunds (each tried twice), and random
+ * leases that are never released. Prints one JSON line of totals at its end, unless it is killed.
  */
 import { type ExecutionId, uuidv7Hex } from '@cofferdam/contract'
 import type { Refused } from '../src/index.ts'
@@ -11,7 +11,7 @@ export interface CapClientOrders {
   url: string
   tenantId: string
   clients: number
-  /** Each client ends after so many attempts, when the day refuses it, or not before it is killed. */
+  /** Each client ends after this many attempts, when the day refuses it, or not before it is killed. */
   end: number | 'refused' | 'killed'
   agents: number
   /** Executions that every process tries. */
@@ -46,13 +46,13 @@ async function client(): Promise<void> {
   open.close()
 }
 
-/** What refused it; null when it was admitted. */
+/** Makes one attempt. Returns what refused it, or null when it was admitted. */
 async function one(
   admission: ReturnType<typeof openAdmission>['admission'],
   tenantId: string,
 ): Promise<Refused['dimension'] | null> {
   const executionId = pickExecution()
-  // One agent per execution, as in life: its hour is where a refund goes back to.
+  // One agent per execution, so that a refund goes to that agent's hour.
   const agentId = `agent-${Number.parseInt(executionId.slice(-6), 16) % orders.agents}`
   const key = { tenantId, agentId, executionId, attempt: 1 }
   const verdict = await admission.admit(key)
@@ -63,8 +63,7 @@ async function one(
   if (verdict.charged === 'now') totals.charged++
   if (random() < 0.25) {
     if (await admission.refund(key)) totals.refunded++
-    // Between the two another process may have charged the attempt again; then this is a refund like any
-    // other.
+    // Another process may have charged the attempt again meanwhile. Then this is a refund like any other.
     if (await admission.refund(key)) totals.refunded++
   }
   if (random() < 0.7) await admission.release(verdict.lease)
@@ -76,7 +75,7 @@ function pickExecution(): ExecutionId {
   return random() < 0.4 && shared !== undefined ? shared : `exe_${uuidv7Hex()}`
 }
 
-/** A small seeded generator, so that a failing run can be told by its seed. */
+/** A small seeded generator, so that a failing run can be repeated by its seed. */
 function mulberry32(seed: number): () => number {
   let state = seed
   return () => {

@@ -1,7 +1,6 @@
 /**
- * The oracle is bash itself: it runs generated texts with a PATH of stubs that only write down their name,
- * and every name written down must be one that the parser had found (or the text one that it had called
- * unclear).
+ * Compares with bash itself: it runs generated texts with a PATH of stubs that only write down their name.
+ * The parser must have found every name (or have called the text unclear).
  */
 import { spawnSync } from 'node:child_process'
 import {
@@ -22,10 +21,10 @@ import fc from 'fast-check'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { commandsOfText } from '../src/command-policy/find-commands.ts'
 
-/** Stubs; nothing else can be started but the wrappers. */
+/** Stubs. Nothing else can be started except the wrappers. */
 const STUBS = ['aa', 'bb', 'cc', 'dd']
 const WRAPPERS = ['env', 'timeout', 'nice', 'nohup', 'xargs', 'find', 'bash', 'setsid', 'stdbuf']
-/** Each is a bash that starts programs. */
+/** Each run starts a bash that starts programs. */
 const RUNS = isLongTier() ? 400 : 80
 
 let dir = ''
@@ -45,9 +44,9 @@ beforeAll(() => {
 })
 afterAll(() => rmSync(dir, { recursive: true, force: true }))
 
-/** The stubs that bash ran; null when the text did not end in time. */
+/** The stubs that bash ran. Null when the text did not end in time. */
 function ranByBash(text: string): string[] | null {
-  // A log of its own: what an earlier text left running in the background must not write into this one's.
+  // Each text has its own log, because an earlier text may still run in the background.
   const log = join(dir, `log-${(runs += 1)}`)
   writeFileSync(log, '')
   const { error } = spawnSync('/bin/bash', ['-c', text], {
@@ -62,7 +61,7 @@ function ranByBash(text: string): string[] | null {
   return [...new Set(readFileSync(log, 'utf8').split('\n').filter(Boolean))]
 }
 
-/** Stubs that bash ran and the parser had not found, in a text that it had called clear. */
+/** Stubs that bash ran and the parser missed, in a text that it had called clear. */
 function missed(text: string): string[] {
   const found = commandsOfText(text)
   if (found.some((command) => 'unclear' in command)) return []
@@ -71,7 +70,7 @@ function missed(text: string): string[] {
 }
 
 const stub = fc.constantFrom(...STUBS)
-/** The name of a stub in the ways in which a shell can spell it. */
+/** The name of a stub in all ways in which a shell can spell it. */
 const spelled = fc.oneof(
   stub,
   stub.map((name) => `\\${name}`),
@@ -121,7 +120,7 @@ const { text: grammar } = fc.letrec<{ text: string; simple: string }>((tie) => (
   ),
 }))
 
-/** Pieces that do not care what they make together. */
+/** Random pieces in random order. */
 const soup = fc
   .array(
     fc.constantFrom(
@@ -208,7 +207,7 @@ const soup = fc
   .map((pieces) => pieces.join(''))
 
 describe('every command that bash runs was found', () => {
-  it('where bash is asked what it ran, and the parser is blind on purpose', () => {
+  it('and bash reports exactly what it ran', () => {
     expect(ranByBash('aa; echo "$(bb)" | env Z=1 cc')?.toSorted()).toEqual(['aa', 'bb', 'cc'])
     expect(ranByBash("echo 'aa'")).toEqual([])
   })
@@ -224,11 +223,11 @@ describe('every command that bash runs was found', () => {
       }),
       { numRuns: RUNS, seed: scheduleSeed() },
     )
-    // Else the test would say nothing: most of these texts are clear.
+    // Check that most of these texts are clear, because the others say nothing.
     expect(ran).toBeGreaterThan(RUNS / 2)
   })
 
-  it('in a soup of quotes, operators and names', { timeout: 400_000 }, () => {
+  it('in random mixtures of quotes, operators and names', { timeout: 400_000 }, () => {
     fc.assert(
       fc.property(soup, (text) => {
         expect([text, missed(text)]).toEqual([text, []])

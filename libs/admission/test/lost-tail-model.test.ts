@@ -1,9 +1,9 @@
 /**
- * A Redis that comes back as it was some steps ago, any number of times, while attempts begin, end and are
- * refunded: at rest the counters of the day and of each agent's hour are the rows.
+ * Redis returns to its state of some steps ago, any number of times, while attempts begin, end and are
+ * refunded. At rest the counters of the day and of each agent's hour equal the rows.
  *
  *   admit ──► running ──keepCharge, record, release──► over
- *                └─ refund ─► over, unless Redis forgets that: then it stays charged, for nobody refunds it again
+ *                └─ refund ─► over, unless Redis forgets the refund: then it stays charged
  */
 import { newExecutionId } from '@cofferdam/contract'
 import { isolatedRedis, scheduleSeed, type TestServer } from '@cofferdam/embedded/testing'
@@ -15,7 +15,7 @@ import { LONG_WINDOWS, openAdmission, type Opened } from './open-admission.ts'
 const AGENTS = ['a', 'b'] as const
 const FREE = { cpuMs: 0, cost: 0 }
 
-/** The audit rows of a tenant: executions by their agent. */
+/** The audit rows of a tenant: its executions with their agents. */
 const rowsOf = new Map<string, Map<string, string>>()
 const ofAgent = (all: Iterable<string>, agent: string): number =>
   [...all].filter((one) => one === agent).length
@@ -77,7 +77,7 @@ it('counts attempts that were charged and recorded since, and those that still r
       rowsOf.set(tenantId, rows)
       let running: { key: AttemptKey; admitted: Admitted }[] = []
       let copy: Copy = []
-      /** Refunded for good, and since the copy was made, by their agents. */
+      /** Attempts that were refunded since the copy was made. */
       let refundedSince: AttemptKey[] = []
       const chargedForGood: string[] = []
       const record = async ({ key, admitted }: (typeof running)[number]) => {

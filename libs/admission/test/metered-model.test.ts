@@ -1,11 +1,11 @@
 /**
- * Any interleaving of attempts with reservations comes out exact: clients that admit, record, settle, refund,
- * die at any step, others that end what the dead left, a server whose life changes, and one that lost
- * everything.
+ * Any interleaving of attempts with reservations is counted exactly: clients that admit, record, settle,
+ * refund or die at any step, other clients that end a dead client's attempts, and servers that restart or
+ * lose everything.
  *
  *   admit ──► running ──keepCharge, record──► recorded ──settle──► over
- *                │ └─ refund ─► over    └─ dies ─► nobody comes back for it
- *                └─ dies ─► its ender records and settles, later; nobody does after a loss of everything
+ *                │ └─ refund ─► over    └─ dies ─► nobody continues it
+ *                └─ dies ─► another client records and settles it later, but not after a loss of everything
  */
 import { DEFAULT_TENANT_CAPS, newExecutionId } from '@cofferdam/contract'
 import { isolatedRedis, scheduleSeed, type TestServer } from '@cofferdam/embedded/testing'
@@ -54,7 +54,7 @@ afterAll(async () => {
   await server.stop()
 })
 
-/** What Redis holds, read from outside. */
+/** What Redis holds, read without the library. */
 async function seen(tenantId: string) {
   const [used, reserved, usedCost, reservedCost] = await open.redis.hmget(
     `cfd:{${tenantId}}:day`,
@@ -73,12 +73,12 @@ async function seen(tenantId: string) {
 interface Run {
   key: AttemptKey
   most: Settlement
-  /** Null of a dead owner. */
+  /** Null if the owner is dead. */
   admitted: Admitted | null
   charged: Settlement
 }
 
-/** As if the server that admitted it had been another one. */
+/** Stands for another run of the server that admitted it. */
 const FORGOTTEN = 'a life before the loss'
 
 const stepArb = fc.record({
@@ -113,9 +113,9 @@ describe('reservations', () => {
         const running: Run[] = []
         /** Recorded, not settled. */
         let recorded: Run[] = []
-        /** Of a dead owner, in the state before. */
+        /** Attempts of a dead owner, in the state before. */
         let orphans: Run[] = []
-        /** Of those that ran when all was lost, and had reserved what is no longer known. */
+        /** What running attempts had reserved when everything was lost. */
         const unreserved = { cpuMs: 0, cost: 0 }
         const record = async (run: Run) => {
           if (rows.has(run.key.executionId)) return
@@ -137,7 +137,7 @@ describe('reservations', () => {
             const marker = await open.redis.get(`cfd:{${tenantId}}:seeded`)
             const marked = marker !== null && marker !== 'another life'
             const verdict = await open.admission.admit(key, most)
-            // While unseeded the counters say nothing yet; else they decide, and nothing else does.
+            // While unseeded the counters say nothing yet. Otherwise they alone decide.
             if (marked && verdict.admitted) expect(fits('cpuMs') && fits('cost')).toBe(true)
             if (verdict.admitted) {
               const charged = {
@@ -161,7 +161,7 @@ describe('reservations', () => {
             const run = pick(who % 2 === 0 ? running : recorded)
             if (run === undefined) continue
             if (run.admitted?.serverRun !== FORGOTTEN) orphans.push({ ...run, admitted: null })
-            // Nobody would come for it. What it reserved is found out by a recount, which is not played here.
+            // Nobody continues it. A recount would find its reservation, which is not part of this model.
             else if (rows.has(run.key.executionId)) recorded.push(run)
           } else if (what === 'end') {
             const run = pick(orphans)
@@ -171,7 +171,7 @@ describe('reservations', () => {
           } else if (what === 'life') {
             await open.redis.set(`cfd:{${tenantId}}:seeded`, 'another life')
           } else {
-            // Everything is gone. Who runs goes on and counts again; of the dead nobody knows any more.
+            // Everything is gone. Running attempts continue and are counted again. Dead ones are unknown.
             for (const run of running) {
               if (run.admitted === null || run.admitted.serverRun === FORGOTTEN) continue
               run.admitted = { ...run.admitted, serverRun: FORGOTTEN }
@@ -187,8 +187,7 @@ describe('reservations', () => {
           expect(now.used.cost + now.reserved.cost).toBeLessThanOrEqual(LIMIT.cost + unreserved.cost)
           expect(Math.min(now.reserved.cpuMs, now.reserved.cost)).toBeGreaterThanOrEqual(0)
         }
-        // At rest: everybody ends what is left, and the next admission makes the counters good if they need
-        // it.
+        // At rest: every attempt is ended, and the next admission restores the counters if necessary.
         for (const run of [...running, ...orphans, ...recorded]) {
           await record(run)
           await finish(run)
@@ -211,7 +210,7 @@ describe('reservations', () => {
     )
   }, 240_000)
 
-  it('of many clients at once never pass the caps together with use, and add up', async () => {
+  it('of many clients at once never exceed the caps together with use, and add up', async () => {
     const tenantId = 'crowd'
     const rows = new Map<string, Settlement>()
     rowsOf.set(tenantId, rows)
@@ -258,7 +257,7 @@ describe('reservations', () => {
     over = true
     await watcher
     expect([...refused].some((dimension) => dimension.startsWith('tenant_daily_c'))).toBe(true)
-    // Two enders come for each orphan; one of them counts.
+    // Two clients end each dead client's attempt, and it counts once.
     for (const { key, charged } of orphans) {
       rows.set(key.executionId, charged)
       await Promise.all(opens.slice(0, 2).map(({ admission }) => admission.settle(key, charged)))

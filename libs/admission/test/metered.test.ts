@@ -1,4 +1,4 @@
-/** Caps of CPU and cost: reserved at admission, settled at the end, exact whatever happens in between. */
+/** Caps on CPU and cost are reserved at admission, settled at the end, and exact in all cases. */
 import { DEFAULT_TENANT_CAPS, type TenantCaps } from '@cofferdam/contract'
 import { isolatedRedis, type TestServer } from '@cofferdam/embedded/testing'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
@@ -13,7 +13,7 @@ afterAll(() => server.stop())
 
 const caps = (change: Partial<TenantCaps>): TenantCaps => ({ ...DEFAULT_TENANT_CAPS, ...change })
 
-/** Audit rows as a list of what was charged, counted as the store does. */
+/** Audit rows as a list of charges, counted as the store does. */
 class Rows {
   readonly charged = new Map<string, Settlement>()
   readonly count: AdmissionDeps['countCharged'] = async (_tenant, _at, unsettled): Promise<ChargedCounts> => {
@@ -67,7 +67,7 @@ describe('a cap of CPU seconds', () => {
       expect(second.caps.tenant_daily_cost).toBeUndefined()
     }))
 
-  it('holds an attempt that does not fit beside reservations, and refuses one that exceeds the rest', () =>
+  it('delays an attempt that does not fit beside reservations, and refuses one that cannot fit', () =>
     using(async (open) => {
       await open.admission.setCaps('fits', caps({ tenant_daily_cpu_seconds: 60 }))
       const running = await admitted(open, attemptOf('fits'), { cpuMs: 40_000, cost: 0 })
@@ -100,7 +100,7 @@ describe('a cap of CPU seconds', () => {
       }
     }))
 
-  it('is raised, lowered and lifted while attempts run', () =>
+  it('can be raised, lowered and removed while attempts run', () =>
     using(async (open) => {
       await open.admission.setCaps('live', caps({ tenant_daily_cpu_seconds: 10 }))
       await admitted(open, attemptOf('live'), { cpuMs: 10_000, cost: 0 })
@@ -130,8 +130,8 @@ describe('a cap of cost', () => {
     }))
 })
 
-describe('what was reserved', () => {
-  it('is settled once, by whoever comes first', () =>
+describe('a reservation', () => {
+  it('is settled once, by the first caller', () =>
     using(async (open) => {
       await open.admission.setCaps('once', caps({ tenant_daily_cost: 1000 }))
       const key = attemptOf('once')
@@ -143,7 +143,7 @@ describe('what was reserved', () => {
       expect(usage.tenant_daily_cost).toMatchObject({ used: 40, reserved: 0 })
     }))
 
-  it('stays until it is settled, even after the lease is gone', () =>
+  it('stays until it is settled, even after the lease has expired', () =>
     using(async (open) => {
       await open.admission.setCaps('dead', caps({ tenant_daily_cost: 1000 }))
       const key = attemptOf('dead')
@@ -154,7 +154,7 @@ describe('what was reserved', () => {
       expect((await open.admission.usage('dead')).tenant_daily_cost).toMatchObject({ used: 600, reserved: 0 })
     }))
 
-  it('comes back with a refund, and cannot be settled after it', () =>
+  it('ends with a refund, and cannot be settled after it', () =>
     using(async (open) => {
       await open.admission.setCaps('back', caps({ tenant_daily_cost: 1000 }))
       const key = attemptOf('back')
@@ -183,7 +183,7 @@ describe('what was reserved', () => {
       { leaseMs: 3_600_000 },
     ))
 
-  it('changes nothing of the next day', () =>
+  it('changes nothing in the next day', () =>
     using(
       async (open) => {
         await open.admission.setCaps('days', caps({ tenant_daily_cost: 1000 }))
@@ -210,13 +210,13 @@ describe('what was reserved', () => {
       },
     ))
 
-  it('is found out when its worker died between the ending and the settlement', () =>
+  it('is found when its worker died between the ending and the settlement', () =>
     using(async (open, rows) => {
       await open.admission.setCaps('gap', caps({ tenant_daily_cost: 1000 }))
       const key = attemptOf('gap')
       await admitted(open, key, { cpuMs: 0, cost: 900 })
       rows.charged.set(key.executionId, { cpuMs: 0, cost: 30 })
-      // Its lease runs out; the next ones are held back, until the rows were asked.
+      // Its lease expires. The next attempts are delayed until the rows were read.
       const next = () => open.admission.admit(attemptOf('gap'), { cpuMs: 0, cost: 900 })
       expect(await next()).toMatchObject({ held: true })
       expect(await open.redis.zadd('cfd:{gap}:lease', 'XX', 'CH', 1, `${key.executionId}:1`)).toBe(1)
@@ -262,7 +262,7 @@ describe('what was reserved', () => {
 })
 
 describe('a tenant without these caps', () => {
-  it('pays nothing for them: no key more, no field more', () =>
+  it('has no additional key or field', () =>
     using(async (open) => {
       const { lease } = await admitted(open, attemptOf('plain'), { cpuMs: 30_000, cost: 5 })
       await open.admission.release(lease, { settled: true, settlement: { cpuMs: 10, cost: 1 } })
@@ -276,7 +276,7 @@ describe('a tenant without these caps', () => {
       expect(left['cfd:{plain}:day']).toEqual({ b: '0', n: '1' })
     }))
 
-  it('is counted from its rows when it gets one in the middle of the day, those that run included', () =>
+  it('is counted from its rows and running attempts when it gets such a cap during the day', () =>
     using(async (open, rows) => {
       const [recorded, running, recordedNow] = [attemptOf('late'), attemptOf('late'), attemptOf('late')]
       const leases = await Promise.all(
@@ -284,7 +284,7 @@ describe('a tenant without these caps', () => {
       )
       rows.charged.set(recorded.executionId, { cpuMs: 5, cost: 50 })
       await open.admission.release(leases[0]!.lease, { settled: true, settlement: { cpuMs: 5, cost: 50 } })
-      // Recorded, but its worker has not come to releasing it.
+      // Recorded, but its worker has not released it yet.
       rows.charged.set(recordedNow.executionId, { cpuMs: 3, cost: 30 })
       await open.admission.setCaps('late', caps({ tenant_daily_cost: 1000 }))
       await admitted(open, attemptOf('late'), { cpuMs: 1, cost: 10 })
@@ -297,7 +297,7 @@ describe('a tenant without these caps', () => {
       })
     }))
 
-  it('is counted again when an attempt that the count missed was settled while counting', async () => {
+  it('is counted again if an attempt that the count missed was settled meanwhile', async () => {
     let open: Opened | null = null
     let counts = 0
     const rows = new Rows()
@@ -330,7 +330,7 @@ describe('a tenant without these caps', () => {
 })
 
 describe('after Redis lost data', () => {
-  it('goes on from the sums of the audit rows, and counts nothing twice', () =>
+  it('continues with the sums of the audit rows, and counts nothing twice', () =>
     using(async (open, rows) => {
       await open.admission.setCaps('lost', caps({ tenant_daily_cost: 1000 }))
       const [ended, running] = [attemptOf('lost'), attemptOf('lost')]
@@ -338,7 +338,7 @@ describe('after Redis lost data', () => {
         [ended, running].map((key) => admitted(open, key, { cpuMs: 0, cost: 300 })),
       )
       rows.charged.set(ended.executionId, { cpuMs: 0, cost: 200 })
-      // As after a restart: everything is there, but the marker names another life of the server.
+      // As after a restart: all data is there, but the marker names another run of the server.
       await open.redis.set('cfd:{lost}:seeded', 'another')
       const next = await admitted(open, attemptOf('lost'), { cpuMs: 0, cost: 1 })
       expect((await open.admission.usage('lost')).tenant_daily_cost).toMatchObject({
@@ -349,7 +349,7 @@ describe('after Redis lost data', () => {
       await open.admission.release(leases[1]!.lease, { settled: true, settlement: { cpuMs: 0, cost: 100 } })
       await open.admission.release(next.lease, { settled: true, settlement: { cpuMs: 0, cost: 1 } })
       expect((await open.admission.usage('lost')).tenant_daily_cost).toMatchObject({ used: 301, reserved: 0 })
-      // And as after losing everything.
+      // As after a loss of all data.
       rows.charged.set(running.executionId, { cpuMs: 0, cost: 100 })
       await open.redis.del(await open.redis.keys('cfd:{lost}:*'))
       await open.admission.setCaps('lost', caps({ tenant_daily_cost: 1000 }))

@@ -1,4 +1,4 @@
-/** Any sequence of calls does what a few lines of plain bookkeeping say it does. */
+/** Any sequence of calls gives the same results as a few lines of plain bookkeeping. */
 import { DEFAULT_TENANT_CAPS, newExecutionId } from '@cofferdam/contract'
 import { isolatedRedis, scheduleSeed, type TestServer } from '@cofferdam/embedded/testing'
 import fc from 'fast-check'
@@ -40,7 +40,7 @@ const stepArb: fc.Arbitrary<Step> = fc.oneof(
   },
 )
 
-/** The bookkeeping: who is charged, who holds a lease. */
+/** The bookkeeping: which attempts are charged, and which hold a lease. */
 class Book {
   caps = { daily: 4, hourly: 3, b: null as number | null, concurrency: 3 }
   readonly charged = new Set<number>()
@@ -112,7 +112,7 @@ describe('admission', () => {
               book.leased.delete(step.who)
               break
             case 'releaseStale':
-              // Only a charge tells old owner and new apart; without one nobody works on the attempt.
+              // Only a charge distinguishes old and new owner. Without a charge nobody works on the attempt.
               if (mine.length > 1 && book.charged.has(step.who)) await open.admission.release(mine[0]!)
               break
           }

@@ -1,6 +1,4 @@
-/**
- * Caps are never passed and never leaked, whatever dies on the way. Exact counts.
- */
+/** Caps are never exceeded and charges never leak, also when processes die. All counts are exact. */
 import { DEFAULT_TENANT_CAPS, newExecutionId, type TenantCaps } from '@cofferdam/contract'
 import { inLongTier } from '@cofferdam/embedded/needs'
 import { isolatedRedis, type TestServer } from '@cofferdam/embedded/testing'
@@ -31,9 +29,7 @@ afterAll(async () => {
   await server.stop()
 })
 
-/**
- * 32 clients in 4 processes on one tenant; each process is a promise of its totals, null when it was killed.
- */
+/** Runs 32 clients in 4 processes on one tenant. Returns a promise of each one's totals (null if killed). */
 async function fight(
   tenantId: string,
   caps: Partial<TenantCaps>,
@@ -67,7 +63,7 @@ async function fight(
   })
 }
 
-/** What Redis holds, read from outside of the library. */
+/** What Redis holds, read without the library. */
 async function seen(redis: Redis, tenantId: string) {
   const count = async (name: string) => Number((await redis.hget(name, 'n')) ?? 0)
   const hours = await Promise.all(
@@ -93,7 +89,7 @@ describe('32 clients in 4 processes', () => {
     expect(counted.entries).toBe(sum(totals.map((t) => t.charged - t.refunded)))
     expect(counted.day).toBe(counted.entries)
     expect(counted.sumOfHours).toBe(counted.entries)
-    // Refunds near the end may leave room; one client alone fills it to the brim, and not a drop more.
+    // Refunds near the end may leave space. A single client then fills the day exactly.
     await fillUp(tenant)
     expect((await seen(open.redis, tenant)).day).toBe(300)
   }, 120_000)
@@ -116,7 +112,7 @@ describe('32 clients in 4 processes', () => {
   )
 
   inLongTier(
-    'never run more at once than the limit, and what died frees its place',
+    'never run more at once than the limit, and leases of dead processes expire',
     async () => {
       const tenant = 'by-lease'
       const fighters = await fight(
@@ -137,13 +133,13 @@ describe('32 clients in 4 processes', () => {
     120_000,
   )
 
-  it('leave exact counts when processes are killed in the middle', async () => {
+  it('leave exact counts when processes are killed at any time', async () => {
     const tenant = 'killed'
-    // Those that are to be killed go on until they are, however late that is.
+    // Processes that are to be killed run until then, however late that is.
     const caps = { tenant_daily: 400, agent_hourly: 60, concurrency: 200 }
     const fighters = await fight(tenant, caps, 300, (process) => (process < 3 ? 'killed' : 250))
     for (const [i, { child, ended }] of fighters.slice(0, 3).entries()) {
-      // Each dies in the middle of its work: after some more charges were seen.
+      // Each is killed during its work: after some more charges were seen.
       await vi.waitFor(
         async () => expect((await seen(open.redis, tenant)).entries).toBeGreaterThan(30 * (i + 1)),
         { timeout: 60_000, interval: 2 },
@@ -162,7 +158,7 @@ describe('32 clients in 4 processes', () => {
     expect((await seen(open.redis, tenant)).day).toBe(400)
   }, 180_000)
 
-  it('stop within one call of each when the kill switch falls', async () => {
+  it('stop within one call of each when the kill switch is set', async () => {
     const tenant = 'switched'
     const caps = { tenant_daily: 100_000, agent_hourly: 100_000 }
     const fighters = await fight(tenant, caps, 400, () => 'refused')
@@ -184,7 +180,7 @@ describe('32 clients in 4 processes', () => {
   }, 120_000)
 })
 
-/** Every agent asks until it is refused for the day or its hour. */
+/** Every agent makes attempts until its hour or the day refuses it. */
 async function fillUp(tenant: string): Promise<void> {
   for (let i = 0; i < AGENTS; i++)
     for (;;) {

@@ -1,4 +1,4 @@
-/** An admission on an own connection to a test's Redis, with nothing charged before and short waits. */
+/** An admission on its own connection to a test's Redis, with nothing charged before and short waits. */
 import { newExecutionId, type ExecutionId } from '@cofferdam/contract'
 import { Redis } from 'ioredis'
 import { createAdmission, type Admission, type AdmissionDeps, type AttemptKey } from '../src/index.ts'
@@ -34,17 +34,17 @@ export function openAdmission(
   return { redis, admission, close: () => redis.disconnect() }
 }
 
-/** A fresh attempt of a tenant. */
+/** A new attempt of a tenant. */
 export const attemptOf = (
   tenantId: string,
   agentId = 'agent-1',
   executionId: ExecutionId = newExecutionId(),
 ): AttemptKey => ({ tenantId, agentId, executionId, attempt: 1 })
 
-/** Windows that no test crosses: both end in 2033 or later. */
+/** Windows that no test crosses, because both end in 2033 or later. */
 export const LONG_WINDOWS = { dayMs: 4e12, hourMs: 1e12 } as const
 
-/** Everything that Redis holds of a tenant, as comparable text: the outside view of "nothing was written". */
+/** Everything that Redis holds of a tenant, as text that can be compared. */
 export async function dump(redis: Redis, tenantId: string): Promise<Record<string, unknown>> {
   const names = (await redis.keys(`cfd:{${tenantId}}:*`)).toSorted()
   const entries = names.map(async (name) => {
@@ -56,7 +56,7 @@ export async function dump(redis: Redis, tenantId: string): Promise<Record<strin
   return Object.fromEntries(await Promise.all(entries))
 }
 
-/** Ledger entries that stand: charged and not refunded. */
+/** Ledger entries that are charged and not refunded. */
 export async function ledger(redis: Redis, tenantId: string): Promise<string[]> {
   return redis.keys(`cfd:{${tenantId}}:charge:*`)
 }

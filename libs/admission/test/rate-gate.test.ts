@@ -17,10 +17,10 @@ afterAll(async () => {
 })
 
 const never = new AbortController().signal
-/** Waits for its answer: one that a slow machine gives late would let its caller pass. */
+/** Waits long for an answer, because a late answer would let the call pass. */
 const gateOf = (redis: Redis) => createRateGate({ redis, timeoutMs: 20_000 })
 
-it('lets no more through in a second than 1.2 times the rate, whoever asks', async () => {
+it('admits at most 1.2 times the rate per second, over all callers', async () => {
   const gates = connections.map(gateOf)
   const startedAt = performance.now()
   const turns = await Promise.all(
@@ -36,7 +36,7 @@ it('lets no more through in a second than 1.2 times the rate, whoever asks', asy
 
 it('refuses a turn that comes later than the caller waits, and takes no token for it', async () => {
   const [gate] = connections.map(gateOf)
-  // A turn every 3 s: the refusals below take less, on any machine.
+  // A turn every 3 s. The refusals below take less on any machine.
   const take = async (waitMs: number): Promise<void> =>
     await gate?.take('full', 1 / 3, { waitMs, signal: never })
   await take(0)
@@ -44,7 +44,7 @@ it('refuses a turn that comes later than the caller waits, and takes no token fo
   await take(3300)
 })
 
-it('stops waiting with the reason of its caller', async () => {
+it("stops waiting with the reason of the caller's signal", async () => {
   const [gate] = connections.map(gateOf)
   const stop = new AbortController()
   const reason = new Error('enough')

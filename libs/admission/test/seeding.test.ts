@@ -38,10 +38,10 @@ describe('seeding', () => {
     open.close()
   })
 
-  it('is not begun again for caps that are in force already, as every worker of a starting fleet sets them', async () => {
+  it('is not restarted when another worker sets the same caps', async () => {
     const caps = { ...DEFAULT_TENANT_CAPS, tenant_daily: 500 }
     let setter: ReturnType<typeof openAdmission> | null = null
-    // While the rows are counted, somebody else sets the same caps once more: each time, without an end.
+    // While the rows are counted, another worker sets the same caps again, each time.
     const countCharged = vi.fn(async () => {
       await setter?.admission.setCaps('starting', caps)
       return counts(0)
@@ -58,7 +58,7 @@ describe('seeding', () => {
     setter.close()
   })
 
-  it('brings caps and kill switch back from Postgres', async () => {
+  it('restores caps and kill switch from Postgres', async () => {
     const open = openAdmission(server.url, {
       ...LONG_WINDOWS,
       loadCaps: async (tenant) =>
@@ -74,7 +74,7 @@ describe('seeding', () => {
     open.close()
   })
 
-  it('refuses while the audit rows cannot be counted, and admits when they can', async () => {
+  it('refuses while the audit rows cannot be counted, and then admits', async () => {
     let away = true
     const countCharged = vi.fn(async () => {
       if (away) throw new Error('Postgres is away')
@@ -96,7 +96,7 @@ describe('seeding', () => {
     open.close()
   })
 
-  it('refuses within its time when counting hangs or counts another window', async () => {
+  it('refuses within its time limit when counting hangs or counts another window', async () => {
     const hanging = openAdmission(server.url, {
       ...LONG_WINDOWS,
       timeoutMs: 100,
@@ -112,7 +112,7 @@ describe('seeding', () => {
     skewed.close()
   })
 
-  it('seeds more agents than one call takes, and all of them before anybody is charged', async () => {
+  it('handles more agents than fit into one call, before any charge', async () => {
     const hours = Object.fromEntries(Array.from({ length: 1203 }, (_, i) => [`agent-${i}`, i + 1]))
     const open = openAdmission(server.url, { ...LONG_WINDOWS, countCharged: async () => counts(9, hours) })
     expect(await open.admission.admit(attemptOf('crowd', 'agent-9'))).toMatchObject({ admitted: true })
@@ -127,7 +127,7 @@ describe('seeding', () => {
     const open = openAdmission(server.url, {
       ...LONG_WINDOWS,
       loadCaps: async () => {
-        // The first reader sees the caps from before the change; the change lands while it reads.
+        // The first reader sees the caps before the change, which happens while it reads.
         if (reads++ > 0) return { ...DEFAULT_TENANT_CAPS, tenant_daily: 5 }
         await setter.admission.setCaps('racing', { ...DEFAULT_TENANT_CAPS, tenant_daily: 5 })
         return { ...DEFAULT_TENANT_CAPS, tenant_daily: 900 }
@@ -154,7 +154,7 @@ describe('seeding', () => {
 })
 
 describe('after Redis lost data', () => {
-  it('goes on from what the audit rows know', async () => {
+  it('continues with the counts of the audit rows', async () => {
     const rows: string[] = []
     const open = openAdmission(server.url, { ...LONG_WINDOWS, countCharged: async () => counts(rows.length) })
     const caps = { ...DEFAULT_TENANT_CAPS, tenant_daily: 10 }
@@ -182,25 +182,25 @@ describe('after Redis lost data', () => {
       const usage = await open.admission.usage('flight', 'agent-1')
       return [usage.tenant_daily.used, usage.agent_hourly?.used]
     }
-    // In the same life it asks nobody.
+    // In the same run of the server it asks nobody.
     await open.redis.del(await open.redis.keys('cfd:{flight}:*'))
     await open.admission.keepCharge(verdict)
     expect(await dump(open.redis, 'flight')).toEqual({})
-    // In another one the rows are counted first, and it is not among them.
+    // In another run the rows are counted first, and they do not have it.
     const before = { ...verdict, serverRun: 'another' }
     await Promise.all([open.admission.keepCharge(before), open.admission.keepCharge(before)])
     expect(await used()).toEqual([3, 3])
     expect(await open.admission.chargedAtMs(verdict.lease)).toBe(verdict.chargedAtMs)
-    // Its owner's right to it came with the charge.
+    // The charge is its owner's again.
     expect(await open.admission.refund(verdict.lease, verdict.lease)).toBe(true)
     expect(await used()).toEqual([2, 2])
-    // Of an earlier hour only the day is left to count.
+    // For a charge of an earlier hour only the day is counted.
     await open.admission.keepCharge({ ...before, chargedAtMs: LONG_WINDOWS.hourMs - 1 })
     expect(await used()).toEqual([3, 2])
     open.close()
   })
 
-  it('lets an attempt in flight end when its charge cannot be counted again, and tells the log', async () => {
+  it('lets an attempt end when its charge cannot be counted again, and logs that', async () => {
     const warn = vi.fn()
     let isAway = false
     const open = openAdmission(server.url, {
@@ -242,7 +242,7 @@ describe('after Redis lost data', () => {
     await first.stop()
     const second = await startRedis({ dataDir, durable: true })
     try {
-      // All 3 survived; 1 of them is recorded, the others are in flight.
+      // All 3 survived. One is recorded, the others are in flight.
       recorded = 1
       ended = [attempts[0]!]
       await vi.waitFor(
@@ -257,8 +257,7 @@ describe('after Redis lost data', () => {
     }
     const third = await startRedis({ dataDir, durable: true })
     try {
-      // As if the last second of the append-only file was lost: 9 are recorded, 4 are counted, of which 3 run
-      // still.
+      // As if the last second of the append-only file was lost: 9 are recorded, 4 counted, 3 of them run.
       recorded = 9
       await vi.waitFor(async () => expect((await open.admission.usage('again')).seeded).toBe(false), {
         timeout: 30_000,
@@ -282,7 +281,7 @@ describe('after Redis lost data', () => {
       const nowMs = Number(seconds) * 1000 + Number(micros) / 1000
       expect(nowMs).toBeGreaterThan(verdict.chargedAtMs + 3 * leaseMs)
     }, 20_000)
-    // As it was before the two that are recorded now.
+    // The count before the two that are recorded now.
     await open.redis.hset('cfd:{away}:day', 'n', 1)
     await open.redis.set('cfd:{away}:seeded', 'another life')
     expect(await open.admission.admit(attemptOf('away'))).toMatchObject({
@@ -291,7 +290,7 @@ describe('after Redis lost data', () => {
     open.close()
   })
 
-  it('counts again when an attempt that it took for open was refunded meanwhile', async () => {
+  it('counts again if an attempt that it took for open was refunded meanwhile', async () => {
     const countCharged = vi.fn(async () => counts(2, { 'agent-1': 2 }))
     const open = openAdmission(server.url, { ...LONG_WINDOWS, countCharged })
     const [running, refunded] = [attemptOf('refunding'), attemptOf('refunding')]
@@ -307,7 +306,7 @@ describe('after Redis lost data', () => {
         return entries
       },
     })
-    // Two rows, and one that runs: the other one's charge is gone.
+    // Two rows, and one that runs. The refunded one's charge is gone.
     expect(await open.admission.admit(attemptOf('refunding'))).toMatchObject({
       caps: { tenant_daily: { used: 2 + 1 + 1 }, agent_hourly: { used: 2 + 1 + 1 } },
     })
@@ -315,7 +314,7 @@ describe('after Redis lost data', () => {
     open.close()
   })
 
-  it('compares also for an admission that its connection sends again', async () => {
+  it('also compares for an admission that its connection sends again', async () => {
     const dataDir = mkdtempSync(join(tmpdir(), 'cofferdam-seeding-'))
     let recorded = 0
     let server = await startRedis({ dataDir, durable: true })
@@ -329,8 +328,7 @@ describe('after Redis lost data', () => {
       (open.redis as unknown as { commandQueue: unknown[] }).commandQueue.length
     try {
       expect((await open.admission.admit(attemptOf('sent-again'))).admitted).toBe(true)
-      // Redis puts off writing its file for up to 2 s while the disk is slow with an earlier part: then this
-      // one would be lost, too.
+      // Redis delays its file writes for up to 2 s while the disk is slow, and this one must not be lost.
       await vi.waitFor(
         async () => expect(await open.redis.info('persistence')).toContain('aof_buffer_length:0\r\n'),
         20_000,
@@ -340,7 +338,7 @@ describe('after Redis lost data', () => {
       await vi.waitFor(() => expect(unanswered()).toBe(1), 20_000)
       process.kill(server.pid, 'SIGKILL')
       await server.stop()
-      // As if the last second of the append-only file was lost: 9 are recorded, 1 is counted, and runs still.
+      // As if the last second of the append-only file was lost: 9 are recorded, 1 is counted and still runs.
       recorded = 9
       server = await startRedis({ dataDir, durable: true })
       expect(await admitted).toMatchObject({ admitted: true })

@@ -11,12 +11,12 @@ beforeAll(async () => {
 }, 60_000)
 afterAll(() => server.stop())
 
-it('keeps the caps of each tenant for concurrent admissions, and refuses only the one that fails', async () => {
+it("concurrent admissions keep each tenant's caps, and a failing one fails alone", async () => {
   const open = openAdmission(server.url, LONG_WINDOWS)
   const { admission, redis } = open
   const caps = { tenant_daily: 5, agent_hourly: 5 }
   await admission.setCaps('few', { ...(await admission.getCaps('few')), ...caps })
-  // The first of a tenant makes its counters good.
+  // The first admission of a tenant restores its counters.
   for (const tenant of ['few', 'many']) await admission.admit(attemptOf(tenant))
   const attempts = Array.from({ length: 40 }, (_, i) => attemptOf(i % 2 === 0 ? 'few' : 'many'))
   const [, broken] = attempts
@@ -33,13 +33,13 @@ it('keeps the caps of each tenant for concurrent admissions, and refuses only th
 
   const leases = verdicts.flatMap((verdict) => (verdict.admitted ? [verdict.lease] : []))
   await Promise.all(leases.map((lease) => admission.release(lease, { settled: true })))
-  // The two that came first are still held.
+  // The first two still hold their leases.
   expect((await admission.usage('many')).concurrency.running).toBe(1)
   expect((await admission.usage('few')).concurrency.running).toBe(1)
   open.close()
 })
 
-it('answers one tenant while the node that has the keys of another is silent', async () => {
+it("one tenant is answered while the node with another tenant's keys is silent", async () => {
   const cluster = {
     defineCommand: (name: string) =>
       Reflect.set(cluster, name, ([, key]: string[]) =>

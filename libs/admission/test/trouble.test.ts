@@ -21,7 +21,7 @@ describe('when Redis cannot be asked', () => {
   it.each([
     ['a connection that waits for the server', { enableOfflineQueue: true }],
     ['a connection that fails at once', { enableOfflineQueue: false }],
-  ])('refuses through %s, for a minute, and tells the log why', async (_name, options) => {
+  ])('refuses through %s for a minute, and logs the reason', async (_name, options) => {
     const warn = vi.fn()
     const open = openAdmission(
       'unix:///nonexistent/redis.sock',
@@ -39,7 +39,7 @@ describe('when Redis cannot be asked', () => {
     open.close()
   })
 
-  it('throws queue_unavailable from everything but admit', async () => {
+  it('throws queue_unavailable from everything except admit', async () => {
     const open = openAdmission('unix:///nonexistent/redis.sock', { timeoutMs: 100 })
     const key = attemptOf('t')
     const lease = { ...key, token: 'x', expiresAtMs: NOW }
@@ -55,7 +55,7 @@ describe('when Redis cannot be asked', () => {
     open.close()
   })
 
-  it('undoes an admission that the server carried out after it was given up', async () => {
+  it('undoes an admission that the server carried out after the time limit', async () => {
     const open = openAdmission(server.url, { ...LONG_WINDOWS, timeoutMs: 150, now: () => NOW })
     await vi.waitFor(
       async () => expect((await open.admission.admit(attemptOf('slow'))).admitted).toBe(true),
@@ -80,7 +80,7 @@ describe('when Redis cannot be asked', () => {
   it.each([
     ['before the late call', true],
     ['after the late call', false],
-  ])('does not undo what another owner was admitted to %s', async (_name, nextIsFirst) => {
+  ])('does not undo the admission of another owner that was made %s', async (_name, nextIsFirst) => {
     const slow = openAdmission(server.url, { ...LONG_WINDOWS, timeoutMs: 150 })
     const next = openAdmission(server.url, { ...LONG_WINDOWS, timeoutMs: 10_000 })
     const tenant = `overtaken-${nextIsFirst}`
@@ -100,8 +100,7 @@ describe('when Redis cannot be asked', () => {
     })
     expect(late).toMatchObject({ admitted: false, dimension: 'unknown' })
     for (const charge of charges) expect(await charge).toMatchObject({ admitted: true })
-    // The late call has come through when a later call of the same connection has, and its undoing when one
-    // after that has.
+    // The late call is done when a later call of the connection is, and its undoing when the next one is.
     for (let calls = 0; calls < 2; calls += 1)
       await vi.waitFor(() => slow.admission.usage(tenant), { timeout: 20_000 })
     expect(await next.admission.chargedAtMs(key)).toBeTypeOf('number')
@@ -112,7 +111,7 @@ describe('when Redis cannot be asked', () => {
   })
 })
 
-/** The server executes nothing until `work` is done, then everything that waits. */
+/** Runs `work` while the server executes nothing. Then it executes everything that waits. */
 async function whileServerSleeps<T>(work: () => Promise<T>): Promise<T> {
   process.kill(server.pid, 'SIGSTOP')
   try {
@@ -122,8 +121,8 @@ async function whileServerSleeps<T>(work: () => Promise<T>): Promise<T> {
   }
 }
 
-describe('when Redis answers, but not as it should', () => {
-  it('fails closed and writes nothing more when a key holds something else', async () => {
+describe('when Redis gives an unexpected answer', () => {
+  it('fails closed and writes nothing more if a key has the wrong type', async () => {
     const open = openAdmission(server.url, { now: () => NOW })
     await open.admission.admit(attemptOf('mangled'))
     await open.redis.set('cfd:{mangled}:hr:agent-2', 'not a hash')

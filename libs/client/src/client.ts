@@ -1,4 +1,4 @@
-/** One interface over two transports: Redis for programs inside the fleet's network, HTTP for all others. */
+/** One interface over two transports: Redis inside the fleet's network, HTTP everywhere else. */
 import type {
   Accepted,
   ExecutionId,
@@ -9,16 +9,16 @@ import type {
 } from '@cofferdam/contract'
 
 export interface WaitOptions {
-  /** How long to wait for the ending, milliseconds; default 300,000. */
+  /** How long to wait for the ending, in milliseconds. Default 300,000. */
   timeoutMs?: number
-  /** Stops waiting with the signal's reason; the execution goes on. */
+  /** Stops waiting with the signal's reason. The execution continues. */
   signal?: AbortSignal
 }
 
 export type RunOptions = WaitOptions
 
 export interface StreamOptions {
-  /** Id of the last event seen; default: from the start. */
+  /** ID of the last event that was seen. Default: from the start. */
   after?: string
   signal?: AbortSignal
 }
@@ -26,29 +26,29 @@ export interface StreamOptions {
 export type CancelStatus = 'cancelled' | 'cancelling' | 'ended' | 'not_found'
 
 /**
- * Every method throws CofferdamError (compare by `code`): `invalid_request`, `queue_full`,
+ * Every method throws CofferdamError (compare its `code`): `invalid_request`, `queue_full`,
  * `idempotency_conflict`, `queue_unavailable` (Redis or the API does not answer), and over HTTP also
- * `unauthenticated`, `forbidden` and other errors of the API. The active OpenTelemetry span becomes the
- * parent of the execution's trace.
+ * `unauthenticated`, `forbidden` and other errors of the API. The execution's trace continues the active
+ * OpenTelemetry span.
  */
 export interface Client extends AsyncDisposable {
-  /** Accepts an execution and returns its id at once. */
+  /** Accepts an execution and returns its ID at once. */
   enqueue(input: ExecutionRequestInput): Promise<Accepted>
   /**
    * Enqueues and waits for the result. A failure of the program is part of the result, never an exception.
    * Throws `wait_timeout` (details: execution_id) when it did not end in time.
    */
   run(input: ExecutionRequestInput, options?: RunOptions): Promise<ExecutionResult>
-  /** The result; null when it did not end in time. Throws `not_found`. */
+  /** The result. Null when it did not end in time. Throws `not_found`. */
   wait(id: ExecutionId, options?: WaitOptions): Promise<ExecutionResult | null>
-  /** Live events, until `ended` or until the signal aborts; survives reconnects. Throws `not_found`. */
+  /** Live events, until `ended` or until the signal aborts. Survives reconnects. Throws `not_found`. */
   stream(id: ExecutionId, options?: StreamOptions): AsyncIterable<StoredEvent>
-  /** The current state; null when the execution is unknown. */
+  /** The current state. Null when the execution is unknown. */
   get(id: ExecutionId): Promise<ExecutionState | null>
   cancel(id: ExecutionId, reason?: string): Promise<CancelStatus>
-  /** Closes the connections; the same as disposing. */
+  /** Closes the connections, as disposing does. */
   close(): Promise<void>
 }
 
-/** Longer than a wait in the queue and the default hard deadline (30 s) together. */
+/** Longer than a wait in the queue plus the default hard deadline (30 s). */
 export const DEFAULT_WAIT_MS = 300_000

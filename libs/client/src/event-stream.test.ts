@@ -9,14 +9,14 @@ async function parsed(...chunks: (string | Uint8Array)[]): Promise<ServerEvent[]
 }
 
 describe('a stream of server-sent events', () => {
-  it('yields each message with the last id so far', async () => {
+  it('yields each message with the last ID so far', async () => {
     expect(await parsed('id: 1-0\nevent: queued\ndata: {"a":1}\n\n', 'data: two\n\n')).toEqual([
       { id: '1-0', data: '{"a":1}' },
       { id: '1-0', data: 'two' },
     ])
   })
 
-  it('accepts CR, LF and CRLF, wherever the chunks end', async () => {
+  it('accepts CR, LF and CRLF, wherever a chunk ends', async () => {
     const text = 'id: 7-1\r\ndata: a\r\ndata: b\r\n\r\nid: 8-0\rdata: c\r\r'
     const whole = [
       { id: '7-1', data: 'a\nb' },
@@ -31,13 +31,13 @@ describe('a stream of server-sent events', () => {
     expect(await parsed(...[...bytes].map((byte) => Uint8Array.of(byte)))).toEqual([{ id: '', data: 'ä€😀' }])
   })
 
-  it('ignores comments, unknown fields, messages without data and one that was cut off', async () => {
+  it('ignores comments, unknown fields, messages without data, and an incomplete message', async () => {
     expect(await parsed(': \n\nretry: 5\n\nfield\n\nid: 3-0\n\ndata: x\n\ndata: cut')).toEqual([
       { id: '3-0', data: 'x' },
     ])
   })
 
-  it('refuses a line without end', async () => {
+  it('refuses an endless line', async () => {
     await expect(parsed('data: ', 'x'.repeat(300_000))).rejects.toThrow('endless line')
   })
 })

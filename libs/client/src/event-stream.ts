@@ -1,15 +1,15 @@
 /** Server-sent events (HTML Standard §9.2): splits a byte stream into messages. */
 
 export interface ServerEvent {
-  /** The last id so far; '' before the first. */
+  /** The last ID so far. Empty before the first. */
   id: string
   data: string
 }
 
-/** Longest message, in characters: an event has at most 16 KiB of output, at most six times that as JSON. */
+/** Longest message, in characters. An event has up to 16 KiB of output, up to six times that as JSON. */
 const MESSAGE_MAX = 256 * 1024
 
-/** Yields messages that have data. Lines end with CR, LF or both; a message cut off at the end is dropped. */
+/** Yields messages that have data. Lines end with CR, LF or both. Drops an incomplete last message. */
 export async function* parseServerEvents(
   body: AsyncIterable<Uint8Array>,
 ): AsyncGenerator<ServerEvent, void, undefined> {
@@ -21,7 +21,7 @@ export async function* parseServerEvents(
     rest += decoder.decode(chunk, { stream: true })
     if (rest.length > MESSAGE_MAX && !/[\r\n]/.test(rest))
       throw new Error('the event stream sent an endless line')
-    // A CR at the very end may be the first half of CRLF: it waits for the next chunk.
+    // A CR at the very end may be the first half of CRLF, so it waits for the next chunk.
     const lines = rest.split(/\r\n|\n|\r(?!$)/)
     rest = lines.pop() ?? ''
     for (const line of lines) {
@@ -37,7 +37,7 @@ export async function* parseServerEvents(
   }
 }
 
-/** `field: value`, with one optional space; a line that starts with a colon is a comment. */
+/** `field: value`, with one optional space. A line that starts with a colon is a comment. */
 function fieldOf(line: string): { field: string; value: string } {
   const colon = line.indexOf(':')
   if (colon === -1) return { field: line, value: '' }

@@ -1,7 +1,4 @@
-/**
- * Calls of the HTTP API: headers, failures as CofferdamError with the API's own code, and retries of safe
- * calls.
- */
+/** Calls of the HTTP API: headers, failures with the API's own error code, and retries of safe calls. */
 import { setTimeout as pause } from 'node:timers/promises'
 import { CofferdamError, errorBodySchema, ERRORS, isErrorCode, type ErrorCode } from '@cofferdam/contract'
 import { context, isSpanContextValid, trace } from '@opentelemetry/api'
@@ -9,7 +6,7 @@ import { context, isSpanContextValid, trace } from '@opentelemetry/api'
 export interface HttpTarget {
   baseUrl: string
   apiKey: string
-  /** Replaces the global fetch, e.g. to add a proxy. */
+  /** Replaces the global fetch, for example to add a proxy. */
   fetch: typeof fetch
   /** Ends every call when the client is closed. */
   closed: AbortSignal
@@ -21,18 +18,15 @@ export interface HttpCall {
   body?: unknown
   headers?: Record<string, string>
   signal?: AbortSignal | undefined
-  /** How long the answer may take to begin, milliseconds; default 30,000. */
+  /** How long the answer may take to begin, in milliseconds. Default 30,000. */
   timeoutMs?: number
 }
 
-/**
- * Tries of a call that may be repeated. Pauses double from 100 ms, so a restart of the API (about 1 s) is
- * bridged.
- */
+/** Tries of a repeatable call. Pauses double from 100 ms, which bridges a restart of the API (about 1 s). */
 const TRIES = 5
 const FIRST_PAUSE_MS = 100
 
-/** Sends one request. Throws CofferdamError for every answer that is not 2xx, and when there is none. */
+/** Sends one request. Throws CofferdamError for every answer other than 2xx, and when there is none. */
 export async function send(target: HttpTarget, call: HttpCall): Promise<Response> {
   const timeout = new AbortController()
   const timer = setTimeout(
@@ -62,7 +56,6 @@ export async function send(target: HttpTarget, call: HttpCall): Promise<Response
   return response
 }
 
-/** A complete answer. */
 export interface Answer {
   status: number
   body: unknown
@@ -85,7 +78,7 @@ export async function askRepeatedly(target: HttpTarget, call: HttpCall): Promise
   }
 }
 
-/** True when the same call may work in a moment. A full queue may not: the caller decides. */
+/** True when the same call may work in a moment. For a full queue the caller decides. */
 export function isTransient(error: unknown): boolean {
   return (
     error instanceof CofferdamError &&
@@ -104,7 +97,7 @@ async function jsonOf(target: HttpTarget, call: HttpCall, response: Response): P
   }
 }
 
-/** Why a call ended without an answer: its caller aborted it, the client was closed, or the API is away. */
+/** Why there was no answer: the caller aborted, the client was closed, or the API is down. */
 function broken(target: HttpTarget, call: HttpCall, error: unknown): unknown {
   if (call.signal?.aborted === true) return call.signal.reason
   if (target.closed.aborted) return new CofferdamError('shutting_down', 'The client is closed.')
@@ -119,7 +112,7 @@ export const unreachable = (target: HttpTarget, cause: unknown): CofferdamError 
 
 const urlOf = (baseUrl: string, path: string): string => `${baseUrl.replace(/\/+$/, '')}/v1${path}`
 
-/** The API's error in its own code; an answer in another shape (a proxy's) by its status. */
+/** The API's error with its own code. An answer in another shape (from a proxy) by its status. */
 async function errorOf(response: Response): Promise<CofferdamError> {
   const body = errorBodySchema.safeParse(await response.json().catch(() => null))
   const status = { status: response.status }

@@ -1,7 +1,4 @@
-/**
- * The client over the HTTP API. It repeats reads, cancel, and enqueue (by its idempotency key) when an answer
- * is lost.
- */
+/** The client over the HTTP API. It repeats reads, cancel and enqueue when an answer is lost. */
 import { randomUUID } from 'node:crypto'
 import { setTimeout as pause } from 'node:timers/promises'
 import {
@@ -21,7 +18,7 @@ import { askRepeatedly, isTransient, type HttpTarget } from './http-call.ts'
 import { streamEvents } from './stream-events.ts'
 
 export interface HttpClientOptions {
-  /** Address of the API, e.g. `http://127.0.0.1:7070`. */
+  /** Address of the API, such as `http://127.0.0.1:7070`. */
   baseUrl: string
   /** `cfd_…` */
   apiKey: string
@@ -29,18 +26,18 @@ export interface HttpClientOptions {
   fetch?: typeof fetch
 }
 
-/** How long the server may wait: below the 60 s after which load balancers close idle connections. */
+/** How long the server may wait. Load balancers commonly close idle connections after 60 s. */
 const SERVER_WAIT_MS = 30_000
 /** The answer to a wait may come this much later. */
 const SLACK_MS = 15_000
-/** Polling period: grows from the first to the last value, so a long wait costs one request per second. */
+/** Polling period. It grows to the last value, so a long wait costs one request per second. */
 const POLL_MS = { first: 50, last: 1000 }
 
 export function createHttpClient({ baseUrl, apiKey, fetch: fetchOf = fetch }: HttpClientOptions): Client {
   const closing = new AbortController()
   const target: HttpTarget = { baseUrl, apiKey, fetch: fetchOf, closed: closing.signal }
 
-  /** POST /executions, with an idempotency key, so that the call can be repeated after a lost answer. */
+  /** POST /executions, with an idempotency key so that the call can be repeated after a lost answer. */
   async function post(
     input: ExecutionRequestInput,
     waitMs: number,
@@ -70,7 +67,7 @@ export function createHttpClient({ baseUrl, apiKey, fetch: fetchOf = fetch }: Ht
     }
   }
 
-  /** Polls until it has ended. An API that is away for a while only costs time. */
+  /** Polls until it has ended. An outage of the API only costs time. */
   async function poll(
     id: ExecutionId,
     deadlineMs: number,

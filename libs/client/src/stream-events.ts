@@ -1,18 +1,18 @@
-/** Follows an execution's events over SSE, and resumes after the last one when the connection breaks. */
+/** Follows an execution's events over SSE, and resumes after the last event when the connection breaks. */
 import { setTimeout as pause } from 'node:timers/promises'
 import { executionEventSchema, type ExecutionId, type StoredEvent } from '@cofferdam/contract'
 import type { StreamOptions } from './client.ts'
 import { parseServerEvents } from './event-stream.ts'
 import { isTransient, send, unreachable, type HttpTarget } from './http-call.ts'
 
-/** Pause before a reconnect; doubles from the first to the last value while nothing arrives. */
+/** Pause before a reconnect. It doubles from the first to the last value while nothing arrives. */
 const PAUSE_MS = { first: 100, last: 2000 }
-/** Failures in a row after which the API counts as gone: with the pauses above about 20 s. */
+/** Consecutive failures after which the API counts as down. With the pauses above, about 20 s. */
 const FAILURES_MAX = 12
-/** The API sends a comment every 15 s, so a longer silence than this means a dead connection. */
+/** The API sends a comment every 15 s, so a longer silence means a dead connection. */
 const SILENCE_MS = 45_000
 
-/** Yields until `ended`, until the API says that there is no more (204), or until the signal aborts. */
+/** Yields until `ended`, until the API has nothing more (204), or until the signal aborts. */
 export async function* streamEvents(
   target: HttpTarget,
   id: ExecutionId,
@@ -40,7 +40,7 @@ export async function* streamEvents(
   }
 }
 
-/** One connection. Ends when the API says that nothing more comes; throws when the connection broke. */
+/** One connection. Ends when the API has nothing more. Throws when the connection broke. */
 async function* connect(
   target: HttpTarget,
   id: ExecutionId,

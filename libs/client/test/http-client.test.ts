@@ -66,7 +66,7 @@ afterEach(async () => {
 })
 
 describe('the client over HTTP', () => {
-  it('enqueues with its key and an idempotency key of its own', async () => {
+  it('enqueues with its API key and a new idempotency key', async () => {
     const { server, client } = await connect(json(202, accepted))
     expect(await client.enqueue(input)).toEqual(accepted)
     expect(server.seen[0]).toMatchObject({
@@ -77,7 +77,7 @@ describe('the client over HTTP', () => {
     })
   })
 
-  it('sends an enqueue again under the same idempotency key when the answer was lost, or broke off', async () => {
+  it('repeats an enqueue with the same idempotency key when the answer was lost or incomplete', async () => {
     const { server, client } = await connect(
       hangUp,
       breakOff,
@@ -93,13 +93,13 @@ describe('the client over HTTP', () => {
     ])
   })
 
-  it('runs in one request when the result comes within the wait', async () => {
+  it('runs in one request when the result arrives within the wait', async () => {
     const { server, client } = await connect(json(200, result))
     expect(await client.run(input, { timeoutMs: 20_000 })).toEqual(result)
     expect(server.seen.map(({ path }) => path)).toEqual(['/v1/executions?wait=20000ms'])
   })
 
-  it('polls for the result when it does not, through an API that goes away for a moment', async () => {
+  it('polls for a result that does not arrive within the wait, even through an outage', async () => {
     const { server, client } = await connect(
       json(202, accepted),
       json(200, state('running')),
@@ -112,7 +112,7 @@ describe('the client over HTTP', () => {
     expect(server.seen.at(-1)?.path).toBe(`/v1/executions/${id}`)
   })
 
-  it('gives up with wait_timeout and the id, and answers a mere wait with null', async () => {
+  it('run rejects with wait_timeout and the ID, and wait resolves with null', async () => {
     const { client } = await connect(json(202, accepted), json(200, state('queued')))
     await expect(client.run(input, { timeoutMs: 120 })).rejects.toMatchObject({
       code: 'wait_timeout',
@@ -138,7 +138,7 @@ describe('the client over HTTP', () => {
     await expect(client.get(id)).rejects.toMatchObject({ code: 'forbidden', details: { status: 403 } })
   })
 
-  it('reports unknown executions: null from get, not_found from wait, cancel and stream', async () => {
+  it('an unknown execution is null from get, and not_found from wait, cancel and stream', async () => {
     const { client } = await connect(failure(new CofferdamError('not_found')))
     expect(await client.get(id)).toBeNull()
     expect(await client.cancel(id)).toBe('not_found')
@@ -152,7 +152,7 @@ describe('the client over HTTP', () => {
     expect(server.seen[0]).toMatchObject({ path: `/v1/executions/${id}/cancel`, body: { reason: 'enough' } })
   })
 
-  it('streams events and resumes after the last one when the connection breaks', async () => {
+  it('streams events, and resumes after the last one when the connection breaks', async () => {
     const output = (n: number) => ({
       id: `10-${n}`,
       event: { type: 'output', at_ms: 1, stream: 'stdout', text: `${n}` } as const,
@@ -177,7 +177,7 @@ describe('the client over HTTP', () => {
     ])
   })
 
-  it('ends a stream when the API has nothing more, and when its signal aborts', async () => {
+  it('ends a stream when the API has nothing more, and when the signal aborts', async () => {
     const { client } = await connect(
       (_request, response) => void response.writeHead(204).end(),
       (_request, response) => {
@@ -188,7 +188,7 @@ describe('the client over HTTP', () => {
     expect(await Array.fromAsync(client.stream(id, { signal: AbortSignal.timeout(50) }))).toEqual([])
   })
 
-  it('stops waiting with the reason of its signal', async () => {
+  it('stops waiting with the reason of the signal', async () => {
     const { client } = await connect(json(200, state('running')))
     const stop = new AbortController()
     const waiting = client.wait(id, { signal: stop.signal })

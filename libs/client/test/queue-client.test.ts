@@ -56,7 +56,7 @@ function startWorker(): AsyncDisposable {
 }
 
 describe('the client over Redis', () => {
-  it('runs, waits, streams and looks up like the one over HTTP', async () => {
+  it('runs, waits, streams and reads the state like the client over HTTP', async () => {
     await using _worker = startWorker()
     await using client = createClient({ redisUrl: server.url })
     const result = await client.run(input, { timeoutMs: 30_000 })
@@ -72,7 +72,7 @@ describe('the client over Redis', () => {
     expect(await client.cancel(id)).toBe('ended')
   })
 
-  it('gives up with wait_timeout and the id while no worker is there, and cancels', async () => {
+  it('run rejects with wait_timeout and the ID while there is no worker, and cancel ends it', async () => {
     await using client = createClient({ redisUrl: server.url })
     const failure = await client.run(input, { timeoutMs: 50 }).catch((error: unknown) => error)
     expect(failure).toMatchObject({ code: 'wait_timeout' })
@@ -81,7 +81,7 @@ describe('the client over Redis', () => {
     expect(await client.wait(execution_id)).toMatchObject({ ending: 'cancelled', error_message: 'enough' })
   })
 
-  it('refuses what the schema refuses before it reaches Redis', async () => {
+  it('refuses an invalid request before it reaches Redis', async () => {
     await using client = createClient({ redisUrl: server.url })
     await expect(client.enqueue({ ...input, tenant_id: '' })).rejects.toMatchObject({
       code: 'invalid_request',

@@ -1,4 +1,4 @@
-/** A tiny server that speaks the documented wire, one handler per request, for the client's tests. */
+/** A small server for the client's tests that speaks the documented protocol, one handler per request. */
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 
@@ -17,7 +17,7 @@ export interface WireServer extends AsyncDisposable {
   seen: SeenRequest[]
 }
 
-/** Answers the n-th request with the n-th handler and every later one with the last. */
+/** Answers each request with the next handler, and with the last one from then on. */
 export async function startWireServer(...handlers: [Handler, ...Handler[]]): Promise<WireServer> {
   const seen: SeenRequest[] = []
   const server = createServer((request, response) => {
@@ -47,7 +47,6 @@ export async function startWireServer(...handlers: [Handler, ...Handler[]]): Pro
   }
 }
 
-/** Answers with JSON. */
 export const json =
   (status: number, body: unknown): Handler =>
   (_request, response) => {
@@ -63,7 +62,7 @@ export const breakOff: Handler = (_request, response) => {
   response.write('{"execution_id":', () => response.socket?.destroy())
 }
 
-/** Sends events as SSE and then ends the answer, or breaks it off. */
+/** Sends events as SSE, then ends the answer or breaks it off. */
 export const sse =
   (events: { id: string; event: unknown }[], end: 'end' | 'break' = 'end'): Handler =>
   (_request, response) => {

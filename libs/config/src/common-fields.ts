@@ -3,10 +3,7 @@ import path from 'node:path'
 import { z } from 'zod'
 import type { ConfigField } from './read-config.ts'
 
-/**
- * Checks only the scheme, because not every parser accepts `postgres://user@/db?host=/socket` or
- * `unix:///path`.
- */
+/** Checks only the scheme: not every parser accepts `postgres://user@/db?host=/socket` or `unix:///path`. */
 export const urlOf = (schemes: readonly string[]) =>
   z
     .string({ error: 'it is not set' })
@@ -15,7 +12,7 @@ export const urlOf = (schemes: readonly string[]) =>
       `expected a URL that begins with ${schemes.map((s) => `${s}://`).join(' or ')}`,
     )
 
-/** Digits only: `1e3` and ` 4 ` are rejected as mistakes. */
+/** Digits only. `1e3` and ` 4 ` are refused as mistakes. */
 export const wholeNumber = (min: number, max: number) =>
   z
     .string()

@@ -34,7 +34,7 @@ const problemOf = (run: () => unknown): string => {
 }
 
 describe('readConfig', () => {
-  it('fills in defaults and says where each value came from', () => {
+  it('fills in defaults and records the source of each value', () => {
     const loaded = readConfig(fields, { REDIS_URL: 'redis://u:secret@h/0', COFFERDAM_SLOTS: '' })
     expect(loaded.config).toEqual({ url: 'redis://u:secret@h/0', slots: 4, names: ['a', 'b'] })
     expect(loaded.sources).toEqual({ url: 'environment', slots: 'default', names: 'default' })
@@ -48,7 +48,7 @@ describe('readConfig', () => {
     expect(message).toMatch(/COFFERDAM_SLOTS: .*\(example: 4\)/)
   })
 
-  it('prints the effective configuration without its secrets', () => {
+  it('prints the effective configuration without secrets', () => {
     const text = printConfig(fields, readConfig(fields, { REDIS_URL: 'redis://u:secret@h/0' }))
     expect(text).toBe(
       'REDIS_URL=redis://u:hidden@h/0  # environment\nCOFFERDAM_SLOTS=4  # default\nCOFFERDAM_BACKENDS=["a","b"]  # default',
@@ -65,7 +65,7 @@ describe('readConfigFile', () => {
     return path.join(dir, name)
   }
 
-  it('reads YAML, and takes a missing implicit file for an empty one', () => {
+  it('reads YAML, and treats a missing default file as empty', () => {
     expect(readConfigFile(file('a.yaml', 'backends: [docker]'), schema, { mustExist: true })).toEqual({
       backends: ['docker'],
     })
@@ -81,7 +81,7 @@ describe('readConfigFile', () => {
   })
 })
 
-it('finds near names only', () => {
+it('finds only near names', () => {
   expect(nearestName('COFFERDAM_SLOST', ['COFFERDAM_SLOTS', 'COFFERDAM_PORT'])).toBe('COFFERDAM_SLOTS')
   expect(nearestName('zzzzzz', ['enqueue', 'run'])).toBeNull()
 })

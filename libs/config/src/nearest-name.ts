@@ -1,6 +1,6 @@
 /** Finds the known name that a mistyped one probably means. */
 
-/** The nearest of `known` within a third of the word's length (at least 2 edits); null when none is near. */
+/** The nearest of `known` within a third of the word's length (at least 2 edits). Null when none is near. */
 export function nearestName(word: string, known: readonly string[]): string | null {
   const ranked = known
     .map((name) => ({ name, distance: editDistance(word.toLowerCase(), name.toLowerCase()) }))

@@ -4,10 +4,7 @@ import { CofferdamError } from '@cofferdam/contract'
 import { parse as parseYaml } from 'yaml'
 import type { z } from 'zod'
 
-/**
- * The parsed file; the schema's defaults when `path` is the implicit default and does not exist. Throws
- * `config_invalid`.
- */
+/** The parsed file. The schema's defaults if the default file is missing. Throws `config_invalid`. */
 export function readConfigFile<T extends z.ZodType>(
   path: string,
   schema: T,

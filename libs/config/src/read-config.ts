@@ -1,7 +1,4 @@
-/**
- * Reads an app's configuration. Each field has its variable, an example, and whether it is secret. All
- * problems are reported at once.
- */
+/** Reads an app's configuration, one field per variable. All problems are reported at once. */
 import { CofferdamError } from '@cofferdam/contract'
 import type { z } from 'zod'
 import { nearestName } from './nearest-name.ts'
@@ -28,10 +25,7 @@ export interface LoadedConfig<F extends ConfigFields> {
   sources: { [K in keyof F]: 'environment' | 'default' }
 }
 
-/**
- * Parses `env` with `fields`. Throws `config_invalid`, which lists every problem with its variable and an
- * example.
- */
+/** Parses `env` with `fields`. Throws `config_invalid`, which lists every problem and an example for each. */
 export function readConfig<F extends ConfigFields>(
   fields: F,
   env: Readonly<Record<string, string | undefined>>,
@@ -60,7 +54,7 @@ export function readConfig<F extends ConfigFields>(
   return { config: config as ConfigOf<F>, sources: sources as LoadedConfig<F>['sources'] }
 }
 
-/** The effective configuration as text: one line per value with its source, secrets hidden. */
+/** The effective configuration as text: each value with its source, secrets hidden. */
 export function printConfig<F extends ConfigFields>(fields: F, loaded: LoadedConfig<F>): string {
   return Object.entries(fields)
     .map(([name, field]) => {

@@ -1,4 +1,4 @@
-/** Every environment variable of every app, to detect mistyped ones. */
+/** Every environment variable of every app, used to detect mistyped ones. */
 import { z } from 'zod'
 
 export const KNOWN_VARIABLES = [
@@ -22,7 +22,7 @@ export const KNOWN_VARIABLES = [
   'COFFERDAM_URL',
 ] as const
 
-/** `a, b,c` → `['a','b','c']`; empty text → []. */
+/** `a, b,c` → `['a','b','c']`. Empty text → []. */
 export const commaList = z.string().transform((text) =>
   text
     .split(',')

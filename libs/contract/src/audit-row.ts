@@ -3,7 +3,6 @@ import { z } from 'zod'
 import { isolationSchema } from './isolation.ts'
 import { BOUNDS } from './limits.ts'
 
-/** One row of `sandbox_invocations`, as the audit API shows it. */
 export const auditRowSchema = z.strictObject({
   execution_id: z.string(),
   attempt: z.int().min(1),
@@ -19,16 +18,16 @@ export const auditRowSchema = z.strictObject({
   backend: z.string().nullable(),
   isolation: isolationSchema.nullable(),
   interpreter_id: z.string().nullable(),
-  /** The sandbox's name in the vendor's logs; null when no sandbox of a vendor was opened. */
+  /** The sandbox's name in the vendor's logs. Null when no sandbox of a vendor was opened. */
   vendor_ref: z.string().max(BOUNDS.vendorRefLength).nullable().default(null),
-  /** Preferred backends that could not open a sandbox, each with its reason; null when there were none. */
+  /** Preferred backends that could not open a sandbox, each with its reason, or null. */
   passed_over: z.string().max(BOUNDS.passedOverLength).nullable().default(null),
   started_at: z.iso.datetime(),
   finished_at: z.iso.datetime(),
   duration_ms: z.number().min(0),
   queue_ms: z.number().min(0),
   session_start_ms: z.number().min(0).nullable(),
-  /** The vendor's own figure for the duration, in its unit; null when it gives none. */
+  /** The vendor's own figure for the duration, in its unit, or null. */
   service_execution_time: z.number().min(0).nullable().default(null),
   exit_status: z.string(),
   ending: z.string(),
@@ -38,7 +37,7 @@ export const auditRowSchema = z.strictObject({
   quota_dimension: z.string().nullable(),
   /** Whether the attempt counts against the caps. The counter of a window equals its rows with true. */
   quota_charged: z.boolean(),
-  /** When admission charged it; null when not charged. */
+  /** When admission charged it. Null when not charged. */
   charged_at: z.iso.datetime().nullable(),
   stdout_bytes: z.int().min(0),
   stderr_bytes: z.int().min(0),
@@ -49,11 +48,11 @@ export const auditRowSchema = z.strictObject({
   redaction_count: z.int().min(0),
   peak_memory_mb: z.number().min(0).nullable(),
   cpu_ms: z.number().min(0).nullable(),
-  /** CPU milliseconds charged; null when not charged. Estimated if `cpu_ms` is null. */
+  /** CPU milliseconds charged. Null when not charged. Estimated if `cpu_ms` is null. */
   charged_cpu_ms: z.int().min(0).nullable(),
-  /** Memory limit × run time; null when not charged. */
+  /** Memory limit × run time. Null when not charged. */
   charged_gb_seconds: z.number().min(0).nullable(),
-  /** Cost in micro-units, by the prices at that time; null when not charged. */
+  /** Cost in micro-units, by the prices at that time. Null when not charged. */
   cost: z.int().min(0).nullable(),
   outbound_hosts: z.array(z.string()),
   /** SHA-256 of the program as submitted, in lowercase hex. */

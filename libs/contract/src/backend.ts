@@ -7,15 +7,15 @@
  * has none, it throws `session_not_found`.
  *
  * Lifecycle of a sandbox:   open ──write*──run──(read|list)*──dispose
- *   open     Starts a sandbox, or takes a warm one; the caller sees only a difference in time. Throws
+ *   open     Starts a sandbox, or takes a warm one. The caller sees only a difference in time. Throws
  *            `capability_missing` for anything that the backend does not declare.
  *   run      Called at most once for reuse scope `job`, one call after the other in a session. Resolves with
  *            evidence whatever the program did. Throws `sandbox_lost` or `protocol_violation` when the sandbox
  *            itself failed.
- *   dispose  Destroys the sandbox. Idempotent and allowed at any moment: a pending `run` rejects with
- *            `sandbox_lost`. Resolves when every process of the sandbox is proven gone. For reuse scope `session` or
- *            `tenant` it ends the turn and proves that only what the session keeps is left. Without that proof it
- *            destroys the sandbox.
+ *   dispose  Destroys the sandbox. Idempotent and allowed at any time: a pending `run` rejects with
+ *            `sandbox_lost`. Resolves when every process of the sandbox is proven gone. For reuse scope
+ *            `session` or `tenant` it ends the turn and proves that only what the session keeps is left.
+ *            Without that proof it destroys the sandbox.
  */
 import { missingCapabilities, type Capabilities } from './capabilities.ts'
 import { CofferdamError } from './errors.ts'
@@ -41,14 +41,14 @@ export interface SandboxSpec {
   executionId: ExecutionId
   attempt: number
   tenantId: string
-  /** The worker that owns the sandbox. `sweep` finds by it what a dead worker left. */
+  /** The worker that owns the sandbox. `sweep` uses it to find what a dead worker left. */
   owner: WorkerId
   program: Program
   limits: Limits
   network: Network
-  /** Sanitised environment of the program, `TRACEPARENT` included. */
+  /** Sanitised environment of the program, including `TRACEPARENT`. */
   env: Record<string, string>
-  /** Name of a preload set; null for none. */
+  /** Name of a preload set, or null. */
   preload: string | null
   reuse: 'job' | 'session' | 'tenant'
   /** Set exactly when `reuse` is `session`. */
@@ -56,7 +56,7 @@ export interface SandboxSpec {
     key: string
     scope: SessionScope
     idleMs: number | null
-    /** `open` throws `session_not_found` instead of starting a new session. Default false. */
+    /** If true, `open` throws `session_not_found` instead of starting a new session. Default false. */
     mustExist?: boolean
   } | null
 }
@@ -65,12 +65,11 @@ export interface SandboxSpec {
 export interface SandboxRef {
   backend: string
   id: SandboxId
-  /** What the backend needs to find it again (container id, pid and start time, VM id, session id …). */
+  /** What the backend needs to find it again (container ID, PID and start time, VM ID, session ID …). */
   handle: Record<string, string | number>
   /**
-   * The sandbox's name in the vendor's logs, to join them with ours. Not a secret: a backend whose vendor
-   * uses a secret identifier gives a hash of it. Undefined without a vendor. At most BOUNDS.vendorRefLength
-   * characters.
+   * The sandbox's name in the vendor's logs, to join them with ours. Not a secret: for a vendor with secret
+   * identifiers it is a hash. Undefined without a vendor. At most BOUNDS.vendorRefLength characters.
    */
   vendorRef?: string
 }
@@ -94,7 +93,6 @@ export interface Progress {
   message: string
 }
 
-/** Files that were found. */
 export interface Listing extends Array<Entry> {
   /** True when the search stopped before it had seen every file, to bound its work. */
   partial?: boolean
@@ -108,7 +106,7 @@ export interface RunIo {
   onOutput(stream: 'stdout' | 'stderr', chunk: Uint8Array): void | Promise<void>
   /**
    * Called once the program was handed over: from then on it may run even if the worker dies. Not called by
-   * backends that do not know the moment.
+   * backends that do not know when that happens.
    */
   onHandedOver?(): void
   /** Called with the program's progress reports, at most about ten times a second. */
@@ -118,7 +116,7 @@ export interface RunIo {
   maxOutputBytes: { stdout: number; stderr: number }
   /**
    * Called with each connection that the program opens to the proxy on its loopback address, as a byte stream
-   * with backpressure. Set exactly when the spec's network is not `none`. An install has it too, for the
+   * with backpressure. Set exactly when the spec's network is not `none`, and for an install, which uses the
    * package proxy.
    */
   onConnection?(connection: Duplex): void
@@ -129,7 +127,7 @@ export interface RunIo {
 /** Evidence about the program's end. The executor decides from it how the attempt ended. */
 export interface Exit {
   exitCode: number | null
-  /** Name such as SIGKILL; null when the program exited. */
+  /** Name such as SIGKILL. Null when the program exited. */
   signal: string | null
   usage: Usage
   /** Raw bytes that the program wrote, including those beyond the bounds. */
@@ -140,11 +138,11 @@ export interface Exit {
   oomKills: number
   /** True when a fork was refused for the pids limit during the run. */
   pidsLimitHit: boolean
-  /** Processes that were still running at the program's end and were killed. Undefined if not counted. */
+  /** Processes that still ran at the program's end and were killed. Undefined if not counted. */
   processesLeft?: number
   /** True when a write was refused for the disk limit (best effort). */
   diskLimitHit: boolean
-  /** The script's value as JSON text; undefined when it has none. */
+  /** The script's value as JSON text, or undefined. */
   valueJson?: string
   /** The vendor's own figure for the duration of the run, in the vendor's unit. */
   serviceExecutionTime?: number
@@ -162,9 +160,9 @@ export interface Sandbox extends AsyncDisposable {
   readonly session: { id: SessionId; fresh: boolean } | null
   write(files: readonly ProgramFile[]): Promise<void>
   run(program: Program, io: RunIo): Promise<Exit>
-  /** Soft stop: SIGINT to the program's process group, then SIGTERM after half of the grace. Never throws. */
+  /** Soft stop: SIGINT to the program's process group, SIGTERM after half of the grace. Never throws. */
   interrupt(): Promise<void>
-  /** Reads a regular file; follows no symbolic link. Throws `payload_too_large` above `maxBytes`. */
+  /** Reads a regular file and follows no symbolic link. Throws `payload_too_large` above `maxBytes`. */
   read(path: string, maxBytes: number): Promise<Uint8Array>
   /**
    * Regular files below the work directory that match one of the globs, at most `maxEntries`. A glob that
@@ -192,28 +190,25 @@ export interface Backend extends AsyncDisposable {
   readonly name: string
   readonly isolation: Isolation
   readonly capabilities: Capabilities
-  /** Whether the backend works here. Cheap after the first call; the worker caches it for 30 s. */
+  /** Whether the backend works here. Cheap after the first call. The worker caches the answer for 30 s. */
   probe(signal: AbortSignal): Promise<Probe>
-  /**
-   * Starts warm sandboxes before the first execution. Called once, if the worker prefers this backend and its
-   * probe is ok.
-   */
+  /** Starts warm sandboxes before the first execution. Called once for a preferred, working backend. */
   prewarm?(): void
   /**
    * Throws `backend_unavailable` (with `details.full: true` when the vendor is at its limit until something
-   * ends), `capability_missing`, `interpreter_not_ready` or `sandbox_open_failed`; for a session also
+   * ends), `capability_missing`, `interpreter_not_ready` or `sandbox_open_failed`, and for a session also
    * `conflict` or `session_not_found`. Leaves nothing behind when it throws.
    */
   open(spec: SandboxSpec, signal: AbortSignal): Promise<Sandbox>
-  /** Destroys one sandbox of any owner; true when it existed. */
+  /** Destroys one sandbox of any owner. True when it existed. */
   kill(ref: SandboxRef): Promise<boolean>
   /** Destroys every sandbox of `owner`. */
   sweep(owner: WorkerId): Promise<Swept>
   /** Owners that have sandboxes here, to compare with the living workers. */
   owners(): Promise<WorkerId[]>
   /**
-   * Ends the sandbox of a session that any worker can attach to; true when it existed. Resolves once the
-   * vendor says that it is gone, and throws when that is unknown; the caller then retries. The caller holds
+   * Ends the sandbox of a session that any worker can attach to. True when it existed. Resolves once the
+   * vendor says that it is gone, and throws when that is unknown (the caller then retries). The caller holds
    * the session's lease, so no execution runs in it. Undefined for backends whose sessions end with their
    * worker.
    */
@@ -221,8 +216,7 @@ export interface Backend extends AsyncDisposable {
 }
 
 /**
- * The first step of every backend's `open`. Throws `capability_missing`, which names everything that is
- * missing.
+ * The first step of every backend's `open`. Throws `capability_missing`, naming everything that is missing.
  */
 export function refuseMissing(name: string, capabilities: Capabilities, spec: SandboxSpec): void {
   const missing = missingCapabilities(capabilities, {

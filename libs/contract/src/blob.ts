@@ -1,14 +1,11 @@
-/**
- * The store of large bytes: full outputs and artifacts. The executor writes, the API reads, retention
- * deletes.
- */
+/** The store of large bytes (outputs, artifacts). The executor writes, the API reads, retention deletes. */
 
 export interface BlobSink {
   /** The caller may reuse the chunk's memory once this resolves. */
   write(chunk: Uint8Array): Promise<void>
   /** Makes the blob readable and returns its reference. */
   commit(): Promise<string>
-  /** Discards what was written. Idempotent; does nothing after `commit`. */
+  /** Discards what was written. Idempotent. Does nothing after `commit`. */
   abort(): Promise<void>
 }
 

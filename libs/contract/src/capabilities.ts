@@ -12,11 +12,10 @@ export interface Capabilities {
   artifacts: boolean
   /** Output is delivered while the program runs. */
   streaming: boolean
-  /** Session scopes; `none` also means reuse scope `tenant`. Empty: every execution gets its own sandbox. */
+  /** Session scopes. `none` also means reuse scope `tenant`. Empty: every execution gets its own sandbox. */
   sessions: readonly SessionScope[]
-  /** Names of preload sets that a warm sandbox can have imported; `none` is not listed. */
+  /** Names of preload sets that a warm sandbox can have imported, without `none`. */
   preloads: readonly string[]
-  /** Returns a script's value. */
   value: boolean
   /** Programs can report progress with `cofferdam.progress`. Default false. */
   progress?: boolean
@@ -24,17 +23,17 @@ export interface Capabilities {
   interrupt: boolean
   /** Sandboxes run on another host, and need only REMOTE_HOST_MIB of the worker's memory. Default false. */
   remote?: boolean
-  /** The longest hard deadline, milliseconds; null when the backend has no limit. */
+  /** The longest hard deadline, milliseconds. Null when the backend has no limit. */
   maxMs: number | null
   /** Limits that the backend enforces. A policy that demands another one is refused. */
   enforces: readonly ('memory' | 'cpus' | 'pids' | 'disk')[]
-  /** Fields of `Usage` that the backend measures; the others are null. */
+  /** Fields of `Usage` that the backend measures. The others are null. */
   measures: readonly (keyof Usage)[]
 }
 
 /**
- * Memory of the worker's host that one remote sandbox may take, MiB: frames in flight (1 MiB each way), the
- * output that the result shows, and up to 16 MiB of artifacts.
+ * MiB of the worker's memory that one remote sandbox may use: frames in flight (1 MiB each way), the output
+ * that the result shows, and up to 16 MiB of artifacts.
  */
 export const REMOTE_HOST_MIB = 16
 

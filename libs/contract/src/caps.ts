@@ -1,7 +1,7 @@
 /** The caps of a tenant, as results, headers and audit rows name them. */
 import { z } from 'zod'
 
-/** Caps that can refuse an attempt; `unknown` when admission did not answer. */
+/** Caps that can refuse an attempt. `unknown` when admission did not answer. */
 export const CAP_DIMENSIONS = [
   'tenant_daily',
   'agent_hourly',
@@ -26,12 +26,9 @@ export const cpuUseSchema = z.strictObject({
 export const capsUseSchema = z.strictObject({
   tenant_daily: windowUseSchema,
   agent_hourly: windowUseSchema,
-  /** CPU seconds of the UTC day; only for tenants that have this cap. Counted at the end of each attempt. */
+  /** CPU seconds of the UTC day, only for tenants with this cap. Counted at the end of each attempt. */
   tenant_daily_cpu: cpuUseSchema.optional(),
-  /**
-   * Cost of the UTC day in micro-units; only for tenants that have this cap. Counted at the end of each
-   * attempt.
-   */
+  /** Cost of the UTC day in micro-units, only for tenants with this cap. Counted when an attempt ends. */
   tenant_daily_cost: windowUseSchema.optional(),
 })
 export type CapsUse = z.infer<typeof capsUseSchema>

@@ -26,7 +26,7 @@ export interface AttemptFacts {
   retentionDays: number
   /** Null when the attempt did not reach admission. */
   caps: CapsUse | null
-  /** When admission charged this attempt; null if it was not charged or was refunded. */
+  /** When admission charged this attempt. Null if it was not charged or was refunded. */
   chargedAtMs: number | null
   refusal?: {
     dimension: CapDimension
@@ -72,7 +72,6 @@ export function outcomeWithoutRun(ending: Ending, reason: string, failureReason:
   }
 }
 
-/** Composes result and audit row from the facts of one attempt. */
 export function composeAttempt(facts: AttemptFacts): AttemptRecord {
   const { outcome } = facts
   const durationMs = Math.max(0, facts.finishedAtMs - facts.startedAtMs)

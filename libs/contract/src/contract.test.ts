@@ -57,7 +57,7 @@ describe('endings', () => {
 })
 
 describe('composeAttempt', () => {
-  it('writes a result and an audit row that agree and fit their schemas', () => {
+  it('creates a result and an audit row that agree and fit their schemas', () => {
     const request = executionRequestSchema.parse({
       tenant_id: 'acme',
       agent_id: 'analyst',

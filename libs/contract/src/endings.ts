@@ -1,7 +1,4 @@
-/**
- * How an attempt ended. `ending` is fine-grained, `exit_status` is its coarse class, and the error class is
- * what an agent sees.
- */
+/** How an attempt ended: `ending` is fine-grained, `exit_status` its class. Agents see the error class. */
 import { z } from 'zod'
 
 export const EXIT_STATUSES = [
@@ -36,7 +33,6 @@ export const ENDINGS = [
 export const endingSchema = z.enum(ENDINGS)
 export type Ending = z.infer<typeof endingSchema>
 
-/** Error classes that agents see. */
 export const ERROR_CLASSES = [
   'SandboxError',
   'SandboxTimeout',
@@ -67,7 +63,6 @@ const TABLE: Record<Ending, { exitStatus: ExitStatus; errorClass: ErrorClass | n
   worker_lost: { exitStatus: 'error', errorClass: 'SandboxError' },
 }
 
-/** The coarse class of an ending. */
 export const exitStatusOf = (ending: Ending): ExitStatus => TABLE[ending].exitStatus
-/** The error class an agent sees for an ending; null for `ok`. */
+/** The error class that an agent sees for an ending. Null for `ok`. */
 export const errorClassOf = (ending: Ending): ErrorClass | null => TABLE[ending].errorClass

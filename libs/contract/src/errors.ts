@@ -6,12 +6,8 @@
 import { z } from 'zod'
 
 interface ErrorEntry {
-  /** HTTP status the API answers with. */
   http: number
-  /**
-   * `never`: the same call fails again. `later`: it may work later. `elsewhere`: it may work on another
-   * backend.
-   */
+  /** `never`: the same call fails again. `later`: it may work later. `elsewhere`: on another backend. */
   retry: 'never' | 'later' | 'elsewhere'
   /** Whether the execution stays charged to the tenant's caps. */
   charged: boolean
@@ -241,9 +237,7 @@ export type ErrorCode = keyof typeof ERRORS
 /** Whether the table has `code`, which may come from another process or release. */
 export const isErrorCode = (code: string): code is ErrorCode => Object.hasOwn(ERRORS, code)
 
-/**
- * The error type of the platform. `message` and `details` are public; put secrets and internals in `cause`.
- */
+/** The platform's error type. `message` and `details` are public. Secrets and internals belong in `cause`. */
 export class CofferdamError extends Error {
   readonly code: ErrorCode
   readonly details: Record<string, unknown>

@@ -1,6 +1,4 @@
-/**
- * Live events of one execution, in order. `id` is opaque and serves as Last-Event-ID of server-sent events.
- */
+/** Live events of one execution, in order. `id` is opaque: the Last-Event-ID of server-sent events. */
 import { z } from 'zod'
 import { endingSchema, exitStatusSchema } from './endings.ts'
 import { BOUNDS } from './limits.ts'
@@ -37,7 +35,6 @@ export const executionEventSchema = z.discriminatedUnion('type', [
   }),
 ])
 export type ExecutionEvent = z.infer<typeof executionEventSchema>
-/** An event with its position in the stream. */
 export interface StoredEvent {
   id: string
   event: ExecutionEvent

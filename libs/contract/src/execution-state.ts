@@ -1,4 +1,4 @@
-/** What is known of an execution while it is not finished: the answer to an enqueue, and its state. */
+/** The answer to an enqueue, and the state of an execution. */
 import { z } from 'zod'
 import { executionIdSchema } from './ids.ts'
 import { BOUNDS } from './limits.ts'
@@ -17,13 +17,13 @@ export const callbackStatusSchema = z.strictObject({
   /** `waiting`: the execution has not ended. `sending`: retried until accepted, for at most a day. */
   state: z.enum(CALLBACK_STATES),
   attempts: z.int().min(0),
-  /** HTTP status of the last answer; null when there was none. */
+  /** HTTP status of the last answer, or null. */
   last_status: z.int().nullable(),
   last_error: z.string().max(500).nullable(),
 })
 export type CallbackStatus = z.infer<typeof callbackStatusSchema>
 
-/** An execution's state at one moment; `result` is set once it ended. */
+/** `result` is set once the execution has ended. */
 export const executionStateSchema = z.strictObject({
   execution_id: executionIdSchema,
   tenant_id: z.string(),
@@ -32,9 +32,7 @@ export const executionStateSchema = z.strictObject({
   attempt: z.int().min(0),
   enqueued_at: z.iso.datetime(),
   started_at: z.iso.datetime().nullable(),
-  /**
-   * Executions of the fleet that should start before this one; 0 when it is next, null unless it is queued.
-   */
+  /** Executions of the fleet that should start before this one (0 when it is next). Null unless queued. */
   position: z.int().min(0).nullable(),
   eta_ms: z.int().min(0).nullable(),
   /** The program's last progress report. Absent without one, and from an hour after the end. */
@@ -45,13 +43,12 @@ export const executionStateSchema = z.strictObject({
 })
 export type ExecutionState = z.infer<typeof executionStateSchema>
 
-/** The answer to an enqueue. */
 export const acceptedSchema = z.strictObject({
   execution_id: executionIdSchema,
   status: z.enum(EXECUTION_STATUSES),
   position: z.int().min(0).nullable(),
   eta_ms: z.int().min(0).nullable(),
-  /** True when the idempotency key belongs to an execution that existed already. */
+  /** True when the idempotency key belongs to an execution that already existed. */
   deduplicated: z.boolean(),
 })
 export type Accepted = z.infer<typeof acceptedSchema>

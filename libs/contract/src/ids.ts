@@ -1,7 +1,7 @@
 /**
- * Ids have a prefix that says what they name. The rest is a UUIDv7 (RFC 9562 §5.7) in 32 hex digits. Its
- * first 48 bits are the creation time in milliseconds, so ids sort by age and the audit row's partition
- * follows from the id.
+ * IDs have a prefix that says what they name. The rest is a UUIDv7 (RFC 9562 §5.7) in 32 hex digits. Its
+ * first 48 bits are the creation time in milliseconds, so IDs sort by age and the audit row's partition
+ * follows from the ID.
  */
 import { randomFillSync } from 'node:crypto'
 import { z } from 'zod'
@@ -21,14 +21,13 @@ export const idSchema = <Prefix extends string>(prefix: Prefix) =>
     )
     .transform((id) => id as `${Prefix}_${string}`)
 
-/** The schema of execution ids. */
 export const executionIdSchema = idSchema('exe')
 
-/** Random bytes are drawn for 256 ids at a time, because a draw costs ten times as much as an id. */
+/** Random bytes are drawn for 256 IDs at a time, because a draw costs ten times as much as an ID. */
 const entropy = Buffer.alloc(256 * 16)
 let entropyUsed = entropy.length
 
-/** Makes 32 hex digits of a UUIDv7; `nowMs` defaults to the wall clock. */
+/** Returns 32 hex digits of a UUIDv7. `nowMs` defaults to the wall clock. */
 export function uuidv7Hex(nowMs: number = Date.now()): string {
   if (entropyUsed === entropy.length) {
     randomFillSync(entropy)
@@ -41,30 +40,25 @@ export function uuidv7Hex(nowMs: number = Date.now()): string {
   return bytes.toString('hex')
 }
 
-/** Makes a new execution id. */
 export const newExecutionId = (nowMs?: number): ExecutionId => `exe_${uuidv7Hex(nowMs)}`
-/** Makes a new sandbox id. */
 export const newSandboxId = (nowMs?: number): SandboxId => `sbx_${uuidv7Hex(nowMs)}`
-/** Makes a new session id. */
 export const newSessionId = (nowMs?: number): SessionId => `ses_${uuidv7Hex(nowMs)}`
 /**
- * Makes a new worker id. It contains `fleet` (12 hex digits), so that a worker can tell leftovers of its own
- * fleet from those of another fleet on the same host.
+ * The worker ID contains `fleet` (12 hex digits), so that a worker can distinguish leftovers of its own fleet
+ * from those of another fleet on the same host.
  */
 export const newWorkerId = (fleet: string, nowMs?: number): WorkerId => `wrk_${fleet}_${uuidv7Hex(nowMs)}`
-/** The fleet that a worker id belongs to. */
 export const fleetOf = (id: WorkerId): string => id.slice(4, 16)
 
-/** Milliseconds since the epoch at which an id was made. */
+/** Milliseconds since the epoch at which an ID was created. */
 export function idTimeMs(id: ExecutionId | SandboxId): number {
   return Number.parseInt(id.slice(4, 16), 16)
 }
 
-/** The dashed UUID form of an id, as Postgres stores it. */
+/** The dashed UUID form of an ID, as Postgres stores it. */
 export function idToUuid(id: ExecutionId): string {
   const h = id.slice(4)
   return `${h.slice(0, 8)}-${h.slice(8, 12)}-${h.slice(12, 16)}-${h.slice(16, 20)}-${h.slice(20)}`
 }
 
-/** The execution id of a dashed UUID read from Postgres. */
 export const uuidToExecutionId = (uuid: string): ExecutionId => `exe_${uuid.replaceAll('-', '')}`

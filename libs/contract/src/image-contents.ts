@@ -1,7 +1,7 @@
 /**
  * What our two sandbox images have for programs. The slim image is quick to build and start. The full image
  * has what people and models expect of a machine. infra/images builds both and checks every name. The
- * executor uses the names to say which image has what a program did not find.
+ * executor uses the names to tell which image has what a program did not find.
  */
 export const IMAGE_SIZES = ['slim', 'full'] as const
 export type ImageSize = (typeof IMAGE_SIZES)[number]
@@ -9,7 +9,6 @@ export type ImageSize = (typeof IMAGE_SIZES)[number]
 /** Python packages by their import name. */
 const SLIM_MODULES = { numpy: 'numpy', pandas: 'pandas', pytest: 'pytest' }
 
-/** What only the full image has. */
 export const ONLY_FULL = {
   commands: ['which', 'git', 'curl', 'jq', 'ps', 'zip', 'unzip', 'file', 'bc', 'make', 'perl'],
   modules: {

@@ -1,4 +1,4 @@
-/** Wire types, error table, ids, and the Backend and Sandbox interfaces. Depends on zod alone. */
+/** Wire types, error table, IDs, and the Backend and Sandbox interfaces. Depends only on zod. */
 export * from './audit-row.ts'
 export * from './backend.ts'
 export * from './blob.ts'

@@ -1,6 +1,6 @@
 /**
- * How strongly a backend separates a program from the host, weakest first.
- * `microvm-emulated` is a microVM without hardware virtualisation: it is never counted as `microvm`.
+ * How strongly a backend separates a program from the host, weakest first. `microvm-emulated` is a microVM
+ * without hardware virtualisation, which never counts as `microvm`.
  */
 import { z } from 'zod'
 
@@ -21,7 +21,6 @@ export function isAtLeast(actual: Isolation, required: Isolation): boolean {
   return ISOLATIONS.indexOf(actual) >= ISOLATIONS.indexOf(required)
 }
 
-/** The stronger of two levels. */
 export function strongest(a: Isolation, b: Isolation): Isolation {
   return isAtLeast(a, b) ? a : b
 }

@@ -1,13 +1,11 @@
-/** Every bound of the wire in one place. Bytes unless the name says otherwise. */
+/** Every bound of the wire. Bytes unless the name says otherwise. */
 import { z } from 'zod'
 
 const KiB = 1024
 const MiB = 1024 * KiB
 
 export const BOUNDS = {
-  /**
-   * Program source. The largest files of public code corpora stay below it; larger programs go in as files.
-   */
+  /** Program source. The largest files of public code corpora are smaller. Larger programs can be files. */
   sourceBytes: 1 * MiB,
   stdinBytes: 4 * MiB,
   fileBytes: 8 * MiB,
@@ -22,7 +20,7 @@ export const BOUNDS = {
   envNameLength: 128,
   envValueBytes: 32 * KiB,
   artifactGlobs: 32,
-  /** Files that `artifacts_omitted` lists. `artifacts_incomplete` says that there are more. */
+  /** Files that `artifacts_omitted` lists. `artifacts_incomplete` tells that there are more. */
   artifactsOmitted: 100,
   idLength: 128,
   /** Redacted output kept in full for later fetching, per stream. */
@@ -38,7 +36,7 @@ export const BOUNDS = {
   vendorRefLength: 256,
   /** An execution may not wait longer than this before it starts (also the longest `delay_ms`). */
   queueWaitMs: 24 * 3_600_000,
-  /** All files that an attempt may leave to the next one; the same bound as for artifacts. */
+  /** All files that an attempt may leave to the next one. The same bound as for artifacts. */
   checkpointBytes: 16 * MiB,
   checkpointFiles: 256,
   /** A workspace is written into a sandbox at once, so the bounds of `files` apply. */
@@ -51,7 +49,13 @@ export const BOUNDS = {
   progressMessageLength: 200,
 } as const
 
-/** Limits of an execution when the caller sets none. */
+/** Time between the soft and the hard deadline when the caller does not set both. */
+export const DEFAULT_GRACE_MS = 5000
+
+/** The default soft deadline of a hard one: the grace before it, but at least half of it. */
+export const softTimeoutOf = (hardTimeoutMs: number): number =>
+  Math.max(Math.floor(hardTimeoutMs / 2), hardTimeoutMs - DEFAULT_GRACE_MS)
+
 export const DEFAULT_LIMITS = {
   soft_timeout_ms: 25_000,
   hard_timeout_ms: 30_000,
@@ -86,7 +90,6 @@ export const SURROUNDINGS = {
   links: { '/var/tmp': '/tmp', '/mnt/data': '/tmp/work' },
 } as const
 
-/** The largest limits that a request may ask for. */
 export const MAX_LIMITS = {
   timeout_ms: 24 * 3_600_000,
   /** In the interactive lane. A longer run would keep its slot from callers who wait for an answer. */
@@ -97,7 +100,7 @@ export const MAX_LIMITS = {
   disk_mib: 16_384,
   stdout_bytes: 4 * MiB,
   stderr_bytes: 4 * MiB,
-  /** The largest blob that is stored. A worker holds one artifact at a time in memory. */
+  /** The largest stored blob. A worker holds one artifact at a time in memory. */
   artifact_bytes: 64 * MiB,
   artifacts_total_bytes: 512 * MiB,
   artifact_count: 4096,
@@ -108,10 +111,7 @@ export const limitsSchema = z
   .strictObject({
     soft_timeout_ms: timeoutMs.optional(),
     hard_timeout_ms: timeoutMs.optional(),
-    /**
-     * A program that reports no progress for this long is stopped, as at the soft deadline. Default: no
-     * limit.
-     */
+    /** A program without a progress report for this long is stopped softly. Default: no limit. */
     heartbeat_timeout_ms: z.int().min(100).max(MAX_LIMITS.timeout_ms).optional(),
     /** CPU time of all processes together, in addition to the deadlines. Default: no limit. */
     cpu_time_ms: z.int().min(10).max(MAX_LIMITS.timeout_ms).optional(),
@@ -122,10 +122,7 @@ export const limitsSchema = z
     stdout_bytes: z.int().min(0).max(MAX_LIMITS.stdout_bytes).default(DEFAULT_LIMITS.stdout_bytes),
     stderr_bytes: z.int().min(0).max(MAX_LIMITS.stderr_bytes).default(DEFAULT_LIMITS.stderr_bytes),
     on_output_limit: z.enum(['truncate', 'kill']).default(DEFAULT_LIMITS.on_output_limit),
-    /**
-     * Largest single artifact. A value above the default needs a tenant policy that allows it, as for the
-     * next two.
-     */
+    /** Largest artifact. More than the default needs the tenant's policy, as for the next two. */
     artifact_bytes: z.int().min(0).max(MAX_LIMITS.artifact_bytes).default(DEFAULT_LIMITS.artifact_bytes),
     artifacts_total_bytes: z
       .int()
@@ -135,11 +132,12 @@ export const limitsSchema = z
     artifact_count: z.int().min(0).max(MAX_LIMITS.artifact_count).default(DEFAULT_LIMITS.artifact_count),
   })
   .transform((l) => {
-    // The soft deadline defaults to 5 s before the hard one, but to at least half of it.
     const hard =
       l.hard_timeout_ms ??
-      (l.soft_timeout_ms === undefined ? DEFAULT_LIMITS.hard_timeout_ms : l.soft_timeout_ms + 5000)
-    const soft = l.soft_timeout_ms ?? Math.max(Math.floor(hard / 2), hard - 5000)
+      (l.soft_timeout_ms === undefined
+        ? DEFAULT_LIMITS.hard_timeout_ms
+        : l.soft_timeout_ms + DEFAULT_GRACE_MS)
+    const soft = l.soft_timeout_ms ?? softTimeoutOf(hard)
     return { ...l, soft_timeout_ms: soft, hard_timeout_ms: hard }
   })
   .refine((l) => l.soft_timeout_ms <= l.hard_timeout_ms, {
@@ -148,7 +146,6 @@ export const limitsSchema = z
   })
 export type Limits = z.infer<typeof limitsSchema>
 
-/** A string of at most so many bytes of UTF-8. */
 export const utf8 = (bytes: number) =>
   z
     .string()

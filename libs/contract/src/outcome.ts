@@ -8,10 +8,10 @@ import type { WorkspaceReport } from './workspace.ts'
 export interface OutputView {
   /** At most the stream's limit, cut at a UTF-8 edge. */
   text: string
-  /** Raw bytes the program wrote. */
+  /** Raw bytes that the program wrote. */
   bytes: number
   truncated: boolean
-  /** Reference of the full redacted stream in the blob store; null when `text` is the whole stream. */
+  /** Reference of the full redacted stream in the blob store. Null when `text` is the whole stream. */
   ref: string | null
 }
 
@@ -33,22 +33,20 @@ export interface Outcome {
   backend: string | null
   isolation: Isolation | null
   warm: boolean
-  /**
-   * The vendor's resource that belongs to the tenant and in which the sandbox was created, if there is one.
-   */
+  /** The tenant's vendor resource in which the sandbox was created, if there is one. */
   interpreterId?: string
   /** As `SandboxRef.vendorRef`. */
   vendorRef?: string
-  /** Time to open the sandbox, milliseconds; null when none was opened. */
+  /** Time to open the sandbox, milliseconds. Null when none was opened. */
   openMs: number | null
   /** As `Exit.serviceExecutionTime`. */
   serviceExecutionTime?: number
   redactionCount: number
   /** Whether user code began. Decides about refund and retry. */
   began: boolean
-  /** Public and redacted text of at most 2,000 characters; null for `ok`. */
+  /** Public and redacted text of at most 2,000 characters. Null for `ok`. */
   failureReason: string | null
-  /** Stable word for the failure, e.g. `interpreter_not_ready`, `oom_in_child`. */
+  /** Stable word for the failure, such as `interpreter_not_ready` or `oom_in_child`. */
   reason: string | null
   /** `host:port` of every connection, in order of first use, at most 256. */
   outboundHosts: string[]

@@ -1,6 +1,4 @@
-/**
- * Parses input. A zod failure becomes one `CofferdamError` with the field, what was expected and what came.
- */
+/** Parses input. A zod failure becomes one `CofferdamError` with the field, expectation and actual value. */
 import type { z } from 'zod'
 import { CofferdamError } from './errors.ts'
 
@@ -23,7 +21,7 @@ export function parse<T extends z.ZodType>(schema: T, input: unknown, what = 're
 }
 
 /**
- * Parses what another release may have written: unknown fields pass through, at any depth. Only for schemas
+ * Parses what another release may have written: unknown fields are kept, at any depth. Only for schemas
  * without defaults and transforms. Throws the ZodError of any other problem.
  */
 export function parseOfAnyRelease<T extends z.ZodType>(schema: T, input: unknown): z.output<T> {

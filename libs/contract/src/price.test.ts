@@ -33,7 +33,7 @@ describe('the charge of an attempt', () => {
     expect(chargeOf(run, limits, prices).cpuMs).toBe(5000)
   })
 
-  it('is never more than was reserved', () => {
+  it('is never more than the reservation', () => {
     const late = { ...unmeasuredUsage(30_400), cpu_ms: 61_000 }
     const most = largestCharge(limits, prices)
     const charged = chargeOf({ ...run, usage: late }, limits, prices)
@@ -50,19 +50,19 @@ describe('the charge of an attempt', () => {
     })
   })
 
-  it('keeps decimal prices exact', () => {
+  it('is exact for decimal prices', () => {
     const tenth = pricesSchema.parse({ default: { call: 0.1, cpu_second: 0.2 } })
     const second = { ...unmeasuredUsage(1000), cpu_ms: 1000 }
     expect(chargeOf({ ...run, usage: second, backend: 'x' }, limits, tenth).cost).toBe(300_000)
   })
 
-  it('is free without prices', () => {
+  it('is zero without prices', () => {
     expect(chargeOf({ ...run, usage: measured }, limits, {}).cost).toBe(0)
   })
 })
 
 describe('prices', () => {
-  it('refuses unknown keys and negative amounts', () => {
+  it('refuse unknown keys and negative amounts', () => {
     expect(pricesSchema.safeParse({ docker: { cpu: 1 } }).success).toBe(false)
     expect(pricesSchema.safeParse({ docker: { call: -1 } }).success).toBe(false)
   })

@@ -4,7 +4,7 @@
  *
  *   reserved = largestCharge(limits)  ──►  charged = chargeOf(usage, limits) ≤ reserved, always
  *
- * Cost is an integer number of micro-units. The currency of the unit is up to whoever sets the prices.
+ * Cost is an integer number of micro-units. The operator who sets the prices chooses the currency.
  */
 import { z } from 'zod'
 import type { Limits } from './limits.ts'
@@ -27,7 +27,7 @@ export const priceSchema = z.strictObject({
 })
 export type Price = z.infer<typeof priceSchema>
 
-/** Prices by backend. `default` applies to all others; without it they are free. */
+/** Prices by backend. `default` applies to all others. Without it they are free. */
 export const pricesSchema = z.record(nameSchema, priceSchema)
 export type Prices = z.infer<typeof pricesSchema>
 
@@ -55,9 +55,9 @@ export function largestCharge(limits: BoundingLimits, prices: Prices): Charge {
 }
 
 /**
- * What a charged attempt is charged at its end. CPU time is as measured, or run time × `cpus` without a
- * measurement. If no user code began, only the call is charged. Never more than `largestCharge`: the platform
- * bears what a program uses while it is being killed at its deadline.
+ * The charge of an attempt at its end. CPU time is as measured, or run time × `cpus` without a measurement.
+ * If no user code began, only the call is charged. Never more than `largestCharge`: the platform pays for
+ * what a program uses while it is being killed at its deadline.
  */
 export function chargeOf(
   run: { began: boolean; backend: string | null; usage: Usage | null; wallMs: number },
@@ -82,7 +82,6 @@ function mostCpuMs({
 function priced(cpuMs: number, wallMs: number, limits: BoundingLimits, price: Price): Charge {
   const gbSeconds = (limits.memory_mib / 1024) * (wallMs / 1000)
   const units = price.call + (price.cpu_second * cpuMs) / 1000 + price.gb_second * gbSeconds
-  // Rounded up, so that no price is lost. Rounded to a thousandth before, because 0.3 can be
-  // 0.30000000000000004.
+  // Rounded up, so that no price is lost, but first to a thousandth (0.3 can be 0.30000000000000004).
   return { cpuMs, gbSeconds, cost: Math.ceil(Math.round(units * MICRO * 1000) / 1000) }
 }

@@ -82,7 +82,7 @@ export const programSchema = z.discriminatedUnion('type', [
     type: z.literal('files'),
     /** `write` stores the request's `files`, `read` makes `path` an artifact, `end` destroys the session. */
     op: z.enum(FILE_OPERATIONS),
-    /** The file for `read` and `remove`; the folder for `list`, default the whole work directory. */
+    /** The file for `read` and `remove`, or the folder for `list` (default: the whole work directory). */
     path: pathSchema.optional(),
   }),
 ])

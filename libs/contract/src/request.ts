@@ -9,10 +9,7 @@ import { pathSchema, programSchema, type FileOperation } from './program.ts'
 import { isRunSessionKey, sessionKeySchema } from './session-key.ts'
 import { CONFLICT_POLICIES, syncRuleSchema } from './workspace.ts'
 
-/**
- * Names that callers choose for tenants, agents, users, runs, tool calls and templates. Any UUID or slug
- * fits.
- */
+/** Names that callers choose for tenants, agents, users, runs, tool calls, templates: any UUID or slug. */
 export const nameSchema = z
   .string()
   .regex(
@@ -46,6 +43,9 @@ const hostSchema = z
   .max(261)
   .regex(/^(\*\.)?[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?(:\d{1,5})?$/, 'expected host, *.host or host:port')
 
+/** The ports of an allow-list entry without a port. */
+export const WEB_PORTS: readonly number[] = [80, 443]
+
 export const networkSchema = z.union([
   z.literal('none'),
   z.literal('public'),
@@ -72,13 +72,12 @@ export const RETRY_ENDINGS = [
 export const retrySchema = z.strictObject({
   max_attempts: z.int().min(1).max(10),
   /**
-   * Retry after endings of the platform if the program has no effects outside the sandbox. Retry after
-   * endings of the program itself if it can resume.
+   * Use endings of the platform if the program has no effects outside the sandbox, and endings of the program
+   * itself if it can resume.
    */
   on: z.array(z.enum(RETRY_ENDINGS)).min(1).max(RETRY_ENDINGS.length),
 })
 
-/** Files that an attempt leaves to the next one. */
 export const checkpointSchema = z.strictObject({
   globs: z
     .array(z.string().min(1).max(BOUNDS.pathLength))
@@ -94,10 +93,7 @@ export const workspaceFieldSchema = z.strictObject({
   name: nameSchema,
   /** What happens to a file that both sides changed. */
   on_conflict: z.enum(CONFLICT_POLICIES).default('keep-both'),
-  /**
-   * The first matching rule decides. Without rules every file goes both ways; a file that matches no rule
-   * goes none.
-   */
+  /** The first matching rule decides. No rules: all files both ways. No match: the file is not copied. */
   rules: z.array(syncRuleSchema).min(1).max(BOUNDS.workspaceRules).optional(),
 })
 
@@ -125,7 +121,6 @@ function isPlainUrl(text: string): boolean {
 /** What started an execution, for its audit row. */
 export const INVOCATION_SOURCES = ['queue', 'chat', 'scheduled', 'composition'] as const
 
-/** W3C trace-context `traceparent`, version 00. */
 export const traceparentSchema = z
   .string()
   .regex(/^00-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$/, 'expected a W3C traceparent')
@@ -225,16 +220,15 @@ export const reuseOf = (
 ): NonNullable<ExecutionRequest['reuse']> =>
   request.session === undefined ? (request.reuse ?? 'job') : 'session'
 
-/** The preload set that a request names; null for none. */
+/** The preload set that a request names, or null. */
 export const preloadOf = ({ preload }: Pick<ExecutionRequest, 'preload'>): string | null =>
   preload === undefined || preload === 'none' ? null : preload
 
-/** What a producer writes; defaults may be omitted. */
+/** What a producer writes. Defaults may be omitted. */
 export type ExecutionRequestInput = z.input<typeof executionRequestSchema>
 /** What the rest of the system reads, with defaults filled in. */
 export type ExecutionRequest = z.output<typeof executionRequestSchema>
 
-/** The bytes of one file of a request. */
 export function fileBytes(file: FileIn): Buffer {
   return file.content === undefined
     ? Buffer.from(file.content_base64 ?? '', 'base64')
@@ -245,7 +239,7 @@ function totalFileBytes(files: FileIn[]): number {
   return files.reduce((sum, file) => sum + sizeOf(file), 0)
 }
 
-/** Bytes of a file without decoding it. */
+/** Size of a file without decoding it. */
 function sizeOf({ content, content_base64: base64 = '' }: FileIn): number {
   if (content !== undefined) return Buffer.byteLength(content)
   const padding = base64.endsWith('==') ? 2 : base64.endsWith('=') ? 1 : 0

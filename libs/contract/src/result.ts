@@ -22,7 +22,7 @@ export const usageSchema = z.strictObject({
   /** From the program's start to its end. */
   wall_ms: z.number().min(0),
 })
-/** What the attempt used. A field is null if the backend cannot measure it. */
+/** A field is null if the backend cannot measure it. */
 export type Usage = z.infer<typeof usageSchema>
 
 /** Usage when only the wall time is known. */
@@ -76,7 +76,7 @@ export const omittedArtifactSchema = z.strictObject({
 })
 export type OmittedArtifact = z.infer<typeof omittedArtifactSchema>
 
-/** The outcome of a test run. Counts are single tests; `errored` could not be run or collected. */
+/** The outcome of a test run. Counts are single tests. `errored` ones could not be run or collected. */
 export const testReportSchema = z.strictObject({
   framework: z.enum(TEST_FRAMEWORKS),
   /** The command that ran, as a shell line. */
@@ -87,7 +87,7 @@ export const testReportSchema = z.strictObject({
   errored: z.int().min(0),
   skipped: z.int().min(0),
   duration_ms: z.number().min(0).nullable(),
-  /** Every test that failed or errored, at most 500; `failures_omitted` counts the rest. */
+  /** Every test that failed or errored, at most 500. `failures_omitted` counts the others. */
   failures: z
     .array(
       z.strictObject({
@@ -107,7 +107,6 @@ export const testReportSchema = z.strictObject({
 })
 export type TestReport = z.infer<typeof testReportSchema>
 
-/** The outcome of an install. */
 export const installReportSchema = z.strictObject({
   manager: z.enum(PACKAGE_MANAGERS),
   command: z.string(),
@@ -124,7 +123,7 @@ export type InterpreterFinding = (typeof INTERPRETER_FINDINGS)[number]
 
 /** The session of an execution, as the execution found it. */
 export const sessionTurnSchema = z.strictObject({
-  /** Identifies the session's sandbox: a new id means a new sandbox. */
+  /** Identifies the session's sandbox: a new ID means a new sandbox. */
   id: z.string(),
   /** True when no state of an earlier execution was there. */
   fresh: z.boolean(),
@@ -152,27 +151,19 @@ export const resultSchema = z.strictObject({
   stderr_bytes: z.int().min(0),
   stdout_truncated: z.boolean(),
   stderr_truncated: z.boolean(),
-  /**
-   * The script's value as JSON: last expression (python), module.exports or default export (javascript,
-   * typescript).
-   */
+  /** The script's value as JSON: last expression (python), module.exports or default export (others). */
   value: z.unknown().optional(),
-  /** From the moment a worker took the execution until the attempt ended. */
+  /** From the take of the execution by a worker until the attempt ended. */
   duration_ms: z.number().min(0),
-  /** From enqueue to that moment. */
+  /** From enqueue to the take. */
   queue_ms: z.number().min(0),
   usage: resultUsageSchema.nullable(),
   artifacts: z.array(artifactSchema),
   /** Matching files that are not artifacts, at most 100. Absent when there are none. */
   artifacts_omitted: z.array(omittedArtifactSchema).max(BOUNDS.artifactsOmitted).optional(),
-  /**
-   * True when searching or collecting ended early, so more files may match than the two lists name. Else
-   * absent.
-   */
+  /** True when collecting ended early, so more files may match than the two lists name. Otherwise absent. */
   artifacts_incomplete: z.boolean().optional(),
-  /**
-   * Variables of `env` that were not set, because they change how programs start. Absent when there are none.
-   */
+  /** Variables of `env` that were not set, because they change how programs start. Absent when empty. */
   env_dropped: z.array(z.string()).max(BOUNDS.envCount).optional(),
   tests: testReportSchema.optional(),
   install: installReportSchema.optional(),
@@ -189,7 +180,7 @@ export const resultSchema = z.strictObject({
   caps: capsUseSchema.nullable(),
   error: errorClassSchema.optional(),
   error_message: z.string().optional(),
-  /** Stable word for the cause, e.g. `tenant_sandbox_disabled`, `worker_lost`. */
+  /** Stable word for the cause, such as `tenant_sandbox_disabled` or `worker_lost`. */
   reason: z.string().optional(),
   dimension: capDimensionSchema.optional(),
   resets_at: z.iso.datetime().optional(),

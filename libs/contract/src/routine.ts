@@ -1,6 +1,6 @@
 /**
- * A routine: an execution request that is run repeatedly, by a schedule or on demand. Here are what a caller
- * writes, what is stored, and the outcome of each run.
+ * A routine is an execution request that runs repeatedly, by a schedule or on demand. This file has what a
+ * caller writes, what is stored, and the outcome of each run.
  */
 import { z } from 'zod'
 import { executionIdSchema, idSchema, uuidv7Hex } from './ids.ts'
@@ -10,15 +10,12 @@ export type RoutineId = `rtn_${string}`
 
 export const routineIdSchema = idSchema('rtn')
 
-/** Makes a new routine id. */
 export const newRoutineId = (nowMs?: number): RoutineId => `rtn_${uuidv7Hex(nowMs)}`
 
 /** Use a loop inside one program for shorter intervals, and cron for longer ones. */
 const EVERY_MS = { min: 1000, max: 31 * 24 * 3_600_000 } as const
 
-/**
- * IANA names that Intl knows. Offsets such as +02:00 are refused, because they ignore daylight saving time.
- */
+/** IANA names that Intl knows. Offsets such as +02:00 are refused, as they ignore daylight saving time. */
 const timeZoneSchema = z
   .string()
   .max(64)
@@ -82,7 +79,6 @@ export type RoutineRequest = Omit<
   'idempotency_key' | 'traceparent' | 'delay_ms' | 'invocation_source'
 >
 
-/** What a caller writes to create a routine. */
 export const routineInputSchema = z.strictObject({
   name: nameOfRoutineSchema,
   request: routineRequestSchema,
@@ -94,7 +90,7 @@ export const routineInputSchema = z.strictObject({
 })
 export type RoutineInput = z.output<typeof routineInputSchema>
 
-/** Any fields of a routine. Omitted fields keep their value. */
+/** Omitted fields keep their value. */
 export const routinePatchSchema = z
   .strictObject({
     name: nameOfRoutineSchema.optional(),
@@ -115,7 +111,7 @@ export const routineRunSchema = z.strictObject({
   scheduled_at: z.iso.datetime().nullable(),
   fired_at: z.iso.datetime(),
   outcome: z.enum(RUN_OUTCOMES),
-  /** Why it was skipped or refused, or which runs it replaced; null otherwise. */
+  /** Why it was skipped or refused, or which runs it replaced. Otherwise null. */
   reason: z.string().max(500).nullable(),
   /** Null unless it was enqueued. */
   execution_id: executionIdSchema.nullable(),

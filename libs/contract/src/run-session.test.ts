@@ -12,8 +12,8 @@ const parse = (input: Partial<ExecutionRequestInput> = {}) =>
     ...input,
   })
 
-describe('the key of a run’s session', () => {
-  it('names agent and run, and differs where one of them does', () => {
+describe("the key of a run's session", () => {
+  it('names agent and run, and differs if either does', () => {
     expect(runSessionKey('analyst', 'run-1')).toBe('run:analyst:run-1')
     const names = ['a', 'a.b', 'b', 'run', 'A', 'a@b', 'x'.repeat(128)]
     const keys = names.flatMap((agent) => names.map((run) => runSessionKey(agent, run)))
@@ -29,14 +29,14 @@ describe('the key of a run’s session', () => {
     },
   )
 
-  it('is accepted for operations on a session’s files, only in its full form', () => {
+  it("is accepted for operations on a session's files, only in its full form", () => {
     const files = (key: string) => parse({ program: { type: 'files', op: 'list' }, session: { key } })
     expect(files('run:a:r').session?.key).toBe('run:a:r')
     for (const key of ['run:a', 'run:a:b:c', 'run::b', 'other:a:b']) expect(() => files(key)).toThrow()
   })
 })
 
-describe('a request with a run id', () => {
+describe('a request with a run ID', () => {
   it('gets the session of its run unless it sets session or reuse', () => {
     expect(withRunSession(parse()).session).toEqual({ key: 'run:a:r', scope: 'files' })
     for (const own of [
@@ -52,7 +52,7 @@ describe('a request with a run id', () => {
     }
   })
 
-  it('is recognised as being in it, and can be moved to its own sandbox', () => {
+  it('can be recognised as using the session, and be changed to its own sandbox', () => {
     const inside = withRunSession(parse())
     expect(hasRunSession(inside)).toBe(true)
     const outside = withoutSession(inside)

@@ -1,9 +1,7 @@
 /** Keys of sessions: names that callers choose, and the keys of the sessions of runs. */
 import { z } from 'zod'
 
-/**
- * Names have no colon (nameSchema), so no caller can choose such a key, and no two agents or runs share one.
- */
+/** Names have no colon (nameSchema), so no caller can choose such a key, and no two runs share one. */
 const OF_A_RUN = 'run:'
 
 export const sessionKeySchema = z
@@ -19,5 +17,4 @@ export const sessionKeySchema = z
  */
 export const runSessionKey = (agentId: string, runId: string): string => `${OF_A_RUN}${agentId}:${runId}`
 
-/** Whether a key belongs to the session of a run. */
 export const isRunSessionKey = (key: string): boolean => key.startsWith(OF_A_RUN)

@@ -7,8 +7,8 @@
  *                        └──forget──► absent
  *
  * A session has one holder at a time. A claim is a lease with a fence that only rises. A holder that lost its
- * lease can write no more (`fenced`). `signal` aborts before another holder can claim, so that it stops what
- * it still runs.
+ * lease cannot write any more (`fenced`). `signal` aborts before another holder can claim, so that it stops
+ * what it still runs.
  */
 import type { ExecutionId, SessionId, WorkerId } from './ids.ts'
 import type { SessionScope } from './request.ts'
@@ -33,16 +33,16 @@ export interface SessionEntry {
   /** The last execution, if the backend records it. */
   executionId?: ExecutionId
   /**
-   * The execution that uses the sandbox now; absent while the session is idle. It is set before the first
-   * call of the sandbox. A holder that finds another execution here ends the sandbox, because that program
-   * may still run. `ending`: a holder is ending the sandbox.
+   * The execution that uses the sandbox now. Absent while the session is idle. Set before the first call of
+   * the sandbox. A holder that finds another execution here ends the sandbox, because that program may still
+   * run. `ending`: a holder is ending the sandbox.
    */
   turn?: ExecutionId | 'ending'
   /** Number of runs, if the backend counts them. */
   runs?: number
-  /** The reaper may end the session from this time on. */
+  /** From this time on, the reaper may end the session. */
   idleAtMs: number
-  /** When the vendor or its age ends it at the latest; null when unknown. */
+  /** Latest time at which its vendor or its age ends it, or null. */
   expiresAtMs: number | null
 }
 
@@ -51,25 +51,24 @@ export interface SessionLease extends AsyncDisposable {
   readonly name: SessionName
   /** Higher than the fence of every earlier holder. */
   readonly fence: number
-  /** The entry when it was claimed; null for a session without a sandbox. */
+  /** The entry when it was claimed. Null for a session without a sandbox. */
   readonly entry: SessionEntry | null
   /** Whether `idleAtMs` or `expiresAtMs` had passed when it was claimed, by the registry's clock. */
   readonly isOverdue: boolean
-  /** The epoch for a fresh sandbox: higher than every earlier one of this name. */
+  /** The epoch for a fresh sandbox, higher than every earlier one of this name. */
   readonly nextEpoch: number
   /** Aborts when the lease could not be renewed in time. */
   readonly signal: AbortSignal
   /** Writes the entry. Throws `fenced` or `queue_unavailable`. */
   keep(entry: SessionEntry): Promise<void>
-  /** Removes the entry: the session has no sandbox any more. Throws like `keep`. */
+  /** Removes the entry, because the session has no sandbox any more. Throws like `keep`. */
   forget(): Promise<void>
 }
 
-/** A session as the API shows it. */
 export interface SessionInfo extends SessionName, SessionEntry {
-  /** The holder; null while the session is idle. */
+  /** The holder. Null while the session is idle. */
   holder: WorkerId | null
-  /** The only worker that can reach the sandbox; null when any worker can attach to it. */
+  /** The only worker that can reach the sandbox. Null when any worker can attach to it. */
   owner: WorkerId | null
 }
 
@@ -83,7 +82,7 @@ export interface SessionRegistry {
     holder: WorkerId,
     options: { waitMs: number; signal: AbortSignal },
   ): Promise<SessionLease>
-  /** Sessions of a tenant, newest first, at most 500 a page; `cursor` continues. */
+  /** Sessions of a tenant, newest first, at most 500 a page. `cursor` continues. */
   list(tenantId: string, cursor?: string): Promise<{ sessions: SessionInfo[]; cursor: string | null }>
   find(name: SessionName): Promise<SessionInfo | null>
   /**

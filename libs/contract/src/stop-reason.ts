@@ -12,7 +12,6 @@ export const STOP_CAUSES = [
 ] as const
 export type StopCause = (typeof STOP_CAUSES)[number]
 
-/** The reason object of an abort. */
 export class StopReason extends Error {
   readonly stopCause: StopCause
 
@@ -23,7 +22,7 @@ export class StopReason extends Error {
   }
 }
 
-/** The cause of an aborted signal; `cancelled` when it was aborted without one of these. */
+/** The cause of an aborted signal. `cancelled` when it was aborted without one of these. */
 export function stopCauseOf(signal: AbortSignal): StopCause {
   return signal.reason instanceof StopReason ? signal.reason.stopCause : 'cancelled'
 }

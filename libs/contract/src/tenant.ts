@@ -15,7 +15,7 @@ const commandsSchema = z.strictObject({
   block: z.array(commandRule).max(512),
 })
 
-/** The highest value that a request may ask for: never below the default, which every request may have. */
+/** The highest value that a request may ask for. Never below the default, which every request may have. */
 const artifactLimit = (name: 'artifact_bytes' | 'artifacts_total_bytes' | 'artifact_count') =>
   z.int().min(DEFAULT_LIMITS[name]).max(MAX_LIMITS[name])
 const ARTIFACT_LIMITS = {
@@ -29,7 +29,7 @@ const MAX_BOUND_AGENTS = 1000
 const templatesSchema = z.strictObject({
   /** Refuse executions that no template applies to. */
   required: z.boolean(),
-  /** The template of each agent. It applies whatever template a request names. */
+  /** The template of each agent, which applies whatever template a request names. */
   agents: z
     .record(nameSchema, nameSchema)
     .refine(
@@ -40,7 +40,6 @@ const templatesSchema = z.strictObject({
 
 const outputRetention = z.int().min(1).max(180).nullable()
 
-/** What operators set for a tenant. */
 export const tenantPolicySchema = z.strictObject({
   tenant_id: nameSchema,
   sandbox_enabled: z.boolean(),
@@ -52,32 +51,24 @@ export const tenantPolicySchema = z.strictObject({
   retention_days: z.int().min(1).max(180),
   /** Literal values, 12 bytes or more each, that are redacted from all output of the tenant's programs. */
   redact: z.array(z.string().min(12).max(4096)).max(64),
-  /** What a program may reach; a request can only restrict it. Private addresses are always refused. */
+  /** What a program may reach. A request can only restrict it. Private addresses are always refused. */
   network: networkSchema.default('public'),
   /** Packages that `install` may fetch: `name`, `name==1.2.*`, `@scope/*`, `*`. Default: none. */
   packages: packagesSchema.default({ pypi: [], npm: [] }),
-  /**
-   * Programs that `command` may start; not a security boundary. `allow: null` allows all that `block` does
-   * not name.
-   */
+  /** Programs that `command` may start. No security boundary. `allow: null`: all but `block`. */
   commands: commandsSchema.default({ allow: null, block: [] }),
-  /** Which agents must run under a template. An API key can be bound to one, too. */
+  /** Which agents must run under a template. An API key can also be bound to one. */
   templates: templatesSchema.default({ required: false, agents: {} }),
   /** Full outputs and artifacts are stored encrypted. */
   encrypt_outputs: z.boolean().default(false),
-  /**
-   * Days after which full outputs and artifacts are deleted, if before their rows. Null: together with the
-   * rows.
-   */
+  /** Days after which full outputs and artifacts are deleted. Null: together with their rows. */
   output_retention_days: outputRetention.default(null),
   max_artifact_bytes: ARTIFACT_LIMITS.max_artifact_bytes.default(DEFAULT_LIMITS.artifact_bytes),
   max_artifacts_total_bytes: ARTIFACT_LIMITS.max_artifacts_total_bytes.default(
     DEFAULT_LIMITS.artifacts_total_bytes,
   ),
   max_artifact_count: ARTIFACT_LIMITS.max_artifact_count.default(DEFAULT_LIMITS.artifact_count),
-  /**
-   * Executions with a `run_id` share the session of their run, unless the request sets `session` or `reuse`.
-   */
+  /** Executions with a `run_id` share the session of their run, unless they set `session` or `reuse`. */
   run_sessions: z.boolean().default(false),
 })
 export type TenantPolicy = z.infer<typeof tenantPolicySchema>
@@ -121,9 +112,7 @@ export const DEFAULT_TENANT_RULES: Omit<
 }
 
 const cap = z.int().min(0).max(1_000_000_000)
-/**
- * A billion units. With everything in flight it stays far below 2^53, so Lua and JavaScript count exactly.
- */
+/** A billion units: with everything in flight far below 2^53, so Lua and JavaScript count exactly. */
 const MOST_COST = 1_000_000_000 * MICRO
 /** Caps and queue limits of a tenant. Null means the fleet's default. A cap of 0 stops the tenant. */
 export const tenantCapsSchema = z.strictObject({
@@ -137,18 +126,15 @@ export const tenantCapsSchema = z.strictObject({
   max_queued: z.int().min(0).max(10_000_000).nullable(),
   /** Share of the fleet under contention, relative to other tenants. */
   weight: z.number().min(0.01).max(100),
-  /** Sustained starts per second; null for no rate limit. */
+  /** Sustained starts per second. Null for no rate limit. */
   rate_per_second: z.number().min(0.001).max(100_000).nullable(),
   burst: z.int().min(1).max(100_000),
-  /**
-   * CPU seconds per UTC day; null for no cap. The maximum is reserved at admission and replaced by the real
-   * use.
-   */
+  /** CPU seconds per UTC day, or null. Admission reserves the maximum, the end counts the real use. */
   tenant_daily_cpu_seconds: cap.nullable().default(null),
-  /** Cost per UTC day in micro-units; null for no cap. Prices are in the workers' configuration. */
+  /** Cost per UTC day in micro-units, or null. Prices are in the workers' configuration. */
   tenant_daily_cost: z.int().min(0).max(MOST_COST).nullable().default(null),
 })
-/** Any of the caps. Has no defaults, like `tenantPolicyPatchSchema`. */
+/** Has no defaults, like `tenantPolicyPatchSchema`. */
 export const tenantCapsPatchSchema = tenantCapsSchema
   .extend({
     tenant_daily_cpu_seconds: cap.nullable(),
@@ -175,7 +161,7 @@ export const FLEET_DEFAULTS = {
   tenant_daily: 1000,
   agent_hourly: 100,
   /**
-   * As many as the fleet has slots, less what a tenant of long runs leaves to others
+   * As many as the fleet has slots, minus the share that a tenant with long runs leaves to others
    * (libs/queue/src/lua/include/slots.lua).
    */
   concurrency: 100_000,

@@ -5,7 +5,6 @@ import { executionIdSchema } from './ids.ts'
 /** Eight parts of an execution are kept, with 128 spans each. */
 const MAX_SPANS = 1024
 
-/** One span, redacted. */
 export const traceSpanSchema = z.strictObject({
   trace_id: z.string(),
   span_id: z.string(),

@@ -5,7 +5,7 @@ import { inTime, unlessAborted } from './waiting.ts'
 
 const never = (): Promise<never> => new Promise(() => {})
 
-it('stops waiting with the reason of the signal, whether it aborted before or aborts later', async () => {
+it('a wait ends with the reason of the signal, whether it aborts before or later', async () => {
   const stop = new AbortController()
   const waiting = unlessAborted(never(), stop.signal)
   const reason = new Error('enough')
@@ -14,20 +14,20 @@ it('stops waiting with the reason of the signal, whether it aborted before or ab
   await expect(unlessAborted(never(), stop.signal)).rejects.toBe(reason)
 })
 
-it('settles like the work, when that comes first', async () => {
+it('a wait settles like its work if that comes first', async () => {
   const { signal } = new AbortController()
   expect(await unlessAborted(Promise.resolve(1), signal)).toBe(1)
   expect(await inTime(Promise.resolve(2), 60_000, () => new Error('late'))).toBe(2)
   await expect(unlessAborted(Promise.reject(new Error('it')), signal)).rejects.toThrow('it')
 })
 
-it('rejects after its time, and ignores a later failure', async () => {
+it('a wait rejects after its time, and ignores a later failure', async () => {
   const work = Promise.withResolvers<void>()
   await expect(inTime(work.promise, 1, () => new Error('late'))).rejects.toThrow('late')
   work.reject(new Error('nobody hears it'))
 })
 
-it('accepts an answer that arrived while the process itself was paused', async () => {
+it('a wait accepts an answer that arrived while the process itself was paused', async () => {
   const server = createServer((socket) => socket.end('answer')).listen(0, '127.0.0.1')
   await once(server, 'listening')
   const client = connect((server.address() as AddressInfo).port, '127.0.0.1').pause()

@@ -1,11 +1,5 @@
-/**
- * Waits that end with a signal or after a time. The work itself continues, and its starter owns what it
- * yields.
- */
-/**
- * Settles like `work`, or rejects with the signal's reason once it aborts. Ignores a later rejection of
- * `work`.
- */
+/** Waits that end with a signal or after a time. The work continues, and its starter owns the result. */
+/** Settles like `work`, or rejects with the reason of `signal`. Ignores a later rejection of `work`. */
 export function unlessAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
   return new Promise((resolve, reject) => {
     const onAbort = (): void => reject(signal.reason)
@@ -16,9 +10,7 @@ export function unlessAborted<T>(work: Promise<T>, signal: AbortSignal): Promise
   })
 }
 
-/**
- * Settles like `work`, or rejects with the error of `late` after `ms`. Ignores a later rejection of `work`.
- */
+/** Settles like `work`, or rejects with the error of `late` after `ms`. Ignores a later rejection. */
 export function inTime<T>(work: Promise<T>, ms: number, late: () => Error): Promise<T> {
   return new Promise((resolve, reject) => {
     let judging: NodeJS.Immediate | undefined

@@ -1,11 +1,10 @@
 /**
- * A workspace: named files of a tenant, kept in the store. An execution gets a copy of them in its work
- * directory, and its changes are merged back (libs/workspace-sync).
+ * A workspace is a set of named files of a tenant, kept in the store. An execution gets a copy of them in its
+ * work directory, and its changes are merged back (libs/workspace-sync).
  */
 import { z } from 'zod'
 import { BOUNDS } from './limits.ts'
 
-/** Metadata of one file. */
 export interface FileFacts {
   /** 64 hex digits. */
   sha256: string
@@ -14,10 +13,9 @@ export interface FileFacts {
   mode: number
 }
 
-/** Metadata by path. A Map, because a path can be `__proto__`. */
+/** A Map, because a path can be `__proto__`. */
 export type Manifest = ReadonlyMap<string, FileFacts>
 
-/** A workspace of a tenant. */
 export interface WorkspaceName {
   tenantId: string
   name: string
@@ -62,10 +60,7 @@ export function isPattern(text: string): boolean {
 }
 
 export const syncRuleSchema = z.strictObject({
-  /**
-   * Path from the workspace's root. `*` matches within a name, `**` any folders. A folder includes its
-   * contents.
-   */
+  /** Path from the workspace's root. `*`: within a name. `**`: any folders. A folder with its contents. */
   pattern: z
     .string()
     .max(BOUNDS.pathLength)
@@ -84,14 +79,14 @@ export const workspaceReportSchema = z.strictObject({
   name: z.string(),
   /** The workspace's version after the merge. */
   version: z.int().min(0),
-  /** `failed`: nothing was merged; `reason` says why. */
+  /** `failed`: nothing was merged, and `reason` says why. */
   status: z.enum(['merged', 'unchanged', 'failed']),
   reason: z.string().optional(),
   applied: z.array(z.strictObject({ path: z.string(), change: z.enum(['written', 'deleted']) })),
   /** Files that both sides changed. `kept_as`: the path of the sandbox's version. */
   conflicted: z.array(z.strictObject({ path: z.string(), kept_as: z.string().nullable() })),
   refused: z.array(notTakenSchema),
-  /** Paths that the lists above omit: each has at most 1,000. */
+  /** Number of paths that the lists above omit. Each list has at most 1,000. */
   omitted: z.int().min(0),
 })
 export type WorkspaceReport = z.infer<typeof workspaceReportSchema>

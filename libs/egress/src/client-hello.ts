@@ -1,7 +1,7 @@
 /**
  * Reads the server name of a TLS ClientHello (RFC 8446 §4.1.2, RFC 6066 §3) from the first bytes of a
- * connection. Every length is checked against the bytes that are there. Anything that does not fit is
- * `broken`, never a guess.
+ * connection. Every length is checked against the available bytes. Anything that does not fit is `broken`,
+ * never a guess.
  */
 
 export type Hello =
@@ -11,14 +11,14 @@ export type Hello =
   /** `name` is null when the client sends none. */
   | { kind: 'hello'; name: string | null }
 
-/** Hellos with post-quantum key shares take 2 KiB; 16 KiB is the largest that one record can hold. */
+/** Hellos with post-quantum key shares have 2 KiB. One record can hold at most 16 KiB. */
 export const MAX_HELLO_BYTES = 16 * 1024 + 5
 
 const HANDSHAKE = 22
 const CLIENT_HELLO = 1
 const SERVER_NAME = 0
 
-/** Reads length-prefixed fields one after another. Throws RangeError past the end, as Buffer's readers do. */
+/** Reads length-prefixed fields one after another. Throws RangeError past the end, like Buffer's readers. */
 function fields(bytes: Buffer): {
   take(count: number): Buffer
   vector(lengthBytes: number): Buffer
@@ -50,10 +50,7 @@ export function readHello(bytes: Buffer): Hello {
   }
 }
 
-/**
- * The content of the handshake records so far, because a hello may span several. Null if there is another
- * kind of record.
- */
+/** The content of the handshake records so far (a hello may span several). Null for another record. */
 function handshakeBytes(bytes: Buffer): Buffer | null {
   const parts: Buffer[] = []
   for (let at = 0; at + 5 <= bytes.length;) {

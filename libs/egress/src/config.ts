@@ -2,14 +2,14 @@
 import ipaddr from 'ipaddr.js'
 import { z } from 'zod'
 
-/** `CIDR` or `CIDR:port`; an IPv6 range with a port stands in brackets: `[fd00::/8]:443`. */
+/** `CIDR` or `CIDR:port`. An IPv6 range with a port has brackets: `[fd00::/8]:443`. */
 export interface PrivateRange {
   range: [ipaddr.IPv4 | ipaddr.IPv6, number]
-  /** Null: every port that the network rules let through. */
+  /** Null: every port that the network rules allow. */
   port: number | null
 }
 
-/** Reads one entry of `private_allow`; null when it is not one. */
+/** Reads one entry of `private_allow`. Null when it is invalid. */
 export function parsePrivateRange(text: string): PrivateRange | null {
   const match = /^\[([^\]]+)\](?::(\d{1,5}))?$/.exec(text) ??
     /^(\d[\d./]*)(?::(\d{1,5}))?$/.exec(text) ?? [text, text]

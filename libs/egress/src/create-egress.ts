@@ -20,7 +20,7 @@ export interface EgressOptions {
 export interface OpenEgress {
   /** The result of `narrowest`. It is not narrowed again here. */
   network: Network
-  /** The tenant's package rules; null when the execution may not install at all. */
+  /** The tenant's package rules. Null when the execution may not install at all. */
   packages: TenantPolicy['packages'] | null
   /** When it aborts, every connection of the execution ends. */
   signal?: AbortSignal
@@ -63,7 +63,7 @@ export function createEgress(options: EgressOptions): Egress {
     const closed = new AbortController()
     const ledger = createLedger(config.max_bytes, config.max_names)
     const ended = AbortSignal.any(signal === undefined ? [closed.signal] : [closed.signal, signal])
-    // Most executions never connect, so the server is made by the first connection.
+    // Most executions never connect, so the first connection creates the server.
     let take: AcceptConnection | undefined
     const accept = (connection: Duplex): void => {
       take ??= createProxy({

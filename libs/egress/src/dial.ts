@@ -26,7 +26,7 @@ export interface DialDeps {
   ledger: Ledger
 }
 
-/** Connects to a target that every rule lets through; rejects with `Refused`. */
+/** Connects to a target that every rule allows. Rejects with `Refused`. */
 export type Dial = (target: Target, signal: AbortSignal) => Promise<Duplex>
 
 export function createDial({ network, config, addresses, resolve, ledger }: DialDeps): Dial {
@@ -38,7 +38,7 @@ export function createDial({ network, config, addresses, resolve, ledger }: Dial
       throw new Refused(target.text, 'byte_limit', `the execution has spent its ${config.max_bytes} bytes`)
     const why = refusedByNetwork(network, config.ports, target)
     if (why !== null) throw new Refused(target.text, 'network', why)
-    // Requests of one connection may be pipelined, so connections to origins have a bound of their own.
+    // Requests of one connection may be pipelined, so connections to origins have their own bound.
     if (open >= config.max_connections)
       throw new Refused(target.text, 'connection_limit', `${open} connections are open already`)
   }
@@ -56,8 +56,8 @@ export function createDial({ network, config, addresses, resolve, ledger }: Dial
   }
 
   /**
-   * One bad address refuses the name, because a mix of public and private answers is what rebinding looks
-   * like. Returns the text of the judged addresses, so that the kernel cannot read them differently.
+   * One bad address refuses the name, because a mix of public and private answers looks like rebinding.
+   * Returns the text of the judged addresses, so that the kernel cannot read them differently.
    */
   const judge = (target: Target, found: readonly string[]): string[] =>
     found.map((address) => {
@@ -160,7 +160,7 @@ function meteredStream(socket: Socket, target: string, ledger: Ledger, idleMs: n
       done(error)
     },
   })
-  // Whoever uses the stream stops listening when it is done. A later error must not end the worker.
+  // The user of the stream stops listening when it is done. A later error must not end the worker.
   stream.on('error', () => undefined)
   const idle = setTimeout(() => {
     stream.destroy(new Refused(target, 'timeout', `nothing moved for ${idleMs} ms`))

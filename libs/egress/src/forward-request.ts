@@ -1,6 +1,6 @@
 /**
  * Plain HTTP. Node's parser reads the request and it is written again, so that the program's framing tricks
- * never reach an origin, and `Host` is what was judged. Each request has its own connection to the origin, so
+ * never reach an origin, and `Host` is the judged one. Each request has its own connection to the origin, so
  * a redirect, or the next request of a kept connection, is judged like the first.
  */
 import { request as httpRequest, type IncomingMessage, type ServerResponse } from 'node:http'
@@ -10,7 +10,7 @@ import type { Dial } from './dial.ts'
 import { parseAuthority, type Target } from './host.ts'
 import { Refused } from './refusal.ts'
 
-/** RFC 9110 §7.6.1, and what old proxies added. */
+/** From RFC 9110 §7.6.1, and headers that old proxies added. */
 const HOP_BY_HOP = new Set([
   'connection',
   'keep-alive',
@@ -37,9 +37,7 @@ export function requestTarget(url: string): { target: Target; path: string } {
   return { target, path: path.startsWith('/') ? path : `/${path}` }
 }
 
-/**
- * Target and path of a request through a tunnel to `target`. Throws `Refused` if it asks for another host.
- */
+/** Target and path of a request through a tunnel to `target`. Throws `Refused` for another host. */
 export function tunnelledTarget(
   { url = '', headers }: IncomingMessage,
   target: Target,
@@ -73,9 +71,7 @@ function endToEnd(raw: readonly string[], drop: readonly string[]): string[] {
   return pairs.filter(([name]) => !gone.has((name ?? '').toLowerCase())).flat()
 }
 
-/**
- * Sends `request` to its target and returns the answer. Rejects with `Refused` if nothing was answered yet.
- */
+/** Sends `request` to its target and returns the answer. Rejects with `Refused` if nothing was answered. */
 export async function forwardRequest(
   request: IncomingMessage,
   response: ServerResponse,

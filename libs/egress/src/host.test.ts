@@ -59,7 +59,7 @@ describe('parseAuthority', () => {
     expect(spelled(written)).toBeUndefined()
   })
 
-  it('uses the default port only when none is written', () => {
+  it('uses the default port only when no port is written', () => {
     expect(parseAuthority('a.example', 443)?.port).toBe(443)
     expect(parseAuthority('a.example:80', 443)?.port).toBe(80)
     expect(parseAuthority('[::1]', 443)?.port).toBe(443)
@@ -67,7 +67,7 @@ describe('parseAuthority', () => {
 })
 
 describe('parseHost', () => {
-  it('tells names from addresses, and takes IPv6 without brackets', () => {
+  it('distinguishes names from addresses, and accepts IPv6 without brackets', () => {
     expect(parseHost('a.example')?.kind).toBe('name')
     expect(parseHost('::1')).toMatchObject({ kind: 'address', text: '[::1]' })
     expect(parseHost('a.example:80')).toBeNull()

@@ -21,10 +21,7 @@ export interface Target {
 /** RFC 1035: 253 characters in text form, 63 in a label. `_` occurs in service names. */
 const NAME =
   /^(?=.{1,253}$)[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?(?:\.[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?)*$/
-/**
- * The longest text that is parsed: 253 characters, each at most a percent-escaped UTF-8 sequence of four
- * bytes.
- */
+/** The longest text that is parsed: 253 characters, each up to a percent-escaped sequence of 4 bytes. */
 const MAX_AUTHORITY = 4096
 
 /** The host that `text` names, IPv6 in brackets or bare. Null if it names none. */

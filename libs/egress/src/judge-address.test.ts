@@ -85,7 +85,7 @@ describe('judgeAddress', () => {
     expect(judge(address)).toBe(why)
   })
 
-  it('refuses the worker’s own addresses, public ones and every spelling of them included', () => {
+  it("refuses the worker's own addresses in every spelling, including public ones", () => {
     const own = ['93.184.216.34', '2606:4700::5%eth0']
     expect(judge('93.184.216.34', 443, [], own)).toBe('an address of the worker itself')
     expect(judge('::ffff:93.184.216.34', 443, [], own)).toBe('an address of the worker itself')

@@ -9,9 +9,7 @@ import type { Address } from './host.ts'
 
 /** Today's global unicast space (RFC 4291, IANA). */
 const GLOBAL_V6 = ipaddr.IPv6.parseCIDR('2000::/3')
-/**
- * The well-known NAT64 prefix (RFC 6052): the embedded IPv4 address decides. The local-use prefix is refused.
- */
+/** The well-known NAT64 prefix (RFC 6052): the embedded IPv4 address decides. The local one is refused. */
 const NAT64 = ipaddr.IPv6.parseCIDR('64:ff9b::/96')
 /** Public by range, but served only to the cloud's own machines: Azure's WireServer. */
 const HOST_SERVICES = new Map([['168.63.129.16', 'the metadata service of a cloud']])
@@ -29,10 +27,7 @@ const WORDS: Record<string, string> = {
 
 export interface AddressRules {
   privateAllow: readonly PrivateRange[]
-  /**
-   * Addresses of the worker itself, public ones included. Called for every connection, because interfaces
-   * change.
-   */
+  /** The worker's own addresses, including public ones. Called for every connection, as they change. */
   ownAddresses(): readonly string[]
 }
 
@@ -48,7 +43,7 @@ function interfaceAddresses(): readonly string[] {
   return Object.values(networkInterfaces()).flatMap((list) => (list ?? []).map(({ address }) => address))
 }
 
-/** Null when `address` may be connected to. Otherwise what it is, in words. */
+/** Null when `address` may be connected to. Otherwise a description of what it is. */
 export function judgeAddress(address: Address, port: number, rules: AddressRules): string | null {
   const plain = unwrapped(address)
   if (rules.privateAllow.some((allowed) => inRange(plain, port, allowed))) return null
@@ -64,7 +59,7 @@ export function judgeAddress(address: Address, port: number, rules: AddressRules
   return isOwn ? 'an address of the worker itself' : null
 }
 
-/** The IPv4 address inside an IPv4-mapped or NAT64 address. Other addresses unchanged. */
+/** The IPv4 address inside an IPv4-mapped or NAT64 address. Other addresses are unchanged. */
 function unwrapped(address: Address): Address {
   if (address instanceof ipaddr.IPv4) return address
   const isWrapped = address.isIPv4MappedAddress() || address.match(NAT64)

@@ -1,7 +1,4 @@
-/**
- * For calls that the worker itself makes to a host and port that a tenant named: the same rules and the same
- * pinned addresses as for programs.
- */
+/** Calls of the worker itself to a host that a tenant named: rules and pinned addresses as for programs. */
 import type { Duplex } from 'node:stream'
 import { egressConfigSchema } from './config.ts'
 import { createDial } from './dial.ts'
@@ -12,11 +9,9 @@ import { Refused, type RefusalRule } from './refusal.ts'
 import { createResolve, type Resolve } from './resolve.ts'
 
 export interface JudgedDialOptions {
-  /**
-   * `CIDR` or `CIDR:port` that may be called although it is not public. Never filled from a tenant's data.
-   */
+  /** `CIDR` or `CIDR:port` that may be called although it is private. Never filled from a tenant's data. */
   privateAllow: readonly string[]
-  /** Name resolution and connecting together; default 10 s. */
+  /** Name resolution and connecting together. Default 10 s. */
   connectTimeoutMs?: number
   /** Default: the machine's name servers. */
   resolve?: Resolve
@@ -47,6 +42,6 @@ export function createJudgedDial(options: JudgedDialOptions): JudgedDial {
   }
 }
 
-/** The rule that refused a dial; null for any other error. */
+/** The rule that refused a dial. Null for any other error. */
 export const refusalOf = (error: unknown): RefusalRule | null =>
   error instanceof Refused ? error.rule : null

@@ -1,6 +1,6 @@
 /**
  * Records what one execution reached, transferred and installed, and what was refused. Bounded, so that a
- * program cannot fill the worker's memory with it.
+ * program cannot fill the worker's memory.
  */
 import type { RefusalRule, Refused } from './refusal.ts'
 
@@ -33,14 +33,10 @@ export interface Ledger {
   /** Failures of the mirrors, in words. pip reports them as packages that do not exist. */
   readonly mirrorFailures: readonly string[]
   readonly isExhausted: boolean
-  /**
-   * Records a host before it is connected to. False if it cannot be recorded and so must not be connected to.
-   */
+  /** Records a host before the connection. False if it cannot be recorded and so must not be connected to. */
   reached(target: string): boolean
   refused(refusal: Refused): void
-  /**
-   * Counts bytes before they pass. False if they must not pass, because the execution has spent its bytes.
-   */
+  /** Counts bytes before they pass. False if they must not pass: the execution has used up its bytes. */
   passes(direction: 'received' | 'sent', bytes: number): boolean
   installedPackage(name: string, version: string): void
   refusedPackage(name: string, reason: string): void
@@ -48,7 +44,7 @@ export interface Ledger {
   mirrorFailed(reason: string): void
 }
 
-/** An empty ledger of an execution that may move `maxBytes` and have `maxNames` names resolved. */
+/** Creates an empty ledger for `maxBytes` bytes and `maxNames` resolved names. */
 export function createLedger(maxBytes: number, maxNames = 0): Ledger {
   const maxHosts = Math.max(MIN_HOSTS, maxNames)
   const hosts = new Set<string>()

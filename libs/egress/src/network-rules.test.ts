@@ -31,7 +31,7 @@ describe('an allow-list', () => {
     expect(passes({ allow: [entry] }, target)).toBe(expected)
   })
 
-  it('says which ports the host has when only the port is wrong', () => {
+  it('names the ports of the host when only the port is wrong', () => {
     expect(refusedByNetwork({ allow: ['a.example'] }, [80], parseAuthority('a.example:22', 80)!)).toBe(
       'the allow-list has this host with port 80, 443, not 22',
     )
@@ -39,7 +39,7 @@ describe('an allow-list', () => {
 })
 
 describe('the other networks', () => {
-  it('let through nothing under none, and the configured ports under public', () => {
+  it('allow nothing under none, and the configured ports under public', () => {
     expect(passes('none', 'a.example:80')).toBe(false)
     expect(passes('public', 'a.example:80')).toBe(true)
     expect(passes('public', '1.1.1.1:443')).toBe(true)

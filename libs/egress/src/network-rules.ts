@@ -1,9 +1,9 @@
-/** Decides by name and port, before anything is resolved, and narrows a request's network to its tenant's. */
-import type { Network } from '@cofferdam/contract'
+/**
+ * Decides by name and port, before anything is resolved, and narrows a request's network to its tenant's. A
+ * template may have narrowed the tenant's before (effective-policy.ts of @cofferdam/admission).
+ */
+import { WEB_PORTS, type Network } from '@cofferdam/contract'
 import { parseAuthority, type Target } from './host.ts'
-
-/** What an entry without a port means. */
-const WEB_PORTS: readonly number[] = [80, 443]
 
 interface Entry {
   /** The name for `host`, the parent for `*.host`, an address in its one spelling. */
@@ -15,7 +15,7 @@ interface Entry {
 function parseEntry(text: string): Entry | null {
   const wildcard = text.startsWith('*.')
   const authority = wildcard ? text.slice(2) : text
-  // 65536 is not a port, so it tells that none was written.
+  // 65536 is not a port, so it shows that no port was written.
   const target = parseAuthority(authority, 65_536)
   if (target === null || (wildcard && target.host.kind === 'address')) return null
   return {
@@ -28,7 +28,7 @@ function parseEntry(text: string): Entry | null {
 const matchesHost = (entry: Entry, host: string): boolean =>
   entry.wildcard ? host.endsWith(`.${entry.host}`) : host === entry.host
 
-/** Null if the network allows the name and port. Otherwise a sentence that names the rule that does not. */
+/** Null if the network allows the name and port. Otherwise a sentence with the rule that refuses them. */
 export function refusedByNetwork(
   network: Network,
   ports: readonly number[],
@@ -46,7 +46,7 @@ export function refusedByNetwork(
     : `the allow-list has this host with port ${allowed.join(', ')}, not ${port}`
 }
 
-/** True when every host and port of `entry` lies inside what `ceiling` allows. */
+/** True when `ceiling` allows every host and port of `entry`. */
 function isCovered(entry: Entry, ceiling: readonly Entry[]): boolean {
   const hosts = ceiling.filter((above) =>
     entry.wildcard
@@ -58,7 +58,7 @@ function isCovered(entry: Entry, ceiling: readonly Entry[]): boolean {
 
 export type Narrowed =
   | { ok: true; network: Network }
-  /** `entry` is what was asked for beyond the ceiling: an entry of the list, or `public`. */
+  /** `entry` exceeds the ceiling: an entry of the list, or `public`. */
   | { ok: false; entry: string; reason: string }
 
 /**

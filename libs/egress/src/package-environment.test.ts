@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest'
 import { packageEnvironment } from './package-environment.ts'
 
-it('names the registries in the variables of every package manager, and of their versions', () => {
+it('the variables of every package manager, in all versions, name the registries', () => {
   const npm = 'http://packages.cofferdam.internal/npm/'
   const pypi = 'http://packages.cofferdam.internal/pypi/simple/'
   expect(packageEnvironment()).toMatchObject({

@@ -2,10 +2,7 @@
 import { PACKAGE_HOST } from './packages/create-package-proxy.ts'
 import type { Registry } from './packages/package-rules.ts'
 
-/**
- * For executions that may install from these registries (default: all). The guest sets the variables for the
- * proxy itself.
- */
+/** For executions that may install from these registries (default: all). The guest sets proxy variables. */
 export function packageEnvironment(
   registries: readonly Registry[] = ['pypi', 'npm'],
 ): Record<string, string> {
@@ -23,8 +20,7 @@ const VARIABLES: Readonly<Record<Registry, Readonly<Record<string, string>>>> = 
     PIP_NO_INPUT: '1',
     // A refusal is final, and five retries with growing pauses would use up the deadline.
     PIP_RETRIES: '1',
-    // A jail uses the host's interpreter, which Debian marks as managed by the system. Its folders are
-    // read-only inside.
+    // A jail uses the host's interpreter, which Debian marks as managed by the system, in read-only folders.
     PIP_BREAK_SYSTEM_PACKAGES: '1',
     UV_DEFAULT_INDEX: pypi,
     UV_INSECURE_HOST: PACKAGE_HOST,
@@ -33,7 +29,7 @@ const VARIABLES: Readonly<Record<Registry, Readonly<Record<string, string>>>> = 
     // pnpm reads npm's variables up to 10, its own from 11 on.
     npm_config_registry: npm,
     pnpm_config_registry: npm,
-    // npm rewrites the addresses of lock files to the registry above, whichever registry they were made with.
+    // npm rewrites the addresses of lock files to the registry above, whichever registry they name.
     npm_config_replace_registry_host: 'always',
     npm_config_audit: 'false',
     npm_config_fund: 'false',
@@ -41,7 +37,7 @@ const VARIABLES: Readonly<Record<Registry, Readonly<Record<string, string>>>> = 
     pnpm_config_update_notifier: 'false',
     npm_config_fetch_retries: '1',
     pnpm_config_fetch_retries: '1',
-    // Instead of ten seconds before the one retry.
+    // The default is ten seconds before the one retry.
     npm_config_fetch_retry_mintimeout: '500',
     pnpm_config_fetch_retry_mintimeout: '500',
     YARN_REGISTRY: npm,

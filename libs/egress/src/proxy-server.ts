@@ -1,6 +1,6 @@
 /**
- * The HTTP proxy on the connections of one execution. Node's HTTP server parses them. It never listens: it is
- * given each connection. Its header timeout works only for a listening server, so this file has its own.
+ * The HTTP proxy on the connections of one execution. Node's HTTP server parses them. It never listens, but
+ * is given each connection. Its header timeout works only for a listening server, so this file has its own.
  */
 import { createServer, ServerResponse, type IncomingMessage, type Server } from 'node:http'
 import type { Duplex } from 'node:stream'
@@ -23,7 +23,6 @@ export interface ProxyDeps {
   signal: AbortSignal
 }
 
-/** Takes connections of one execution. */
 export type AcceptConnection = (connection: Duplex) => void
 
 export function createProxy(deps: ProxyDeps): AcceptConnection {
@@ -33,10 +32,7 @@ export function createProxy(deps: ProxyDeps): AcceptConnection {
   const tooMany = new WeakSet<Duplex>()
   /** Tunnels to the package host, whose requests are in origin form. */
   const packageTunnels = new WeakSet<Duplex>()
-  /**
-   * Tunnels with plain HTTP inside, and the connection that was made for the CONNECT. The first request uses
-   * it.
-   */
+  /** Tunnels with plain HTTP inside, and the CONNECT's connection, which the first request uses. */
   const httpTunnels = new WeakMap<Duplex, { target: Target; opened: Duplex | null }>()
   /** Pending answers of a connection, because requests may be pipelined. */
   const owed = new WeakMap<Duplex, number>()
@@ -74,7 +70,7 @@ export function createProxy(deps: ProxyDeps): AcceptConnection {
     response.once('close', () => {
       const left = (owed.get(connection) ?? 1) - 1
       owed.set(connection, left)
-      // The next head may have come long ago, pipelined. Its answer may take its time.
+      // The next head may have come long ago, pipelined. Its answer may take long.
       if (left === 0) awaitHead(connection)
     })
     try {
@@ -115,8 +111,7 @@ export function createProxy(deps: ProxyDeps): AcceptConnection {
     response.once('finish', () => {
       response.detachSocket(request.socket)
       connection.end()
-      // Keep reading, or the end of the other side would never be seen. The timer ends a side that does not
-      // end.
+      // Keep reading to see the end of the other side. The timer ends a side that does not end.
       connection.resume()
       awaitHead(connection)
     })
@@ -167,8 +162,7 @@ export function createProxy(deps: ProxyDeps): AcceptConnection {
 
   return (connection) => {
     connection.on('error', () => undefined)
-    // The server, two pipelines and this file listen: a fixed number, but more than Node's warning level of
-    // 10.
+    // The server, two pipelines and this file listen: a fixed number, but above Node's warning level of 10.
     connection.setMaxListeners(32)
     // Above twice the bound connections get no reason, because reasons cost memory too.
     if (signal.aborted || connections.size >= 2 * config.max_connections) {

@@ -1,10 +1,7 @@
 /** Resolves names to addresses, on the worker. */
 import { Resolver } from 'node:dns/promises'
 
-/**
- * All addresses of `name` (lower case, no trailing dot). An empty list or a rejection means that there is
- * none.
- */
+/** All addresses of `name` (lower case, no trailing dot). Empty or a rejection when there is none. */
 export type Resolve = (name: string, signal: AbortSignal) => Promise<readonly string[]>
 
 /** Long enough to repeat once after a lost UDP packet. The dial's deadline bounds everything. */

@@ -4,7 +4,7 @@
  * one allowed host of a shared front end would open all others behind it.
  *
  *   first bytes ─► TLS    the gate holds the ClientHello until its name was read
- *               ─► HTTP   the proxy's parser takes over: every request of the connection is judged (proxy-server.ts)
+ *               ─► HTTP   the proxy's parser judges every request of the connection (proxy-server.ts)
  *               ─► other  passes: SSH, SMTP and databases know no other host behind a port
  */
 import { Transform, type Duplex } from 'node:stream'
@@ -14,7 +14,7 @@ import { protocolOf, type Protocol } from './first-bytes.ts'
 import { parseHost, type Target } from './host.ts'
 import { Refused } from './refusal.ts'
 
-/** Joins the two ends until both are done or one breaks; what goes outward passes `gate`. */
+/** Joins the two ends until both are done or one breaks. Bytes to the origin pass `gate`. */
 export async function joinTunnel(program: Duplex, origin: Duplex, gate: Duplex | null): Promise<void> {
   const outward = gate === null ? pipeline(program, origin) : pipeline(program, gate, origin)
   // The origin may speak first (SSH, SMTP), so its direction never waits for the gate.
@@ -83,7 +83,7 @@ export function nameGate(target: Target, said: Buffer): Transform {
       const hello = readHello(held)
       if (hello.kind === 'incomplete' && held.length <= MAX_HELLO_BYTES) return done()
       if (hello.kind === 'not_tls') {
-        // Reached only if the origin spoke first, or the program's first line was not complete yet.
+        // Reached only if the origin spoke first, or if the program's first line was not complete.
         const protocol = protocolOf(held)
         if (protocol === null) return done()
         if (protocol === 'http') return done(refuse('an HTTP request came where the server spoke first'))

@@ -19,7 +19,7 @@ const reachable = (port: number): { private_allow: string[]; ports: number[] } =
 })
 
 describe('bytes of an execution', () => {
-  it('end the connection at their bound, in either direction, and refuse later ones', async () => {
+  it('end the connection at their bound in either direction, and refuse later connections', async () => {
     await using origin = await startOrigin((_request, response) => response.end(Buffer.alloc(1_000_000)))
     await using bridge = await startBridge({ config: { ...reachable(origin.port), max_bytes: 100_000 } })
     const url = `http://a.example:${origin.port}/`
@@ -33,7 +33,7 @@ describe('bytes of an execution', () => {
     expect(origin.hits).toHaveLength(1)
   })
 
-  it('count what a tunnel sends', async () => {
+  it('include the bytes that a tunnel sends', async () => {
     let got = 0
     await using origin = await startTcpOrigin((socket) =>
       socket.on('data', (chunk: Buffer) => (got += chunk.length)),
@@ -58,7 +58,7 @@ describe('connections of an execution', () => {
     const third = await openTunnel(bridge.port, target)
     expect(third.head).toMatch(/^HTTP\/1\.1 503/)
     expect(third.head).toContain('2 connections are open already')
-    // A reset: the end alone would be half a goodbye, and the origin's half stays open.
+    // Reset the connection: a normal end would leave the origin's half open.
     open[0]?.socket.resetAndDestroy()
     third.socket.destroy()
     await until('a free place', () => bridge.egress.hosts.length === 1)
@@ -67,15 +67,14 @@ describe('connections of an execution', () => {
       const attempt = await openTunnel(bridge.port, target)
       again = attempt.head
       attempt.socket.resetAndDestroy()
-      // The refused one holds its place until its end is seen, so trying at once would hold the place for
-      // ever.
+      // A refused connection counts until its end is seen, so retrying at once would always be refused.
       await new Promise((done) => setTimeout(done, 5))
     }
     expect(again).toMatch(/^HTTP\/1\.1 200/)
     open[1]?.socket.destroy()
   })
 
-  it('bound the connections to origins also when requests are pipelined', async () => {
+  it('are also bounded towards origins when requests are pipelined', async () => {
     let open = 0
     let most = 0
     await using origin = await startOrigin((request, response) => {
@@ -92,7 +91,7 @@ describe('connections of an execution', () => {
     expect(most).toBeLessThanOrEqual(4)
   })
 
-  it('keep the time for the next head only when no answer is owed', async () => {
+  it('have a time limit for the next head only while no answer is pending', async () => {
     let finish: () => void = () => undefined
     await using origin = await startOrigin((request, response) => {
       if (request.url === '/first') return void response.end('first')
@@ -106,19 +105,18 @@ describe('connections of an execution', () => {
     let answers = ''
     client.on('data', (chunk: Buffer) => {
       answers += chunk.toString()
-      // Answers come in order: the first one is done. A connection that sends nothing tells when the time is
-      // over.
+      // Answers come in order, so the first is done. A connection that sends nothing measures the time.
       if (answers.endsWith('begun\r\n')) void sendRaw(bridge.port, '').then(finish)
     })
     await once(client, 'close')
     expect(answers).toContain('finished')
   })
 
-  it('end when no request comes, and when nothing moves', async () => {
+  it('end when no request comes, and when no bytes move', async () => {
     await using origin = await startTcpOrigin(() => undefined)
     await using hasty = await startBridge({ config: { ...reachable(origin.port), header_timeout_ms: 50 } })
     expect(await sendRaw(hasty.port, 'GET http://slow.exam')).toBe('')
-    // A bridge of its own: a process that stands still for 50 ms would end the requests below at their head.
+    // A bridge of its own: a process that stands still for 50 ms would end the requests below.
     await using bridge = await startBridge({ config: { ...reachable(origin.port), idle_timeout_ms: 50 } })
     expect(await getRaw(bridge.port, `http://a.example:${origin.port}/`)).toMatch(/^HTTP\/1\.1 504/)
     const tunnel = `CONNECT a.example:${origin.port} HTTP/1.1\r\nHost: a\r\n\r\n`
@@ -143,7 +141,7 @@ describe('names', () => {
     ])
   })
 
-  it('that never resolve end at the connect timeout with 504, also when the resolver ignores its signal', async () => {
+  it('that never resolve end at the connect timeout with 504, even if the resolver hangs', async () => {
     await using bridge = await startBridge({
       config: { connect_timeout_ms: 60 },
       resolve: () => new Promise(() => undefined),
@@ -153,7 +151,7 @@ describe('names', () => {
     expect(answer).toContain('no connection within 60 ms')
   })
 
-  it('are asked of the name servers directly, without search domains, and given up on abort', async () => {
+  it('are resolved by the name servers directly, without search domains, until an abort', async () => {
     const server = createSocket('udp4')
     const asked: string[] = []
     server.on('message', (query, from) => {
@@ -162,7 +160,7 @@ describe('names', () => {
         .replaceAll(/[^\w-]/g, '.')
         .slice(1)
       asked.push(name)
-      // An answer says NXDOMAIN (3) by the query's own bytes with the response bit; `silent` gets none.
+      // An answer says NXDOMAIN (3) by the query's own bytes with the response bit. `silent` gets none.
       if (name.startsWith('silent')) return
       const answer = Buffer.from(query)
       answer.writeUInt16BE(0x81_83, 2)
@@ -177,21 +175,21 @@ describe('names', () => {
   })
 })
 
-describe('what is recorded', () => {
-  it('is bounded: 256 refusals, in the order of first use', async () => {
+describe('the ledger', () => {
+  it('is bounded: it has at most 256 refusals, in the order of first use', async () => {
     await using bridge = await startBridge({ config: { max_names: 1000 } })
     for (let at = 0; at < 260; at += 1) await getRaw(bridge.port, `http://h${at}.example:9/`)
     expect(bridge.egress.refusals).toHaveLength(256)
     expect(bridge.egress.refusals[0]?.target).toBe('h0.example:9')
   })
 
-  it('holds every host that was reached: what could not be written down any more is refused', async () => {
+  it('has every reached host: a host that cannot be recorded any more is refused', async () => {
     await using origin = await startOrigin((_request, response) => response.end())
-    // Addresses are no names, and each port is a host of its own: neither is bounded by max_names.
+    // Addresses are no names, and each port counts as a host, so max_names bounds neither.
     await using bridge = await startBridge({ config: { ...reachable(origin.port), max_names: 2 } })
     const status = async (host: string): Promise<string> =>
       (await getRaw(bridge.port, `http://${host}:${origin.port}/`)).slice(9, 12)
-    // Nothing listens there, and still the program may have reached them as far as anybody knows.
+    // Nothing listens there, but the ledger must assume that the program reached them.
     for (let at = 0; at < 256; at += 1) expect(await status(`127.0.7.${at}`)).toBe('502')
     expect(await getRaw(bridge.port, `http://127.0.0.1:${origin.port}/`)).toMatch(
       /^HTTP\/1\.1 403 .*: 256 hosts were reached by this execution already/s,

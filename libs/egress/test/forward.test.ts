@@ -16,7 +16,7 @@ const reachable = (port: number): { private_allow: string[]; ports: number[] } =
 })
 
 describe('plain HTTP through the proxy', () => {
-  it('brings request and answer across, and records host and bytes', async () => {
+  it('passes request and answer, and records host and bytes', async () => {
     await using origin = await startOrigin((request, response) => {
       request.pipe(response.writeHead(201, { 'x-kept': 'yes' }))
     })
@@ -33,7 +33,7 @@ describe('plain HTTP through the proxy', () => {
     expect(bridge.egress.bytes.received).toBeGreaterThan(5)
   })
 
-  it('writes Host anew from the judged target and drops hop-by-hop headers', async () => {
+  it('gets a new Host from the judged target, without hop-by-hop headers', async () => {
     let seen: Record<string, unknown> = {}
     await using origin = await startOrigin((request, response) => {
       seen = request.headers
@@ -48,7 +48,7 @@ describe('plain HTTP through the proxy', () => {
     expect(seen).toEqual({ host: `good.example:${origin.port}`, 'x-kept': '1', connection: 'close' })
   })
 
-  it('keeps one connection for several requests and judges each of them', async () => {
+  it('can use one connection for several requests, each of which is judged', async () => {
     await using origin = await startOrigin((_request, response) => response.end('ok'))
     await using bridge = await startBridge({ config: reachable(origin.port) })
     const answer = await sendRaw(
@@ -60,7 +60,7 @@ describe('plain HTTP through the proxy', () => {
     expect(origin.hits).toHaveLength(1)
   })
 
-  it('passes a redirect back, and judges the hop that follows it', async () => {
+  it('passes a redirect back, and judges the request that follows it', async () => {
     await using origin = await startOrigin((_request, response) => {
       response.writeHead(302, { location: 'http://169.254.169.254/latest/meta-data/' }).end()
     })
@@ -78,7 +78,7 @@ describe('plain HTTP through the proxy', () => {
     ['two different lengths', 'Content-Length: 5\r\nContent-Length: 6\r\n'],
     ['an obfuscated encoding', 'Transfer-Encoding: xchunked\r\nContent-Length: 4\r\n'],
     ['a bare line feed in a header', 'X-A: b\nContent-Length: 4\r\n'],
-  ])('answers 400 to a request with %s and sends nothing to the origin', async (_what, headers) => {
+  ])('is answered 400 for a request with %s, without a request to the origin', async (_what, headers) => {
     await using origin = await startOrigin((_request, response) => response.end('ok'))
     await using bridge = await startBridge({ config: reachable(origin.port) })
     const answer = await sendRaw(
@@ -89,7 +89,7 @@ describe('plain HTTP through the proxy', () => {
     expect(origin.hits).toEqual([])
   })
 
-  it('refuses websockets over plain HTTP with what to do instead', async () => {
+  it('is refused for websockets, with what to do instead', async () => {
     await using bridge = await startBridge()
     const answer = await sendRaw(
       bridge.port,
@@ -123,7 +123,7 @@ describe('plain HTTP through the proxy', () => {
       'HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\nHTTP/1.1 200 OK\r\nX-Second: 1\r\n\r\n',
       200,
     ],
-  ])('holds when the origin %s', async (_what, bytes, status) => {
+  ])('gives a well-formed answer when the origin %s', async (_what, bytes, status) => {
     await using origin = await startTcpOrigin((socket) => {
       socket.once('data', () => socket.end(Buffer.from(bytes, 'latin1')))
     })
@@ -133,7 +133,7 @@ describe('plain HTTP through the proxy', () => {
     expect(answer).not.toContain('X-Second')
   })
 
-  it('ends the connection when the origin sends less than it said', async () => {
+  it('ends the connection when the origin sends less than it announced', async () => {
     await using origin = await startTcpOrigin((socket) => {
       socket.once('data', () => socket.end('HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nshort'))
     })
@@ -145,7 +145,7 @@ describe('plain HTTP through the proxy', () => {
     expect(answer).toContain('short')
   })
 
-  it('answers 502 when the origin does not speak HTTP', async () => {
+  it('is answered 502 when the origin does not speak HTTP', async () => {
     await using origin = await startTcpOrigin((socket) => socket.end('SSH-2.0-x\r\n'))
     await using bridge = await startBridge({ config: reachable(origin.port) })
     expect(await getRaw(bridge.port, `http://a.example:${origin.port}/`)).toMatch(/^HTTP\/1\.1 502/)
@@ -170,7 +170,7 @@ describe('plain HTTP through the proxy', () => {
 })
 
 describe('CONNECT', () => {
-  it('carries bytes both ways, and half-closes each on its own', async () => {
+  it('passes bytes in both directions, and half-closes each separately', async () => {
     await using origin = await startTcpOrigin((socket) => {
       let got = ''
       socket.on('data', (chunk: Buffer) => (got += chunk.toString()))
@@ -183,7 +183,7 @@ describe('CONNECT', () => {
     expect(bridge.egress.bytes).toEqual({ received: 7, sent: 3 })
   })
 
-  it('refuses with a body that names target, rule and remedy', async () => {
+  it('is refused with a body that names target, rule and remedy', async () => {
     await using bridge = await startBridge({ network: { allow: ['a.example'] } })
     const { head, socket } = await openTunnel(bridge.port, 'b.example:443')
     socket.destroy()

@@ -1,6 +1,4 @@
-/**
- * Whatever comes over a connection, the worker lives: vitest fails the file for any error that nobody caught.
- */
+/** Whatever comes over a connection, the worker survives: vitest fails the file for any uncaught error. */
 import { connect } from 'node:net'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
@@ -62,13 +60,13 @@ describe('hostile bytes', () => {
       }),
       { numRuns: 150, seed: 7 },
     )
-    // Again where the process stood still for longer than its clocks of 100 ms allow.
+    // Repeat if the process stood still for longer than its timers of 100 ms.
     await expect
       .poll(() => getRaw(bridge.port, `http://${at}/`), { timeout: 20_000 })
       .toMatch(/^HTTP\/1\.1 200/)
   })
 
-  it('get no tunnel while an earlier answer is owed: the two would mix', async () => {
+  it('get no tunnel while an earlier answer is pending, because the two would mix', async () => {
     await using origin = await startOrigin((_request, response) => {
       setImmediate(() => response.end('late'))
     })

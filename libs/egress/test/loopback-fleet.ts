@@ -1,6 +1,6 @@
 /**
- * Real sockets for the tests: origins on loopback, and a TCP port whose connections go to `accept`, as the
- * guest agent's do.
+ * Real sockets for the tests: origins on loopback, and a TCP port whose connections go to `accept`, like
+ * those of the guest agent.
  */
 import { createServer, type RequestListener } from 'node:http'
 import {
@@ -41,7 +41,7 @@ async function listening(server: Server, host = '127.0.0.1'): Promise<Listening 
   }
 }
 
-/** An HTTP origin; `hits` are the requests that really arrived. */
+/** An HTTP origin. `hits` are the requests that arrived. */
 export async function startOrigin(answer: RequestListener): Promise<Listening & { hits: string[] }> {
   const hits: string[] = []
   const server = createServer((request, response) => {
@@ -51,12 +51,12 @@ export async function startOrigin(answer: RequestListener): Promise<Listening & 
   return Object.assign(await listening(server), { hits })
 }
 
-/** A TCP origin that hands each connection to `take`. */
+/** A TCP origin that passes each connection to `take`. */
 export const startTcpOrigin = (take: (socket: Socket) => void): Promise<Listening> =>
   listening(createTcpServer({ allowHalfOpen: true }, take))
 
 export interface Bridge extends AsyncDisposable {
-  /** What HTTP_PROXY would be. */
+  /** The value for HTTP_PROXY. */
   url: string
   port: number
   egress: ExecutionEgress
@@ -68,7 +68,7 @@ export interface BridgeOptions extends Partial<OpenEgress> {
   ownAddresses?: () => readonly string[]
 }
 
-/** One execution's egress behind a TCP port. Names resolve to 127.0.0.1 unless said otherwise. */
+/** One execution's egress behind a TCP port. By default names resolve to 127.0.0.1. */
 export async function startBridge(options: BridgeOptions = {}): Promise<Bridge> {
   const { config, resolve = () => Promise.resolve(['127.0.0.1']), ownAddresses, ...execution } = options
   const worker = createEgress({
@@ -89,7 +89,7 @@ export async function startBridge(options: BridgeOptions = {}): Promise<Bridge> 
   }
 }
 
-/** Sends `text` as it stands and resolves with everything that comes back until the connection ends. */
+/** Sends `text` unchanged and resolves with everything that comes back until the connection ends. */
 export async function sendRaw(port: number, text: string | Uint8Array): Promise<string> {
   const socket = connect({ port, host: '127.0.0.1', allowHalfOpen: true })
   const chunks: Buffer[] = []
@@ -102,11 +102,11 @@ export async function sendRaw(port: number, text: string | Uint8Array): Promise<
   return Buffer.concat(chunks).toString()
 }
 
-/** One plain GET by the proxy, the connection closed after it. */
+/** Sends one plain GET through the proxy and closes the connection. */
 export const getRaw = (port: number, url: string, headers = ''): Promise<string> =>
   sendRaw(port, `GET ${url} HTTP/1.1\r\nHost: whatever\r\n${headers}Connection: close\r\n\r\n`)
 
-/** Opens a tunnel; resolves with the head of the answer and the socket. */
+/** Opens a tunnel. Resolves with the head of the answer and the socket. */
 export async function openTunnel(port: number, target: string): Promise<{ head: string; socket: Socket }> {
   const socket = connect({ port, host: '127.0.0.1' })
   socket.on('error', () => undefined)
@@ -117,7 +117,7 @@ export async function openTunnel(port: number, target: string): Promise<{ head: 
   return { head: chunk.toString(), socket }
 }
 
-/** Polls until `holds`; fails after 20 seconds with what was waited for. */
+/** Polls until `holds`. Fails after 20 seconds with the name of what it waited for. */
 export async function until(what: string, holds: () => boolean): Promise<void> {
   const deadline = Date.now() + 20_000
   while (!holds()) {

@@ -7,7 +7,7 @@ const HOST = 'http://packages.cofferdam.internal'
 const ALL = { pypi: ['*'], npm: ['*'] }
 const SHA = 'ab'.repeat(32)
 
-/** A mirror that answers by path, and one execution in front of it. */
+/** Starts a mirror that answers by path, and one execution in front of it. */
 async function withMirror<T>(
   answer: RequestListener,
   use: (bridge: Bridge, hits: string[], port: number) => Promise<T>,
@@ -34,7 +34,7 @@ const html =
   }
 
 describe('a project page', () => {
-  it('keeps digests, Python bounds, metadata and yanks, with files at our address only', async () => {
+  it('keeps digests, Python bounds, metadata and yanks, with files only at our address', async () => {
     await withMirror(
       html(
         `<a href="../../f/my_pkg-1.0-py3-none-any.whl#sha256=${SHA}" data-requires-python="&gt;=3.8,&lt;4" data-core-metadata="sha256=${SHA}">x</a>`,
@@ -93,7 +93,7 @@ describe('a project page', () => {
     )
   })
 
-  it('whose files are all on another host is answered with the missing setting, not with an empty page', async () => {
+  it('whose files are all on another host is answered with the name of the missing setting', async () => {
     await withMirror(html('<a href="https://files.example/a-2.0.tar.gz">'), async (bridge) => {
       const why =
         'the files of a lie on another host than the package mirror, and it is not in package_file_hosts'
@@ -121,7 +121,7 @@ describe('a project page', () => {
 })
 
 describe('the mirror', () => {
-  it('gets its credentials, and nothing that the program reads has them', async () => {
+  it('gets its credentials, which are in nothing that the program reads', async () => {
     const seen: (string | undefined)[] = []
     await withMirror(
       (request, response) => {
@@ -146,7 +146,7 @@ describe('the mirror', () => {
     )
   })
 
-  it('is followed through redirects of its own host, and to no other', async () => {
+  it('may redirect within its own host, and to no other', async () => {
     let other: { hits: string[] } | undefined
     await using elsewhere = await startOrigin((_request, response) => response.end('<a href="a-1.0.tar.gz">'))
     other = elsewhere
@@ -195,7 +195,7 @@ describe('the mirror', () => {
     )
   })
 
-  it('that calls a .tar.gz encoded is named, as its digest would be that of the unpacked one', async () => {
+  it('that calls a .tar.gz encoded is refused, because the digest would not match', async () => {
     await withMirror(
       (request, response) => {
         if (request.url !== '/f/a-1.0.tar.gz') html('<a href="/f/a-1.0.tar.gz">')(request, response)
@@ -253,7 +253,7 @@ describe('a packument', () => {
   }
 
   it.each(['/npm/@s%2fa', '/npm/@s/a'])(
-    'at %s has the allowed versions only, and tags that fit',
+    'at %s has only the allowed versions, and tags for them',
     async (path) => {
       await withMirror(
         answer,
@@ -289,9 +289,9 @@ describe('a packument', () => {
   )
 
   it.each([
-    // npm 8 to 10 put our path before an address that has it already.
+    // npm 8 to 10 put our path before an address that already has it.
     '/npm/npm/@s/a/-/a-1.5.0.tgz',
-    // The path of the registry that a lock file was made with.
+    // The path of the registry with which a lock file was made.
     '/npm/artifactory/api/npm/all/@s/a/-/a-1.5.0.tgz',
     '/npm/@other/store/@s%2fa/-/a-1.5.0.tgz',
   ])('has its tarballs at %s too', async (path) => {
@@ -321,7 +321,7 @@ describe('a packument', () => {
     },
   )
 
-  it.each(['b', 'nonsense'])('that is not one (%s) is answered 502', async (name) => {
+  it.each(['b', 'nonsense'])('that is invalid (%s) is answered 502', async (name) => {
     await withMirror(answer, async (bridge) => {
       expect(await getRaw(bridge.port, `${HOST}/npm/${name}`)).toContain(
         'the package mirror gave an answer that cannot be read',
@@ -338,7 +338,7 @@ describe('the package host', () => {
     expect(text).toContain('this execution may not install packages')
   })
 
-  it('answers requests inside of a tunnel, as clients make it that always use CONNECT', async () => {
+  it('answers requests inside of a tunnel, for clients that always use CONNECT', async () => {
     await withMirror(html('<a href="/f/a-1.0.tar.gz">'), async (bridge) => {
       const { head, socket } = await openTunnel(bridge.port, 'packages.cofferdam.internal:80')
       expect(head).toMatch(/^HTTP\/1\.1 200/)
@@ -359,7 +359,7 @@ describe('the package host', () => {
     })
   })
 
-  it('takes no other method', async () => {
+  it('accepts no other method', async () => {
     await withMirror(html(), async (bridge, hits) => {
       const text = await sendRaw(
         bridge.port,

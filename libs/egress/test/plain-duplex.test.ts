@@ -1,4 +1,4 @@
-/** The agent channel gives plain Duplex streams, no sockets: no address, no setTimeout, no destroySoon. */
+/** The agent channel gives plain Duplex streams instead of sockets: no address, setTimeout or destroySoon. */
 import { duplexPair, type Duplex } from 'node:stream'
 import { createEgress, egressConfigSchema, type ExecutionEgress } from '@cofferdam/egress'
 import { describe, expect, it } from 'vitest'
@@ -13,8 +13,8 @@ function openExecution(port: number): { program: Duplex; execution: ExecutionEgr
   return { program, execution }
 }
 
-describe('a connection that is no socket', () => {
-  it('carries requests one after the other, and ends with the execution', async () => {
+describe('a connection that is not a socket', () => {
+  it('passes requests one after the other, and ends with the execution', async () => {
     await using origin = await startOrigin((request, response) => response.end(`path ${request.url};`))
     const { program, execution } = openExecution(origin.port)
     let text = ''
@@ -29,7 +29,7 @@ describe('a connection that is no socket', () => {
     await until('the end', () => closed)
   })
 
-  it('holds the origin back when the program does not read, and delivers everything when it does', async () => {
+  it('holds the origin back while the program does not read, and later delivers everything', async () => {
     const total = 64 * 2 ** 20
     await using origin = await startTcpOrigin((socket) => {
       socket.once('data', () => socket.end(Buffer.alloc(total, 1)))
@@ -43,7 +43,7 @@ describe('a connection that is no socket', () => {
       before = execution.bytes.received
       return isStill
     })
-    // The buffers of the streams between: counted bytes are bytes in the worker's memory here.
+    // The size of the buffers in between, because counted bytes are in the worker's memory here.
     expect(execution.bytes.received).toBeLessThan(2 ** 20)
     let got = 0
     for await (const chunk of program) {

@@ -2,10 +2,7 @@ import { connect as connectTls } from 'node:tls'
 import { describe, expect, it } from 'vitest'
 import { openTunnel, startBridge, startTcpOrigin, until, type BridgeOptions } from './loopback-fleet.ts'
 
-/**
- * The ClientHello that Node itself sends for `servername`, as it arrives at an origin; null when the gate
- * held it back.
- */
+/** Node's ClientHello for `servername`, as it arrives at an origin. Null when the gate held it back. */
 async function handshakeThrough(
   options: BridgeOptions,
   connectHost: string,
@@ -24,7 +21,7 @@ async function handshakeThrough(
   const { socket } = await openTunnel(bridge.port, `${connectHost}:${origin.port}`)
   const tls = connectTls({ socket, servername, rejectUnauthorized: false })
   tls.on('error', () => undefined).once('close', () => (ended = true))
-  // Whole: a record comes in as many pieces as its way is busy, and says its length in its head.
+  // A record may come in several pieces. Its head has its length.
   const isWhole = (): boolean => arrived.length >= 5 && arrived.length >= 5 + arrived.readUInt16BE(3)
   await until('the handshake to pass or end', () => ended || isWhole())
   tls.destroy()
@@ -32,14 +29,14 @@ async function handshakeThrough(
 }
 
 describe('the server name of a TLS handshake through CONNECT', () => {
-  it('passes unchanged when it is the CONNECT’s host, in whatever case', async () => {
+  it("passes unchanged when it is the CONNECT's host, in upper or lower case", async () => {
     const { arrived, refusals } = await handshakeThrough({}, 'a.example', 'A.example')
     expect(arrived[0]).toBe(22)
     expect(arrived.toString('latin1')).toContain('A.example')
     expect(refusals).toEqual([])
   })
 
-  it('is refused under an allow-list when it is another one: not a byte of it arrives', async () => {
+  it('is refused under an allow-list when it is another one, and no byte of it arrives', async () => {
     const { arrived, refusals } = await handshakeThrough({}, 'a.example', 'evil.example')
     expect(arrived).toHaveLength(0)
     expect(refusals).toMatchObject([
@@ -47,19 +44,19 @@ describe('the server name of a TLS handshake through CONNECT', () => {
     ])
   })
 
-  it('is refused under an allow-list when it is left out, but for an address, which is no name', async () => {
+  it('is required under an allow-list, except for an address', async () => {
     const { arrived, refusals } = await handshakeThrough({}, 'a.example', '')
     expect(arrived).toHaveLength(0)
     expect(refusals).toMatchObject([{ rule: 'server_name', reason: 'the TLS handshake names no server' }])
     expect((await handshakeThrough({}, '127.0.0.1', '')).refusals).toEqual([])
   })
 
-  it('passes under public whatever it is', async () => {
+  it('may be anything under public', async () => {
     expect((await handshakeThrough({ network: 'public' }, 'a.example', '')).refusals).toEqual([])
     expect((await handshakeThrough({ network: 'public' }, 'a.example', 'other.example')).refusals).toEqual([])
   })
 
-  it('is found in a hello that comes byte by byte and over several records', async () => {
+  it('is found in a hello that comes byte by byte and in several records', async () => {
     const { arrived } = await handshakeThrough({}, 'a.example', 'a.example')
     const message = arrived.subarray(5)
     const record = (part: Buffer): Buffer => Buffer.concat([Buffer.from([22, 3, 1, 0, part.length]), part])

@@ -1,8 +1,8 @@
-/** The well-known spellings of places that must not be reached, each as a program would send it. */
+/** The well-known spellings of forbidden addresses, each as a program would send it. */
 import { describe, expect, it } from 'vitest'
 import { getRaw, openTunnel, startBridge, startOrigin, type Bridge } from './loopback-fleet.ts'
 
-/** What public DNS, or a hostile server of one's own, says about these names. */
+/** What public DNS, or a hostile server, answers for these names. */
 const ANSWERS: Record<string, string[]> = {
   localhost: ['127.0.0.1', '::1'],
   'localtest.me': ['127.0.0.1'],
@@ -121,7 +121,6 @@ const REFUSED = /^HTTP\/1\.1 (400|403) /
 
 const isForeign = (text: string): boolean => Buffer.byteLength(text) !== text.length
 
-/** Bytes as a program would put them on the wire. */
 const raw = (text: string): string => Buffer.from(text).toString('latin1')
 
 async function underPublic<T>(use: (bridge: Bridge) => Promise<T>): Promise<T> {
@@ -135,8 +134,7 @@ describe('under network public', () => {
   it.each(HOSTS)('http://%s/ is refused', async (host) => {
     await underPublic(async (bridge) => {
       const answer = await getRaw(bridge.port, raw(`http://${host}/`))
-      // A name that nobody answers for is as unreachable as a refused one: full-width letters arrive as other
-      // bytes.
+      // An unknown name cannot be reached either: full-width letters arrive as other bytes.
       expect(answer).toMatch(isForeign(host) ? /^HTTP\/1\.1 (400|403|502) / : REFUSED)
     })
   })
@@ -168,7 +166,7 @@ describe('under network public', () => {
     })
   })
 
-  it('says which address a name stood for', async () => {
+  it('the answer names the address that a name resolved to', async () => {
     await underPublic(async (bridge) => {
       expect(await getRaw(bridge.port, 'http://metadata.google.internal/')).toContain(
         'Cofferdam refused metadata.google.internal:80: the name resolves to 169.254.169.254, which is a link-local address.',
@@ -177,8 +175,8 @@ describe('under network public', () => {
   })
 })
 
-describe('a name that changes its mind', () => {
-  it('is resolved once a connection, and the connection goes to the judged address', async () => {
+describe('a name whose addresses change', () => {
+  it('is resolved once per connection, which then goes to the judged address', async () => {
     await using origin = await startOrigin((_request, response) => response.end('judged'))
     const answers = [['127.0.0.2'], ['127.0.0.3']]
     const asked: string[] = []
@@ -187,8 +185,7 @@ describe('a name that changes its mind', () => {
         asked.push(name)
         return Promise.resolve(answers.shift() ?? [])
       },
-      // Only the first answer is a place that may be reached; the origin listens on another, so connecting
-      // fails.
+      // Only the first answer may be reached. The origin listens on another address, so connecting fails.
       config: { private_allow: [`127.0.0.2/32:${origin.port}`], ports: [origin.port] },
     })
     const url = `http://rebind.example:${origin.port}/`
@@ -199,7 +196,7 @@ describe('a name that changes its mind', () => {
     expect(origin.hits).toEqual([])
   })
 
-  it('is refused when one of its addresses is, whatever the order', async () => {
+  it('is refused when one of its addresses is refused, in any order', async () => {
     await using origin = await startOrigin((_request, response) => response.end('no'))
     for (const addresses of [
       ['127.0.0.1', '10.0.0.1'],
@@ -214,7 +211,7 @@ describe('a name that changes its mind', () => {
     expect(origin.hits).toEqual([])
   })
 
-  it('never means the worker by one of its public addresses', async () => {
+  it('never reaches the worker by one of its public addresses', async () => {
     await using bridge = await startBridge({
       resolve: () => Promise.resolve(['93.184.216.34']),
       ownAddresses: () => ['93.184.216.34'],
@@ -224,7 +221,7 @@ describe('a name that changes its mind', () => {
 })
 
 describe('under an allow-list', () => {
-  it('resolves no name that is not on it', async () => {
+  it('only names on the list are resolved', async () => {
     const asked: string[] = []
     await using bridge = await startBridge({
       network: { allow: ['a.example', '*.b.example'] },
@@ -240,7 +237,7 @@ describe('under an allow-list', () => {
     expect(asked).toEqual(['x.b.example'])
   })
 
-  it('reaches no private address, even a listed one', async () => {
+  it('no private address is reached, even if it is listed', async () => {
     await using bridge = await startBridge({ network: { allow: ['10.0.0.1', 'a.example'] } })
     expect(await getRaw(bridge.port, 'http://10.0.0.1/')).toContain('it is a private address')
     expect(await getRaw(bridge.port, 'http://a.example/')).toContain('a loopback address')

@@ -1,12 +1,9 @@
-/**
- * Plain HTTP through a CONNECT under an allow-list: every request of the connection has to ask for the host
- * of the CONNECT.
- */
+/** Plain HTTP through a CONNECT under an allow-list: every request must ask for the CONNECT's host. */
 import { setImmediate as turn } from 'node:timers/promises'
 import { expect, it } from 'vitest'
 import { openTunnel, startBridge, startOrigin, startTcpOrigin, until } from './loopback-fleet.ts'
 
-/** Sends `pieces` through a tunnel to a.example and returns what came back by the end, and what arrived. */
+/** Sends `pieces` through a tunnel to a.example. Returns what came back until the end, and what arrived. */
 async function through(pieces: (port: number) => string[], network: 'listed' | 'public' = 'listed') {
   await using origin = await startOrigin((request, response) => {
     request.resume().once('end', () => response.end(`for ${request.url}`))
@@ -32,7 +29,7 @@ const get = (path: string, host: string, more = ''): string =>
   `GET ${path} HTTP/1.1\r\nHost: ${host}\r\n${more}\r\n`
 const LAST = 'Connection: close\r\n'
 
-it('passes for that host, request after request, and byte by byte', async () => {
+it("requests for the CONNECT's host pass, one after another and byte by byte", async () => {
   const { said, hits, port, refusals } = await through((at) => [
     ...Array.from(get('/1', `A.example:${at}`)),
     get('/2', 'a.example', LAST),
@@ -51,13 +48,13 @@ it.each<[string, (port: number) => string[]]>([
   ['another Host, byte by byte', () => Array.from(get('/', 'evil.example', LAST))],
   ['HTTP/2 without TLS', () => ['PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n']],
   ['a WebSocket', () => [get('/', 'a.example', 'Connection: Upgrade\r\nUpgrade: websocket\r\n')]],
-])('is refused with %s: nothing of it arrives', async (_what, pieces) => {
+])('a request with %s is refused, and nothing of it arrives', async (_what, pieces) => {
   const { said, hits } = await through(pieces)
   expect(said).toMatch(/^HTTP\/1.1 4\d\d /)
   expect(hits).toEqual([])
 })
 
-it('is refused when a later request of the connection asks for another host', async () => {
+it('a later request of the connection is refused if it asks for another host', async () => {
   const body = 'x=1'
   const { hits, port, refusals } = await through((at) => [
     `POST /1 HTTP/1.1\r\nHost: a.example:${at}\r\nContent-Length: ${body.length}\r\n\r\n${body}${get('/2', 'evil.example', LAST)}`,
@@ -68,12 +65,12 @@ it('is refused when a later request of the connection asks for another host', as
   ])
 })
 
-it('passes under public whatever it asks for', async () => {
+it('requests for any host pass under public', async () => {
   const { hits } = await through(() => [get('/', 'other.example', LAST)], 'public')
   expect(hits).toEqual(['GET / host=other.example'])
 })
 
-it('is refused where the server spoke first', async () => {
+it('a request is refused if the server spoke first', async () => {
   let got = ''
   await using origin = await startTcpOrigin((socket) => {
     socket.write('220 ready\r\n')
@@ -103,7 +100,7 @@ it('is refused where the server spoke first', async () => {
   expect(got).toBe('')
 })
 
-it('lets a line through that ended with its connection', async () => {
+it('an unfinished line passes when its connection ends', async () => {
   let got = ''
   await using origin = await startTcpOrigin((socket) => {
     socket.on('data', (chunk: Buffer) => (got += chunk.toString())).once('end', () => socket.end())

@@ -3,11 +3,11 @@
  *
  *   free ──claim──> claimed (lock held) ──record──> served (server.json written) ──release──> free
  *                      │
- *                      └─ if the owner dies, the kernel drops its lock. The next claim finds server.json, stops
- *                         the orphaned server if it still runs, and removes its socket directory.
+ *                      └─ if the owner dies, the kernel drops its lock. The next claim finds server.json,
+ *                         stops the orphaned server if it still runs, and removes its socket directory.
  *
- * The lock is an exclusive transaction on a SQLite file, which is a POSIX record lock, because Node has no
- * flock. The kernel drops it with the process, so there are no stale lock files.
+ * Node has no flock, so the lock is an exclusive transaction on a SQLite file, which is a POSIX record lock.
+ * The kernel drops it with the process, so there are no stale lock files.
  */
 import { execFileSync } from 'node:child_process'
 import { mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
@@ -24,7 +24,7 @@ const ORPHAN_GRACE_MS = 10_000
 interface ServerRecord {
   owner: ProcessIdentity
   server: ProcessIdentity
-  /** The server's temporary directory; null when the socket is in the data directory. */
+  /** The server's temporary directory. Null when the socket is in the data directory. */
   socketDir: string | null
 }
 
@@ -35,7 +35,7 @@ export interface Claim {
   release(): void
 }
 
-/** Claims `dataDir` (created if absent), or throws `directory_in_use`, which names the other process. */
+/** Claims `dataDir`, created if absent. Throws `directory_in_use`, which names the other process. */
 export async function claimDirectory(dataDir: string, what: string): Promise<Claim> {
   mkdirSync(dataDir, { recursive: true, mode: 0o700 })
   const recordPath = join(dataDir, 'server.json')
@@ -104,7 +104,7 @@ async function clearOrphan(recordPath: string): Promise<void> {
   rmSync(recordPath, { force: true })
 }
 
-/** SIGINT is a fast shutdown for both servers. SIGKILL follows after the grace. */
+/** SIGINT is a fast shutdown for both servers. SIGKILL follows after the grace period. */
 async function stopProcess(identity: ProcessIdentity, graceMs: number): Promise<void> {
   const killAt = Date.now() + graceMs
   signal(identity, 'SIGINT')
@@ -122,9 +122,7 @@ function signal(identity: ProcessIdentity, name: NodeJS.Signals): void {
   }
 }
 
-/**
- * Anybody with access to the directory can edit the record, so only directories with our names are removed.
- */
+/** Only our own directory names are removed, because anybody with access can edit the record. */
 function isOurTemporaryDir(path: string): boolean {
   return isPrivateSocketDir(basename(path)) && [tmpdir(), '/tmp'].includes(dirname(path))
 }
@@ -152,16 +150,13 @@ export interface ProcessIdentity {
   startedAt: string
 }
 
-/**
- * The identity of a running process; null when the pid is free or a zombie. Reads /proc on Linux, else asks
- * `ps`.
- */
+/** The identity of a running process. Null for a free pid or a zombie. Reads /proc, or asks `ps`. */
 export function identify(pid: number): ProcessIdentity | null {
   const startedAt = process.platform === 'linux' ? startFromProc(pid) : startFromPs(pid)
   return startedAt === null ? null : { pid, startedAt }
 }
 
-/** True while this very process runs. */
+/** True while exactly this process runs. */
 export function isAlive(identity: ProcessIdentity): boolean {
   return identify(identity.pid)?.startedAt === identity.startedAt
 }

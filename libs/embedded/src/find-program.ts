@@ -4,7 +4,7 @@ import { promisify } from 'node:util'
 
 const run = promisify(execFile)
 
-/** The absolute path of the first of `names` on PATH; null when none is there. */
+/** The absolute path of the first of `names` on PATH. Null when none is there. */
 export async function findOnPath(names: readonly string[]): Promise<string | null> {
   for (const name of names) {
     try {
@@ -26,7 +26,7 @@ export interface RunOptions {
   timeoutMs: number
 }
 
-/** Runs a program and returns its stdout, at most 1 MiB. Throws with its stderr in the message. */
+/** Runs a program and returns up to 1 MiB of its stdout. Throws with its stderr in the message. */
 export async function runProgram(argv: readonly [string, ...string[]], options: RunOptions): Promise<string> {
   const [file, ...args] = argv
   const { timeoutMs, ...rest } = options
@@ -44,7 +44,7 @@ export async function succeeds(argv: readonly [string, ...string[]], options: Ru
   }
 }
 
-/** Command prefix that makes the server die with this process; empty if the system has no `setpriv`. */
+/** Command prefix that makes the server die with this process. Empty without `setpriv`. */
 export async function dieWithParent(signal: 'INT' | 'TERM' | 'KILL'): Promise<string[]> {
   const setpriv = await findOnPath(['setpriv'])
   if (setpriv === null) return []

@@ -1,4 +1,4 @@
-/** Finds a Redis server: on PATH, else an unpacked Debian package, else a container. */
+/** Finds a Redis server: on PATH, in an unpacked Debian package, or in a container. */
 import { debianRedis } from './debian-redis.ts'
 import { EmbeddedServerError } from './embedded-server-error.ts'
 import { findOnPath, succeeds } from './find-program.ts'
@@ -11,7 +11,7 @@ export type FoundRedis =
 
 /** Valkey is BSD-licensed and speaks the same protocol. */
 const IMAGE = 'valkey/valkey:8'
-/** A healthy daemon answers within a second; 5 s covers a loaded machine. */
+/** A healthy daemon answers within a second. 5 s also cover a loaded machine. */
 const DAEMON_TIMEOUT_MS = 5000
 
 /** Tries the sources in order. Throws `server_missing`, which says what to install. */

@@ -3,9 +3,8 @@ import { once } from 'node:events'
 import { createServer } from 'node:net'
 
 /**
- * A port that was free a moment ago. The port 10,000 above is free, too, for the bus of a Redis cluster. Both
- * are below the ports that Linux assigns to outgoing connections (32768 and up), so no connection takes them
- * first.
+ * A port that was free a moment ago. The port 10,000 above it, for the bus of a Redis cluster, is free too.
+ * Both are below the ports of outgoing connections on Linux (32768 and up), so no connection takes them.
  */
 export async function freePort(): Promise<number> {
   for (;;) {

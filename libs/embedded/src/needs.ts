@@ -1,5 +1,5 @@
 /**
- * What a test needs of the machine beyond Node.js, Python 3, Redis and Postgres. A test declares it with
+ * What a test needs from the machine beyond Node.js, Python 3, Redis and Postgres. A test declares it with
  * `needs('docker')`. If the part is missing, the test is skipped with the reason in its title. The parts are
  * detected once per run (scripts/machine-parts.ts).
  */
@@ -34,7 +34,7 @@ export const PARTS = {
 
 export type PartName = keyof typeof PARTS
 
-/** Why each part is missing; null if it is present. */
+/** Why each part is missing. Null if it is present. */
 export type FoundParts = Readonly<Record<PartName, string | null>>
 
 declare module 'vitest' {
@@ -48,10 +48,7 @@ declare module 'vitest' {
 /** True in `npm run test:long`, which covers all combinations of backends, targets and themes. */
 export const isLongTier = (): boolean => inject('cofferdamTier') === 'long'
 
-/**
- * vitest's `it`, for tests of the long tier only. In the short tier they are not defined, so they are not
- * skips.
- */
+/** vitest's `it`, for tests of the long tier only. In the short tier they do not count as skipped. */
 export const inLongTier = ((title: string, ...rest: unknown[]) => {
   if (isLongTier()) (it as unknown as Declare)(title, ...rest)
 }) as unknown as TestAPI
@@ -59,7 +56,7 @@ export const inLongTier = ((title: string, ...rest: unknown[]) => {
 type Declare = (title: string, ...rest: unknown[]) => unknown
 
 export interface Needed {
-  /** The first missing part and why it is missing; null when all are present. */
+  /** The first missing part and why it is missing. Null when all are present. */
   readonly lacking: string | null
   /** vitest's `describe`, skipped with the reason if a part is missing. */
   readonly describe: SuiteAPI

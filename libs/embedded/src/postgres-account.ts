@@ -1,10 +1,10 @@
 /**
  * Chooses the account that runs Postgres, which refuses to run as root. A normal user runs it directly. Root
  * tries:
- *   1. `unshare -U`: root becomes an ordinary user inside a user namespace. Needs no chown, and works in folders of
- *      mode 700.
- *   2. `nobody`, if user namespaces are forbidden. Copies the programs to a readable folder, and makes `nobody` the
- *      owner of the data directory.
+ *   1. `unshare -U`: root becomes an ordinary user inside a user namespace. Needs no chown, and works in
+ *      folders of mode 700.
+ *   2. `nobody`, if user namespaces are forbidden. Copies the programs to a readable folder, and makes
+ *      `nobody` the owner of the data directory.
  */
 import { chownSync, readFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
@@ -28,7 +28,7 @@ export interface Account {
   how: string
 }
 
-/** Chooses the account; throws `start_failed` when root has no way to run Postgres here. */
+/** Chooses the account. Throws `start_failed` when root has no way to run Postgres here. */
 export async function postgresAccount(
   programs: PostgresPrograms,
   dataDir: string,

@@ -5,8 +5,8 @@ import { runProgram } from './find-program.ts'
 
 /**
  * Creates the symbolic links of the shared libraries, which npm tarballs cannot contain. The package has a
- * script for it, but install scripts are off in this repository. Links are created atomically and existing
- * ones kept, so several processes may run it at once. False when the folder is not writable.
+ * script for it, but install scripts are off in this repository. Creates links atomically and keeps existing
+ * ones, so several processes may run it at once. False when the folder is not writable.
  */
 export async function hydrate(home: string): Promise<boolean> {
   const missing = (): boolean => linkTargets(home).some((target) => !existsSync(join(home, target)))
@@ -34,7 +34,7 @@ export async function completeCopy(home: string, cacheDir: string): Promise<stri
   return (await hydrate(copy)) ? copy : null
 }
 
-/** Copies the npm package into `dir`, once per version. Several processes may do it at once. */
+/** Copies the npm package into `dir`, once per version. Several processes may do this at once. */
 export function copyPackage(home: string, dir: string): string {
   const manifest: unknown = JSON.parse(readFileSync(join(home, 'package.json'), 'utf8'))
   const version =

@@ -1,9 +1,9 @@
 /**
- * Redis in a container, as the last resort. Listens on a published loopback port with a random password,
+ * Redis in a container, as the last resort. It listens on a published loopback port with a random password,
  * because a mounted socket does not work across the virtual machine of Docker Desktop.
  *
  * The container ends with this process: its first process reads our stdin, which the kernel closes when we
- * end, and then stops the server. Nothing has to reach the daemon.
+ * end, and then stops the server. The daemon need not be reachable.
  */
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -22,10 +22,7 @@ export interface ContainerSettings {
 
 const AUTH_FILE = 'container-auth.conf'
 
-/**
- * The docker command line. Its stdin must be our pipe. The password goes into a file, because `ps` shows
- * arguments.
- */
+/** The docker command line. Its stdin must be our pipe. `ps` shows arguments, so a file has the password. */
 export function containerCommand(
   found: { docker: string; image: string },
   settings: ContainerSettings,
@@ -55,7 +52,7 @@ export function containerCommand(
   ]
 }
 
-/** The loopback port that Docker chose; null until the container runs. */
+/** The loopback port that Docker chose. Null until the container runs. */
 export async function publishedPort(docker: string, name: string): Promise<number | null> {
   try {
     const text = await runProgram([docker, 'port', name, '6379/tcp'], { timeoutMs: 5000 })

@@ -23,7 +23,7 @@ export interface ServerBroker {
 /** Opens a broker in a private temporary directory. */
 export async function openServerBroker(): Promise<ServerBroker> {
   const dir = mkdtempSync(join(tmpdir(), 'cofferdam-run-'))
-  // Without user namespaces, root's Postgres runs as another user, who must be able to enter.
+  // Without user namespaces, root's Postgres runs as another user, which must be able to enter.
   chmodSync(dir, 0o711)
   const socketPath = join(dir, 'broker.sock')
   const started = new Map<BrokeredServer, Promise<RunningServer>>()

@@ -1,7 +1,6 @@
 /**
  * Chooses the directory of a unix socket. Its path must fit into `sun_path`: 108 bytes on Linux (unix(7)),
- * 104 on macOS, including the final NUL. If the data directory's path is too long, a short private temporary
- * directory is used.
+ * 104 on macOS, with the final NUL. For a longer path it uses a short private temporary directory.
  */
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -17,10 +16,7 @@ export interface SocketDirectory {
   remove(): void
 }
 
-/**
- * The directory for a socket `name`: `dataDir` if the path fits, else a new temporary directory with mode
- * 700.
- */
+/** The directory for a socket `name`: `dataDir` if the path fits, or a temporary directory (mode 700). */
 export function socketDirectory(dataDir: string, name: string): SocketDirectory {
   if (fits(join(dataDir, name)) && isPlain(dataDir))
     return { dir: dataDir, temporaryDir: null, remove: () => rmSync(join(dataDir, name), { force: true }) }
@@ -34,8 +30,5 @@ export function socketDirectory(dataDir: string, name: string): SocketDirectory 
 export const isPrivateSocketDir = (name: string): boolean => /^cfd-[A-Za-z0-9]{6}$/.test(name)
 
 const fits = (path: string): boolean => Buffer.byteLength(path) <= MAX_PATH_BYTES
-/**
- * Postgres reads `unix_socket_directories` as a list, and URLs need escapes, so only plain paths are used
- * directly.
- */
+/** Only plain paths are used: Postgres reads `unix_socket_directories` as a list, and URLs need escapes. */
 const isPlain = (path: string): boolean => /^\/[A-Za-z0-9_./@+-]*$/.test(path)

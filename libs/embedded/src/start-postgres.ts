@@ -16,7 +16,7 @@ import { runningServer, supervise, type Supervised } from './supervise.ts'
 const READY_MS = 120_000
 /** initdb takes 0.5-1.6 s on an idle machine. */
 const INIT_MS = 120_000
-/** A fast shutdown writes a checkpoint. An immediate one (SIGQUIT) only tells the children to quit. */
+/** A fast shutdown writes a checkpoint. An immediate shutdown (SIGQUIT) only makes the children quit. */
 const STOP_GRACE_MS = 20_000
 const DATABASE = 'cofferdam'
 /** Postgres names its socket after the port, although a socket-only server does not listen on it. */
@@ -72,10 +72,7 @@ const dataOf = (options: StartOptions): string => join(options.dataDir, 'pgdata'
 const urlOf = (socketDir: string): string =>
   `postgres://postgres@/${DATABASE}?host=${encodeURIComponent(socketDir)}`
 
-/**
- * Runs initdb in a fresh folder and renames it, so that an interrupted run leaves nothing that looks
- * complete.
- */
+/** Runs initdb in a fresh folder and renames it, so that an interrupted run never looks complete. */
 async function initialise(account: Account, options: PostgresOptions): Promise<void> {
   const data = dataOf(options)
   if (existsSync(join(data, 'PG_VERSION'))) return await checkVersion(account, data)

@@ -117,7 +117,7 @@ function persistence(durable: boolean): string[] {
 const ANSWER_MS = 1000
 
 /**
- * True when the server answers PONG. False while it loads its append-only file or nobody listens. Uses a
+ * True when the server answers PONG. False while it loads its append-only file or when nobody listens. Uses a
  * plain socket, because importing ioredis takes 70 ms.
  */
 export function redisAnswers(where: NetConnectOpts, password?: string): Promise<boolean> {

@@ -5,7 +5,7 @@
  *       └────────── exit before ready: ready() rejects with the last lines ──────────┘
  *
  * The server has its own session, so a terminal's Ctrl-C reaches only this process, which stops the server
- * after its own drain. The server also dies if this process is killed, through `setpriv --pdeathsig`. Linux
+ * after its own drain. If this process is killed, the server dies too, through `setpriv --pdeathsig`. Linux
  * sends that signal when the *thread* that spawned the server ends, so spawn it from the main thread. Without
  * `setpriv`, the next start in the same directory stops the orphan (claim-directory.ts).
  */
@@ -35,9 +35,7 @@ export interface Command {
 export interface Supervised {
   readonly pid: number
   readonly exited: Promise<string>
-  /**
-   * Polls until `isReady` is true. Throws `start_failed` when the server ends first or the deadline passes.
-   */
+  /** Polls until `isReady`. Throws `start_failed` when the server ends first or the deadline passes. */
   ready(isReady: () => Promise<boolean>, deadlineMs: number): Promise<void>
   /** Closes the stdin pipe, as the kernel does when this process ends. */
   closeStdin(): void
@@ -45,7 +43,7 @@ export interface Supervised {
   stop(signals: readonly NodeJS.Signals[], graceMs: number): Promise<void>
 }
 
-/** Spawns the server; throws `start_failed` when the program cannot be executed. */
+/** Spawns the server. Throws `start_failed` when the program cannot be executed. */
 export async function supervise(
   what: string,
   command: Command,
@@ -98,7 +96,7 @@ export async function supervise(
   }
 }
 
-/** What a launcher returns for a server that is ready. `cleanUp` runs once, after the server has ended. */
+/** What a launcher returns for a ready server. `cleanUp` runs once, after the server has ended. */
 export function runningServer(
   server: Supervised,
   url: string,

@@ -1,7 +1,6 @@
 /**
  * vitest globalSetup: `globalSetup: ['libs/embedded/src/test-servers.ts']`. A server starts when a test first
- * asks for it through `@cofferdam/embedded/testing` or `@cofferdam/store/testing`. All stop at the end of the
- * run.
+ * requests it through `@cofferdam/embedded/testing` or `@cofferdam/store/testing`, and stops after the run.
  */
 import type { TestProject } from 'vitest/node'
 import { openServerBroker } from './server-broker.ts'

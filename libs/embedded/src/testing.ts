@@ -1,5 +1,5 @@
 /**
- * Servers for tests. A vitest run shares one Postgres and one Redis, started by the first test that asks
+ * Servers for tests. A vitest run shares one Postgres and one Redis, which the first request starts
  * (test-servers.ts). A separate Redis for a test file costs 13 ms.
  */
 import { chmodSync, mkdtempSync, rmSync } from 'node:fs'
@@ -15,8 +15,8 @@ export { freePort } from './free-port.ts'
 export { DAY_MS, HOUR_MS, untilWindowLasts } from './window-end.ts'
 
 /**
- * The seed of random schedules: the same in every run, so that a failure comes from the change and not from
- * chance. `COFFERDAM_MODEL_SEED=<number>` uses another seed, `COFFERDAM_MODEL_SEED=random` a random one.
+ * The seed of random schedules, the same in every run, so that a failure comes from the change and not from
+ * chance. `COFFERDAM_MODEL_SEED=<number>` sets another seed, `COFFERDAM_MODEL_SEED=random` a random one.
  */
 export function scheduleSeed(): number {
   const asked = process.env['COFFERDAM_MODEL_SEED'] ?? '20261121'
@@ -29,7 +29,7 @@ export interface TestServer {
   stop(): Promise<void>
 }
 
-/** The shared Postgres of this vitest run; a private temporary one if the run has no globalSetup. */
+/** The shared Postgres of this vitest run, or a private temporary one if the run has no globalSetup. */
 export async function testPostgres(): Promise<TestServer> {
   const broker = inject('cofferdamServers')
   if (broker === undefined) return await privatePostgres()
@@ -55,7 +55,7 @@ export async function privatePostgres(durable = false): Promise<RunningServer> {
 
 async function inTemporaryDir(start: (dataDir: string) => Promise<RunningServer>): Promise<RunningServer> {
   const dataDir = mkdtempSync(join(tmpdir(), 'cofferdam-test-'))
-  // Without user namespaces, root's Postgres runs as another user, who must be able to enter.
+  // Without user namespaces, root's Postgres runs as another user, which must be able to enter.
   chmodSync(dataDir, 0o711)
   const remove = (): void => rmSync(dataDir, { recursive: true, force: true })
   try {

@@ -12,7 +12,7 @@ let owner: ServerProcess | null = null
 
 beforeEach(() => {
   dir = mkdtempSync(join(tmpdir(), 'cofferdam-test-'))
-  // Without user namespaces, root's Postgres runs as another user, who must be able to enter.
+  // Without user namespaces, root's Postgres runs as another user, which must be able to enter.
   chmodSync(dir, 0o711)
 })
 afterEach(async () => {
@@ -24,7 +24,7 @@ afterEach(async () => {
 const start = { redis: startRedis, postgres: startPostgres }
 
 describe.each(['redis', 'postgres'] as const)('a %s whose owner is killed with SIGKILL', (kind) => {
-  needs('setpriv').it('dies with it, and the next start in the directory works', async () => {
+  needs('setpriv').it('dies with its owner, and the next start in the directory works', async () => {
     // Deep enough for a temporary socket directory, which the dead owner cannot remove.
     const dataDir = join(dir, 'd'.repeat(100))
     owner = await serverProcess(kind, dataDir, { durable: true })
@@ -38,7 +38,7 @@ describe.each(['redis', 'postgres'] as const)('a %s whose owner is killed with S
     expect(existsSync(socketDir)).toBe(false)
   })
 
-  it('is stopped by the next start where the system cannot tie it to its owner', async () => {
+  it('is stopped by the next start if the system cannot tie it to its owner', async () => {
     const dataDir = join(dir, 'data')
     owner = await serverProcess(kind, dataDir, { env: { PATH: await pathWithoutSetpriv(), HOME: homedir() } })
     const { pid } = owner.answer
@@ -52,7 +52,7 @@ describe.each(['redis', 'postgres'] as const)('a %s whose owner is killed with S
 })
 
 describe('a server of another process', () => {
-  it('is left alone, and the refusal names its owner', async () => {
+  it('is not stopped by a start, which is refused and names its owner', async () => {
     const dataDir = join(dir, 'data')
     owner = await serverProcess('redis', dataDir)
     await expect(startRedis({ dataDir, durable: false })).rejects.toMatchObject({
@@ -63,7 +63,7 @@ describe('a server of another process', () => {
   })
 })
 
-/** Links the programs singly, because root's Postgres needs `unshare`, which is beside `setpriv`. */
+/** Links single programs, because root's Postgres needs `unshare`, which is in the folder of `setpriv`. */
 async function pathWithoutSetpriv(): Promise<string> {
   const bin = join(dir, 'bin')
   mkdirSync(bin)

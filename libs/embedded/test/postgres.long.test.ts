@@ -27,7 +27,7 @@ const started: RunningServer[] = []
 
 beforeEach(() => {
   dir = mkdtempSync(join(tmpdir(), 'cofferdam-test-'))
-  // Without user namespaces, root's Postgres runs as another user, who must be able to enter.
+  // Without user namespaces, root's Postgres runs as another user, which must be able to enter.
   chmodSync(dir, 0o711)
 })
 afterEach(async () => {
@@ -53,7 +53,7 @@ async function query(url: string, text: string): Promise<unknown> {
 }
 
 describe('startPostgres', () => {
-  it('offers the database cofferdam on a private unix socket only, and leaves nothing behind', async () => {
+  it('provides the database cofferdam only on a private unix socket, and leaves nothing behind', async () => {
     const server = await start()
     expect(await query(server.url, 'select current_database() as value')).toBe('cofferdam')
     expect(await query(server.url, `select current_setting('listen_addresses') as value`)).toBe('')
@@ -65,7 +65,7 @@ describe('startPostgres', () => {
     expect(readdirSync(join(dir, 'data')).toSorted()).toEqual(['owner.lock', 'pgdata'])
   })
 
-  it('keeps its data over a restart, and syncs when durable', async () => {
+  it('keeps its data over a restart, and uses fsync when durable', async () => {
     const first = await start({ durable: true })
     expect(await query(first.url, `select current_setting('fsync') as value`)).toBe('on')
     await query(first.url, 'create table kept as select 7 as value')
@@ -99,7 +99,7 @@ describe('startPostgres', () => {
     expect(await query((await start()).url, 'select 1 as value')).toBe(1)
   })
 
-  it('refuses data of another major version and says which', async () => {
+  it('refuses data of another major version and names that version', async () => {
     mkdirSync(join(dir, 'data', 'pgdata'), { recursive: true })
     writeFileSync(join(dir, 'data', 'pgdata', 'PG_VERSION'), '9\n')
     await expect(start()).rejects.toMatchObject({
@@ -108,7 +108,7 @@ describe('startPostgres', () => {
     })
   })
 
-  it('shows the last lines of a server that does not start', async () => {
+  it('reports the last output lines of a server that does not start', async () => {
     const server = await start()
     await server.stop()
     rmSync(join(dir, 'data', 'pgdata', 'global'), { recursive: true })
@@ -118,7 +118,7 @@ describe('startPostgres', () => {
     })
   })
 
-  it('says what to install when there is no server at all', async () => {
+  it('reports what to install when no server is found', async () => {
     await expect(start({ sources: [] })).rejects.toMatchObject({
       code: 'server_missing',
       message: expect.stringMatching(/npm ci.*DATABASE_URL/s),
@@ -127,7 +127,7 @@ describe('startPostgres', () => {
 })
 
 needs('initdb').describe('startPostgres with an installed Postgres', () => {
-  it('uses it when the npm package is absent', async () => {
+  it('uses the installed Postgres when the npm package is absent', async () => {
     const server = await start({ sources: ['system'] })
     expect(server.how).toContain('(installed)')
     expect(await query(server.url, 'select 1 as value')).toBe(1)
@@ -135,14 +135,14 @@ needs('initdb').describe('startPostgres with an installed Postgres', () => {
 })
 
 needs('root').describe('startPostgres and accounts', () => {
-  needs('user-namespaces').it('runs as root in a user namespace without handing any file over', async () => {
+  needs('user-namespaces').it('runs as root in a user namespace, and all files stay root’s', async () => {
     const server = await start()
     expect(server.how).toContain('user namespace')
     expect(statSync(join(dir, 'data', 'pgdata', 'base')).uid).toBe(0)
   })
 
-  it('runs as nobody where user namespaces are forbidden', async () => {
-    // Nobody may not enter.
+  it('runs as nobody when user namespaces are forbidden', async () => {
+    // The user nobody may not enter.
     chmodSync(dir, 0o700)
     await expect(start({ userNamespace: false })).rejects.toMatchObject({
       message: expect.stringContaining('COFFERDAM_DATA_DIR'),

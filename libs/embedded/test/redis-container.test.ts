@@ -9,8 +9,8 @@ import { supervise } from '../src/supervise.ts'
 import { redisAnswers } from '../src/start-redis.ts'
 
 /**
- * Emulates the docker client where no image can be pulled: runs the container's command on the host, with its
- * stdin and with `/data` replaced.
+ * Emulates the docker client where no image can be pulled: it runs the container's command on the host, with
+ * its stdin and with another path for `/data`.
  */
 const DOCKER = `#!/bin/sh
 here=$(dirname "$0")
@@ -29,7 +29,7 @@ esac
 `
 
 needs('redis-server').describe('a Redis container (docker client replaced)', () => {
-  it('asks for its password and ends when its stdin closes', async () => {
+  it('requires its password, and ends when its stdin closes', async () => {
     const dir = mkdtempSync(join(tmpdir(), 'cofferdam-test-'))
     try {
       const docker = join(dir, 'docker')

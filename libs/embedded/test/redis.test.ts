@@ -35,7 +35,7 @@ async function withClient<T>(server: RunningServer, use: (redis: Redis) => Promi
 }
 
 describe('startRedis', () => {
-  it('listens on a private unix socket only, never evicts, and leaves nothing behind', async () => {
+  it('listens only on a private unix socket, never evicts, and leaves nothing behind', async () => {
     const server = await start()
     expect(socketOf(server)).toBe(join(dir, 'data', 'redis.sock'))
     expect(statSync(socketOf(server)).mode & 0o777).toBe(0o700)
@@ -67,7 +67,7 @@ describe('startRedis', () => {
     })
   })
 
-  it('lets exactly one of many simultaneous starts win', async () => {
+  it('lets exactly one of many simultaneous starts succeed', async () => {
     const outcomes = await Promise.allSettled(Array.from({ length: 8 }, () => start()))
     expect(outcomes.filter((outcome) => outcome.status === 'fulfilled')).toHaveLength(1)
   })
@@ -88,7 +88,7 @@ describe('startRedis', () => {
     expect(existsSync(socketDir)).toBe(false)
   })
 
-  it('says what to install when there is no server at all', async () => {
+  it('reports what to install when no server is found', async () => {
     await expect(start({ sources: [] })).rejects.toMatchObject({
       code: 'server_missing',
       message: expect.stringMatching(/(apt-get|brew) install.*REDIS_URL/s),
@@ -97,7 +97,7 @@ describe('startRedis', () => {
     expect(await withClient(await start(), (redis) => redis.ping())).toBe('PONG')
   })
 
-  it('shows the last lines of a server that does not start', async () => {
+  it('reports the last output lines of a server that does not start', async () => {
     const data = join(dir, 'data')
     mkdirSync(join(data, 'appendonlydir'), { recursive: true })
     writeFileSync(join(data, 'appendonlydir', 'appendonly.aof.manifest'), 'nonsense\n')
@@ -110,7 +110,7 @@ describe('startRedis', () => {
 })
 
 needs('apt').describe('startRedis from the Debian package', () => {
-  it('unpacks it once, without root, even if two processes need it', async () => {
+  it('unpacks the package once, without root, even if two processes need it', async () => {
     const cacheDir = join(dir, 'cache')
     const options = { sources: ['package'] as const, cacheDir }
     const both = await Promise.all([

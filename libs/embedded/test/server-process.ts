@@ -1,7 +1,4 @@
-/**
- * Runs serve-until-killed.ts, optionally as another user or with another PATH, and reads its server's
- * address.
- */
+/** Runs serve-until-killed.ts, as another user or with another PATH if asked, and reads the address. */
 import { spawn, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'

@@ -1,7 +1,6 @@
 /**
  * Acquires a sandbox from the first backend that can open one. Falls back to the next backend only here,
- * before user code began, and only after failures that another backend may not have (the error table's
- * `retry: elsewhere`).
+ * before user code began, and only after failures that another backend may not have (`retry: elsewhere`).
  */
 import {
   hasRunSession,
@@ -24,17 +23,13 @@ import { ProvisioningFailure } from './provisioning-failure.ts'
 import { nothingLeft, selectBackends, type Rejection } from './select-backend.ts'
 import { ATTRIBUTE, EVENT, SPAN } from './spans.ts'
 
-/**
- * Opens that may fail before the attempt gives up: with three, an execution waits at most three open
- * timeouts.
- */
+/** Opens that may fail before the attempt gives up: an execution waits at most three open timeouts. */
 const MAX_OPENS = 3
 
 /**
- * Returns the open sandbox, owned. A session that the execution was given for its run, without asking for it,
- * is no reason to fail: if no backend gives it (other limits, no sessions, no free slot), the execution gets
- * a sandbox of its own, with a notice of the reason. Throws a provisioning failure that names every backend
- * and why not.
+ * Returns the open sandbox, owned. If no backend gives the session that the execution has by default for its
+ * run (other limits, no sessions, no free slot), it gets its own sandbox, with a notice of the reason. Throws
+ * a provisioning failure that names every backend and why it was passed over.
  */
 export async function acquireSandbox(
   state: AttemptState,
@@ -95,9 +90,9 @@ async function acquireFor(
 }
 
 /**
- * Asks the policy, the probe, the circuit and the vendor's room, in this order: a backend that is switched
- * off is not probed, and whoever claims a circuit's trial or the question for room has to open a sandbox
- * next.
+ * Checks the policy, the probe, the circuit and the vendor's capacity, in this order: a backend that is
+ * switched off is not probed, and whoever claims a circuit's trial or the question for capacity has to open a
+ * sandbox next.
  */
 async function unavailable(
   { parts: { probes, circuits, full }, attempt }: AttemptState,
@@ -117,10 +112,7 @@ async function unavailable(
   return withoutRoom(noRoom)
 }
 
-/**
- * The sandbox that the attempt needs, under a new ID. A notice tells which variables the program does not
- * get.
- */
+/** The spec of the sandbox, with a new ID. A notice names the variables that the program does not get. */
 function specOf(
   request: ExecutionRequest,
   { parts, attempt, spans }: AttemptState,

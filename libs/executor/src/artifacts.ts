@@ -1,6 +1,6 @@
 /**
  * Takes the files that the request's globs match out of the sandbox and stores them, with at most one file in
- * memory. A file that is left out is named with the reason. The sandbox is not trusted about paths or sizes.
+ * memory. Names each file that is left out, with the reason. The sandbox is not trusted about paths or sizes.
  * The program chooses the names, so they are redacted like its output.
  */
 import { createHash } from 'node:crypto'
@@ -30,7 +30,6 @@ export interface ArtifactOptions {
   program: Program
   blobs: BlobStore
   key: Omit<BlobKey, 'name'>
-  /** Removes secrets from a name. */
   redact: (text: string) => string
   /** Ends the collection early. Files that are stored by then are kept. */
   signal: AbortSignal
@@ -46,12 +45,12 @@ export interface CollectedArtifacts {
   incomplete: boolean
 }
 
-/** Nothing was asked for, or the program was stopped. */
+/** For a request without artifacts, or a program that was stopped. */
 export const NO_ARTIFACTS: CollectedArtifacts = { stored: [], omitted: [], incomplete: false }
 
 type Omission = OmittedArtifact['reason']
 
-/** Never rejects: an artifact that cannot be taken is named as left out, and changes no ending. */
+/** Never rejects: an artifact that cannot be taken is named as left out and changes no ending. */
 export async function collectArtifacts(options: ArtifactOptions): Promise<CollectedArtifacts> {
   const { globs, limits, program, signal } = options
   const found: CollectedArtifacts = { stored: [], omitted: [], incomplete: false }
@@ -106,20 +105,14 @@ async function listed(options: ArtifactOptions, found: CollectedArtifacts): Prom
   }
 }
 
-/**
- * Whether a file may be the program itself, whose name only the backend knows: same size, and not in a
- * folder.
- */
+/** Whether a file may be the program, whose name only the backend knows: same size, in no folder. */
 const mayBeProgram = (program: Program, { path, size }: Entry): boolean =>
   !path.includes('/') && size === Buffer.byteLength(programSource(program))
 
 const isProgram = (program: Program, { path }: Entry, bytes: Uint8Array): boolean =>
   mayBeProgram(program, { path, size: bytes.length }) && Buffer.from(programSource(program)).equals(bytes)
 
-/**
- * Names that differ only in what was redacted would be equal, so the later ones get a number. Adds it to
- * `names`.
- */
+/** Names that differ only in what was redacted would be equal, so later ones get a number. */
 function shownPath(path: string, names: Set<string>): string {
   let shown = path
   for (let n = 2; names.has(shown); n += 1) shown = `${path}~${n}`
@@ -127,15 +120,12 @@ function shownPath(path: string, names: Set<string>): string {
   return shown
 }
 
-/**
- * Whether a request can ask for the name. A byte that is not UTF-8 arrived as U+FFFD, so the name is not the
- * file's.
- */
+/** Whether a request can name the file. A byte that is not UTF-8 arrived as U+FFFD. */
 const isSafe = (path: string): boolean => pathSchema.safeParse(path).success && !path.includes('\ufffd')
 
 const sizeOf = (said: number): number => (Number.isSafeInteger(said) && said > 0 ? said : 0)
 
-/** The file's bytes, or why there are none. */
+/** Returns the file's bytes, or why there are none. */
 async function take(
   { sandbox, limits, signal }: ArtifactOptions,
   { path, size }: Entry,

@@ -62,7 +62,7 @@ export function startAttempt(parts: ExecutorParts, attempt: Attempt): AttemptSta
   }
 }
 
-/** What every outcome says besides its ending. */
+/** What every outcome has besides its ending. */
 export const besidesEnding = ({
   passedOver,
   envDropped,
@@ -71,18 +71,15 @@ export const besidesEnding = ({
   ...(envDropped.length === 0 ? {} : { envDropped }),
 })
 
-/** Names the attempt in the log. */
 export function keyOf({ request, executionId, attempt }: Attempt) {
   return { tenantId: request.tenant_id, executionId, attempt }
 }
 
-/** Names the attempt's blobs. */
 export const blobKeyOf = (attempt: Attempt) => ({
   ...keyOf(attempt),
   encrypt: attempt.tenant.encrypt_outputs,
 })
 
-/** Where live text, notices and errors go. */
 export function listeners({ attempt, parts }: AttemptState) {
   return {
     onText: (stream: StreamName, text: string) => attempt.onOutput(stream, text),
@@ -91,6 +88,5 @@ export function listeners({ attempt, parts }: AttemptState) {
   }
 }
 
-/** Whether another worker owns the attempt now. */
 export const isFenced = ({ signal }: Attempt): boolean =>
   signal.aborted && stopCauseOf(signal) === 'lock_lost'

@@ -5,10 +5,12 @@ import type {
   ExecutionId,
   ExecutionRequest,
   Progress,
+  Sandbox,
   SandboxId,
   SandboxRef,
   TenantPolicy,
   WorkerId,
+  WorkspaceReport,
 } from '@cofferdam/contract'
 import type { Egress } from '@cofferdam/egress'
 import type { Checkpoint } from './checkpoint.ts'
@@ -17,7 +19,14 @@ import type { FullBackends } from './full-backends.ts'
 import type { Clock } from './clock.ts'
 import type { MemoryBudget } from './memory-budget.ts'
 import type { ProbeCache } from './probe-cache.ts'
-import type { WorkspaceTurn } from './workspace-turn.ts'
+
+export interface WorkspaceTurn {
+  readonly name: string
+  /** Puts the workspace into the sandbox, before the request's files. Rejects if it cannot be complete. */
+  enter(sandbox: Sandbox, signal: AbortSignal): Promise<void>
+  /** Merges all changes back, or none. Rejects when it could not. */
+  leave(sandbox: Sandbox, signal: AbortSignal): Promise<WorkspaceReport>
+}
 
 export interface Attempt {
   executionId: ExecutionId
@@ -32,28 +41,23 @@ export interface Attempt {
   /** Why this attempt may not use the backend, in public words. Null, or left out, if it may. */
   refusesBackend?: (backend: string) => Promise<string | null>
   /**
-   * The point of no return: awaited before the program starts. `ownSandbox` is set if the request names a
+   * The point of no return, awaited before the program starts. `ownSandbox` is set if the request names a
    * session and runs outside of it.
    */
   onBegin(ref: SandboxRef, place: { backend: string; isolation: string; ownSandbox?: boolean }): Promise<void>
-  /**
-   * The sandbox has the program. Called once, after `onBegin`. What it throws is ignored.
-   */
+  /** The sandbox has the program. Called once, after `onBegin`. Errors that it throws are ignored. */
   onHandedOver?: () => void
-  /**
-   * Settles when the outcome is stored and published. A single-use sandbox is destroyed after that, or soon
-   * anyway.
-   */
+  /** Settles when the outcome is published. A single-use sandbox is destroyed then, or soon anyway. */
   answered?: Promise<unknown>
-  /** Live output, redacted; a piece never ends inside a character. What it throws is ignored. */
+  /** Live output, redacted. A piece never ends inside a character. Errors that it throws are ignored. */
   onOutput(stream: 'stdout' | 'stderr', text: string): void
   /** Files that this attempt gets and leaves. Undefined: none. */
   checkpoint?: Checkpoint | undefined
   /** The tenant's workspace. Undefined: none. */
   workspace?: WorkspaceTurn | undefined
-  /** The program's progress, redacted, at most ten times a second. What it throws is ignored. */
+  /** The program's progress, redacted, at most ten times a second. Errors that it throws are ignored. */
   onProgress?: (progress: Progress) => void
-  /** Things that the caller should know and that change no ending, e.g. a variable that was left out. */
+  /** Facts that the caller should know and that change no ending, such as a variable that was left out. */
   onNotice?: (message: string) => void
 }
 
@@ -63,7 +67,7 @@ export interface LeakedSandbox {
   executionId: ExecutionId
   attempt: number
   why: unknown
-  /** Its end, which may still be under way. */
+  /** Settles when the sandbox is gone, which may take longer. */
   ending: Promise<void>
 }
 
@@ -73,7 +77,7 @@ export interface ExecutorLog {
   error(fields: object, message: string): void
 }
 
-/** Timings that tests and deployments change. Milliseconds. */
+/** Timings in milliseconds that tests and deployments change. */
 export interface ExecutorTimings {
   /** From a cancel's interrupt to the end of waiting. Default CANCEL_GRACE_MS. */
   cancelGraceMs: number
@@ -81,7 +85,6 @@ export interface ExecutorTimings {
   disposeProofMs: number
 }
 
-/** Made once by createExecutor. */
 export interface ExecutorParts extends ExecutorTimings {
   backends: ReadonlyMap<string, Backend>
   order: readonly string[]

@@ -1,19 +1,16 @@
 /**
- * Keeps the first or the last bytes of a stream in memory. Copies them, so that tiny chunks do not hold the
- * large buffers from which they were cut. Memory is at most the limit.
+ * Keeps the first or the last bytes of a stream in memory, at most the limit. Copies them, so that tiny
+ * chunks do not hold the large buffers from which they were cut.
  */
 
 export interface ByteWindow {
-  /** Bytes that were added. */
   readonly total: number
   add(chunk: Uint8Array): void
-  /** The bytes kept, in order. */
   bytes(): Uint8Array
 }
 
-/** Creates a window of at most `limit` bytes that keeps the head or the tail. */
 export function createByteWindow(limit: number, keep: 'head' | 'tail'): ByteWindow {
-  // Grows by doubling: most programs print a line, and the limit may be megabytes.
+  // Grows by doubling, because most programs print little and the limit may be megabytes.
   let ring = Buffer.alloc(0)
   let total = 0
 

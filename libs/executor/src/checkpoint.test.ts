@@ -5,7 +5,7 @@ import { exitOf, never, scriptedBackend, type Script } from '../test/scripted-ba
 
 const STATE: ProgramFile = { path: 'state.json', bytes: Buffer.from('{}') }
 
-/** Runs a program whose sandbox copies files as `snapshot` does, and ends when `ended` says so. */
+/** Runs a program whose sandbox copies files with `snapshot`, and which ends when `ended` settles. */
 async function executed(snapshot: NonNullable<Script['snapshot']>, ended: Promise<unknown>, exitCode = 0) {
   const backend = scriptedBackend({
     snapshot,
@@ -30,7 +30,7 @@ async function executed(snapshot: NonNullable<Script['snapshot']>, ended: Promis
   return { outcome, backend, saved, firstSaved: firstSaved.promise }
 }
 
-it('keeps copies of files while the program runs', async () => {
+it('copies files while the program runs', async () => {
   const end = Promise.withResolvers<void>()
   const { outcome, saved, firstSaved } = await executed(async () => [STATE], end.promise)
   await firstSaved
@@ -39,7 +39,7 @@ it('keeps copies of files while the program runs', async () => {
   expect(saved[0]).toEqual(['state.json'])
 })
 
-it('ends with its program even if a requested copy never arrives', async () => {
+it('the attempt ends with its program even if a requested copy never arrives', async () => {
   const asked = Promise.withResolvers<void>()
   const hangs = (): Promise<never> => (asked.resolve(), never())
   const { outcome, backend, saved } = await executed(hangs, asked.promise)
@@ -48,7 +48,7 @@ it('ends with its program even if a requested copy never arrives', async () => {
   expect(saved).toEqual([])
 })
 
-it('reads the files of a program that failed while its copy never comes', async () => {
+it('saves the files of a failed program although an earlier copy never arrived', async () => {
   const asked = Promise.withResolvers<void>()
   const hangs = (): Promise<never> => (asked.resolve(), never())
   const { outcome, saved } = await executed(hangs, asked.promise, 1)

@@ -1,7 +1,6 @@
 /**
- * Saves files of an attempt for the next attempt. They are copied at intervals while the program runs, if the
- * backend can, and at the end of a run that did not end well, if its sandbox is still there. Never changes
- * how a program ends.
+ * Saves files of an attempt for the next attempt: at intervals while the program runs, if the backend can,
+ * and at the end of a run that did not end well, if its sandbox is still there. Never changes an ending.
  */
 import { BOUNDS, pathSchema, type ProgramFile, type Sandbox, unlessAborted } from '@cofferdam/contract'
 import type { Clock } from './clock.ts'
@@ -13,7 +12,6 @@ export interface Checkpoint {
   everyMs: number | null
   /** Files of an earlier attempt. They replace the request's own files of the same path. */
   restore: readonly ProgramFile[]
-  /** Replaces what was kept before. */
   save(files: readonly ProgramFile[]): Promise<void>
 }
 
@@ -31,8 +29,8 @@ export interface CheckpointKeeper extends AsyncDisposable {
 }
 
 /**
- * Copies until disposed. After that nobody waits for the sandbox, which may never answer. A copy that is
- * being saved is still saved.
+ * Copies until disposed. After that nothing waits for the sandbox, which may never answer. A copy that has
+ * arrived is still saved.
  */
 export function keepCheckpoints(deps: CheckpointDeps): CheckpointKeeper {
   const { sandbox, checkpoint, clock, onNotice, onError } = deps
@@ -54,7 +52,7 @@ export function keepCheckpoints(deps: CheckpointDeps): CheckpointKeeper {
   const copyLater = (kept: Checkpoint, everyMs: number): void => {
     clear = clock.after(everyMs, () => {
       copying = copy(kept)
-        // A sandbox that is ending fails its copies. The attempt's ending tells why.
+        // A sandbox that is ending fails its copies. The attempt's ending has the reason.
         .catch((error: unknown) => (over.signal.aborted ? undefined : failed(error)))
         .then(() => {
           if (!over.signal.aborted) copyLater(kept, everyMs)

@@ -3,7 +3,7 @@ import { createManualClock } from '../test/manual-clock.ts'
 import { createCircuitBreaker } from './circuit-breaker.ts'
 
 describe('circuit breaker', () => {
-  it('opens after failures in a row, lets one trial through after its rest, and closes on success', async () => {
+  it('opens after failures in a row, allows one trial after a cooldown, closes on success', async () => {
     const clock = createManualClock()
     const circuits = createCircuitBreaker(clock, { threshold: 2, cooldownMs: 1000 })
     circuits.failed('docker')
@@ -20,7 +20,7 @@ describe('circuit breaker', () => {
     expect(circuits.state('docker')).toBe('closed')
   })
 
-  it('opens again when the trial fails, and frees the trial when it was given up', async () => {
+  it('opens again when the trial fails, and allows another trial when one was abandoned', async () => {
     const clock = createManualClock()
     const circuits = createCircuitBreaker(clock, { threshold: 1, cooldownMs: 1000 })
     circuits.failed('docker')
@@ -32,7 +32,7 @@ describe('circuit breaker', () => {
     expect(circuits.state('docker')).toBe('open')
   })
 
-  it('forgets failures when one succeeds between them', () => {
+  it('resets the count of failures on a success', () => {
     const circuits = createCircuitBreaker(createManualClock(), { threshold: 2 })
     circuits.failed('docker')
     circuits.succeeded('docker')

@@ -5,28 +5,24 @@
  *                                                   ▲                        │
  *                                                   └────────failure─────────┘
  *
- * Half-open lets one trial through at a time. A success while closed resets the count of failures.
+ * Half-open allows one trial at a time. A success while closed resets the count of failures.
  */
 import type { Clock } from './clock.ts'
 
 export interface CircuitBreaker {
   /**
-   * Claims the right to try `backend` now; false while its circuit is open. Report with one of the three
-   * below.
+   * Claims the right to try `backend`. False while its circuit is open. Report with one of the next three.
    */
   tryEnter(backend: string): boolean
   succeeded(backend: string): void
   failed(backend: string): void
-  /** The try ended for a reason that says nothing about the backend (cancelled, refused). */
+  /** Ends a try that says nothing about the backend (cancelled, refused). */
   abandoned(backend: string): void
   state(backend: string): 'closed' | 'open' | 'half-open'
 }
 
 export interface CircuitOptions {
-  /**
-   * Open failures in a row that open the circuit. Default 5: fewer would trip on one bad image or a short
-   * restart.
-   */
+  /** Open failures in a row that open the circuit. Default 5: fewer would trip on a bad image. */
   threshold?: number
   /** How long it stays open, milliseconds. Default 15,000: half of the probe's cache time. */
   cooldownMs?: number
@@ -34,12 +30,11 @@ export interface CircuitOptions {
 
 interface Circuit {
   failures: number
-  /** When it opened; null when closed. */
+  /** Null when closed. */
   openedAtMs: number | null
   trialRunning: boolean
 }
 
-/** Creates circuits that are all closed. */
 export function createCircuitBreaker(clock: Clock, options: CircuitOptions = {}): CircuitBreaker {
   const { threshold = 5, cooldownMs = 15_000 } = options
   // Bounded by the number of configured backends.

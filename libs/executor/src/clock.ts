@@ -1,13 +1,12 @@
-/** Monotonic time, replaceable so that tests decide when a deadline passes; and waiting with a bound. */
+/** A monotonic clock that tests can replace, and bounded waits. */
 
 export interface Clock {
-  /** Monotonic milliseconds; only differences mean something. */
+  /** Monotonic milliseconds. Only differences mean something. */
   nowMs(): number
-  /** Calls `run` once after `ms`. The returned function clears the timer and may be called at any moment. */
+  /** Calls `run` once after `ms`. The returned function clears the timer and may be called at any time. */
   after(ms: number, run: () => void): () => void
 }
 
-/** The clock of the process. */
 export const systemClock: Clock = {
   nowMs: () => performance.now(),
   after(ms, run) {
@@ -16,7 +15,7 @@ export const systemClock: Clock = {
   },
 }
 
-/** Resolves true when `work` settles (either way) within `ms`, false when it does not. Never rejects. */
+/** Resolves true when `work` settles (either way) within `ms`, otherwise false. Never rejects. */
 export function settlesWithin(clock: Clock, ms: number, work: Promise<unknown>): Promise<boolean> {
   return new Promise((resolve) => {
     const clear = clock.after(ms, () => resolve(false))
@@ -30,8 +29,8 @@ export function settlesWithin(clock: Clock, ms: number, work: Promise<unknown>):
 
 /**
  * A signal that aborts with `signal`, or with `reason` after `ms`. Dispose it to clear the timer. Every await
- * on a backend has one, because a backend may hang. Not AbortSignal.any: its weak references cost the garbage
- * collector more than everything else here.
+ * on a backend uses one, because a backend may hang. AbortSignal.any would cost more garbage collection than
+ * everything else here, because of its weak references.
  */
 export function withDeadline(
   clock: Clock,

@@ -1,7 +1,7 @@
 /**
  * Takes the files that a program leaves in its sandbox: a checkpoint, its task's report, artifacts, the
- * workspace. The program made them, so it pays for this: taking them has what is left of its hard deadline,
- * and the CPU time counts as the program's.
+ * workspace. The program made them, so this uses what is left of its hard deadline, and the CPU time counts
+ * as the program's.
  */
 import { unlessAborted, type Exit, type WorkspaceReport } from '@cofferdam/contract'
 import { collectArtifacts, NO_ARTIFACTS, type CollectedArtifacts } from './artifacts.ts'
@@ -12,13 +12,13 @@ import { blobKeyOf, isFenced, listeners, type ProgramRun } from './attempt-state
 import { SPAN } from './spans.ts'
 import { leaveWorkspace } from './workspace-turn.ts'
 
-/** For a program that ends at its deadline. Enough for 16 MiB in 256 files from a sandbox of this host. */
+/** For a program that ended at its deadline. Enough for 16 MiB in 256 files from a sandbox of this host. */
 const COLLECT_LEAST_MS = 5000
 
-/** A program that is over, in its sandbox. */
+/** A program that has ended, in its sandbox. */
 export interface EndedRun extends ProgramRun {
   end: RunEnd
-  /** When the program was handed over, and when nobody waited for it any more, by the clock. */
+  /** When the program was handed over, and when the wait for it ended, by the clock. */
   startedMs: number
   endedMs: number
 }
@@ -27,28 +27,25 @@ export interface EndedRun extends ProgramRun {
 export async function saveCheckpoint(run: EndedRun, keeper: CheckpointKeeper): Promise<void> {
   const { attempt, end } = run
   if (!leavesCheckpoint(end) || attempt.checkpoint === undefined || isFenced(attempt)) return
-  // Not the attempt's own signal: a drain is what checkpoints are for.
+  // Without the attempt's own signal, because checkpoints are made for a drain.
   using bound = within(run, new AbortController().signal, 'a checkpoint')
   await keeper.atEnd(bound.signal)
 }
 
-/**
- * Whether the program did not end well and its sandbox still answers. Also true if it ended itself during a
- * drain.
- */
+/** Whether the program did not end well, or ended in a drain, and its sandbox still answers. */
 const leavesCheckpoint = ({ exit, stop, softStopped }: RunEnd): boolean =>
   exit !== null &&
   stop !== 'cancelled' &&
   (exit.exitCode !== 0 || exit.signal !== null || stop !== null || softStopped)
 
-/** Lets the task read its report, if the program ran to its end. */
+/** Lets the task read its report if the program ran to its end. */
 export async function takeReport(run: EndedRun): Promise<void> {
   if (run.task === null || !ranToItsEnd(run)) return
   using bound = within(run, run.attempt.signal, 'a report')
   await run.task.take(run.held.sandbox, bound.signal)
 }
 
-/** Never rejects; empty when the program was stopped. */
+/** Never rejects. Empty when the program was stopped. */
 export async function takeArtifacts(
   run: EndedRun,
   redact: (text: string) => string,
@@ -70,9 +67,7 @@ export async function takeArtifacts(
   })
 }
 
-/**
- * Taken last, so that the workspace holds what the result says. Never rejects. Undefined without a workspace.
- */
+/** Taken last, so that the workspace holds what the result says. Never rejects. Undefined without one. */
 export async function takeWorkspace(
   run: EndedRun,
   redact: (text: string) => string,
@@ -106,7 +101,7 @@ export async function chargeCollection(run: EndedRun): Promise<Exit | null> {
     const { cpu_ms } = await unlessAborted(run.held.sandbox.usage(), bound.signal)
     return { ...exit, usage: { ...exit.usage, cpu_ms: Math.max(exit.usage.cpu_ms, cpu_ms ?? 0) } }
   } catch {
-    // The sandbox answers no more. Its report at the program's end remains.
+    // The sandbox no longer answers, so its report from the program's end stays.
     return exit
   }
 }

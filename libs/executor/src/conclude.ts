@@ -1,4 +1,4 @@
-/** The outcome of a program that has ended, from everything that is known about it. */
+/** Composes the outcome of a program that has ended. */
 import {
   BOUNDS,
   isCofferdamError,
@@ -28,7 +28,6 @@ export interface Collected {
   wallMs: number
 }
 
-/** Finishes the output and decides how the attempt ended. */
 export async function conclude(
   run: ProgramRun,
   output: Output,
@@ -85,7 +84,7 @@ export async function conclude(
   }
 }
 
-/** What happened, followed by what the network or a missing program has to do with it. */
+/** What happened, and what the network or a missing program has to do with it. */
 function reasonOf(
   { attempt, parts, egress, held }: ProgramRun,
   usual: string | null,
@@ -103,8 +102,8 @@ function reasonOf(
 }
 
 /**
- * A channel may close before it reports why. So a backend says in the error's details that the kernel killed
- * for memory, or that the vendor ended the sandbox or refused the program.
+ * A channel may close before it reports the reason. So a backend says in the error's details that the kernel
+ * killed for memory, or that the vendor ended the sandbox or refused the program.
  */
 function lossOf(failure: unknown): NonNullable<Evidence['lost']> {
   if (!isCofferdamError(failure)) return { reason: 'internal', oomKills: 0 }
@@ -115,14 +114,14 @@ function lossOf(failure: unknown): NonNullable<Evidence['lost']> {
   }
 }
 
-/** The exit that a backend reports, safe to show and to store: impossible figures become null. */
+/** The exit that a backend reports, with impossible figures set to null so that it can be stored. */
 function checkedExit({ serviceExecutionTime, ...exit }: Exit, wallMs: number): Exit {
   const serviceTime = amount(serviceExecutionTime ?? null)
   const signal =
     typeof exit.signal === 'string' && /^SIG[A-Z0-9+-]{1,12}$/.test(exit.signal) ? exit.signal : null
   return {
     ...exit,
-    // A process exits or is killed; the signal is the stronger statement.
+    // A process exits or is killed. If both are reported, the signal counts.
     exitCode: signal === null ? count(exit.exitCode) : null,
     signal,
     oomKills: count(exit.oomKills) ?? 0,

@@ -16,7 +16,7 @@ function sandboxUsing(share: number, clock: { nowMs(): number }) {
   return sandbox
 }
 
-it('stops a program that computes within two checks of its limit', async () => {
+it('a program that computes is stopped within two checks of its limit', async () => {
   const clock = createManualClock()
   using watch = watchCpuTime(sandboxUsing(1, clock), { limitMs: 500, parallel: 1, clock })
   await clock.advance(495)
@@ -25,7 +25,7 @@ it('stops a program that computes within two checks of its limit', async () => {
   expect(watch.passed.aborted).toBe(true)
 })
 
-it('asks a sleeping program only when the limit could be reached', async () => {
+it('a sleeping program is checked only when it could have reached its limit', async () => {
   const clock = createManualClock()
   const sandbox = sandboxUsing(0, clock)
   using watch = watchCpuTime(sandbox, { limitMs: 1000, parallel: 2, clock })
@@ -34,14 +34,14 @@ it('asks a sleeping program only when the limit could be reached', async () => {
   expect(sandbox.asked).toBe(20)
 })
 
-it('counts several cores at once', async () => {
+it('the time of several cores is added up', async () => {
   const clock = createManualClock()
   using watch = watchCpuTime(sandboxUsing(2, clock), { limitMs: 1000, parallel: 2, clock })
   await clock.advance(560)
   expect(watch.passed.aborted).toBe(true)
 })
 
-it('asks nothing without a limit, and nothing after the run', async () => {
+it('nothing is read without a limit, or after the run', async () => {
   const clock = createManualClock()
   const sandbox = sandboxUsing(1, clock)
   watchCpuTime(sandbox, { limitMs: undefined, parallel: 1, clock })
@@ -52,7 +52,7 @@ it('asks nothing without a limit, and nothing after the run', async () => {
   expect(clock.pending).toBe(0)
 })
 
-it('takes a sandbox that does not answer for one that is ending', async () => {
+it('a sandbox that does not answer counts as ending', async () => {
   const clock = createManualClock()
   using watch = watchCpuTime(
     { usage: () => Promise.reject(new Error('gone')) },

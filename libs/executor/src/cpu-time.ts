@@ -1,16 +1,16 @@
 /**
- * Enforces the CPU-time limit from the sandbox's own counter. The counter is read again when the limit could
- * be reached at the earliest. So a program that sleeps costs a handful of reads, and one that computes is
- * stopped within CHECK_MS of its limit. No backend needs to know about it.
+ * Enforces the CPU-time limit with the sandbox's own counter. The counter is read again at the earliest time
+ * at which the limit could be reached, so a sleeping program costs few reads, and a computing one is stopped
+ * within CHECK_MS of its limit. Works for every backend.
  */
 import type { Sandbox } from '@cofferdam/contract'
 import type { Clock } from './clock.ts'
 
-/** Twice the kernel's slowest tick (10 ms). Reading more often tells nothing new. */
+/** Twice the kernel's slowest tick (10 ms). More frequent reads would show nothing new. */
 const CHECK_MS = 20
 
 export interface CpuTimeWatch extends Disposable {
-  /** Aborts when the limit is passed; never without a limit. */
+  /** Aborts when the limit is passed, and never without a limit. */
   readonly passed: AbortSignal
 }
 

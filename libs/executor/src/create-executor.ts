@@ -24,11 +24,10 @@ import { createProbeCache } from './probe-cache.ts'
 
 export interface ExecutorDeps {
   backends: ReadonlyMap<string, Backend>
-  /** Candidates for `auto`, strongest preference first. A name that `backends` lacks is an error. */
+  /** Candidates for `auto`, preferred first. Names must be in `backends`. */
   order: readonly string[]
-  /** Takes full outputs and artifacts. */
   blobs: BlobStore
-  /** Memory that all sandboxes of this executor may use together; warm pools take from the same one. */
+  /** Memory that all sandboxes of this executor may use together. Warm pools use the same budget. */
   memory: MemoryBudget
   /** Without it no execution has a network. */
   egress?: Egress
@@ -41,7 +40,6 @@ export interface ExecutorDeps {
   onLeaked?: (leaked: LeakedSandbox) => void
 }
 
-/** What a worker reports about one of its backends. */
 export interface BackendReport {
   name: string
   isolation: Isolation
@@ -49,46 +47,35 @@ export interface BackendReport {
   capabilities: Capabilities
 }
 
-/** An attempt on its way. */
 export interface RunningAttempt {
-  /** Known before the sandbox is gone, so that nobody waits for its destruction. */
+  /** Settles before the sandbox is gone, so that nobody waits for its destruction. */
   readonly outcome: Promise<Outcome>
-  /**
-   * Resolves when the sandbox is proven gone or reported as leaked, and its memory is released. Never
-   * rejects.
-   */
+  /** Resolves when the sandbox is proven gone or reported as leaked, and its memory free. Never rejects. */
   readonly gone: Promise<void>
 }
 
 export interface Executor {
-  /**
-   * Starts one attempt. Its slot is free when `gone` resolves, not before. `outcome` rejects like `execute`.
-   */
+  /** Starts one attempt. Its slot is free only when `gone` resolves. `outcome` rejects like `execute`. */
   start(attempt: Attempt): RunningAttempt
   /**
-   * Runs one attempt to its outcome; program and backend failures are outcomes. Resolves when the sandbox is
-   * proven gone, or reported as leaked. Rejects with `CofferdamError('fenced')` when the attempt belongs to
-   * another worker, and with `StopReason('drain')` when it was drained before it began (requeue it then).
+   * Runs one attempt to its outcome. Program and backend failures are outcomes. Resolves when the sandbox is
+   * proven gone, or reported as leaked. Rejects with `CofferdamError('fenced')` when another worker owns the
+   * attempt, and with `StopReason('drain')` when it was drained before it began (requeue it then).
    */
   execute(attempt: Attempt): Promise<Outcome>
-  /** What every backend says about this host; never rejects for a backend's failure. */
+  /** What every backend reports about this host. Never rejects for a backend's failure. */
   probeAll(signal: AbortSignal): Promise<BackendReport[]>
   /** True while the backend's circuit is open, because its last sandboxes did not open. */
   rests(backend: string): boolean
-  /** Bytes that a request takes of the memory budget while it runs. */
+  /** Bytes of the memory budget that a request uses while it runs. */
   hostMemory(request: Pick<ExecutionRequest, 'backend' | 'limits'>): number
-  /** Attempts that run or wait now. */
   readonly running: number
-  /** The budget that it was given. */
   readonly memory: MemoryBudget
 }
 
 const SILENT: ExecutorLog = { warn: () => undefined, error: () => undefined }
 
-/**
- * Creates an executor over backends that the caller owns and disposes. Throws RangeError for an unknown name
- * in `order`.
- */
+/** Creates an executor over the caller's backends. Throws RangeError for an unknown name in `order`. */
 export function createExecutor(deps: ExecutorDeps): Executor {
   const unknown = deps.order.filter((name) => !deps.backends.has(name))
   if (unknown.length > 0)

@@ -17,14 +17,18 @@
  * Halted means that nobody waits for the program any more and that the caller destroys its sandbox. The first
  * cause that stopped the program remains the cause.
  */
-import { StopReason, stopCauseOf, type Exit, type StopCause, unlessAborted } from '@cofferdam/contract'
+import {
+  DEFAULT_GRACE_MS,
+  StopReason,
+  stopCauseOf,
+  type Exit,
+  type StopCause,
+  unlessAborted,
+} from '@cofferdam/contract'
 import type { Clock } from './clock.ts'
 
 /** Long enough for a `finally` block, short enough that a cancel feels immediate. */
 export const CANCEL_GRACE_MS = 500
-/** The default time between the soft and the hard deadline. */
-const SILENT_GRACE_MS = 5000
-
 export interface RunEnd {
   /** Null when the program was halted or its sandbox was lost. */
   exit: Exit | null
@@ -84,7 +88,7 @@ export async function runUnderDeadlines(options: DeadlineOptions): Promise<RunEn
   const onSilence = () => {
     silent = true
     softDeadline()
-    timers.push(clock.after(SILENT_GRACE_MS, () => haltFor('heartbeat')))
+    timers.push(clock.after(DEFAULT_GRACE_MS, () => haltFor('heartbeat')))
   }
   const onStop = () => {
     const cause = stopCauseOf(stopSignal)

@@ -1,6 +1,4 @@
-/**
- * The outcome of an attempt from what was thrown, for attempts that do not reach the end of their program.
- */
+/** The outcome of an attempt that does not reach the end of its program, made from the thrown error. */
 import {
   CofferdamError,
   StopReason,
@@ -15,8 +13,8 @@ import { besidesEnding, type AttemptState } from './attempt-state.ts'
 import { ProvisioningFailure } from './provisioning-failure.ts'
 
 /**
- * The outcome of an attempt that failed before its program began, or because of a fault of our own after
- * that. Throws `fenced`, and the StopReason `drain` if the attempt was drained before the program began.
+ * The outcome of an attempt that failed before its program began, or later by a fault of ours. Throws
+ * `fenced`, and the StopReason `drain` if the attempt was drained before the program began.
  */
 export function endedEarly(state: AttemptState, error: unknown): Outcome {
   const { parts, attempt, began } = state

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest'
 import { programEnvironment } from './environment.ts'
 
 describe('programEnvironment', () => {
-  it('gives a base, lets the request change it, and adds the trace', () => {
+  it('has a base, which the request can change, and the trace', () => {
     expect(programEnvironment({ LANG: 'de_DE.UTF-8', DEBUG: '1' }, '00-a-b-01').env).toEqual({
       HOME: '/tmp',
       LANG: 'de_DE.UTF-8',
@@ -122,12 +122,12 @@ describe('programEnvironment', () => {
     expect(programEnvironment({ [name]: '1' }, null)).toMatchObject({ env: { [name]: '1' }, dropped: [] })
   })
 
-  it('takes nothing from the process that composes it', () => {
+  it('has nothing of the process that composes it', () => {
     const { env } = programEnvironment({}, null)
     expect(Object.keys(env).toSorted()).toEqual(['HOME', 'LANG', 'TMPDIR'])
   })
 
-  it('treats __proto__ as a variable like any other', () => {
+  it('treats __proto__ like any other variable', () => {
     const requested = JSON.parse('{"__proto__": "x"}') as Record<string, string>
     const { env } = programEnvironment(requested, null)
     expect(Object.hasOwn(env, '__proto__')).toBe(true)

@@ -1,12 +1,12 @@
 /**
- * The environment of a program: ours as a base, the request's on top, without the names that make a loader,
- * an interpreter or a tool run other code than the program. The sandbox is the wall; this keeps a request
- * from changing how the runner inside it starts. The names: sudo's initial_badenv_table, glibc's unsecvars,
- * and the manual pages of bash, Python, Node.js, Perl, Ruby and git. Names that look like secrets pass (the
- * caller means them); their values are redacted from everything the program prints (secret-forms.ts).
+ * The environment of a program: our base, then the request's variables, except names that make a loader, an
+ * interpreter or a tool run other code. The sandbox is the security boundary, and this only protects the
+ * runner inside it. The names come from sudo's initial_badenv_table, glibc's unsecvars, and the manual pages
+ * of bash, Python, Node.js, Perl, Ruby and git. Names that look like secrets are allowed. Their values are
+ * redacted from everything the program prints (secret-forms.ts).
  */
 
-/** Without PATH: only the backend knows where its interpreters are. */
+/** Without PATH, because only the backend knows where its interpreters are. */
 const BASE: Readonly<Record<string, string>> = {
   HOME: '/tmp',
   LANG: 'C.UTF-8',
@@ -20,14 +20,14 @@ const REFUSED_PREFIXES = [
   'GLIBC_',
   'MALLOC_',
   '_RLD',
-  // PYTHONSTARTUP, PYTHONHOME, PYTHONINSPECT, …; some are let through below.
+  // PYTHONSTARTUP, PYTHONHOME, PYTHONINSPECT, … Some are allowed below.
   'PYTHON',
-  // NODE_OPTIONS, NODE_PATH, NODE_EXTRA_CA_CERTS, NODE_V8_COVERAGE, …; some are let through below.
+  // NODE_OPTIONS, NODE_PATH, NODE_EXTRA_CA_CERTS, NODE_V8_COVERAGE, … Some are allowed below.
   'NODE_',
   // Functions that bash imports (Shellshock), and our own names.
   'BASH_',
   'COFFERDAM_',
-  // Nearly every one of git's variables names a command, a file that names commands, or another repository.
+  // Nearly every git variable names a command, a file that names commands, or another repository.
   'GIT_',
   // Modules, options and debuggers of interpreters.
   'PERL',
@@ -43,9 +43,9 @@ const REFUSED_PREFIXES = [
 ]
 
 /**
- * Names below a refused prefix that users need and that make nothing else run: they tune how an interpreter
- * prints, hashes or writes caches. PYTHONPATH and NODE_PATH are not among them: modules found there replace
- * those that the runner itself imports; a program adds to `sys.path`, or imports by path.
+ * Names with a refused prefix that users need and that make nothing else run: they change how an interpreter
+ * prints, hashes or writes caches. PYTHONPATH and NODE_PATH are not allowed, because modules found there
+ * would replace those that the runner itself imports. A program can change `sys.path`, or import by path.
  */
 const LET_THROUGH = new Set([
   'PYTHONUNBUFFERED',
@@ -60,7 +60,7 @@ const LET_THROUGH = new Set([
   'NODE_NO_WARNINGS',
   'NODE_DISABLE_COLORS',
   'NODE_PENDING_DEPRECATION',
-  // Who commits: data, not commands.
+  // The author of commits is data, not a command.
   'GIT_AUTHOR_NAME',
   'GIT_AUTHOR_EMAIL',
   'GIT_AUTHOR_DATE',
@@ -124,7 +124,7 @@ const REFUSED = new Set([
   'LESSOPEN',
   'LESSCLOSE',
   'BROWSER',
-  // We set these: the program's own spans are children of `program.run`.
+  // We set these, so that the program's own spans are children of `program.run`.
   'TRACEPARENT',
   'TRACESTATE',
 ])
@@ -135,7 +135,7 @@ export interface ProgramEnvironment {
   dropped: string[]
 }
 
-/** Composes the environment; `traceparent` is left out when null. */
+/** `traceparent` is left out when null. */
 export function programEnvironment(
   requested: Readonly<Record<string, string>>,
   traceparent: string | null,
@@ -151,7 +151,7 @@ export function programEnvironment(
   return { env, dropped }
 }
 
-/** Names of the request's variables that a program does not get, in its order. */
+/** The request's variables that a program does not get, in the request's order. */
 export const droppedVariables = (requested: Readonly<Record<string, string>>): string[] =>
   Object.keys(requested).filter(isRefused)
 

@@ -8,7 +8,7 @@ import { describeErrorLine, findErrorLine } from './error-line.ts'
 const folder = mkdtempSync(join(tmpdir(), 'error-line-'))
 afterAll(() => rmSync(folder, { recursive: true }))
 
-/** What an interpreter really prints, in few starts: the form differs by its version. */
+/** What an interpreter really prints. The form differs by version. */
 function stderrOf(name: string, source: string): string {
   writeFileSync(join(folder, name), source)
   const command = name.endsWith('.py') ? 'python3' : name.endsWith('.sh') ? 'bash' : process.execPath
@@ -74,7 +74,7 @@ describe('findErrorLine', () => {
     expect(findErrorLine(stderr)).toEqual({ line, place: null })
   })
 
-  // Word for word what libs/sandbox/agent/node-gate/session.cjs printed.
+  // The exact output of libs/sandbox/agent/node-gate/session.cjs.
   it.each([
     ['Uncaught TypeError: no\n    at g (<run 5>:1:22)\n    at <run 5>:2:1\n', 'TypeError: no', '<run 5>:1'],
     [
@@ -105,7 +105,7 @@ describe('findErrorLine', () => {
     expect(findErrorLine(stderr).line).toBe(line)
   })
 
-  it('finds the error after a source line so long that its place was cut off', () => {
+  it('finds the error after a source line so long that the file name was cut off', () => {
     const stderr = `x = 1${'y'.repeat(20_000)}\n\nError: boom\n    at f (/w/a.js:1:7)\n    at node:x:1:1\n\nNode.js v26.10.0\n`
     expect(describeErrorLine(findErrorLine(stderr))).toBe('Error: boom (/w/a.js:1)')
   })

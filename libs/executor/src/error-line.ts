@@ -1,23 +1,20 @@
 /**
- * The line of stderr that says what went wrong, and where. Interpreters end an uncaught error differently:
- * Python with the error, Node with its own version after a stack, bash with a line that names its file first.
- * Other programs say it in their last line.
+ * Finds the line of stderr that tells the error and where it happened. Interpreters end an uncaught error
+ * differently: Python with the error, Node with its own version after a stack, bash with a line that starts
+ * with its file. For other programs it is the last line.
  */
 
 export interface ErrorLine {
-  /** `ValueError: no such colour`; empty when stderr is. */
+  /** Such as `ValueError: no such colour`. Empty when stderr is. */
   line: string
-  /** `…/prices.py:3`, with the whole path as the interpreter names it; null where nothing names one. */
+  /** Such as `…/prices.py:3`, with the interpreter's whole path. Null if no line names one. */
   place: string | null
 }
 
-/** More than any stack that interpreters print, and short enough to look through. */
+/** Longer than any stack that interpreters print, and short enough to search. */
 const TAIL = 16 * 1024
 
-/**
- * Of the end of what stderr shows. Reads text of any program: what it finds may be made up, and is as bounded
- * as the text.
- */
+/** Reads the end of the visible stderr of any program. The result may be forged, and is bounded. */
 export function findErrorLine(stderr: string): ErrorLine {
   const lines = stderr.slice(-TAIL).trimEnd().split('\n')
   return (
@@ -34,8 +31,7 @@ export const describeErrorLine = ({ line, place }: ErrorLine): string =>
 
 const lastOf = (lines: readonly string[]): string => lines.at(-1)?.trim() ?? ''
 
-// ---- Node: `file:line`, the source, a caret, the error, its stack, and as the very last line `Node.js
-// v26.10.0`.
+// ---- Node: `file:line`, the source, a caret, the error, its stack, and last `Node.js v26.10.0`.
 
 const FRAME = /^\s+at (?:.* \()?(?:file:\/\/)?([^()]+):(\d+):\d+\)?(?: \{)?$/
 
@@ -43,25 +39,21 @@ function fromNode(lines: readonly string[]): ErrorLine | null {
   if (!/^Node\.js v\d+\.\d+\.\d+$/.test(lastOf(lines))) return null
   const caret = lines.findLastIndex((line) => /^\s*\^+\s*$/.test(line))
   const begin = lines.findIndex((line, at) => at > caret && line !== '')
-  // The head may be cut off, by a source line that is all of a minified file: the stack's first line then
-  // follows the error.
+  // The head may be cut off if a source line is a whole minified file. Then the stack follows the error.
   const first = lines.findIndex((line, at) => at > caret && FRAME.test(line))
   const own = caret >= 0 ? begin : first - 1
   if (own < 0 || own >= lines.length - 1) return null
   return { line: withDetail(lines, own), place: headOf(lines, caret) ?? frameOf(lines, own) }
 }
 
-/** An assertion says what it found in the next paragraph. */
+/** The details of an assertion are in the next paragraph. */
 function withDetail(lines: readonly string[], own: number): string {
   const line = lines[own]?.trim() ?? ''
   const detail = lines.find((text, at) => at > own && text !== '')
   return line.endsWith(':') && detail !== undefined && !FRAME.test(detail) ? `${line} ${detail.trim()}` : line
 }
 
-/**
- * Where it was thrown, when that is not within Node. Above the caret stand the source and, above that, the
- * file.
- */
+/** Where it was thrown, if not within Node. The source is above the caret, and the file above the source. */
 function headOf(lines: readonly string[], caret: number): string | null {
   for (const line of [lines[caret - 2], lines[caret - 3]]) {
     const [, file, number] = /^(?:file:\/\/)?(\/.*):(\d+)$/.exec(line ?? '') ?? []
@@ -91,18 +83,17 @@ function fromKeptNode(lines: readonly string[]): ErrorLine | null {
     const frame = rest
       .map((line) => FRAME.exec(line))
       .find((found) => found?.[1]?.startsWith('<run ') === true)
-    // Other programs may print such a line, too, and go on.
+    // Other programs may print such a line too, and continue.
     if (frame === undefined && rest.length > 0) return null
     return { line: first.slice(UNCAUGHT.length), place: frame ? `${frame[1]}:${frame[2]}` : null }
   }
-  // What does not compile is shown first: its line, and a caret below.
+  // A syntax error is shown first: its line, with a caret below.
   const caret = rest.findIndex((line) => /^\s*\^+\s*$/.test(line))
   const line = rest.find((text, at) => at > caret && text !== '')
   return line === undefined ? null : { line, place: `${file}:${number}` }
 }
 
-// ---- Python: frames that are indented, then the error at the margin. Of an exception group everything
-// stands behind a bar.
+// ---- Python: indented frames, then the error at the margin. Exception groups have a bar in front.
 
 const PYTHON_FRAME = /^ {2}File "(.+)", line (\d+)/
 const LIBRARY = /\/(?:lib\/python[\d.]+|site-packages|dist-packages)\/|^<frozen /
@@ -112,9 +103,9 @@ function fromPython(printed: readonly string[]): ErrorLine | null {
   const last = lines.findLastIndex((line) => PYTHON_FRAME.test(line))
   if (last < 0) return null
   const own = lines.findIndex((line, at) => at > last && /^[A-Za-z_]/.test(line))
-  // Only an error stands there: `name`, or `name: message`.
+  // Only an error is there: `name`, or `name: message`.
   if (own < 0 || !/^[\w.]+(?::|$)|^[\w.]*Group: /.test(lines[own] ?? '')) return null
-  // Nothing of what stands before this traceback, which may be of an earlier error.
+  // Ignore everything before this traceback, which may belong to an earlier error.
   const begin = lines.findLastIndex(
     (line, at) => at < last && line.endsWith('Traceback (most recent call last):'),
   )
@@ -129,8 +120,7 @@ function fromPython(printed: readonly string[]): ErrorLine | null {
   }
 }
 
-// ---- bash: `main.sh: line 3: nope: command not found`; a syntax error repeats the source in one more such
-// line.
+// ---- bash: `main.sh: line 3: nope: command not found`. A syntax error has the source in a second line.
 
 const BASH = /^(?:bash: )?(.{1,512}?): line (\d+): (.+)$/
 

@@ -7,7 +7,7 @@ import { createManualClock } from '../test/manual-clock.ts'
 import { createMemoryBlobs } from '../test/memory-blobs.ts'
 import { exitOf, never, scriptedBackend, type RunControl, type Script } from '../test/scripted-backend.ts'
 
-/** Runs one program on one scripted backend and checks that nothing is left of it. */
+/** Runs one program on one scripted backend and checks that nothing is left. */
 async function executed(
   run: Script['run'],
   request: Parameters<typeof attemptOf>[0] = {},
@@ -24,7 +24,7 @@ async function executed(
 }
 
 describe('a program that ends by itself', () => {
-  it('is ok, with its output, value, files and usage', async () => {
+  it('ends ok, with output, value, files and usage', async () => {
     const { outcome, attempt, backend, blobs } = await executed(
       async ({ out, err }) => {
         await out('hello\n')
@@ -99,7 +99,7 @@ describe('a program that ends by itself', () => {
     expect(attempt.text.stdout).toBe('<redacted>')
   })
 
-  it('names variables that were left out', async () => {
+  it('has a notice of the variables that were left out', async () => {
     const { attempt, backend } = await executed(undefined, { env: { LD_PRELOAD: 'x', A: 'b' } })
     expect(attempt.notices).toEqual([expect.stringContaining('LD_PRELOAD')])
     expect(backend.specs[0]?.env).toMatchObject({ A: 'b', HOME: '/tmp' })
@@ -110,7 +110,7 @@ describe('a program that ends by itself', () => {
 describe('deadlines', () => {
   const limits = { soft_timeout_ms: 1000, hard_timeout_ms: 2000 }
 
-  it('stops at the soft deadline and keeps the output', async () => {
+  it('interrupt at the soft deadline and keep the output', async () => {
     const { outcome } = await executed(
       async ({ out, interrupted }) => {
         await out('partial')
@@ -124,7 +124,7 @@ describe('deadlines', () => {
     expect(outcome.failureReason).toContain('20 ms')
   })
 
-  it('measures both deadlines from the start of the program, not of the attempt', async () => {
+  it('count from the start of the program, not of the attempt', async () => {
     const clock = createManualClock()
     const opened = Promise.withResolvers<void>()
     const backend = scriptedBackend({ open: () => opened.promise, run: never })
@@ -139,7 +139,7 @@ describe('deadlines', () => {
     expect(clock.pending).toBe(0)
   })
 
-  it('answers a hanging disposal with a leak, and holds its memory until it is gone', async () => {
+  it('bound a disposal that hangs, which becomes a leak and keeps its memory', async () => {
     const clock = createManualClock()
     const disposed = Promise.withResolvers<void>()
     const backend = scriptedBackend({
@@ -166,7 +166,7 @@ describe('deadlines', () => {
     expect(clock.pending).toBe(0)
   })
 
-  it('reports a disposal that throws as leaked', async () => {
+  it('report a disposal that throws as a leak', async () => {
     const backend = scriptedBackend({ dispose: () => Promise.reject(new Error('daemon away')) })
     const { executor, leaked } = harness([backend])
     const outcome = await executor.execute(attemptOf())
@@ -194,13 +194,13 @@ describe('output bounds', () => {
     ['while it runs', async ({ out }: RunControl) => (await out('0123456789'), never())],
     ['at its end', async ({ out }: RunControl) => (await out('0123456789'), exitOf())],
     ['as the backend counts', async () => exitOf({ outputBytes: { stdout: 10, stderr: 0 } })],
-  ])('ends output_limit when the request says kill: %s', async (_when, run) => {
+  ])('end a program with output_limit if the request says kill: %s', async (_when, run) => {
     const { outcome } = await executed(run, { limits: { stdout_bytes: 4, on_output_limit: 'kill' } })
     expect(outcome).toMatchObject({ ending: 'output_limit', stdout: { bytes: 10, truncated: true } })
     expect(outcome.stdout.text.length).toBeLessThanOrEqual(4)
   })
 
-  it.each(['create', 'write', 'commit'] as const)('survives a blob store that fails to %s', async (step) => {
+  it.each(['create', 'write', 'commit'] as const)('survive a blob store that fails to %s', async (step) => {
     const backend = scriptedBackend({ run: async ({ out }) => (await out('0123456789'), exitOf()) })
     const blobs = createMemoryBlobs(step)
     const { executor, errors } = harness([backend], { blobs })
@@ -214,7 +214,7 @@ describe('output bounds', () => {
     expect(blobs.open).toBe(0)
   })
 
-  it('holds little memory for a flood of 1 GiB that ignores backpressure', async () => {
+  it('hold little memory for 1 GiB of output that ignores backpressure', async () => {
     const chunk = Buffer.alloc(MiB, 'flood ')
     let most = 0
     const { outcome } = await executed(
@@ -229,13 +229,13 @@ describe('output bounds', () => {
       { limits: { stdout_bytes: 1024 } },
     )
     expect(outcome.stdout).toMatchObject({ bytes: 1024 * MiB, truncated: true })
-    // 16 MiB of full copy that waits for the store, as much again in garbage, and what the runtime takes.
+    // 16 MiB of the full copy that waits for the store, as much garbage, and the runtime's own memory.
     expect(most).toBeLessThan(160 * MiB)
   })
 })
 
 describe('a sandbox that is lost', () => {
-  it('tells why the backend refused the program, without secrets', async () => {
+  it('reports why the backend refused the program, without secrets', async () => {
     const { outcome } = await executed(
       async () => {
         const message = 'AccessDeniedException: s3cret-of-the-request may not'
@@ -269,11 +269,11 @@ describe('a sandbox that is lost', () => {
   })
 })
 
-describe('where it runs', () => {
+describe('the choice of a backend', () => {
   const failing = (name: string, code: 'sandbox_open_failed' | 'backend_unavailable', script: Script = {}) =>
     scriptedBackend({ ...script, name, open: () => Promise.reject(new CofferdamError(code)) })
 
-  it('falls back when a sandbox does not open', async () => {
+  it('falls back to the next one when a sandbox does not open', async () => {
     const backends = [
       failing('a', 'sandbox_open_failed'),
       failing('b', 'backend_unavailable'),
@@ -291,7 +291,7 @@ describe('where it runs', () => {
   })
 
   it.each(['conflict', 'session_not_found', 'fenced'] as const)(
-    'ends with %s of a session where it is, and rests no backend for it',
+    'ends with %s if a session is refused, and opens no circuit',
     async (code) => {
       const own = scriptedBackend({
         name: 'own',
@@ -331,7 +331,7 @@ describe('where it runs', () => {
     expect(a.specs[0]?.session).toEqual({ key: 'k', scope: 'files', idleMs: null, mustExist: true })
   })
 
-  it('gives up after three opens and names each', async () => {
+  it('gives up after three opens, and names each', async () => {
     const backends = ['a', 'b', 'c', 'd'].map((name) => failing(name, 'sandbox_open_failed'))
     const { executor } = harness(backends)
     const outcome = await executor.execute(attemptOf())
@@ -373,7 +373,7 @@ describe('where it runs', () => {
     expect(other.specs).toHaveLength(0)
   })
 
-  it('ends provisioning for an unknown backend', async () => {
+  it('ends with provisioning for an unknown backend', async () => {
     const { outcome } = await executed(undefined, { backend: 'dokcer' })
     expect(outcome).toMatchObject({
       ending: 'provisioning',
@@ -428,7 +428,7 @@ describe('where it runs', () => {
     expect(backend.specs).toHaveLength(4)
   })
 
-  it('waits for a full backend or takes the next one, and gives up when none has room for an hour', async () => {
+  it('waits for a full backend or takes the next one, and gives up after an hour', async () => {
     const clock = createManualClock()
     let isFull = true
     const full = scriptedBackend({
@@ -460,11 +460,11 @@ describe('where it runs', () => {
     ] as const) {
       await clock.advance(afterMs)
       const before = full.specs.length
-      // One asks after a pause that grows to 15 s; the others are answered what it heard.
+      // One attempt asks again after a pause that grows to 15 s. The others get its answer.
       for (let n = 0; n < 3; n++) expect(await executor.execute(attemptOf())).toMatchObject(waits)
       expect(full.specs.length - before, `${afterMs} ms later`).toBe(asked)
     }
-    // A session may have its sandbox there already.
+    // The sandbox of a session may already exist.
     const before = full.specs.length
     await executor.execute(attemptOf({ reuse: 'session', session: { key: 'kept' } }))
     expect(full.specs.length - before).toBe(1)
@@ -477,7 +477,7 @@ describe('where it runs', () => {
       passedOver: [{ backend: 'full', reason: 'backend_full' }],
     })
 
-    // Nobody asked for an hour, so nobody waited.
+    // Nobody asked for an hour, so nobody was waiting.
     await clock.advance(FULL_MAX_MS)
     expect(await executor.execute(attemptOf())).toMatchObject(waits)
     const waitTooLong = async (): Promise<void> => {
@@ -494,7 +494,7 @@ describe('where it runs', () => {
     isFull = true
     expect(await executor.execute(attemptOf())).toMatchObject(waits)
 
-    // What sessions get shows that something ends there, too.
+    // A session that gets its sandbox shows that executions on this backend end.
     await waitTooLong()
     isFull = false
     await executor.execute(attemptOf({ reuse: 'session', session: { key: 'kept' } }))
@@ -502,7 +502,7 @@ describe('where it runs', () => {
     expect(await executor.execute(attemptOf())).toMatchObject(waits)
   })
 
-  it('keeps the circuit closed if one tenant is not provisioned, and says so', async () => {
+  it('keeps the circuit closed if one tenant is not provisioned, and reports that', async () => {
     const backend = scriptedBackend({
       open: () => Promise.reject(new CofferdamError('interpreter_not_ready', 'Tenant t1 has none yet.')),
     })
@@ -516,7 +516,7 @@ describe('where it runs', () => {
       })
   })
 
-  it('does not probe a backend that is switched off for the attempt, and takes the next', async () => {
+  it('does not probe a backend that is switched off for the attempt, and takes the next one', async () => {
     const off = scriptedBackend({ name: 'off' })
     const on = scriptedBackend({ name: 'on' })
     const { executor } = harness([off, on])
@@ -550,7 +550,7 @@ describe('where it runs', () => {
     expect(backend.live).toBe(0)
   })
 
-  it('ends provisioning when the files cannot be written', async () => {
+  it('ends with provisioning when the files cannot be written', async () => {
     const { outcome, attempt } = await executed(
       undefined,
       { files: [{ path: 'a', content: 'x' }] },
@@ -568,7 +568,7 @@ describe('where it runs', () => {
     expect(attempt.begun).toEqual([])
   })
 
-  it('waits for memory and ends provisioning for more than there is', async () => {
+  it('waits for memory, and ends with provisioning if there is never enough', async () => {
     const gate = Promise.withResolvers<void>()
     const backend = scriptedBackend({ run: async () => (await gate.promise, exitOf()) })
     const { executor } = harness([backend], { memory: createMemoryBudget(300 * MiB) })
@@ -613,7 +613,7 @@ describe('artifacts', () => {
   }
   const named = (count: number) => Array.from({ length: count }, (_, n) => ({ path: `f${n}`, size: 1 }))
 
-  it('names each file that was left out, with its size and the reason', async () => {
+  it('name each file that was left out, with its size and the reason', async () => {
     const size = 9 * MiB
     const { kept, omitted, incomplete, outcome, attempt } = await matching([
       { path: 'good', size: 3 },
@@ -635,7 +635,7 @@ describe('artifacts', () => {
     expect(attempt.notices).toHaveLength(4)
   })
 
-  it('does not trust the size that the sandbox lists', async () => {
+  it('are not bounded by the size that the sandbox lists', async () => {
     const { kept, omitted } = await matching(
       [
         { path: 'huge', size: 1 },
@@ -652,7 +652,7 @@ describe('artifacts', () => {
     expect([kept, omitted]).toEqual([[], { huge: 'too_large', gone: 'unreadable' }])
   })
 
-  it('have names without secrets, and distinct ones if they differ only in a secret', async () => {
+  it('have names without secrets, and distinct names if they differ only in a secret', async () => {
     const [token, password] = ['correct-horse-battery', 'staple-of-the-wrong-donkey']
     const { outcome, attempt, blobs } = await executed(
       undefined,
@@ -671,7 +671,7 @@ describe('artifacts', () => {
     expect(JSON.stringify([outcome, [...blobs.committed.keys()]])).not.toMatch(/horse|donkey/)
   })
 
-  it('leaves out what passes the total, and goes on with what still fits', async () => {
+  it('leave out a file that passes the total, and continue with those that fit', async () => {
     const { kept, omitted } = await matching([
       { path: 'a', size: 8 * MiB },
       { path: 'b', size: 7 * MiB },
@@ -681,25 +681,25 @@ describe('artifacts', () => {
     expect([kept, omitted]).toEqual([['a', 'b', 'd'], { c: 'total_too_large' }])
   })
 
-  it('keeps as many as the request asks for, and says which others there are', async () => {
+  it('are as many as the request asks for, and the others are named', async () => {
     const { kept, omitted, incomplete } = await matching(named(5), { limits: { artifact_count: 3 } })
     expect([kept, omitted]).toEqual([['f0', 'f1', 'f2'], { f3: 'too_many', f4: 'too_many' }])
     expect(incomplete).toBe(false)
   })
 
-  it('says that there are more than it can name', async () => {
+  it('are marked as incomplete if there are more than can be named', async () => {
     const { kept, outcome, incomplete } = await matching(named(1000))
     expect([kept.length, outcome.artifactsOmitted?.length, incomplete]).toEqual([256, 100, true])
   })
 
-  it('takes larger ones where the limits of the request say so', async () => {
+  it('may be larger if the limits of the request allow it', async () => {
     const { kept } = await matching([{ path: 'large', size: 9 * MiB }], {
       limits: { artifact_bytes: 9 * MiB },
     })
     expect(kept).toEqual(['large'])
   })
 
-  it('does not count the program itself, nor name it', async () => {
+  it('do not include the program itself', async () => {
     const source = 'print(1)'
     const files = [...named(3), { path: 'main.py', size: source.length }]
     const { kept, omitted } = await matching(
@@ -712,7 +712,7 @@ describe('artifacts', () => {
     expect([kept.length, omitted]).toEqual([3, {}])
   })
 
-  it('says that a search which ended early may have missed some', async () => {
+  it('may be incomplete if the search ended early, and say so', async () => {
     const { kept, incomplete } = await matching(
       [],
       {},
@@ -724,7 +724,7 @@ describe('artifacts', () => {
     expect([kept, incomplete]).toEqual([['f0'], true])
   })
 
-  it('names a file that could not be stored', async () => {
+  it('name a file that could not be stored', async () => {
     const backend = scriptedBackend({ files: { a: 'x' } })
     const { executor } = harness([backend], { blobs: createMemoryBlobs('commit') })
     const outcome = await executor.execute(attemptOf({ artifacts: ['**'] }))
@@ -735,7 +735,7 @@ describe('artifacts', () => {
     })
   })
 
-  it('gives up at the hard deadline when the program ended long before it', async () => {
+  it('are given up at the hard deadline, even if the program ended long before', async () => {
     const clock = createManualClock()
     const listing = Promise.withResolvers<void>()
     const backend = scriptedBackend({ list: () => (listing.resolve(), never()) })
@@ -750,7 +750,7 @@ describe('artifacts', () => {
     expect(await outcome).toMatchObject({ ending: 'ok', artifacts: [], artifactsIncomplete: true })
   })
 
-  it('gives a program that ends at its deadline five more seconds', async () => {
+  it('have five more seconds if the program ended at its deadline', async () => {
     const clock = createManualClock()
     const listing = Promise.withResolvers<void>()
     const backend = scriptedBackend({ list: () => (listing.resolve(), never()) })
@@ -764,7 +764,7 @@ describe('artifacts', () => {
     expect(await outcome).toMatchObject({ ending: 'ok', artifactsIncomplete: true })
   })
 
-  it('charges the CPU time of the collection, and reads usage only if files were collected', async () => {
+  it('count the CPU time of the collection, which is read only if files were collected', async () => {
     const used = async (artifacts: string[]) => {
       const backend = scriptedBackend({ usage: { ...exitOf().usage, cpu_ms: 250 } })
       return (await harness([backend]).executor.execute(attemptOf({ artifacts }))).usage?.cpu_ms
@@ -773,7 +773,7 @@ describe('artifacts', () => {
   })
 })
 
-it('says which variables the program does not get, in every outcome', async () => {
+it('every outcome names the variables that the program did not get', async () => {
   const env = { LD_PRELOAD: 'x', MINE: 'y', NODE_OPTIONS: 'z' }
   const { outcome, backend } = await executed(undefined, { env })
   expect(outcome.envDropped).toEqual(['LD_PRELOAD', 'NODE_OPTIONS'])
@@ -781,7 +781,7 @@ it('says which variables the program does not get, in every outcome', async () =
   expect((await executed(undefined, { env: { MINE: 'y' } })).outcome).not.toHaveProperty('envDropped')
 })
 
-it('reports what each backend says about this host', async () => {
+it('probeAll reports what each backend says about this host', async () => {
   const { executor } = harness([
     scriptedBackend({ name: 'a' }),
     scriptedBackend({ name: 'b', isolation: 'jail', probe: () => Promise.reject(new Error('broke')) }),
@@ -792,7 +792,7 @@ it('reports what each backend says about this host', async () => {
   ])
 })
 
-it('survives listeners that throw', async () => {
+it('an attempt ends normally although its listeners throw', async () => {
   const { executor, errors } = harness([
     scriptedBackend({ run: async ({ out }) => (await out('x'), exitOf()) }),
   ])

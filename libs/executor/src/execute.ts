@@ -3,9 +3,8 @@
  *
  *   network ─► memory ─► sandbox (or the next backend's) ─► files ─► begin ─► program ─► outcome ─► destroy
  *
- * Until `onBegin` resolves nothing of the user has run: every failure is a provisioning ending and may be
- * retried. After it the program counts as begun, whatever happens. The sandbox and its memory are released on
- * every path.
+ * Until `onBegin` resolves, nothing of the user has run: every failure is a provisioning ending and may be
+ * retried. After it the program counts as begun. The sandbox and its memory are released on every path.
  */
 import { hasRunSession, reuseOf, type Outcome, type Sandbox } from '@cofferdam/contract'
 import { acquireSandbox } from './acquire-sandbox.ts'
@@ -19,13 +18,13 @@ import { hostMemory } from './host-memory.ts'
 import { prepareSandbox } from './prepare-sandbox.ts'
 import { runProgram } from './run-program.ts'
 
-/** If the answer takes longer than this it waits for a store, and the sandbox is destroyed meanwhile. */
+/** If the answer takes longer than this, it waits for a store, and the sandbox is destroyed meanwhile. */
 const ANSWER_FIRST_MS = 100
 
 /**
  * Runs one attempt and destroys its sandbox. Calls `onOutcome` with the outcome of a program as soon as it is
- * known, while the sandbox is still being destroyed. Rejects with `fenced`, and with the StopReason `drain`
- * if it was drained before the program began.
+ * known, before the sandbox is gone. Rejects with `fenced`, and with the StopReason `drain` if the attempt
+ * was drained before the program began.
  */
 export async function execute(
   parts: ExecutorParts,
@@ -62,7 +61,7 @@ async function begin(state: AttemptState, sandbox: Sandbox): Promise<void> {
 }
 
 /**
- * Destroying a single-use sandbox takes CPU of daemon and kernel that the answer needs at the same moment
+ * Destroying a single-use sandbox uses CPU of daemon and kernel that the answer needs at the same time
  * (docker: 13 of 20 ms, measured). A cell is cleaned at once, because its next execution may be waiting.
  */
 async function untilAnswered(state: AttemptState, sandbox: Sandbox): Promise<void> {
@@ -71,6 +70,6 @@ async function untilAnswered(state: AttemptState, sandbox: Sandbox): Promise<voi
     await settlesWithin(state.parts.clock, ANSWER_FIRST_MS, answered)
 }
 
-/** Whether a request that was given the session of its run got a sandbox of its own instead. */
+/** Whether a request with the session of its run got its own sandbox instead. */
 const leftRunSession = ({ attempt }: AttemptState, { session }: Sandbox): boolean =>
   session === null && hasRunSession(attempt.request)

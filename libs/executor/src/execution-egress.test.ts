@@ -1,7 +1,4 @@
-/**
- * What an execution may reach, through the executor: a real egress, a real origin, a backend that plays the
- * program.
- */
+/** What an execution may reach: real egress, real origin, and a backend that plays the program. */
 import { once } from 'node:events'
 import { createServer, request as httpRequest } from 'node:http'
 import type { AddressInfo } from 'node:net'
@@ -12,7 +9,7 @@ import { expect, it } from 'vitest'
 import { attemptOf, harness, tenantOf } from '../test/attempts.ts'
 import { exitOf, scriptedBackend } from '../test/scripted-backend.ts'
 
-/** Asks the proxy behind `onConnection` for `url`, as a program with HTTP_PROXY would. */
+/** Requests `url` from the proxy behind `onConnection`, as a program with HTTP_PROXY would. */
 async function fetchThrough(io: RunIo, url: string): Promise<{ status: number; body: string }> {
   const [program, worker] = duplexPair()
   io.onConnection?.(worker)
@@ -28,7 +25,7 @@ async function fetchThrough(io: RunIo, url: string): Promise<{ status: number; b
   return { status: answer.statusCode, body }
 }
 
-it('lets a program reach an allowed host, and records it', async () => {
+it('a program reaches an allowed host, which is recorded', async () => {
   const origin = createServer((_, answer) => answer.end('hello')).listen(0, '127.0.0.1')
   await once(origin, 'listening')
   const { port } = origin.address() as AddressInfo
@@ -50,7 +47,7 @@ it('lets a program reach an allowed host, and records it', async () => {
   expect(outcome).toMatchObject({ ending: 'ok', outboundHosts: [`127.0.0.1:${port}`] })
 })
 
-it('gives a program without a network no channel at all', async () => {
+it('a program without a network gets no channel', async () => {
   await using egress = createEgress({ config: egressConfigSchema.parse({}) })
   let io: RunIo | undefined
   const backend = scriptedBackend({
@@ -64,7 +61,7 @@ it('gives a program without a network no channel at all', async () => {
   expect(io).not.toHaveProperty('onConnection')
 })
 
-it('refuses more than the tenant may reach, before a sandbox is opened', async () => {
+it('more than the tenant may reach is refused before a sandbox is opened', async () => {
   await using egress = createEgress({ config: egressConfigSchema.parse({}) })
   const backend = scriptedBackend()
   const { executor } = harness([backend], { egress })
@@ -77,7 +74,7 @@ it('refuses more than the tenant may reach, before a sandbox is opened', async (
   expect(backend.specs).toEqual([])
 })
 
-it('refuses a network on a worker that has no egress', async () => {
+it('a network is refused on a worker without egress', async () => {
   const { executor } = harness([scriptedBackend()])
   expect(await executor.execute(attemptOf({ network: 'public' }))).toMatchObject({
     ending: 'provisioning',
@@ -92,7 +89,7 @@ const withMirror = () =>
   })
 const rules = { pypi: ['sums==1.*'], npm: [] }
 
-it('points package managers to the package proxy if a request asks for it, even without a network', async () => {
+it('package managers use the package proxy on request, even without a network', async () => {
   await using egress = withMirror()
   let answer: { status: number; body: string } | undefined
   const backend = scriptedBackend({
@@ -112,7 +109,7 @@ it('points package managers to the package proxy if a request asks for it, even 
   expect(outcome.failureReason).toContain('Refused were evil')
 })
 
-it('leads them there under network public too, but only to registries of which the tenant may have something', async () => {
+it("package managers use it with network public too, for registries of the tenant's rules", async () => {
   await using egress = withMirror()
   const backend = scriptedBackend()
   const { executor } = harness([backend], { egress })
@@ -124,7 +121,7 @@ it('leads them there under network public too, but only to registries of which t
   expect(names).toEqual([['PIP_INDEX_URL'], []])
 })
 
-it("refuses packages if the tenant's rules allow none, and says what an operator can do", async () => {
+it("packages are refused if the tenant's rules allow none, with advice for the operator", async () => {
   await using egress = withMirror()
   const backend = scriptedBackend()
   const { executor } = harness([backend], { egress })

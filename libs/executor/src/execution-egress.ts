@@ -1,4 +1,4 @@
-/** What one execution may reach. Decided before anything is opened. */
+/** Decides what one execution may reach, before anything is opened. */
 import type { ExecutionRequest, Network, TenantPolicy } from '@cofferdam/contract'
 import {
   narrowest,
@@ -14,25 +14,22 @@ import { ProvisioningFailure } from './provisioning-failure.ts'
 export interface WayOut {
   /** What the sandbox must offer: a channel for connections, or nothing. */
   network: Network
-  /** Null without a network: the sandbox then has no proxy either. */
+  /** Null without a network. The sandbox then has no proxy either. */
   egress: ExecutionEgress | null
-  /**
-   * Variables that point package managers to the package proxy. The program's own variables replace them. May
-   * be empty.
-   */
+  /** Variables that point package managers to the package proxy, or none. The program's replace them. */
   environment: Readonly<Record<string, string>>
 }
 
 /**
- * Whether a request asks for packages: an install does, and so does a network whose allow-list has the
- * package proxy. The tenant's package rules bound that entry, not the tenant's network.
+ * Whether a request asks for packages: an install does, and so does an allow-list with the package proxy. The
+ * tenant's package rules bound that entry, not the tenant's network.
  */
 const asksForPackages = ({ program, network }: Pick<ExecutionRequest, 'program' | 'network'>): boolean =>
   program.type === 'install' || (typeof network === 'object' && network.allow.includes(PACKAGE_HOST))
 
 /**
- * How a task reaches packages. Null on a worker without egress. While `execution` is null, only whether it
- * could reach them is known.
+ * How a task reaches packages. Null on a worker without egress. If `execution` is null, it only tells whether
+ * packages could be reached.
  */
 export function packageAccess(
   egress: Egress | null,
@@ -54,7 +51,7 @@ export function packageAccess(
   }
 }
 
-/** The network without that entry. */
+/** The network without the entry for packages. */
 function beyondPackages(network: Network): Network {
   if (typeof network === 'string') return network
   const allow = network.allow.filter((entry) => entry !== PACKAGE_HOST)
@@ -62,10 +59,10 @@ function beyondPackages(network: Network): Network {
 }
 
 /**
- * Narrows the network that the request asks for to what the tenant may reach. A request for packages alone
- * reaches only the package proxy. Throws a provisioning failure: `policy_denied` for what the tenant may not
- * reach, `capability_missing` on a worker without egress. Throws TaskRefusal for packages that cannot be
- * fetched here.
+ * Narrows the network of the request to what the tenant may reach. A request for packages alone reaches only
+ * the package proxy. Throws a provisioning failure: `policy_denied` for what the tenant may not reach,
+ * `capability_missing` on a worker without egress. Throws TaskRefusal for packages that cannot be fetched
+ * here.
  */
 export function openWayOut(
   egress: Egress | null,
@@ -94,10 +91,7 @@ export function openWayOut(
   }
 }
 
-/**
- * An install sets its own. With network `public`, only registries of which the tenant's rules allow
- * something.
- */
+/** An install sets its own. With network `public`, only registries in the tenant's rules are set. */
 function packageVariables(
   { mirrors }: Egress,
   { program, network }: ExecutionRequest,

@@ -1,7 +1,4 @@
-/**
- * What an agent reads about a failed attempt: what happened, the figure that was hit, and what to change.
- * Public.
- */
+/** What an agent reads about a failed attempt: what happened, which figure, and what to change. Public. */
 import { BOUNDS, assertNever, type Exit, type Limits } from '@cofferdam/contract'
 import { NOT_BEGUN, SESSION_TIMEOUT, type Verdict } from './verdict.ts'
 
@@ -14,7 +11,7 @@ export interface FailureFacts {
   refusal?: string
 }
 
-/** One or two sentences of at most 2,000 characters; null for `ok`. */
+/** One or two sentences of at most 2,000 characters. Null for `ok`. */
 export function failureReason({ ending, reason }: Verdict, facts: FailureFacts): string | null {
   const text = sentence(ending, reason, facts)
   return text === null ? null : text.slice(0, BOUNDS.failureReasonLength)
@@ -87,7 +84,7 @@ function sentence(ending: Verdict['ending'], reason: string | null, facts: Failu
       return null
     case 'policy_denied':
     case 'cap_exceeded':
-      // Decided before the program ran, with messages of their own.
+      // These are decided before the program runs, with their own messages.
       return null
     default:
       return assertNever(ending)

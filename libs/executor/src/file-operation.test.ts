@@ -19,7 +19,7 @@ describe('files of a session', () => {
     expect(outcome.value).toEqual({ files: [{ path: 'notes-<redacted>.txt', size: 4 }], truncated: false })
   })
 
-  it('are found by their real names, which are then shown nowhere', async () => {
+  it('are found by their real names, which are not shown', async () => {
     const { outcome, stored } = await operated({ type: 'files', op: 'read', path: PATH })
     expect(outcome.artifacts).toMatchObject([{ path: 'notes-<redacted>.txt', size: 4 }])
     expect(stored).toContain('notes-<redacted>.txt')

@@ -1,10 +1,9 @@
 /**
- * What `/v1/sessions` does with the files of a session: a turn in its sandbox in which nothing of the user
- * runs. The answer is the value (a list) or an artifact (a file), so it is treated like every result:
- * bounded, encrypted if the tenant's outputs are, and kept for its retention time.
+ * File operations of `/v1/sessions`: a turn in the session's sandbox in which nothing of the user runs. The
+ * answer is the value (a list) or an artifact (a file), so it is bounded, encrypted and retained like every
+ * result.
  *
- * The sandbox is not trusted: paths that it could not have are left out, and everything it says is cut at our
- * bounds.
+ * The sandbox is not trusted: impossible paths are left out, and everything else is cut at our bounds.
  */
 import { createHash } from 'node:crypto'
 import {
@@ -29,14 +28,13 @@ import { withDeadline } from './clock.ts'
 
 /** Enough for 8 MiB to or from a remote sandbox. */
 const OPERATION_TIMEOUT_MS = 30_000
-/** Names that are looked at. One more is asked for, so that `truncated` is known. */
+/** Most names that are read. One more is requested, so that `truncated` is known. */
 const LIST_MAX = 1000
-/** Bytes of a value around the names. */
+/** Bytes of a value besides the names. */
 const FRAME_BYTES = 64
 
 type FileProgram = Extract<Program, { type: 'files' }>
 
-/** An operation on its way. */
 interface Operation {
   state: AttemptState
   program: FileProgram
@@ -50,8 +48,8 @@ type Done = Pick<Outcome, 'ending' | 'reason' | 'failureReason'> &
   Partial<Pick<Outcome, 'value' | 'artifacts'>>
 
 /**
- * Carries out the operation and tells how it ended. There is no point of no return: nothing of the user runs,
- * so a worker that dies here leaves the execution to the next one. Rejects only with the signal's reason.
+ * Carries out the operation. There is no point of no return, because nothing of the user runs: if this worker
+ * dies, the next one repeats it. Rejects only with the signal's reason.
  */
 export async function operateOnFiles(
   state: AttemptState,
@@ -62,7 +60,7 @@ export async function operateOnFiles(
   const timeout = new Error('the sandbox did not answer')
   using bound = withDeadline(state.parts.clock, signal, OPERATION_TIMEOUT_MS, timeout)
   let done: Done
-  // A session whose backend had to make a new sandbox has no files any more.
+  // A session whose backend had to make a new sandbox no longer has any files.
   if (
     request.session?.scope !== undefined &&
     request.session.scope !== 'none' &&
@@ -76,7 +74,7 @@ export async function operateOnFiles(
       done = await unlessAborted(operate(operation), bound.signal)
     } catch (error) {
       signal.throwIfAborted()
-      // Nothing is known about an operation that hangs. It must not hold up the session's next turn.
+      // The state of an operation that hangs is unknown. It must not hold up the session's next turn.
       if (error === timeout) sandbox.retire?.()
       done = isCofferdamError(error)
         ? failed(error.code, error.message)
@@ -114,7 +112,7 @@ async function operate(operation: Operation): Promise<Done> {
     }
     case 'write':
       await writeFiles(state, sandbox)
-      // A write does not wait for its answer. The answer to this request comes after it.
+      // A write does not wait for its answer, which comes before the answer to this request.
       await sandbox.list(['*'], 1)
       return ok
     case 'remove':
@@ -134,10 +132,7 @@ async function operate(operation: Operation): Promise<Done> {
   }
 }
 
-/**
- * Matches everything below a folder. Characters that mean something in a glob match any; `listing` compares
- * the paths.
- */
+/** Matches everything below a folder. Glob characters match any character, and `listing` compares paths. */
 const globsBelow = (path: string): string[] => [path === '' ? '**' : `${path.replaceAll(/^!|\*/g, '?')}/**`]
 
 /** Programs chose the names, so the tenant's secrets are removed from them. */

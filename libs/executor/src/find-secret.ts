@@ -1,6 +1,6 @@
 /**
- * Looks for what the rules redact. Whether something is found at a position depends only on the bytes from
- * three before it to WINDOW after it, never on how they came.
+ * Looks for what the rules redact. A decision at a position depends only on the bytes from three before it to
+ * WINDOW after it, never on how the bytes were cut into chunks.
  */
 import {
   HASH_MASK,
@@ -16,16 +16,11 @@ import {
 import { MIN_SECRET_BYTES } from './secret-forms.ts'
 import type { Finding } from './secret-patterns.ts'
 
-/**
- * With more literals of the same first three bytes than this, a possible start is held back without
- * comparing.
- */
+/** If more literals share their first three bytes, a possible start is held back without comparing. */
 const EXACT_HOLD_LITERALS = 64
 const NONE: readonly AnchoredPattern[] = []
 
-/**
- * The first position at or after `from` where a rule may begin, or the last two positions if there is none.
- */
+/** The first position at or after `from` where a rule may begin, or the last two positions. */
 export function nextCandidate(
   table: Readonly<Uint8Array>,
   bytes: Uint8Array,
@@ -73,7 +68,7 @@ function findLiteral(
   let to = longestLiteral(rules, bucket, bytes, at, end)
   const mayGrow = bucket.longest > end - at
   if (mayGrow && !final && isBeginning(bucket, bytes.toString('latin1', at, end))) return 'more'
-  // The end of the stream may cut off a secret. Most of it is still secret.
+  // The end of the stream may cut off a secret. The part before it is still secret.
   if (mayGrow && final && end - at >= MIN_SECRET_BYTES) {
     const rest = bytes.toString('latin1', at, end)
     if ([...bucket.byLength.values()].some((set) => [...set].some((literal) => literal.startsWith(rest))))
@@ -82,7 +77,7 @@ function findLiteral(
   return to === at ? null : { from: at, to, tail: null, limit: to }
 }
 
-/** Where the longest literal that begins at `at` ends; `at` when there is none. */
+/** Where the longest literal that begins at `at` ends, or `at` when there is none. */
 function longestLiteral(
   { fingerprints, salt }: RedactionRules,
   bucket: LiteralBucket,
@@ -109,7 +104,7 @@ function isBeginning(bucket: LiteralBucket, available: string): boolean {
   return literals.some(([, set]) => [...set].some((literal) => literal.startsWith(available)))
 }
 
-/** The lookup has compared the first three bytes already. */
+/** The first three bytes are already compared. */
 function findPattern(
   { pattern, anchor }: AnchoredPattern,
   bytes: Buffer,
@@ -127,7 +122,7 @@ function findPattern(
 
 const lowerCase = (byte: number): number => (byte >= 0x41 && byte <= 0x5a ? byte | 0x20 : byte)
 
-/** Two findings at one position: the wider cover. */
+/** Joins two findings at one position to the wider cover. */
 function join(a: Finding, b: Finding): Finding {
   if (a === 'more' || b === 'more') return 'more'
   if (a === null) return b

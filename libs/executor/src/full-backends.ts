@@ -1,7 +1,7 @@
 /**
- * Remembers backends whose vendor says that it is full. An execution waits for such a backend as it waits for
- * a lease. One attempt at a time asks the vendor again; all others get the vendor's last answer without a
- * call. If nothing was opened for FULL_MAX_MS, waiting makes no sense and the attempts end.
+ * Remembers backends whose vendor reports that it is full. An execution waits for such a backend as for a
+ * lease. One attempt at a time asks the vendor again, and all others get the last answer. If nothing was
+ * opened for FULL_MAX_MS, the attempts end.
  *
  *   unknown ──no room──▶ resting ──a pause──▶ asked by one ──no room──▶ resting, for twice as long
  *      ▲                                         ├── given up, or another answer ──▶ asked by the next one
@@ -9,15 +9,14 @@
  */
 import type { Clock } from './clock.ts'
 
-/** Longer than most programs run, and short enough that callers do not wait in vain for a day. */
+/** Longer than most programs run, and short enough that callers do not wait for a day in vain. */
 export const FULL_MAX_MS = 3_600_000
-/** A vendor has room again when some program ends, which takes seconds. */
+/** A vendor has capacity again when a program ends, which takes seconds. */
 const FIRST_PAUSE_MS = 1000
 const LAST_PAUSE_MS = 15_000
 /** If nobody has asked for this long, nobody was waiting. The vendor's next answer starts a new wait. */
 const FORGOTTEN_MS = 600_000
 
-/** The last answer of a full backend. */
 export interface NoRoom {
   said: string
   /** It has been full for so long that waiting makes no sense. */
@@ -25,19 +24,13 @@ export interface NoRoom {
 }
 
 export interface FullBackends {
-  /**
-   * The last answer, if the attempt must not ask. Null if it may: it then reports by `foundFull`, `opened` or
-   * `abandoned`.
-   */
+  /** The last answer, or null if the attempt may ask and then report `foundFull`, `opened` or `abandoned`. */
   refuses(backend: string): NoRoom | null
   foundFull(backend: string, said: string): NoRoom
   opened(backend: string): void
-  /**
-   * A session got its sandbox. That does not show that there is room, but that executions do not wait in
-   * vain.
-   */
+  /** A session got its sandbox. That shows no free capacity, but that executions on this backend end. */
   moves(backend: string): void
-  /** The attempt was cancelled, or the answer had nothing to do with room. */
+  /** The attempt was cancelled, or the answer was not about capacity. */
   abandoned(backend: string): void
 }
 
@@ -50,7 +43,6 @@ interface Full {
   isAsked: boolean
 }
 
-/** Creates it for one executor, with no backend full. */
 export function createFullBackends(clock: Clock): FullBackends {
   // Bounded by the number of configured backends.
   const known = new Map<string, Full>()

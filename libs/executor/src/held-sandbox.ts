@@ -1,7 +1,7 @@
 /**
- * The executor's ownership of one open sandbox. Disposing it destroys the sandbox and waits for the proof,
- * within a bound. A sandbox that is not proven gone is reported as leaked, and its worker keeps killing it by
- * its ref. Its memory counts as used until it is gone, for a minute at most.
+ * The executor's ownership of one open sandbox. Disposing it destroys the sandbox and waits a bounded time
+ * for the proof. A sandbox that is not proven gone is reported as leaked, and its worker keeps killing it by
+ * its ref. Its memory counts as used until it is gone, for at most a minute.
  *
  *   held ──dispose──▶ destroying ──proof within `proofMs`──▶ gone
  *                         └──no proof, or dispose threw──▶ leaked (reported once)
@@ -14,14 +14,10 @@ import { ATTRIBUTE } from './spans.ts'
 
 /**
  * Longer than a healthy backend needs (docker allows itself 15 s). On a busy disk, one `docker rm` of a
- * gVisor container whose processes were dead took 7 s. The caller has its answer by then; only slot and lease
- * wait.
+ * gVisor container whose processes were dead took 7 s. Only slot and lease wait for it, not the caller.
  */
 export const DISPOSE_PROOF_MS = 20_000
-/**
- * SPECIFICATION.md promises that no sandbox outlives its owner by more than a minute. Its memory then counts
- * as free.
- */
+/** No sandbox outlives its owner by more (SPECIFICATION.md), so its memory counts as free after this. */
 export const LEAK_HOLD_MS = 60_000
 
 export interface HeldSandbox extends AsyncDisposable {
@@ -34,10 +30,7 @@ export interface HeldSandbox extends AsyncDisposable {
 /** What an outcome says about where it ran. */
 export type Place = Pick<Outcome, 'backend' | 'isolation' | 'warm' | 'interpreterId' | 'vendorRef' | 'openMs'>
 
-/**
- * Where `held` runs. Backends whose tenants have interpreters of their own name the interpreter in the
- * handle.
- */
+/** Where `held` runs. If tenants have their own interpreters, the backend's handle names the interpreter. */
 export function placeOf({ sandbox, openMs }: Pick<HeldSandbox, 'sandbox' | 'openMs'>): Place {
   const { ref, isolation, warm } = sandbox
   const { interpreter } = ref.handle
@@ -47,7 +40,7 @@ export function placeOf({ sandbox, openMs }: Pick<HeldSandbox, 'sandbox' | 'open
   return { backend: ref.backend, isolation, warm, ...named, ...called, openMs }
 }
 
-/** What the vendor's logs call it; null if there is no such name, or none that could be stored. */
+/** The name in the vendor's logs. Null if there is none, or none that can be stored. */
 function vendorRefOf({ ref: { vendorRef } }: Pick<Sandbox, 'ref'>): string | null {
   const isSound =
     typeof vendorRef === 'string' &&
@@ -56,7 +49,6 @@ function vendorRefOf({ ref: { vendorRef } }: Pick<Sandbox, 'ref'>): string | nul
   return isSound ? vendorRef : null
 }
 
-/** The place of a sandbox, for its spans. */
 export function placeAttributes(sandbox: Sandbox): Attributes {
   const vendorRef = vendorRefOf(sandbox)
   return {
@@ -67,7 +59,7 @@ export function placeAttributes(sandbox: Sandbox): Attributes {
   }
 }
 
-/** What an outcome says about the session. `interpreter` is given when a program reported it. */
+/** The session in an outcome. `interpreter` is set when a program reported it. */
 export const turnOf = (
   { session }: Sandbox,
   interpreter: SessionTurn['interpreter'] = 'none',
@@ -78,14 +70,10 @@ export interface HoldOptions {
   proofMs: number
   memory: MemoryLease
   openMs: number
-  /**
-   * Called at most once, if the sandbox is not proven gone. `ending` is its disposal, which may still be in
-   * flight.
-   */
+  /** Called at most once, if the sandbox is not proven gone. `ending` is its disposal, perhaps in flight. */
   onLeaked: (sandbox: Sandbox, why: unknown, ending: Promise<void>) => void
 }
 
-/** Takes ownership of `sandbox`. */
 export function holdSandbox(sandbox: Sandbox, options: HoldOptions): HeldSandbox {
   let destroyed: Promise<void> | null = null
   const destroy = () => (destroyed ??= destroyProven(sandbox, options))

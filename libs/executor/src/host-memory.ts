@@ -1,13 +1,10 @@
-/**
- * How much of the worker's memory budget an execution takes: its limit, or little if its sandbox runs
- * elsewhere.
- */
+/** How much of the worker's memory budget an execution uses: its limit, or little if it runs remotely. */
 import { DEFAULT_LIMITS, REMOTE_HOST_MIB, type ExecutionRequest } from '@cofferdam/contract'
 import type { Selectable } from './select-backend.ts'
 
 const MiB = 1024 * 1024
 
-/** Bytes. Decided before the backend is chosen, so one local candidate is enough to count the whole limit. */
+/** In bytes. Decided before the backend is chosen, so one local candidate counts the whole limit. */
 export function hostMemory(
   { backends, order }: Selectable,
   request: Pick<ExecutionRequest, 'backend' | 'limits'>,
@@ -19,9 +16,6 @@ export function hostMemory(
   return (isElsewhere ? Math.min(limit, REMOTE_HOST_MIB) : limit) * MiB + largeArtifact(request)
 }
 
-/**
- * One artifact is in this process at a time, twice: in frames and in one piece. The default size is not
- * counted.
- */
+/** One artifact is in this process at a time, twice: in frames and whole. The default size is not counted. */
 const largeArtifact = ({ limits }: Pick<ExecutionRequest, 'limits'>): number =>
   2 * Math.max(0, limits.artifact_bytes - DEFAULT_LIMITS.artifact_bytes)

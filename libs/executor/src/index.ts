@@ -1,5 +1,5 @@
 /** One attempt: pick a backend, run under deadlines, bound and redact output. */
-export type { Attempt, ExecutorLog, ExecutorTimings, LeakedSandbox } from './attempt.ts'
+export type { Attempt, ExecutorLog, ExecutorTimings, LeakedSandbox, WorkspaceTurn } from './attempt.ts'
 export type { CircuitOptions } from './circuit-breaker.ts'
 export { systemClock, type Clock } from './clock.ts'
 export {
@@ -14,4 +14,3 @@ export { compileRules, type RedactionRules } from './redaction-rules.ts'
 export { createRedactor, redactText, type Redactor } from './redactor.ts'
 export { ATTRIBUTE, EVENT, SPAN } from './spans.ts'
 export type { Checkpoint } from './checkpoint.ts'
-export type { WorkspaceTurn } from './workspace-turn.ts'

@@ -46,7 +46,7 @@ describe('memory budget', () => {
     ;(await small)[Symbol.dispose]()
   })
 
-  it('reports room when the last waiter has its memory or gave up, and not before', async () => {
+  it('reports room only when the last waiter has its memory or gave up', async () => {
     const budget = createMemoryBudget(100)
     const told: number[] = []
     budget.onRoom(() => told.push(budget.usedBytes))
@@ -63,7 +63,7 @@ describe('memory budget', () => {
     expect(told).toEqual([60, 100])
   })
 
-  it('reports the missing bytes before an execution waits, and admits it when warm slots release', async () => {
+  it('reports the missing bytes before an execution waits, and admits it when others release', async () => {
     const budget = createMemoryBudget(100)
     const warm = budget.tryAcquire(40)
     const missing: number[] = []
@@ -78,7 +78,7 @@ describe('memory budget', () => {
     expect(missing).toEqual([40])
   })
 
-  it('refuses what the whole budget cannot hold, with both figures', async () => {
+  it('refuses what the whole budget cannot hold, and names both figures', async () => {
     const budget = createMemoryBudget(512 * 1024 * 1024)
     await expect(budget.acquire(1024 * 1024 * 1024, forever)).rejects.toMatchObject({
       reason: 'memory_budget_exceeded',
@@ -86,7 +86,7 @@ describe('memory budget', () => {
     })
   })
 
-  it('keeps memory until what holds it has settled', async () => {
+  it('keeps memory until the work that holds it has settled', async () => {
     const budget = createMemoryBudget(100)
     const gone = Promise.withResolvers<void>()
     const lease = await budget.acquire(100, forever)
@@ -100,7 +100,7 @@ describe('memory budget', () => {
     expect(budget.usedBytes).toBe(0)
   })
 
-  it('never goes over, and ends empty, whatever comes', async () => {
+  it('never exceeds its size, and ends empty, for any sequence of calls', async () => {
     const requests = fc.array(fc.record({ bytes: fc.integer({ min: 1, max: 100 }), gaveUp: fc.boolean() }))
     await fc.assert(
       fc.asyncProperty(requests, async (list) => {

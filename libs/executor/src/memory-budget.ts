@@ -1,8 +1,7 @@
 /**
  * The memory that all sandboxes of this worker may use together: a fair semaphore over the bytes of their
- * limits. A full budget makes executions wait, first come, first served, and never fail. So small requests
- * cannot starve a large one. The worker's slots bound how many wait, because each execution waits at most
- * once.
+ * limits. If it is full, executions wait, first come, first served, so small requests cannot starve a large
+ * one. The worker's slots bound how many wait, because each execution waits at most once.
  */
 import { ProvisioningFailure } from './provisioning-failure.ts'
 
@@ -10,29 +9,19 @@ const MiB = 1024 * 1024
 
 export interface MemoryLease extends Disposable {
   readonly bytes: number
-  /**
-   * Delays the release until `work` settles, because a sandbox that is not proven gone still holds its
-   * memory.
-   */
+  /** Delays the release until `work` settles, because a sandbox that may still exist holds its memory. */
   holdUntil(work: Promise<unknown>): void
 }
 
 export interface MemoryBudget {
   readonly totalBytes: number
   readonly usedBytes: number
-  /** Executions that wait for memory now. */
   readonly waiting: number
-  /**
-   * Waits for its turn. Rejects with the signal's reason if that aborts first, and with a provisioning
-   * failure if `bytes` exceeds the whole budget.
-   */
+  /** Waits for its turn. Rejects with the signal's reason, or if `bytes` exceeds the whole budget. */
   acquire(bytes: number, signal: AbortSignal): Promise<MemoryLease>
   /** Takes `bytes` at once or returns null. For warm slots, which must not overtake a waiting execution. */
   tryAcquire(bytes: number): MemoryLease | null
-  /**
-   * Calls `listener` with the missing bytes when an execution starts to wait. Warm slots and idle cells then
-   * release.
-   */
+  /** Calls `listener` with the missing bytes when an execution starts to wait, so that warm slots release. */
   onPressure(listener: (missingBytes: number) => void): void
   /** Calls `listener` when the last waiting execution has its memory or has given up. */
   onRoom(listener: () => void): void
@@ -43,7 +32,6 @@ interface Waiter {
   grant(lease: MemoryLease): void
 }
 
-/** Creates a budget of `totalBytes`. */
 export function createMemoryBudget(totalBytes: number): MemoryBudget {
   let usedBytes = 0
   const waiters = new Set<Waiter>()

@@ -1,7 +1,4 @@
-/**
- * What shells and interpreters print about what they did not find, word for word, and what their user is
- * told.
- */
+/** The exact output of shells and interpreters about missing things, and the hint for the user. */
 import { expect, it } from 'vitest'
 import { missingHint } from './missing-hint.ts'
 
@@ -10,7 +7,7 @@ const INSTALL = 'program of type "install" with the same session adds packages.'
 
 it.each([
   ['bash', 'main.sh: line 3: git: command not found', 127, `Not in the image: git. ${FULL}.`],
-  // A later command succeeded, or the script goes on after it and fails for another reason.
+  // A later command succeeded, or the script continues after it and fails for another reason.
   [
     'bash, with another exit code',
     'main.sh: line 3: jq: command not found\n',
@@ -70,13 +67,13 @@ it.each([
   expect(missingHint('docker', exitCode, printed)).toBe(hint)
 })
 
-it('names our full image only where one of our images runs', () => {
+it('names our full image only on backends that run one of our images', () => {
   const printed = "ModuleNotFoundError: No module named 'requests'"
   expect(missingHint('gvisor', 1, printed)).toContain('cofferdam/sandbox:full')
   expect(missingHint('e2b', 1, printed)).toBe(`Not in the image: requests. A ${INSTALL}`)
 })
 
-it('speaks of the host where there is no image', () => {
+it('names the host if the backend uses no image', () => {
   expect(missingHint('process', 127, 'main.sh: line 1: git: command not found')).toBe(
     "Not on the worker's host: git.",
   )

@@ -1,14 +1,8 @@
-/**
- * Tells what a program looked for and did not find, from what shells, Python and Node print, and what to do
- * about it.
- */
+/** Tells what a program did not find, from the output of shells, Python and Node, and what to do. */
 import { imageName, ONLY_FULL } from '@cofferdam/contract'
 import { commandNotFound, COMMAND_NOT_FOUND_EXIT } from '@cofferdam/tasks'
 
-/**
- * Printed by Python and Node when they cannot start a program. A name with a slash is a file of the program
- * itself.
- */
+/** Python and Node print it when they cannot start a program. A name with a slash is the program's. */
 const NOT_STARTED = [
   /^FileNotFoundError: \[Errno 2\] No such file or directory: '([\w.+-]{1,100})'$/m,
   /\bspawn ([\w.+-]{1,100}) ENOENT\b/,
@@ -20,17 +14,14 @@ const NO_NODE_MODULE = /\bCannot find (?:module|package) '((?![./]|node:)[\w@./-
 /** Interpreters print it at the end. */
 const TAIL = 4096
 
-/** These backends run programs of the worker's host. On all others an image decides what there is. */
+/** These backends run programs of the worker's host. All others use an image. */
 const ON_HOST = new Set(['none', 'process'])
-/** These backends run one of our two images. Vendors have images of their own. */
+/** These backends run one of our two images. Vendors have their own images. */
 const ON_OUR_IMAGE = new Set(['docker', 'gvisor'])
 
 const INSTALL = 'a program of type "install" with the same session adds packages'
 
-/**
- * Sentences to add to a failure reason; null when the program found everything. `printed` is its stderr, and
- * `backend` the name of the backend that ran it.
- */
+/** Sentences to add to a failure reason. Null when nothing was missing. `printed` is the stderr. */
 export function missingHint(backend: string, exitCode: number | null, printed: string): string | null {
   const tail = printed.slice(-TAIL)
   const command = commandNotFound(tail)

@@ -1,6 +1,4 @@
-/**
- * What resolvers and package managers print without a network, word for word, and what their user is told.
- */
+/** The exact output of resolvers and package managers without a network, and the hint for the user. */
 import { NO_PACKAGES } from '@cofferdam/tasks'
 import { expect, it } from 'vitest'
 import { networkHint } from './network-hint.ts'
@@ -32,7 +30,7 @@ it.each([
   expect(networkHint('none', printed, NO_PACKAGES)).toContain('{"allow": ["packages.cofferdam.internal"]}')
 })
 
-it("names what the tenant's rules left out, however the package manager reports it", () => {
+it("names the packages that the tenant's rules left out, for any package manager", () => {
   const refused = [{ name: 'evil', reason: "package evil is not on the tenant's allow-list" }]
   expect(networkHint('public', 'ERROR: HTTP error 403', { ...NO_PACKAGES, refused })).toBe(
     "Refused were evil (package evil is not on the tenant's allow-list).",
@@ -42,7 +40,7 @@ it("names what the tenant's rules left out, however the package manager reports 
   expect(networkHint('public', printed, { ...NO_PACKAGES, narrowed })).toContain('sums (allowed: sums==1.*)')
 })
 
-it('says nothing of programs that failed for other reasons', () => {
+it('says nothing about programs that failed for other reasons', () => {
   expect(networkHint('none', 'ValueError: could not convert', NO_PACKAGES)).toBeNull()
   const narrowed = [{ name: 'sums', rule: 'sums==1.*' }]
   expect(networkHint('public', 'ValueError: x', { ...NO_PACKAGES, narrowed })).toBeNull()

@@ -1,7 +1,4 @@
-/**
- * Tells what the network has to do with a failure. Resolvers and package managers say only that something was
- * not found.
- */
+/** Tells if the network caused a failure. Resolvers and package managers only print what was not found. */
 import type { Network } from '@cofferdam/contract'
 import { PACKAGE_HOST } from '@cofferdam/egress'
 import { explainPackages, type PackagesSeen } from '@cofferdam/tasks'
@@ -9,17 +6,14 @@ import { explainPackages, type PackagesSeen } from '@cofferdam/tasks'
 /** Printed by glibc, musl, Node, curl, git, wget, Go and requests when no name server can be reached. */
 const LOOKUP_FAILED =
   /Temporary failure in name resolution|Name or service not known|getaddrinfo (?:EAI_AGAIN|ENOTFOUND)|Could not resolve host|unable to resolve host|Failed to resolve|dial tcp: lookup/
-/**
- * All that a quiet pip prints when it cannot look up its index, and what Debian's pip prints when it has
- * none.
- */
+/** All that a quiet pip prints when it cannot look up its index, and what Debian's pip prints without one. */
 const NO_INDEX = /\(from versions: none\)|externally-managed-environment/
 const OF_PACKAGES =
   /\bpip\b|\bnpm (?:error|ERR!)|pypi\.org|files\.pythonhosted\.org|registry\.npmjs\.org|\byarn\b|\(from versions: none\)|externally-managed-environment/
 
 /**
- * Sentences to add to a failure reason; null when the network has nothing to do with it. `printed` is the
- * program's stderr, and `seen` what the package proxy saw of it.
+ * Sentences to add to a failure reason. Null when the network did not cause it. `printed` is the program's
+ * stderr, and `seen` what the package proxy saw of it.
  */
 export function networkHint(network: Network, printed: string, seen: PackagesSeen): string | null {
   if (seen.refused.length > 0 || seen.mirrorFailures.length > 0) return explainPackages(seen)

@@ -1,4 +1,4 @@
-/** Opens a sandbox on one backend, and tells what a failure says about the backend. */
+/** Opens a sandbox on one backend, and decides what a failure says about the backend. */
 import {
   isAtLeast,
   isCofferdamError,
@@ -20,7 +20,7 @@ import { tooWeak, type Rejection } from './select-backend.ts'
 /** A cold image or a microVM under emulation takes seconds to start. After a minute it will not come. */
 const OPEN_TIMEOUT_MS = 60_000
 
-/** A rejection, for a reader who knows the name of the backend. */
+/** A rejection without the backend's name, which its reader knows. */
 export type Refusal = Omit<Rejection, 'backend'>
 
 export interface Opening {
@@ -32,13 +32,10 @@ export interface Opening {
   minIsolation: Isolation
 }
 
-/** Whether the sandbox may exist already, because it is a session's. It then needs no room at the vendor. */
+/** Whether the sandbox may already exist, as a session's. Then it needs no capacity at the vendor. */
 export const mayExist = ({ session }: SandboxSpec): boolean => session !== null
 
-/**
- * The sandbox, owned, or why the backend is passed over. Throws the signal's reason, and what no backend can
- * cure.
- */
+/** The sandbox, owned, or why the backend is passed over. Throws errors that no other backend would avoid. */
 export async function tryOpen(opening: Opening): Promise<HeldSandbox | Refusal> {
   const { parts, backend, spec, minIsolation } = opening
   const { clock, circuits, full } = parts
@@ -51,19 +48,16 @@ export async function tryOpen(opening: Opening): Promise<HeldSandbox | Refusal> 
     return refusalAfter(error, opening)
   }
   circuits.succeeded(backend.name)
-  // A session's sandbox may have been there before, so it shows that the queue moves and not that there is
-  // room.
+  // A session's sandbox may have existed before, so it does not show that there is free capacity.
   if (mayExist(spec)) full.moves(backend.name)
   else full.opened(backend.name)
   if (isAtLeast(held.sandbox.isolation, minIsolation)) return held
-  // A backend with several isolation levels may have opened a weaker one than it names.
+  // A backend with several isolation levels may have opened a weaker one.
   await held.destroy()
   return tooWeak(held.sandbox.isolation, minIsolation)
 }
 
-/**
- * Opens within a bound, even if the backend ignores its signal: a sandbox that comes too late is destroyed.
- */
+/** Opens within a time limit, even if the backend ignores its signal. Destroys a late sandbox. */
 async function openBounded(opening: Opening): Promise<Sandbox> {
   const { parts, attempt, backend, spec, memory } = opening
   const timeout = new Error(`no sandbox within ${OPEN_TIMEOUT_MS} ms`)
@@ -95,7 +89,7 @@ function hold({ parts, attempt, memory }: Opening, sandbox: Sandbox, openMs: num
   })
 }
 
-/** Records what the failure says about the backend, and returns why the backend is passed over. */
+/** Records what the failure says about the backend, and returns why it is passed over. */
 function refusalAfter(error: unknown, { parts, attempt, backend, spec }: Opening): Refusal {
   const { circuits, full, probes } = parts
   const { name } = backend
@@ -117,14 +111,14 @@ function refusalAfter(error: unknown, { parts, attempt, backend, spec }: Opening
   return refusal
 }
 
-/** The request does not fit, or the tenant is not provisioned: the backend may serve other requests well. */
+/** The request does not fit, or the tenant is not provisioned. The backend may serve other requests well. */
 const ABOUT_THE_REQUEST: ReadonlySet<string> = new Set(['capability_missing', 'interpreter_not_ready'])
 
 const ABOUT_THE_SESSION: ReadonlySet<string> = new Set(['conflict', 'session_not_found', 'fenced'])
 
 /**
- * The session exists but cannot be used like this (other limits, in use, owned by another worker), or it is
- * required and gone. No other backend has it: falling back would make a second session of the same name.
+ * The session exists but cannot be used (other limits, in use, owned by another worker), or it is required
+ * and gone. Falling back would create a second session of the same name on another backend.
  */
 const isAboutTheSession = (error: unknown): error is CofferdamError =>
   isCofferdamError(error) && ABOUT_THE_SESSION.has(error.code)
@@ -138,11 +132,10 @@ const MISSING_SESSION: Refusal = {
   detail: 'has no session of this key (any more)',
 }
 
-/** The vendor takes no more for now, and will when something ends (contract: `open`). */
+/** The vendor has no capacity until something ends (contract: `open`). */
 const isFull = (error: unknown): error is CofferdamError =>
   isCofferdamError(error) && error.code === 'backend_unavailable' && error.details['full'] === true
 
-/** Why a full backend is passed over. */
 export const withoutRoom = ({ said, forTooLong }: NoRoom): Refusal =>
   forTooLong
     ? { reason: 'backend_unavailable', detail: `cannot run here: ${said}` }

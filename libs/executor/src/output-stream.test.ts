@@ -24,7 +24,7 @@ function stream(limit: number, keep: 'head' | 'tail', secrets: string[] = []) {
 }
 
 describe('output stream', () => {
-  it('shows a short stream whole and stores nothing', async () => {
+  it('shows a short stream completely and stores nothing', async () => {
     const { output, blobs } = stream(100, 'head')
     await output.push(Buffer.from('hello\n'))
     output.close()
@@ -32,7 +32,7 @@ describe('output stream', () => {
     expect(blobs.committed.size).toBe(0)
   })
 
-  it('stores a short one whose bytes are no text, and shows it whole all the same', async () => {
+  it('also stores a short stream whose bytes are not text', async () => {
     const { output, blobs } = stream(100, 'head')
     const bytes = Buffer.from([0x41, 0xff, 0xc3, 0x28, 0x0a])
     await output.push(bytes)
@@ -46,7 +46,7 @@ describe('output stream', () => {
     expect(blobs.committed.get('t/e/1/stdout')).toEqual(bytes)
   })
 
-  it('keeps the head or the tail of a long one and stores it in full', async () => {
+  it('keeps the head or the tail of a long stream and stores it in full', async () => {
     for (const [keep, text] of [
       ['head', '01234'],
       ['tail', 'fghij'],
@@ -60,7 +60,7 @@ describe('output stream', () => {
     }
   })
 
-  it('stores a flood from two pieces of memory when it is waited for, and every byte of it when it is not', async () => {
+  it('stores every byte, and needs only two buffers if the backend waits', async () => {
     for (const waits of [true, false]) {
       const blobs = createMemoryBlobs()
       const used = new Set<ArrayBufferLike>()
@@ -99,14 +99,14 @@ describe('output stream', () => {
     expect(await output.finish(0)).toMatchObject({ text: 'x <redacted> y', bytes: 42, truncated: false })
   })
 
-  it('says truncated when the backend kept bytes to itself', async () => {
+  it('is marked as truncated when the backend dropped bytes', async () => {
     const { output } = stream(100, 'head')
     await output.push(Buffer.from('abc'))
     output.close()
     expect(await output.finish(4)).toMatchObject({ text: 'abc', bytes: 4, truncated: true })
   })
 
-  it('never shows more than its limit, also when invalid bytes grow', async () => {
+  it('never shows more than its limit, also when invalid bytes get longer', async () => {
     const { output, blobs } = stream(100, 'head')
     await output.push(Buffer.alloc(100, 0xff))
     output.close()
@@ -115,14 +115,14 @@ describe('output stream', () => {
     expect(blobs.committed.get('t/e/1/stdout')).toEqual(Buffer.alloc(100, 0xff))
   })
 
-  it('ignores what comes after its end', async () => {
+  it('ignores data after its end', async () => {
     const { output } = stream(100, 'head')
     output.close()
     await output.push(Buffer.from('late'))
     expect(await output.finish(0)).toMatchObject({ text: '', bytes: 0 })
   })
 
-  it('cuts at characters and keeps live pieces whole, for any text, limit and chunking', async () => {
+  it('never splits a character, for any text, limit and chunking', async () => {
     const text = fc.string({ unit: fc.constantFrom('a', 'ü', '€', '😀', '\n'), maxLength: 60 })
     await fc.assert(
       fc.asyncProperty(

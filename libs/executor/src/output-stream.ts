@@ -1,7 +1,7 @@
 /**
  * One output stream of a program: count raw bytes → bound → redact → (live text, visible window, full copy).
  * Works synchronously on arrival, so nothing piles up if a backend does not wait. Only the full copy is
- * asynchronous, and it has a bound of its own.
+ * asynchronous, and it has its own bound.
  */
 import type { OutputView } from '@cofferdam/contract'
 import { createByteWindow } from './byte-window.ts'
@@ -10,10 +10,7 @@ import { createRedactor } from './redactor.ts'
 import { shownText } from './shown-text.ts'
 import type { Spill } from './spill.ts'
 
-/**
- * Bytes that are handled at once, to bound the buffers of redactor and decoder. As long as a frame of the
- * agent.
- */
+/** Bytes processed at once, to bound the buffers of redactor and decoder. As long as a frame of the agent. */
 const PIECE_BYTES = 64 * 1024
 
 export interface OutputStream {
@@ -21,9 +18,9 @@ export interface OutputStream {
   readonly hits: number
   /** Resolves when the next chunk may come. Never rejects. */
   push(chunk: Uint8Array): Promise<void>
-  /** Ends the stream; later chunks are ignored. */
+  /** Ends the stream. Later chunks are ignored. */
   close(): void
-  /** The visible text of what came so far, for the failure reason. Call after close. */
+  /** The visible text so far, for the failure reason. Call it after close. */
   shown(): string
   /** Completes the full copy. `rawBytes` is how much the backend says was written, even beyond the bound. */
   finish(rawBytes: number): Promise<OutputView>
@@ -42,7 +39,6 @@ export interface OutputStreamOptions {
   onText: (text: string) => void
 }
 
-/** Creates the pipeline of one stream. */
 export function createOutputStream(options: OutputStreamOptions): OutputStream {
   const { limit, keep, maxRawBytes, beginSpill, onText } = options
   const redactor = createRedactor(options.rules)
@@ -76,7 +72,7 @@ export function createOutputStream(options: OutputStreamOptions): OutputStream {
       if (closed) return
       const kept = chunk.subarray(0, Math.max(0, maxRawBytes - rawBytes))
       rawBytes += chunk.length
-      // No await between pieces: chunks keep the order of calls even if the caller does not wait.
+      // No await between pieces, so that chunks keep their order even if the caller does not wait.
       const written: Promise<void>[] = []
       for (let at = 0; at < kept.length; at += PIECE_BYTES)
         written.push(accept(redactor.push(kept.subarray(at, at + PIECE_BYTES))))
@@ -93,7 +89,7 @@ export function createOutputStream(options: OutputStreamOptions): OutputStream {
     async finish(writtenBytes) {
       const { text, whole, exact } = shownText(window.bytes(), limit, keep, window.total > limit)
       const truncated = !whole || Math.max(rawBytes, writtenBytes) > Math.min(rawBytes, maxRawBytes)
-      // Also for bytes that are not text, so that the full copy has them as they were.
+      // Also for bytes that are not text, so that the full copy has the original bytes.
       if ((truncated || !exact) && spill === null) {
         spill = beginSpill()
         void spill.write(window.bytes())

@@ -1,6 +1,6 @@
 /**
- * Everything a program writes and everything that is shown about it: both streams, its value, and the text of
- * its failure. All bytes of a program pass through here, so nothing is shown unredacted or unbounded.
+ * Everything that a program writes and that is shown about it: both streams, its value, and the text of its
+ * failure. All bytes of a program pass through here, so nothing is shown unredacted or unbounded.
  */
 import {
   BOUNDS,
@@ -25,13 +25,12 @@ export interface Output {
   readonly maxOutputBytes: Record<StreamName, number>
   /** Aborts when a stream exceeds its limit and the request says `kill`. */
   readonly limitPassed: AbortSignal
-  /** Bytes from the backend. The promise is backpressure; it never rejects. */
+  /** Takes bytes from the backend. The promise is backpressure, and never rejects. */
   push(stream: StreamName, chunk: Uint8Array): Promise<void>
-  /** Ignores everything that comes later. */
   close(): void
   /** What the visible part of stderr says went wrong. */
   errorLine(): ErrorLine
-  /** Redacted JSON of the value, parsed; undefined when there is none or it is not presentable. */
+  /** The redacted JSON of the value, parsed. Undefined when there is none or it cannot be shown. */
   value(json: string | undefined): unknown
   redact(text: string): string
   finish(written: Exit['outputBytes'] | null): Promise<{ stdout: OutputView; stderr: OutputView }>
@@ -54,7 +53,6 @@ export interface OutputOptions {
   onError: (error: unknown, message: string) => void
 }
 
-/** Creates the output of one attempt. */
 export function createOutput(options: OutputOptions): Output {
   const { request, rules } = options
   const { limits } = request
@@ -135,7 +133,7 @@ function keyOf({ request, executionId, attempt, tenant }: OutputOptions, name: s
   return { tenantId: request.tenant_id, executionId, attempt, name, encrypt: tenant.encrypt_outputs }
 }
 
-/** A count that a backend reports; 0 when it cannot be one. */
+/** A count that a backend reports. 0 when it is impossible. */
 function byteCount(reported: number | undefined): number {
   return reported !== undefined && Number.isSafeInteger(reported) && reported > 0 ? reported : 0
 }

@@ -24,8 +24,8 @@ const WRITE_TIMEOUT_MS = 30_000
 const PLAN_TIMEOUT_MS = 30_000
 
 /**
- * Returns the task that runs in place of the program; null when the program itself runs. Throws a
- * provisioning failure, a task's refusal, or the signal's reason.
+ * Returns the task that runs instead of the program, or null. Throws a provisioning failure, a task's
+ * refusal, or the signal's reason.
  */
 export async function prepareSandbox(
   state: AttemptState,
@@ -44,10 +44,7 @@ export async function prepareSandbox(
   })
 }
 
-/**
- * Writes the request's files, except where an earlier attempt left a newer one in `restored`. Throws as
- * above.
- */
+/** Writes the request's files, except those of which `restored` has a newer one. Throws as above. */
 export async function writeFiles(
   state: AttemptState,
   sandbox: Sandbox,
@@ -68,8 +65,7 @@ export async function writeFiles(
     async (signal) => {
       if (files.length > 0) await unlessAborted(sandbox.write(files), signal)
       if (restored.length === 0) return
-      // Each write has bounds of its own. A sandbox may delay a write until the next request, so there is one
-      // in between.
+      // Each write has its own bounds. A sandbox may delay a write until the next request, so make one.
       if (files.length > 0) await unlessAborted(sandbox.list(['*'], 1), signal)
       await unlessAborted(sandbox.write(restored), signal)
     },
@@ -91,7 +87,7 @@ async function planned(
   const task = planTask(request.program, sandbox, {
     tenant,
     packages: packageAccess(parts.egress, egress),
-    // Hidden, and no name that an earlier execution of the session could have chosen.
+    // Hidden, and not a name that an earlier execution of the session could have chosen.
     folder: `.${executionId}`,
   })
   return await unlessAborted(task, bound.signal)

@@ -1,6 +1,6 @@
 /**
- * Caches probes of backends, and never runs two of one backend at once. A probe that throws or hangs counts
- * as "cannot run here", because selection must not fail for it.
+ * Caches probes of backends, and never runs two probes of one backend at once. A probe that throws or hangs
+ * means "cannot run here", so that selection never fails for it.
  */
 import { unlessAborted } from '@cofferdam/contract'
 import type { Backend, Probe } from '@cofferdam/contract'
@@ -10,19 +10,16 @@ import { withDeadline, type Clock } from './clock.ts'
 const GOOD_FOR_MS = 30_000
 /** A bad answer is used for less time, because a daemon that restarts is back within seconds. */
 const BAD_FOR_MS = 5_000
-/** A probe may start a container once; longer than this means that the daemon hangs. */
+/** A probe may start a container. If it takes longer than this, the daemon hangs. */
 const PROBE_TIMEOUT_MS = 15_000
 
 export interface ProbeCache {
-  /**
-   * The last probe of `backend`, repeated when stale. Rejects only with the reason of an aborted `signal`.
-   */
+  /** The last probe of `backend`, repeated when stale. Rejects only with the reason of `signal`. */
   probe(backend: Backend, signal: AbortSignal): Promise<Probe>
   /** Drops the cached probe. Call it after an open failure. */
   forget(backend: Backend): void
 }
 
-/** Creates an empty cache. */
 export function createProbeCache(clock: Clock): ProbeCache {
   // Bounded by the number of configured backends.
   const answers = new Map<Backend, { probe: Probe; atMs: number }>()
@@ -49,7 +46,7 @@ export function createProbeCache(clock: Clock): ProbeCache {
     async probe(backend, signal) {
       const known = fresh(backend)
       if (known !== null) return known
-      // Everyone who asks meanwhile shares it, so it must not end with the first caller's signal.
+      // All callers share it, so it must not end with the first caller's signal.
       const asked = running.get(backend) ?? ask(backend)
       running.set(backend, asked)
       return await unlessAborted(asked, signal)

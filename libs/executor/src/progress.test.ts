@@ -5,7 +5,7 @@ import { describe, expect, it } from 'vitest'
 import { systemClock } from './clock.ts'
 import { watchProgress } from './progress.ts'
 
-/** A clock that the test winds. */
+/** A clock that the test moves. */
 function handClock() {
   let nowMs = 0
   let timers: { atMs: number; run: () => void }[] = []
@@ -69,11 +69,11 @@ describe('progress', () => {
     expect(watch.silent.aborted).toBe(true)
   })
 
-  it('that came while the process itself stood still is heard before anybody is called silent', async () => {
+  it('that came while the process itself stood still counts', async () => {
     const server = createServer((socket) => socket.end('report')).listen(0, '127.0.0.1')
     await once(server, 'listening')
     const client = connect((server.address() as AddressInfo).port, '127.0.0.1').pause()
-    // Then the report is in the socket, and nobody has read it yet.
+    // The report is in the socket, and nothing has read it yet.
     await Promise.all([once(client, 'connect'), once(server, 'connection')])
     using watch = watchProgress({ heartbeatMs: 5, clock: systemClock, onProgress: () => undefined })
     const heard = once(client.resume(), 'data').then(() => watch.silent.aborted)

@@ -1,7 +1,6 @@
 /**
  * Progress that a program reports: passed on at most ten times a second, newest first, and required at
- * intervals if the request has a heartbeat. The program is not trusted, so reports are bounded here whatever
- * the backend let through.
+ * intervals if the request has a heartbeat. The program is not trusted, so reports are bounded here again.
  */
 import type { Progress } from '@cofferdam/contract'
 import type { Clock } from './clock.ts'
@@ -15,7 +14,7 @@ export interface ProgressWatch extends Disposable {
 }
 
 export function watchProgress(options: {
-  /** Undefined: nobody waits for a heartbeat. */
+  /** Undefined if the request has no heartbeat. */
   heartbeatMs: number | undefined
   clock: Clock
   onProgress: (progress: Progress) => void
@@ -32,7 +31,7 @@ export function watchProgress(options: {
     clearBeat = clock.after(ms, () => {
       const leftMs = heardMs + (heartbeatMs ?? 0) - clock.nowMs()
       if (leftMs > 0) waitForBeat(leftMs)
-      // One more turn first: if this process itself stood still, reports may wait to be read.
+      // First wait one more turn: if this process itself stood still, reports may be waiting.
       else if (!isOver) waitForBeat(0, true)
       else silent.abort()
     })
@@ -59,7 +58,6 @@ export function watchProgress(options: {
     },
     [Symbol.dispose]() {
       clearBeat()
-      // The last report before the end is always passed on.
       tell()
     },
   }

@@ -1,13 +1,10 @@
-/**
- * Why an attempt ended before user code began. Internal: `execute` turns it into an Outcome, nobody else sees
- * it.
- */
+/** Why an attempt ended before user code began. Internal: `execute` turns it into an Outcome. */
 import type { Ending } from '@cofferdam/contract'
 
 export class ProvisioningFailure extends Error {
   /** Stable word, e.g. `backend_unknown`. */
   readonly reason: string
-  /** `policy_denied` when it is the tenant's policy that says no, not the platform that cannot. */
+  /** `policy_denied` when the tenant's policy refuses it, not the platform. */
   readonly ending: Extract<Ending, 'provisioning' | 'policy_denied'>
 
   /** `message` is public and goes into the result. */

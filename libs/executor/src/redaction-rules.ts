@@ -1,37 +1,32 @@
 /**
  * What to redact, compiled for a scan that looks at each byte once: every rule begins with three known bytes,
- * and a 32 KiB table over a hash of three bytes says for almost every position that no rule can begin there.
+ * and a 32 KiB table over a hash of three bytes tells for almost every position that no rule can begin there.
  */
 import { randomInt } from 'node:crypto'
 import { secretLiterals } from './secret-forms.ts'
 import { SECRET_PATTERNS, type SecretPattern } from './secret-patterns.ts'
 
 /**
- * Literals are looked up by hash in pieces of at most this many bytes, so a position costs one short pass
- * however many secrets there are and however alike they begin (a program chooses both its secrets and its
- * output). A longer literal is covered by overlapping pieces; a piece that appears alone is a leak of 32
- * bytes and is redacted as well.
+ * Literals are looked up by hash in pieces of at most this many bytes, so a position costs one short pass,
+ * however many and however similar the secrets are (a program chooses both its secrets and its output). A
+ * longer literal is covered by overlapping pieces. A single piece would be a leak of 32 bytes and is redacted
+ * too.
  */
 export const PIECE_BYTES = 32
 const PIECE_STRIDE = 24
-/** 15 bits: the rolling hash drops the fourth byte by itself, and the table fits into the L1 cache. */
+/** 15 bits: the rolling hash then drops the fourth byte, and the table fits into the L1 cache. */
 export const HASH_MASK = 0x7fff
 
 export interface RedactionRules {
   readonly table: Readonly<Uint8Array>
-  /** The first byte and the first two bytes of all rules: what may start at the end of a chunk. */
+  /** The first byte and the first two bytes of all rules, which may be at the end of a chunk. */
   readonly beginnings: ReadonlySet<string>
-  /**
-   * By their first three bytes as one number (`startOf`), because a row of dashes causes a lookup at each
-   * byte.
-   */
+  /** By their first three bytes as one number (`startOf`): a row of dashes needs a lookup per byte. */
   readonly patterns: ReadonlyMap<number, readonly AnchoredPattern[]>
   readonly literals: ReadonlyMap<number, LiteralBucket>
-  /** Hashes of all literals, for a cheap no. */
+  /** Hashes of all literals, to reject most positions cheaply. */
   readonly fingerprints: Readonly<Uint8Array>
-  /**
-   * Start of those hashes: random, so that nobody can choose literals that collide. No result depends on it.
-   */
+  /** Random start of those hashes, so that nobody can choose colliding literals. No result depends on it. */
   readonly salt: number
 }
 
@@ -41,7 +36,6 @@ export interface LiteralBucket {
   longest: number
 }
 
-/** A pattern beside the bytes of its anchor. */
 export interface AnchoredPattern {
   readonly pattern: SecretPattern
   readonly anchor: Uint8Array
@@ -49,10 +43,10 @@ export interface AnchoredPattern {
 
 const FINGERPRINT_MASK = 0xffff
 
-/** The patterns, compiled once: they are the same for everybody. */
+/** Compiled once, because they are the same for all executions. */
 const PATTERN_RULES = compilePatterns()
 
-/** Compiles the rules of one execution; without secrets these are the patterns alone. */
+/** Compiles the rules of one execution. Without secrets these are the patterns alone. */
 export function compileRules(
   tenantValues: readonly string[],
   env: Readonly<Record<string, string>>,
@@ -97,7 +91,6 @@ function register(table: Uint8Array, beginnings: Set<string>, start: string): vo
   beginnings.add(start.slice(0, 1)).add(start.slice(0, 2))
 }
 
-/** Three bytes as one number. */
 export function startOf(a: number, b: number, c: number): number {
   return (a << 16) | (b << 8) | c
 }
@@ -106,7 +99,6 @@ function keyOf(start: string): number {
   return startOf(start.charCodeAt(0), start.charCodeAt(1), start.charCodeAt(2))
 }
 
-/** Index of three bytes in the table. */
 export function hashOf(a: number, b: number, c: number): number {
   return ((a << 10) ^ (b << 5) ^ c) & HASH_MASK
 }
@@ -126,12 +118,10 @@ function* piecesOf(literal: string): Generator<string> {
   yield literal.slice(-PIECE_BYTES)
 }
 
-/** One step of FNV-1a. */
 export function mixed(hash: number, byte: number): number {
   return Math.imul(hash ^ byte, 0x01000193)
 }
 
-/** Index of a finished FNV hash among the fingerprints. */
 export function fingerprint(hash: number): number {
   return (hash ^ (hash >>> 16)) & FINGERPRINT_MASK
 }

@@ -17,8 +17,8 @@ function inChunks(rules: typeof NO_SECRETS, bytes: Buffer, cuts: readonly number
   return Buffer.concat([...parts, redactor.flush()])
 }
 
-describe('a flood', () => {
-  it('passes through the same two buffers, whatever is held back between chunks', () => {
+describe('a large output', () => {
+  it('uses the same two buffers, whatever is held back between chunks', () => {
     const redactor = createRedactor(compileRules(['a-secret-of-some-length'], {}))
     const used = new Set<ArrayBufferLike>()
     for (let n = 0; n < 200; n++)
@@ -28,14 +28,14 @@ describe('a flood', () => {
 })
 
 describe('crafted output', () => {
-  it('makes no string where a rule might begin, though one might at every byte', () => {
+  it('creates no strings, even if a rule might begin at every byte', () => {
     const rules = compileRules(['bearbearing-is-a-secret'], {})
     const made = vi.spyOn(Buffer.prototype, 'toString')
     try {
       for (const text of ['-', '-----BEGIN ', '://', 'eyJ ', 'bear', 'gho_', 'authorization: ', 'AKIA']) {
         const before = made.mock.calls.length
         createRedactor(rules).push(Buffer.alloc(1 << 20, text))
-        // At the end of a chunk, for what may be cut there.
+        // At the end of a chunk, a rule may be cut off there.
         expect(made.mock.calls.length - before, text).toBeLessThanOrEqual(20)
       }
     } finally {
@@ -80,7 +80,7 @@ describe('patterns', () => {
     expect(redacted(text)).toBe(shown)
   })
 
-  it('covers a token of any length without holding it back', () => {
+  it('cover a token of any length without holding it back', () => {
     const redactor = createRedactor(NO_SECRETS)
     redactor.push(Buffer.from(`sk-${'a1'.repeat(20)}`))
     for (let n = 0; n < 100; n++) expect(redactor.push(Buffer.alloc(1000, 'a'))).toHaveLength(0)
@@ -88,12 +88,12 @@ describe('patterns', () => {
     expect(redactor.hits).toBe(1)
   })
 
-  it('gives up a private key that never ends instead of swallowing the rest of the output', () => {
+  it('give up a private key that never ends instead of swallowing the output', () => {
     const shown = redacted(`-----BEGIN PRIVATE KEY-----\n${'word '.repeat(10_000)}`)
     expect(shown.length).toBeGreaterThan(30_000)
   })
 
-  it('holds back at most 8 KiB', () => {
+  it('hold back at most 8 KiB', () => {
     const redactor = createRedactor(NO_SECRETS)
     let out = 0
     let pushed = 0
@@ -105,7 +105,7 @@ describe('patterns', () => {
     }
   })
 
-  it('shows the end of a prompt at once', () => {
+  it('do not delay the end of a prompt', () => {
     const redactor = createRedactor(compileRules(['hunter2-hunter2-hunter2'], {}))
     expect(Buffer.from(redactor.push(Buffer.from('Name? '))).toString()).toBe('Name? ')
   })
@@ -126,23 +126,23 @@ describe('known secrets', () => {
     ['encodeURIComponent', encodeURIComponent(secret)],
     ['form encoding', new URLSearchParams({ x: secret }).toString().slice(2)],
     ['JSON', JSON.stringify(secret).slice(1, -1)],
-  ])('covers it as %s', (_form, text) => {
+  ])('are covered as %s', (_form, text) => {
     expect(redacted(`<${text}>`, rules)).toBe('<<redacted>>')
   })
 
-  it.each([0, 1, 2])('covers it inside a longer base64 text, at alignment %i', (lead) => {
+  it.each([0, 1, 2])('are covered inside a longer base64 text, at alignment %i', (lead) => {
     const text = Buffer.from(`${'x'.repeat(lead)}${secret} and more`).toString('base64')
     expect(redacted(text, rules)).toContain('<redacted>')
     const shown = Buffer.from(redacted(text, rules).replace('<redacted>', ''), 'base64').toString()
     expect(shown).not.toContain('horse')
   })
 
-  it('covers a secret that the end of the output cuts off', () => {
+  it('are covered if the end of the output cuts them off', () => {
     expect(redacted(`a ${secret.slice(0, 15)}`, rules)).toBe('a <redacted>')
     expect(redacted(`a ${secret.slice(0, 6)}`, rules)).toBe(`a ${secret.slice(0, 6)}`)
   })
 
-  it('takes secrets from variables whose names look secret, and leaves other values alone', () => {
+  it('include variables whose names look secret, and no others', () => {
     const env = {
       DB_PASSWORD: 'first-secret-value',
       API_KEY: 'second-secret-value',
@@ -154,19 +154,19 @@ describe('known secrets', () => {
     )
   })
 
-  it('covers both of two secrets that overlap, as one', () => {
+  it('that overlap are covered together as one', () => {
     const both = compileRules(['0123456789abcdef', 'abcdefghijklmnop'], {})
     expect(redactText(both, '[0123456789abcdefghijklmnop]')).toEqual({ text: '[<redacted>]', hits: 1 })
   })
 
-  it('covers a secret of 32 KiB', () => {
+  it('of 32 KiB are covered', () => {
     const long = Array.from({ length: 4096 }, (_, n) => n.toString(36).padStart(8, 'z')).join('')
     expect(redacted(`a ${long} b`, compileRules([], { TOKEN: long }))).toBe('a <redacted> b')
   })
 })
 
 describe('any output', () => {
-  // Fragments near to what is redacted, so that matches, near misses and overlaps are common.
+  // Fragments similar to what is redacted, so that matches, near misses and overlaps are common.
   const fragment = fc.oneof(
     fc.constantFrom(
       'eyJhbGciOiJIUzI1NiJ9',
@@ -193,7 +193,7 @@ describe('any output', () => {
   const secrets = ['the-first-secret', 'first-secret-two-longer-than-32-bytes-in-all']
   const rules = compileRules(secrets, {})
 
-  it('is redacted alike however it is cut into chunks', () => {
+  it('is redacted the same, however it is cut into chunks', () => {
     fc.assert(
       fc.property(output, fc.array(fc.nat(), { maxLength: 20 }), (bytes, cuts) => {
         expect(inChunks(rules, bytes, cuts).toString('hex')).toBe(inChunks(rules, bytes, []).toString('hex'))
@@ -202,7 +202,7 @@ describe('any output', () => {
     )
   })
 
-  it('is redacted alike when it comes byte by byte', () => {
+  it('is redacted the same when it comes byte by byte', () => {
     fc.assert(
       fc.property(output, (bytes) => {
         const everywhere = Array.from({ length: bytes.length }, (_, n) => n)
@@ -242,7 +242,7 @@ describe('any output', () => {
     )
   })
 
-  it('is left alone when it has nothing to hide', () => {
+  it('is unchanged when it has nothing to hide', () => {
     fc.assert(
       fc.property(fc.array(fc.stringMatching(/^[a-z 0-9]{0,40}$/)), (words) => {
         const text = words.join('\n')

@@ -1,5 +1,5 @@
 /**
- * Redacts one byte stream as it flows. The result does not depend on how the stream was cut into chunks. A
+ * Redacts one byte stream as it flows. The result does not depend on how the stream was cut into chunks: a
  * position is decided when all bytes that its decision needs are there. Until then it is held back with
  * everything after it (at most 8 KiB, see WINDOW).
  *
@@ -14,19 +14,16 @@ import { KEY_BODY, type Match } from './secret-patterns.ts'
 
 const REDACTED = '<redacted>'
 const MARKER = Buffer.from(REDACTED)
-/** Matchers look back at most this far, to tell `sk-…` from `task-…`. */
+/** Matchers look back at most this far, for example to distinguish `sk-…` from `task-…`. */
 const LOOK_BEHIND = 3
-/** Most programs print some lines. */
+/** Most programs print a few lines. */
 const FIRST_BYTES = 1024
 /** Shared, because most streams stay empty. */
 const NOTHING = Buffer.alloc(0)
 
 export interface Redactor {
-  /**
-   * Takes a chunk and returns what may be shown now. The call after the next one reuses the returned memory.
-   */
+  /** Takes a chunk and returns what may be shown now. The call after the next reuses that memory. */
   push(chunk: Uint8Array): Uint8Array
-  /** Ends the stream and returns the rest. */
   flush(): Uint8Array
   /** How many times `<redacted>` was written. */
   readonly hits: number
@@ -42,10 +39,8 @@ interface Cover {
   inKey: boolean
 }
 
-/** Creates the redactor of one stream. */
 export function createRedactor(rules: RedactionRules): Redactor {
-  // Two buffers take turns, so a flood of output makes no garbage: a call returns one and the next call fills
-  // the other.
+  // Two buffers take turns, so large output creates no garbage: a call returns one, the next fills the other.
   let current: Buffer = NOTHING
   let other: Buffer = NOTHING
   // The end of the current buffer: LOOK_BEHIND bytes of context, then what is held back.
@@ -108,7 +103,6 @@ export function createRedactor(rules: RedactionRules): Redactor {
   }
 }
 
-/** Redacts a text at once. */
 export function redactText(rules: RedactionRules, text: string): { text: string; hits: number } {
   const redactor = createRedactor(rules)
   const parts = [redactor.push(Buffer.from(text)), redactor.flush()]

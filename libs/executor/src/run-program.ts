@@ -1,7 +1,4 @@
-/**
- * From the point of no return to the outcome: start the program, wait, take what it left, decide how it
- * ended.
- */
+/** From the point of no return to the outcome: starts the program, waits, takes its files, concludes. */
 import { availableParallelism } from 'node:os'
 import { SpanStatusCode } from '@opentelemetry/api'
 import { BOUNDS, CofferdamError, type Outcome, type RunIo } from '@cofferdam/contract'
@@ -26,7 +23,7 @@ import { ATTRIBUTE, EVENT } from './spans.ts'
 
 const CPUS = availableParallelism()
 
-/** Runs the program. Throws only `fenced`, if another worker came to own the attempt. */
+/** Runs the program. Throws only `fenced`, if another worker owns the attempt now. */
 export async function runProgram(run: ProgramRun): Promise<Outcome> {
   const { parts, attempt, held, spans } = run
   const output = createOutput({
@@ -75,7 +72,7 @@ async function supervise(
     onProgress: ({ fraction, message }) =>
       attempt.onProgress?.({
         fraction,
-        // A cut must not leave half of a character.
+        // A cut must not split a character.
         message: output
           .redact(message)
           .slice(0, BOUNDS.progressMessageLength)
@@ -83,7 +80,7 @@ async function supervise(
       }),
   })
   let isHandedOver = false
-  // The backend says so, or the program does what only a running program can do.
+  // The backend reports it, or the program does something that only a running program can do.
   const onHandedOver = (): void => {
     if (!isHandedOver) attempt.onHandedOver?.()
     isHandedOver = true
@@ -127,7 +124,7 @@ async function supervise(
   })
 }
 
-/** Another worker owns the attempt: nothing of ours may stay, not even in the blob store. */
+/** Another worker owns the attempt, so nothing of this one may stay, not even in the blob store. */
 async function abandon(run: ProgramRun, output: Output, artifacts: CollectedArtifacts): Promise<never> {
   const { blobs, log } = run.parts
   const deletions = artifacts.stored.map(({ ref }) => blobs.delete(ref))

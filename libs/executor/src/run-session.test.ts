@@ -1,10 +1,10 @@
-/** The session that an execution was given for its run: never the reason for a refusal. */
+/** The session that an execution gets for its run by default is never the reason for a refusal. */
 import { CofferdamError, type SandboxSpec } from '@cofferdam/contract'
 import { describe, expect, it } from 'vitest'
 import { attemptOf, harness } from '../test/attempts.ts'
 import { scriptedBackend, type Script } from '../test/scripted-backend.ts'
 
-/** As the queue hands it over: the door does not take such a key. */
+/** The form in which the queue passes it on. The API does not accept such a key. */
 function inRunSession(request: Parameters<typeof attemptOf>[0] = {}) {
   const attempt = attemptOf({ run_id: 'r', ...request })
   return {
@@ -17,7 +17,7 @@ function inRunSession(request: Parameters<typeof attemptOf>[0] = {}) {
   }
 }
 
-/** Opens for what has no session alone. */
+/** Opens only sandboxes without a session. */
 const saying = (error: Error, script: Script = {}) =>
   scriptedBackend({
     ...script,
@@ -32,7 +32,7 @@ const IN_IT = ['session', 'run:a1:r']
 const OWN = ['job', null]
 
 describe('an execution in the session of its run', () => {
-  it('runs there', async () => {
+  it('runs in that session', async () => {
     const backend = scriptedBackend()
     const attempt = inRunSession()
     expect(await harness([backend]).executor.execute(attempt)).toMatchObject({ ending: 'ok' })
@@ -41,7 +41,7 @@ describe('an execution in the session of its run', () => {
   })
 
   it.each(['conflict', 'session_not_found', 'fenced', 'sandbox_open_failed'] as const)(
-    'runs in a sandbox of its own on %s, says why, and rests no backend for what the session said',
+    'runs in its own sandbox on %s, with the reason, and opens no circuit',
     async (code) => {
       const backend = saying(new CofferdamError(code, 'The session has other limits.'))
       const { executor } = harness([backend])
@@ -64,7 +64,7 @@ describe('an execution in the session of its run', () => {
     },
   )
 
-  it('runs on a backend without sessions, and prefers one that has them', async () => {
+  it('runs on a backend without sessions, but prefers one that has them', async () => {
     const without = scriptedBackend({ name: 'without', capabilities: { sessions: [] } })
     const attempt = inRunSession()
     expect(await harness([without]).executor.execute(attempt)).toMatchObject({
@@ -95,7 +95,7 @@ describe('an execution in the session of its run', () => {
     })
   })
 
-  it('is refused for what would refuse it without the session, in the same words, and without a notice', async () => {
+  it('is refused for the same reasons as without the session, without a notice', async () => {
     const backend = scriptedBackend({ capabilities: { languages: [] } })
     const attempt = inRunSession()
     const outcome = await harness([backend]).executor.execute(attempt)
@@ -105,7 +105,7 @@ describe('an execution in the session of its run', () => {
     expect(attempt.notices).toEqual([])
   })
 
-  it('waits for room like any other execution', async () => {
+  it('waits for capacity like any other execution', async () => {
     const full = new CofferdamError('backend_unavailable', 'no room', { details: { full: true } })
     const backend = scriptedBackend({ open: () => Promise.reject(full) })
     expect(await harness([backend]).executor.execute(inRunSession())).toMatchObject({
@@ -113,7 +113,7 @@ describe('an execution in the session of its run', () => {
     })
   })
 
-  it('ends as a cancelled one when it is cancelled while the session is opened', async () => {
+  it('ends as cancelled if it is cancelled while the session is opened', async () => {
     const backend = scriptedBackend({
       open: (_spec, signal) =>
         new Promise((_resolve, reject) => signal.addEventListener('abort', () => reject(signal.reason))),

@@ -1,4 +1,4 @@
-/** Variables whose name looks like a secret reach the program, and their values reach nobody else. */
+/** Variables with names that look secret reach the program, and their values are shown nowhere. */
 import { describe, expect, it } from 'vitest'
 import { compileRules } from './redaction-rules.ts'
 import { redactText } from './redactor.ts'
@@ -48,7 +48,7 @@ describe('the value of a variable that looks like a secret', () => {
     }
   })
 
-  it('of any other name is left alone', () => {
+  it('of a variable with any other name is not redacted', () => {
     for (const name of ['AUTHOR', 'PWD', 'HOME', 'COLOR', 'STAGE'])
       expect(redactText(compileRules([], { [name]: VALUE }), VALUE)).toEqual({ text: VALUE, hits: 0 })
   })

@@ -1,29 +1,23 @@
 /**
  * The forms in which a known secret may be printed: clear, JSON-escaped, URL-encoded, hex, and base64 in both
- * alphabets, also when the secret lies inside a longer encoded text (three alignments). Values that were
- * transformed otherwise (reversed, encrypted, split by separators) are out of reach of any redactor.
+ * alphabets, also inside a longer encoded text (three alignments). No redactor can find values that were
+ * transformed otherwise (reversed, encrypted, split by separators).
  */
 
 /** Shorter values would redact ordinary text. */
 export const MIN_SECRET_BYTES = 12
 /**
  * All forms are made for this many bytes of secrets in a request, and for all of the tenant's, which its
- * policy bounds. Further values are redacted in clear form only. The forms take about 25 times the bytes of
- * their input.
+ * policy bounds. Other values are redacted in clear form only. The forms take about 25 times the input's
+ * bytes.
  */
 const FORMS_BUDGET_BYTES = 16 * 1024
 
-/**
- * Names of variables whose values are secrets. AUTH but not AUTHOR. PWD only as a suffix, because PWD is a
- * directory.
- */
+/** Names of variables with secret values. AUTH but not AUTHOR. PWD is a directory, `_PWD` a password. */
 const SECRET_NAME =
   /TOKEN|SECRET|PASSWORD|PASSWD|_PWD$|PASSPHRASE|CREDENTIAL|KEY|AUTH(?!OR)|COOKIE|DSN|CONNECTION_STRING|SIGNATURE/i
 
-/**
- * Every literal to redact: the forms of the tenant's values, and of environment values whose name looks
- * secret.
- */
+/** Every literal to redact: the forms of the tenant's values and of secret-looking variables. */
 export function secretLiterals(
   tenantValues: readonly string[],
   env: Readonly<Record<string, string>>,
@@ -46,7 +40,7 @@ function addForms(literals: Set<string>, value: string): void {
   for (const form of formsOf(value, bytes)) addLiteral(literals, form)
 }
 
-/** Literals are latin1 strings: one character per byte, so that they compare and hash as bytes. */
+/** Literals are latin1 strings with one character per byte, so that they compare and hash as bytes. */
 function addLiteral(literals: Set<string>, form: Buffer): void {
   if (form.length >= MIN_SECRET_BYTES) literals.add(form.toString('latin1'))
 }
@@ -68,7 +62,7 @@ function* formsOf(value: string, bytes: Buffer): Generator<Buffer> {
   }
 }
 
-/** What encodeURIComponent, Python's quote and form encoders produce, with codes in either case. */
+/** The output of encodeURIComponent, Python's quote and form encoders, with codes in either case. */
 function* percentForms(bytes: Buffer): Generator<string> {
   for (const safe of ['-._~', '-._~/', "-._~!'()*", '-._*']) {
     for (const space of ['%20', '+']) {
@@ -91,17 +85,14 @@ function percentEncode(bytes: Buffer, safe: string, space: string): string {
     )
 }
 
-/**
- * Base64 with and without padding, and the characters that only the secret decides at each alignment of a
- * longer text.
- */
+/** Base64 with and without padding: at each alignment, the characters that only the secret decides. */
 function* base64Forms(bytes: Buffer): Generator<string> {
   const whole = bytes.toString('base64')
   yield whole
   yield whole.replace(/=+$/, '')
   for (const lead of [0, 1, 2]) {
     const encoded = Buffer.concat([Buffer.alloc(lead), bytes]).toString('base64')
-    // The first group also encodes what comes before the secret, and the last one what follows it.
+    // The first group also encodes what comes before the secret, and the last one what follows.
     const from = Math.ceil((lead * 8) / 6)
     const to = Math.floor(((lead + bytes.length) * 8) / 6)
     yield encoded.slice(from, to)

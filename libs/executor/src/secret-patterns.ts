@@ -1,32 +1,32 @@
 /**
  * Shapes of credentials that are redacted whatever their value: hand-written matchers over bytes, each
  * anchored at a literal and linear in what it reads, so no output can make them backtrack. A matcher decides
- * within WINDOW bytes of its anchor; what follows a confirmed match is covered by its `tail` without being
- * held back.
+ * within WINDOW bytes of its anchor. Its `tail` covers what follows a confirmed match without holding it
+ * back.
  */
 import { ALNUM, DIGIT, HEX, TOKEN, UPPER_DIGIT, byteClass, has, type ByteClass } from './byte-class.ts'
 
 /** The most that is ever held back. */
 export const WINDOW = 8192
 
-/** Bytes `from` to `to` are secret, and so is the run of `tail` bytes after it, up to `limit`. */
+/** Bytes `from` to `to` are secret, and so are the following `tail` bytes, up to `limit`. */
 export interface Match {
   from: number
   to: number
   tail: ByteClass | null
   limit: number
-  /** Ends a running private key instead of beginning something. */
+  /** Ends a running private key instead of beginning a match. */
   closesKey?: boolean
 }
 
-/** `more`: the answer depends on bytes that have not come. Never said when `final`. */
+/** `more`: the answer depends on bytes that have not come. Never returned when `final`. */
 export type Finding = Match | 'more' | null
 
 export interface SecretPattern {
-  /** At least three bytes; lower case when `ignoreCase`. */
+  /** At least three bytes. Lower case when `ignoreCase`. */
   anchor: string
   ignoreCase?: boolean
-  /** Looks at `bytes` where the anchor was found to begin at `at`; `end` is where the bytes end so far. */
+  /** Looks at `bytes` where the anchor begins at `at`. `end` is where the bytes end so far. */
   match(bytes: Uint8Array, at: number, end: number, final: boolean): Finding
 }
 
@@ -34,9 +34,9 @@ interface TokenShape {
   body: ByteClass
   /** Bytes of `body` after the anchor that make it a token. */
   min: number
-  /** A member of this class must be among them; tells random tokens from words. */
+  /** A token must contain a member of this class, which words lack. */
   needs?: ByteClass
-  /** Only where no token character stands before: tells `sk-…` from `task-…`, and keeps matching linear. */
+  /** Only without a token character before: distinguishes `sk-…` from `task-…` and keeps matching linear. */
   atBoundary?: boolean
 }
 
@@ -50,7 +50,7 @@ function token(anchor: string, shape: TokenShape): SecretPattern {
   }
 }
 
-/** Covers from `from`; the run of body bytes is counted from `bodyAt`. */
+/** Covers from `from`. The run of body bytes is counted from `bodyAt`. */
 function tokenRun(
   bytes: Uint8Array,
   from: number,
@@ -71,7 +71,7 @@ function tokenRun(
 
 /**
  * True when no token character precedes. `\n`, `\t` and `\r` as escapes in quoted text, and percent codes
- * such as `%20`, count as something that precedes no token.
+ * such as `%20`, do not count as token characters.
  */
 function isBoundary(bytes: Uint8Array, at: number): boolean {
   const previous = bytes[at - 1]
@@ -83,9 +83,7 @@ function isBoundary(bytes: Uint8Array, at: number): boolean {
 
 const JWT_TAIL = byteClass(['AZ', 'az', '09'], '_-.')
 
-/**
- * Three dotted segments, the first of which is base64 of `{"…`; the shortest real header has 20 characters.
- */
+/** Three dotted segments, the first one base64 of `{"…`. The shortest real header has 20 characters. */
 const jwt: SecretPattern = {
   anchor: 'eyJ',
   match(bytes, at, end, final) {
@@ -99,7 +97,7 @@ const jwt: SecretPattern = {
         if (segment === 2 && cursor - from >= min)
           return { from: at, to: cursor, tail: JWT_TAIL, limit: Infinity }
       }
-      // Claims of more than 8 KiB: after one dotted segment this is a token whatever follows.
+      // Claims of more than 8 KiB. After one dotted segment this is a token, whatever follows.
       if (cursor === at + WINDOW)
         return segment === 0 ? null : { from: at, to: cursor, tail: JWT_TAIL, limit: Infinity }
       if (cursor === end) return final ? null : 'more'
@@ -114,12 +112,12 @@ const CREDENTIAL = byteClass(['AZ', 'az', '09'], '._~+/=-')
 const SPACE = byteClass([], ' \t')
 const SEPARATOR = byteClass([], ' \t"\'`\\:=')
 
-/** `Authorization: Bearer …` as a header, in JSON, in a dict: only the credential is covered. */
+/** `Authorization: Bearer …` as a header, in JSON or in a dict. Only the credential is covered. */
 const authorization: SecretPattern = {
   anchor: 'authorization',
   ignoreCase: true,
   match(bytes, at, end, final) {
-    // At most 12 separators: `":  "` and its escaped forms need fewer.
+    // At most 12 separators. `":  "` and its escaped forms need fewer.
     const scheme = skip(bytes, at + 13, end, SEPARATOR, 12)
     const space = skip(bytes, scheme, end, ALNUM, 16)
     const value = skip(bytes, space, end, SPACE, 8)
@@ -147,17 +145,17 @@ function skip(bytes: Uint8Array, from: number, end: number, set: ByteClass, most
 }
 
 const USERINFO = byteClass(['AZ', 'az', '09'], "-._~%!$&'()*+,;=:@")
-/** Longer than any password that fits in a header line; bounds the hold on text such as `://aaaa…`. */
+/** Longer than any password in a header line. Bounds what is held back for text such as `://aaaa…`. */
 const USERINFO_MOST = 1024
 
-/** `scheme://user:password@`, or a bare token before the `@`; a short user name alone is no secret. */
+/** `scheme://user:password@`, or a bare token before the `@`. A short user name alone is no secret. */
 const urlUserinfo: SecretPattern = {
   anchor: '://',
   match(bytes, at, end, final) {
     const from = at + 3
     const stop = skip(bytes, from, end, USERINFO, USERINFO_MOST)
     if (stop === end && stop < from + USERINFO_MOST && !final) return 'more'
-    // The last @ ends the userinfo: passwords with a raw @ are written down more often than they are legal.
+    // The last @ ends the userinfo, because people write passwords with a raw @.
     let to = stop - 1
     while (to > from && bytes[to] !== 0x40 /* @ */) to -= 1
     if (to <= from) return null
@@ -167,7 +165,7 @@ const urlUserinfo: SecretPattern = {
   },
 }
 
-/** What stands between the lines of a PEM private key, its headers and its escaped line ends included. */
+/** Characters between the lines of a PEM private key, including its headers and escaped line ends. */
 export const KEY_BODY = byteClass(['AZ', 'az', '09'], '+/=\r\n\t \\:,-')
 /** An RSA key of 16,384 bits has 12,500 characters. */
 const KEY_MOST = 16_384
@@ -206,9 +204,7 @@ function boundaryLine(bytes: Uint8Array, from: number, end: number): number | 'm
 const ALNUM_UNDERSCORE = byteClass(['AZ', 'az', '09'], '_')
 const ALNUM_DASH = byteClass(['AZ', 'az', '09'], '-')
 
-/**
- * Every pattern. Minimum lengths are ThinkWork's where it had one, else below the vendor's documented length.
- */
+/** Every pattern. Minimum lengths: ThinkWork's where it had one, else below the vendor's documented one. */
 export const SECRET_PATTERNS: readonly SecretPattern[] = [
   authorization,
   bearer,
@@ -228,6 +224,5 @@ export const SECRET_PATTERNS: readonly SecretPattern[] = [
   token('AIza', { body: TOKEN, min: 35 }),
   token('sk-', { body: TOKEN, min: 20, needs: DIGIT, atBoundary: true }),
   token('e2b_', { body: HEX, min: 40, atBoundary: true }),
-  // Our own API keys.
   token('cfd_', { body: HEX, min: 40 }),
 ]

@@ -46,14 +46,13 @@ describe('selectBackends', () => {
     expect(select(request, tenant).names).toEqual(names)
   })
 
-  // Tiers of a workspace as docs/sandboxes.md translates them (seed 001); tiers 1 and 2 run nothing:
-  // sandbox_enabled is false.
+  // Tiers of a workspace as in docs/sandboxes.md. Tiers 1 and 2 run nothing: sandbox_enabled is false.
   it.each<[string, string[], Isolation, Partial<ExecutionRequestInput>, string[]]>([
     ['3 on one machine', ['container'], 'container', {}, ['container']],
     ['3 in production', ['microvm', 'container', 'process'], 'container', {}, ['microvm', 'container']],
     ['3 that asks for none', ['container', 'none'], 'container', { backend: 'none' }, []],
     ['4', order, 'none', { backend: 'none' }, ['none']],
-  ])('gives tier %s of the backends %j what fits it', (_tier, configured, min, request, names) => {
+  ])('gives tier %s those of the backends %j that fit', (_tier, configured, min, request, names) => {
     const parsed = executionRequestSchema.parse({
       tenant_id: 'acme',
       agent_id: 'a',
@@ -65,7 +64,7 @@ describe('selectBackends', () => {
     expect(candidates.map(({ name }) => name)).toEqual(names)
   })
 
-  it('finds a session’s files where sessions are, whatever programs are run there', () => {
+  it("finds a session's files on every backend with sessions, whatever it runs", () => {
     const program = { type: 'files', op: 'list' } as const
     const withSessions = scriptedBackend({ name: 'own', capabilities: { programs: [], sessions: ['files'] } })
     const without = scriptedBackend({ name: 'single', capabilities: { sessions: [] } })
@@ -101,7 +100,7 @@ describe('selectBackends', () => {
     ])
   })
 
-  it('takes only the named backend, and does not let the name pass the policy', () => {
+  it('takes only the named backend, and the name does not override the policy', () => {
     expect(select({ backend: 'container' }, 'jail').names).toEqual(['container'])
     expect(select({ backend: 'none' }, 'process').names).toEqual([])
   })
@@ -112,7 +111,7 @@ describe('selectBackends', () => {
 })
 
 describe('nothingLeft', () => {
-  it('lists every backend and takes the word of the one that came nearest', () => {
+  it('lists every backend and uses the reason of the one that came nearest', () => {
     const failure = nothingLeft([
       { backend: 'process', reason: 'isolation_unavailable', detail: 'is too weak' },
       { backend: 'docker', reason: 'circuit_open', detail: 'rests' },
@@ -123,7 +122,7 @@ describe('nothingLeft', () => {
     })
   })
 
-  it('says so when there is no backend at all', () => {
+  it('reports when there is no backend at all', () => {
     expect(nothingLeft([]).message).toBe('No backend is configured on this worker.')
   })
 })

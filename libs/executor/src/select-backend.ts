@@ -1,11 +1,10 @@
 /**
  * Decides which backends may run a request, and gives the reason for each that may not. Pure:
- * acquire-sandbox.ts asks for availability (probe, circuit) later, one backend at a time.
+ * acquire-sandbox.ts checks availability (probe, circuit) later, one backend at a time.
  *
- * The required isolation is the stronger of what tenant and request ask for. Nothing lowers it: not the
- * caller, whose `min_isolation` can only raise it, and not fallback, which walks the same filtered list. It
- * follows that a backend of isolation `none`, or a plain `process`, is used only where the tenant's own
- * policy says so.
+ * The required isolation is the stronger of what tenant and request ask for. Nothing lowers it: a caller's
+ * `min_isolation` can only raise it, and fallback uses the same filtered list. So a backend of isolation
+ * `none`, or a plain `process`, is used only if the tenant's own policy allows it.
  */
 import {
   isAtLeast,
@@ -112,7 +111,6 @@ function refuse(
   return null
 }
 
-/** The rejection of an isolation that is below the required one. */
 export function tooWeak(actual: Isolation, required: Isolation): Omit<Rejection, 'backend'> {
   return {
     reason: 'isolation_unavailable',
@@ -120,10 +118,7 @@ export function tooWeak(actual: Isolation, required: Isolation): Omit<Rejection,
   }
 }
 
-/**
- * The failure when no candidate is left: the reason of the rejection that came nearest to success, and all
- * details.
- */
+/** The failure when no candidate is left: the reason that came nearest to success, and all details. */
 export function nothingLeft(rejections: readonly Rejection[]): ProvisioningFailure {
   const nearest = NEAREST_FIRST.find((reason) => rejections.some((r) => r.reason === reason))
   const lines = rejections.map((r) => `${r.backend} ${r.detail.replace(/\.$/, '')}`)
@@ -136,7 +131,7 @@ export function nothingLeft(rejections: readonly Rejection[]): ProvisioningFailu
 }
 
 const NEAREST_FIRST: readonly RejectionReason[] = [
-  // First, because it will have room again.
+  // First, because it will have capacity again.
   'backend_full',
   'session_not_found',
   'sandbox_open_failed',

@@ -1,11 +1,8 @@
-/**
- * The bytes of a stream as text, cut between UTF-8 characters and within a limit. Invalid bytes become U+FFFD
- * only here.
- */
+/** Bytes of a stream as text, cut within a limit between UTF-8 characters. Invalid ones become U+FFFD. */
 
 /**
  * Decodes at most `limit` bytes from the start (`head`) or the end (`tail`). `whole` is false when anything
- * was cut. `exact` is false when the text is not byte for byte what came.
+ * was cut. `exact` is false when the text differs from the bytes.
  */
 export function shownText(
   bytes: Uint8Array,
@@ -13,17 +10,17 @@ export function shownText(
   keep: 'head' | 'tail',
   cutBefore: boolean,
 ): { text: string; whole: boolean; exact: boolean } {
-  // Where the window itself cut the stream, its edge may lie inside a character.
+  // If the window cut the stream, its edge may be inside a character.
   const edged = cutBefore ? trimEdge(bytes, keep) : bytes
   const text = Buffer.from(edged.buffer, edged.byteOffset, edged.byteLength).toString()
-  // U+FFFD takes three bytes where the invalid byte took one, so the text may have grown beyond the limit.
+  // U+FFFD has three bytes where the invalid byte had one, so the text may exceed the limit.
   const encoded = Buffer.from(text)
   if (encoded.length <= limit) return { text, whole: !cutBefore, exact: !cutBefore && encoded.equals(edged) }
   const from = keep === 'head' ? 0 : encoded.length - limit
   return { text: trimEdge(encoded.subarray(from, from + limit), keep).toString(), whole: false, exact: false }
 }
 
-/** Drops an incomplete character at the edge where the bytes were cut; at most three bytes. */
+/** Drops an incomplete character of at most three bytes at the edge where the bytes were cut. */
 function trimEdge<T extends Uint8Array>(bytes: T, keep: 'head' | 'tail'): T {
   return (keep === 'head' ? trimEnd(bytes) : trimStart(bytes)) as T
 }
@@ -45,7 +42,7 @@ function trimEnd(bytes: Uint8Array): Uint8Array {
 
 const isContinuation = (byte: number | undefined): boolean => byte !== undefined && (byte & 0xc0) === 0x80
 
-/** How many bytes a character that begins with `byte` has; 1 for ASCII and for bytes that begin none. */
+/** How many bytes a character that begins with `byte` has. 1 for ASCII and for bytes that begin none. */
 function sequenceLength(byte: number | undefined): number {
   if (byte === undefined || byte < 0xc2) return 1
   if (byte < 0xe0) return 2

@@ -23,7 +23,7 @@ interface Recorded {
 const PARENT = '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01'
 let spans: Recorded[] = []
 
-/** A tracer on the API alone: what an SDK does with spans is not ours to test. */
+/** A tracer of the API only, without an SDK. */
 function recordingTracer(): Tracer {
   const start = (name: string, attributes: Attributes, parent: Context): Span => {
     const above = trace.getSpanContext(parent)
@@ -69,7 +69,7 @@ afterEach(() => trace.disable())
 const named = (name: string) => spans.find((span) => span.name === name)
 
 describe('spans of an attempt', () => {
-  it('are siblings below the parent, say where it ran, and are ended', async () => {
+  it('are siblings below the parent, tell where the attempt ran, and are ended', async () => {
     const { executor } = harness([scriptedBackend()])
     await executor.execute(attemptOf({}, { traceparent: PARENT }))
     expect(spans.map(({ name }) => name).toSorted()).toEqual([
@@ -90,7 +90,7 @@ describe('spans of an attempt', () => {
     expect(named('program.run')?.attributes).toMatchObject({ ...place, 'cofferdam.ending': 'ok' })
   })
 
-  it('and the outcome name the sandbox as its vendor does, where the name is fit to be stored', async () => {
+  it('name the sandbox as its vendor does, if the name can be stored', async () => {
     const names: [string, string | undefined][] = [
       ['claim/pod', 'claim/pod'],
       ['x'.repeat(257), undefined],
@@ -105,21 +105,21 @@ describe('spans of an attempt', () => {
     }
   })
 
-  it('make the spans of the program children of program.run', async () => {
+  it("are parents of the program's own spans", async () => {
     const backend = scriptedBackend()
     await harness([backend]).executor.execute(attemptOf({}, { traceparent: PARENT }))
     const { traceId, spanId } = named('program.run')?.context ?? {}
     expect(backend.specs[0]?.env['TRACEPARENT']).toBe(`00-${traceId}-${spanId}-01`)
   })
 
-  it('show the deadlines as events', async () => {
+  it('have the deadlines as events', async () => {
     const backend = scriptedBackend({ run: async ({ interrupted }) => (await interrupted, exitOf()) })
     const limits = { soft_timeout_ms: 10, hard_timeout_ms: 60_000 }
     await harness([backend]).executor.execute(attemptOf({ limits }))
     expect(named('program.run')?.events).toEqual(['program.started', 'soft_timeout'])
   })
 
-  it('show the backends that were passed over', async () => {
+  it('have the backends that were passed over as events', async () => {
     const broken = scriptedBackend({
       name: 'broken',
       open: () => Promise.reject(new CofferdamError('sandbox_open_failed')),
@@ -128,7 +128,7 @@ describe('spans of an attempt', () => {
     expect(named('sandbox.acquire')?.events).toEqual(['backend.passed_over'])
   })
 
-  it('leave program.run open, and so unexported, when no program ran', async () => {
+  it('do not export program.run when no program ran', async () => {
     const backend = scriptedBackend({ open: () => Promise.reject(new CofferdamError('sandbox_open_failed')) })
     await harness([backend]).executor.execute(attemptOf())
     expect(named('program.run')?.ended).toBe(false)
@@ -136,7 +136,7 @@ describe('spans of an attempt', () => {
   })
 })
 
-it('passes the parent on when nothing traces', async () => {
+it("the parent's trace is passed on without a tracer", async () => {
   trace.disable()
   const backend = scriptedBackend()
   await harness([backend]).executor.execute(attemptOf({}, { traceparent: PARENT }))

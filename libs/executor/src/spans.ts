@@ -2,14 +2,13 @@
  * The spans of one attempt, below the worker's active span (or the producer's traceparent):
  * `sandbox.acquire`, `sandbox.prepare`, `program.run`.
  *
- * `program.run` exists before the sandbox is opened, because its id goes into the environment with which the
- * sandbox is made: the program's own spans are its children. Its time before the hand-over is marked by the
- * event `program.started`. If no program was handed over it is never ended, and so never exported.
+ * `program.run` starts before the sandbox is opened, because its ID is part of the sandbox's environment: the
+ * program's own spans are its children. The event `program.started` marks the hand-over. If no program was
+ * handed over, the span is never ended and so never exported.
  */
 import { formatTraceparent, isCofferdamError, parseTraceparent } from '@cofferdam/contract'
 import { SpanStatusCode, context, trace, type Attributes, type Context, type Span } from '@opentelemetry/api'
 
-/** Span names. */
 export const SPAN = {
   acquire: 'sandbox.acquire',
   prepare: 'sandbox.prepare',
@@ -17,7 +16,6 @@ export const SPAN = {
   workspace: 'workspace.take',
 } as const
 
-/** Attribute names of these spans. */
 export const ATTRIBUTE = {
   executionId: 'cofferdam.execution.id',
   attempt: 'cofferdam.attempt',
@@ -26,15 +24,14 @@ export const ATTRIBUTE = {
   warm: 'cofferdam.warm',
   vendorRef: 'cofferdam.vendor.ref',
   ending: 'cofferdam.ending',
-  /** The ending, or the code of what was thrown. */
+  /** The ending, or the code of the error. */
   errorType: 'error.type',
   exitCode: 'process.exit.code',
   reason: 'cofferdam.reason',
 } as const
 
-/** Event names of `sandbox.acquire` and `program.run`. */
 export const EVENT = {
-  /** A preferred backend could not open a sandbox; the next one is tried. */
+  /** A preferred backend could not open a sandbox, and the next one is tried. */
   passedOver: 'backend.passed_over',
   started: 'program.started',
   soft: 'soft_timeout',
@@ -42,14 +39,13 @@ export const EVENT = {
 } as const
 
 export interface AttemptSpans {
-  /** `TRACEPARENT` of the program; null when nothing traces. */
+  /** `TRACEPARENT` of the program. Null without a tracer. */
   readonly traceparent: string | null
   readonly run: Span
-  /** Runs `work` in a child span of the attempt; records what it throws. */
+  /** Runs `work` in a child span of the attempt, and records what it throws. */
   within<T>(name: string, work: (span: Span) => Promise<T>): Promise<T>
 }
 
-/** Begins the spans of one attempt. */
 export function startAttemptSpans(traceparent: string | null, attributes: Attributes): AttemptSpans {
   const tracer = trace.getTracer('@cofferdam/executor')
   const parent = parentContext(traceparent)

@@ -1,23 +1,21 @@
 /**
  * Writes one redacted stream to the blob store as it comes. Bytes are copied into stages, which are written
  * one after another. With backpressure there are two: one fills while the other is written.
- * BOUNDS.fullOutputBytes bounds what is accepted, so it also bounds what waits. If the store fails, the full
- * copy is lost and the attempt goes on.
+ * BOUNDS.fullOutputBytes also bounds what waits. If the store fails, only the full copy is lost.
  */
 import { BOUNDS, type BlobKey, type BlobSink, type BlobStore } from '@cofferdam/contract'
 import { settlesWithin, type Clock } from './clock.ts'
 
-/** A local disk commits 16 MiB in well under a second; an object store gets time for one retry of its own. */
+/** A local disk commits 16 MiB in well under a second. An object store gets time for one retry. */
 const COMMIT_TIMEOUT_MS = 15_000
 /** Two frames of the agent in one write to the store. */
 const STAGE_BYTES = 128 * 1024
 
 export interface Spill {
-  /** Copies the bytes. Resolves when the next may come: backpressure. Never rejects. */
+  /** Copies the bytes. Resolves when the next may come (backpressure). Never rejects. */
   write(bytes: Uint8Array): Promise<void>
-  /** Makes the blob visible and returns its reference; null when the store failed or took too long. */
+  /** Makes the blob visible and returns its reference. Null when the store failed or took too long. */
   commit(): Promise<string | null>
-  /** Drops what was written. Never rejects. */
   abort(): Promise<void>
 }
 
@@ -34,7 +32,7 @@ export function createSpill(
   let stage: Buffer | null = null
   let filled = 0
   let onTheirWay = 0
-  // Stages are reused, so a flood of output takes the memory of two of them.
+  // Stages are reused, so a large output needs the memory of only two.
   const free: Buffer[] = []
 
   const fail = (error: unknown) => {

@@ -5,7 +5,7 @@ import { createMemoryBudget } from './memory-budget.ts'
 import { MiB, attemptOf, harness } from '../test/attempts.ts'
 import { exitOf, never, scriptedBackend, type Script } from '../test/scripted-backend.ts'
 
-describe('being stopped', () => {
+describe('stopping an attempt', () => {
   type Phase = 'memory' | 'probe' | 'open' | 'write' | 'begin' | 'run' | 'artifacts'
 
   /** Stops the attempt as it enters a phase that would hang otherwise. */
@@ -53,7 +53,7 @@ describe('being stopped', () => {
   }
 
   it.each<Phase>(['memory', 'probe', 'open', 'write', 'begin'])(
-    'by a cancel in %s ends cancelled, not begun',
+    'by a cancel in %s ends it as cancelled, not begun',
     async (phase) => {
       expect((await stoppedIn(phase, 'cancelled')).outcome).toMatchObject({
         ending: 'cancelled',
@@ -62,7 +62,7 @@ describe('being stopped', () => {
     },
   )
 
-  it('by a cancel in run ends cancelled, begun', async () => {
+  it('by a cancel in run ends it as cancelled, begun', async () => {
     expect((await stoppedIn('run', 'cancelled')).outcome).toMatchObject({ ending: 'cancelled', began: true })
   })
 
@@ -80,7 +80,7 @@ describe('being stopped', () => {
     },
   )
 
-  it('by a drain during the run ends worker_lost, because it is not run again', async () => {
+  it('by a drain during the run ends it as worker_lost, because it is not run again', async () => {
     expect((await stoppedIn('run', 'drain')).outcome).toMatchObject({
       ending: 'worker_lost',
       reason: 'drained',
@@ -95,7 +95,7 @@ describe('being stopped', () => {
     },
   )
 
-  it('lets a cancelled program clean up within its grace', async () => {
+  it('by a cancel lets the program clean up within its grace period', async () => {
     const backend = scriptedBackend({
       run: async ({ out, interrupted }) => {
         await interrupted
@@ -116,7 +116,7 @@ describe('being stopped', () => {
     })
   })
 
-  it('does not start the program if it was cancelled during begin', async () => {
+  it('by a cancel during begin does not start the program', async () => {
     const run = vi.fn<NonNullable<Script['run']>>()
     const backend = scriptedBackend({ run })
     const { executor } = harness([backend])
@@ -126,7 +126,7 @@ describe('being stopped', () => {
     expect(run).not.toHaveBeenCalled()
   })
 
-  it('rejects as fenced when begin does', async () => {
+  it('by a begin that is fenced rejects as fenced', async () => {
     const backend = scriptedBackend()
     const { executor } = harness([backend])
     const attempt = attemptOf({}, { onBegin: () => Promise.reject(new CofferdamError('fenced')) })
@@ -134,7 +134,7 @@ describe('being stopped', () => {
     expect(backend.live).toBe(0)
   })
 
-  it('ends provisioning when begin fails otherwise', async () => {
+  it('by a begin that fails otherwise ends it as provisioning', async () => {
     const { executor } = harness([scriptedBackend()])
     const attempt = attemptOf({}, { onBegin: () => Promise.reject(new CofferdamError('queue_unavailable')) })
     expect(await executor.execute(attempt)).toMatchObject({

@@ -1,31 +1,30 @@
 /**
- * From evidence to ending: a table whose first match wins. What we did ourselves comes first, then the
+ * Derives the ending from the evidence: a table whose first match wins. What we did comes first, then the
  * kernel's memory kill, then the soft stop, then what the program did. Signal 9 alone proves nothing, because
  * a program may kill itself.
  */
 import type { Ending, Exit, StopCause } from '@cofferdam/contract'
 
 export interface Evidence {
-  /** Why we stopped the program; null when we did not, or only softly. */
+  /** Why we stopped the program. Null when we did not, or only softly. */
   stop: StopCause | null
   softStopped: boolean
-  /** It was stopped because it reported no progress. */
   silent?: boolean
   /** Null when the program was halted or its sandbox was lost. */
   exit: Exit | null
   /** The sandbox ended without an exit. */
   lost: { reason: string; oomKills: number } | null
-  /** The program wrote more than it may, and the request says `kill`. */
+  /** The program wrote more than its limit, and the request says `kill`. */
   outputLimitPassed: boolean
   /** How many processes it may have. Left out if that does not matter. */
   pidsLimit?: number
-  /** What stderr says went wrong; empty when it says nothing. */
+  /** What stderr says went wrong, or empty. */
   errorLine: string
 }
 
 export interface Verdict {
   ending: Ending
-  /** Stable word; null if the ending says everything. */
+  /** Stable word. Null if the ending says everything. */
   reason: string | null
 }
 
@@ -35,9 +34,9 @@ interface Row {
   reason?: string | ((evidence: Evidence) => string | null)
 }
 
-/** Why a sandbox was lost whose vendor said that its time was over. That is the program's fault. */
+/** A sandbox was lost because its vendor's time limit was over, which counts as the program's fault. */
 export const SESSION_TIMEOUT = 'session_timeout'
-/** Why a sandbox was lost whose vendor refused the program. The program did not run. */
+/** A sandbox was lost because its vendor refused the program, which did not run. */
 export const NOT_BEGUN = 'not_begun'
 
 const failed = ({ exit }: Evidence) => exit !== null && (exit.exitCode !== 0 || exit.signal !== null)
@@ -78,16 +77,11 @@ const TABLE: readonly Row[] = [
   { when: () => true, ending: 'sandbox_lost', reason: (e) => e.lost?.reason ?? null },
 ]
 
-/**
- * What interpreters print about a process or thread that could not start, for kernels that do not count
- * refusals.
- */
+/** What interpreters print about a process or thread that could not start, if the kernel counts none. */
 const FORK_REFUSED =
   /can't start new thread|^BlockingIOError: \[Errno 11\]|\b(?:fork|spawn|clone|pthread_create)\b.*(?:Resource temporarily unavailable|EAGAIN)/
 
-/**
- * It started processes until the kernel refused one, and left them. A shell survives that and exits with 0.
- */
+/** It started processes until the kernel refused one, and left them. A shell then still exits with 0. */
 const isStorm = ({ exit, pidsLimit }: Evidence): boolean =>
   pidsLimit !== undefined && (exit?.processesLeft ?? 0) >= pidsLimit / 2
 
@@ -100,7 +94,6 @@ function oomInChild({ exit }: Evidence): string | null {
   return (exit?.oomKills ?? 0) > 0 ? 'oom_in_child' : null
 }
 
-/** Decides how the attempt ended. */
 export function decideEnding(evidence: Evidence): Verdict {
   for (const { when, ending, reason } of TABLE)
     if (when(evidence))

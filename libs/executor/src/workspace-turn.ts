@@ -1,28 +1,14 @@
-/** A workspace is put into the sandbox before the program and merged back after it. The caller says how. */
+/** Puts a workspace into the sandbox before the program and merges it back after, as the caller defines. */
 import { isCofferdamError, type Sandbox, type WorkspaceReport, unlessAborted } from '@cofferdam/contract'
 import { withDeadline } from './clock.ts'
+import type { WorkspaceTurn } from './attempt.ts'
 import { listeners, type ProgramRun } from './attempt-state.ts'
 import type { RunEnd } from './deadlines.ts'
-
-/** What the caller does with the workspace of one attempt. */
-export interface WorkspaceTurn {
-  readonly name: string
-  /**
-   * Puts the workspace into the sandbox, in front of the request's own files. Rejects when it cannot be whole
-   * there.
-   */
-  enter(sandbox: Sandbox, signal: AbortSignal): Promise<void>
-  /** Merges back what changed; all or nothing. Rejects when it could not. */
-  leave(sandbox: Sandbox, signal: AbortSignal): Promise<WorkspaceReport>
-}
 
 /** For either direction: 16 MiB in a thousand files of a remote sandbox, one call each. */
 export const TURN_TIMEOUT_MS = 60_000
 
-/**
- * Merges the workspace back. Never rejects: what could not be merged is reported and noticed, and changes no
- * ending.
- */
+/** Merges the workspace back. Never rejects: a failure is reported with a notice and changes no ending. */
 export async function leaveWorkspace(
   run: ProgramRun,
   turn: WorkspaceTurn,

@@ -1,4 +1,4 @@
-/** An executor over doubles, and attempts with everything filled in. */
+/** An executor over doubles, and complete attempts for it. */
 import {
   StopReason,
   executionRequestSchema,

@@ -1,4 +1,4 @@
-/** The executor over the two doubles of libs/backends: one that behaves, one that does not. */
+/** The executor over the two doubles of libs/backends: one that behaves well, one that does not. */
 import { createMemoryBudget } from '../src/memory-budget.ts'
 import {
   createFakeBackend,
@@ -52,7 +52,7 @@ describe('over the fake backend', () => {
     expect(executor.memory.usedBytes).toBe(0)
   })
 
-  it('shows 256 KiB of a flood of 1 GiB and keeps 16 MiB', async () => {
+  it('shows 256 KiB of a 1 GiB output and keeps 16 MiB', async () => {
     const { outcome, blobs } = await executed(createFakeBackend(), [
       { repeat: { text: 'x'.repeat(1024), times: MiB } },
     ])
@@ -107,7 +107,7 @@ describe('over the hostile backend', () => {
     await vi.waitFor(() => expect(executor.memory.usedBytes).toBe(0), 20_000)
   })
 
-  it('that floods without waiting is bounded', async () => {
+  it('that writes without waiting is bounded', async () => {
     const { outcome, blobs } = await executed(
       createHostileBackend({ tricks: [{ flood_bytes: 256 * MiB }] }),
       hello,
@@ -120,7 +120,7 @@ describe('over the hostile backend', () => {
   it.each<[string, HostileTricks]>([
     ['lies about files', { files_lie: true }],
     ['fails at files', { files: 'fails' }],
-  ])('that %s loses the artifacts and not the result', async (_case, tricks) => {
+  ])('that %s loses the artifacts but not the result', async (_case, tricks) => {
     const { outcome } = await executed(
       createHostileBackend({ tricks: [tricks] }),
       [{ write_file: { path: 'a.txt', content: 'x' } }],
@@ -131,7 +131,7 @@ describe('over the hostile backend', () => {
     expect(outcome).toMatchObject({ ending: 'ok', artifacts: [] })
   })
 
-  it('that fails to open leaves the execution to the next backend', async () => {
+  it('that fails to open is replaced by the next backend', async () => {
     const hostile = createHostileBackend({ tricks: [{ open: 'fails' }] })
     const fake = createFakeBackend()
     opened.push(hostile, fake)
@@ -139,7 +139,7 @@ describe('over the hostile backend', () => {
     expect(await executor.execute(attemptOf())).toMatchObject({ ending: 'ok', backend: 'fake' })
   })
 
-  it('is cancelled while it hangs, within its grace', async () => {
+  it('that hangs is cancelled within the grace period', async () => {
     const backend = createHostileBackend({ tricks: [{ run: 'hangs', deaf_to_interrupt: true }] })
     opened.push(backend)
     const { executor } = harness([backend], { timings: { cancelGraceMs: 20 } })

@@ -1,11 +1,7 @@
-/**
- * A clock that moves when told to. Timers run in order of their time, each after the microtasks of the one
- * before.
- */
+/** A clock that moves when told to. Timers run in order, each after the previous one's microtasks. */
 import type { Clock } from '../src/clock.ts'
 
 export interface ManualClock extends Clock {
-  /** Timers that wait. */
   readonly pending: number
   advance(ms: number): Promise<void>
 }

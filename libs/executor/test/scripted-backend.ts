@@ -33,7 +33,7 @@ export const CAPABLE: Capabilities = {
   measures: ['wall_ms', 'cpu_ms', 'peak_memory_bytes', 'read_bytes', 'write_bytes'],
 }
 
-/** An exit with code 0 and nothing else to say. */
+/** An exit with code 0 and no other facts. */
 export function exitOf(partial: Partial<Exit> = {}): Exit {
   return {
     exitCode: 0,
@@ -58,11 +58,11 @@ export interface RunControl {
 }
 
 export interface Script {
-  /** As a vendor names its sandboxes; left out: there is no vendor. */
+  /** The vendor's name for the sandbox. Left out if there is no vendor. */
   vendorRef?: string
   name?: string
   isolation?: Isolation
-  /** What the sandbox says of itself; default: as the backend. */
+  /** The isolation that the sandbox reports. Default: the backend's. */
   sandboxIsolation?: Isolation
   capabilities?: Partial<Capabilities>
   probe?: (signal: AbortSignal) => Promise<Probe>
@@ -72,9 +72,9 @@ export interface Script {
   files?: Record<string, string>
   list?: () => Promise<Listing>
   read?: (path: string, maxBytes: number) => Promise<Uint8Array>
-  /** Left out: the sandbox copies nothing beside a run. */
+  /** Left out if the sandbox cannot copy files during a run. */
   snapshot?: () => Promise<ProgramFile[]>
-  /** What the sandbox says when it is asked; default: as at the end of the program. */
+  /** The usage that the sandbox reports. Default: as at the end of the program. */
   usage?: Usage
   dispose?: () => Promise<void>
 }
@@ -82,7 +82,6 @@ export interface Script {
 export interface ScriptedBackend extends Backend {
   readonly specs: SandboxSpec[]
   readonly written: ProgramFile[]
-  /** Sandboxes that are open now. */
   readonly live: number
   probes: number
 }
@@ -174,5 +173,4 @@ export function scriptedBackend(script: Script = {}): ScriptedBackend {
   }
 }
 
-/** A promise that never settles. */
 export const never = (): Promise<never> => new Promise(() => {})

@@ -1,7 +1,4 @@
-/**
- * Test runs through the executor on the backends of this machine: what is right, wrong, endless, broken and
- * hostile.
- */
+/** Test runs through the executor on this machine's backends: right, wrong, endless, broken and hostile. */
 import { createBackends } from '@cofferdam/backends'
 import type { Backend, ExecutionRequestInput, Outcome } from '@cofferdam/contract'
 import { needs, needsBackend } from '@cofferdam/embedded/needs'
@@ -42,11 +39,11 @@ def test_größe():
     assert add(0, 0) == 0
 `
 
-/** A sparse gigabyte where the file system allows it, else 20 MiB: more than is read in both cases. */
+/** A sparse gigabyte where the file system allows it, else 20 MiB. Both are more than is read. */
 const HUGE = `try: os.truncate(path, 1 << 30)
         except OSError: open(path, 'wb').write(b'x' * (20 << 20))`
 
-/** 2,000 differences of long texts take 3 s on a quiet machine, and sixteen were seen. */
+/** 2,000 differences of long texts take 3 s on a quiet machine, and up to sixteen on a busy one. */
 const SOFT_MS = 100_000
 const TEST_MS = SOFT_MS + 20_000
 
@@ -66,7 +63,7 @@ interface Watched extends Partial<Pick<Attempt, 'onOutput'>> {
   clock?: ManualClock
 }
 
-/** Runs the tests of some files; nothing of ours may be among the files that come back. */
+/** Runs the tests of some files. Our own files must not be among the files that come back. */
 async function tested(
   backend: string,
   files: Record<string, string>,
@@ -96,7 +93,7 @@ for (const name of ['process', 'docker'])
     const run = (files: Record<string, string>, asked?: Asked, watched?: Watched) =>
       tested(name, files, asked, watched)
 
-    it('a correct project passes, and its files are all that come back', async () => {
+    it('a correct project passes, and only its own files come back', async () => {
       const files = { 'calc.py': RIGHT, 'tests/test_calc.py': UNITTEST }
       const outcome = await run(files, { artifacts: ['**/*'] })
       expect(outcome).toMatchObject({
@@ -132,7 +129,7 @@ for (const name of ['process', 'docker'])
       expect(outcome.failureReason).toMatch(/^1 of 2 tests failed: test_small .*\(tests\/test_calc\.py:6\)/)
     })
 
-    it('a test with subtests counts once, as "Ran 2 tests" does, and each subtest that failed is listed', async () => {
+    it('a test with subtests counts once, and each failed subtest is listed', async () => {
       const source = `import unittest
 class A(unittest.TestCase):
     def test_parts(self):
@@ -147,7 +144,7 @@ class A(unittest.TestCase):
       expect(outcome.stderr.text).toContain('Ran 2 tests')
     })
 
-    it('a project without its packages is told to install them, and tests in node_modules are ignored', async () => {
+    it('a project without its packages gets the advice to install them', async () => {
       const outcome = await run({
         'package.json': JSON.stringify({ devDependencies: { vitest: '^3' } }),
         'src/a.test.ts': "import { it } from 'vitest'",
@@ -157,7 +154,7 @@ class A(unittest.TestCase):
       expect(outcome.failureReason).toContain('vitest is not installed. Run an install first')
     })
 
-    it('node:test is found by what a file imports, and its failures too', async () => {
+    it('files that import node:test are found, and so are their failures', async () => {
       const right = { 'calc.mjs': 'export const add = (a, b) => a + b\n', 'test/calc.test.mjs': NODE_TEST }
       expect(await run(right)).toMatchObject({
         ending: 'ok',
@@ -169,7 +166,7 @@ class A(unittest.TestCase):
       expect(outcome.tests?.failures).toMatchObject([{ name: 'adds', file: 'test/calc.test.mjs', line: 6 }])
     })
 
-    it('a hook of a suite that fails is an error of its own, though every test passed', async () => {
+    it('a failing hook of a suite is an error, even if every test passed', async () => {
       const source = `import { after, describe, it } from 'node:test'
 describe('a server', () => {
   it('answers', () => {})
@@ -182,7 +179,7 @@ describe('a server', () => {
       expect(tests?.failures[0]?.message).toContain('not closed')
     })
 
-    // npm does not run where a jail without namespaces refuses what it does to files.
+    // npm does not run in a jail without namespaces, which refuses its file operations.
     const npm = needs(name === 'docker' ? 'docker' : 'process-namespaces')
     npm.it('the test script of a package runs with its own arguments', async () => {
       const outcome = await run({
@@ -210,9 +207,8 @@ describe('a server', () => {
         'import unittest\nclass A(unittest.TestCase):\n  def test_a(self): pass\n  def test_b(self):\n    print("endless", flush=True)\n    while True: pass\n'
       const clock = createManualClock()
       let isUp = false
-      // Its time is up when the second test runs, however long this host took to get there. Once: a trace may
-      // show that line again, if the program was still at it, and the time of a proof would pass with the
-      // second advance.
+      // Move the clock when the second test runs, however long this host took. Only once, because a trace may
+      // show the line again, and a second move would use up the time for the proof.
       const onOutput = (_stream: string, text: string): void => {
         if (isUp || !text.includes('endless')) return
         isUp = true
@@ -232,7 +228,7 @@ describe('a server', () => {
       expect(outcome.tests?.failures).toMatchObject([{ file: 'test_broken.py', line: 3 }])
     })
 
-    it('packages below src come before an installed copy, and test files have either kind of name', async () => {
+    it('packages below src come before an installed copy, and both kinds of test names work', async () => {
       const files = {
         'src/calc/__init__.py': RIGHT,
         '.packages/calc/__init__.py': WRONG,
@@ -248,7 +244,7 @@ describe('a server', () => {
       })
     })
 
-    it('a project without tests is refused before it runs, and says what it holds', async () => {
+    it('a project without tests is refused before it runs, with a list of its files', async () => {
       expect(await run({ 'main.py': 'print(1)' })).toMatchObject({
         ending: 'error',
         began: false,
@@ -263,7 +259,7 @@ describe('a server', () => {
       })
     })
 
-    it('names that are no ASCII come back as they are', async () => {
+    it('names with non-ASCII characters come back unchanged', async () => {
       const source = `import unittest
 class Größe(unittest.TestCase):
     def test_größe(self): self.assertEqual('☃', '☂')
@@ -304,7 +300,7 @@ class Loud(unittest.TestCase):
       expect(outcome.stdout.text.length).toBeLessThanOrEqual(262_144)
     })
 
-    it('a test that ends the runner with success has not shown that the others pass', async () => {
+    it('a test that ends the runner with success does not make the others pass', async () => {
       const source = `import os, unittest
 class A(unittest.TestCase):
     def test_a(self): pass
@@ -324,7 +320,7 @@ class A(unittest.TestCase):
       expect(killed).toMatchObject({ ending: 'crashed', tests: { passed: 1, complete: false } })
     })
 
-    it('a forged or endless report is only wrong about its own tests', async () => {
+    it('a forged or endless report is wrong only about its own tests', async () => {
       const forging = (write: string): string => `import glob, os, sys, unittest
 class A(unittest.TestCase):
     def test_a(self):
@@ -359,7 +355,7 @@ class A(unittest.TestCase):
       expect(linked.tests).toMatchObject({ total: 0, complete: false })
     })
 
-    it('a command of the caller is read by what it prints', async () => {
+    it("the results of a caller's own command are read from its output", async () => {
       const outcome = await run(
         { 'calc.py': WRONG, 'test_calc.py': UNITTEST },
         { tests: { command: 'python3 -m unittest -q && echo "all" | cat' } },
@@ -377,7 +373,7 @@ class A(unittest.TestCase):
       })
     })
 
-    it('a path may name a project below, or one file of it', async () => {
+    it('a path may name a project in a folder, or one of its files', async () => {
       const files = {
         'app/calc.py': RIGHT,
         'app/requirements.txt': '',
@@ -410,7 +406,7 @@ class A(unittest.TestCase):
   })
 
 needs('docker').describe('pytest in the image', { timeout: TEST_MS }, () => {
-  it('passes, fails with file and line, and tells a file that cannot be collected', async () => {
+  it('passes, fails with file and line, and reports a file that cannot be collected', async () => {
     const files = { 'calc.py': RIGHT, 'tests/test_calc.py': PYTEST }
     expect(await tested('docker', files)).toMatchObject({
       ending: 'ok',
@@ -432,7 +428,7 @@ needs('docker').describe('pytest in the image', { timeout: TEST_MS }, () => {
     expect(none).toMatchObject({ ending: 'error', exitCode: 5, reason: 'no_tests' })
   })
 
-  it('names the test that a run ended in, by itself or at its deadline, and a conftest.py that cannot be loaded', async () => {
+  it('names the test in which a run ended, and a conftest.py that cannot be loaded', async () => {
     const source = (how: string): string => `import os, pytest
 def test_a(): pass
 def test_b():
@@ -461,7 +457,7 @@ def test_b():
     const clock = createManualClock()
     let isUp = false
     const onOutput = (_stream: string, text: string): void => {
-      // Once: pytest shows that line again in its trace.
+      // Only once, because pytest shows that line again in its trace.
       if (isUp || !text.includes('in it')) return
       isUp = true
       void clock.advance(SOFT_MS)
@@ -477,7 +473,7 @@ def test_b():
     )
   })
 
-  it('accepts options and a fixture of its cache, and leaves no cache files', async () => {
+  it('accepts options and a cache fixture, and leaves no cache files', async () => {
     const files = {
       'pytest.ini': '[pytest]\naddopts = --ff\n',
       'src/calc/__init__.py': RIGHT,
@@ -488,7 +484,7 @@ def test_b():
     expect(outcome.artifacts.map(({ path }) => path).filter((path) => path.includes('cache/v/'))).toEqual([])
   })
 
-  it('names the failures of a command with pytest too, and asks nothing of one that takes no options of ours', async () => {
+  it('names the failures of a command with pytest, and adds no options to other commands', async () => {
     const files = { 'calc.py': WRONG, 'tests/test_calc.py': PYTEST, 'other/test_not.py': 'def test(): 1 / 0' }
     const wrong = await tested('docker', files, { tests: { command: 'python3 -m pytest -q tests | cat' } })
     expect(wrong).toMatchObject({

@@ -37,7 +37,7 @@ export const sandboxConfigSchema = z.strictObject({
 
 const eventTypeSchema = z.enum(['changed', 'making', 'made', 'removing', 'removed', 'failed'])
 
-/** `"3"`, `W/"3"` as proxies make of it, or `*`. */
+/** `"3"`, `W/"3"` (a proxy's form of it), or `*`. */
 const ifMatchSchema = z.object({
   'if-match': z
     .string()
@@ -45,7 +45,6 @@ const ifMatchSchema = z.object({
     .optional(),
 })
 
-/** Adds the routes. */
 export function addConfigRoutes(app: App, parts: RouteParts): void {
   const { configs, actorOf, cursors } = parts
   const { failures, limitQuery, cursorQuery, nextCursorSchema, changeEventSchema, defaultPage } = parts.wire
@@ -116,7 +115,7 @@ export function addConfigRoutes(app: App, parts: RouteParts): void {
       const { limit = defaultPage, cursor } = request.query
       const of = { list: 'sandbox config events', tenantId: null }
       const before = await cursors.open(of, cursor)
-      // One more than asked for tells whether there is another page.
+      // One more than asked for shows whether there is another page.
       const found = await configs.events({
         limit: limit + 1,
         ...(before === undefined ? {} : { before: Number(before) }),
@@ -128,7 +127,7 @@ export function addConfigRoutes(app: App, parts: RouteParts): void {
   )
 }
 
-/** The configuration as Polyclaw shows it, with the fields that we add. */
+/** The configuration as Polyclaw shows it, plus our own fields. */
 export async function shown(
   { configs }: RouteParts,
   reply: FastifyReply,

@@ -1,7 +1,4 @@
-/**
- * Polyclaw's sandbox: its HTTP paths, settings, switch and session pool. The API, the workers and the CLI
- * mount it.
- */
+/** Polyclaw's sandbox: HTTP paths, settings, switch and session pool. API, workers and CLI mount it. */
 export { addSandboxRoutes } from './routes.ts'
 export type { RouteDeps } from './route-deps.ts'
 export { createWorkerPart, type WorkerPart } from './worker-part.ts'

@@ -14,7 +14,7 @@ import { z } from 'zod'
 import { POOL_DEFAULTS, type PoolWish } from './pool-wish.ts'
 import type { SandboxConfig, SandboxConfigs, SandboxSettings } from './settings-table.ts'
 
-/** Renewed before each call of Azure. The longest call takes less, retries included. */
+/** Renewed before each call of Azure. The longest call, with its retries, takes less. */
 const LEASE_MS = 10 * 60_000
 
 export interface PoolWorkDeps {
@@ -70,7 +70,7 @@ export async function makeSandboxPool(
     await configs.resolveOrphan(poolIdOf(plan))
     return 'made'
   } catch (error) {
-    // The plan stays for the next request: another one has the lease, or this process is closing.
+    // The plan stays for the next request: another process has the lease, or this one is closing.
     if (isFenced(error) || signal.aborted) throw error
     // Azure was not called before the first step.
     if (reached !== null) await undo(deps, plan, keep)
@@ -84,13 +84,11 @@ export interface RemovedPool {
   status: 'removed' | 'not_provisioned'
   /** `kept`: not ours, or not empty. `orphaned`: ours, and it may still exist. */
   resource_group: 'gone' | 'kept' | 'orphaned' | null
-  /** The removed pool, even one that was half made and is in no setting. Null when there was none. */
+  /** The removed pool, even if it was half made and is in no setting. Null when there was none. */
   plan: PoolPlan | null
 }
 
-/**
- * Throws `conflict` while another request works on the pool or when it is not ours, and the errors of Azure.
- */
+/** Throws `conflict` while another request works on the pool, or when it is not ours, and Azure's errors. */
 export async function removeSandboxPool(deps: PoolWorkDeps): Promise<RemovedPool> {
   const { configs, provisioner, actor, signal } = deps
   const claimed = await configs.claim(actor, LEASE_MS, (now) => {
@@ -119,10 +117,7 @@ export type PoolPreview =
   | { status: 'already_provisioned' | 'not_provisioned' }
   | { status: 'would_make' | 'would_remove'; plan: PoolPlan; group: FoundPool; pool: FoundPool }
 
-/**
- * Reads from Azure and changes nothing. Throws the same conflicts as making and removing, and the errors of
- * Azure.
- */
+/** Reads from Azure and changes nothing. Throws the errors that making and removing would throw. */
 export async function previewSandboxPool(
   { configs, provisioner, signal }: Omit<PoolWorkDeps, 'actor'>,
   work: { kind: 'making'; wish: PoolWish } | { kind: 'removing' },
@@ -165,7 +160,7 @@ function planFor(now: SandboxConfig, wish: PoolWish, subscription: string): Pool
   )
 }
 
-/** The existing pool, or one that was left half made or half removed; null when there is none. */
+/** The existing pool, or one that was left half made or half removed. Null when there is none. */
 function planOf(now: SandboxConfig, subscription: string): PoolPlan | null {
   if (now.work !== null) return planSchema.parse(now.work.plan)
   const { pool_id, pool_name, resource_group, location } = now.settings
@@ -183,7 +178,7 @@ async function undo(
     await deps.provisioner.removePool(plan, { keep, signal: deps.signal })
   } catch (error) {
     if (isFenced(error) || deps.signal.aborted) throw error
-    // A pool that is not ours was not made by us.
+    // We did not make a pool that is not ours.
     if (!isForeign(error)) return await deps.configs.addOrphan(poolIdOf(plan), reasonOf(error))
   }
   await removeGroupOf(deps, plan, keep)

@@ -5,7 +5,6 @@ import { poolWishSchema } from './pool-wish.ts'
 import { makeSandboxPool, removeSandboxPool } from './pool-work.ts'
 import type { App, RouteParts } from './route-deps.ts'
 
-/** Adds the routes. */
 export function addProvisionRoutes(app: App, parts: RouteParts): void {
   const { configs, actorOf, draining: signal } = parts
   const { failures } = parts.wire

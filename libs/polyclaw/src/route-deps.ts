@@ -1,4 +1,4 @@
-/** What the routes need of the HTTP server that mounts them. */
+/** What the routes need from the HTTP server that mounts them. */
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { PoolProvisioner } from '@cofferdam/backends'
 import type { Accepted, errorBodySchema, ExecutionRequest, ExecutionResult } from '@cofferdam/contract'
@@ -50,11 +50,11 @@ interface WireSchemas {
   defaultPage: number
 }
 
-/** What the HTTP server lends. */
+/** What the HTTP server provides. */
 export interface RouteDeps {
   store: Pick<Store, 'fleetTables' | 'tenants'>
   redis: Redis
-  /** Makes and removes session pools; undefined when no subscription is configured. */
+  /** Makes and removes session pools. Undefined when no subscription is configured. */
   pools?: PoolProvisioner
   /** Aborts when the server begins to close. */
   draining: AbortSignal
@@ -62,7 +62,7 @@ export interface RouteDeps {
   actorOf(this: void, request: FastifyRequest): string
   /** The caller's W3C trace context, if it is valid. */
   traceparentOf(this: void, request: FastifyRequest): string | undefined
-  /** Enqueues an execution and waits at most `waitMs` for its result; 202 when none came in time. */
+  /** Enqueues an execution and waits up to `waitMs` for its result. 202 when none came in time. */
   run(
     request: FastifyRequest,
     reply: FastifyReply,

@@ -5,7 +5,7 @@ import type { App, RouteDeps, RouteParts } from './route-deps.ts'
 import { createSandboxConfigs } from './settings-table.ts'
 import { addTestRoute } from './test-route.ts'
 
-/** Adds the routes; `app` is already behind API keys and has the path prefix. */
+/** Adds the routes. `app` already requires API keys and has the path prefix. */
 export function addSandboxRoutes(app: App, deps: RouteDeps): void {
   const parts: RouteParts = { ...deps, configs: createSandboxConfigs(deps.store) }
   addConfigRoutes(app, parts)

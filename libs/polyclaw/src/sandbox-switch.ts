@@ -1,5 +1,5 @@
 /**
- * The switch of Polyclaw's sandbox. A worker reads it at the moment an execution would use the sandbox.
+ * The switch of Polyclaw's sandbox. A worker reads it when an execution is about to use the sandbox.
  *
  *   enabled, with a pool        the execution runs in that pool
  *   disabled                    refused, except for the operator's own test (POST /api/sandbox/test)
@@ -12,11 +12,11 @@ import type { ExecutionRequest } from '@cofferdam/contract'
 import { boundedAnswer } from '@cofferdam/queue/redis-calls'
 import type { Redis } from 'ioredis'
 
-/** Longer than a healthy Postgres or Redis takes. An execution at a vendor can wait that long. */
+/** Longer than a healthy Postgres or Redis takes. An execution at a vendor can wait this long. */
 const ANSWER_MS = 5000
 
 export interface SandboxSwitch {
-  /** Why the execution may not use the sandbox, as public text; null when it may. Never rejects. */
+  /** Public text why the execution may not use the sandbox. Null when it may. Never rejects. */
   refuses(request: Pick<ExecutionRequest, 'tenant_id' | 'idempotency_key'>): Promise<string | null>
 }
 
@@ -47,9 +47,7 @@ export function createSandboxSwitch(deps: {
   }
 }
 
-/**
- * Lets one execution use the sandbox while it is disabled. Resolves to the idempotency key that it must have.
- */
+/** Lets one execution use the disabled sandbox. Resolves with the idempotency key that it must have. */
 export async function grantSandboxTest(redis: Redis, tenantId: string, forMs: number): Promise<string> {
   const idempotencyKey = `sandbox-test-${randomUUID()}`
   await redis.set(grantOf(tenantId, idempotencyKey), '1', 'PX', Math.ceil(forMs))

@@ -1,4 +1,4 @@
-/** Changes of the settings. The whole body is validated before any part of it is applied. */
+/** Changes of the settings. The whole body is validated before any part is applied. */
 import { CofferdamError } from '@cofferdam/contract'
 import { z } from 'zod'
 import type { SandboxSettings } from './settings-table.ts'
@@ -7,10 +7,7 @@ import { DEFAULT_WHITELIST, refuseBlacklisted, whitelistEntry } from './whitelis
 const entrySchema = z.string().min(1).max(512)
 const MAX_ENTRIES = 256
 
-/**
- * Empty, or https, because tokens are sent there. Plain http is allowed to this machine only, for the
- * emulator.
- */
+/** Empty, or https because tokens are sent there. Plain http only to this machine, for the emulator. */
 const endpointSchema = z
   .string()
   .max(2048)
@@ -37,7 +34,7 @@ export const sandboxChangeSchema = z.strictObject({
 })
 export type SandboxChange = z.output<typeof sandboxChangeSchema>
 
-/** The settings after a change; fields apply in the order of the schema. Throws `invalid_request`. */
+/** The settings after a change. Fields apply in the order of the schema. Throws `invalid_request`. */
 export function settingsAfter(now: SandboxSettings, change: SandboxChange): SandboxSettings {
   const whitelist = new Set((change.whitelist ?? now.whitelist).map(whitelistEntry))
   for (const entry of change.whitelist ?? []) refuseBlacklisted(entry)
@@ -55,7 +52,7 @@ export function settingsAfter(now: SandboxSettings, change: SandboxChange): Sand
     session_pool_endpoint: change.session_pool_endpoint ?? now.session_pool_endpoint,
     whitelist: change.reset_whitelist === true ? [...DEFAULT_WHITELIST] : [...whitelist],
   }
-  // Readers would disagree whether a sandbox without a pool is enabled.
+  // Otherwise it would be unclear whether a sandbox without a pool is enabled.
   if (after.enabled && after.session_pool_endpoint === '')
     throw new CofferdamError(
       'invalid_request',

@@ -1,6 +1,6 @@
 /**
- * The settings record: one for the whole fleet, with the work of making or removing the session pool, which
- * one process at a time may do. The table and its events are made by the store's migration 0011.
+ * The settings record, one per fleet, with the work of making or removing the session pool, which one process
+ * at a time may do. The store's migration 0011 creates the table and its events.
  *
  *   no work ──claim──► work, leased ──renew──► … ──finish──► no work
  *                        └── the lease expired: the next claim continues with the same plan
@@ -29,11 +29,11 @@ export interface SandboxWork {
 
 export interface SandboxConfig {
   settings: SandboxSettings
-  /** Rises with each change of the settings. */
+  /** Increases with each change of the settings. */
   version: number
   /** Value of the tag `fleet-owner` on our resources at Azure. */
   fleetOwner: string
-  /** Work in progress, or left unfinished. `held`: a process has the lease. */
+  /** Work in progress, or unfinished. `held`: a process has the lease. */
   work: (SandboxWork & { step: string | null; held: boolean }) | null
 }
 
@@ -56,16 +56,14 @@ export interface SandboxConfigEvent {
 /** Every method throws `store_unavailable`. */
 export interface SandboxConfigs {
   get(): Promise<SandboxConfig>
-  /**
-   * Throws `conflict` when the version is not `expectedVersion` (null: any), and whatever `decide` throws.
-   */
+  /** Throws `conflict` for a version other than `expectedVersion` (null: any), and what `decide` throws. */
   change(
     actor: string,
     expectedVersion: number | null,
     decide: (now: SandboxSettings) => SandboxSettings,
   ): Promise<SandboxConfig>
   /**
-   * Takes the lease for the work that `decide` returns; null when it returns null. Throws `conflict` while
+   * Takes the lease for the work that `decide` returns. Null when it returns null. Throws `conflict` while
    * another process has the lease.
    */
   claim(
@@ -79,10 +77,10 @@ export interface SandboxConfigs {
   finish(lease: string, actor: string, settings: Partial<SandboxSettings>): Promise<void>
   /** Resources that may still exist, at most 100, the oldest first. */
   orphans(): Promise<SandboxOrphan[]>
-  /** For a resource that is listed already, replaces the reason. */
+  /** Replaces the reason of a resource that is listed already. */
   addOrphan(resourceId: string, reason: string): Promise<void>
   resolveOrphan(resourceId: string): Promise<void>
-  /** The newest first, at most `limit`, all older than the event `before`. */
+  /** The newest events first, at most `limit`, all older than the event `before`. */
   events(options: { limit: number; before?: number }): Promise<SandboxConfigEvent[]>
 }
 

@@ -1,6 +1,4 @@
-/**
- * POST /api/sandbox/test: runs one command in a fresh session and reports each phase of it. Admin keys only.
- */
+/** POST /api/sandbox/test: runs a command in a fresh session and reports each phase. Admin keys only. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import {
   CofferdamError,
@@ -22,17 +20,17 @@ import { BACKEND } from './worker-part.ts'
 const TEST_AGENT = 'cofferdam-sandbox-test'
 /** The tenant of a test that names none, unless the fleet has exactly one tenant. */
 const TEST_TENANT = 'cofferdam-sandbox-test'
-/** The workspace that stands for Polyclaw's data directory. */
+/** The workspace that represents Polyclaw's data directory. */
 const WORKSPACE = 'polyclaw'
 /** With GRACE_MS this is the hour that an interactive execution may take. */
 const MAX_TIMEOUT_S = 3599
 const GRACE_MS = 1000
-/** Time for queueing, opening a session, and copying files both ways. */
+/** Time for queueing, for opening a session, and for copying files in both directions. */
 const AROUND_MS = 120_000
 /** A worker stores the spans of an execution shortly after it publishes the result. */
 const TRACE_WAIT_MS = 1000
 
-/** Polyclaw's phases by the names of the worker's spans. */
+/** Polyclaw's phases, by the names of the worker's spans. */
 const PHASES = new Map<string, 'allocate' | 'upload' | 'exec' | 'download'>([
   ['sandbox.acquire', 'allocate'],
   ['sandbox.prepare', 'upload'],
@@ -66,7 +64,6 @@ const answerSchema = z.strictObject({
     .meta({ description: 'Characters of output that an answer of the pool holds; more comes as a file.' }),
 })
 
-/** Adds the route. */
 export function addTestRoute(app: App, parts: RouteParts): void {
   const { configs, redis, actorOf, traceparentOf } = parts
   app.post(
@@ -136,7 +133,7 @@ function workspaceOf({ sync_data, whitelist }: SandboxSettings) {
   return sync_data ? { workspace: { name: WORKSPACE, rules: rulesOfWhitelist(whitelist) } } : {}
 }
 
-/** The command has all of `timeout` (seconds); what is beyond is for its end. */
+/** The command gets all of `timeout` (seconds), and some more time to end. */
 export function testLimits(timeout: number): { soft_timeout_ms: number; hard_timeout_ms: number } {
   const softMs = Math.round(timeout * 1000)
   return { soft_timeout_ms: softMs, hard_timeout_ms: softMs + GRACE_MS }
@@ -149,7 +146,7 @@ async function testTenant({ store }: RouteParts, actor: string): Promise<string>
   if (first !== undefined && second === undefined) return first.policy.tenant_id
   if ((await store.tenants.get(TEST_TENANT)) === null)
     await store.tenants.create({ tenant_id: TEST_TENANT }, actor).catch((error: unknown) => {
-      // Another test created it meanwhile.
+      // Another test created the tenant meanwhile.
       if (!isCofferdamError(error) || error.code !== 'conflict') throw error
     })
   return TEST_TENANT
@@ -173,7 +170,7 @@ async function phasesOf(redis: Redis, executionId: string) {
   }
 }
 
-/** Facts about the pool in the text of the backend's probe, as workers last reported it. */
+/** Facts about the pool from the last backend probes of the workers. */
 async function poolFacts({ backendReports }: RouteParts) {
   const reports = await backendReports()
   const features = reports

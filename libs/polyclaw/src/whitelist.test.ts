@@ -8,7 +8,7 @@ import {
   whitelistWarnings,
 } from './whitelist.ts'
 
-test('syncs the default whitelist both ways, except secrets and control files', () => {
+test('syncs the default whitelist in both directions, except secrets and control files', () => {
   const rules = compileRules(rulesOfWhitelist(DEFAULT_WHITELIST))
   expect(DEFAULT_WHITELIST).toHaveLength(17)
   const inward = DEFAULT_WHITELIST.filter((entry) => rules.refusesIn(entry) === null)

@@ -1,13 +1,8 @@
-/**
- * Polyclaw's whitelist as workspace rules: each entry is a file or folder in the root of its data directory.
- */
+/** Polyclaw's whitelist as workspace rules: files and folders at the top of its data directory. */
 import { CofferdamError, type SyncRule } from '@cofferdam/contract'
 import { isControl, isNever, patternParts } from '@cofferdam/workspace-sync'
 
-/**
- * Folders of credentials and caches, as Polyclaw shows them. The never-list of workspaces has every one of
- * them.
- */
+/** Folders of credentials and caches, as Polyclaw shows them. Workspaces never sync any of them. */
 export const BLACKLIST: readonly string[] = [
   '.azure',
   '.cache',
@@ -39,7 +34,7 @@ export const DEFAULT_WHITELIST: readonly string[] = [
   'SOUL.md',
 ]
 
-/** An entry as it is stored: `./notes/` becomes `notes`. Throws `invalid_request` for an invalid path. */
+/** Normalizes an entry: `./notes/` becomes `notes`. Throws `invalid_request` for an invalid path. */
 export function whitelistEntry(text: string): string {
   patternParts(text)
   return text
@@ -53,10 +48,7 @@ export function rulesOfWhitelist(whitelist: readonly string[]): SyncRule[] {
   return whitelist.map((entry) => ({ pattern: whitelistEntry(entry), direction: 'both' }))
 }
 
-/**
- * In any spelling and at any depth. `.env` is in Polyclaw's defaults, so it is accepted although it is never
- * synced.
- */
+/** In any spelling and depth. Polyclaw's defaults contain `.env`, so it is accepted but never synced. */
 function isBlacklisted(entry: string): boolean {
   return isNever(entry) && !DEFAULT_WHITELIST.includes(entry)
 }

@@ -12,7 +12,7 @@ const settings = {
   pool_id: '',
 }
 
-test('sends an enabled backend without a pool of its own to the pool of the settings', async () => {
+test('sends an enabled backend without its own pool to the pool of the settings', async () => {
   const now = { ...settings }
   const pool = provisionedPool(
     { process: {}, azure: { enabled: true } },
@@ -31,7 +31,7 @@ test.each([
   { azure: {} },
   { azure: { enabled: true, interpreter_endpoint: 'https://own.example' } },
   { azure: { enabled: true, container_endpoint: 'https://own.example' } },
-])('leaves alone a backend that is absent, disabled, or has its own pool: %j', (backends) => {
+])('provides no pool to a backend that is absent, disabled, or has its own: %j', (backends) => {
   const unread = { get: () => Promise.reject(new Error('it was asked')) }
   expect(provisionedPool(backends, unread)).toBeNull()
 })

@@ -1,6 +1,6 @@
 /**
- * What a worker mounts: the pool that the settings name, and the switch in front of it. Both are read
- * whenever an execution would run there, so a change takes effect without a restart.
+ * What a worker mounts: the pool in the settings, and the switch in front of it. Both are read for each
+ * execution that would run there, so a change needs no restart.
  */
 import type { BackendsConfigInput, FleetPool } from '@cofferdam/backends'
 import type { Store } from '@cofferdam/store'
@@ -12,18 +12,18 @@ import { createSandboxConfigs, type SandboxConfigs } from './settings-table.ts'
 export const BACKEND = 'azure'
 
 export interface ProvisionedPool extends FleetPool {
-  /** Executions that open next use this endpoint. */
+  /** Executions that open from now on use this endpoint. */
   allow(endpoint: string): void
 }
 
 export interface WorkerPart {
   /** For `createBackends`. Empty when the worker's own configuration decides. */
   backendDeps: { fleetPool?: FleetPool }
-  /** What may refuse a backend, by its name. */
+  /** The switches that may refuse a backend, by its name. */
   switches: ReadonlyMap<string, SandboxSwitch>
 }
 
-/** The part of one worker; reads nothing yet. */
+/** The part of one worker. Reads nothing yet. */
 export function createWorkerPart(deps: {
   backends: BackendsConfigInput
   store: Pick<Store, 'fleetTables'>
@@ -42,7 +42,7 @@ export function createWorkerPart(deps: {
   return { backendDeps: { fleetPool: pool }, switches: new Map([[BACKEND, gate]]) }
 }
 
-/** Null when the backend is absent or disabled, or when its own section names a pool. */
+/** Null when the backend is absent or disabled, or has a pool in its own section. */
 export function provisionedPool(
   { azure }: BackendsConfigInput,
   configs: Pick<SandboxConfigs, 'get'>,

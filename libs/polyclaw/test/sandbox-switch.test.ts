@@ -1,7 +1,4 @@
-/**
- * The switch over a real Redis: who may pass while it is off, and what happens when the settings cannot be
- * read.
- */
+/** The switch over a real Redis: who may pass while it is off, and what happens without settings. */
 import { testRedis, type TestServer } from '@cofferdam/embedded/testing'
 import { connectRedis } from '@cofferdam/queue'
 import type { Redis } from 'ioredis'
@@ -34,7 +31,7 @@ const switched = (
 const at = (enabled: boolean, session_pool_endpoint = POOL) =>
   switched(async () => ({ enabled, session_pool_endpoint }))
 
-it('allows every execution while enabled, in the configured pool, and none without a pool', async () => {
+it('allows every execution in the configured pool while enabled, and none without a pool', async () => {
   for (const pool of [POOL, 'https://other.example']) {
     expect(await at(true, pool).refuses({ tenant_id: 'acme' })).toBeNull()
     expect(allowed).toEqual([pool])

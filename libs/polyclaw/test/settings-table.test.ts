@@ -24,7 +24,7 @@ afterAll(async () => {
   rmSync(blobDir, { recursive: true, force: true })
 })
 
-test('begins with the defaults: disabled, synchronised, 17 whitelist entries', async () => {
+test('begins with the defaults: disabled, with sync, and 17 whitelist entries', async () => {
   const { settings, version, work } = await sandboxConfig.get()
   expect(settings).toMatchObject({
     enabled: false,
@@ -36,7 +36,7 @@ test('begins with the defaults: disabled, synchronised, 17 whitelist entries', a
   expect([version, work]).toEqual([1, null])
 })
 
-test('applies a change whole, with a new version and an event that names the author', async () => {
+test('applies a change as a whole, with a new version and an event with its author', async () => {
   const changed = await sandboxConfig.change('key:1', 1, (now) => ({ ...now, sync_data: false }))
   expect(changed).toMatchObject({ version: 2, settings: { sync_data: false } })
   await expect(sandboxConfig.change('key:1', 1, (now) => now)).rejects.toMatchObject({ code: 'conflict' })
@@ -45,7 +45,7 @@ test('applies a change whole, with a new version and an event that names the aut
       throw new CofferdamError('invalid_request', 'no')
     }),
   ).rejects.toThrow('no')
-  // A change to the same settings makes no version and no event.
+  // A change to the same settings creates no version and no event.
   expect((await sandboxConfig.change('key:1', null, (now) => now)).version).toBe(2)
   const events = await sandboxConfig.events({ limit: 10 })
   expect(events).toMatchObject([
@@ -59,7 +59,7 @@ test('applies a change whole, with a new version and an event that names the aut
   ])
 })
 
-test('gives work to one holder, and to the next one after the lease expired', async () => {
+test('gives work to one holder at a time, and to the next one when the lease has expired', async () => {
   const work = { kind: 'making' as const, plan: { pool_name: 'p' } }
   const first = await sandboxConfig.claim('key:1', 60_000, () => work)
   await expect(sandboxConfig.claim('key:2', 60_000, () => work)).rejects.toMatchObject({ code: 'conflict' })
@@ -85,7 +85,7 @@ test('gives work to one holder, and to the next one after the lease expired', as
   ])
 })
 
-test('lists an orphan once, with its last reason, until it is resolved', async () => {
+test('lists an orphan once, with its latest reason, until it is resolved', async () => {
   await sandboxConfig.addOrphan('/pool', 'first')
   await sandboxConfig.addOrphan('/pool', 'second')
   expect(await sandboxConfig.orphans()).toMatchObject([{ resource_id: '/pool', reason: 'second' }])
@@ -93,7 +93,7 @@ test('lists an orphan once, with its last reason, until it is resolved', async (
   expect(await sandboxConfig.orphans()).toEqual([])
 })
 
-test('refuses to delete events, and records an event for raw SQL', async () => {
+test('refuses to delete events, and records an event for a change by raw SQL', async () => {
   const owner = new pg.Client({ connectionString: database.url })
   await owner.connect()
   await owner.query("update sandbox_config set whitelist = '{notes}'")

@@ -13,13 +13,13 @@ import type { Slots } from './slots.ts'
 import type { AssignedAnswer, AssignedTurn } from './take.ts'
 
 const OTHERS_IN_A_ROW = 8
-/** Pause after other work was due first: another worker may take that work without notice. */
+/** Pause after other work was due first, because another worker may take that work without notice. */
 const LATER_MS = 20
-/** After a failed call (Redis is away). */
+/** Pause after a failed call (Redis is away). */
 const FAILED_MS = 100
 
 export interface AssignedQueue {
-  /** True while executions may be assigned; then a freed slot is offered to them, too. */
+  /** True while executions may be assigned. Then a freed slot is also offered to them. */
   waits(lane: Lane): boolean
   /** An execution was assigned, or may have been. */
   wake(lane: Lane): void
@@ -33,14 +33,14 @@ interface AssignedDeps {
   slots: Slots
   room: RoomGate
   take: (lane: Lane, turn: AssignedTurn) => Promise<AssignedAnswer>
-  /** Carries it to its end; the slot is held meanwhile. Never rejects. */
+  /** Runs the execution to its end, and holds the slot meanwhile. Never rejects. */
   carry: (answer: Extract<AssignedAnswer, { code: 'taken' }>) => Promise<void>
   onError: (error: unknown) => void
 }
 
 interface LaneTurns {
   mayWait: boolean
-  /** Ask Redis again. */
+  /** Redis has to be asked again. */
   isDue: boolean
   changed: PromiseWithResolvers<void>
   lastWasAssigned: boolean
@@ -69,7 +69,7 @@ export function createAssignedQueue({ slots, room, take, carry, onError }: Assig
 
   type Taken = Extract<AssignedAnswer, { code: 'taken' }>
 
-  /** Takes one for an acquired slot; null when none is due now. */
+  /** Takes an assigned execution for an acquired slot. Returns null when none is due now. */
   async function next(lane: Lane): Promise<Taken | null> {
     const turn = turns[lane]
     turn.isDue = false
@@ -80,7 +80,7 @@ export function createAssignedQueue({ slots, room, take, carry, onError }: Assig
       poke(turn)
       return answer
     }
-    // `isDue` is set again if one was assigned while the answer was on its way.
+    // `isDue` is set again if an execution was assigned while the answer was in flight.
     if (answer.code === 'none') turn.mayWait = turn.isDue
     else void pause(LATER_MS).then(() => poke(turn))
     return null

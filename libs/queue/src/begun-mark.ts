@@ -1,17 +1,16 @@
-/** The mark that `begin` writes to Redis. After a crash, the next owner reads it. */
+/** The mark that `begin` writes to Redis, so that the next owner can read it after a crash. */
 import type { Isolation, SandboxRef, WorkerId } from '@cofferdam/contract'
 
 /** Where and how an attempt runs. */
 export interface Place {
   backend: string
   isolation: string
-  /** When admission charged the attempt, for its audit row after a crash; null when not charged. */
+  /** When admission charged the attempt, for its audit row after a crash. Null when it was not charged. */
   chargedAtMs?: number | null
   /** True when it runs in a sandbox of its own although its request names a session. */
   ownSandbox?: boolean
 }
 
-/** What `begin` recorded, for the next owner after a crash. */
 export interface Interrupted {
   attempt: number
   worker: WorkerId
@@ -19,15 +18,14 @@ export interface Interrupted {
   backend: string
   isolation: Isolation
   chargedAtMs: number | null
-  /** When that owner took it (Redis' clock). */
+  /** When the former owner took the execution (Redis's clock). */
   startedAtMs: number
-  /** True when its owner recorded that the sandbox received the program. False proves nothing. */
+  /** True when the former owner recorded that the sandbox received the program. False proves nothing. */
   handedOver: boolean
   /** As in `Place`. */
   ownSandbox?: boolean
 }
 
-/** Writes the mark, as JSON. */
 export function markOf(
   { attempt, fence, takenAtMs: startedAtMs }: { attempt: number; fence: number; takenAtMs: number },
   worker: WorkerId,
@@ -38,7 +36,7 @@ export function markOf(
   return JSON.stringify({ attempt, fence, worker, ref, backend, isolation, chargedAtMs, startedAtMs, ...own })
 }
 
-/** Reads the mark from the reply of a take (lua/include/own.lua); null when nothing was begun. */
+/** Reads the mark from the reply of a take (lua/include/own.lua). Returns null when nothing was begun. */
 export function interruptedOf(told: string): Interrupted | null {
   const [mark = '', handover = ''] = told.split('\n')
   if (mark === '') return null

@@ -11,7 +11,7 @@ const request = (more: Partial<ExecutionRequestInput> = {}) =>
   })
 
 describe('the hash of a body', () => {
-  it('does not depend on the key itself, the trace, or the order of fields', () => {
+  it('does not depend on the idempotency key, the trace, or the order of fields', () => {
     const hash = bodyHash(request({ env: { A: '1', B: '2' } }))
     const trace = `00-${'1'.repeat(32)}-${'2'.repeat(16)}-01`
     expect(bodyHash(request({ env: { B: '2', A: '1' }, idempotency_key: 'k', traceparent: trace }))).toBe(
@@ -20,7 +20,7 @@ describe('the hash of a body', () => {
     expect(bodyHash({ ...request({ env: { A: '1', B: '2' } }), user_id: undefined } as never)).toBe(hash)
   })
 
-  it('depends on everything else, also on the order of lists', () => {
+  it('depends on everything else, including the order of lists', () => {
     const bodies = [
       request(),
       request({ priority: 6 }),
@@ -33,8 +33,8 @@ describe('the hash of a body', () => {
   })
 })
 
-describe('the name of an idempotency key', () => {
-  it('is bounded, belongs to the tenant, and is empty without a key', () => {
+describe('the Redis name of an idempotency key', () => {
+  it('is bounded, differs between tenants, and is empty without a key', () => {
     expect(idempotencyName(request())).toBe('')
     expect(idempotencyName(request({ idempotency_key: '{x} \n:'.repeat(30) }))).toMatch(/^acme:[0-9a-f]{64}$/)
   })

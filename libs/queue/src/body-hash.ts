@@ -1,7 +1,4 @@
-/**
- * Hash over a request's canonical JSON, which tells whether two requests under one idempotency key are the
- * same.
- */
+/** Hash over a request's canonical JSON. Tells whether requests with one idempotency key are the same. */
 import { createHash } from 'node:crypto'
 import type { ExecutionRequest } from '@cofferdam/contract'
 

@@ -1,14 +1,11 @@
-/**
- * Every bound and period of the queue in one place, with its reason. Milliseconds unless the name says
- * otherwise.
- */
+/** Every bound and period of the queue, with its reason. In milliseconds unless the name says otherwise. */
 import { BOUNDS, FLEET_DEFAULTS } from '@cofferdam/contract'
 
-/** Sources and files above this are stored once and referenced by SHA-256: 64 KiB inline costs eight times the CPU. */
+/** Larger sources and files are stored once, by SHA-256: 64 KiB inline costs eight times the CPU. */
 const INLINE_BYTES = 16_384
 
 export const QUEUE_BOUNDS = {
-  /** How long an ended execution stays readable in Redis; afterwards Postgres has it. */
+  /** How long an ended execution stays readable in Redis. After that, only Postgres has it. */
   endedTtlMs: 3_600_000,
   /** How long an idempotency key is kept. */
   idempotencyTtlMs: 24 * 3_600_000,
@@ -20,39 +17,38 @@ export const QUEUE_BOUNDS = {
   /** A request whose small parts together exceed this is stored as one blob, so that records stay small. */
   recordBytes: 4 * INLINE_BYTES,
   inlineBytes: INLINE_BYTES,
-  /** Waiter sets exist longer than the longest wait they can serve, then expire. */
+  /** Waiter sets live longer than the longest wait that they can serve. */
   waiterTtlMs: 3 * BOUNDS.queueWaitMs,
   /** How long the virtual time of a tenant with nothing queued or running is kept. */
   idleTenantTtlMs: 3_600_000,
   /**
    * How long the owner of a session is kept after its last execution: the longest idle time of a session (an
-   * hour), and a minute for the end of its sandbox. An entry that is older than its sandbox only costs
-   * affinity.
+   * hour), and a minute for the end of its sandbox. A stale entry only costs affinity.
    */
   sessionTtlMs: 3_660_000,
-  /** Results below this are part of the reply message; a waiter fetches larger ones. */
+  /** Smaller results are part of the reply message. A waiter fetches larger ones. */
   inlineReplyBytes: 16 * 1024,
   /** Entries of one live stream. */
   eventEntries: 2000,
   /**
-   * Bytes of one live stream, encoded: all that a result can show (`stdout_bytes` and `stderr_bytes` are 4
-   * MiB at most). Without it, one execution could take 190 MiB for an hour, because output continues beyond
-   * those limits and JSON makes six bytes of a control character.
+   * Encoded bytes of one live stream: all that a result can show (`stdout_bytes` and `stderr_bytes` are at
+   * most 4 MiB). Without this bound, one execution could use 190 MiB for an hour, because output continues
+   * beyond those limits and JSON writes a control character with six bytes.
    */
   eventStreamBytes: 8 * 1024 * 1024,
-  /** Entries of earlier attempts that stay when those take more than half of that. */
+  /** Entries of earlier attempts that stay when those take more than half of `eventStreamBytes`. */
   earlierEvents: 32,
   /** Bytes of one output entry. */
   eventBytes: 16 * 1024,
-  /** Entries of one append: at most half a MiB of output is encoded at a time. */
+  /** Entries of one append, so that at most half a MiB of output is encoded at a time. */
   eventCall: 32,
-  /** Output waiting to be appended, per execution; reached only when Redis is away. */
+  /** Output that waits to be appended, per execution. Reached only while Redis is away. */
   eventBufferBytes: 4 * 1024 * 1024,
   /** How long output is collected before it is appended: too short for a reader to notice. */
   eventFlushMs: 20,
-  /** Digits kept of the 40 of a server's run ID: enough to distinguish restarts, at little memory. */
+  /** Digits kept of the 40 of a server's run ID. They distinguish restarts and need little memory. */
   runIdDigits: 8,
-  /** Fences that a server may have issued and lost in a crash: far more than an execution gets in 1 s. */
+  /** Fences that a server may have issued and lost in a crash: far more than an execution uses in 1 s. */
   lostFences: 1000,
   /** Executions released by one script call: keeps the longest script below about 20 ms. */
   pickMax: 128,
@@ -62,9 +58,7 @@ export const QUEUE_BOUNDS = {
   sweepMax: 500,
   /** A released execution without a BullMQ job for this long gets a new job. */
   lostReleaseMs: 3000,
-  /**
-   * An execution that was taken this often without an ending is ended, because it probably kills its workers.
-   */
+  /** An execution that was taken this often without an ending is ended: it probably kills its workers. */
   deliveriesMax: 10,
   /** Seconds that the first execution of a lane is charged, before anything was measured. */
   firstEstimateSeconds: 0.1,
@@ -80,7 +74,7 @@ export const QUEUE_BOUNDS = {
   bullEvents: 100,
   /**
    * How long an execution waits for a worker that can serve it after the last such worker left or fell
-   * silent; then it is refused. A restart of a worker, with its drain of 30 s, takes less.
+   * silent. Then it is refused. A restart of a worker takes less, including its drain of 30 s.
    */
   kindPatienceMs: 60_000,
   /**
@@ -88,7 +82,7 @@ export const QUEUE_BOUNDS = {
    * runs may use the whole fleet, because others get a slot within one run.
    */
   longRunSeconds: 1,
-  /** Needs whose serving kinds are cached; nothing else bounds the combinations that callers ask for. */
+  /** Needs whose serving kinds are cached. Nothing else bounds the combinations that callers ask for. */
   needsMax: 1000,
   /** Records passed to `onOutbox` at once: at most 20 × (stdout + stderr bounds) in memory. */
   outboxBatch: 20,
@@ -96,13 +90,13 @@ export const QUEUE_BOUNDS = {
   writePatienceMs: 60_000,
   /** How long a producer's call waits for a connection before `queue_unavailable`. */
   connectPatienceMs: 2000,
-  /** Waiters ask again this often, so a lost reply message only costs time. */
+  /** Waiters ask again this often, so that a lost reply message only costs time. */
   recheckMs: 3000,
-  /** Answers kept for a later `wait`: at most 1,000 × 16 KiB. Beyond that, `wait` asks again. */
+  /** Answers kept for a later `wait`: at most 1,000 × 16 KiB. For the others, `wait` asks again. */
   unclaimedReplies: 1000,
   /**
-   * An execution that has been in its backlog for longer than this is ended. One hour more than what callers
-   * are promised, so that the jitter after a tenant's parking until midnight does not end its executions.
+   * An execution that has been in its backlog for longer than this is ended. It is an hour more than callers
+   * are promised, so that jitter after a tenant was parked until midnight does not end its executions.
    */
   overdueMs: BOUNDS.queueWaitMs + 3_600_000,
 } as const
@@ -115,8 +109,8 @@ export const TENANT_DEFAULTS = {
 } as const
 
 /**
- * How long a worker may be silent. Locks are renewed every third of it, so two renewals may fail. BullMQ
- * finds an expired lock within another third, so lost executions end within 15 s (9 + 3, and time to end
+ * How long a worker may be silent. It renews locks every third of this, so two renewals may fail. BullMQ
+ * finds an expired lock within another third, so lost executions end within 15 s (9 + 3 + the time to end
  * them).
  */
 export const LOCK_MS = 9000

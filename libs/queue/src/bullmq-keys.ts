@@ -1,11 +1,10 @@
 /**
- * Every private name of BullMQ that this package reads or writes: keys, and fields of its hashes. No other
- * file spells one out. Lua reads them as `B.name` (scripts.ts), and only lua/include/bullmq.lua does
- * (scripts.test.ts checks that).
+ * Every private name of BullMQ that this package uses: keys, and fields of its hashes. No other file spells
+ * one out. Lua reads them as `B.name` (scripts.ts), only in lua/include/bullmq.lua (scripts.test.ts checks
+ * that).
  *
- * BullMQ does not promise these names. test/bullmq-compatibility.test.ts compares what our scripts leave in
- * them with what BullMQ itself leaves, and fails when the installed version is not the one named here.
- * docs/decisions/0017 has the reasons and figures.
+ * BullMQ does not promise these names. test/bullmq-compatibility.test.ts compares what our scripts and BullMQ
+ * leave in them, and fails if another version is installed. docs/decisions/0017 has reasons and figures.
  */
 import { TAG } from './keys.ts'
 

@@ -1,7 +1,7 @@
 /**
- * Cancels the executions of a tenant, or of one of its agents, a page at a time. It goes from the newest to
- * the oldest, so that those nearest to their start come last and are cancelled in whatever state they are by
- * then. Later arrivals are not touched.
+ * Cancels the executions of a tenant, or of one of its agents, a page at a time, from the newest to the
+ * oldest. Those nearest to their start come last and are cancelled in whatever state they are by then.
+ * Executions that arrive later are not touched.
  */
 import type { ExecutionId } from '@cofferdam/contract'
 import type { Redis } from 'ioredis'
@@ -9,7 +9,7 @@ import { endUnstarted, type RedactReason } from './end-unstarted.ts'
 import { KEYS } from './keys.ts'
 
 export interface TenantCancel {
-  /** Only executions of this agent; default: of all. */
+  /** Cancels only executions of this agent. Default: of all agents. */
   agentId?: string
   /** `waiting`: delayed, queued, or released to a worker that has not taken it. */
   state: 'waiting' | 'running' | 'all'
@@ -23,11 +23,11 @@ export interface CancelledPage {
   cancelled: number
   /** Their workers were told to stop. */
   cancelling: number
-  /** Pass it as `before` for the next page; null when there is none. */
+  /** Pass it as `before` for the next page. Null when there is none. */
   next: string | null
 }
 
-/** Executions per page: about 100 ms of this process if all of them are cancelled. */
+/** Executions per page. Cancelling all of them takes about 100 ms of this process. */
 const PAGE = 500
 /** Cancellations in flight: enough to hide the round trip, few enough to leave the connection to others. */
 const AT_ONCE = 32
@@ -59,7 +59,7 @@ export async function cancelPage(
       if (code === 'cancelled' || code === 'cancelling') counts[code] += 1
     }
   }
-  // The last of the list is taken first.
+  // The list is processed from its end.
   wanted.reverse()
   await Promise.all(Array.from({ length: AT_ONCE }, cancelNext))
   return { ...counts, next: ids.length < PAGE ? null : (page.at(-1) ?? null) }

@@ -1,7 +1,7 @@
 /**
- * The executions that a worker runs, each from its take to the end of `process`: those with a BullMQ job,
- * whose locks are renewed here, and those that were assigned to this worker. During a drain, what `process`
- * has not begun returns to its backlog.
+ * The executions that a worker runs, each from its take to the end of `process`. Some have a BullMQ job,
+ * whose lock is renewed here; others were assigned to this worker. In a drain, executions that have not begun
+ * return to their backlog.
  */
 import { StopReason, type WorkerId } from '@cofferdam/contract'
 import type { Redis } from 'ioredis'
@@ -19,15 +19,15 @@ export interface QueueLogger {
 }
 
 export interface CarriedWork {
-  /** Runs one job to the end of `process`; calls `onProcess` when `process` has it. Never rejects. */
+  /** Runs one job to the end of `process`. Calls `onProcess` once `process` has the job. Never rejects. */
   carry(this: void, taken: TakenJob, onProcess: () => void): Promise<void>
-  /** The same for an assigned execution. */
+  /** Does the same for an assigned execution. */
   carryAssigned(this: void, held: HeldExecution): Promise<void>
-  /** Makes `allOver` wait for it. */
+  /** Makes `allOver` wait for this promise. */
   tracked<T>(this: void, carrying: Promise<T>): Promise<T>
-  /** Jobs whose locks are renewed; null while their execution is not taken yet. */
+  /** Jobs whose locks are renewed. Null while the execution is not taken yet. */
   readonly jobs: ReadonlyMap<LaneJob, HeldExecution | null>
-  /** Every execution that is taken and not over. */
+  /** Executions that are taken and not over. */
   running(this: void): HeldExecution[]
   allOver(this: void): Promise<void>
 }
@@ -104,9 +104,9 @@ export function createCarriedWork(deps: {
 }
 
 /**
- * Renews the BullMQ locks of the jobs that this worker has, so that BullMQ does not redeliver them; the fence
- * decides about ownership. A lock that expired while Redis was away is acquired again if the worker still
- * owns the execution. Otherwise the execution's signal aborts with `lock_lost`.
+ * Renews the BullMQ locks of this worker's jobs, so that BullMQ does not redeliver them. A lock that expired
+ * while Redis was away is acquired again if the fence shows that the worker still owns the execution.
+ * Otherwise the execution's signal aborts with `lock_lost`.
  */
 export async function renewLocks(
   redis: Redis,
@@ -119,7 +119,7 @@ export async function renewLocks(
   )
   for (const job of failed.flat()) {
     const execution = held.get(job)
-    // It ended meanwhile, or it is not taken yet and `take` will find out.
+    // The execution ended meanwhile, or it is not taken yet and `take` will find out.
     if (execution == null || execution.over) continue
     const { executionId, fence } = execution.taken
     const { code } = await runCoded(redis, SCRIPTS.relock, KEYS.record + executionId, [

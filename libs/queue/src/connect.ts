@@ -4,7 +4,7 @@ import { Cluster, Redis, type RedisOptions as AnyRedisOptions } from 'ioredis'
 import { QUEUE_BOUNDS } from './bounds.ts'
 import { parseRedisUrl, type RedisAddress } from './redis-address.ts'
 
-/** With RESP2 replies there is one reply shape. */
+/** RESP2 has one shape of reply, so this option is not needed. */
 type RedisOptions = Omit<AnyRedisOptions, 'replyMapping'>
 
 export type RedisRole = 'producer' | 'worker' | 'subscriber'
@@ -17,21 +17,20 @@ const ROLES: Record<RedisRole, RedisOptions> = {
   subscriber: { maxRetriesPerRequest: null },
 }
 
-/** 50 ms, 100 ms … at most 1 s: a restart of Redis costs no more than a second on top. */
+/** 50 ms, 100 ms … at most 1 s, so that a restart of Redis costs at most one second more. */
 const retryStrategy = (times: number): number => Math.min(50 * 2 ** Math.min(times, 5), 1000)
 
 /**
- * Opens a connection that recovers by itself, to any address that redis-address.ts knows. Returns at once;
- * commands of role `producer` fail with a connection error while Redis is away, those of the other roles
- * wait.
+ * Opens a connection that reconnects by itself, to any address that redis-address.ts knows. Returns at once.
+ * While Redis is away, commands of role `producer` fail, and those of the other roles wait.
  *
- * A cluster's connection is used like any other: all keys of a command share a hash tag. Throws
+ * A cluster's connection is used like any other, because all keys of a command share a hash tag. Throws
  * `config_invalid`.
  */
 export function connectRedis(url: string, role: RedisRole): Redis {
   const options: RedisOptions = {
     ...ROLES[role],
-    // RESP2 costs the client less CPU than RESP3 (measured), and it has one shape of reply.
+    // RESP2 costs the client less CPU than RESP3 (measured).
     protocol: 2,
     connectTimeout: 5000,
     connectionName: `cofferdam-${role}`,
@@ -40,8 +39,7 @@ export function connectRedis(url: string, role: RedisRole): Redis {
     reconnectOnError: (error) => (error.message.startsWith('READONLY') ? 2 : false),
   }
   const redis = open(parseRedisUrl(url), url, options)
-  // ioredis prints errors without a listener. Each command reports its own failure, and reconnecting is
-  // automatic.
+  // ioredis prints errors without a listener. Each command reports its own failure anyway.
   redis.on('error', () => undefined)
   corkEach(redis)
   return redis
@@ -86,8 +84,7 @@ function open(address: RedisAddress, url: string, options: RedisOptions): Redis 
         ...where,
         ...(tls === undefined ? {} : { tls, enableTLSForSentinelMode: true, sentinelTLS: tls }),
         sentinelRetryStrategy: retryStrategy,
-        // Without `failoverDetector`: in ioredis 6 a failover that it sees while it connects ends the
-        // connection for good.
+        // No `failoverDetector`: in ioredis 6, a failover during connecting ends the connection for good.
       })
     }
     case 'cluster': {
@@ -96,15 +93,14 @@ function open(address: RedisAddress, url: string, options: RedisOptions): Redis 
       const cluster = new Cluster(nodes, {
         enableOfflineQueue,
         clusterRetryStrategy: retryStrategy,
-        // A failover of the cluster takes its node timeout (seconds), and slots move in steps of 1 s until
-        // then.
+        // A failover takes the node timeout of the cluster (seconds). Until then slots move in steps of 1 s.
         slotsRefreshTimeout: 5000,
         slotsRefreshInterval: 5000,
         retryDelayOnClusterDown: 200,
         retryDelayOnFailover: 200,
         redisOptions: { ...redisOptions, ...login },
       })
-      // The same commands, events and `status`; `duplicate` differs (duplicateOf).
+      // It has the same commands, events and `status`. Only `duplicate` differs (duplicateOf).
       return cluster as unknown as Redis
     }
   }
@@ -121,7 +117,7 @@ export function duplicateOf(redis: Redis, options: RedisOptions): Redis {
   return twin as unknown as Redis
 }
 
-/** Reply errors that mean "not now" rather than "wrong". */
+/** Reply errors after which the same call may succeed later. */
 const NOT_NOW =
   /^(LOADING|READONLY|OOM|MISCONF|MASTERDOWN|CLUSTERDOWN|NOREPLICAS|TRYAGAIN|BUSY|NOAUTH|UNBLOCKED)/
 
@@ -130,16 +126,16 @@ export function isRedisAway(error: unknown): boolean {
   if (!(error instanceof Error) || isCofferdamError(error)) return false
   return error.name === 'ReplyError'
     ? NOT_NOW.test(error.message)
-    : // ioredis has no common class for these: closed and reset sockets, timeouts, spent retries, a cluster without nodes.
+    : // ioredis has no common class for lost sockets, timeouts, spent retries and unknown nodes.
       /ClusterAllFailed|startup nodes|cluster isn't ready|redirections|unreachable|connect|closed|socket|stream|timed? ?out|retries|EPIPE|ECONN|ENOENT|EACCES|ENOTFOUND|EAI_AGAIN/i.test(
         `${error.name} ${error.message} ${'code' in error ? String(error.code) : ''}`,
       )
 }
 
-/** Runs a call; throws `queue_unavailable` when Redis does not answer. Passes on other errors. */
+/** Runs a call. Throws `queue_unavailable` when Redis does not answer, and passes on other errors. */
 export type Guard = <T>(call: () => Promise<T>) => Promise<T>
 
-/** Makes the guard of a producer's connection: waits up to `connectPatienceMs` for it, then fails fast. */
+/** Creates the guard of a producer's connection: waits up to `connectPatienceMs`, then fails fast. */
 export function createGuard(redis: Redis): Guard {
   let pending: Promise<void> | null = null
   return async (call) => {
@@ -154,9 +150,9 @@ export function createGuard(redis: Redis): Guard {
 }
 
 /**
- * Timers run before sockets are read, so one timer would give up on a Redis that answered while the process
- * was suspended. The wait consists of this many steps: a suspension uses up one of them, however long it is,
- * and what arrived meanwhile is read before the next.
+ * Timers run before sockets are read, so a single timer would give up on a Redis that answered while the
+ * process was suspended. So the wait has this many steps. A suspension uses up one of them, however long it
+ * is, and answers that arrived meanwhile are read before the next.
  */
 const PATIENCE_LOOKS = 20
 

@@ -4,13 +4,15 @@
  *
  *   idle ──start──→ running ──drain──→ draining ──→ closed
  *
- * While it runs, loops take from the run queue and from the executions assigned to this worker. They stop
- * while memory is short. A slot is held from the take to the end of `process`. What a dead worker had begun
- * is taken without a slot, and `process` only ends it. A drain takes nothing more and waits for the grace;
- * then running executions get the signal `drain`, and what has not begun returns to its backlog.
+ * While it runs, loops take from the run queue and from the executions assigned to this worker, except while
+ * memory is short. A slot is held from the take to the end of `process`. Executions that a dead worker had
+ * begun are taken without a slot, and `process` only ends them. A drain takes nothing more and waits for the
+ * grace period. Then running executions get the signal `drain`, and those that have not begun return to their
+ * backlog.
  *
- * If `process` returns without ending its execution, its BullMQ job ends all the same. The sweep adds a new
- * one three seconds later (for an assigned one: after the lock time). After ten such takes it is ended.
+ * If `process` returns without ending its execution, its BullMQ job still ends. The sweep adds a new job
+ * three seconds later (for an assigned execution after the lock time). After ten such takes the execution is
+ * ended.
  */
 import { setTimeout as pause } from 'node:timers/promises'
 import { inTime, StopReason, type AttemptRecord, type WorkerId } from '@cofferdam/contract'
@@ -44,22 +46,22 @@ export interface ConsumerDeps {
   /** Executions that run here at once. */
   slots: number
   lanes: readonly Lane[]
-  /** Of these at most so many for routines where both lanes are served; default half. */
+  /** Slots for routines if both lanes are served. Default: half. */
   routineSlots?: number
-  /** Asked before each take; by default a free slot is enough. */
+  /** Asked before each take. By default a free slot is enough. */
   room?: Room
-  /** What its backends can run now, one offer each; the same array until it changes. Default: all. */
+  /** What the backends can run now, one offer each, as the same array until it changes. Default: all. */
   offers?: () => readonly Offer[]
-  /** Carries one execution to its ending. */
+  /** Runs one execution to its ending. */
   process: (taken: Taken) => Promise<void>
   /** Stores records that were kept in Redis, which are deleted once it resolves. Must be idempotent. */
   onOutbox: (records: AttemptRecord[]) => Promise<void>
-  /** Called for executions that lost worker and BullMQ job; they come back through `process`. */
+  /** Called for executions that lost worker and BullMQ job. They come back through `process`. */
   onLost?: (lost: LostExecution) => Promise<void>
   logger?: QueueLogger
   /** How long a worker may be silent before its executions are redelivered, milliseconds; default 9,000. */
   lockMs?: number
-  /** Silence of Redis after which even executions that no one retries stop, ms; default 60,000. */
+  /** Milliseconds of silence of Redis after which even executions without retries stop. Default 60,000. */
   silenceMs?: number
   /** Period of heartbeat, sweep and outbox, milliseconds; default 1,000. */
   sweepMs?: number
@@ -69,26 +71,26 @@ export interface Consumer extends AsyncDisposable {
   start(): void
   /**
    * Stops taking, waits up to `graceMs` for running executions, then aborts the rest (`drain`) and closes.
-   * `process` ends what has begun and gives back what has not; the consumer gives back what `process` left.
-   * Idempotent; disposing drains without grace.
+   * `process` ends those that have begun and gives back the others. The consumer gives back what `process`
+   * left. Idempotent. Disposing drains without a grace period.
    */
   drain(options: { graceMs: number }): Promise<void>
   readonly running: number
-  /** Milliseconds since Redis last accepted a heartbeat; null before the first. */
+  /** Milliseconds since Redis last accepted a heartbeat. Null before the first. */
   readonly beatAgeMs: number | null
 }
 
-/** How long each step of a drain may take (Redis may be away); what still runs is redelivered. */
+/** How long each step of a drain may take (Redis may be away). Executions that still run are redelivered. */
 const ABORT_PATIENCE_MS = 10_000
 
-/** Recoveries at once: each asks Postgres and a backend, and every worker of the fleet recovers. */
+/** Recoveries at once. Each asks Postgres and a backend, and every worker of the fleet recovers. */
 const RECOVERIES_MAX = 8
 
 export function createConsumer(deps: ConsumerDeps): Consumer {
   const { redis, subscriber, workerId, lanes, lockMs = LOCK_MS, sweepMs = SWEEP_MS } = deps
   const log = deps.logger
   const onError = (error: unknown): void => {
-    // While Redis is away every loop fails each time; the state of the connection is reported elsewhere.
+    // While Redis is away every loop fails each time. The connection's state is reported elsewhere.
     if (!isRedisAway(error)) log?.warn({ err: error, worker_id: workerId }, 'queue upkeep failed')
   }
   const { silenceMs = QUEUE_BOUNDS.writePatienceMs } = deps
@@ -173,7 +175,7 @@ export function createConsumer(deps: ConsumerDeps): Consumer {
     fence.renewed(held, sentMs)
   }
 
-  /** Ends what dead workers had begun, without slots, because these may be full for hours. */
+  /** Ends what dead workers had begun. It needs no slots, because these may be full for hours. */
   async function recover(): Promise<void> {
     for (const source of sources)
       while (recovering < RECOVERIES_MAX && !fetching.signal.aborted) {

@@ -1,7 +1,4 @@
-/**
- * Listens to messages for all workers (cancellations, when something delayed is due) and to assignments to
- * this worker.
- */
+/** Listens to messages for all workers (cancellations, due times) and to assignments to this worker. */
 import type { Redis } from 'ioredis'
 import { CHANNELS, LANES, type Lane } from './keys.ts'
 
@@ -12,10 +9,10 @@ export interface ControlListener {
   dueIn(ms: number): void
 }
 
-/** Longest planned timer; a heartbeat plans again long before. */
+/** Longest planned timer. A heartbeat plans again long before. */
 const FAR_MS = 60_000
 
-/** Messages may be lost; the heartbeat reports the same facts. */
+/** Messages may be lost. The heartbeat reports the same facts. */
 export function createControlListener(
   subscriber: Redis,
   workerId: string,
@@ -33,7 +30,7 @@ export function createControlListener(
     if (ms > FAR_MS || atMs >= dueAtMs) return
     if (timer !== null) clearTimeout(timer)
     dueAtMs = atMs
-    // One millisecond late, so that Redis' clock has certainly reached the due time.
+    // One millisecond late, so that Redis's clock has certainly reached the due time.
     timer = setTimeout(() => {
       timer = null
       dueAtMs = Number.POSITIVE_INFINITY

@@ -12,8 +12,8 @@ export type Unstarted = 'cancelled' | 'cancelling' | 'ended' | 'not_found' | 'ru
 export type RedactReason = (request: ExecutionRequest, reason: string) => Promise<string>
 
 /**
- * Ends `id` with the given ending if it is delayed, queued or released. With `alsoRunning`, a running one is
- * flagged as cancelled; otherwise it is left alone (`running`).
+ * Ends `id` with the given ending if it is delayed, queued or released. With `alsoRunning`, a running
+ * execution is flagged as cancelled. Otherwise it is left alone (`running`).
  */
 export async function endUnstarted(
   redis: Redis,
@@ -52,12 +52,12 @@ export async function endUnstarted(
     ])
     if (code === 'began') return 'running'
     if (code !== 'changed') return code as Unstarted
-    // Another attempt is due now, or a worker took it: compose again, or leave it to that worker.
+    // Another attempt is due now, or a worker took it. Compose again, or leave it to that worker.
     if (state === 'running' && !alsoRunning) return 'running'
   }
 }
 
-/** The rest of a request whose blobs are gone: enough for its audit row. */
+/** The rest of a request whose blobs are gone, which is enough for its audit row. */
 function lostRequest(stored: string, tenantId: string, agentId: string): ExecutionRequest {
   const known = JSON.parse(stored) as ExecutionRequest
   return {

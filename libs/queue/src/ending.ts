@@ -8,7 +8,7 @@ import {
   type ExecutionRequest,
 } from '@cofferdam/contract'
 
-/** JSON of the `ended` event after its `at_ms` (the script puts Redis' time in front). */
+/** JSON of the `ended` event after its `at_ms` (the script puts Redis's time in front). */
 export function endedTail({ result }: AttemptRecord): string {
   const { attempt, ending, exit_status, exit_code } = result
   return JSON.stringify({ attempt, ending, exit_status, exit_code }).slice(1)
@@ -20,10 +20,7 @@ export const noticeTail = (message: string): string => JSON.stringify({ message 
 /** Retention of rows that are written without the tenant's policy: the default of the audit table. */
 const DEFAULT_RETENTION_DAYS = 30
 
-/**
- * Composes the record of an attempt in which no user code ran. Its audit row is not charged, and is kept for
- * the default retention because the queue does not know the tenant's policy.
- */
+/** Composes the record of an attempt in which no user code ran. It is not charged. */
 export function composeUnstarted(facts: {
   executionId: ExecutionId
   attempt: number

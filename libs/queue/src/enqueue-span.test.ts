@@ -23,12 +23,12 @@ const parent = `00-${'a'.repeat(32)}-${'b'.repeat(16)}-01`
 afterEach(() => trace.disable())
 
 describe('the span of an enqueue', () => {
-  it("keeps the caller's traceparent when no tracer is registered, and has none without one", async () => {
+  it("keeps the caller's traceparent without a tracer, and is absent if the caller sent none", async () => {
     expect(await withEnqueueSpan(request, parent, async (context) => context)).toBe(parent)
     expect(await withEnqueueSpan(request, undefined, async (context) => context)).toBeNull()
   })
 
-  it("is a child of the caller's span, and its context travels", async () => {
+  it("is a child of the caller's span, and the worker gets its context", async () => {
     const startSpan = vi.fn((_name: string, _options: unknown, from: Context = context.active()) => {
       const spanContext = {
         traceId: trace.getSpanContext(from)?.traceId ?? 'c'.repeat(32),
@@ -58,7 +58,7 @@ describe('the span of an enqueue', () => {
     expect(trace.getSpanContext(ROOT_CONTEXT)).toBeUndefined()
   })
 
-  it('ends when the enqueue fails, and says by what', async () => {
+  it('ends with the error when the enqueue fails', async () => {
     const [setAttribute, setStatus, end] = [vi.fn(), vi.fn(), vi.fn()]
     const startSpan = () =>
       Object.assign(trace.wrapSpanContext({ traceId: '', spanId: '', traceFlags: 0 }), {

@@ -5,7 +5,7 @@ const output = (text: string, stream: 'stdout' | 'stderr' = 'stdout') =>
   ({ type: 'output', at_ms: 1, stream, text }) as const
 
 describe('the event buffer', () => {
-  it('joins neighbouring output of one stream and keeps the order of everything', async () => {
+  it('joins neighbouring output of one stream and keeps the order of all events', async () => {
     const batches: unknown[][] = []
     const buffer = createEventBuffer(
       async (events) => void batches.push(events.map((e) => JSON.parse(e) as unknown)),
@@ -26,7 +26,7 @@ describe('the event buffer', () => {
     ])
   })
 
-  it('appends by itself after a moment, one call at a time, numbered', async () => {
+  it('appends by itself after a moment, one numbered call at a time', async () => {
     const calls: number[] = []
     let active = 0
     const buffer = createEventBuffer(async (_events, call) => {
@@ -46,7 +46,7 @@ describe('the event buffer', () => {
     expect(calls).toEqual(calls.map((_, index) => index + 1))
   })
 
-  it('appends a flood in parts, in order, and each is encoded when its turn comes', async () => {
+  it('appends a large output in parts, and encodes each part when its turn comes', async () => {
     const parts: string[][] = []
     const buffer = createEventBuffer(async (events) => void parts.push(events), vi.fn())
     const flood = Array.from({ length: 3 << 20 }, (_, n) => String.fromCharCode(97 + (n % 26))).join('')
@@ -58,7 +58,7 @@ describe('the event buffer', () => {
     ).toBe(flood)
   })
 
-  it('drops output beyond its bound while nothing can be appended, and says so once', async () => {
+  it('drops output beyond its bound while Redis is away, and reports that with one notice', async () => {
     const wait = Promise.withResolvers<void>()
     const all: { type: string; text?: string }[] = []
     const buffer = createEventBuffer(async (events) => {
@@ -77,7 +77,7 @@ describe('the event buffer', () => {
     expect(all.filter(({ type }) => type === 'notice')).toHaveLength(1)
   })
 
-  it('goes on after an append that failed', async () => {
+  it('continues after an append that failed', async () => {
     const onError = vi.fn()
     const append = vi.fn<() => Promise<void>>().mockRejectedValueOnce(new Error('away')).mockResolvedValue()
     const buffer = createEventBuffer(append, onError)
@@ -93,7 +93,7 @@ describe('the event buffer', () => {
 const MiB = 1024 * 1024
 
 describe('the bound of a live stream', () => {
-  it('keeps 2,000 entries while they are small, including those that scripts appended', () => {
+  it('keeps 2,000 small entries, including those that scripts appended', () => {
     const keepWith = createStreamBound()
     for (let n = 0; n < 5000; n += 1) expect(keepWith(['x'.repeat(1000)])).toBe(2000)
   })
@@ -112,7 +112,7 @@ describe('the bound of a live stream', () => {
     expect(keepWith(['€'.repeat(4 * MiB), '€'])).toBe(1)
   })
 
-  it('keeps more entries again when the large ones are trimmed', () => {
+  it('keeps more entries again when large ones were trimmed', () => {
     const keepWith = createStreamBound()
     for (let n = 0; n < 9; n += 1) keepWith(['x'.repeat(MiB)])
     const small = Array.from({ length: 2000 }, () => 'x')

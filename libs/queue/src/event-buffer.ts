@@ -10,7 +10,7 @@ type Output = Extract<ExecutionEvent, { type: 'output' }>
 
 export interface EventBuffer {
   emit(event: ExecutionEvent): void
-  /** Resolves when every event emitted before was appended or has failed. Never rejects. */
+  /** Resolves when every earlier event was appended or has failed. Never rejects. */
   flush(): Promise<void>
 }
 
@@ -41,10 +41,10 @@ export function createEventBuffer(
     if (timer !== null) clearTimeout(timer)
     timer = null
     if (pending.length === 0) return appended
-    // Events that arrive during a call go with the next one.
+    // Events that arrive during a call are sent with the next one.
     appended = appended.then(async () => {
       while (pending.length > 0) {
-        // In parts that are encoded one at a time; otherwise a flood would be in memory three times.
+        // Encode one part at a time. Otherwise a large output would be in memory three times.
         const part = pending.splice(0, QUEUE_BOUNDS.eventCall)
         pendingBytes -= part.reduce((sum, event) => sum + textBytes(event), 0)
         dropped = false
@@ -87,7 +87,7 @@ const textBytes = (event: ExecutionEvent): number =>
   event.type === 'output' ? Buffer.byteLength(event.text) : 0
 
 function canJoin(last: Output, next: Output): boolean {
-  // UTF-16 units times 3 bound the UTF-8 bytes from above; exact counting only near the bound.
+  // Three bytes per UTF-16 unit is an upper bound. Count exactly only near the limit.
   return (
     last.stream === next.stream &&
     ((last.text.length + next.text.length) * 3 <= QUEUE_BOUNDS.eventBytes ||
@@ -95,12 +95,12 @@ function canJoin(last: Output, next: Output): boolean {
   )
 }
 
-/** Cuts text into pieces of at most `eventBytes` at UTF-8 edges. */
+/** Cuts text into pieces of at most `eventBytes` without splitting a UTF-8 character. */
 function pieces(text: string, bytes: number): string[] {
   if (bytes <= QUEUE_BOUNDS.eventBytes) return [text]
   const cut: string[] = []
   if (bytes === text.length) {
-    // ASCII, as most floods are: slices of a string cost nothing.
+    // Most large outputs are ASCII, and slices of a string cost nothing.
     for (let start = 0; start < bytes; start += QUEUE_BOUNDS.eventBytes)
       cut.push(text.slice(start, start + QUEUE_BOUNDS.eventBytes))
     return cut
@@ -116,9 +116,9 @@ function pieces(text: string, bytes: number): string[] {
 }
 
 /**
- * Bounds the bytes of a live stream by the number of its entries. The returned function counts entries as
- * appended and tells how many of the newest ones, including them, the stream may keep. Entries of earlier
- * attempts take at most half of that and are trimmed first (append.lua).
+ * Bounds the bytes of a live stream by its number of entries. The returned function counts entries as
+ * appended and returns how many of the newest ones, including them, the stream may keep. Entries of earlier
+ * attempts use at most half of the bytes and are trimmed first (append.lua).
  */
 export function createStreamBound(): (entries: readonly string[]) => number {
   // Bytes of the newest entries, oldest first; at most `eventEntries` numbers.
@@ -135,7 +135,7 @@ export function createStreamBound(): (entries: readonly string[]) => number {
       isFull ||= bytes > QUEUE_BOUNDS.eventStreamBytes
       bytes -= sizes.shift() ?? 0
     }
-    // Until the bound is reached, entries that scripts appended (`queued`, `started`, notices) stay, too.
+    // Until the bound is reached, entries that scripts appended (`queued`, `started`, notices) also stay.
     return isFull ? sizes.length : QUEUE_BOUNDS.eventEntries
   }
 }

@@ -23,7 +23,7 @@ interface Tail {
 }
 
 export interface EventTail extends Disposable {
-  /** The next events in order; empty when none came within `timeoutMs` or when the signal aborted. */
+  /** The next events in order. Empty when none came within `timeoutMs` or when the signal aborted. */
   next(timeoutMs: number, signal: AbortSignal): Promise<StoredEvent[]>
 }
 
@@ -43,7 +43,7 @@ export function createEventTails(redis: Redis, producerId: string, blockMs = BLO
   let wakeAgain = false
 
   const wake = (): void => {
-    // The wake-up in flight may have been read before the change that needs another one.
+    // The wake-up in flight may be read before this change, so another one is needed.
     wakeAgain = wakeSent
     if (wakeSent) return
     wakeSent = true
@@ -89,7 +89,7 @@ export function createEventTails(redis: Redis, producerId: string, blockMs = BLO
           else deliver(tails, key, entries)
         }
       } catch {
-        // The connection was closed for good (close), or a read failed: try again.
+        // The connection was closed for good (close), or a read failed and is repeated.
         if (open.status === 'end') break
         await new Promise((resolve) => setTimeout(resolve, 100))
       } finally {

@@ -7,7 +7,7 @@ import {
 } from '@cofferdam/contract'
 import { list, numberOrNull, text, type Reply } from './scripts.ts'
 
-/** Reads one description (lua/include/describe.lua); `result` is attached when it ended. */
+/** Reads one description (lua/include/describe.lua). An ended execution gets its `result`. */
 export function stateOf(description: Reply | undefined, result: ExecutionResult | null): ExecutionState {
   const [id, tenant, agent, status, attempt, enqueued, started, position, eta, progress] = list(description)
   return {
@@ -25,7 +25,7 @@ export function stateOf(description: Reply | undefined, result: ExecutionResult 
   }
 }
 
-/** From the last stored progress event; nothing when the program reported none. */
+/** Reads the last stored progress event. Empty when the program reported none. */
 function progressOf(json: string): Pick<ExecutionState, 'progress'> {
   const event = json === '' ? null : executionEventSchema.safeParse(JSON.parse(json)).data
   if (event?.type !== 'progress') return {}
@@ -44,6 +44,6 @@ export const nonNegative = (reply: Reply | undefined): number | null => {
   return value === null || value < 0 ? null : value
 }
 
-/** Reads a stored result; null for the empty text. */
+/** Reads a stored result. Returns null for the empty text. */
 export const resultOf = (json: string): ExecutionResult | null =>
   json === '' ? null : (JSON.parse(json) as ExecutionResult)

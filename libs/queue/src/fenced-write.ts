@@ -4,14 +4,13 @@ import { CofferdamError, inTime } from '@cofferdam/contract'
 import { QUEUE_BOUNDS } from './bounds.ts'
 import { isRedisAway } from './connect.ts'
 
-/** First pause between two tries; doubles up to a second. */
+/** First pause between two tries. It doubles up to a second. */
 const BACKOFF_MS = 50
 
 /**
  * Runs an idempotent write until Redis answers it, for at most `writePatienceMs`. Connections of role
- * `worker` hold commands back while Redis is away, so one try usually suffices; the deadline bounds it.
- * Throws CofferdamError `queue_unavailable` when the time is up; passes on errors that are not about the
- * connection.
+ * `worker` hold commands back while Redis is away, so one try usually suffices. Throws CofferdamError
+ * `queue_unavailable` when the time is up, and passes on errors that are not about the connection.
  */
 export async function patiently<T>(
   write: () => Promise<T>,

@@ -11,25 +11,25 @@ import type { Slots } from './slots.ts'
 
 /** Executions that one slot runs in a row on a lane before the other lane may have it. */
 const STREAK = 16
-/** Takes at once, which are gathered into one call of the script: each costs it about 40 us. */
+/** Takes at once, which are gathered into one script call. Each costs it about 40 us. */
 const TAKES_MAX = 32
-/** After a failed call (Redis is away). */
+/** Pause after a failed call (Redis is away). */
 const FAILED_MS = 100
 
 export interface FetchingDeps {
   slots: Slots
   room: RoomGate
   assigned: AssignedQueue
-  /** This worker serves the other lane, too. */
+  /** True when this worker also serves the other lane. */
   sharesSlots: boolean
-  /** Runs one job to the end of `process`; calls `onProcess` when `process` has it. Never rejects. */
+  /** Runs one job to the end of `process`. Calls `onProcess` once `process` has it. Never rejects. */
   carry: (taken: TakenJob, onProcess: () => void) => Promise<void>
   /** Makes a drain wait for this work. */
   tracked: (carrying: Promise<unknown>) => Promise<unknown>
   onError: (error: unknown) => void
 }
 
-/** Takes and carries until the signal aborts. */
+/** Takes and runs executions until the signal aborts. */
 export async function fetchLoop(source: LaneSource, deps: FetchingDeps, signal: AbortSignal): Promise<void> {
   const { slots, room } = deps
   while (!signal.aborted) {
@@ -52,7 +52,7 @@ async function fill(source: LaneSource, deps: FetchingDeps, signal: AbortSignal)
     const held = signal.aborted ? 0 : acquire(source, wanted, deps)
     if (held === 0) {
       // The other lane or an assigned execution got the last slot meanwhile, or memory ran out. Another
-      // worker may take the job. After a take the script has set the marker already.
+      // worker may take the job. After a take the script has already set the marker.
       if (wanted === 1) await source.wakeAnother()
       return
     }
@@ -67,7 +67,7 @@ async function fill(source: LaneSource, deps: FetchingDeps, signal: AbortSignal)
         deps.slots.release(source.lane)
         return null
       }
-      // From then on the memory budget counts this execution.
+      // Resolves when the memory budget counts this execution.
       const counted = Promise.withResolvers<void>()
       void deps.tracked(carryAll(source, taken, { deps, signal, onProcess: counted.resolve }))
       await counted.promise
@@ -92,7 +92,7 @@ function acquire({ lane }: LaneSource, wanted: number, { slots, room }: Fetching
   return held
 }
 
-/** Runs the job and then further jobs of the lane on one acquired slot. Calls `onProcess` at least once. */
+/** Runs the job, then further jobs of the lane, on one acquired slot. Calls `onProcess` at least once. */
 async function carryAll(
   source: LaneSource,
   first: TakenJob,

@@ -1,4 +1,4 @@
-/** A worker's heartbeat: keeps its slots in the window and learns which executions it lost. */
+/** A worker's heartbeat keeps its slots in the window and tells it which executions it lost. */
 import type { Redis } from 'ioredis'
 import { KEYS, type Lane } from './keys.ts'
 import { ANY_KIND, type WorkerKind } from './worker-kind.ts'
@@ -6,7 +6,7 @@ import { list, numberOrNull, runCoded, SCRIPTS, text, type Reply } from './scrip
 
 export interface Pulse {
   workerId: string
-  /** Slots that it can fill, in total and per lane; 0 while draining. */
+  /** Slots that it can fill, in total and per lane. 0 while draining. */
   fillable: number
   interactive: number
   routine: number
@@ -21,7 +21,7 @@ export interface BeatAnswer {
   /** `<id> <fence>` of executions that this worker no longer owns. */
   lost: Set<string>
   cancelled: Set<string>
-  /** Until something delayed or parked is due; null when nothing is. */
+  /** Milliseconds until something delayed or parked is due. Null when nothing is. */
   dueMs: number | null
   /** Executions assigned to this worker. */
   assigned: Record<Lane, number>

@@ -1,4 +1,4 @@
-/** Put, take and settle executions over BullMQ, fair between tenants. */
+/** Puts, takes and settles executions over BullMQ, fairly between tenants. */
 export { claimAuditLook, keepAuditFaults, readAuditFaults } from './audit-faults.ts'
 export type { Interrupted, Place } from './begun-mark.ts'
 export { LOCK_MS, QUEUE_BOUNDS, SWEEP_MS } from './bounds.ts'

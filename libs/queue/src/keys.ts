@@ -3,7 +3,7 @@
  * may use any of them. Lua has the same names as `K` (scripts.ts). BullMQ's keys are `{cofferdam}:<lane>:…`
  * (bullmq-keys.ts).
  *
- * Tenants, agents and ids never contain `:` (contract nameSchema), so composed names are unambiguous. Session
+ * Tenants, agents and IDs never contain `:` (contract nameSchema), so composed names are unambiguous. Session
  * keys may contain it (contract sessionKeySchema), so they come last.
  */
 import type { ExecutionRequest } from '@cofferdam/contract'
@@ -94,9 +94,7 @@ export const KEYS = {
   callbacksDue: at('callbacks-due'),
   /** `<id>` → blob reference of the files that an attempt left for the next. */
   checkpoint: at('ck:'),
-  /**
-   * + tenant, session and name: what a session's sandbox has of a workspace (apps/worker/src/workspaces.ts).
-   */
+  /** Tenant, session and name: a session sandbox's part of a workspace (apps/worker/src/workspaces.ts). */
   workspace: at('ws:'),
   /** `<id>` → hash: the status of its callback. */
   callbackStatus: at('cb:'),

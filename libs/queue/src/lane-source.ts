@@ -1,6 +1,6 @@
 /**
  * Fetches the jobs of one lane without BullMQ's own worker loop. So the worker decides when it has a free
- * slot, renews the locks of all lanes together, and sees a lost lock at once (BullMQ's loop goes on running
+ * slot, renews the locks of all lanes together, and sees a lost lock at once (BullMQ's loop would still run
  * such a job). BullMQ wakes the worker and finds stalled jobs. Our script lua/next.lua ends a job and takes
  * the next one in one round trip instead of two, and gathers the calls of many slots (docs/decisions/0006,
  * 0017).
@@ -17,7 +17,7 @@ import type { WorkerKind } from './worker-kind.ts'
 const MAX_STALLED = 1_000_000
 /** Seconds of one blocking fetch. */
 const BLOCK_SECONDS = 5
-/** A blocking fetch that is this late is stuck: a broken connection can lose its answer. */
+/** A blocking fetch that is this late is stuck, because a broken connection can lose its answer. */
 const STUCK_MS = 1000
 
 /** The BullMQ job of a release, locked by `token`. */
@@ -27,30 +27,27 @@ export interface LaneJob {
   token: string
 }
 
-/** A fetched job. */
 export interface TakenJob {
   job: LaneJob
-  /** What take.lua answers after its code; null when the execution was not taken together with the job. */
+  /** What take.lua answers after its code. Null when the execution was not taken together with the job. */
   reply: Reply[] | null
 }
 
 export interface LaneSource {
   readonly lane: Lane
   /**
-   * Resolves when there may be a job, after the block time, or after `stop`. The caller then takes a job or
-   * wakes another worker.
+   * Resolves when there may be a job, after the block time, or after `stop`. Take one, or wake another
+   * worker.
    */
   wait(): Promise<void>
-  /** Takes the next job; null when there is none, or after `stop`. */
+  /** Takes the next job. Returns null when there is none, or after `stop`. */
   take(): Promise<TakenJob | null>
-  /**
-   * Takes the next job whose worker died after its program began; null when there is none. It needs no slot.
-   */
+  /** Takes the next job whose worker died after its program began, without a slot, or returns null. */
   takeLost(): Promise<TakenJob | null>
   /** Ends the job and, with `andNext`, takes the next one of the lane. Never rejects. */
   finish(job: LaneJob, andNext: boolean): Promise<TakenJob | null>
   wakeAnother(): Promise<void>
-  /** Renews locks; returns those that could not be renewed. */
+  /** Renews locks, and returns those that could not be renewed. */
   renew(jobs: readonly LaneJob[]): Promise<LaneJob[]>
   /** Ends a blocking fetch and takes no more jobs. `finish` and `renew` still work. */
   stop(): Promise<void>
@@ -68,12 +65,10 @@ export function createLaneSource(
     name: workerId,
     autorun: false,
     lockDuration: lockMs,
-    // The first check after a dead worker's lock expired finds its job: at most a third of the lock time
-    // later.
+    // The first check after a dead worker's lock expired finds its job, within a third of the lock time.
     stalledInterval: Math.ceil(lockMs / 3),
     maxStalledCount: MAX_STALLED,
-    // The record is authoritative. A finished job leaves nothing, so its key shows whether BullMQ still has
-    // it.
+    // Our record decides. A finished job leaves nothing, so its key shows whether BullMQ still has it.
     removeOnComplete: { count: 0 },
     removeOnFail: { count: 0 },
   })
@@ -104,9 +99,7 @@ export function createLaneSource(
     reply: rest,
   })
 
-  /**
-   * Fetches from a queue that was paused or limited through BullMQ, because only its own fetch honours that.
-   */
+  /** Fetches from a queue that was paused or limited through BullMQ, which only its own fetch honours. */
   async function fetchByBullmq(token: string): Promise<TakenJob | null> {
     const job = await worker.getNextJob(token, { block: false })
     return job?.id === undefined ? null : { job: { lane, jobId: job.id, token }, reply: null }
@@ -120,7 +113,7 @@ export function createLaneSource(
         await waitForMarker(backend, [marker, ownMarker()])
       } catch (error) {
         if (stopped) return
-        // As BullMQ's own loop does: a Sentinel lookup at the wrong moment can leave this connection closed.
+        // As in BullMQ's loop: a Sentinel lookup at the wrong time can leave this connection closed.
         await backend.reconnectBlocking()
         throw error
       }
@@ -144,7 +137,7 @@ export function createLaneSource(
         const { code, rest } = await next(jobId, token, andNext)
         return code === 'taken' ? takenOf(rest, token) : null
       } catch (error) {
-        // The job was redelivered, or Redis is away: its next owner or the sweep ends it.
+        // The job was redelivered, or Redis is away. Its next owner or the sweep ends it.
         onError(error)
         return null
       }
@@ -174,13 +167,13 @@ export function createLaneSource(
 
 type Blocking = ReturnType<Worker['getBackend']>
 
-/** Waits for one of the markers, and removes it, or for the block time. BullMQ's wait knows one marker. */
+/** Waits for one of the markers and removes it, or for the block time. BullMQ's wait knows only one. */
 async function waitForMarker(backend: Blocking, [first, second]: readonly [string, string]): Promise<void> {
-  // BullMQ types it for every client that it knows; ours is ioredis.
+  // BullMQ's type covers all of its clients. Ours is ioredis.
   const client = (await backend.blockingClient) as Pick<Redis, 'bzpopmin'> | undefined
   if (client === undefined) throw new Error('BullMQ has no blocking connection')
   const popped = client.bzpopmin(first, second, BLOCK_SECONDS)
-  // A late failure concerns nobody.
+  // Nobody waits for a failure that comes late.
   popped.catch(() => undefined)
   const late = Promise.withResolvers<'late'>()
   const timer = setTimeout(() => late.resolve('late'), BLOCK_SECONDS * 1000 + STUCK_MS)

@@ -13,8 +13,8 @@ const START = '0-0'
 
 /**
  * Yields events after `after` (or from the start) and ends after `ended`, or when the signal aborts. A
- * `notice` takes the place of events that were trimmed before they could be read. Throws not_found when there
- * is neither a record nor a stream, and invalid_request when `after` is not a stream id.
+ * `notice` replaces events that were trimmed before they could be read. Throws not_found when there is
+ * neither a record nor a stream, and invalid_request when `after` is not a stream ID.
  */
 export async function* readEvents(
   redis: Redis,
@@ -61,7 +61,7 @@ export async function* readEvents(
   }
 }
 
-/** The event `queued`, from the record, until ending.lua writes it with the second event. */
+/** The event `queued`, made from the record until ending.lua writes it with the second event. */
 async function unwritten(redis: Redis, id: ExecutionId): Promise<StoredEvent | null> {
   const enqueued = await redis.hget(KEYS.record + id, 'eq')
   return enqueued === null
@@ -69,7 +69,7 @@ async function unwritten(redis: Redis, id: ExecutionId): Promise<StoredEvent | n
     : { id: `${enqueued}-0`, event: { type: 'queued', at_ms: Number(enqueued) } }
 }
 
-/** True when nothing more will come; throws not_found when there was nothing to begin with. */
+/** True when nothing more will come. Throws not_found when there was nothing to begin with. */
 async function isOver(redis: Redis, guard: Guard, id: ExecutionId, cursor: string): Promise<boolean> {
   const [state, rest] = await guard(() =>
     Promise.all([
@@ -93,7 +93,7 @@ async function gapBefore(redis: Redis, key: string, cursor: string): Promise<Sto
   return { id: cursor, event: { type: 'notice', at_ms: event.at_ms, message } }
 }
 
-/** Redacted output that a worker streamed: all that is left when the worker died. */
+/** Redacted output that a worker streamed. When the worker died, nothing else is left of the output. */
 export interface Streamed {
   stdout: string
   stderr: string

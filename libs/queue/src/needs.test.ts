@@ -62,20 +62,20 @@ describe('an offer', () => {
     expect(meetsNeed(offer(), need(asked))).toBe(met)
   })
 
-  it('of a short backend does not meet a long deadline', () => {
+  it('of a backend with a short longest deadline does not meet a longer one', () => {
     const short = offer('container', { maxMs: 3_600_000 })
     const lasting = (ms: number): string => need({ lane: 'routine', limits: { hard_timeout_ms: ms } })
     expect(meetsNeed(short, lasting(7_200_000))).toBe(false)
     expect(meetsNeed(short, lasting(1_800_000))).toBe(true)
   })
 
-  it('of a backend elsewhere has any memory', () => {
+  it('of a remote backend includes any amount of memory', () => {
     expect(meetsNeed(offer('microvm', { remote: true }, 256), need({ limits: { memory_mib: 4096 } }))).toBe(
       true,
     )
   })
 
-  it('is measured by the stronger isolation of tenant and request', () => {
+  it('is compared with the stronger isolation of tenant and request', () => {
     expect(meetsNeed(offer('jail'), need({ min_isolation: 'process' }, 'container'))).toBe(false)
     expect(meetsNeed(offer('gvisor'), need({ min_isolation: 'process' }, 'container'))).toBe(true)
   })

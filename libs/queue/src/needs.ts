@@ -1,10 +1,9 @@
 /**
- * What an execution needs of the backend that runs it, and what a backend offers, in the same words, so that
- * the scheduler can tell which workers can serve what without knowing what the words mean: an offer meets a
- * need when it has every word of it.
+ * Describes in the same words what an execution needs of its backend and what a backend offers. An offer
+ * meets a need when it has every word of it, so the scheduler need not know what the words mean.
  *
- * Amounts are rounded up to powers of two, so that few needs differ. A worker that is asked for an amount in
- * between may therefore be passed over for a larger one, but is still used when nobody else can.
+ * Amounts are rounded up to powers of two, so that few needs differ. A worker that has an amount in between
+ * may be passed over for a larger one, but is still used when no other worker can run the execution.
  */
 import {
   isAtLeast,
@@ -20,14 +19,14 @@ import {
 /** Words of everything that one backend of a worker can do. */
 export type Offer = ReadonlySet<string>
 
-/** MiB below which nothing is said: every worker has them. */
+/** Smaller amounts of MiB are left out, because every worker has them. */
 const LEAST_MIB = 256
-/** Seconds likewise. */
+/** The same for seconds. */
 const LEAST_SECONDS = 60
-/** Powers of two up to this are told: 1 TiB, and 34 years. */
+/** Larger powers of two are left out: 1 TiB, and 34 years. */
 const LARGEST = 2 ** 30
 
-/** Words are joined by commas, and stand in key names. */
+/** Words are joined by commas and are part of key names. */
 const word = (name: string, value: string): string => `${name}=${value.replaceAll(/[^A-Za-z0-9_.@-]/g, '_')}`
 
 function roundedUp(amount: number, least: number): number {
@@ -36,7 +35,7 @@ function roundedUp(amount: number, least: number): number {
   return power
 }
 
-/** Words for all amounts of `least`, doubled again and again, up to `most`. */
+/** Words for `least` and its doubled amounts up to `most`. */
 function amountsUpTo(name: string, most: number, least: number): string[] {
   const words: string[] = []
   for (let power = least; power <= Math.min(most, LARGEST * least); power *= 2)
@@ -45,8 +44,8 @@ function amountsUpTo(name: string, most: number, least: number): string[] {
 }
 
 /**
- * What a backend offers on a worker whose sandboxes may take `memoryMib` together. A sandbox elsewhere takes
- * none of that, and a backend without a longest deadline offers all of them.
+ * What a backend offers on a worker whose sandboxes may use `memoryMib` together. A remote sandbox uses none
+ * of that, and a backend without a longest deadline offers all of them.
  */
 export function offerOf(
   { name, isolation, capabilities: can }: Pick<Backend, 'name' | 'isolation' | 'capabilities'>,
@@ -57,7 +56,7 @@ export function offerOf(
     word('backend', name),
     ...levels.map((level) => word('isolation', level)),
     ...can.programs.map((type) => word('program', type)),
-    // Of files a backend runs nothing: every one takes and gives those of its sessions.
+    // A files program runs nothing. Every backend can copy files for its own sessions.
     word('program', 'files'),
     ...can.languages.map((language) => word('language', language)),
     ...can.network.map((network) => word('network', network)),
@@ -74,12 +73,12 @@ export function offerOf(
 }
 
 /**
- * What a request needs of a backend, its words joined by commas. `floor` is the weakest isolation that its
- * tenant's policy allows, which the caller may not know yet; default none.
+ * What a request needs of a backend, as words joined by commas. `floor` is the weakest isolation that the
+ * tenant's policy allows, which the caller may not know yet. Default: none.
  */
 export function needOf(request: ExecutionRequest, floor: Isolation = 'none'): string {
   const { program, limits, network } = request
-  // These two are carried out as commands with files of ours.
+  // Both run as commands with files of ours.
   const isTask = program.type === 'tests' || program.type === 'install'
   const reuse = reuseOf(request)
   const isolation = strongest(floor, request.min_isolation ?? 'none')
@@ -92,7 +91,7 @@ export function needOf(request: ExecutionRequest, floor: Isolation = 'none'): st
     ...(isolation === 'none' ? [] : [word('isolation', isolation)]),
     word('program', isTask ? 'command' : program.type),
     ...(program.type === 'script' ? [word('language', program.language)] : []),
-    // An install reaches the package proxy, whatever it asks for.
+    // An install always reaches the package proxy, whatever network it asks for.
     word(
       'network',
       typeof network !== 'string' || (network === 'none' && program.type === 'install') ? 'allow' : network,

@@ -4,13 +4,12 @@ import type { Redis } from 'ioredis'
 import { QUEUE_BOUNDS } from './bounds.ts'
 import { KEYS } from './keys.ts'
 
-/** How long one worker drains alone; a second one beside it would only do the same work twice. */
+/** How long one worker drains alone. A second worker would only repeat its work. */
 const LOCK_MS = 30_000
 
 /**
- * Reads the outbox from its beginning and deletes each record after `store` resolved. A batch that fails is
- * tried record by record, so that one that cannot be stored does not hold up the others. Throws the first
- * failure.
+ * Reads the outbox from its beginning and deletes each record after `store` resolved. A failed batch is tried
+ * record by record, so that one bad record does not hold up the others. Throws the first failure.
  */
 export async function drainOutbox(
   redis: Redis,
@@ -27,7 +26,7 @@ export async function drainOutbox(
       if (last === undefined) break
       const before = failures.length
       await storePage(redis, page, store, failures)
-      // Nothing of this page could be stored: the store is away, the rest would fail too.
+      // Nothing of this page could be stored, so the store is away and the rest would fail too.
       if (failures.length - before === page.length) break
       cursor = `(${last[0]}`
     }

@@ -11,18 +11,18 @@ import { fenced } from './fenced-write.ts'
 export interface Ownership {
   /** Aborts with the first StopReason. */
   readonly signal: AbortSignal
-  /** Settled, put back, or fenced off. */
+  /** True once it is settled, put back, or fenced off. */
   readonly over: boolean
-  /** Its last write is in flight, and only the answer tells whether this worker still owned it. */
+  /** Its last write is in flight. Only the answer tells whether this worker still owned it. */
   readonly finishing: boolean
-  /** Asks `process` to stop; this worker still owns the execution. */
+  /** Asks `process` to stop. This worker still owns the execution. */
   stop(reason: StopReason): void
   /** Notes that another worker owns it. */
   lose(why: string): void
   /**
-   * After `flush`, ends it by `write`, an idempotent script that answers `ok`, `fenced` or `began`, with
-   * retries while Redis is away. With the answer `nobody` this worker still owns it. Throws CofferdamError
-   * fenced | conflict | queue_unavailable.
+   * After `flush`, ends the execution by `write`, an idempotent script that answers `ok`, `fenced` or
+   * `began`, and retries while Redis is away. With the answer `nobody` this worker still owns the execution.
+   * Throws CofferdamError fenced | conflict | queue_unavailable.
    */
   finish(flush: () => Promise<void>, write: () => Promise<{ code: string }>): Promise<void>
 }

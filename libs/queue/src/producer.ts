@@ -48,18 +48,18 @@ export interface ProducerDeps {
   subscriber: Redis
   /** Wall clock for new ids, milliseconds; default Date.now. */
   now?: () => number
-  /** Removes secrets from the reason that a caller gives for a cancel; default: keeps the reason as it is. */
+  /** Removes secrets from the reason that a caller gives for a cancel. Default: keeps the reason as it is. */
   redactReason?: RedactReason
-  /** Creates execution ids; default UUIDv7 of `now`. */
+  /** Creates execution IDs. Default: UUIDv7 of `now`. */
   ids?: () => ExecutionId
 }
 
 export interface TenantQueueLimits {
   /** Share under contention, relative to 1. */
   weight: number
-  /** Executions that hold a slot at once; null for the default. */
+  /** Executions that hold a slot at once. Null for the default. */
   concurrency: number | null
-  /** Executions that wait at once; null for the default. */
+  /** Executions that wait at once. Null for the default. */
   max_queued: number | null
 }
 
@@ -72,37 +72,37 @@ export interface LivePage {
 
 export interface Producer extends AsyncDisposable {
   /**
-   * Accepts an execution durably, in the session of its run if its tenant's executions share one. With
+   * Accepts an execution durably, in the session of its run if the tenant's executions share one. With
    * `awaitReply` a following `wait` needs no round trip of its own. Throws queue_full (details: queued,
-   * limit, and room_in_ms, the forecast, null when unknown), idempotency_conflict (details: execution_id) and
-   * queue_unavailable (nothing was accepted, unless the connection broke in between; use an idempotency key
-   * to repeat safely).
+   * limit, and room_in_ms, the forecast or null), idempotency_conflict (details: execution_id) and
+   * queue_unavailable (nothing was accepted, unless the connection broke in between; repeat safely with an
+   * idempotency key).
    */
   put(request: ExecutionRequest, options?: { traceparent?: string; awaitReply?: boolean }): Promise<Accepted>
-  /** The current state; null when Redis does not know the execution, or no longer. */
+  /** The current state. Null when Redis does not know the execution, or no longer. */
   get(id: ExecutionId): Promise<ExecutionState | null>
-  /** The request as it was put; null when the execution has ended or Redis does not know it. */
+  /** The request as it was put. Null when the execution has ended or Redis does not know it. */
   request(id: ExecutionId): Promise<ExecutionRequest | null>
-  /** The result; null if it did not end in time. Throws not_found, or the signal's reason. */
+  /** The result. Null if it did not end in time. Throws not_found, or the signal's reason. */
   wait(id: ExecutionId, options: { timeoutMs: number; signal?: AbortSignal }): Promise<ExecutionResult | null>
   /** Events from the start or after `after`, until `ended` or until the signal aborts. Throws not_found. */
   events(id: ExecutionId, options: { after?: string; signal: AbortSignal }): AsyncIterable<StoredEvent>
-  /** `cancelled`: this call ended it; `cancelling`: its worker was told to stop. */
+  /** `cancelled`: this call ended it. `cancelling`: its worker was told to stop. */
   cancel(id: ExecutionId, reason?: string): Promise<'cancelled' | 'cancelling' | 'ended' | 'not_found'>
-  /** Cancels one page of a tenant's executions, newest first. Go on with `next` until it is null. */
+  /** Cancels one page of a tenant's executions, newest first. Continue with `next` until it is null. */
   cancelTenant(tenantId: string, asked: TenantCancel): Promise<CancelledPage>
   /** Delayed, queued and running executions of a tenant, newest first. */
   live(tenantId: string, limit: number): Promise<ExecutionState[]>
-  /** One page of the same; of all tenants if null. `before` is `next` of the previous page. */
+  /** One page of the same, of all tenants if null. `before` is `next` of the previous page. */
   livePage(tenantId: string | null, asked: { limit: number; before?: string }): Promise<LivePage>
   stats(): Promise<QueueStats>
   /** Applies from the next pick on, in the whole fleet. */
   setTenantLimits(tenantId: string, limits: TenantQueueLimits): Promise<void>
-  /** Sets whether a tenant's executions share the session of their run; applies to later puts. */
+  /** Sets whether a tenant's executions share the session of their run. Applies to later puts. */
   setRunSessions(tenantId: string, shares: boolean): Promise<void>
 }
 
-/** Executions that `live` returns at most. */
+/** Most executions that `live` returns. */
 const LIVE_MAX = 1000
 /** Executions described by one script call. Each costs a forecast, so this keeps a call below about 5 ms. */
 const LIVE_CHUNK = 100
@@ -143,7 +143,7 @@ export function createProducer({
       json,
       traceparent ?? '',
       idempotency,
-      // Hashes what was asked for, because the policy may change before the same request is sent again.
+      // Hashes the request as the caller sent it, because the policy may change before it is sent again.
       idempotency === '' ? '' : bodyHash(withReuse(asked)),
       awaitReply ? replies.channel : '',
       request.session?.key ?? '',
@@ -172,7 +172,7 @@ export function createProducer({
       const asked: (string | number)[] = [tenantId ?? '', wanted, cursor]
       const reply = list(await guard(() => run(redis, SCRIPTS.live, KEYS.window, asked)))
       for (const description of list(reply[0])) states.push(stateOf(description, null))
-      // An entry without a record makes a page shorter; only an empty one is the end.
+      // An entry without a record makes a page shorter. Only an empty page is the end.
       cursor = text(reply[1]) === '' ? null : text(reply[1])
     }
     return { states, next: cursor }
@@ -219,7 +219,7 @@ export function createProducer({
     async cancel(id, reason = 'cancelled by the caller') {
       const ending = { ending: 'cancelled', reason: 'cancelled', message: reason } as const
       const code = await guard(() => endUnstarted(redis, id, ending, true, redactReason))
-      // A running one is flagged, so `running` is never the answer here.
+      // A running execution is flagged, so the answer is never `running` here.
       return code === 'running' ? 'cancelling' : code
     },
     cancelTenant: (tenantId, asked) => guard(() => cancelPage(redis, tenantId, asked, redactReason)),

@@ -9,7 +9,7 @@ export interface LaneStats {
   delayed: number
   /** Outstanding: released to the workers or running there. */
   running: number
-  /** How long the oldest queued execution has been due, milliseconds; null when none is queued. */
+  /** How long the oldest queued execution has been due, milliseconds. Null when none is queued. */
   oldest_age_ms: number | null
   /** How many may be outstanding at once. */
   window: number

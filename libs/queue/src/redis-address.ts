@@ -6,8 +6,8 @@
  *   redis+sentinel://s1:26379,s2,s3/master-name/2               the master that Sentinels name now
  *   redis+cluster://n1:7000,n2:7001                             a Redis Cluster, known by some of its nodes
  *
- * User and password stand before the hosts; `rediss+sentinel` and `rediss+cluster` use TLS. Sentinels with a
- * password of their own: `?sentinel_password=…`.
+ * User and password stand before the hosts. `rediss+sentinel` and `rediss+cluster` use TLS. Sentinels with
+ * their own password: `?sentinel_password=…`.
  */
 import { CofferdamError } from '@cofferdam/contract'
 
@@ -31,7 +31,7 @@ export type RedisAddress =
 /** Default ports of a Sentinel and of a server. */
 const PORTS = { sentinel: 26_379, cluster: 6379 }
 
-/** Throws CofferdamError `config_invalid` that says what is expected; never with the password. */
+/** Throws CofferdamError `config_invalid`, which says what is expected and never has the password. */
 export function parseRedisUrl(url: string): RedisAddress {
   if (url.startsWith('unix:')) return unixAddress(url)
   const many = /^(rediss?)\+(sentinel|cluster):\/\/(?:([^@/]*)@)?([^/?]+)(\/[^?]*)?(\?.*)?$/.exec(url)
@@ -77,7 +77,7 @@ function loginOf(text: string): Login {
   return { ...(username === '' ? {} : { username }), ...(password === '' ? {} : { password }) }
 }
 
-/** `host`, `host:port` and `[::1]:port`, separated by commas. */
+/** Reads `host`, `host:port` and `[::1]:port`, separated by commas. */
 function nodesOf(hosts: string, defaultPort: number): Node[] {
   return hosts.split(',').map((text) => {
     const [, six, four, port] = /^(?:\[([^\]]+)\]|([^:[\]]+))(?::(\d{1,5}))?$/.exec(text.trim()) ?? []

@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest'
 import { boundedAnswer, createGathering } from './redis-calls.ts'
 
-it('sends what is called in one turn together, in its order, and each caller gets its own answer', async () => {
+it('sends the calls of one turn together, in order, and each caller gets its own answer', async () => {
   const sent: (readonly number[])[] = []
   const double = createGathering<number, number>((items) => {
     sent.push(items)
@@ -16,7 +16,7 @@ it('sends what is called in one turn together, in its order, and each caller get
   expect(sent).toEqual([[1, 2, 3], [4]])
 })
 
-it('sends no more at a time than it may', async () => {
+it('sends at most the given number of calls at a time', async () => {
   const sizes: number[] = []
   const call = createGathering<number, number>((items) => {
     sizes.push(items.length)
@@ -27,7 +27,7 @@ it('sends no more at a time than it may', async () => {
   expect(sizes).toEqual([3, 3, 1])
 })
 
-it('fails one call by an Error at its place, and all by a rejection', async () => {
+it('an Error as an answer fails one call, and a rejection fails all', async () => {
   const one = createGathering<number, number>(
     (items) => Promise.resolve(items.map((item) => (item === 2 ? new Error('the second') : item))),
     10,
@@ -38,7 +38,7 @@ it('fails one call by an Error at its place, and all by a rejection', async () =
   for (const { status } of await Promise.allSettled([all(1), all(2)])) expect(status).toBe('rejected')
 })
 
-it('says that the queue is away when a call fails or is too slow, and tells how the call ended after all', async () => {
+it('throws queue_unavailable for a failed or slow call, and reports the late answer', async () => {
   const slow = Promise.withResolvers<string>()
   const heard: (string | null)[] = []
   await expect(

@@ -1,13 +1,13 @@
 /**
- * How our processes call Redis: with a bound on the wait for an answer, and with many calls of one script
- * sent as one. Imported alone by admission and sessions, so it must not load BullMQ.
+ * How our processes call Redis: with a bounded wait for the answer, and with many calls of one script sent as
+ * one. Admission and sessions import this file alone, so it must not load BullMQ.
  */
 import { CofferdamError, inTime } from '@cofferdam/contract'
 
 /**
- * The answer to a call whose connection may wait for ever. Throws `queue_unavailable` when the call fails or
- * takes longer than `ms`. In that case `late` is called once with the call's later answer, or with null when
- * it failed. A `CofferdamError` of the call itself is rethrown as it is.
+ * Waits a bounded time for a call whose connection may wait for ever. Throws `queue_unavailable` when the
+ * call fails or takes longer than `ms`. Then `late` is called once with the later answer, or with null when
+ * the call failed. A `CofferdamError` of the call itself is rethrown as it is.
  */
 export async function boundedAnswer<T>(
   call: Promise<T>,
@@ -38,9 +38,9 @@ interface Pending<Item, Answer> {
 }
 
 /**
- * Returns a function whose calls are batched. `send` gets the items of all calls made in one turn of the
- * event loop, in order and at most `max` at a time. It returns one answer per item; an Error as an answer
- * rejects that call alone, and a rejection of `send` rejects the whole batch.
+ * Returns a function whose calls are batched. `send` gets the items of all calls of one turn of the event
+ * loop, in order and at most `max` at a time. It returns one answer per item. An Error as an answer rejects
+ * that call alone, and a rejection of `send` rejects the whole batch.
  */
 export function createGathering<Item, Answer>(
   send: (items: readonly Item[]) => Promise<readonly (Answer | Error)[]>,
@@ -81,7 +81,7 @@ export interface ScriptCall {
   args: readonly (string | number)[]
 }
 
-/** Calls `each` once per call. The numbers of keys and arguments of a call stand before its arguments. */
+/** Calls `each` once per call. The numbers of keys and arguments of a call come before its arguments. */
 const CALL_EACH = `
 local replies, key, at = {}, 1, 1
 while at < #ARGV do
@@ -101,8 +101,9 @@ end
 `
 
 /**
- * The text of a script that runs many calls in one round trip, one after the other. A call that fails does
- * so alone, and keeps what it had written. Saves about 15 us per call on server and client together.
+ * Returns the text of a script that runs many calls one after the other in one round trip, which saves about
+ * 15 us per call on server and client together. A call that fails does so alone, and keeps what it had
+ * written.
  *
  * `shared` runs once before all calls, `body` once per call with that call's KEYS and ARGV, and `end` once
  * after all of them. An error in `end` fails the whole batch.
@@ -110,7 +111,7 @@ end
 export const togetherText = (shared: string, body: string, end = ''): string =>
   `${shared}local function each(KEYS, ARGV)\n${body}\nend\n${CALL_EACH}${end}\nreturn replies\n`
 
-/** Keys and arguments for `togetherText`. Its reply is an array with one reply or Error per call. */
+/** Keys and arguments for `togetherText`. The reply is an array with one reply or Error per call. */
 export const togetherCall = (calls: readonly ScriptCall[]): ScriptCall => ({
   keys: calls.flatMap(({ keys }) => keys),
   args: calls.flatMap(({ keys, args }) => [keys.length, args.length, ...args]),

@@ -31,7 +31,7 @@ export interface Replies {
   expect(id: ExecutionId): Promise<void>
   /** Removes the expectation of an execution that was not accepted. */
   unexpect(id: ExecutionId): void
-  /** The result; null when it did not end in time. Throws not_found, or the reason of an aborted signal. */
+  /** The result. Null when it did not end in time. Throws not_found, or the reason of an aborted signal. */
   wait(
     id: ExecutionId,
     options: { timeoutMs: number; signal?: AbortSignal | undefined },
@@ -42,7 +42,7 @@ export interface Replies {
 export function createReplies(redis: Redis, subscriber: Redis, guard: Guard, producerId: string): Replies {
   const channel = CHANNELS.reply + producerId
   const entries = new Map<ExecutionId, Entry>()
-  /** Expected and not yet waited for; oldest first. */
+  /** Expected and not yet waited for, oldest first. */
   const unclaimed = new Set<ExecutionId>()
   let subscribed: Promise<unknown> | null = null
   let isSubscribed = false
@@ -80,7 +80,7 @@ export function createReplies(redis: Redis, subscriber: Redis, guard: Guard, pro
     else answer(id, entry, result)
   }
 
-  /** Waits a bounded time: without a subscription the rechecks still find every result. */
+  /** Waits a bounded time, because without a subscription the rechecks still find every result. */
   const subscribe = async (): Promise<void> => {
     if (isSubscribed) return
     if (subscribed === null) {
@@ -112,7 +112,7 @@ export function createReplies(redis: Redis, subscriber: Redis, guard: Guard, pro
     const [oldest] = unclaimed
     if (oldest === undefined) return
     unclaimed.delete(oldest)
-    // Somebody may wait for it because the same idempotency key was put again.
+    // Keep it if somebody waits for it, because the same idempotency key was put again.
     if (entries.get(oldest)?.listeners.size === 0) entries.delete(oldest)
   }
 

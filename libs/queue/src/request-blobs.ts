@@ -1,8 +1,7 @@
 /**
- * How a request is stored. Strings above `QUEUE_BOUNDS.inlineBytes` become `{"$blob": "<sha256>"}` and are stored
- * once per content, because 64 KiB inline costs eight times the CPU per enqueue (measured). No object of a
- * request can have a key `$blob` (strict schemas; environment names start with a letter or `_`), so
- * references are unambiguous.
+ * How a request is stored. Strings above `QUEUE_BOUNDS.inlineBytes` become `{"$blob": "<sha256>"}` and are
+ * stored once per content, because 64 KiB inline costs eight times the CPU per enqueue (measured). No object
+ * of a request can have a key `$blob` (strict schemas; environment names start with a letter or `_`).
  */
 import { createHash } from 'node:crypto'
 import { canHaveRunSession, withRunSession, type ExecutionRequest } from '@cofferdam/contract'
@@ -19,7 +18,7 @@ export interface StoredRequest {
 /** Splits a request into a small JSON text and its large parts. */
 export function dehydrate(request: ExecutionRequest): StoredRequest {
   const whole = JSON.stringify(request)
-  // No part is large if the whole is not: a string is never longer than its JSON.
+  // If the whole is small, so is every part: a string is never longer than its JSON.
   if (!isLarge(whole, QUEUE_BOUNDS.inlineBytes)) return { json: whole, blobs: new Map() }
   const blobs = new Map<string, string>()
   const keep = (content: string): { $blob: string } => {
@@ -51,7 +50,7 @@ export async function storeBlobs(redis: Redis, blobs: StoredRequest['blobs']): P
   )
 }
 
-/** Restores a stored request; null when a blob is gone. Extends the expiry of the blobs it reads. */
+/** Restores a stored request. Null when a blob is gone. Extends the expiry of the blobs that it reads. */
 export async function hydrate(redis: Redis, json: string): Promise<ExecutionRequest | null> {
   let stored: unknown = JSON.parse(json)
   if (!json.includes('"$blob"')) return stored as ExecutionRequest

@@ -1,17 +1,15 @@
 /**
- * Whether this worker has memory for one more execution besides a free slot. While it has none, executions
- * stay in the fair queue, with their order, position and ETA, instead of waiting inside the worker.
+ * Whether this worker has memory for one more execution, besides a free slot. Without memory, executions stay
+ * in the fair queue, with their order, position and ETA, instead of waiting inside the worker.
  */
 import type { Lane } from './keys.ts'
 
 export interface Room {
   /** False while a taken execution waits here for memory, or `lane` has used its share. */
   isFree(lane?: Lane): boolean
-  /**
-   * True while less than half of the lane's memory is used, so that as many executions as run here fit again.
-   */
+  /** True while less than half of the lane's memory is used, so that as much again as runs here fits. */
   isAmple(lane: Lane): boolean
-  /** Calls `listener` whenever the answer changed. */
+  /** Calls `listener` whenever the answer may have changed. */
   onChange(listener: () => void): void
 }
 
@@ -24,7 +22,7 @@ export interface RoomGate {
   shortShare(): number
 }
 
-/** Creates the gate; without `room` it is always open. `now` is a monotonic clock, milliseconds. */
+/** Creates the gate. Without `room` it is always open. `now` is a monotonic clock in milliseconds. */
 export function createRoomGate(room?: Room, now: () => number = () => performance.now()): RoomGate {
   let changed = Promise.withResolvers<void>()
   let sinceMs = now()
@@ -67,9 +65,8 @@ export function createRoomGate(room?: Room, now: () => number = () => performanc
 }
 
 /**
- * How many of its slots a worker can fill. When memory is the bottleneck and not slots, the scheduler's
- * window and the ETAs follow what really ran at once, so that the rest waits in fair order instead of being
- * released.
+ * How many of its slots a worker can fill. When memory is the bottleneck, the scheduler's window and the ETAs
+ * follow what really ran at once, so that the rest waits in fair order instead of being released.
  */
 export interface Fillable {
   /** Sets how many executions have begun here and not ended. */

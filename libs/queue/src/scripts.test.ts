@@ -5,19 +5,19 @@ import { SCRIPTS } from './scripts.ts'
 
 const files = readdirSync(new URL('./lua/', import.meta.url)).filter((name) => name.endsWith('.lua'))
 
-describe('the scripts', () => {
+describe('the Lua scripts', () => {
   it('are the files of lua/, each loaded once', () => {
     const loaded = Object.values(SCRIPTS).map(({ name }) => `${name}.lua`)
     expect(loaded.toSorted()).toEqual(files.toSorted())
   })
 
-  it.each(files)('%s says its purpose, keys, replies and complexity', (file) => {
+  it.each(files)('%s states its purpose, keys, replies and complexity', (file) => {
     const text = readFileSync(new URL(`./lua/${file}`, import.meta.url), 'utf8')
     for (const word of ['Purpose:', 'KEYS\\[1\\]', 'Returns', 'Complexity:'])
       expect(text).toMatch(new RegExp(`^-- ${word}`, 'm'))
   })
 
-  it('leave the private keys of BullMQ to include/bullmq.lua', () => {
+  it('name private keys of BullMQ only in include/bullmq.lua', () => {
     const all = readdirSync(new URL('./lua/', import.meta.url), { recursive: true, encoding: 'utf8' })
     const naming = all.filter(
       (name) =>
@@ -27,7 +27,7 @@ describe('the scripts', () => {
     expect(naming).toEqual(['include/bullmq.lua'])
   })
 
-  it('name no key outside of the tag', () => {
+  it('use only keys with the hash tag', () => {
     const names = [...Object.values(KEYS), ...Object.values(CHANNELS)]
     expect(names.filter((name) => !name.startsWith('{cofferdam}:'))).toEqual([])
   })

@@ -1,12 +1,11 @@
 /**
  * Loads lua/*.lua once. A line `--- @include name` is replaced by lua/include/name.lua (each at most once),
  * `K.name` by a key of keys.ts, `B.name` by a name of bullmq-keys.ts and `C.name` by a number of bounds.ts.
- * So both languages share one table. Scripts build the keys they touch from `K`; KEYS[1] only routes the call
- * to the right node of a cluster.
+ * Scripts build the keys they touch from `K`. KEYS[1] only routes the call to the right node of a cluster.
  *
  * Gathered scripts: the calls that a process makes in one turn of its event loop go to the server as one
- * call, which runs them one after the other. Each finds what it would have found by itself, and a failed one
- * fails alone. That saves about 15 us of server and process time per call.
+ * call, which runs them one after the other. Each call has the same result as alone, and a failed one fails
+ * alone. That saves about 15 us of server and process time per call.
  */
 import { createHash } from 'node:crypto'
 import { readFileSync } from 'node:fs'
@@ -98,8 +97,8 @@ function load(name: string): Script {
 }
 
 /**
- * Loads a script whose calls are gathered. What stands before its line `--- @each` is set up once for all
- * calls; what stands behind an optional line `--- @end` runs once after all of them.
+ * Loads a gathered script. The part before its line `--- @each` is set up once for all calls, and the part
+ * after an optional line `--- @end` runs once after all of them.
  */
 function loadGathered(name: string): Script {
   const [shared = '', body = ''] = read(name).split(/^--- @each$/m)
@@ -132,15 +131,13 @@ export const SCRIPTS = {
 
 type Gathered = (call: ScriptCall) => Promise<Reply>
 
-/**
- * Calls gathered at most: an enqueue takes the server about 60 us, so one call blocks it for at most 2 ms.
- */
+/** Most calls gathered. An enqueue takes the server about 60 us, so one call blocks it for at most 2 ms. */
 const TOGETHER_MAX = 32
 
 /** By connection. */
 const gatherings = new WeakMap<Redis, Map<Script, Gathered>>()
 
-/** Runs a script, gathered with other calls where the script allows it. */
+/** Runs a script, together with other calls if it is a gathered one. */
 export async function run(
   redis: Redis,
   script: Script,
@@ -164,7 +161,7 @@ function gatheredOf(redis: Redis, script: Script): Gathered {
   return gathered
 }
 
-/** Runs a script by its hash; sends the whole text when the server does not know it (first use, restart). */
+/** Runs a script by its hash. Sends the whole text when the server does not know it (first use, restart). */
 async function evaluate(redis: Redis, { source, sha1 }: Text, { keys, args }: ScriptCall): Promise<Reply> {
   try {
     return (await redis.evalsha(sha1, keys.length, ...keys, ...args)) as Reply
@@ -187,15 +184,15 @@ export async function runCoded(
   return { code: reply[0], rest: reply.slice(1) }
 }
 
-/** Reads a string of a reply; empty when it is nil. */
+/** Reads a string of a reply. Empty when it is nil. */
 export const text = (reply: Reply | undefined): string =>
   typeof reply === 'string' ? reply : typeof reply === 'number' ? String(reply) : ''
 
-/** Reads a number of a reply; null when it is nil or empty. */
+/** Reads a number of a reply. Null when it is nil or empty. */
 export function numberOrNull(reply: Reply | undefined): number | null {
   if (typeof reply === 'number') return reply
   return typeof reply === 'string' && reply !== '' ? Number(reply) : null
 }
 
-/** Reads an array of a reply; empty when it is nil. */
+/** Reads an array of a reply. Empty when it is nil. */
 export const list = (reply: Reply | undefined): Reply[] => (Array.isArray(reply) ? reply : [])

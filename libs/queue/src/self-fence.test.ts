@@ -29,7 +29,7 @@ function held(retry?: ExecutionRequest['retry'], attempt = 1, type = 'script'): 
   return one as unknown as Held
 }
 
-/** Turns of a second until `one` is stopped; says when. */
+/** Checks once a second until `one` is stopped. Returns when. */
 function stoppedAt(one: Held, untilMs = 100_000): number | null {
   while (nowMs < untilMs && one.stopped === null) {
     nowMs += 1000
@@ -40,20 +40,20 @@ function stoppedAt(one: Held, untilMs = 100_000): number | null {
 
 const AGAIN = { max_attempts: 2, on: ['worker_lost' as const] }
 
-it('stops what another worker would run again before its lock is over', () => {
+it('stops an execution that another worker would run again before its lock expires', () => {
   const one = held(AGAIN)
   fence.renewed([one], 0)
   expect(stoppedAt(one)).toBe(8000)
   expect(one.stopped?.stopCause).toBe('lock_lost')
 })
 
-it('stops an operation on files, too, for its next owner does it again', () => {
+it('stops a file operation too, because its next owner repeats it', () => {
   const one = held(undefined, 1, 'files')
   fence.renewed([one], 0)
   expect(stoppedAt(one)).toBe(8000)
 })
 
-it('stops what nobody runs again only after a minute', () => {
+it('stops an execution that nobody runs again only after a minute', () => {
   for (const one of [held(), held(AGAIN, 2), held({ max_attempts: 3, on: ['sandbox_lost'] })]) {
     nowMs = 0
     fence = createSelfFence({ lockMs: LOCK_MS, silenceMs: SILENCE_MS, turnMs: 1000 }, () => nowMs)
@@ -62,7 +62,7 @@ it('stops what nobody runs again only after a minute', () => {
   }
 })
 
-it('counts from the take for what was never renewed, and from the last renewal that was sent', () => {
+it('counts from the take without a renewal, otherwise from the sending of the last renewal', () => {
   const fresh = held(AGAIN)
   nowMs = 50_000
   fence.check([])
@@ -72,7 +72,7 @@ it('counts from the take for what was never renewed, and from the last renewal t
   expect(stoppedAt(renewed)).toBe(66_000)
 })
 
-it('lets Redis answer first when the process itself slept', () => {
+it('lets Redis answer first when the process itself was suspended', () => {
   const one = held(AGAIN)
   fence.renewed([one], 0)
   fence.check([one])
@@ -84,7 +84,7 @@ it('lets Redis answer first when the process itself slept', () => {
   expect(one.stopped).not.toBeNull()
 })
 
-it('stops it also where every turn comes late, as in a process that is always behind', () => {
+it('stops an execution also in a process whose every check is late', () => {
   const one = held(AGAIN)
   fence.renewed([one], 0)
   while (nowMs < 30_000 && one.stopped === null) {
@@ -94,7 +94,7 @@ it('stops it also where every turn comes late, as in a process that is always be
   expect(one.stopped).not.toBeNull()
 })
 
-it('leaves alone what is over', () => {
+it('does not stop an execution that is over', () => {
   const one = Object.assign(held(AGAIN), { over: true })
   fence.renewed([one], 0)
   expect(stoppedAt(one)).toBeNull()

@@ -1,12 +1,13 @@
 /**
- * Stops executions by itself when Redis is silent, because nothing can tell the worker then that another
- * worker owns them.
+ * Stops executions when Redis is silent, because then nothing can tell this worker that another one owns
+ * them.
  *
- *   An execution that is retried after `worker_lost` stops when its lock expires: two attempts must not overlap.
- *   Any other execution stops after `silenceMs`. No worker starts it again, so a restart of Redis costs no run. It has to stop in
- *   the end because its next owner ends it, but cannot reach its sandbox from another host.
+ * An execution that is retried after `worker_lost` stops when its lock expires: two attempts must not
+ * overlap. Any other execution stops after `silenceMs`. No worker starts it again, so a restart of Redis
+ * costs no run. It must stop in the end, because its next owner ends it but cannot reach its sandbox from
+ * another host.
  *
- * Its signal aborts with `lock_lost`, as if Redis had said so: the sandbox is destroyed and nothing is
+ * The signal aborts with `lock_lost`, as if Redis had reported that. The sandbox is destroyed and nothing is
  * recorded. Time counts from when the last answered renewal was sent, by a monotonic clock, and ends one
  * check early.
  */
@@ -35,8 +36,8 @@ export function createSelfFence(
     },
     check(held) {
       const atMs = now()
-      // If this process itself was suspended, Redis may answer at once, so one check is skipped. Only one: a
-      // process that is always late must stop its executions, too.
+      // If this process itself was suspended, Redis may answer at once, so skip one check. Skip only one,
+      // because a process that is always late must also stop its executions.
       slept = !slept && atMs - checkedMs > 2 * turnMs
       checkedMs = atMs
       for (const one of held) {
@@ -51,7 +52,7 @@ export function createSelfFence(
 
 function runsAgain({ taken: { request, attempt } }: HeldExecution): boolean {
   const { program, retry } = request
-  // File transfers of a session have no point of no return; the next owner repeats them.
+  // File transfers of a session have no point of no return, and the next owner repeats them.
   if (program.type === 'files') return true
   return retry !== undefined && attempt < retry.max_attempts && retry.on.includes('worker_lost')
 }

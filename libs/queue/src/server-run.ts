@@ -1,18 +1,18 @@
 /**
- * The run ID of the Redis server that holds the queue, which a producer stores with each execution. When a
- * worker takes an execution that was accepted under another run ID, it may have run, and ended, without a
- * trace in this server (Taken.mayHaveRun).
+ * The run ID of the Redis server that has the queue. A producer stores it with each execution. A worker that
+ * takes an execution accepted under another run ID knows that it may have run, and ended, without a trace in
+ * this server (Taken.mayHaveRun).
  */
 import { Cluster, type Redis } from 'ioredis'
 import { QUEUE_BOUNDS } from './bounds.ts'
 import { KEYS } from './keys.ts'
 
-/** A cluster connection does not tell of restarted nodes, so the ID is asked for again. */
+/** A cluster connection does not report restarted nodes, so the ID is read again. */
 const CLUSTER_FRESH_MS = 500
 
 const ASK = `return redis.call('INFO', 'server')`
 
-/** Asks once per connection. '' when the server hides its run ID; then restarts go unnoticed. */
+/** Reads the ID once per connection. '' when the server hides it, and then restarts go unnoticed. */
 export function createServerRun(redis: Redis): () => Promise<string> {
   let known: Promise<string> | null = null
   let atMs = 0
@@ -35,7 +35,7 @@ export function createServerRun(redis: Redis): () => Promise<string> {
   }
 }
 
-/** Asks by a script, so that a cluster asks the node that holds the queue. */
+/** Uses a script, because a cluster routes it to the node that has the queue. */
 async function read(redis: Redis): Promise<string> {
   try {
     const found = /^run_id:(\S+)/m.exec(String(await redis.eval(ASK, 1, KEYS.window)))

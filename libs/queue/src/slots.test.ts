@@ -4,7 +4,7 @@ import { createSlots } from './slots.ts'
 const never = new AbortController().signal
 
 describe('the slots of a worker', () => {
-  it('give routine at most half when both lanes are served, and at least one', () => {
+  it('give routine at most half if both lanes are served, and at least one', () => {
     const max = (total: number, lanes: ('interactive' | 'routine')[]) => {
       const slots = createSlots(total, lanes)
       return [slots.max('interactive'), slots.max('routine')]
@@ -13,11 +13,11 @@ describe('the slots of a worker', () => {
     expect(max(1, ['interactive', 'routine'])).toEqual([1, 1])
     expect(max(8, ['routine'])).toEqual([0, 8])
     expect(max(8, ['interactive'])).toEqual([8, 0])
-    // Of fewer slots that can be filled, too.
+    // The same holds when fewer slots can be filled.
     expect(createSlots(8, ['interactive', 'routine']).max('routine', 3)).toBe(1)
   })
 
-  it('give routine what the operator says, and leave interactive one', () => {
+  it("give routine the operator's number, and leave interactive at least one", () => {
     const routine = (total: number, most: number, of?: number) =>
       createSlots(total, ['interactive', 'routine'], most).max('routine', of)
     expect(routine(8, 2)).toBe(2)
@@ -26,7 +26,7 @@ describe('the slots of a worker', () => {
     expect(routine(8, 2, 4)).toBe(1)
   })
 
-  it('are handed out up to the total over both lanes, and again when one is released', async () => {
+  it('are acquired up to the total over both lanes, and again after a release', async () => {
     const slots = createSlots(2, ['interactive', 'routine'])
     expect(slots.tryAcquire('interactive')).toBe(true)
     expect(slots.tryAcquire('routine')).toBe(true)
@@ -39,7 +39,7 @@ describe('the slots of a worker', () => {
     expect(slots.busy).toBe(2)
   })
 
-  it('let a lane stop waiting', async () => {
+  it("end a lane's wait when its signal aborts", async () => {
     const slots = createSlots(1, ['interactive'])
     await slots.free('interactive', never)
     slots.tryAcquire('interactive')

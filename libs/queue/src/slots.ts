@@ -6,18 +6,16 @@ import type { Lane } from './keys.ts'
 
 export interface Slots {
   readonly busy: number
-  /** Slots that a lane may use at most, of `of` in all (default: all). */
+  /** Most slots that a lane may use of `of` in all (default: all). */
   max(lane: Lane, of?: number): number
   /** Resolves when the lane could acquire a slot, or when the signal aborts. Acquires none. */
   free(lane: Lane, signal: AbortSignal): Promise<void>
-  /** Acquires a slot; false when the lane has none free. */
+  /** Acquires a slot. Returns false when the lane has none free. */
   tryAcquire(lane: Lane): boolean
   release(lane: Lane): void
 }
 
-/**
- * `total` slots for `lanes`; routine's share is at least one, and leaves interactive one where there are two.
- */
+/** Creates `total` slots for `lanes`. Routine gets at least one, and interactive keeps one of two. */
 export function createSlots(
   total: number,
   lanes: readonly Lane[],

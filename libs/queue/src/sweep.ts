@@ -1,4 +1,4 @@
-/** Repairs what crashes left (sweep.lua); one worker of the fleet does so per period. */
+/** Repairs what crashes left (sweep.lua). One worker of the fleet does so per period. */
 import type { ExecutionId, ExecutionRequest, SandboxRef, WorkerId } from '@cofferdam/contract'
 import type { Redis } from 'ioredis'
 import { endUnstarted } from './end-unstarted.ts'

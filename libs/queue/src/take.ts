@@ -1,7 +1,4 @@
-/**
- * Turns a fetched BullMQ job, or the next execution assigned to this worker, into an execution that the
- * worker owns.
- */
+/** Turns a fetched BullMQ job, or the next execution assigned to this worker, into an owned execution. */
 import { StopReason, type ExecutionId, type ExecutionRequest } from '@cofferdam/contract'
 import { interruptedOf } from './begun-mark.ts'
 import { QUEUE_BOUNDS } from './bounds.ts'
@@ -20,10 +17,10 @@ export interface TakeDeps extends TakenDeps {
 }
 
 /**
- * Takes the execution of a job, unless the fetch has done so (`reply`). Returns null when the job is stale
- * (its execution ended, was put back or was released again), or when the execution cannot run: it was taken
- * too often without an ending, or parts of its request are gone. Such an execution is ended here, so that
- * every accepted execution has an ending.
+ * Takes the execution of a job, unless the fetch has already done so (`reply`). Returns null when the job is
+ * stale (its execution ended, was put back or was released again), or when the execution cannot run, because
+ * it was taken too often without an ending or parts of its request are gone. Such an execution is ended here,
+ * so that every accepted execution has an ending.
  */
 export async function take(
   job: LaneJob,
@@ -118,7 +115,7 @@ async function endAs(
   await taken.settle(record, { slotMs: 0, outbox: true })
 }
 
-/** A stand-in for a request whose blobs are gone, so that its ending can be composed. */
+/** Replaces a request whose blobs are gone, so that its ending can be composed. */
 function unknownRequest(tenantId: string): ExecutionRequest {
   return {
     tenant_id: tenantId,

@@ -32,7 +32,7 @@ import { numberOrNull, runCoded, SCRIPTS, type Script } from './scripts.ts'
 export interface EndingInfo {
   /** Milliseconds that the tenant is charged for. */
   slotMs: number
-  /** Set while Postgres is away: keeps the record in Redis until `onOutbox` stored it. Default false. */
+  /** Set while Postgres is away. Keeps the record in Redis until `onOutbox` stored it. Default false. */
   outbox?: boolean
 }
 
@@ -42,35 +42,34 @@ export interface Taken {
   /** Starts at 1. Stays the same when a former owner died. */
   readonly attempt: number
   readonly fence: number
-  /** By Redis' clock, like all times here. */
+  /** By Redis's clock, like all times here. */
   readonly enqueuedAtMs: number
   readonly takenAtMs: number
   readonly traceparent: string | null
   readonly lane: Lane
-  /** Set when a former owner began this attempt and died: kill its sandbox, then settle or retry. */
+  /** Set when a former owner began this attempt and died. Kill its sandbox, then settle or retry. */
   readonly interrupted: Interrupted | null
   /**
-   * True when a former owner died and may have recorded an ending without a begin (refused, not provisioned),
-   * or when Redis restarted or failed over since the execution was accepted and may have lost that it ran.
-   * Check the audit rows before you run it.
+   * True when a former owner died and may have recorded an ending without a begin, or when Redis restarted or
+   * failed over since the execution was accepted and may have lost that it ran. Check the audit rows first.
    */
   readonly mayHaveRun: boolean
-  /** Estimate of Redis' clock: advances from the take, whatever this host's wall clock does. */
+  /** Estimate of Redis's clock. Advances from the take, whatever this host's wall clock does. */
   nowMs(): number
   /** Aborts with StopReason cancelled | drain | lock_lost. */
   readonly signal: AbortSignal
   /**
-   * Point of no return, before user code starts; appends the `started` event. Repeating it is harmless.
-   * Throws StopReason `cancelled` when the execution was cancelled before, CofferdamError fenced |
+   * Point of no return, before user code starts. Appends the `started` event. Repeating it is harmless.
+   * Throws StopReason `cancelled` when the execution was cancelled before, and CofferdamError fenced |
    * queue_unavailable. `fenced` with `details.unbegun: true` means that this owner certainly has not begun
-   * it, even by a call without answer.
+   * it, even by a call without an answer.
    */
   begin(ref: SandboxRef, place: Place): Promise<void>
-  /** After begin: records, best effort, that the sandbox received the program. Never rejects. */
+  /** After begin: records, with best effort, that the sandbox received the program. Never rejects. */
   handOver(): Promise<void>
-  /** Appends an output, notice or progress event, buffered, in order and best effort. Ignores others. */
+  /** Appends an output, notice or progress event, buffered, in order and with best effort. Ignores others. */
   emit(event: ExecutionEvent): void
-  /** Output of this attempt as far as it was streamed, even by a former owner. Throws what Redis throws. */
+  /** Output of this attempt that was streamed so far, even by a former owner. Throws what Redis throws. */
   streamed(): Promise<Streamed>
   /**
    * Ends the execution in one step: stores the result, frees the slot, tells the waiters, and puts the record
@@ -80,17 +79,17 @@ export interface Taken {
   settle(record: AttemptRecord, info: EndingInfo): Promise<void>
   /** Ends this attempt, which is audited, and queues the next one. Throws like settle. */
   retry(record: AttemptRecord, info: EndingInfo): Promise<void>
-  /** Requeues it before begin; its tenant gets no slot until then (Redis' clock). Throws like settle. */
+  /** Requeues it before begin. Its tenant gets no slot until then (Redis's clock). Throws like settle. */
   defer(untilMs: number, why: string): Promise<void>
-  /** Requeues it before begin; it alone waits until then, as the next of its agent. Throws like settle. */
+  /** Requeues it before begin. It alone waits until then, as the next of its agent. Throws like settle. */
   putOff(untilMs: number, why: string): Promise<void>
   /**
    * Requeues it before begin for a worker that has `need` (`needOf` of the contract). Returns false when no
-   * other worker of the fleet has it; then this worker still owns the execution and refuses it. Workers that
-   * left less than a minute ago count, because they may come back. Throws like settle.
+   * other worker of the fleet has it, and then this worker keeps and refuses it. Workers that left less than
+   * a minute ago count, because they may come back. Throws like settle.
    */
   route(need: string): Promise<boolean>
-  /** Requeues it before begin as the next of its agent. Throws like settle; `conflict` after begin. */
+  /** Requeues it before begin as the next of its agent. Throws like settle, and `conflict` after begin. */
   giveBack(): Promise<void>
 }
 
@@ -111,12 +110,12 @@ export type TakenFacts = Pick<
 /** The consumer's view of a taken execution. */
 export interface HeldExecution {
   readonly taken: Taken
-  /** Its token is empty when the execution was assigned to this worker: then BullMQ has no job for it. */
+  /** The token is empty for an execution that was assigned to this worker: BullMQ has no job for it. */
   readonly job: LaneJob
   /** `<id> <fence>`, as heartbeat.lua names it. */
   readonly name: string
   readonly began: boolean
-  /** Settled, put back, or fenced off. */
+  /** True once it is settled, put back, or fenced off. */
   readonly over: boolean
   stop(reason: StopReason): void
 }
@@ -241,7 +240,7 @@ export function createTaken({ job, ...facts }: TakenFacts, deps: TakenDeps): Hel
       return owned.over
     },
     stop: (reason) => {
-      // A renewal that overlaps with the ending finds the lock already removed with the job.
+      // A renewal at the same time as the ending finds that the lock was already removed with the job.
       if (!owned.finishing) owned.stop(reason)
     },
   }

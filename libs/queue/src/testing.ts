@@ -1,6 +1,6 @@
 /**
  * The scripts for tests that call them one by one, in orders that no worker would choose (tests/model). Only
- * their clock differs: it is a key that the test sets, so that hours pass at once and clocks go back.
+ * the clock differs: it is a key that the test sets, so that hours pass at once and clocks go back.
  */
 import { createHash } from 'node:crypto'
 import { TAG } from './keys.ts'

@@ -1,7 +1,6 @@
 /**
  * Stores the spans of recently ended executions in Redis, so that any API can show them without a collector.
- * It is a convenience: every FLUSH_MS it stores at most BATCH traces, failures first, for KEPT_MS. It drops
- * the rest, and nothing waits for it.
+ * Every FLUSH_MS it stores at most BATCH traces, failures first, for KEPT_MS. It drops the rest.
  */
 import type { Redis } from 'ioredis'
 import { KEYS } from './keys.ts'
@@ -9,17 +8,17 @@ import { run, SCRIPTS } from './scripts.ts'
 
 /** Short enough that a person who asks right after the end finds the trace. */
 const FLUSH_MS = 250
-/** 64 traces a second per process: below that rate all are stored, above it a sample with the failures. */
+/** 64 traces a second per process. Below that rate all are stored, above it failures and a sample. */
 const BATCH = 16
 /** An ordinary execution has two parts (request, attempt) of 3 KiB together: 6 MiB of Redis. */
 const MAX_KEPT = 2000
 const MAX_BYTES = 16 * 1024
-/** Parts kept of an execution that is taken many times; the last ones tell how it ended. */
+/** Parts kept of an execution that is taken many times. The last parts tell how it ended. */
 const MAX_PARTS = 8
 /** As long as the queue keeps an ended execution. */
 const KEPT_MS = 3_600_000
 
-/** One part of an execution's trace: a request or an attempt. `read` is called only for stored traces. */
+/** One part of an execution's trace, a request or an attempt. `read` is called only for stored traces. */
 export interface OfferedTrace {
   executionId: string
   failed: boolean
@@ -70,13 +69,13 @@ export function createTraceShelf(deps: {
   }
 }
 
-/** Null for a trace that is too large to keep. */
+/** Returns null for a trace that is too large to keep. */
 function textOf(trace: OfferedTrace): string | null {
   const text = JSON.stringify(trace.read())
   return Buffer.byteLength(text) <= MAX_BYTES ? text : null
 }
 
-/** The stored spans of an execution, unordered and unchecked; empty when there are none, or no longer. */
+/** The stored spans of an execution, unordered and unchecked. Empty when there are none, or no longer. */
 export async function readShelvedTrace(redis: Redis, executionId: string): Promise<unknown[]> {
   const { parts: _count, ...parts } = await redis.hgetall(KEYS.trace + executionId)
   return Object.values(parts).flatMap((part) => JSON.parse(part) as unknown[])

@@ -8,9 +8,9 @@ beforeAll(async () => {
 })
 afterAll(() => bench[Symbol.asyncDispose]())
 
-it('a worker takes several at once while it has ample room, and counts them before it takes more', async () => {
+it('a worker with ample memory takes several executions at once but never too many', async () => {
   const producer = bench.producer()
-  // What is too large for the record is fetched after the take.
+  // The large source is stored outside the record, so the worker fetches it after the take.
   const source = '#'.repeat(40_000)
   const large = requestOf({ program: { type: 'script', language: 'python', source } })
   await Promise.all(Array.from({ length: 64 }, () => producer.put(large)))

@@ -2,7 +2,7 @@ import { isolatedRedis } from '@cofferdam/embedded/testing'
 import { claimAuditLook, connectRedis, keepAuditFaults, readAuditFaults } from '@cofferdam/queue'
 import { expect, it } from 'vitest'
 
-it('lets one worker of the fleet look in a round, and tells everybody what it found', async () => {
+it('lets one worker per round look for audit faults, and all workers read what it found', async () => {
   await using owned = new AsyncDisposableStack()
   const server = await isolatedRedis()
   owned.defer(() => server.stop())

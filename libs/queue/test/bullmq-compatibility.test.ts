@@ -1,6 +1,6 @@
 /**
- * Our scripts read and write BullMQ's private keys (src/bullmq-keys.ts). These tests run the same steps once through BullMQ
- * and once through our scripts, and compare every key that is left.
+ * Our scripts read and write BullMQ's private keys (src/bullmq-keys.ts). These tests run the same steps once
+ * through BullMQ and once through our scripts, and compare all keys that remain.
  */
 import { readFileSync } from 'node:fs'
 import { Queue, Worker } from 'bullmq'
@@ -21,7 +21,7 @@ afterAll(() => bench[Symbol.asyncDispose]())
 
 const PREFIX = '{cofferdam}:interactive'
 
-/** Everything in BullMQ's keys but its event stream, which nobody reads, and the moments in it. */
+/** Everything in BullMQ's keys, without timestamps and without its event stream, which nobody reads. */
 async function runQueue(): Promise<Record<string, unknown>> {
   const found: Record<string, unknown> = {}
   for (const key of (await bench.redis.keys(`${PREFIX}:*`)).toSorted()) {
@@ -50,7 +50,7 @@ async function runQueue(): Promise<Record<string, unknown>> {
 
 type Fetched = NonNullable<Awaited<ReturnType<Worker['getNextJob']>>>
 
-/** Releases `waiting` executions besides one, lets BullMQ fetch that one, and looks at what `goOn` leaves. */
+/** Releases `waiting` + 1 executions, lets BullMQ fetch one, and returns the keys that `goOn` leaves. */
 async function afterFirst(waiting: number, goOn: (job: Fetched) => Promise<unknown>) {
   await bench.redis.flushall()
   await bench.redis.hset('{cofferdam}:window', 'total', 9, 'interactive', 9, 'routine', 1)
@@ -77,14 +77,14 @@ const TOKEN = 'token:1'
 const next = (job: string, token: string, andNext: 0 | 1) =>
   runCoded(bench.redis, SCRIPTS.next, KEYS.window, ['interactive', job, token, andNext, WORKER, 30_000, ''])
 
-it('runs against the BullMQ version that the scripts were compared with', () => {
+it('depends on exactly the BullMQ version that the scripts were compared with', () => {
   const manifest = readFileSync(new URL('../package.json', import.meta.url), 'utf8')
   const { dependencies } = JSON.parse(manifest) as { dependencies: Record<string, string> }
   expect(dependencies['bullmq']).toBe(BULLMQ_VERSION)
 })
 
 describe('a release', () => {
-  it('adds the job that BullMQ would have added, in the same step', async () => {
+  it('adds the same job that BullMQ would have added, in one step with the release', async () => {
     const producer = bench.producer()
     await bench.redis.hset('{cofferdam}:window', 'total', 2, 'interactive', 2, 'routine', 1)
     const { execution_id } = await producer.put(requestOf())
@@ -104,25 +104,25 @@ describe('a release', () => {
   })
 })
 
-describe('a worker that goes on', () => {
+describe('a worker that finishes a job', () => {
   it.each([
-    { what: 'to the next job', waiting: 2, andNext: true },
-    { what: 'to the last job', waiting: 1, andNext: true },
-    { what: 'and finds none', waiting: 0, andNext: true },
-    { what: 'to nothing, while others wait', waiting: 1, andNext: false },
-  ])('$what leaves in the run queue what BullMQ leaves', async ({ waiting, andNext }) => {
+    { what: 'and takes the next job', waiting: 2, andNext: true },
+    { what: 'and takes the last job', waiting: 1, andNext: true },
+    { what: 'and finds no other job', waiting: 0, andNext: true },
+    { what: 'and takes nothing while other jobs wait', waiting: 1, andNext: false },
+  ])('$what leaves the same run queue that BullMQ would leave', async ({ waiting, andNext }) => {
     const theirs = await afterFirst(waiting, (job) => job.moveToCompleted(undefined, TOKEN, andNext))
     const ours = await afterFirst(waiting, (job) => next(job.id ?? '', TOKEN, andNext ? 1 : 0))
     expect(ours).toEqual(theirs)
   })
 
-  it('leaves a job alone that another worker holds by now', async () => {
+  it('does not touch a job that another worker holds by now', async () => {
     const untouched = await afterFirst(0, async () => undefined)
     const left = await afterFirst(0, (job) => next(job.id ?? '', 'of-somebody-else', 0))
     expect(left).toEqual(untouched)
   })
 
-  it('ends stale jobs on its way, and leaves what was redelivered to those who need no slot for it', async () => {
+  it('ends stale jobs that it meets, and leaves redelivered jobs in the wait list', async () => {
     await afterFirst(3, async (job) => {
       const [stale, redelivered] = await bench.redis.zrange(`${PREFIX}:prioritized`, '0', '1')
       await bench.redis.hset(KEYS.record + stale, 's', 'ended')
@@ -136,11 +136,11 @@ describe('a worker that goes on', () => {
     })
   })
 
-  it('wakes somebody for what is behind more stale jobs than one call ends', async () => {
+  it('wakes a worker again if more stale jobs wait than one call can end', async () => {
     await afterFirst(1, async (job) => {
       const stale = Array.from({ length: QUEUE_BOUNDS.promoteMax }, (_, i) => [0, `cancelled${i}`]).flat()
       await bench.redis.zadd(`${PREFIX}:prioritized`, ...stale)
-      // Somebody was woken, and takes.
+      // Removing the marker stands for a worker that was woken and takes.
       await bench.redis.del(`${PREFIX}:marker`)
       expect((await next('', 'token:2', 1)).code).toBe('none')
       expect(await bench.redis.exists(`${PREFIX}:marker`)).toBe(1)
@@ -148,7 +148,7 @@ describe('a worker that goes on', () => {
     })
   })
 
-  it('keeps the event stream of BullMQ’s fetches short', async () => {
+  it("keeps BullMQ's event stream short", async () => {
     await afterFirst(0, async (job) => {
       const adding = bench.redis.pipeline()
       for (let i = 0; i < 1000; i++) adding.xadd(`${PREFIX}:events`, '*', 'event', 'active')
@@ -166,8 +166,8 @@ describe('a worker that goes on', () => {
   })
 })
 
-describe('a queue that was limited through BullMQ', () => {
-  it('is left to BullMQ’s own fetch', async () => {
+describe('a queue with a limit that was set through BullMQ', () => {
+  it("is left to BullMQ's own fetch", async () => {
     await afterFirst(1, async () => {
       await bench.redis.hset(`${PREFIX}:meta`, 'concurrency', 5)
       expect((await next('', 'token:2', 1)).code).toBe('limited')

@@ -11,7 +11,7 @@ beforeAll(async () => {
 afterEach(() => bench.clear())
 afterAll(() => bench[Symbol.asyncDispose]())
 
-/** All pages. */
+/** Calls `cancelTenant` until no page is left, and adds up the pages. */
 async function cancelAll(producer: Producer, tenant: string, asked: Omit<TenantCancel, 'reason' | 'before'>) {
   const total = { cancelled: 0, cancelling: 0, pages: 0 }
   let next: string | null | undefined
@@ -32,8 +32,8 @@ async function cancelAll(producer: Producer, tenant: string, asked: Omit<TenantC
 const putMany = async (producer: Producer, count: number, change: object = {}): Promise<ExecutionId[]> =>
   Promise.all(Array.from({ length: count }, async () => (await producer.put(requestOf(change))).execution_id))
 
-describe('cancelling what a tenant has in the queue', () => {
-  it('ends 3,000 waiting executions page by page, each with its record, and nobody else’s', async () => {
+describe('cancelling the executions that a tenant has in the queue', () => {
+  it('ends 3,000 waiting executions page by page, and none of another tenant', async () => {
     const producer = bench.producer()
     await producer.setTenantLimits('acme', { weight: 1, concurrency: null, max_queued: 20_000 })
     for (let i = 0; i < 6; i += 1) await putMany(producer, 500)
@@ -45,11 +45,11 @@ describe('cancelling what a tenant has in the queue', () => {
     expect(await bench.redis.xlen('{cofferdam}:outbox')).toBe(3_000)
     expect((await producer.get(other!))?.status).not.toBe('ended')
     expect((await producer.stats()).lanes.interactive.queued).toBe(1)
-    // A second on a quiet machine; a shared one takes a few times that.
+    // A quiet machine needs about one second. A shared one needs several times that.
     expect(performance.now() - startedMs).toBeLessThan(60_000)
   }, 120_000)
 
-  it('leaves running ones alone, stops only them, or takes both, as asked', async () => {
+  it('cancels only waiting executions or only running ones, as the caller asks', async () => {
     const hold = gate()
     const aborted: string[] = []
     let carried = 0
@@ -69,7 +69,7 @@ describe('cancelling what a tenant has in the queue', () => {
       },
     })
     const running = await putMany(producer, 2)
-    // Not what the queue counts as running: what is only let out to the worker still waits.
+    // The queue's own count would not do: it also counts executions that are released but not taken yet.
     await expect.poll(() => carried, { timeout: 20_000 }).toBe(2)
     const waiting = await putMany(producer, 3)
     await putMany(producer, 1, { delay_ms: 60_000 })
@@ -91,7 +91,7 @@ describe('cancelling what a tenant has in the queue', () => {
     hold.open()
   }, 60_000)
 
-  it('takes one agent’s executions only when it is named', async () => {
+  it('cancels only the executions of the agent that the caller names', async () => {
     const producer = bench.producer()
     await putMany(producer, 3, { agent_id: 'a' })
     await putMany(producer, 2, { agent_id: 'b' })

@@ -12,7 +12,7 @@ beforeAll(async () => {
 afterEach(() => bench.clear())
 afterAll(() => bench[Symbol.asyncDispose]())
 
-/** Opens the window as a worker would that never takes anything. */
+/** Reports a worker with one slot that never takes anything, so that the scheduler releases executions. */
 const openWindow = () =>
   beat(bench.redis, {
     workerId: 'wrk_idle',
@@ -61,7 +61,7 @@ describe('cancelling', () => {
     await expectCancelled(execution_id)
   })
 
-  it('ends a queued execution at once, and tells who waits', async () => {
+  it('ends a queued execution at once, and tells its waiters', async () => {
     const producer = bench.producer()
     const { execution_id } = await producer.put(requestOf(), { awaitReply: true })
     const waiting = producer.wait(execution_id, { timeoutMs: 30_000 })
@@ -84,7 +84,7 @@ describe('cancelling', () => {
     expect(process.mock.calls.map(([taken]) => taken.executionId)).toEqual([next.execution_id])
   })
 
-  it('keeps a running one from beginning', async () => {
+  it('keeps a running execution from beginning its program', async () => {
     const producer = bench.producer()
     const taken = gate()
     const cancelled = gate()
@@ -109,7 +109,7 @@ describe('cancelling', () => {
     expect(begun).not.toHaveBeenCalled()
   })
 
-  it('aborts the signal of one that began', async () => {
+  it('aborts the signal of an execution that has begun', async () => {
     const producer = bench.producer()
     const begun = gate()
     bench.consumer({
@@ -127,7 +127,7 @@ describe('cancelling', () => {
     expect(await producer.wait(execution_id, { timeoutMs: 30_000 })).toMatchObject({ ending: 'cancelled' })
   })
 
-  it('reaches a worker that missed the message, by its heartbeat', async () => {
+  it("reaches a worker that missed the message, with the worker's next heartbeat", async () => {
     const producer = bench.producer()
     const begun = gate()
     bench.consumer({

@@ -1,4 +1,4 @@
-/** A worker for chaos.test.ts: ends executions at random speed through random detours, until it is killed. */
+/** A worker for chaos.long.test.ts. Ends, retries or gives back executions at random until it is killed. */
 import type { WorkerId } from '@cofferdam/contract'
 import { connectRedis, createConsumer } from '../src/index.ts'
 import { recordOf, SANDBOX_INFO, sandboxRef } from './fixtures.ts'
@@ -18,7 +18,7 @@ const consumer = createConsumer({
     if (chance(0.05)) return taken.giveBack()
     if (chance(0.03)) return taken.defer(Date.now() + 50, 'cap')
     await taken.begin(sandboxRef(), SANDBOX_INFO)
-    // What user code would do: count every beginning of an attempt.
+    // Stands for the user's program: counts how often each attempt begins.
     await redis.hincrby('test:begun', `${taken.executionId} ${taken.attempt}`, 1)
     taken.emit({ type: 'output', at_ms: 1, stream: 'stdout', text: 'x' })
     await new Promise((resolve) => setTimeout(resolve, Math.random() * 20))

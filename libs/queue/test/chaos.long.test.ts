@@ -28,9 +28,9 @@ function startWorker(): ChildProcess {
 const EXECUTIONS = 400
 const TENANTS = 5
 
-describe('workers that are killed and drained at random, with puts, sessions, cancels and duplicates all the while', () => {
+describe('workers that are killed and drained at random under all kinds of puts and cancels', () => {
   it(
-    'end every accepted execution exactly once, begin no attempt twice, and leave every count at zero',
+    'end every accepted execution exactly once, begin no attempt twice, and leave every counter at zero',
     { timeout: 180_000 },
     async () => {
       const producer = bench.producer()
@@ -72,7 +72,7 @@ describe('workers that are killed and drained at random, with puts, sessions, ca
       expect(results.filter((result) => result === null)).toEqual([])
       await vi.waitFor(async () => expect((await producer.stats()).outbox).toBe(0), 30_000)
 
-      // One record per attempt up to the last one; BullMQ and the outbox deliver at least once, so rows may repeat.
+      // Each attempt has at least one record. They may repeat: BullMQ and the outbox deliver at least once.
       const rows = await bench.redis.hgetall('test:rows')
       for (const result of results) {
         if (result === null) continue
@@ -80,7 +80,7 @@ describe('workers that are killed and drained at random, with puts, sessions, ca
           expect(Number(rows[`${result.execution_id} ${attempt}`])).toBeGreaterThanOrEqual(1)
         expect(rows[`${result.execution_id} ${result.attempt + 1}`]).toBeUndefined()
       }
-      // Nothing runs twice under one attempt number: what began and lost its worker ended worker_lost.
+      // No attempt begins twice. An attempt whose worker was killed after it began ends with worker_lost.
       const begun = await bench.redis.hgetall('test:begun')
       expect(Object.entries(begun).filter(([, count]) => count !== '1')).toEqual([])
       const endings = Object.groupBy(results, (result) => result?.ending ?? 'none')

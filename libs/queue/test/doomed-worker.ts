@@ -1,4 +1,4 @@
-/** A worker for redelivery.test.ts: takes one execution, says so, and hangs until it is killed. */
+/** A worker for redelivery.test.ts. Takes one execution, reports it, and hangs until it is killed. */
 import type { WorkerId } from '@cofferdam/contract'
 import { connectRedis, createConsumer } from '../src/index.ts'
 import { SANDBOX_INFO, sandboxRef } from './fixtures.ts'

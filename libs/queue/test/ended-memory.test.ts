@@ -1,4 +1,4 @@
-/** What an ended execution costs in Redis for the hour in which it can be read there. */
+/** Measures how much memory of Redis an ended execution uses during the hour for which it stays readable. */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { KEYS } from '../src/index.ts'
 import { endWith, requestOf, SANDBOX_INFO, sandboxRef } from './fixtures.ts'
@@ -13,7 +13,7 @@ afterAll(() => bench[Symbol.asyncDispose]())
 const PROGRAM = `# ${'x'.repeat(1022)}`
 const request = () => requestOf({ program: { type: 'script', language: 'python', source: PROGRAM } })
 
-/** Bytes of the keys of one execution. */
+/** Sum of the bytes of all keys of one execution. */
 async function bytesOf(id: string): Promise<number> {
   let bytes = 0
   for (const key of [KEYS.record, KEYS.result, KEYS.events])
@@ -22,7 +22,7 @@ async function bytesOf(id: string): Promise<number> {
 }
 
 describe('an ended execution with a program of 1 KB', () => {
-  it('costs less than 3 KiB when it was cancelled while it waited', async () => {
+  it('uses less than 3 KiB if it was cancelled while it waited', async () => {
     const producer = bench.producer()
     const { execution_id: id } = await producer.put(request())
     expect(await producer.cancel(id)).toBe('cancelled')
@@ -32,7 +32,7 @@ describe('an ended execution with a program of 1 KB', () => {
     expect(await producer.request(id)).toBeNull()
   })
 
-  it('costs less than 4 KiB when it ran, and its events are read as before', async () => {
+  it('uses less than 4 KiB if it ran, and its events can still be read', async () => {
     const producer = bench.producer()
     bench.consumer({
       async process(taken) {

@@ -17,12 +17,12 @@ const output = (text: string) => ({ type: 'output', at_ms: 1, stream: 'stdout', 
 const textOf = (events: StoredEvent[]): string =>
   events.map(({ event }) => (event.type === 'output' ? event.text : '')).join('')
 
-/** Follows until `ended`. */
+/** Collects the events of an execution until `ended`. */
 const follow = (producer: Producer, id: Taken['executionId'], after?: string): Promise<StoredEvent[]> =>
   Array.fromAsync(producer.events(id, { signal: patience(), ...(after === undefined ? {} : { after }) }))
 
 describe('live events', () => {
-  it('arrive while the program runs', async () => {
+  it('reach a reader while the program runs', async () => {
     const producer = bench.producer()
     const seen = gate()
     bench.consumer({
@@ -71,11 +71,11 @@ describe('live events', () => {
         'ended',
       ])
     }
-    // The connection goes with the last reader.
+    // The connection is closed when the last reader leaves.
     await vi.waitFor(async () => expect(await connections()).toBe(0), 20_000)
   })
 
-  it('join output into entries of at most 16 KiB, cut at UTF-8 edges, in order', async () => {
+  it('join output into entries of at most 16 KiB, in order, and never split a UTF-8 character', async () => {
     const producer = bench.producer()
     const big = 'ä€😀x'.repeat(12_345)
     bench.consumer({
@@ -94,7 +94,7 @@ describe('live events', () => {
     expect(events.length).toBeLessThan(20)
   })
 
-  it('go on behind the id of the last one seen', async () => {
+  it('continue after the last event that the reader has seen', async () => {
     const producer = bench.producer()
     bench.consumer({
       async process(taken) {
@@ -112,7 +112,7 @@ describe('live events', () => {
     })
   })
 
-  it('say with a notice that earlier ones were trimmed', async () => {
+  it('start with a notice if earlier events were trimmed', async () => {
     const producer = bench.producer()
     bench.consumer({
       async process(taken) {
@@ -130,14 +130,14 @@ describe('live events', () => {
     expect(events.at(-1)?.event.type).toBe('ended')
     expect(events.length).toBeGreaterThan(1900)
     expect(events.length).toBeLessThan(2300)
-    // Resuming behind the notice reads on at the first entry that is left.
+    // A reader that resumes after the notice continues with the first entry that is left.
     expect((await follow(producer, execution_id, events[0]!.id))[1]).toEqual(events[1])
     expect(await follow(producer, execution_id, events[1]!.id)).toEqual(events.slice(2))
   })
 
-  it('of a flood take 8 MiB of Redis at most, however large its characters become, and end as the flood did', async () => {
+  it('of one large output keep its last part and use at most 8 MiB of Redis as JSON', async () => {
     const producer = bench.producer()
-    // JSON makes six bytes of each: 18 MiB.
+    // JSON writes each of these characters with six bytes, 18 MiB in total.
     const flood = `${'\u0001'.repeat(3 << 20)}the last words`
     bench.consumer({
       async process(taken) {
@@ -148,22 +148,22 @@ describe('live events', () => {
     const { execution_id } = await producer.put(requestOf())
     await producer.wait(execution_id, { timeoutMs: 30_000 })
     const bytes = Number(await bench.redis.memory('USAGE', KEYS.events + execution_id, 'SAMPLES', 0))
-    // Redis rounds each allocation up, by a quarter at most.
+    // Redis rounds each allocation up by at most a quarter.
     expect(bytes).toBeLessThan(10 << 20)
     const events = await follow(producer, execution_id)
     expect(events[0]?.event).toMatchObject({
       type: 'notice',
       message: expect.stringContaining('Earlier events are gone'),
     })
-    // Whatever fits is there.
+    // As much of the output is kept as fits.
     expect(textOf(events).length).toBeGreaterThan((7 << 20) / 6)
     expect(flood.endsWith(textOf(events))).toBe(true)
     expect(events.at(-1)?.event.type).toBe('ended')
   })
 
-  it('of attempts that each print a flood take half as much more at most', async () => {
+  it('of several attempts that each print 7.5 MiB use at most half as much more', async () => {
     const producer = bench.producer()
-    // Seven and a half MiB as JSON: less than what makes an attempt forget its own.
+    // 7.5 MiB as JSON, which is just below the size at which an attempt drops its own events.
     const flood = '\u0001'.repeat((5 << 20) / 4)
     bench.consumer({
       async process(taken) {
@@ -179,12 +179,12 @@ describe('live events', () => {
     expect(bytes).toBeLessThan(15 << 20)
     const said = textOf(await follow(producer, execution_id))
     expect(said.endsWith(`${flood}4`)).toBe(true)
-    // Of the one before, how it ended.
+    // The reader sees how attempt 3 ended, and nothing of attempt 2.
     expect(said).toContain('\u00013')
     expect(said).not.toContain('\u00012')
   })
 
-  it('of an owner that was fenced off do not appear', async () => {
+  it('do not include those of a worker that has lost the execution', async () => {
     const producer = bench.producer()
     const proceed = gate()
     const first = gate()
@@ -198,7 +198,7 @@ describe('live events', () => {
     })
     const { execution_id } = await producer.put(requestOf())
     await first.opened
-    // What another worker's take does.
+    // Does what the take of another worker would do.
     await bench.redis.hincrby(`{cofferdam}:x:${execution_id}`, 'f', 1)
     proceed.open()
     await vi.waitFor(async () => expect((await producer.get(execution_id))?.status).toBe('ended'), 20_000)
@@ -209,10 +209,10 @@ describe('live events', () => {
     ])
   })
 
-  it('reach a reader that comes while the answer to an earlier wake is late', async () => {
+  it('reach a new reader while the answer to an earlier wake-up is late', async () => {
     const redis = connectRedis(bench.url, 'producer')
     await expect.poll(() => redis.status, { timeout: 20_000 }).toBe('ready')
-    // Redis carries each wake out at once, and says so when it is let.
+    // Redis carries out each wake-up at once, but its answer is held back until the test lets it pass.
     const answered = gate()
     const multi = redis.multi.bind(redis)
     redis.multi = ((...args: Parameters<typeof multi>) => {
@@ -225,7 +225,7 @@ describe('live events', () => {
       }
       return transaction
     }) as typeof redis.multi
-    // A read that ends by nothing but an event or a wake.
+    // With this block time a read ends only with an event or a wake-up.
     const tails = createEventTails(redis, 'late', 60_000)
     const happens = (id: string) => bench.redis.xadd(KEYS.events + id, '*', 'd', '{}')
     const never = new AbortController().signal
@@ -234,7 +234,7 @@ describe('live events', () => {
       using _reading = tails.follow(newExecutionId(), '0-0')
       using woken = tails.follow(ids[0], '0-0')
       await happens(ids[0])
-      // Its wake was read, and the next read is under way.
+      // The reader has consumed its wake-up, and the next read is in flight.
       expect(await woken.next(20_000, never)).toHaveLength(1)
       using late = tails.follow(ids[1], '0-0')
       answered.open()
@@ -246,7 +246,7 @@ describe('live events', () => {
     }
   })
 
-  it('end for a reader whose signal aborts', async () => {
+  it('end for a reader when its signal aborts', async () => {
     const producer = bench.producer()
     const { execution_id } = await producer.put(requestOf())
     const stop = new AbortController()
@@ -258,7 +258,7 @@ describe('live events', () => {
     expect(types).toEqual(['queued'])
   })
 
-  it('gives what an attempt has streamed to whoever ends it', async () => {
+  it('can be read back as text by the worker that ends the attempt', async () => {
     const producer = bench.producer()
     const seen: unknown[] = []
     bench.consumer({

@@ -14,7 +14,7 @@ afterAll(() => bench[Symbol.asyncDispose]())
 
 const WEIGHT_1 = { weight: 1, concurrency: null, max_queued: null }
 
-/** A hundred at once: thousands would keep a slow machine from its sockets for longer than a put waits for its answer. */
+/** Puts 100 at a time. With thousands a slow machine would miss the time limit for Redis's answers. */
 async function flood(producer: Producer, tenant: string, count: number, agents = 1): Promise<void> {
   for (let from = 0; from < count; from += 100)
     await Promise.all(
@@ -24,7 +24,7 @@ async function flood(producer: Producer, tenant: string, count: number, agents =
     )
 }
 
-/** Notes the tenant of every start; each execution costs its tenant the same slot time. */
+/** Notes the tenant of every start, and charges the same slot time for each execution. */
 function recorder(starts: string[], name: (taken: Taken) => string = (taken) => taken.request.tenant_id) {
   return async (taken: Taken): Promise<void> => {
     starts.push(name(taken))
@@ -34,14 +34,14 @@ function recorder(starts: string[], name: (taken: Taken) => string = (taken) => 
 
 describe('fairness between tenants', () => {
   it.each(isLongTier() ? [1, 100] : [100])(
-    'lets a light tenant pass 1,000 executions of another one, spread over %i agents',
+    'lets a tenant with one execution pass 1,000 executions of another tenant with %i agents',
     async (agents) => {
       const producer = bench.producer()
       await flood(producer, 'heavy', 1000, agents)
       const starts: string[] = []
       const record = recorder(starts)
       let lightIsQueued = gate()
-      // All four slots are held while the light tenant puts, and again as soon as its execution starts.
+      // All four slots stay busy while the light tenant puts, and again once its execution starts.
       let held = 0
       bench.consumer({
         async process(taken) {
@@ -61,14 +61,14 @@ describe('fairness between tenants', () => {
         const { execution_id } = await producer.put(request, { awaitReply: true })
         lightIsQueued.open()
         expect(await producer.wait(execution_id, { timeoutMs: 30_000 })).toMatchObject({ ok: true })
-        // Those that the 4 slots hold, and what was released before it (window 5).
+        // At most 4 that hold the slots and 5 that were already released (the window).
         expect(starts.indexOf('light', before) - before).toBeLessThanOrEqual(9)
       }
       expect(starts.filter((tenant) => tenant === 'heavy').length).toBeLessThan(1000)
     },
   )
 
-  it('divides the slots by weight while both have work', async () => {
+  it('divides the slots by weight while both tenants have work', async () => {
     const producer = bench.producer()
     await producer.setTenantLimits('three', { ...WEIGHT_1, weight: 3 })
     await flood(producer, 'one', 300)
@@ -81,9 +81,9 @@ describe('fairness between tenants', () => {
     expect(share).toBeLessThan(165)
   })
 
-  it('charges for the time that was used: a tenant of long runs gets fewer of them', async () => {
+  it('charges the slot time used, so a tenant with long runs starts fewer of them', async () => {
     const producer = bench.producer()
-    // With concurrencies of their own: what runs here for nothing would have to leave slots to others.
+    // Without limits of their own, tenants with long runs would have to leave slots to others.
     for (const tenant of ['long', 'short'])
       await producer.setTenantLimits(tenant, { ...WEIGHT_1, concurrency: 100 })
     await flood(producer, 'long', 300)
@@ -101,7 +101,7 @@ describe('fairness between tenants', () => {
     expect(share).toBeLessThan(180)
   })
 
-  it('gives nothing to a tenant for having been idle', async () => {
+  it('gives a tenant no advantage for having been idle', async () => {
     const producer = bench.producer()
     await flood(producer, 'busy', 400)
     const starts: string[] = []
@@ -118,7 +118,7 @@ describe('fairness between tenants', () => {
     const from = starts.length
     lateIsQueued.open()
     await vi.waitFor(() => expect(starts.length).toBe(500), 20_000)
-    // Both take turns from there on, instead of `late` making up for 200 starts.
+    // Both tenants take turns from here. `late` does not catch up on 200 starts.
     const next = starts.slice(from, from + 100).filter((tenant) => tenant === 'late').length
     expect(next).toBeGreaterThanOrEqual(40)
     expect(next).toBeLessThanOrEqual(60)
@@ -126,7 +126,7 @@ describe('fairness between tenants', () => {
 })
 
 describe('inside a tenant', () => {
-  it('agents take turns, so an agent with one execution waits for one of each other agent', async () => {
+  it('agents take turns, so a single execution waits for one of each other agent at most', async () => {
     const producer = bench.producer()
     for (const agent of ['a', 'b'])
       await Promise.all(Array.from({ length: 20 }, () => producer.put(requestOf({ agent_id: agent }))))
@@ -137,7 +137,7 @@ describe('inside a tenant', () => {
     expect(starts.slice(0, 7)).toEqual(['a', 'b', 'c', 'a', 'b', 'a', 'b'])
   })
 
-  it('starts higher priority first and keeps the order within one', async () => {
+  it('starts higher priority first, and keeps the order of arrival within one priority', async () => {
     const producer = bench.producer()
     const names: Record<ExecutionId, string> = {}
     for (const [n, priority] of [5, 0, 9, 5, 9, 1].entries())
@@ -150,7 +150,7 @@ describe('inside a tenant', () => {
 })
 
 describe('limits of a tenant', () => {
-  it('hold its running executions at its concurrency, and a raised one takes effect at once', async () => {
+  it('cap its running executions at its concurrency, and a raised limit takes effect at once', async () => {
     const producer = bench.producer()
     await producer.setTenantLimits('acme', { ...WEIGHT_1, concurrency: 2 })
     await flood(producer, 'acme', 12)
@@ -179,7 +179,7 @@ describe('limits of a tenant', () => {
     expect(most).toBe(5)
   })
 
-  it('refuse what exceeds the depth, and say how many wait', async () => {
+  it('refuse puts beyond the queue depth, and report how many executions wait', async () => {
     const producer = bench.producer()
     await producer.setTenantLimits('acme', { ...WEIGHT_1, max_queued: 3 })
     await flood(producer, 'acme', 2)
@@ -188,14 +188,14 @@ describe('limits of a tenant', () => {
       code: 'queue_full',
       details: { queued: 3, limit: 3 },
     })
-    // A refused call leaves nothing, and others are not affected.
+    // A refused put leaves nothing behind, and other tenants are not affected.
     expect(await producer.live('acme', 10)).toHaveLength(3)
     await producer.put(requestOf({ tenant_id: 'other' }))
     await producer.setTenantLimits('acme', WEIGHT_1)
     await producer.put(requestOf())
   })
 
-  it('say with a refusal when room comes, by the forecast of what waits first', async () => {
+  it('tell a refused caller when the queue is expected to have space again', async () => {
     const producer = bench.producer()
     await producer.setTenantLimits('acme', { ...WEIGHT_1, concurrency: 1, max_queued: 2 })
     const roomInMs = async (): Promise<unknown> => {
@@ -203,9 +203,9 @@ describe('limits of a tenant', () => {
       return (refused as CofferdamError).details['room_in_ms']
     }
     await flood(producer, 'acme', 2)
-    // No worker serves the lane.
+    // No worker serves the lane, so there is no forecast.
     expect(await roomInMs()).toBeNull()
-    // Each run has taken 7 s on the average.
+    // Pretends that a run takes 7 s on average.
     await bench.redis.hset(KEYS.clock, 'avg:interactive', 7)
     const [runs, release] = [gate(), gate()]
     bench.consumer({
@@ -216,7 +216,7 @@ describe('limits of a tenant', () => {
         await endWith('ok')(taken)
       },
     })
-    // Released and not taken yet, it would stand before what waits.
+    // The put must come after the take: a released execution would count as one more that waits.
     await runs.opened
     await producer.put(requestOf())
     expect(await roomInMs()).toBe(7000)
@@ -224,7 +224,7 @@ describe('limits of a tenant', () => {
   })
 
   it.each([0, 1, 10_000])(
-    'of depth %i are never passed by eight producers at once, delayed ones included, nor left unused',
+    'hold a depth of %i exactly under eight producers at once, also with delayed executions',
     async (depth) => {
       const producers = Array.from({ length: 8 }, () => bench.producer())
       await producers[0]!.setTenantLimits('acme', { ...WEIGHT_1, max_queued: depth })
@@ -262,7 +262,7 @@ describe('limits of a tenant', () => {
     120_000,
   )
 
-  it('of depth 0 mean: at once or not at all', async () => {
+  it('with a queue depth of 0 accept an execution only if a slot is free at once', async () => {
     const producer = bench.producer()
     await producer.setTenantLimits('acme', { ...WEIGHT_1, max_queued: 0, concurrency: 1 })
     await expect(producer.put(requestOf())).rejects.toMatchObject({ code: 'queue_full' })
@@ -279,7 +279,7 @@ describe('limits of a tenant', () => {
     release.open()
   })
 
-  it('follow the fleet where a tenant has none: all slots but a quarter while its runs may be long, all when they are short', async () => {
+  it('by default leave a quarter of the slots to other tenants, but only while runs are long', async () => {
     const producer = bench.producer()
     await flood(producer, 'acme', 100)
     let running = 0
@@ -312,11 +312,11 @@ describe('limits of a tenant', () => {
 })
 
 describe('position and ETA', () => {
-  it('count what is expected to start before, over tenants and agents', async () => {
+  it('count the executions that are expected to start earlier, across tenants and agents', async () => {
     const producer = bench.producer()
     await flood(producer, 'heavy', 50)
     const light = await producer.put(requestOf({ tenant_id: 'light' }))
-    // One turn of the heavy tenant at most stands before the first execution of the light one.
+    // The fair order puts at most one execution of the heavy tenant before the first one of the light tenant.
     expect(light.position).toBeLessThanOrEqual(1)
     const heavy = await producer.put(requestOf({ tenant_id: 'heavy', agent_id: 'agent-0' }))
     expect(heavy.position).toBe(51)
@@ -325,7 +325,7 @@ describe('position and ETA', () => {
     expect(heavy.eta_ms).toBeNull()
   })
 
-  it('estimate from measured runs once there are some', async () => {
+  it('use measured run times once there are some', async () => {
     const producer = bench.producer()
     const release = gate()
     let count = 0
@@ -341,7 +341,7 @@ describe('position and ETA', () => {
     await flood(producer, 'acme', 13)
     await vi.waitFor(() => expect(count).toBe(12), 20_000)
     const { position, eta_ms } = await producer.put(requestOf({ agent_id: 'agent-0' }))
-    // 2 run, 1 is released (window of 2 slots), 10 wait before it; 2 s each, 2 at once.
+    // 2 run, 1 is released (the window of 2 slots), and 10 wait before it. Each takes 2 s, two run at once.
     expect(position).toBe(11)
     expect(eta_ms).toBeGreaterThanOrEqual(7000)
     expect(eta_ms).toBeLessThanOrEqual(13_000)

@@ -12,14 +12,14 @@ import {
 } from '@cofferdam/contract'
 import type { Taken } from '../src/index.ts'
 
-/** A process function that ends every execution with the same ending. */
+/** Returns a process function that ends every execution with the same ending. */
 export const endWith =
   (ending: Ending, slotMs = 1) =>
   async (taken: Taken): Promise<void> => {
     await taken.settle(recordOf(taken, ending), { slotMs })
   }
 
-/** A valid request; `tenant` and `agent` name the two dimensions of fairness. */
+/** Returns a valid request. */
 export function requestOf(input: Partial<ExecutionRequestInput> = {}): ExecutionRequest {
   return executionRequestSchema.parse({
     tenant_id: 'acme',
@@ -29,7 +29,7 @@ export function requestOf(input: Partial<ExecutionRequestInput> = {}): Execution
   })
 }
 
-/** The record of an attempt without user code, with the given ending and stdout. */
+/** Returns the record of an attempt that ran no user code, with the given ending and stdout. */
 export function recordOf(taken: Taken, ending: Ending = 'ok', stdout = ''): AttemptRecord {
   const outcome = outcomeWithoutRun(ending, 'test', 'test')
   const text = { text: stdout, bytes: Buffer.byteLength(stdout), truncated: false, ref: null }
@@ -51,7 +51,7 @@ export function recordOf(taken: Taken, ending: Ending = 'ok', stdout = ''): Atte
 export const sandboxRef = (): SandboxRef => ({ backend: 'fake', id: newSandboxId(), handle: { pid: 1 } })
 export const SANDBOX_INFO = { backend: 'fake', isolation: 'none' } as const
 
-/** A promise that the test opens by hand. */
+/** A promise that the test resolves with `open`. */
 export function gate(): { opened: Promise<void>; open(): void } {
   const { promise, resolve } = Promise.withResolvers<void>()
   return { opened: promise, open: () => resolve() }

@@ -1,7 +1,7 @@
 /**
- * Position and ETA of everything that waits against what came, on a clock of the test's own: the real scheduler and a real consumer,
- * but runs end when the test says so, in the order of their virtual ends, and are charged their virtual length. So
- * the machine's speed does not matter.
+ * Compares the forecast position and ETA of every waiting execution with what then happens. The scheduler and
+ * the consumer are real, but time is virtual: a run ends when the test says so, in the order of the virtual
+ * end times, and is charged its virtual length. So the speed of the machine does not matter.
  */
 import type { ExecutionId } from '@cofferdam/contract'
 import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest'
@@ -22,7 +22,7 @@ interface Tenant {
   tenant: string
   weight: number
   agents: number
-  /** Run lengths, one after the other. */
+  /** Run lengths, used in turn. */
   ms: readonly number[]
 }
 
@@ -52,11 +52,11 @@ class Clock {
     await endWith('ok', ms)(taken)
   }
 
-  /** Lets virtual time pass until `count` runs have started. */
+  /** Advances virtual time until `count` runs have started. */
   async runUntil(count: number): Promise<void> {
     while (this.starts.length < count) {
       const open = Math.min(SLOTS, count - this.starts.length + this.running.length)
-      // Everybody who can run runs: only then is it known who ends first.
+      // Wait until every slot that can run something does. Only then is the next end known.
       await vi.waitFor(() => expect(this.running.length).toBeGreaterThanOrEqual(open), {
         timeout: 20_000,
         interval: 1,
@@ -78,7 +78,7 @@ class Clock {
   }
 }
 
-/** What one turn puts goes to Redis together, in its order. */
+/** Puts all requests in one turn of the event loop, so that they reach Redis together and in this order. */
 async function put(producer: Producer, tenants: readonly Tenant[], each: number): Promise<number> {
   const requests = Array.from({ length: each }, (_, n) =>
     tenants.map(({ tenant, agents, ms }) =>
@@ -116,8 +116,8 @@ describe('position and ETA', () => {
       [10, 50, 100, 400].map((ms, n) => ({ tenant: `t${n}`, weight: 1, agents: 5, ms: [ms] })),
     ],
     [
-      // Nobody knows the length of the next one: a sum of fifty such lengths varies by a third.
-      'lengths of 1 to 200 ms that are mixed inside of each tenant, with weights',
+      // Single lengths cannot be predicted. A sum of fifty such lengths varies by a third.
+      'lengths of 1 to 200 ms mixed within each tenant, with weights',
       0.65,
       [1, 2, 1, 4].map((weight, n) => ({
         tenant: `t${n}`,
@@ -127,7 +127,7 @@ describe('position and ETA', () => {
       })),
     ],
   ])(
-    'are right within 25 %%, %s: for a share of at least %f',
+    'deviate by at most 25 %% with %s, for a share of at least %f',
     async (_what, share, tenants) => {
       const producer = bench.producer()
       for (const { tenant, weight } of tenants)
@@ -146,7 +146,7 @@ describe('position and ETA', () => {
       const fromMs = clock.nowMs
       const from = clock.starts.length
       const accepted = await put(producer, tenants, Math.ceil(400 / tenants.length))
-      // Asked when all are there: an execution that comes later to a tenant of more weight may pass earlier ones.
+      // Read the forecasts after all puts, because a later execution of a tenant with more weight may pass.
       const said = new Map(
         (await Promise.all(tenants.map(({ tenant }) => producer.live(tenant, 500))))
           .flat()
@@ -156,12 +156,12 @@ describe('position and ETA', () => {
       clock.endAll()
       const etaErrors: number[] = []
       const placeErrors: number[] = []
-      // What starts within two window lengths hardly waits: an error of one turn is more than a quarter there.
+      // Skip executions of the first two windows: one turn of error is over 25 % of their wait.
       for (const [place, started] of clock.starts.slice(from).entries()) {
         if (place < 3 * SLOTS) continue
         const { position, eta_ms } = said.get(started.id) ?? { position: NaN, eta_ms: NaN }
         etaErrors.push((eta_ms ?? NaN) / (started.atMs - fromMs) - 1)
-        // Those that run already are not in front of it.
+        // The position does not count the runs that already have a slot.
         placeErrors.push(((position ?? NaN) + 1) / (place - SLOTS + 1) - 1)
       }
       const report = JSON.stringify({
@@ -176,16 +176,16 @@ describe('position and ETA', () => {
     180_000,
   )
 
-  it('of what is let out already go by what has the slots, not by what came most often', async () => {
+  it('of a released execution depend on the runs that hold the slots, not on the latest runs', async () => {
     const producer = bench.producer()
     const clock = new Clock()
     bench.consumer({ slots: SLOTS, lanes: ['interactive'], process: clock.process })
     await vi.waitFor(async () => expect((await producer.stats()).workers).toHaveLength(1), 20_000)
-    // Alone, and with every slot.
+    // Each of the two tenants may use every slot.
     for (const tenant of ['large', 'small'])
       await producer.setTenantLimits(tenant, { weight: 1, concurrency: 100, max_queued: null })
     const large: Tenant = { tenant: 'large', weight: 1, agents: 3, ms: [310, 490, 370, 430] }
-    // Each large one is known, and among the last hundred there are small ones almost only.
+    // Each large run length is known, but almost all of the last hundred runs were small.
     const learnt = await put(producer, [large], 20)
     await clock.runUntil(learnt)
     clock.endAll()

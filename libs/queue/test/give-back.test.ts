@@ -14,7 +14,7 @@ const aborted = (taken: Taken): Promise<unknown> =>
   new Promise((resolve) => taken.signal.addEventListener('abort', resolve))
 
 describe('drain', () => {
-  it('lets what runs finish within the grace and takes nothing more', async () => {
+  it('lets running executions finish within the grace period and takes no new ones', async () => {
     const producer = bench.producer()
     const taken = gate()
     const release = gate()
@@ -46,7 +46,7 @@ describe('drain', () => {
     ['just returns', () => Promise.resolve()],
     ['throws', () => Promise.reject(new Error('stopped'))],
   ])(
-    'hands what has not begun to another worker as the same attempt when process %s',
+    'gives an execution that has not begun to another worker as the same attempt if process %s',
     async (_how, leave) => {
       const producer = bench.producer()
       const taken = gate()
@@ -80,7 +80,7 @@ describe('drain', () => {
     },
   )
 
-  it('tells what began to stop, and waits for its ending', async () => {
+  it('asks an execution that has begun to stop, and waits for its ending', async () => {
     const producer = bench.producer()
     const begun = gate()
     const consumer = bench.consumer({
@@ -116,8 +116,8 @@ describe('drain', () => {
   })
 })
 
-describe('putting back', () => {
-  it('runs a retried execution as the next attempt and leaves a notice between', async () => {
+describe('putting an execution back', () => {
+  it('runs a retried execution as the next attempt, with a notice between the attempts', async () => {
     const producer = bench.producer()
     bench.consumer({
       async process(one) {
@@ -143,7 +143,7 @@ describe('putting back', () => {
     expect(await bench.redis.zcard('{cofferdam}:out:interactive')).toBe(0)
   })
 
-  it('parks the tenant of a deferred execution until the time given, and only it', async () => {
+  it('parks only the tenant of a deferred execution, until the given time', async () => {
     const producer = bench.producer()
     const starts: string[] = []
     const dueMs = Date.now() + 600_000
@@ -161,7 +161,7 @@ describe('putting back', () => {
     const first = await producer.put(requestOf({ tenant_id: 'capped', agent_id: 'first' }), {
       awaitReply: true,
     })
-    // What comes before that is let out, called back, and first in line.
+    // Other executions of the tenant that were already released are recalled.
     await parked.opened
     const second = await producer.put(requestOf({ tenant_id: 'capped', agent_id: 'second' }), {
       awaitReply: true,
@@ -173,7 +173,7 @@ describe('putting back', () => {
     expect(starts).toEqual(['first', 'other'])
     const { eta_ms } = (await producer.get(first.execution_id))!
     expect(Math.abs(Date.now() + eta_ms! - dueMs)).toBeLessThan(60_000)
-    // The ten minutes are over, as far as Redis knows.
+    // Tells Redis that the ten minutes are over.
     isDue = true
     await bench.redis.zadd(KEYS.parked, Date.now(), 'capped')
     expect(await producer.wait(second.execution_id, { timeoutMs: 30_000 })).toMatchObject({
@@ -187,7 +187,7 @@ describe('putting back', () => {
     expect(starts).toEqual(['first', 'other', 'first', 'second'])
   })
 
-  it('keeps nothing but itself from a slot when it is put off, is shown as delayed, and has its place when it is due', async () => {
+  it('shows a put-off execution as delayed, blocks nothing else, and keeps its position', async () => {
     const producer = bench.producer()
     const starts: string[] = []
     let isFull = true
@@ -205,7 +205,7 @@ describe('putting back', () => {
     const put = (agent_id: string) => producer.put(requestOf({ agent_id }), { awaitReply: true })
     const [first, cancelled] = [await put('vendor'), await put('vendor')]
     await vi.waitFor(() => expect(starts).toHaveLength(2), 20_000)
-    // Of the same tenant, and served at once.
+    // An execution of the same tenant is served at once.
     await producer.wait((await put('other')).execution_id, { timeoutMs: 30_000 })
     const shown = (await producer.get(first.execution_id))!
     expect(shown).toMatchObject({ status: 'delayed', attempt: 1, position: null })
@@ -213,7 +213,7 @@ describe('putting back', () => {
     expect((await producer.stats()).lanes.interactive).toMatchObject({ delayed: 2, queued: 0, running: 0 })
     expect(await producer.cancel(cancelled.execution_id)).toBe('cancelled')
 
-    // The ten minutes are over, as far as Redis knows: it comes before what its agent enqueued later.
+    // Tells Redis that the ten minutes are over. The execution comes before later ones of its agent.
     const holder = await put('holds')
     await vi.waitFor(() => expect(starts).toContain('holds'), 20_000)
     isFull = false
@@ -231,7 +231,7 @@ describe('putting back', () => {
     expect((await producer.stats()).lanes.interactive).toMatchObject({ delayed: 0, queued: 0, running: 0 })
   })
 
-  it('is refused after begin, and everything is refused after the end', async () => {
+  it('is refused after begin, and every call is refused after the end', async () => {
     const producer = bench.producer()
     const refused: unknown[] = []
     const note = (error: unknown) => void refused.push(error)

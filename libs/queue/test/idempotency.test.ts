@@ -12,7 +12,7 @@ afterAll(() => bench[Symbol.asyncDispose]())
 const traceparent = (digit: string): string => `00-${digit.repeat(32)}-${digit.repeat(16)}-01`
 
 describe('an idempotency key', () => {
-  it('names one execution under 32 concurrent puts from 4 producers', async () => {
+  it('gives one execution for 32 concurrent puts from 4 producers', async () => {
     const producers = Array.from({ length: 4 }, () => bench.producer())
     const answers = await Promise.all(
       Array.from({ length: 32 }, (_, n) =>
@@ -27,7 +27,7 @@ describe('an idempotency key', () => {
     expect((await producers[0]!.stats()).lanes.interactive.queued).toBe(1)
   })
 
-  it('with another body is a conflict that names the execution, also under concurrency', async () => {
+  it('with another body is a conflict that names the first execution, also under concurrency', async () => {
     const producer = bench.producer()
     const bodies = ['print(1)', 'print(2)'].map((source) =>
       requestOf({ idempotency_key: 'k', program: { type: 'script', language: 'python', source } }),
@@ -46,7 +46,7 @@ describe('an idempotency key', () => {
       expect(reason).toMatchObject({ code: 'idempotency_conflict', details: { execution_id: id } })
   })
 
-  it('compares bodies whatever the order of their keys', async () => {
+  it('compares bodies independently of the order of their keys', async () => {
     const producer = bench.producer()
     const request = requestOf({ idempotency_key: 'k', env: { A: '1', B: '2' } })
     const first = await producer.put(request)
@@ -55,7 +55,7 @@ describe('an idempotency key', () => {
     expect(second).toMatchObject({ execution_id: first.execution_id, deduplicated: true, status: 'queued' })
   })
 
-  it('belongs to its tenant', async () => {
+  it('is separate for each tenant', async () => {
     const producer = bench.producer()
     const one = await producer.put(requestOf({ tenant_id: 'one', idempotency_key: 'k' }))
     const two = await producer.put(requestOf({ tenant_id: 'two', idempotency_key: 'k' }))
@@ -63,7 +63,7 @@ describe('an idempotency key', () => {
     expect(two.deduplicated).toBe(false)
   })
 
-  it('still names an execution that ended, and waiting for it answers at once', async () => {
+  it('still returns an execution that ended, and waiting for it answers at once', async () => {
     const producer = bench.producer()
     bench.consumer()
     const first = await producer.put(requestOf({ idempotency_key: 'k' }), { awaitReply: true })
@@ -82,7 +82,7 @@ describe('an idempotency key', () => {
     expect(await waiting).toMatchObject({ ok: true })
   })
 
-  it('is not used up by a put that was refused', async () => {
+  it('is not used up by a refused put', async () => {
     const producer = bench.producer()
     const limits = { weight: 1, concurrency: null }
     await producer.setTenantLimits('acme', { ...limits, max_queued: 0 })

@@ -1,6 +1,6 @@
 /**
- * A fleet whose workers differ: each execution goes to a worker that has what it needs, and is refused only
- * where none has.
+ * A fleet with several kinds of workers. Each execution goes to a worker that has what it needs, and is
+ * refused only if no worker has it.
  */
 import { newWorkerId, type Accepted } from '@cofferdam/contract'
 import { afterAll, afterEach, beforeAll, expect, it, vi } from 'vitest'
@@ -21,7 +21,7 @@ const WEAK = offer('backend=process', 'isolation=jail')
 const STRONG = offer('backend=docker', 'isolation=jail', 'isolation=container')
 const REMOTE = offer('backend=remote', 'isolation=jail', 'isolation=container', 'isolation=microvm')
 
-/** Who ran what: `<backend asked for> <worker>`. */
+/** Notes who ran what, as `<backend of the request> <worker>`. */
 function fleet() {
   const ran: string[] = []
   const held = { process: endWith('ok', 5) }
@@ -40,7 +40,7 @@ function fleet() {
   return { ran, held, start, known }
 }
 
-it('gives each of three kinds of workers only what it can run, and leaves the rest for those that can', async () => {
+it('gives each of three kinds of workers only the executions that it can run', async () => {
   const { ran, start, known } = fleet()
   const producer = bench.producer()
   start('weak', WEAK)
@@ -60,7 +60,7 @@ it('gives each of three kinds of workers only what it can run, and leaves the re
   expect([...new Set(ran)].toSorted()).toEqual(['docker strong', 'process weak', 'remote remote'])
 })
 
-it('gives what any can run to the strongest that has a free slot, and to another when that has none', async () => {
+it('gives what any worker can run to the strongest one that has a free slot', async () => {
   const { ran, held, start, known } = fleet()
   const producer = bench.producer()
   const over = gate()
@@ -81,7 +81,7 @@ it('gives what any can run to the strongest that has a free slot, and to another
     expect(await producer.wait(execution_id, { timeoutMs: 30_000 })).toMatchObject({ ok: true })
 })
 
-it('does not let a backlog for one kind keep another kind idle, nor a flood of one tenant keep others from a kind', async () => {
+it('does not let a backlog for one kind of worker, or of one tenant, block the others', async () => {
   const { ran, held, start, known } = fleet()
   const producer = bench.producer()
   start('weak', WEAK)
@@ -101,8 +101,8 @@ it('does not let a backlog for one kind keep another kind idle, nor a flood of o
     awaitReply: true,
   })
   expect(await producer.wait(light.execution_id, { timeoutMs: 30_000 })).toMatchObject({ ok: true })
-  // Position and ETA are those at the workers that can serve it: 2 slots, and none of the 40 is before the
-  // other tenant.
+  // Position and ETA are those at the 2 slots that can serve this execution. The fair order puts none of the
+  // 40 before the other tenant.
   const other = await producer.put(requestOf({ tenant_id: 'light', backend: 'docker' }), { awaitReply: true })
   expect(other.position).toBeLessThan(5)
   stuck.open()
@@ -111,13 +111,13 @@ it('does not let a backlog for one kind keep another kind idle, nor a flood of o
   for (const { execution_id } of flood) await producer.cancel(execution_id)
 })
 
-it('gives what no worker has to any, so that it is refused, and tells a worker that only others have it', async () => {
+it('refuses what no worker has, and tells a worker if another kind of worker has it', async () => {
   const { held, start, known } = fleet()
   const producer = bench.producer()
   const routed: boolean[] = []
   held.process = async (taken) => {
     const need = taken.request.backend === 'nowhere' ? 'backend=nowhere' : 'isolation=container'
-    // Only the weak one is asked for more than the request says.
+    // On the first take, ask to route the execution to a worker with something more than the request says.
     if (taken.fence === 1) routed.push(await taken.route(need))
     if (routed.at(-1) !== true || taken.fence > 1) await endWith('provisioning')(taken)
   }
@@ -136,7 +136,7 @@ it('gives what no worker has to any, so that it is refused, and tells a worker t
   expect(routed).toEqual([false, false, false, true])
 })
 
-it('waits for the only worker that can run it through a short restart', async () => {
+it('keeps an execution waiting while the only worker that can run it restarts', async () => {
   const { ran, start, known } = fleet()
   const producer = bench.producer()
   start('weak', WEAK)
@@ -152,7 +152,7 @@ it('waits for the only worker that can run it through a short restart', async ()
   expect(ran).toEqual(['process weak', 'docker strong again'])
 })
 
-it('goes on with a session at its worker while what waits is for another kind', async () => {
+it('continues a session on its worker while executions for another kind of worker wait', async () => {
   const { held, start, known } = fleet()
   const producer = bench.producer()
   start('weak', WEAK, 1)
@@ -178,7 +178,7 @@ it('goes on with a session at its worker while what waits is for another kind', 
     expect(await producer.wait(execution_id, { timeoutMs: 30_000 })).toMatchObject({ ok: true })
 })
 
-it('puts who used a kind before behind nobody when the kind went and is back', async () => {
+it("keeps a tenant's place in the order of a kind when that kind leaves and comes back", async () => {
   const { ran, held, start, known } = fleet()
   const producer = bench.producer()
   let offers = STRONG
@@ -196,13 +196,13 @@ it('puts who used a kind before behind nobody when the kind went and is back', a
     producer.put(requestOf({ tenant_id, backend }), { awaitReply: true })
   const over = async ({ execution_id }: Accepted) =>
     expect(await producer.wait(execution_id, { timeoutMs: 30_000 })).toMatchObject({ ok: true })
-  // An hour of its slots, as its worker says. Those behind it move the clock of the kind there, and what one
-  // is expected to take back.
+  // The worker charges one hour of slot time to this tenant. The short runs after it move the kind's clock to
+  // there, and bring the expected length of a run back down.
   held.process = endWith('ok', 3_600_000)
   await over(await put('before'))
   held.process = endWith('ok')
   for (const short of await Promise.all(Array.from({ length: 50 }, () => put('before')))) await over(short)
-  // Whoever begins now begins at that clock.
+  // A tenant that is new to the kind starts at that clock.
   await over(await put('between'))
   start('weak', WEAK)
   await known(2)

@@ -8,7 +8,7 @@ beforeAll(async () => {
 })
 afterAll(() => bench[Symbol.asyncDispose]())
 
-/** Keys that stay for ever, each of a bounded size. */
+/** Keys that stay for ever. Each has a bounded size. */
 const STANDING = [
   '{cofferdam}:clock',
   '{cofferdam}:kinds',
@@ -23,7 +23,7 @@ const STANDING = [
 ]
 
 describe('the keys of the queue', () => {
-  it('all share one hash tag, and after everything ended and expired only the standing ones remain', async () => {
+  it('share one hash tag, and only the permanent ones remain after everything expired', async () => {
     const producer = bench.producer()
     await producer.setTenantLimits('t1', { weight: 2, concurrency: 3, max_queued: null })
     const attempts = new Map<string, number>()

@@ -11,7 +11,7 @@ afterEach(() => bench.clear())
 afterAll(() => bench[Symbol.asyncDispose]())
 
 describe('an execution', () => {
-  it('goes from put to its result, with its live events in order', async () => {
+  it('runs from put to its result, with its live events in order', async () => {
     const producer = bench.producer()
     bench.consumer({
       async process(taken) {
@@ -36,7 +36,7 @@ describe('an execution', () => {
     expect(state).toMatchObject({ status: 'ended', attempt: 1, position: null, result: { stdout: 'hello' } })
   })
 
-  it('that nobody knows is null to get, and not_found to wait and to follow', async () => {
+  it('with an unknown ID is null for get, and not_found for wait and for events', async () => {
     const producer = bench.producer()
     const id = newExecutionId()
     expect(await producer.get(id)).toBeNull()
@@ -49,7 +49,7 @@ describe('an execution', () => {
     await expect(follow()).rejects.toMatchObject({ code: 'not_found' })
   })
 
-  it('waits in the backlog while there is no worker, and says where it stands', async () => {
+  it('waits in the backlog while there is no worker, and reports its position', async () => {
     const producer = bench.producer()
     const first = await producer.put(requestOf())
     const second = await producer.put(requestOf())
@@ -65,7 +65,7 @@ describe('an execution', () => {
     await vi.waitFor(async () => expect(await producer.live('acme', 10)).toEqual([]), 20_000)
   })
 
-  it('carries large parts by reference and hands them over whole', async () => {
+  it('stores large parts of its request outside its record, and the worker gets them whole', async () => {
     const producer = bench.producer()
     const source = `print("${'ä'.repeat(20_000)}")`
     const files = [
@@ -76,9 +76,9 @@ describe('an execution', () => {
     const request = requestOf({ program: { type: 'script', language: 'python', source }, files })
     const { execution_id } = await producer.put(request)
     expect((await bench.redis.hget(`{cofferdam}:x:${execution_id}`, 'req'))?.length).toBeLessThan(1000)
-    // The source, the two equal files once, and what was left of the request.
+    // The source, one copy of the two equal files, and the rest of the request.
     expect(await bench.redis.keys('{cofferdam}:blob:*')).toHaveLength(3)
-    // A stored request says which reuse it has.
+    // The stored request has its default reuse scope filled in.
     const stored = { ...request, reuse: 'job' }
     expect(await producer.request(execution_id)).toEqual(stored)
     const seen = vi.fn()
@@ -92,7 +92,7 @@ describe('an execution', () => {
     expect(seen).toHaveBeenCalledWith(stored)
   })
 
-  it('whose parts are gone ends as provisioning, with a record for the store', async () => {
+  it('ends with provisioning and a record for the store if parts of its request are gone', async () => {
     const producer = bench.producer()
     const { execution_id } = await producer.put(requestOf({ stdin: 'y'.repeat(50_000) }))
     await bench.redis.del(await bench.redis.keys('{cofferdam}:blob:*'))
@@ -105,19 +105,19 @@ describe('an execution', () => {
     await vi.waitFor(() => expect(onOutbox).toHaveBeenCalled(), 20_000)
   })
 
-  it('runs no earlier than its delay', async () => {
+  it('does not run before its delay is over', async () => {
     const producer = bench.producer()
     const putAtMs = Date.now()
     const accepted = await producer.put(requestOf({ delay_ms: 400 }), { awaitReply: true })
     expect(accepted).toMatchObject({ status: 'delayed', position: null, eta_ms: 400 })
     expect(await producer.get(accepted.execution_id)).toMatchObject({ status: 'delayed', attempt: 0 })
-    // Without a worker it is delayed for as long as the lines above take.
+    // The consumer starts only now: without a worker the execution surely stays delayed until here.
     bench.consumer()
     await producer.wait(accepted.execution_id, { timeoutMs: 30_000 })
     expect(Date.now() - putAtMs).toBeGreaterThanOrEqual(399)
   })
 
-  it('serves both lanes, routine with at most half of the slots', async () => {
+  it('runs in both lanes, and routine uses at most half of the slots', async () => {
     const producer = bench.producer()
     const most = { interactive: 0, routine: 0 }
     const now = { interactive: 0, routine: 0 }

@@ -9,12 +9,12 @@ beforeAll(async () => {
 })
 afterAll(() => bench[Symbol.asyncDispose]())
 
-it('everybody who waits hears of the end, however many wait in one process', async () => {
+it('every waiter hears of the end, however many wait in one process', async () => {
   const producer = bench.producer()
   const count = QUEUE_BOUNDS.unclaimedReplies + 50
   const accepted = await Promise.all(Array.from({ length: count }, () => producer.put(requestOf())))
   const waiting = accepted.map(({ execution_id }) => producer.wait(execution_id, { timeoutMs: 40_000 }))
-  // All of them are registered: nobody is answered by the question that he begins with.
+  // Wait until all are registered, so that none gets its answer from its first look at the state.
   await expect
     .poll(async () => (await bench.redis.keys('{cofferdam}:w:*')).length, { timeout: 20_000 })
     .toBe(count)

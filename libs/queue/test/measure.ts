@@ -1,6 +1,6 @@
 /**
- * Measures the queue end to end without sandboxes: put → take → begin → settle → reply, in one process beside its
- * Redis. Run: `node libs/queue/test/measure.ts [executions] [in flight] [slots]`.
+ * Measures the queue end to end without sandboxes (put, take, begin, settle, reply) in one process beside its
+ * own Redis. Run `node libs/queue/test/measure.ts [executions] [in flight] [slots]`.
  */
 import { newWorkerId } from '@cofferdam/contract'
 import { mkdtempSync, rmSync } from 'node:fs'

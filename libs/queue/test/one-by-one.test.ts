@@ -1,6 +1,6 @@
 /**
- * Gathered calls read and write less per call than single calls (lua/include/later.lua, slots.lua, enqueue.lua).
- * Replies and stored state must be the same either way.
+ * When several calls are gathered into one, each reads and writes less than a single call does
+ * (lua/include/later.lua, slots.lua, enqueue.lua). Replies and stored state must be the same either way.
  */
 import { afterAll, beforeEach, beforeAll, describe, expect, it } from 'vitest'
 import { KEYS } from '../src/keys.ts'
@@ -16,7 +16,7 @@ afterAll(() => bench[Symbol.asyncDispose]())
 
 type Call = () => Promise<{ code: string; rest: Reply[] }>
 type Answer = Awaited<ReturnType<Call>>
-/** How the calls of a step are made. */
+/** The way in which the calls of a step are made. */
 type Way = (calls: readonly Call[]) => Promise<Answer[]>
 
 const oneByOne: Way = async (calls) => {
@@ -26,11 +26,11 @@ const oneByOne: Way = async (calls) => {
 }
 const together: Way = (calls) => Promise.all(calls.map((call) => call()))
 
-/** Moments of the server's clock, also as the id of a stream's entry, differ from run to run. */
+/** Replaces times of the server's clock, also in the IDs of stream entries: they differ from run to run. */
 const withoutMoments = (value: unknown): unknown =>
   JSON.parse(JSON.stringify(value).replaceAll(/\b1\d{12}(-\d+)?\b/g, '0'))
 
-/** All that the server holds. */
+/** The content of all keys on the server. */
 async function everything(): Promise<unknown> {
   const { redis } = bench
   const found: Record<string, unknown> = {}
@@ -41,7 +41,7 @@ async function everything(): Promise<unknown> {
         break
       case 'zset': {
         const pairs = await redis.zrange(key, '0', '-1', 'WITHSCORES')
-        // Of equal moments the member decides.
+        // Redis orders members of equal score by their bytes, and these contain times.
         found[key] = pairs
           .flatMap((member, i) => (i % 2 === 0 ? [`${member} ${pairs[i + 1]}`] : []))
           .toSorted()
@@ -121,7 +121,10 @@ const held = (answers: readonly Answer[]): Held[] =>
 const settle = ({ id, fence }: Held, slotMs: number): Call =>
   run('settle', KEYS.record + id, [id, fence, `{"id":"${id}"}`, '"attempt":1}', slotMs, ''])
 
-/** Some of the queue's life in steps; the calls of a step come in one turn of a process. Returns what was answered and what is left. */
+/**
+ * Plays some steps of the queue's life, and returns the answers and what is left. All calls of a step are
+ * made in one turn of the event loop.
+ */
 async function live(way: Way, window: number, asked: readonly Asked[]): Promise<unknown[]> {
   count = 0
   await bench.redis.flushall()
@@ -148,7 +151,7 @@ async function live(way: Way, window: number, asked: readonly Asked[]): Promise<
       run('begin', KEYS.record + id, [id, fence, `{"fence":${fence}}`, '"attempt":1}', 1]),
     ),
   )
-  // Some lost their locks, and BullMQ's check put them back: they are taken again, and what their first owner writes is fenced.
+  // Some jobs lose their locks, BullMQ puts them back, and another take fences off their first worker.
   const queue = `${KEYS.bull}interactive`
   for (const job of await bench.redis.lrange(`${queue}:active`, 0, 2)) {
     await bench.redis.del(`${queue}:${job}:lock`)
@@ -170,17 +173,17 @@ const MIXED: Asked[] = Array.from({ length: 30 }, (_, i) => ({
   ...(i % 6 === 5 ? { channel: '' } : {}),
 }))
 
-describe('gathered calls reply and leave the same as calls one by one', () => {
+describe('gathered calls reply and leave the same as single calls', () => {
   it.each<[string, number, Asked[]]>([
-    ['where all find room at once', 100, Array.from({ length: 20 }, (_, i) => ({ tenant: `t${i % 3}` }))],
+    ['when all get a slot at once', 100, Array.from({ length: 20 }, (_, i) => ({ tenant: `t${i % 3}` }))],
     [
       'in both lanes',
       100,
       Array.from({ length: 20 }, (_, i) => ({ lane: i % 3 === 0 ? 'routine' : 'interactive' })),
     ],
-    ['where some have to wait', 8, Array.from({ length: 20 }, (_, i) => ({ tenant: `t${i % 3}` }))],
-    ['of tenants at their limits, with delays, sessions and keys, in a wide window', 100, MIXED],
-    ['the same in a narrow one', 7, MIXED],
+    ['when some executions have to wait', 8, Array.from({ length: 20 }, (_, i) => ({ tenant: `t${i % 3}` }))],
+    ['with tenants at their limits, delays, sessions and idempotency keys, in a wide window', 100, MIXED],
+    ['the same in a narrow window', 7, MIXED],
     ['with no worker', 0, MIXED],
   ])('%s', async (_, window, asked) => {
     expect(await live(together, window, asked)).toEqual(await live(oneByOne, window, asked))

@@ -16,7 +16,7 @@ const settleThroughOutbox = {
 }
 
 describe('the outbox', () => {
-  it('keeps records until the store takes them, across workers', async () => {
+  it('keeps records until a worker can hand them to the store', async () => {
     const producer = bench.producer()
     const away = vi.fn(() => Promise.reject(new Error('Postgres is away')))
     const first = bench.consumer({ ...settleThroughOutbox, onOutbox: away })
@@ -38,14 +38,14 @@ describe('the outbox', () => {
     expect(stored).toHaveLength(30)
   })
 
-  it('is not held up by a record that cannot be stored', async () => {
+  it('stores all other records if one record cannot be stored', async () => {
     const producer = bench.producer()
     const stored = new Set<string>()
     let isPoisonous = true
     bench.consumer({
       ...settleThroughOutbox,
       async onOutbox(records: AttemptRecord[]) {
-        // Known by its agent: it may be here before its put is answered.
+        // The record is found by its agent, because it may arrive before its put is answered.
         if (isPoisonous && records.some(({ audit }) => audit.agent_id === 'poison'))
           throw new Error('cannot be stored')
         for (const { audit } of records) stored.add(audit.execution_id)

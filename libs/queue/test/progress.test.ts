@@ -8,7 +8,7 @@ beforeAll(async () => {
 })
 afterAll(() => bench[Symbol.asyncDispose]())
 
-it('progress is a live event, and the last of it stands in the state while it runs and after its end', async () => {
+it('progress is a live event, and the state shows the latest one, also after the end', async () => {
   const told = gate()
   const producer = bench.producer()
   bench.consumer({

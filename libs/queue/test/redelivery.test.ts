@@ -17,11 +17,11 @@ afterEach(async () => {
 })
 afterAll(() => bench[Symbol.asyncDispose]())
 
-/** That of the doomed worker: its heir finds it dead soon. */
+/** Lock time of the doomed worker. It is short, so that another worker soon finds it dead. */
 const LOCK_MS = 1500
 const DOOMED: WorkerId = 'wrk_0123456789ab_doomed'
 
-/** Lets a process of its own take the next execution, and kills it with SIGKILL. */
+/** Starts a process that takes the next execution, and kills it with SIGKILL. */
 async function takeAndDie(
   how: 'taken' | 'begun' | 'handed over',
   put: () => Promise<unknown>,
@@ -46,7 +46,7 @@ function observer(seen: Pick<Taken, 'attempt' | 'interrupted' | 'fence'>[]) {
 }
 
 describe('an execution whose worker was killed', () => {
-  it('before it began runs again as the same attempt, as if nothing had happened', async () => {
+  it('before it began runs again as the same attempt', async () => {
     const producer = bench.producer()
     const { id } = await takeAndDie('taken', () => producer.put(requestOf()))
     const seen: Parameters<typeof observer>[0] = []
@@ -55,7 +55,7 @@ describe('an execution whose worker was killed', () => {
     expect(seen).toEqual([{ attempt: 1, interrupted: null, fence: 2 }])
   })
 
-  it('after it began comes back with what its owner recorded', async () => {
+  it('after it began is taken again with the record of where it ran', async () => {
     const producer = bench.producer()
     const { id, ref } = await takeAndDie('begun', () => producer.put(requestOf()))
     const seen: Parameters<typeof observer>[0] = []
@@ -85,7 +85,7 @@ describe('an execution whose worker was killed', () => {
     )
   })
 
-  it('after its program was handed over comes back with that, too', async () => {
+  it('after its program was handed over is taken again with that fact in its record', async () => {
     const producer = bench.producer()
     const { id } = await takeAndDie('handed over', () => producer.put(requestOf()))
     const seen: Parameters<typeof observer>[0] = []
@@ -94,7 +94,7 @@ describe('an execution whose worker was killed', () => {
     expect(seen[0]?.interrupted).toMatchObject({ attempt: 1, handedOver: true })
   })
 
-  it('is found by the sweep when BullMQ lost its job too', async () => {
+  it('is found by the sweep even if BullMQ lost its job', async () => {
     const producer = bench.producer()
     const { id, ref } = await takeAndDie('begun', () => producer.put(requestOf()))
     await bench.redis.del(...(await bench.redis.keys('{cofferdam}:interactive:*')))
@@ -113,15 +113,15 @@ describe('an execution whose worker was killed', () => {
   })
 })
 
-describe('a worker whose slots are all taken', () => {
-  it('ends what a dead worker had begun all the same, and leaves what had not begun for a free slot', async () => {
+describe('a worker without a free slot', () => {
+  it('still ends what a dead worker had begun, and leaves what had not begun for a free slot', async () => {
     const producer = bench.producer()
     const full = gate()
     const over = gate()
     let isFull = false
     bench.consumer({
       slots: 1,
-      // It has to live on, also on a busy host.
+      // This worker must survive, also on a busy host.
       lockMs: 4 * LOCK_MS,
       async process(held) {
         if (held.interrupted !== null) return endWith('worker_lost')(held)
@@ -136,7 +136,7 @@ describe('a worker whose slots are all taken', () => {
     await full.opened
     const begun = await takeAndDie('begun', () => producer.put(requestOf()))
     expect(await producer.wait(begun.id, { timeoutMs: 30_000 })).toMatchObject({ ending: 'worker_lost' })
-    // Not before: the second one would look for what the first one had begun.
+    // This one must come second: the second doomed worker would look for what the first one began.
     const taken = await takeAndDie('taken', () => producer.put(requestOf()))
     await vi.waitFor(
       async () => expect(await producer.get(taken.id)).toMatchObject({ status: 'queued' }),
@@ -154,7 +154,7 @@ describe('a lost job', () => {
     const idle = bench.consumer({ slots: 1 })
     await vi.waitFor(async () => expect((await producer.stats()).workers).toHaveLength(1), 20_000)
     await idle.drain({ graceMs: 0 })
-    // The window is opened by hand, so that the put releases while nobody takes.
+    // Open the window by hand, so that the put releases the execution while no worker takes it.
     await bench.redis.hset('{cofferdam}:window', 'total', 2, 'interactive', 2, 'routine', 1)
     const { execution_id } = await producer.put(requestOf(), { awaitReply: true })
     const job = `{cofferdam}:interactive:${execution_id}`
@@ -167,11 +167,11 @@ describe('a lost job', () => {
   })
 })
 
-describe('process', () => {
-  it('that leaves an execution without an ending gets it again, and after ten times it is ended', async () => {
+describe('a process function', () => {
+  it('that leaves an execution without an ending gets it again, at most ten times', async () => {
     const producer = bench.producer()
     const { execution_id } = await producer.put(requestOf(), { awaitReply: true })
-    // Nine deliveries went wrong before; the next one does too.
+    // Pretends that nine deliveries went wrong before. The next one fails too.
     await bench.redis.hset(`{cofferdam}:x:${execution_id}`, 'd', 9)
     const seen = vi.fn(() => Promise.reject(new Error('crashed')))
     const error = vi.fn()
@@ -189,7 +189,7 @@ describe('process', () => {
 })
 
 describe('ownership', () => {
-  it('moves with the fence: the old owner hears lock_lost and cannot write', async () => {
+  it('moves with the fence: the old worker gets lock_lost and cannot write', async () => {
     const producer = bench.producer()
     const begun = gate()
     const outcome = vi.fn()
@@ -212,7 +212,7 @@ describe('ownership', () => {
     expect(outcome.mock.calls[1]?.[0]).toMatchObject({ code: 'fenced' })
   })
 
-  it('survives a BullMQ lock that expired while nobody else took over', async () => {
+  it('survives an expired BullMQ lock if no other worker took over', async () => {
     const producer = bench.producer()
     const begun = gate()
     const end = gate()
@@ -229,7 +229,7 @@ describe('ownership', () => {
     const { execution_id } = await producer.put(requestOf(), { awaitReply: true })
     await begun.opened
     const lock = `{cofferdam}:interactive:${execution_id}:lock`
-    // Nobody looks for jobs without a lock meanwhile: whoever looked between two renewals would rightly take over.
+    // Prevents searches for jobs without a lock: one between two renewals would rightly take over.
     await bench.redis.set('{cofferdam}:interactive:stalled-check', 1)
     await bench.redis.del(lock)
     await vi.waitFor(async () => expect(await bench.redis.exists(lock)).toBe(1), 20_000)

@@ -15,7 +15,7 @@ afterAll(async () => {
 })
 
 describe('a restart of Redis', () => {
-  it('costs time only: producers fail fast meanwhile, runs settle afterwards, waiters and readers get their answers', async () => {
+  it('makes puts fail fast, and runs, waiters and readers continue afterwards', async () => {
     const { url } = server
     const connections = (['producer', 'worker', 'subscriber'] as const).map((role) => connectRedis(url, role))
     const [producing, working, subscriber] = connections
@@ -48,7 +48,7 @@ describe('a restart of Redis', () => {
       producer.wait(execution_id, { timeoutMs: 50_000 }),
     )
     const events = producer.events(queued.execution_id, { signal: AbortSignal.timeout(50_000) })
-    // A reader that comes while Redis is away is told so; this one is there already: it blocks on the stream.
+    // A new reader would get an error while Redis is away. This one already blocks on the stream.
     const reader = events[Symbol.asyncIterator]()
     const seen = [(await reader.next()).value]
     const reading = Array.fromAsync({ [Symbol.asyncIterator]: () => reader })
@@ -67,12 +67,12 @@ describe('a restart of Redis', () => {
     expect(await waiting[1]).toMatchObject({ ok: true, attempt: 1 })
     seen.push(...(await reading))
     expect(seen.map((one) => one?.event.type)).toEqual(['queued', 'started', 'ended'])
-    // Who waits may hear of an ending before its worker has Redis' answer.
+    // A waiter may hear of an ending before the worker has Redis's answer.
     await vi.waitFor(
       () =>
         expect(settled.mock.calls).toEqual([
           [false, 1],
-          // Taken in another life of the server: fences that it may have given out and lost are jumped over.
+          // Redis restarted before this take, so it skips all fences that may have been issued and lost.
           [false, 1000],
         ]),
       20_000,
@@ -84,7 +84,7 @@ describe('a restart of Redis', () => {
     for (const connection of connections) connection.disconnect()
   })
 
-  it('is known to whoever takes an execution by a call that its connection sends again', async () => {
+  it('is reported to a worker whose take was sent again by its connection', async () => {
     const connections = (['producer', 'worker', 'subscriber'] as const).map((role) =>
       connectRedis(server.url, role),
     )
@@ -101,7 +101,7 @@ describe('a restart of Redis', () => {
       async process(one) {
         taken.push([one.mayHaveRun, one.fence])
         if (taken.length > 1) return await endWith('ok')(one)
-        // Without an ending, so that the next thing the worker says is that it takes another one.
+        // Do not settle, so that the worker's next call is the take of another execution.
         await proceed.opened
       },
       onOutbox: async () => undefined,

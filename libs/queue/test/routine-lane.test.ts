@@ -7,11 +7,11 @@ let bench: Bench
 beforeAll(async () => {
   bench = await startBench()
 })
-// A consumer of the test before would take what the next one puts.
+// A consumer of an earlier test would take what the next test puts.
 afterEach(() => bench.clear())
 afterAll(() => bench[Symbol.asyncDispose]())
 
-/** Looks on for `ms`; false when this process or Redis stood still meanwhile for longer than `stillMs`. */
+/** Watches for `ms`. Returns false if this process or Redis stood still for longer than `stillMs`. */
 async function isAwakeFor(ms: number, stillMs: number): Promise<boolean> {
   const startedMs = performance.now()
   for (let lastMs = startedMs; lastMs - startedMs < ms;) {
@@ -25,7 +25,7 @@ async function isAwakeFor(ms: number, stillMs: number): Promise<boolean> {
 }
 
 describe('routines that take their time', () => {
-  it('hold their slots and no others: interactive work passes them all the while', async () => {
+  it('use only their share of the slots, and interactive work passes them', async () => {
     const held = gate()
     let routines = 0
     let most = 0
@@ -59,7 +59,7 @@ describe('routines that take their time', () => {
     expect(most).toBe(2)
   })
 
-  it('keep their lock for many times its length, while two workers look for lost ones', async () => {
+  it('keep a lock for many times its length while two workers look for lost executions', async () => {
     let held = gate()
     const takes: string[] = []
     let wasAborted = false
@@ -83,8 +83,8 @@ describe('routines that take their time', () => {
       takes.length = 0
       const { execution_id: id } = await producer.put(requestOf({ lane: 'routine' }))
       await expect.poll(() => takes.length, { timeout: 20_000 }).toBeGreaterThan(0)
-      // Four times the lock: each worker renews or looks twelve times. A machine that stands still for two thirds of it,
-      // which are left at a renewal, rightly loses it: then it is tried again.
+      // Watch for four lock times, in which each worker renews or looks twelve times. A machine that stands
+      // still for two thirds of a lock time rightly loses the lock, and the test tries again.
       isJudged = await isAwakeFor(8000, 1000)
       const seen = [...takes]
       held.open()

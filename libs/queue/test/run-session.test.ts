@@ -1,4 +1,4 @@
-/** Executions that get the session of their run without asking: which ones, in which order, and where. */
+/** Executions that share a sandbox with their run by default: which, in which order, on which worker. */
 import type { Accepted, ExecutionId, ExecutionRequest, WorkerId } from '@cofferdam/contract'
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
 import { KEYS, type Producer, type Taken } from '../src/index.ts'
@@ -18,7 +18,7 @@ interface Ran {
   key: string | undefined
 }
 
-/** Consumers that note what they ran. */
+/** Starts consumers that note what they ran. */
 function startConsumers(
   names: string[],
   ran: Ran[] = [],
@@ -43,7 +43,7 @@ const ended = async (producer: Producer, accepted: readonly Accepted[]) => {
 }
 
 describe('a tenant whose runs have sessions', () => {
-  it('gives the session of its run to what names a run alone, and to nothing else', async () => {
+  it('puts only an execution that names nothing but a run into the session of its run', async () => {
     const producer = bench.producer()
     await producer.setRunSessions('acme', true)
     const seen = startConsumers(['a'])
@@ -71,7 +71,7 @@ describe('a tenant whose runs have sessions', () => {
     ])
   })
 
-  it('stops to do so when that is switched off', async () => {
+  it('stops doing so when the setting is switched off', async () => {
     const producer = bench.producer()
     const seen = startConsumers(['a'])
     for (const shares of [true, false, true]) {
@@ -81,14 +81,14 @@ describe('a tenant whose runs have sessions', () => {
     }
   })
 
-  it('answers a repeated request with the first execution, whatever the policy says by then', async () => {
+  it('answers a repeated request with the first execution, also if the setting changed', async () => {
     const producer = bench.producer()
     const asked = requestOf({ run_id: 'r', idempotency_key: 'once' })
     const first = await producer.put(asked)
     await producer.setRunSessions('acme', true)
     const again = await producer.put(asked)
     expect(again).toMatchObject({ execution_id: first.execution_id, deduplicated: true })
-    // As older versions wrote it, which filled in the reuse scope.
+    // Older versions stored the request with its reuse scope filled in.
     const older = await producer.put({ ...asked, reuse: 'job' })
     expect(older).toMatchObject({ execution_id: first.execution_id, deduplicated: true })
     await expect(producer.put({ ...asked, stdin: 'other' })).rejects.toMatchObject({
@@ -102,7 +102,7 @@ describe('a fleet whose workers differ', () => {
 
   it.each([
     ['more memory than the worker of the session has', 'small', { limits: { memory_mib: 4096 } }],
-    ['a backend that the worker of the session has not', 'large', { backend: 'docker' }],
+    ['a backend that the worker of the session lacks', 'large', { backend: 'docker' }],
   ] as const)('after a call that needs %s, the next one goes to the %s worker', async (_what, heir, more) => {
     const producer = bench.producer()
     await producer.setRunSessions('acme', true)
@@ -135,7 +135,7 @@ describe('a fleet whose workers differ', () => {
   })
 })
 
-/** Numbers that look random and are the same each time. */
+/** Pseudo-random numbers that are the same each time. */
 function* numbers(seed: number): Generator<number, never> {
   let state = seed
   for (;;) {
@@ -146,7 +146,7 @@ function* numbers(seed: number): Generator<number, never> {
 
 describe('any mixture of calls', () => {
   it.each([1, 2, 3])(
-    'runs each run of each agent in order, one at a time, on one worker (seed %i)',
+    'executes each run of each agent in order, one call at a time, on one worker (seed %i)',
     async (seed) => {
       const producer = bench.producer()
       await producer.setRunSessions('acme', true)
@@ -163,7 +163,7 @@ describe('any mixture of calls', () => {
         }
         await new Promise((resolve) => setImmediate(resolve))
         if (key !== undefined) inside.set(key, inside.get(key)! - 1)
-        // What a cap refuses ends where it has its turn, too.
+        // An execution that a cap refuses also ends in its turn.
         await endWith(taken.request.user_id === 'capped' ? 'cap_exceeded' : 'ok')(taken)
       })
       const accepted: Accepted[] = []

@@ -1,4 +1,7 @@
-/** A worker for session.test.ts: notes who ran what in which order, and how many of a session ran at once, until it is killed. */
+/**
+ * A worker for session.test.ts. Until it is killed, it notes what it ran in which order, and whether two
+ * executions of one session ran at once.
+ */
 import type { WorkerId } from '@cofferdam/contract'
 import { connectRedis, createConsumer } from '../src/index.ts'
 import { recordOf, SANDBOX_INFO, sandboxRef } from './fixtures.ts'

@@ -32,7 +32,7 @@ interface Ran {
   key: string
 }
 
-/** Consumers that note what they ran, each under its own name. */
+/** Starts consumers that note what they ran, each under its own name. */
 function startConsumers(
   names: string[],
   ran: Ran[],
@@ -51,7 +51,10 @@ function startConsumers(
   )
 }
 
-/** Of `lockMs`; by default the product's, since a worker that stands still for longer rightly loses its sessions. */
+/**
+ * Starts a worker process with this lock time. By default the time of the product, because a worker that
+ * stands still for longer rightly loses its sessions.
+ */
 async function startWorker(name: string, lockMs = 9000): Promise<ChildProcess> {
   const args = [bench.url, `wrk_0123456789ab_${name}`, String(lockMs)]
   const child = fork(new URL('./session-worker.ts', import.meta.url), args, { execArgv: [] })
@@ -65,7 +68,7 @@ async function allEnd(producer: Producer, accepted: readonly Accepted[], timeout
   expect(results.filter((result) => result?.ok !== true)).toEqual([])
 }
 
-/** What no test may leave behind: counts and sets of the scheduler. */
+/** Checks that the scheduler's counters and sets are empty again. */
 async function expectNothingLeft(producer: Producer, tenants: string[]): Promise<void> {
   const { lanes } = await producer.stats()
   for (const lane of Object.values(lanes))
@@ -84,7 +87,7 @@ async function expectNothingLeft(producer: Producer, tenants: string[]): Promise
 }
 
 describe('executions of one session', () => {
-  it('all run on the worker that ran the first one, one at a time and in order, while other workers are idle', async () => {
+  it('all run in order, one at a time, on the worker of the first one, while others are idle', async () => {
     const producer = bench.producer()
     const ran: Ran[] = []
     let inside = 0
@@ -106,7 +109,7 @@ describe('executions of one session', () => {
     await expectNothingLeft(producer, ['acme'])
   })
 
-  it('find their worker again after a pause, and one of the same key of another tenant is another session', async () => {
+  it('return to the same worker after a pause, and share no session with another tenant', async () => {
     const producer = bench.producer()
     const ran: Ran[] = []
     startConsumers(['a', 'b', 'c', 'd'], ran)
@@ -120,7 +123,7 @@ describe('executions of one session', () => {
     expect(await bench.redis.keys('{cofferdam}:s:*')).toHaveLength(2)
   })
 
-  it('hold one slot at most, so that a busy session leaves the others to everybody else', async () => {
+  it('hold at most one slot, so that a busy session leaves the other slots free', async () => {
     const producer = bench.producer()
     const ran: Ran[] = []
     const release = gate()
@@ -132,7 +135,7 @@ describe('executions of one session', () => {
     const others = await Promise.all(Array.from({ length: 20 }, () => producer.put(requestOf())))
     await allEnd(producer, others)
     expect(ran.filter(({ key }) => key === 'busy')).toHaveLength(1)
-    // Position and ETA of those behind it follow the session's own order.
+    // Position and ETA of those that wait behind the front follow the session's own order.
     const states = await Promise.all(busy.slice(1).map((a) => producer.get(a.execution_id)))
     expect(states.map((state) => state?.status)).toEqual(states.map(() => 'queued'))
     const positions = states.map((state) => state?.position ?? -1).toSorted((x, y) => x - y)
@@ -144,7 +147,7 @@ describe('executions of one session', () => {
     await expectNothingLeft(producer, ['acme'])
   })
 
-  it('count against the depth of their tenant wherever they wait', async () => {
+  it('count against the queue depth of their tenant wherever they wait', async () => {
     const producer = bench.producer()
     await producer.setTenantLimits('acme', { ...WEIGHT_1, max_queued: 3 })
     const release = gate()
@@ -167,7 +170,7 @@ describe('executions of one session', () => {
     await expectNothingLeft(producer, ['acme'])
   })
 
-  it('go on in order when one of them is retried, given back, deferred, put off or delayed', async () => {
+  it('continue in order when one of them is retried, given back, deferred, put off or delayed', async () => {
     const producer = bench.producer()
     const ran: Ran[] = []
     const seen = new Map<string, number>()
@@ -197,7 +200,7 @@ describe('executions of one session', () => {
 })
 
 describe('cancelling an execution of a session', () => {
-  it('works behind its session, in the hand of the worker and in the backlog, and lets the next one go on', async () => {
+  it('works in every place where it can wait, and the next one of the session then runs', async () => {
     const producer = bench.producer()
     const ran: Ran[] = []
     let release = gate()
@@ -213,7 +216,7 @@ describe('cancelling an execution of a session', () => {
     await allEnd(producer, [await producer.put(inSession('one'))])
     const blocker = await producer.put(requestOf({ agent_id: 'slow' }))
     await vi.waitFor(() => expect(ran).toHaveLength(2), 20_000)
-    // The only slot is taken: the front waits in the hand, the others behind it.
+    // The only slot is taken, so the front waits assigned to the worker, and the others wait behind it.
     const [front, second, third] = [
       await producer.put(inSession('one')),
       await producer.put(inSession('one')),
@@ -241,7 +244,7 @@ describe('cancelling an execution of a session', () => {
 })
 
 describe('a session whose worker goes away', () => {
-  it('runs elsewhere: at once after a drain, with what waited in the hand', async () => {
+  it('continues on another worker at once when its worker drains', async () => {
     const producer = bench.producer()
     const ran: Ran[] = []
     const release = gate()
@@ -270,12 +273,12 @@ describe('a session whose worker goes away', () => {
     await expectNothingLeft(producer, ['acme'])
   })
 
-  it('runs elsewhere within lock and sweep time after kill -9, and what had begun there ends worker_lost', async () => {
+  it('continues on another worker within lock and sweep time after kill -9', async () => {
     const producer = bench.producer()
     const owner = await startWorker('owner', 1500)
     await allEnd(producer, [await producer.put(inSession('one'))])
     await startWorker('heir', 1500)
-    // Runs for 0 to 10 ms each: the kill meets one that is taken, in the hand, or behind the session.
+    // Each runs for 0 to 10 ms, so the kill meets executions that are taken, assigned, or waiting.
     const accepted = await Promise.all(Array.from({ length: 60 }, () => producer.put(inSession('one'))))
     await vi.waitFor(
       async () => expect(await bench.redis.llen('test:ran:acme:one')).toBeGreaterThan(5),
@@ -283,7 +286,7 @@ describe('a session whose worker goes away', () => {
     )
     owner.kill('SIGKILL')
     const killedMs = Date.now()
-    // The heir has something to run also where the owner was done with all of them before this process looked.
+    // If the first worker had already ended all 60, the second one still gets something to run.
     accepted.push(await producer.put(inSession('one')))
     const runBy = async (name: string) =>
       (await bench.redis.lrange('test:ran:acme:one', 0, -1)).filter((entry) => entry.includes(name)).length
@@ -304,9 +307,9 @@ describe('a session whose worker goes away', () => {
   }, 180_000)
 })
 
-describe('many sessions on three workers in processes of their own', () => {
+describe('many sessions on three worker processes', () => {
   const sessions = isLongTier() ? 200 : 50
-  it(`${sessions} sessions of 5 executions: every one ends once, in order, never two at once, each session on one worker`, async () => {
+  it(`${sessions} sessions of 5 executions each run in order, one at a time, on one worker`, async () => {
     const producer = bench.producer()
     await Promise.all(['a', 'b', 'c'].map((name) => startWorker(name)))
     const bySession = new Map<string, ExecutionId[]>()
@@ -336,17 +339,17 @@ describe('many sessions on three workers in processes of their own', () => {
   }, 180_000)
 })
 
-describe('a flood of sessions of one tenant', () => {
+describe('many waiting session executions of one tenant', () => {
   it.each([
     ['one session', 1],
     ['300 sessions', 300],
   ])(
-    'in %s delays another tenant by two service times at most',
+    'in %s delay another tenant by at most two service times',
     async (_what, sessions) => {
       const producer = bench.producer()
       const ran: Ran[] = []
       const starts: string[] = []
-      // Closed while the light tenant puts, and again as soon as its execution starts.
+      // Closed while the light tenant puts, and closed again as soon as its execution starts.
       let service = gate()
       let held = 0
       service.open()
@@ -360,7 +363,7 @@ describe('a flood of sessions of one tenant', () => {
         }
         await endWith('ok', 20)(taken)
       })
-      // Each session has its sandbox on the worker already: the flood goes through its hand.
+      // Each session already has its worker, so the following executions are assigned to it.
       const warm = await Promise.all(
         Array.from({ length: sessions }, (_, n) => producer.put(inSession(`s${n}`, 'heavy'))),
       )
@@ -375,12 +378,12 @@ describe('a flood of sessions of one tenant', () => {
       ]) {
         await vi.waitFor(() => expect(held).toBe(Math.min(4, sessions)), 20_000)
         const before = starts.length
-        // With a free slot it may start, and close the next one, before its put is answered here.
+        // With a free slot the execution may start, and replace the gate, before its put is answered here.
         const closed = service
         const { execution_id } = await producer.put(request, { awaitReply: true })
         closed.open()
         expect(await producer.wait(execution_id, { timeoutMs: 30_000 })).toMatchObject({ ok: true })
-        // Four slots: two service times are eight starts.
+        // With four slots, two service times are eight starts.
         expect(starts.indexOf('light', before) - before).toBeLessThanOrEqual(8)
       }
       for (const one of flood) await producer.cancel(one.execution_id)

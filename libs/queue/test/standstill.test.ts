@@ -1,12 +1,12 @@
-/** A process that stands still while it connects: a long collection of garbage, a machine that gives it no time. */
+/** A process stands still while it connects, as in a long garbage collection or on a busy machine. */
 import { isolatedRedis } from '@cofferdam/embedded/testing'
 import { expect, it } from 'vitest'
 import { connectRedis, createGuard } from '../src/connect.ts'
 
-/** Longer than a producer waits for its connection (2 s), without a turn of the event loop. */
+/** Blocks the event loop for 2.5 s, longer than a producer waits for its connection (2 s). */
 const standStill = (): void => void Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 2500)
 
-it('does not take a Redis that answers for one that is away', async () => {
+it('does not report Redis as away when Redis answers and this process stood still', async () => {
   const server = await isolatedRedis(false)
   const redis = connectRedis(server.url, 'producer')
   try {
@@ -19,8 +19,8 @@ it('does not take a Redis that answers for one that is away', async () => {
   }
 })
 
-it('gives up all the same when nobody answers', async () => {
-  // Discard, where nobody listens.
+it('still gives up when nothing answers', async () => {
+  // Port 9, where nothing listens.
   const redis = connectRedis('redis://127.0.0.1:9', 'producer')
   try {
     const answer = createGuard(redis)(() => redis.ping())

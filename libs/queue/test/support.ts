@@ -1,4 +1,4 @@
-/** What the queue's tests share: an own Redis per file, producers and consumers. */
+/** Helpers for the queue's tests: a private Redis per file, producers and consumers. */
 import { newWorkerId } from '@cofferdam/contract'
 import { isolatedRedis } from '@cofferdam/embedded/testing'
 import type { Redis } from 'ioredis'
@@ -14,19 +14,19 @@ import { endWith } from './fixtures.ts'
 
 export interface Bench extends AsyncDisposable {
   url: string
-  /** A connection for looking around. */
+  /** A connection for the test's own reads. */
   redis: Redis
   producer(): Producer
   /**
-   * A consumer that sweeps every 100 ms and ends everything with `ok` unless told otherwise. It has the lock time of the
-   * product: a short one would be lost on a machine that stands still for a second.
+   * A consumer that sweeps every 100 ms and by default ends everything with `ok`. It uses the product's lock
+   * time, because a machine that stands still for a second would lose a shorter lock.
    */
   consumer(deps?: Partial<ConsumerDeps>): Consumer
-  /** Closes what the test opened and empties Redis. */
+  /** Closes everything that the test opened, and empties Redis. */
   clear(): Promise<void>
 }
 
-/** Starts an own Redis and hands out producers and consumers that are closed by `clear`. */
+/** Starts a private Redis. `clear` closes the producers and consumers that the test gets from it. */
 export async function startBench(): Promise<Bench> {
   const server = await isolatedRedis(true)
   const redis = connectRedis(server.url, 'worker')

@@ -14,18 +14,18 @@ afterAll(() => bench[Symbol.asyncDispose]())
 
 const COUNT = 20
 
-/** Calls of scripts that the server has run. */
+/** Number of script calls that the server has run. */
 async function scriptCalls(): Promise<number> {
   const stats = await bench.redis.info('commandstats')
   const calls = [...stats.matchAll(/^cmdstat_eval(?:sha)?:calls=(\d+)/gm)]
   return calls.reduce((sum, [, count]) => sum + Number(count), 0)
 }
 
-describe('calls of one turn', () => {
-  it('reach the server as one, and each execution is accepted by itself', async () => {
+describe('queue calls of one turn of the event loop', () => {
+  it('reach the server as one call, and each execution is accepted by itself', async () => {
     const producer = bench.producer()
     const putAll = () => Promise.all(Array.from({ length: COUNT }, () => producer.put(requestOf())))
-    // The server learns the text by it.
+    // The first round loads the script into the server.
     const first = await putAll()
     const before = await scriptCalls()
     const second = await putAll()
@@ -50,7 +50,7 @@ describe('calls of one turn', () => {
     ])
   })
 
-  it('find the server that may write when this one was demoted, as a call by itself does', async () => {
+  it('switch to the new primary after a failover, as a single call does', async () => {
     using owned = new DisposableStack()
     const redis = owned.adopt(connectRedis(bench.url, 'worker'), (connection) => connection.disconnect())
     const next = () =>

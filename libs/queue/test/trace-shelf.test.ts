@@ -28,8 +28,8 @@ const offer = (
   spans: object[] = [{ of: executionId }],
 ): void => shelf.offer({ executionId, failed, read: () => spans })
 
-describe('the shelf', () => {
-  it('keeps what each process knows of an execution, for an hour', async () => {
+describe('the trace shelf', () => {
+  it('keeps for an hour what each process recorded of an execution', async () => {
     const [api, worker] = [open(), open()]
     offer(api, 'exe_1', false, [{ name: 'request' }])
     offer(worker, 'exe_1', false, [{ name: 'run' }, { name: 'publish' }])
@@ -44,7 +44,7 @@ describe('the shelf', () => {
     expect(errors).toEqual([])
   })
 
-  it('keeps the last parts of one that was taken again and again', async () => {
+  it('keeps the last 8 parts of an execution that was taken many times', async () => {
     const shelf = open()
     for (let i = 0; i < 12; i++) offer(shelf, 'exe_1', false, [{ i }])
     await shelf[Symbol.asyncDispose]()
@@ -52,13 +52,13 @@ describe('the shelf', () => {
     expect(kept.map(({ i }) => i).toSorted((a, b) => a - b)).toEqual([4, 5, 6, 7, 8, 9, 10, 11])
   })
 
-  it('keeps it soon, without being closed', async () => {
+  it('writes soon, also before it is closed', async () => {
     await using shelf = open()
     offer(shelf, 'exe_1')
     await expect.poll(() => readShelvedTrace(redis, 'exe_1'), { timeout: 20_000 }).toEqual([{ of: 'exe_1' }])
   })
 
-  it('takes a bounded number at once, and failures in place of what went well', async () => {
+  it('keeps a bounded number at once, and prefers failed executions', async () => {
     const shelf = open()
     let read = 0
     for (let i = 0; i < 40; i++)
@@ -84,11 +84,11 @@ describe('the shelf', () => {
     expect(await redis.zrange(KEYS.traces, 0, '-1')).toEqual(['exe_small'])
   })
 
-  it('lets the oldest go when it is full', async () => {
+  it('drops the oldest trace when it is full', async () => {
     for (const id of ['a', 'b', 'c', 'd']) {
       const before = Date.now()
       await run(redis, SCRIPTS.shelve, KEYS.window, [id, '[1]', 8, 3, 60_000])
-      // Kept by the millisecond: the next one is younger.
+      // Traces are ordered by millisecond, so the next one must come in a later one.
       await expect.poll(() => Date.now() > before, { timeout: 20_000 }).toBe(true)
     }
     expect(await redis.zrange(KEYS.traces, 0, '-1')).toEqual(['b', 'c', 'd'])
@@ -96,7 +96,7 @@ describe('the shelf', () => {
     expect(await readShelvedTrace(redis, 'd')).toEqual([1])
   })
 
-  it('costs nobody anything when Redis does not take it', async () => {
+  it('only reports an error when Redis does not take a trace', async () => {
     const gone = connectRedis('redis://127.0.0.1:1', 'producer')
     const shelf = createTraceShelf({ redis: gone, onError: (error) => errors.push(error) })
     offer(shelf, 'exe_1')

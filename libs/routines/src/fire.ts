@@ -7,8 +7,8 @@
  *   rule allow ─► enqueued            rule forbid, and an earlier run is not finished ─► skipped
  *   rule replace ─► earlier runs are cancelled and get a moment to end, then the new one is enqueued
  *
- * The execution's idempotency key comes from the trigger, so a crash between queue and table makes no second
- * execution.
+ * The execution's idempotency key comes from the trigger, so a crash between queue and table creates no
+ * second execution.
  */
 import {
   CofferdamError,
@@ -35,16 +35,10 @@ export const tickOf = (scheduledAtMs: number): RoutineTrigger => ({
   scheduledAtMs,
 })
 
-/**
- * How long a replaced run may take to end before the next one is enqueued anyway. A cancel takes half a
- * second.
- */
+/** A replaced run has this long to end before the next one is enqueued. A cancel takes half a second. */
 const REPLACED_MS = 5000
 
-/**
- * Null when the routine does not exist. Throws when queue or store do not answer; the trigger can then be
- * retried.
- */
+/** Null when the routine does not exist. Throws when queue or store do not answer: retry it then. */
 export async function fireRoutine(
   deps: FireDeps,
   id: RoutineId,

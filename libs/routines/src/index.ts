@@ -1,4 +1,4 @@
-/** Executions that run by a schedule, and the callbacks that report how executions ended. */
+/** Executions that run on a schedule, and the callbacks that report how executions ended. */
 export { readCallbackStatus } from './callbacks/callback-status.ts'
 export {
   callbacksConfigSchema,

@@ -1,8 +1,8 @@
 /**
- * When a routine is due. Cron text is parsed by BullMQ's own parser, in the routine's time zone. If a clock
- * change skips a time, the routine runs that much later (02:30 becomes 03:30). A time that occurs twice
- * counts once, and `0 * * * *` is due in every hour that passes. Intervals count from the routine's creation,
- * so losing Redis does not shift them.
+ * When a routine is due. BullMQ parses the cron text in the routine's time zone. If a clock change skips a
+ * time, the routine runs that much later (02:30 becomes 03:30). A time that occurs twice counts once, and `0
+ * * * * *` is due in every hour that passes. Intervals count from the routine's creation, so they do not
+ * shift when Redis is lost.
  */
 import { CofferdamError, type Schedule } from '@cofferdam/contract'
 import { CronExpressionParser } from 'cron-parser'
@@ -15,10 +15,7 @@ export interface Pattern {
 
 const EVERY = /^every (\d+) from (\d+)$/
 const ALIAS = /^@(yearly|annually|monthly|weekly|daily|hourly)$/
-/**
- * Five fields, or six with seconds in front. Excludes the parser's `H`, a random value that differs at each
- * parse.
- */
+/** Five fields, or six with seconds in front. Excludes the parser's `H`, which is random at each parse. */
 const FIELDS = /^[^\sH]+(\s+[^\sH]+){4,5}$/
 
 /** Converts a schedule to BullMQ's form. */
@@ -28,7 +25,7 @@ export function patternOf(schedule: Schedule, anchorMs: number): Pattern {
     : { pattern: `every ${schedule.every_ms} from ${anchorMs}` }
 }
 
-/** The first time after `afterMs`; null when there is none. */
+/** The first time after `afterMs`. Null when there is none. */
 export function nextOf({ pattern, tz }: Pattern, afterMs: number): number | null {
   const [, every, anchor] = EVERY.exec(pattern) ?? []
   if (every !== undefined) {
@@ -47,7 +44,7 @@ export function nextOf({ pattern, tz }: Pattern, afterMs: number): number | null
   }
 }
 
-/** The first time of a schedule after `afterMs`; null when there is none. */
+/** The first time of a schedule after `afterMs`. Null when there is none. */
 export const nextRunMs = (schedule: Schedule, anchorMs: number, afterMs: number): number | null =>
   nextOf(patternOf(schedule, anchorMs), afterMs)
 

@@ -3,7 +3,7 @@
  * and the workers that turn its ticks into executions.
  *
  * Postgres is authoritative. `reconcile` updates the schedulers from it at start, every minute, and after
- * every change. So a Redis that lost its data has them again within a minute. If all workers were down, the
+ * every change, so a Redis that lost its data has them again within a minute. If all workers were down, the
  * first missed tick fires late, with its original time, and the other missed ticks are dropped.
  */
 import { isCofferdamError, routineIdSchema, type RoutineId } from '@cofferdam/contract'
@@ -19,10 +19,7 @@ const NAME = 'routine-ticks'
 const RECONCILE_MS = 60_000
 /** Schedulers read per call. */
 const PAGE = 500
-/**
- * A tick only calls Postgres and the queue. Ten at once keep up with a thousand routines that are due
- * together.
- */
+/** A tick only calls Postgres and the queue. Ten at once keep up with a thousand routines due together. */
 const AT_ONCE = 10
 /** If queue or store are down, a tick is retried for about an hour: after 1 s, 2 s, 4 s … up to a minute. */
 const ATTEMPTS = 64
@@ -32,12 +29,10 @@ const LOST_MS = 5 * 60_000
 
 /** The schedulers of all routines. */
 export interface Schedules extends AsyncDisposable {
-  /**
-   * Updates the scheduler of one routine. Throws when Redis does not answer; `reconcile` repeats it later.
-   */
+  /** Updates the scheduler of one routine. Throws when Redis does not answer. `reconcile` repeats it. */
   apply(routine: StoredRoutine): Promise<void>
   forget(id: RoutineId): Promise<void>
-  /** Updates all schedulers from Postgres; resolves with the number of changes. */
+  /** Updates all schedulers from Postgres. Resolves with the number of changes. */
   reconcile(routines: Pick<Routines, 'scheduled'>): Promise<number>
 }
 
@@ -81,7 +76,7 @@ export function createSchedules(redis: Redis, onError: (error: unknown) => void)
         attempts: ATTEMPTS,
         backoff: { type: 'custom' },
         removeOnComplete: { count: 0 },
-        // Keeps failed jobs of a day for inspection.
+        // Keeps the failed jobs of a day for inspection.
         removeOnFail: { age: 24 * 3600, count: 1000 },
       },
     })

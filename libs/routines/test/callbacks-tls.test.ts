@@ -1,7 +1,4 @@
-/**
- * Callbacks over TLS: with a private certificate authority the post must fail with the reason, and send
- * nothing.
- */
+/** A callback to a server with an untrusted certificate must fail with the reason and send nothing. */
 import { execFileSync } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
@@ -14,7 +11,7 @@ import { needs } from '@cofferdam/embedded/needs'
 import { expect } from 'vitest'
 import { postOnce } from '../src/callbacks/post-once.ts'
 
-needs('openssl').it('is refused where the certificate is not trusted', async () => {
+needs('openssl').it('a callback is refused when the receiver’s certificate is not trusted', async () => {
   const folder = mkdtempSync(join(tmpdir(), 'cofferdam-tls-'))
   const request = [
     'req',

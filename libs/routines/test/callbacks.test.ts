@@ -91,7 +91,7 @@ const ended = (id: ExecutionId, state: string) =>
   })
 
 describe('a callback', () => {
-  it('posts the result, signed as in Standard Webhooks, with the execution as webhook-id', async () => {
+  it('posts the result, signed as in Standard Webhooks, with the execution ID as webhook-id', async () => {
     const id = await execute(`http://receiver.test:${port()}/hook?a=1`)
     serve()
     expect(await ended(id, 'delivered')).toEqual({
@@ -122,7 +122,7 @@ describe('a callback', () => {
     expect(new Set(received.map(({ headers }) => headers['webhook-id']))).toEqual(new Set([id]))
   })
 
-  it('stops at 410, and when its time is over', async () => {
+  it('stops after a 410, and when its time is over', async () => {
     statuses = [410]
     const gone = await execute(`http://127.0.0.1:${port()}/`)
     serve({ timing: { giveUpMs: 3000 } })
@@ -158,7 +158,7 @@ describe('a callback', () => {
     expect(received).toEqual([])
   })
 
-  it('waits for a secret where the tenant has none, and goes out once there is one', async () => {
+  it('waits while the tenant has no secret, and is posted once there is one', async () => {
     const id = await execute(`http://127.0.0.1:${port()}/`, 'globex')
     serve()
     expect(await ended(id, 'sending')).toMatchObject({ last_error: 'the tenant has no callback secret' })
@@ -178,7 +178,7 @@ describe('a callback', () => {
     expect(JSON.parse(received[0]!.body)).toMatchObject({ exit_status: 'cancelled' })
   })
 
-  it('of one tenant with a silent receiver does not hold up those of another', async () => {
+  it('to a silent receiver of one tenant does not delay the callbacks of another tenant', async () => {
     await stage.store.callbackSecrets.rotate('globex')
     const silent = createServer(() => undefined)
     let givenUp = 0
@@ -197,7 +197,7 @@ describe('a callback', () => {
     for (const one of [...ids, id]) await stage.producer.wait(one, { timeoutMs: 30_000 })
     serve({ allow: [`127.0.0.1/32:${port()}`, `127.0.0.1/32:${silentPort}`] })
     await ended(id, 'delivered')
-    // No post to the silent receiver has ended: they take 15 s.
+    // No post to the silent receiver has ended, because they take 15 s.
     expect(givenUp).toBe(0)
     silent.closeAllConnections()
   })

@@ -12,7 +12,7 @@ afterAll(() => stage[Symbol.asyncDispose]())
 const deps = () => ({ routines: stage.store.routines, producer: stage.producer })
 
 describe('a trigger of a routine', () => {
-  it('is one execution in the routine lane, however often it is delivered, audited as scheduled', async () => {
+  it('starts one execution in the routine lane, however often the trigger is delivered', async () => {
     const { routine_id: id } = await stage.routine()
     const tick = tickOf(Date.parse('2026-11-20T08:00:00Z'))
     const runs = await Promise.all([1, 2, 3, 4].map(() => fireRoutine(deps(), id, tick)))
@@ -67,14 +67,14 @@ describe('a trigger of a routine', () => {
     })
   })
 
-  it('of a deleted routine does nothing', async () => {
+  it('does nothing when the routine was deleted', async () => {
     const { routine_id: id } = await stage.routine()
     await stage.store.routines.remove('acme', id, 'test')
     expect(await fireRoutine(deps(), id, tickOf(1))).toBeNull()
   })
 })
 
-describe('while an earlier run is not finished', () => {
+describe('while an earlier run is not finished,', () => {
   const running = (id: string) =>
     until(`${id} to run`, async () =>
       (await stage.producer.live('acme', 100)).find(
@@ -82,7 +82,7 @@ describe('while an earlier run is not finished', () => {
       ),
     )
 
-  it('forbid skips the tick and names the earlier run', async () => {
+  it('the rule forbid skips the tick and names the earlier run', async () => {
     const { routine_id: id } = await stage.routine({ concurrency: 'forbid' }, 'wait')
     const first = await fireRoutine(deps(), id, tickOf(1000))
     await running(first!.execution_id!)
@@ -96,7 +96,7 @@ describe('while an earlier run is not finished', () => {
     await stage.producer.cancel(third!.execution_id!)
   })
 
-  it('forbid lets one of many triggers through that come at once', async () => {
+  it('the rule forbid accepts only one of many concurrent triggers', async () => {
     const { routine_id: id } = await stage.routine({ concurrency: 'forbid' }, 'wait')
     const runs = await Promise.all([1, 2, 3, 4, 5].map((n) => fireRoutine(deps(), id, tickOf(n))))
     const enqueued = runs.filter((run) => run?.outcome === 'enqueued')
@@ -105,7 +105,7 @@ describe('while an earlier run is not finished', () => {
     await stage.producer.cancel(enqueued[0]!.execution_id!)
   })
 
-  it('replace cancels it and enqueues the new one after its end', async () => {
+  it('the rule replace cancels the earlier run, and enqueues the new one after its end', async () => {
     const { routine_id: id } = await stage.routine({ concurrency: 'replace' }, 'wait')
     const first = await fireRoutine(deps(), id, tickOf(1000))
     await running(first!.execution_id!)
@@ -116,7 +116,7 @@ describe('while an earlier run is not finished', () => {
     await stage.producer.cancel(second!.execution_id!)
   })
 
-  it('allow runs both', async () => {
+  it('the rule allow runs both executions', async () => {
     const { routine_id: id } = await stage.routine({ concurrency: 'allow' }, 'wait')
     const runs = [await fireRoutine(deps(), id, tickOf(1000)), await fireRoutine(deps(), id, tickOf(2000))]
     for (const run of runs) await running(run!.execution_id!)

@@ -1,7 +1,4 @@
-/**
- * Set-up of routine tests: private Redis and Postgres, and a worker that ends executions as their source
- * says.
- */
+/** Set-up of routine tests: private Redis and Postgres, and a worker that runs no programs. */
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -27,7 +24,7 @@ export interface Stage extends AsyncDisposable {
   store: Store
   producer: Producer
   connect(role: 'producer' | 'worker' | 'subscriber'): Redis
-  /** A worker; source `wait` runs until it is cancelled, anything else ends at once. */
+  /** A worker. The source `wait` runs until it is cancelled, every other source ends at once. */
   work(options?: { slots?: number; sweepMs?: number; onTaken?: (taken: Taken) => void }): AsyncDisposable
   routine(extra?: object, source?: string): Promise<StoredRoutine>
 }
@@ -134,7 +131,7 @@ async function end(taken: Taken, store: Store): Promise<void> {
   await taken.settle(record, { slotMs: 1 })
 }
 
-/** Polls until `look` says something; fails with what it waited for. */
+/** Polls until `look` returns something. On a timeout, fails with `what`. */
 export async function until<T>(what: string, look: () => Promise<T | null | undefined | false>): Promise<T> {
   const deadline = Date.now() + 40_000
   for (;;) {

@@ -46,11 +46,11 @@ describe('a schedule', () => {
     await until('the scheduler to go', keys)
   })
 
-  it('is restored after Redis lost everything, with the same phase', async () => {
+  it('is restored with the same phase after Redis lost all data', async () => {
     const routine = await stage.routine({ schedule: { every_ms: 1000 } })
     await using _ticks = serve(100)
     await until('a first run', async () => (await runsOf(stage, routine.routine_id)).length > 0)
-    // Between two ticks, because a running one would report that its job is gone.
+    // Between two ticks, because a tick in progress would report that its job is gone.
     const lose = `if redis.call('LLEN', KEYS[1]) > 0 then return 0 end; redis.call('FLUSHALL'); return 1`
     await until(
       'no tick',
@@ -72,7 +72,7 @@ describe('a schedule', () => {
     const schedules = createSchedules(stage.connect('producer'), (error) => void errors.push(error))
     await schedules.apply(routine)
     await schedules[Symbol.asyncDispose]()
-    // The first time: a second after its creation, or later on a slow machine.
+    // The first time is a second after the routine's creation, or later on a slow machine.
     const [, first] = await stage.redis.zrange('{cofferdam}:routine-ticks:repeat', '0', '-1', 'WITHSCORES')
     expect((Number(first) - Date.parse(routine.created_at)) % 1000).toBe(0)
     await until('four moments to pass', async () => Date.now() > Number(first) + 3500)
@@ -85,7 +85,7 @@ describe('a schedule', () => {
     expect(Date.parse(runs[1]!.scheduled_at!)).toBeGreaterThan(Number(first) + 3000)
   })
 
-  it('is reconciled by one round at a time, and skips rounds that were due meanwhile', async () => {
+  it('is reconciled by one round at a time, and rounds that are due meanwhile are skipped', async () => {
     const answer = Promise.withResolvers<void>()
     let looks = 0
     const routines: Routines = {
@@ -116,7 +116,7 @@ describe('a schedule', () => {
     expect(looks).toBe(1)
   })
 
-  it('follows a change, and leaves other schedules alone', async () => {
+  it('changes with its routine, and other schedules stay unchanged', async () => {
     const routine = await stage.routine({ schedule: { cron: '0 9 * * *', time_zone: 'Europe/Berlin' } })
     await stage.routine({ schedule: { every_ms: 3_600_000 } })
     await stage.routine()

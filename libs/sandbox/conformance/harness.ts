@@ -19,14 +19,8 @@ import {
 import type { PartName } from '@cofferdam/embedded/needs'
 import { afterEach, beforeEach, expect, vi } from 'vitest'
 import type { Programs } from './programs.ts'
-import type { Theme } from './themes/index.ts'
 
-export interface ExerciseOptions {
-  /**
-   * Themes that `npm test` runs; the long tier runs all. For a second carrier, pool or rung of a backend:
-   * those that it can change. Default: all.
-   */
-  shortThemes?: readonly Theme[]
+export interface HarnessOptions {
   /** Parts of the machine; without them one test is skipped with the reason. Default: none. */
   needs?: readonly PartName[]
   /** Default: Python with the standard library. */
@@ -79,7 +73,7 @@ export interface Harness {
   readonly backend: Backend
   readonly capabilities: Capabilities
   readonly programs: Programs
-  readonly options: ExerciseOptions
+  readonly options: HarnessOptions
   /** Another instance of the backend, like another worker's; the same one if refs are local. */
   readonly other: () => Promise<Backend>
   /** The owner of everything in the current test. */
@@ -108,7 +102,7 @@ export type SpecChange = Partial<Omit<SandboxSpec, 'limits'>> & { limits?: Parti
 export function createHarness(
   name: string,
   backend: Backend,
-  options: ExerciseOptions,
+  options: HarnessOptions,
   programs: Programs,
   other: () => Promise<Backend>,
 ): Harness {

@@ -6,15 +6,15 @@ import { availableParallelism } from 'node:os'
 import type { Backend, WorkerId } from '@cofferdam/contract'
 import { isLongTier, needs, type PartName } from '@cofferdam/embedded/needs'
 import { afterAll, describe, expect, test } from 'vitest'
-import { createHarness, type ExerciseOptions } from './harness.ts'
+import { createHarness, type HarnessOptions } from './harness.ts'
 import { pythonPrograms } from './programs.ts'
 import { createRefillGate, warmConfigSchema, type WarmDeps } from '../src/warm/index.ts'
 import { HOST_MARKER } from './themes/environment.ts'
-import { THEMES } from './themes/index.ts'
+import { THEMES, type Theme } from './themes/index.ts'
 
 export { fakePrograms } from './fake-programs.ts'
 export { descendants } from '../src/host-jail/process-identity.ts'
-export { hostProcesses, type ExerciseOptions } from './harness.ts'
+export { hostProcesses } from './harness.ts'
 export { pythonPrograms, type Programs } from './programs.ts'
 
 /** Themes that depend on the kernel below a container; each sandbox costs a second of CPU time. */
@@ -52,6 +52,14 @@ export const RUNG_THEMES = [
 
 // A probe without an answer after a minute has failed. A busy CI machine's daemon may take seconds.
 const PROBE_MS = 60_000
+
+export interface ExerciseOptions extends HarnessOptions {
+  /**
+   * Themes that `npm test` runs; the long tier runs all. For a second carrier, pool or rung of a backend:
+   * those that it can change. Default: all.
+   */
+  shortThemes?: readonly Theme[]
+}
 
 /**
  * Registers all themes for one backend; `await` it at the top of a test file, because the backend's

@@ -1,6 +1,7 @@
 -- announce: lists a session whose sandbox only its worker reaches, while that worker announces it.
 --
--- KEYS  1 session  hash  owner, busy ('1' while an execution runs in it), entry (JSON)   2 tenant  zset, as in keep
+-- KEYS  1 session  hash  owner, busy ('1' while an execution runs in it), entry (JSON)
+--       2 tenant   zset, as in keep
 -- ARGV  1 owner  2 entry, '' when it ended  3 busy  4 member of the tenant's zset  5 creation time, ms
 --       6 how long it is listed, ms
 -- Returns {'shown'} | {'removed'} | {'other'}: it is claimed by fence, or belongs to another worker

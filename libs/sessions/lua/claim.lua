@@ -5,8 +5,8 @@
 -- Returns {'held', milliseconds until the lease ends}
 --         | {'claimed', fence, next epoch, entry or '', the server's clock, ms}
 -- Invariants
---   - The fence is above every earlier fence of the session, and at least the server's clock in microseconds (no two
---     claims share one). So it rises even after the key was lost, unless the clock was set back meanwhile.
+--   - The fence is above every earlier fence of the session, and at least the server's clock in microseconds,
+--     which no two claims share. So it rises even after the key was lost, unless the clock was set back.
 --   - The next epoch is above every stored epoch, and above every epoch that a former holder was told.
 -- Complexity O(1).
 

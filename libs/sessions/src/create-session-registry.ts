@@ -1,10 +1,8 @@
 /**
- * Creates the registry: claims, and three ways to read sessions. session-registry.ts of the contract has the
- * promises.
- *
- * It relies on one Lua script per change of a session, the server's clock for leases, and fences that only
- * rise. A session's deadline is also listed under its backend, written before its entry. Readers check each
- * listed session against its entry, so a stale line is harmless.
+ * The registry: claims, and three ways to read sessions. session-registry.ts of the contract has the
+ * promises. It relies on one Lua script per change of a session, the server's clock for leases, and fences
+ * that only rise. A session's deadline is also listed under its backend, written before its entry. Readers
+ * check each listed session against its entry, so a stale line is harmless.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import {
@@ -23,35 +21,32 @@ import { deadlineOf, entryText, readSession, serverNowMs } from './session-recor
 
 /** A dead worker's sessions are free after this time. */
 const LEASE_MS = 15_000
-/** A third of the lease: a call that takes longer could not renew in time. */
+/** A third of the lease. A slower call could not renew in time. */
 const TIMEOUT_MS = 5_000
-/** A claim of a held session is retried after 10 ms, then less and less often: at least 4 times a second. */
+/** A claim of a held session is retried after 10 ms, then less often, but at least 4 times a second. */
 const FIRST_ASK_MS = 10
 const LAST_ASK_MS = 250
 /** Sessions per page of a tenant's list: about 1 MiB of replies. */
 const PAGE = 500
 /** Lines read per name asked for, because some sessions are held or have a later deadline. */
 const LOOK_AHEAD = 4
-/** An overdue session is named again once it is overdue twice as long, but after this time at the latest. */
+/** An overdue session is listed again once it is overdue twice as long, or after this time. */
 const LONGEST_PAUSE_MS = 600_000
-/** How long a worker's announcement of its own session is shown: three times the period of announcements. */
+/** How long a worker's announcement of its session is shown: three announcement periods. */
 export const SHOWN_MS = 60_000
 
 export interface SessionsDeps {
-  /** Any connection of role worker or producer. Not closed by the registry. */
+  /** Any connection of role worker or producer. The registry does not close it. */
   redis: Redis
   /** Default 15,000. */
   leaseMs?: number
-  /**
-   * How long one call waits before it throws `queue_unavailable`. Default 5,000, at most a third of the
-   * lease.
-   */
+  /** Timeout of one call (`queue_unavailable`). Default 5,000, at most a third of the lease. */
   timeoutMs?: number
 }
 
 export interface Sessions extends SessionRegistry {
   /**
-   * Lists a session whose sandbox only `owner` reaches, for a minute; null removes it from the list. Claims
+   * Lists a session whose sandbox only `owner` reaches, for a minute. Null removes it from the list. Claims
    * nothing. Throws `queue_unavailable`.
    */
   announce(
@@ -65,10 +60,7 @@ export function createSessionRegistry(deps: SessionsDeps): Sessions {
   const { redis, leaseMs = LEASE_MS } = deps
   const calls = createCalls(redis, Math.min(deps.timeoutMs ?? TIMEOUT_MS, leaseMs / 3))
 
-  /**
-   * Lets other sessions go first while this one cannot be ended. At least a lease, in case a worker died on
-   * it.
-   */
+  /** Lets others go first while this one cannot be ended. At least a lease, in case a worker died on it. */
   const pauseAfter = (overdueMs: number): number => Math.min(Math.max(leaseMs, overdueMs), LONGEST_PAUSE_MS)
 
   async function tryClaim(name: SessionName, holder: WorkerId) {
@@ -175,15 +167,14 @@ export function createSessionRegistry(deps: SessionsDeps): Sessions {
     },
   }
 
-  /** One line more than a page, newest first. The cursor names the last line of the previous page. */
+  /** Up to a page plus one line, newest first. The cursor names the last line of the previous page. */
   async function pageOf(tenantId: string, cursor: string | undefined) {
     const colon = cursor?.indexOf(':') ?? -1
     const from = cursor === undefined ? '+inf' : cursor.slice(0, colon)
     if (cursor !== undefined && (colon < 1 || !/^\d+$/.test(from)))
       throw new CofferdamError('invalid_request', 'The cursor is not one of ours.')
     const after = cursor?.slice(colon + 1)
-    // Lines of the cursor's own millisecond come again; a tenant never creates a page of them in one
-    // millisecond.
+    // The lines of the cursor's millisecond come again. No tenant creates a page of them in one millisecond.
     const lines = await calls.bounded(
       redis.zrevrangebyscore(keys.tenant(tenantId), from, '-inf', 'WITHSCORES', 'LIMIT', 0, 2 * PAGE + 1),
       'sessions of a tenant',

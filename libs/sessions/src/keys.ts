@@ -1,5 +1,5 @@
 /**
- * Every key of the registry. The keys of one script share a tenant's hash tag, so the scripts work on Redis
+ * All keys of the registry. The keys of one script share a tenant's hash tag, so the scripts work on Redis
  * Cluster. The deadlines have the fleet's tag, because the reaper reads those of all tenants. Names of
  * tenants and backends contain neither braces nor colons (contract: nameSchema), and session keys come last,
  * so members never collide.

@@ -1,11 +1,9 @@
 /**
  * The lease of one claimed session, renewed every third of its time until it is disposed. It is lost when
  * another holder claims the session, or when no renewal is answered until a tenth before its end. Then
- * `signal` aborts and writes throw `fenced`.
- *
- * The end counts from when the last answered renewal was sent, by a monotonic clock. The server's count
- * begins later, so the holder is the first to know. The fence covers a suspended process and a server clock
- * that is set forward.
+ * `signal` aborts and writes throw `fenced`. The end counts from the sending of the last answered renewal, by
+ * a monotonic clock. The server counts from a later moment, so the holder is the first to know. The fence
+ * covers a suspended process and a server clock that is set forward.
  */
 import {
   CofferdamError,
@@ -20,9 +18,9 @@ import { dueMemberOf, keys, memberOf } from './keys.ts'
 import type { Calls, Reply } from './scripts.ts'
 import { deadlineOf, entryText, readEntry } from './session-record.ts'
 
-/** How long fence and epoch of a session without a sandbox are kept: more than any clock is set back. */
+/** How long fence and epoch of a session without a sandbox are kept: longer than any clock is set back. */
 export const REMEMBER_MS = 2 * 86_400_000
-/** How long after its deadline a session is kept that no worker could end, because none had its backend. */
+/** How long after its deadline a session is kept if no worker has its backend and could end it. */
 export const KEEP_AFTER_MS = 30 * 86_400_000
 
 export interface LeaseParts {
@@ -31,7 +29,7 @@ export interface LeaseParts {
   name: SessionName
   holder: WorkerId
   leaseMs: number
-  /** Steady clock, milliseconds, before the claim was sent. */
+  /** Monotonic clock, in milliseconds, before the claim was sent. */
   sentMs: number
   /** The answer `claimed`. */
   reply: Reply
@@ -76,7 +74,7 @@ export function createLease({
     clearTimeout(end)
   }
 
-  /** Never rejects: a failure is retried, and a silent server ends the lease. */
+  /** Never rejects. A failed renewal is retried, and a silent server ends the lease. */
   async function renew(): Promise<void> {
     const atMs = performance.now()
     try {
@@ -91,8 +89,7 @@ export function createLease({
       clearTimeout(end)
       end = setTimeout(lose, aliveUntilMs - performance.now())
       end.unref()
-      // The deadline is on another shard of a cluster, which may have lost it. The lease does not depend on
-      // it.
+      // Another shard of a cluster may have lost the deadline. The lease does not depend on it.
       if (current !== null)
         await calls.bounded(redis.zadd(due, 'NX', deadlineOf(current), dueMember), 'a session deadline')
     } catch (error) {
@@ -106,9 +103,7 @@ export function createLease({
     if (lost.signal.aborted) throw new CofferdamError('fenced', 'The session belongs to another worker now.')
   }
 
-  /**
-   * Writes the deadline first: a holder that dies in between causes one check too many, never one too few.
-   */
+  /** Writes the deadline first: if the holder dies in between, there is one check too many, never too few. */
   async function write(next: SessionEntry, written: SessionEntry | null = null): Promise<void> {
     const text = entryText(next)
     const deadlineMs = deadlineOf(next)
@@ -155,8 +150,8 @@ export function createLease({
       current = null
       await fenced('forget', [session, keys.tenant(name.tenantId)], [memberOf(name), REMEMBER_MS])
       if (ended === null) return
-      // A failure is harmless: the reaper finds nothing to end and removes the line. If the call happens
-      // late, it leaves the deadline of the next holder alone.
+      // A failure is harmless: the reaper finds nothing to end and removes the line. A late call does not
+      // touch the deadline of the next holder.
       await calls.script('move-due', [due], [dueMember, deadlineOf(ended), '']).catch(() => {})
     },
     async [Symbol.asyncDispose]() {
@@ -164,7 +159,7 @@ export function createLease({
       isReleased = true
       stop()
       await last
-      // If the server is away, the lease expires by itself.
+      // If the server is down, the lease expires by itself.
       await calls.script('release', [session], [fence]).catch(() => {})
     },
   }

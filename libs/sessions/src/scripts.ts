@@ -1,7 +1,7 @@
 /**
- * Calls the Lua scripts, each with a deadline after which it throws `queue_unavailable`. A call may still
- * happen after its deadline. That is safe: all scripts but `claim` act for one fence, and a late claim is
- * released when its answer comes.
+ * Calls the Lua scripts, each with a deadline after which it throws `queue_unavailable`. A call may still run
+ * after its deadline. That is safe: all scripts except `claim` act for one fence, and a late claim is
+ * released when its answer arrives.
  */
 import { readFileSync } from 'node:fs'
 import { CofferdamError } from '@cofferdam/contract'
@@ -21,7 +21,7 @@ const NAMES = [
 ] as const
 export type ScriptName = (typeof NAMES)[number]
 
-/** A named code and the values that the script's header describes. */
+/** A code and the values that the script's header describes. */
 export type Reply = [code: string, ...rest: (string | number)[]]
 
 export interface Calls {
@@ -29,14 +29,14 @@ export interface Calls {
     name: ScriptName,
     keys: readonly string[],
     args: readonly (string | number)[],
-    /** Called with an answer that comes after the deadline. */
+    /** Called with an answer that arrives after the deadline. */
     late?: (reply: Reply) => void,
   ): Promise<Reply>
-  /** The same bound for plain commands. */
+  /** The same deadline for plain commands. */
   bounded<T>(pending: Promise<T>, what: string): Promise<T>
 }
 
-/** Defines the scripts on the connection; may be repeated. */
+/** Defines the scripts on the connection. May be repeated. */
 export function createCalls(redis: Redis, timeoutMs: number): Calls {
   const commands = new Map(NAMES.map((name) => [name, define(redis, name)]))
   return {

@@ -1,4 +1,4 @@
-/** Reads what Redis has of a session, for the API and the reaper. */
+/** Reads a session from Redis, for the API and the reaper. */
 import {
   executionIdSchema,
   CofferdamError,
@@ -15,7 +15,7 @@ import { z } from 'zod'
 import { keys } from './keys.ts'
 import type { Calls } from './scripts.ts'
 
-/** A handle is below 1 KiB by contract; the rest is ids and numbers. */
+/** By contract a handle is below 1 KiB. The rest is IDs and numbers. */
 const MAX_ENTRY_BYTES = 2048
 
 const entrySchema = z.object({
@@ -40,7 +40,7 @@ export function entryText(entry: SessionEntry): string {
   return text
 }
 
-/** Decodes an entry; null for ''. Throws `internal` for an entry of unknown form. */
+/** Decodes an entry. Null for ''. Throws `internal` for an entry of unknown form. */
 export function readEntry(text: string): SessionEntry | null {
   if (text === '') return null
   const found = entrySchema.safeParse(JSON.parse(text))
@@ -63,13 +63,13 @@ export const deadlineOf = (entry: SessionEntry): number =>
 
 export interface SessionRecord {
   info: SessionInfo | null
-  /** Its entry is from a release with another format. It is not shown here, and not changed. */
+  /** Its entry is from a release with another format. It is neither shown here nor changed. */
   isForeign: boolean
-  /** End of its present lease, milliseconds; null while nobody holds it. */
+  /** End of its current lease, in milliseconds. Null while nobody holds it. */
   heldUntilMs: number | null
 }
 
-/** Reads one session as of `nowMs` (Redis clock). */
+/** Reads one session at the time `nowMs` (Redis clock). */
 export async function readSession(
   redis: Redis,
   calls: Calls,
@@ -88,7 +88,7 @@ export async function readSession(
   return { info: { ...name, ...entry, holder: user, owner: bound }, isForeign: false, heldUntilMs }
 }
 
-/** The server's clock, milliseconds. */
+/** The server's clock in milliseconds. */
 export async function serverNowMs(redis: Redis, calls: Calls): Promise<number> {
   const [seconds, micros] = await calls.bounded(redis.time(), 'TIME')
   return Number(seconds) * 1000 + Math.floor(Number(micros) / 1000)

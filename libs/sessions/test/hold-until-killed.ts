@@ -1,4 +1,4 @@
-/** A process that claims a session, keeps an entry, and holds it until it is killed. Arguments: Redis URL, name. */
+/** A process that claims a session, keeps an entry, and holds it until killed. Arguments: Redis URL, name. */
 import type { SessionName } from '@cofferdam/contract'
 import { entryAt, openSessions } from './open-sessions.ts'
 

@@ -1,4 +1,4 @@
-/** Any schedule of workers that claim, keep, forget, stall, die and lose their server does what plain bookkeeping says. */
+/** Random schedules of workers that claim, keep, forget, stall, die and lose their server, and a model. */
 import { isCofferdamError, type SessionEntry, type SessionLease, type SessionName } from '@cofferdam/contract'
 import { scheduleSeed, testRedis, type TestServer } from '@cofferdam/embedded/testing'
 import fc from 'fast-check'
@@ -31,7 +31,7 @@ const stepArb: fc.Arbitrary<Step> = fc.oneof(
   { weight: 8, arbitrary: fc.record({ do: fc.constant('keep' as const), ...at, isPast: fc.boolean() }) },
   { weight: 3, arbitrary: fc.record({ do: fc.constantFrom('release' as const, 'die' as const), ...at }) },
   { weight: 2, arbitrary: fc.record({ do: fc.constant('forget' as const), ...at }) },
-  // Forward beyond a lease, and back by less than sessions are remembered.
+  // Forward by more than a lease, and back by less than sessions are remembered.
   {
     weight: 2,
     arbitrary: fc.record({
@@ -43,23 +43,23 @@ const stepArb: fc.Arbitrary<Step> = fc.oneof(
   { weight: 2, arbitrary: fc.constant({ do: 'reap' as const }) },
 )
 
-/** What the registry has to know of one session. */
+/** The model's state of one session. */
 interface Book {
-  /** Hours until the latest lease ends by the server's clock; null when it was given back or its holder died. */
+  /** Hours until the latest lease ends by the server's clock. Null: it was released or its holder died. */
   leftHours: number | null
   entry: SessionEntry | null
   fence: number
-  /** The highest that a vendor may have been asked with. */
+  /** The highest epoch that a vendor may have seen. */
   epoch: number
 }
 
-it('has one holder, accepts no fenced write, and keeps every session that has a sandbox', async () => {
+it('a session has one holder, fenced writes are refused, and no session with a sandbox is lost', async () => {
   await fc.assert(
     fc.asyncProperty(fc.array(stepArb, { minLength: 5, maxLength: 50 }), async (steps) => {
       const base = freshName()
       const names = [base, { ...base, key: 'second' }]
       const books: Book[] = names.map(() => ({ leftHours: null, entry: null, fence: 0, epoch: 0 }))
-      // Leases by worker and session, also lost ones: a stopped process wakes up with its old lease.
+      // Leases by worker and session, including lost ones: a stopped process wakes up with its old lease.
       const leases = new Map<string, SessionLease>()
       try {
         for (const step of steps) {
@@ -118,7 +118,7 @@ async function play(
     case 'keep': {
       if (lease === undefined) return
       const entry = entryAt(lease.nextEpoch, step.isPast ? PAST : FAR)
-      // Who is not the latest writes nothing; the latest does also when the clock passed its lease and nobody came.
+      // Only the latest holder can write, even after its lease if nobody claimed the session since.
       const isLatest = lease.fence === book.fence
       const code = await codeOf(lease.keep(entry))
       expect(code).toBe(isLatest ? 'done' : 'fenced')
@@ -136,14 +136,14 @@ async function play(
     case 'die':
       if (lease === undefined) return
       if (step.do === 'release') await lease[Symbol.asyncDispose]()
-      // A dead holder's lease runs out; its process never says anything again.
+      // A dead holder's lease expires, and its process does nothing any more.
       else if (lease.fence === book.fence) await workers[0]!.redis.hset(sessionKey(name), 'till', 0)
       if (lease.fence === book.fence) book.leftHours = null
       leases.delete(mine)
   }
 }
 
-/** Ends what is overdue, as a reaper does: never what is held. */
+/** Ends overdue sessions as a reaper does, but never a held one. */
 async function reap(names: SessionName[], books: Book[]): Promise<void> {
   const reaper = workers[2]!
   for (const name of await reaper.sessions.overdue(names[0]!.backend, 10)) {
@@ -160,14 +160,14 @@ async function reap(names: SessionName[], books: Book[]): Promise<void> {
   }
 }
 
-/** Whatever happened before: once leases are over, every session past its deadline is found. */
+/** Whatever happened before: when the leases are over, every session past its deadline is found. */
 async function everySandboxIsReaped(backend: string, names: SessionName[], books: Book[]): Promise<void> {
   const { redis, sessions } = workers[0]!
   for (const [i, name] of names.entries()) {
     if (books[i]!.entry === null) continue
     await redis.hset(sessionKey(name), 'till', 0)
     const due = `{cofferdam}:sessions-due:${backend}`
-    // A look that was put off to the end of a lease comes when that has passed.
+    // A check that was postponed to the end of a lease becomes due when the lease is over.
     if (books[i]!.entry.idleAtMs === PAST) await redis.zadd(due, 'LT', PAST, `${name.tenantId}:${name.key}`)
     expect(await redis.zscore(due, `${name.tenantId}:${name.key}`)).not.toBe(null)
   }

@@ -1,4 +1,4 @@
-/** A registry on an own connection to a test's Redis, and names that no other test has. */
+/** A registry on its own connection to a test's Redis, and names that no other test uses. */
 import { randomUUID } from 'node:crypto'
 import {
   newSessionId,
@@ -56,8 +56,8 @@ export const sessionKey = (name: SessionName): string =>
   `cfd:{${name.tenantId}}:session:${name.backend}:${name.key}`
 
 /**
- * What a server's clock that was set forward (negative: back) makes of what stands: leases end earlier (later), and a
- * fence that nobody holds lies further behind (ahead).
+ * Changes the stored values as if the server's clock were set forward by `ms` (back if negative): leases end
+ * earlier (later), and a fence without a holder is further behind (ahead).
  */
 export async function moveClock(redis: Redis, name: SessionName, ms: number): Promise<void> {
   const till = Number((await redis.hget(sessionKey(name), 'till')) ?? 0)

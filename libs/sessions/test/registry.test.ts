@@ -1,4 +1,4 @@
-/** What the registry promises, one sentence at a time, against a real server. */
+/** Each promise of the registry, against a real server. */
 import { fork, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdtempSync, rmSync } from 'node:fs'
@@ -24,11 +24,11 @@ afterAll(async () => {
 })
 
 const FAR = Date.now() + 3_600_000
-/** A lease that ends while the test waits. A call may take a third of it, and a machine stand still for more. */
+/** A lease that ends while the test waits. A call may take a third of it, a stall of the machine longer. */
 const LEASE_MS = 2400
 
 describe('a claim', () => {
-  it('gives the session to one of two workers and what was kept to the next', async () => {
+  it('gives a session to one of two workers, and its kept entry to the next holder', async () => {
     const name = freshName()
     const first = await a.claim(name)
     expect(first.entry).toBe(null)
@@ -52,7 +52,7 @@ describe('a claim', () => {
     expect(second.fence).toBeGreaterThan(first.fence)
   })
 
-  it('ends with the reason of the signal while it waits', async () => {
+  it('rejects with the reason of the signal when it is aborted while it waits', async () => {
     const name = freshName()
     await using _held = await a.claim(name)
     const stop = new AbortController()
@@ -70,7 +70,7 @@ describe('a claim', () => {
     for (const each of won) await each.value[Symbol.asyncDispose]()
   })
 
-  it('has higher fences and epochs after a session was removed, and after its key was lost', async () => {
+  it('gets higher fences and epochs after a session was forgotten, and after its key was lost', async () => {
     const name = freshName()
     const first = await a.claim(name)
     await first.keep(entryAt(first.nextEpoch, FAR))
@@ -97,7 +97,7 @@ describe('a claim', () => {
 })
 
 describe('a lease', () => {
-  it('tells its holder that it ended before another can have it, when no renewal is answered', async () => {
+  it('aborts its signal before another worker gets the session, when no renewal is answered', async () => {
     const own = await isolatedRedis()
     const [slow, quick] = [openSessions(own.url, { leaseMs: LEASE_MS }), openSessions(own.url)]
     const name = freshName()
@@ -123,11 +123,11 @@ describe('a lease', () => {
     open.close()
   })
 
-  it('writes nothing once another worker has claimed', async () => {
+  it('writes nothing after another worker has claimed the session', async () => {
     const name = freshName()
     const first = await a.claim(name)
     await first.keep(entryAt(first.nextEpoch, FAR))
-    // As after a stopped process: the lease is over, and its holder has not seen it.
+    // As after a suspended process: the lease is over, and its holder has not noticed.
     await a.redis.hset(sessionKey(name), 'till', 0)
     await using second = await b.claim(name)
     const entry = entryAt(second.nextEpoch, FAR)
@@ -139,7 +139,7 @@ describe('a lease', () => {
     expect(await a.sessions.find(name)).toMatchObject({ ...entry, holder: b.worker })
   })
 
-  it('ends by itself when its holder is killed', async () => {
+  it('expires when its holder is killed', async () => {
     const name = freshName()
     const child: ChildProcess = fork(new URL('hold-until-killed.ts', import.meta.url), [
       server.url,
@@ -174,7 +174,7 @@ describe('a lease', () => {
     rmSync(dataDir, { recursive: true, force: true })
   })
 
-  it('survives a server restart that lost its data, and writes its entry back', async () => {
+  it('survives a server restart that lost all data, and writes its entry back', async () => {
     const own = await isolatedRedis()
     const open = openSessions(own.url, { leaseMs: 4500 })
     const name = freshName()
@@ -189,7 +189,7 @@ describe('a lease', () => {
     await own.stop()
   })
 
-  it('writes its entry back with a later renewal when the first one could not', async () => {
+  it('writes its entry back with a later renewal when the first one failed', async () => {
     const own = await isolatedRedis()
     const open = openSessions(own.url, { leaseMs: 6000, timeoutMs: 500 })
     const name = freshName()
@@ -208,7 +208,7 @@ describe('a lease', () => {
     await own.stop()
   })
 
-  it('writes back what one shard lost: its entry or its deadline', async () => {
+  it('writes back its entry or its deadline when one shard lost it', async () => {
     const open = openSessions(server.url, { leaseMs: 4500 })
     const name = freshName()
     await using lease = await open.claim(name)
@@ -223,12 +223,12 @@ describe('a lease', () => {
     open.close()
   })
 
-  it('is lost if another worker claims first after such a restart', async () => {
+  it('is lost if another worker claims the session first after such a restart', async () => {
     const own = await isolatedRedis()
     const [former, next] = [openSessions(own.url, { leaseMs: 4500 }), openSessions(own.url)]
     const name = freshName()
     const lease = await former.claim(name)
-    // Whenever the former one asks again: the next one is there before.
+    // The commands of the former holder arrive after the next claim.
     const send = former.redis.sendCommand.bind(former.redis)
     const there = Promise.withResolvers<undefined>()
     former.redis.sendCommand = (command, stream) => {
@@ -248,28 +248,28 @@ describe('a lease', () => {
   })
 })
 
-describe('sessions that are overdue', () => {
+describe('overdue sessions', () => {
   const PAST = 1_700_000_001_000
 
-  it('are named after their deadline or the end at their vendor, and only while nobody holds them', async () => {
+  it('are listed after their own or their vendor’s deadline, and only while nobody holds them', async () => {
     const name = freshName()
     const lease = await a.claim(name)
     await lease.keep({ ...entryAt(lease.nextEpoch, FAR), expiresAtMs: PAST })
     expect(await b.sessions.overdue(name.backend, 10)).toEqual([])
     await lease[Symbol.asyncDispose]()
-    // The line was moved to the end of the lease that held it then.
+    // The line was moved to the end of the lease that held the session then.
     await a.redis.zadd(`{cofferdam}:sessions-due:${name.backend}`, PAST, `${name.tenantId}:main`)
     expect(await b.sessions.overdue(name.backend, 10)).toEqual([name])
     const reaper = await b.claim(name)
     await reaper.forget()
     await reaper[Symbol.asyncDispose]()
-    // What is left of it, the next look drops.
+    // The next check removes the line that is left of the session.
     await a.redis.zadd(`{cofferdam}:sessions-due:${name.backend}`, PAST, `${name.tenantId}:main`)
     expect(await b.sessions.overdue(name.backend, 10)).toEqual([])
     expect(await a.redis.zcard(`{cofferdam}:sessions-due:${name.backend}`)).toBe(0)
   })
 
-  it('do not block others: each is named again after a pause, and after use at its new deadline', async () => {
+  it('do not block others: each is listed again after a pause, or at a new deadline after use', async () => {
     const one = freshName()
     const names = ['s1', 's2', 's3'].map((key) => ({ ...one, key }))
     for (const [at, name] of names.entries()) {
@@ -292,7 +292,7 @@ describe('sessions that are overdue', () => {
     expect(await b.sessions.overdue(one.backend, 2)).toEqual([names[1]])
   })
 
-  it('exclude those that are used again and those of another backend', async () => {
+  it('include neither sessions with a later new deadline nor those of another backend', async () => {
     const name = freshName()
     await using lease = await a.claim(name)
     await lease.keep(entryAt(lease.nextEpoch, PAST))
@@ -302,7 +302,7 @@ describe('sessions that are overdue', () => {
     expect(await b.sessions.overdue('other', 10)).toEqual([])
   })
 
-  it('are found after their holder died between the deadline and the entry', async () => {
+  it('include a session whose holder died between writing the deadline and the entry', async () => {
     const name = freshName()
     const lease = await a.claim(name)
     await lease.keep(entryAt(lease.nextEpoch, PAST))
@@ -313,9 +313,9 @@ describe('sessions that are overdue', () => {
 })
 
 describe('the entries of a backend', () => {
-  it('are exactly the existing ones, of every tenant and over any number of pages', async () => {
+  it('are exactly the existing ones, of every tenant, over several pages', async () => {
     const { backend } = freshName()
-    // More than Redis answers in one step of its scan.
+    // More than one step of Redis' scan returns.
     const names = Array.from({ length: 700 }, (_, number) => ({ ...freshName(), backend, key: `s${number}` }))
     const leases = await Promise.all(names.map((name) => a.claim(name)))
     await Promise.all(leases.map((lease) => lease.keep(entryAt(lease.nextEpoch, FAR))))
@@ -344,7 +344,7 @@ describe('the entries of a backend', () => {
 })
 
 describe('an entry of a newer release', () => {
-  it('hides no other session, and is neither reaped nor removed', async () => {
+  it('hides no other session, and is neither ended nor removed', async () => {
     const name = freshName()
     const known = { ...name, key: 'known' }
     for (const one of [name, known]) {
@@ -366,7 +366,7 @@ describe('an entry of a newer release', () => {
 })
 
 describe('the list of a tenant', () => {
-  it('comes newest first in pages, each session once', async () => {
+  it('has the newest first, in pages, with each session once', async () => {
     const tenantId = freshName().tenantId
     const entry = entryAt(1, FAR)
     for (let i = 0; i < 1010; i++) {
@@ -403,7 +403,7 @@ describe('the list of a tenant', () => {
 })
 
 describe('a session that only its worker reaches', () => {
-  it('is listed while its worker announces it, and removed by no other worker', async () => {
+  it('is listed while its worker announces it, and no other worker can remove it', async () => {
     const name = freshName()
     await a.sessions.announce(name, a.worker, { entry: entryAt(1, FAR), isBusy: false })
     expect(await a.redis.pttl(sessionKey(name))).toBeLessThanOrEqual(60_000)
@@ -414,7 +414,7 @@ describe('a session that only its worker reaches', () => {
     expect(await a.sessions.find(name)).toBe(null)
   })
 
-  it('never overwrites a claimed session', async () => {
+  it('is announced without overwriting a claimed session', async () => {
     const name = freshName()
     await using lease = await a.claim(name)
     await lease.keep(entryAt(lease.nextEpoch, FAR))
@@ -423,14 +423,14 @@ describe('a session that only its worker reaches', () => {
   })
 })
 
-describe('a call that was given up', () => {
-  it('removes nothing that the next holder wrote when it happens late', async () => {
+describe('a call that timed out', () => {
+  it('removes nothing that the next holder wrote when it runs late', async () => {
     const name = freshName()
     const slow = openSessions(server.url, { timeoutMs: 1000 })
     await using lease = await slow.claim(name)
     await lease.keep(entryAt(lease.nextEpoch, FAR))
     const due = `{cofferdam}:sessions-due:${name.backend}`
-    // What it says of the deadline is on its way until `arrive`.
+    // The lease's commands for the deadline are delayed until `arrive` is called.
     const send = slow.redis.sendCommand.bind(slow.redis)
     const late: (() => unknown)[] = []
     slow.redis.sendCommand = (command, stream) => {

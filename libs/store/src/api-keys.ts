@@ -12,27 +12,26 @@ import type { Database } from './tables.ts'
 export interface ApiKey {
   id: string
   scope: ApiKeyScope
-  /** The template for every execution of this key; null when the request names it. */
+  /** The template for every execution of this key. Null when the request names it. */
   template_id: string | null
   label: string
   created_at: string
   revoked_at: string | null
-  /** Accurate to the minute; null when never used. */
+  /** Accurate to the minute. Null when never used. */
   last_used_at: string | null
 }
 
-/** What a valid key permits. */
 export type VerifiedKey = Pick<ApiKey, 'id' | 'scope' | 'template_id'>
 
 /** Every method throws `store_unavailable`. */
 export interface ApiKeys {
   /** Only this answer has the key itself. Throws `not_found` for an unknown tenant or template. */
   create(scope: ApiKeyScope, label: string, templateId?: string): Promise<{ id: string; key: string }>
-  /** Null for anything that is not a valid key. */
+  /** Null for an invalid key. */
   verify(key: string): Promise<VerifiedKey | null>
   /** False when the key is unknown or was already revoked. */
   revoke(id: string): Promise<boolean>
-  /** Keys of one tenant, or of all with null; the newest first, at most 1,000. */
+  /** Keys of one tenant, or of all with null. Newest first, at most 1,000. */
   list(tenantId: string | null): Promise<ApiKey[]>
 }
 
@@ -88,7 +87,7 @@ export function createApiKeys(db: Kysely<Database>): ApiKeys {
           .select(sql<boolean>`coalesce(last_used_at < now() - interval '1 minute', true)`.as('is_stale'))
           .where('key_sha256', '=', digest)
           .executeTakeFirst()
-        // The index compares digests, so a caller can only time a hash that it cannot choose.
+        // The index compares digests, so the time depends only on a hash that a caller cannot choose.
         if (row === undefined || !timingSafeEqual(row.key_sha256, digest) || row.revoked_at !== null)
           return null
         if (row.is_stale) await sql`update api_keys set last_used_at = now() where id = ${row.id}`.execute(db)

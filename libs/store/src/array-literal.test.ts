@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest'
 import { arrayLiteral } from './array-literal.ts'
 
-/** Escapes quotes and backslashes, and nothing else that JSON would escape. */
+/** Escapes only quotes and backslashes. */
 const LITERAL_OF_TEXTS =
   String.raw`{"{\"a\":\"\\n\"}",` + '"line\n\\"two\\"","\\"\u{1f600}\\"","\\"\0\u007f\u2028\\""}'
 

@@ -1,5 +1,5 @@
 /**
- * Writes a column of values as a Postgres array literal. The driver scans every character twice; this scans
+ * Writes a column of values as a Postgres array literal. The driver scans every character twice, this code
  * once, because most values have nothing to escape. A record has 45 columns.
  */
 const ESCAPED = /["\\]/
@@ -7,7 +7,7 @@ const EVERY_ESCAPED = /["\\]/g
 /** Control characters and lone surrogates, which JSON escapes in its own way. */
 const OTHERWISE_IN_JSON = /[\p{Cc}\p{Cs}]/u
 
-/** `{"a","b\\"c",3,NULL}` of `['a', 'b"c', 3, null]`. */
+/** Returns `{"a","b\\"c",3,NULL}` for `['a', 'b"c', 3, null]`. */
 export function arrayLiteral(values: readonly (string | number | boolean | null)[]): string {
   let literal = '{'
   let separator = ''

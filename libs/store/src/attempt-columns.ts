@@ -1,6 +1,6 @@
 /**
  * Turns records of attempts into the parameters of one UNNEST insert: one array per column. Postgres text
- * cannot hold NUL, so a NUL that a program printed becomes U+FFFD in the audit row. The result keeps it.
+ * cannot hold NUL, so in the audit row (not in the result) a printed NUL becomes U+FFFD.
  */
 import { idTimeMs, idToUuid, type AttemptRecord, type AuditRow, type ExecutionId } from '@cofferdam/contract'
 
@@ -14,7 +14,7 @@ export interface StorableAttempt {
   artifactsJson: string
   stdoutSpillRef: string | null
   stderrSpillRef: string | null
-  /** Encrypted parts of the result as base64; null when `resultJson` has them in clear. */
+  /** Encrypted parts of the result as base64. Null when `resultJson` has them in clear. */
   sealed: string | null
 }
 
@@ -25,7 +25,7 @@ export interface Column {
   value(attempt: StorableAttempt): Value
 }
 
-/** UTC day on which the attempt's rows expire, `YYYY-MM-DD`. Depends only on id and retention. */
+/** UTC day on which the attempt's rows expire, `YYYY-MM-DD`. Depends only on ID and retention. */
 function expiryDay(executionId: ExecutionId, retentionDays: number): string {
   const day = Math.floor(idTimeMs(executionId) / DAY_MS) + retentionDays
   return new Date(day * DAY_MS).toISOString().slice(0, 10)
@@ -69,7 +69,6 @@ const TEXT_FIELDS = [
   'trace_id',
 ] as const satisfies (keyof AuditRow)[]
 
-/** Column types of the fields that are not text. */
 const OTHER_FIELDS = {
   started_at: 'timestamptz',
   finished_at: 'timestamptz',
@@ -93,6 +92,16 @@ const OTHER_FIELDS = {
   retention_days: 'int2',
 } as const satisfies Partial<Record<keyof AuditRow, string>>
 type OtherField = keyof typeof OTHER_FIELDS
+
+/** A field of the audit row that no column stores is an error here. */
+type Stored =
+  | (typeof TEXT_FIELDS)[number]
+  | OtherField
+  | 'tenant_id'
+  | 'execution_id'
+  | 'attempt'
+  | 'outbound_hosts'
+void ({} satisfies Record<Exclude<keyof AuditRow, Stored>, never>)
 
 const isOtherField = (name: string): name is OtherField => Object.hasOwn(OTHER_FIELDS, name)
 

@@ -32,7 +32,7 @@ describe('createRecordBatcher', () => {
     expect(batches.flat()).toHaveLength(350)
   })
 
-  it('lets records under load wait for company: until 50 are there, or for 5 ms', async () => {
+  it('waits under load for more records: until 50 are there, or for 5 ms', async () => {
     vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'performance'] })
     onTestFinished(() => void vi.useRealTimers())
     const { batches, batcher } = writer(allNew)
@@ -49,19 +49,19 @@ describe('createRecordBatcher', () => {
     expect(sizes()).toEqual([1, 5, 50])
     vi.advanceTimersByTime(1)
     await lonely
-    // Its batch ends the load.
+    // A batch with one record ends the load.
     await batcher.add('next', 'next')
     expect(sizes()).toEqual([1, 5, 50, 1, 1])
   })
 
-  it('writes a record that is twice in a batch once, and reports it as new to the first caller', async () => {
+  it('writes a record that is twice in a batch once, and reports it as new only once', async () => {
     const { batches, batcher } = writer(allNew)
     const answers = await Promise.all(['x', 'a', 'a', 'b', 'a'].map((name) => batcher.add(name, name)))
     expect(answers).toEqual([true, true, false, true, false])
     expect(batches.flat().toSorted()).toEqual(['a', 'b', 'x'])
   })
 
-  it('finds the bad records by halving and rejects them alone', async () => {
+  it('finds bad records by halving and rejects only these', async () => {
     const { batcher } = writer((items) =>
       items.includes('r7') || items.includes('r90') ? Promise.reject(refused('23514')) : allNew(items),
     )

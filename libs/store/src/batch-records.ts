@@ -7,30 +7,28 @@
  *             └──── store unavailable: reject everything that is waiting <──┘
  *
  * A batch costs as much CPU as 20 of its rows (1.8 ms against 0.08 ms, measured), so under load it pays to
- * wait for more records. A record that comes alone is written at once.
+ * wait for more records. A single record is written at once.
  */
 import { CofferdamError } from '@cofferdam/contract'
 import { failureOf, toStoreError, UnansweredError } from './store-errors.ts'
 
 /** Measured: 100 rows per call reach 73% of the rate of 1,000, at a tenth of the latency. */
 const MAX_ROWS = 100
-/** Enough rows to write without waiting: a row then costs a tenth more than in the largest batch. */
+/** Enough rows to write without waiting. A row then costs a tenth more than in the largest batch. */
 const ENOUGH_ROWS = 50
-/**
- * The load is high if the last batch had this many rows: over 1,000 records/s if Postgres answers in 4 ms.
- */
+/** The load is high if the last batch had this many rows: over 1,000 records/s at 4 ms per batch. */
 const BUSY_ROWS = 5
 /** How long to wait for more rows. 10 ms did not raise the rate of executions. */
 const COMPANY_MS = 5
 /** One batch at the server, and one full batch on its way. */
 const MAX_IN_FLIGHT = 2
-/** A quarter second at the highest measured rate; 128 MiB at 64 KiB per record. */
+/** A quarter of a second at the highest measured rate, and 128 MiB at 64 KiB per record. */
 const MAX_WAITING = 2000
 
 export interface RecordBatcher<T> {
-  /** True when this call wrote the record; false when it existed. Rejects with a `CofferdamError`. */
+  /** True when this call wrote the record, false when it existed. Rejects with a `CofferdamError`. */
   add(key: string, item: T): Promise<boolean>
-  /** Resolves when everything that was added has been written or rejected. */
+  /** Resolves when all added records are written or rejected. */
   idle(): Promise<void>
 }
 
@@ -41,7 +39,7 @@ interface Waiting<T> {
   reject(error: CofferdamError): void
 }
 
-/** One written batch; `ms` is the time from sending to the answer. */
+/** One written batch. `ms` is the time from sending to the answer. */
 export interface WrittenBatch {
   rows: number
   ms: number
@@ -114,7 +112,7 @@ export function createRecordBatcher<T>(
     if (failureOf(error) !== 'data') {
       const failure = toStoreError(error, 'recording an attempt')
       for (const one of batch) one.reject(failure)
-      // The others would wait for the same missing answer. They were not sent.
+      // The others were not sent, and would wait for the same missing answer.
       const unsent = toStoreError(
         error instanceof UnansweredError ? error.cause : error,
         'recording an attempt',

@@ -1,8 +1,7 @@
 /**
- * References of blobs:
- * `<tenant>~<hash>/<YYYYMMDD>/<execution id>/<attempt>-<name>-<hash>-<random>[-sealed]`
+ * References of blobs: `<tenant>~<hash>/<YYYYMMDD>/<execution id>/<attempt>-<name>-<hash>-<random>[-sealed]`
  *
- * A reference cannot name anything outside of the root: every part is made from a closed alphabet and
+ * A reference cannot name anything outside of the root, because every part has a closed alphabet and is
  * validated before use. The hashes distinguish names that sanitising or a case-insensitive file system would
  * merge. The random part keeps a fenced worker from overwriting the output of its successor.
  */
@@ -20,7 +19,7 @@ const REF =
 
 export interface BlobPath {
   tenant: string
-  /** UTC day on which the execution was made, `YYYYMMDD`. */
+  /** UTC day on which the execution was created, `YYYYMMDD`. */
   day: string
   execution: string
   file: string
@@ -31,7 +30,7 @@ const SEALED = '-sealed'
 
 export const isSealed = (blob: BlobPath): boolean => blob.file.endsWith(SEALED)
 
-/** A fresh path for a blob of `key`; throws `invalid_request` for an invalid execution id. */
+/** A new path for a blob of `key`. Throws `invalid_request` for an invalid execution ID. */
 export function newBlobPath(key: BlobKey): BlobPath {
   const id = executionIdSchema.safeParse(key.executionId)
   if (!id.success || !Number.isSafeInteger(key.attempt) || key.attempt < 1 || key.attempt > 999_999_999)
@@ -46,7 +45,7 @@ export function newBlobPath(key: BlobKey): BlobPath {
   }
 }
 
-/** The path of a reference; null for anything that `newBlobPath` and `refOf` did not make. */
+/** The path of a reference. Null for anything that `newBlobPath` and `refOf` did not make. */
 export function blobPathOf(ref: string): BlobPath | null {
   const [, tenant, day, execution, file] = REF.exec(ref) ?? []
   if (tenant === undefined || day === undefined || execution === undefined || file === undefined) return null
@@ -55,15 +54,13 @@ export function blobPathOf(ref: string): BlobPath | null {
 
 export const refOf = (blob: BlobPath): string => [blob.tenant, blob.day, blob.execution, blob.file].join('/')
 
-/** UTC day of an execution id as `YYYYMMDD`. */
 export const dayOf = (id: ExecutionId): string =>
   new Date(idTimeMs(id)).toISOString().slice(0, 10).replaceAll('-', '')
 
-/** For people who look into the directory. The hash is what distinguishes names. */
+/** For people who look into the directory. The hash distinguishes names. */
 const sanitised = (name: string): string => name.replaceAll(/[^A-Za-z0-9_.-]/g, '_').slice(0, 64) || '_'
 const hash = (text: string): string => createHash('sha256').update(text).digest('hex').slice(0, 16)
 
-/** The folder of a tenant, unique per tenant id. */
 export function tenantFolder(tenantId: string): string {
   return `${sanitised(tenantId)}~${hash(tenantId)}`
 }

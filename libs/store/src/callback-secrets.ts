@@ -1,7 +1,7 @@
 /**
- * The secrets that sign a tenant's callbacks: 32 random bytes, shown once. The worker reads them back to
- * sign, so they are stored encrypted if an output key is configured, else in clear. After a rotation the
- * previous one also signs for a day.
+ * The secrets that sign a tenant's callbacks: 32 random bytes, shown once. The worker reads them to sign, so
+ * they are stored encrypted if there is an output key, else in clear. After a rotation the previous secret
+ * also signs for a day.
  */
 import { randomBytes } from 'node:crypto'
 import { CofferdamError } from '@cofferdam/contract'
@@ -14,14 +14,11 @@ import type { Database } from './tables.ts'
 
 /** Every method throws `store_unavailable`. */
 export interface CallbackSecrets {
-  /**
-   * Creates a new secret: `whsec_` and base64, the format of Standard Webhooks. Throws `not_found` for an
-   * unknown tenant.
-   */
+  /** Creates a secret: `whsec_` and base64 (Standard Webhooks). Throws `not_found` for an unknown tenant. */
   rotate(tenantId: string): Promise<{ secret: string; rotated_at: string }>
-  /** When the secret was created; null when there is none. */
+  /** When the secret was created, or null. */
   info(tenantId: string): Promise<{ rotated_at: string } | null>
-  /** The secrets that sign at `nowMs`, the newest first; empty when there is none. */
+  /** The secrets that sign at `nowMs`, newest first, perhaps none. */
   read(tenantId: string, nowMs: number): Promise<Buffer[]>
   /** False when there was none. */
   remove(tenantId: string): Promise<boolean>

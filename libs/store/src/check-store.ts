@@ -1,6 +1,6 @@
 /**
  * Checks whether an attempt can be stored: both roles can log in, the schema is at least that of this build,
- * and database and blob folder are writable. Otherwise the first execution would find out, after it ran.
+ * and database and blob folder are writable. Otherwise the first execution would notice it after it ran.
  */
 import { randomBytes } from 'node:crypto'
 import { rm, writeFile } from 'node:fs/promises'
@@ -16,7 +16,7 @@ const SCHEMA_VERSION = Math.max(...migrationFiles().map(({ number }) => number))
 
 /**
  * Throws `store_unavailable` while Postgres does not answer or is read-only, and `config_invalid` when the
- * set-up is incomplete. Both messages say what to do.
+ * setup is incomplete. Both messages say what to do.
  */
 export async function checkDatabase(db: Kysely<Database>, role: string): Promise<void> {
   const { rows } = await translating(`a look at its schema as ${role}`, () =>

@@ -9,9 +9,8 @@ import { nameActor } from './tenants.ts'
 export interface WantedInterpreter {
   tenant_id: string
   environment: Environment
-  /** Null until one was created. */
   interpreter_id: string | null
-  /** Rises whenever an id is forgotten. */
+  /** Rises whenever an ID is forgotten. */
   generation: number
   provisioned_at: string | null
   /** Whether the tenant may run code at all. */
@@ -27,12 +26,12 @@ export interface CodeInterpreters {
     tenantId?: string
     after?: Pick<WantedInterpreter, 'tenant_id' | 'environment'>
   }): Promise<WantedInterpreter[]>
-  /** Adds rows. Rows that exist stay as they are. Throws `not_found` for an unknown tenant. */
+  /** Adds rows. Existing rows stay unchanged. Throws `not_found` for an unknown tenant. */
   request(tenantId: string, environments: readonly Environment[], actor: string): Promise<void>
   /**
-   * Writes the id of the interpreter that was created for a row as it was read. False when the row is gone,
-   * has another generation, or holds another id: nobody uses the new interpreter then. Throws `conflict` when
-   * another row names the id.
+   * Writes the ID of the interpreter that was created for a row as it was read. False when the row is gone,
+   * has another generation, or holds another ID: then nobody uses the new interpreter. Throws `conflict` when
+   * another row has the ID.
    */
   provisioned(
     row: Pick<WantedInterpreter, 'tenant_id' | 'environment' | 'generation'>,
@@ -40,15 +39,14 @@ export interface CodeInterpreters {
     actor: string,
   ): Promise<boolean>
   /**
-   * Clears the id after the service lost the interpreter. False when the row holds another id by now. With
+   * Clears the ID after the service lost the interpreter. False when the row holds another ID by now. With
    * null as `id`, the row must hold none.
    */
   forget(tenantId: string, environment: Environment, id: string | null, actor: string): Promise<boolean>
-  /** Deletes all rows of the tenant. */
   remove(tenantId: string, actor: string): Promise<void>
-  /** Whether any row names the id. */
+  /** Whether any row has the ID. */
   isNamed(id: string): Promise<boolean>
-  /** Runs `work` while no other process does; null when another one holds the lock. */
+  /** Runs `work` while no other process does. Null when another one holds the lock. */
   inTurn<T>(work: () => Promise<T>): Promise<T | null>
 }
 
@@ -56,7 +54,6 @@ const PAGE = 1000
 /** Any constant that differs from the other advisory locks of the database. */
 const LOCK = 7020260013
 
-/** `fleet` is the role that sees all tenants. */
 export function createCodeInterpreters(fleet: Kysely<Database>): CodeInterpreters {
   const writing = <T>(actor: string, work: (tx: Transaction<Database>) => Promise<T>): Promise<T> =>
     translating('a code interpreter', () =>
@@ -171,7 +168,7 @@ export function createCodeInterpreters(fleet: Kysely<Database>): CodeInterpreter
         try {
           return await work()
         } finally {
-          // A broken connection has released the lock already.
+          // A broken connection has already released the lock.
           await sql`select pg_advisory_unlock(${LOCK})`.execute(db).catch(() => undefined)
         }
       })

@@ -1,6 +1,6 @@
 /**
  * Connections to Postgres under a role. A process logs in as the schema's owner, or as any user that may take
- * the roles. No statement runs before `SET ROLE` succeeded, so a set-up mistake fails instead of widening
+ * the roles. No statement runs before `SET ROLE` succeeded, so a setup mistake fails instead of widening
  * rights.
  */
 import { Kysely, PostgresDialect, sql, type PostgresPool, type Transaction } from 'kysely'
@@ -12,9 +12,9 @@ import type { Database } from './tables.ts'
 export type StoreRole = 'cofferdam_app' | 'cofferdam_all_tenants' | 'cofferdam_sweeper'
 
 export interface Timeouts {
-  /** Time to connect. Default 1,000 ms; a live server takes 2 ms. */
+  /** Time to connect. Default 1,000 ms. A live server takes 2 ms. */
   connectMs: number
-  /** Time for one statement, enforced by the server. Default 2,000 ms; a batch of 100 rows takes 5 ms. */
+  /** Time for one statement, enforced by the server. Default 2,000 ms. A batch of 100 rows takes 5 ms. */
   statementMs: number
 }
 
@@ -38,7 +38,7 @@ export interface ConnectOptions {
   prepared?: ReadonlyMap<string, string>
 }
 
-/** Creates a pool. It connects at the first query. */
+/** Creates a pool, which connects at the first query. */
 export function connect(options: ConnectOptions): Connection {
   const { databaseUrl, role, max, timeouts, logger, prepared = new Map<string, string>() } = options
   const pool = new pg.Pool({
@@ -59,7 +59,7 @@ export function connect(options: ConnectOptions): Connection {
   })
   let closing = false
   // Without a listener, a server stop would crash the process. Logs the message only, because pg attaches the
-  // client to the error. Expected while closing: `end` resolves before the last socket closes.
+  // client to the error. Expected while closing, because `end` resolves before the last socket closes.
   pool.on('error', (error) => {
     if (!closing) logger.warn({ reason: error.message, role }, 'an idle Postgres connection was lost')
   })
@@ -88,8 +88,7 @@ export function asTenant<T>(
 
 /**
  * kysely returns a connection to the pool after any error. A connection that timed out still waits for the
- * old answer, so every later query would get the answer of its predecessor. Such a connection is closed
- * instead.
+ * old answer, so every later query would get the answer to the query before. Such a connection is closed.
  */
 function discarding(pool: pg.Pool, prepared: ReadonlyMap<string, string>): PostgresPool {
   return {

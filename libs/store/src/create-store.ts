@@ -50,7 +50,7 @@ const FLEET_POOL = 6
 /** Connections for requests of tenants, and for policy and keys. */
 const APP_POOL = 6
 
-/** Time to check all audit rows: enough for 300 million, at a second per million. */
+/** Time to check all audit rows: enough for 300 million at a second per million. */
 const AUDIT_MS = 300_000
 
 export interface StoreOptions {
@@ -69,23 +69,17 @@ export interface StoredExecution {
   /** Result of the last attempt, with its full text. */
   result: ExecutionResult
   artifactRefs: (Artifact & { ref: string })[]
-  /** Every attempt, the first one first. */
+  /** Every attempt, first one first. */
   audit: AuditRow[]
 }
 
 /** Every method throws `store_unavailable` within about 2.5 s when Postgres does not answer. */
 export interface Store extends AsyncDisposable {
-  /**
-   * Writes audit row and result once per (execution, attempt), in batches. `inserted` is false if they
-   * existed.
-   */
+  /** Writes audit row and result once per attempt, in batches. `inserted` is false if they existed. */
   record(record: AttemptRecord): Promise<{ inserted: boolean }>
   /** Null when it was not recorded, or has expired. */
   findAttempt(executionId: ExecutionId, attempt: number): Promise<AttemptRecord | null>
-  /**
-   * `tenantId` null means any tenant, for admins. Null when it has not ended, belongs to another tenant, or
-   * expired.
-   */
+  /** `tenantId` null means any tenant, for admins. Null if not ended, another tenant's, or expired. */
   findExecution(tenantId: string | null, executionId: ExecutionId): Promise<StoredExecution | null>
   listExecutions(filter: InvocationFilter): Promise<Page<ExecutionState>>
   listAudit(filter: InvocationFilter): Promise<Page<AuditRow>>
@@ -101,27 +95,20 @@ export interface Store extends AsyncDisposable {
   readonly callbackSecrets: CallbackSecrets
   readonly codeInterpreters: CodeInterpreters
   readonly workspaces: Workspaces
-  /**
-   * Tables of another package; `what` names the data in messages. For admins and workers: it does not filter
-   * by tenant.
-   */
+  /** Tables of another package, for admins and workers, of all tenants. `what` names the data in messages. */
   fleetTables<Schema>(what: string): FleetTables<Schema>
   readonly blobs: BlobStore
   /** 32 bytes, the same for the whole fleet. The API encrypts the cursors of its lists with them. */
   cursorKey(): Promise<Uint8Array>
   readonly retention: Retention
-  /** Whether there is a key to encrypt with. */
   readonly canEncrypt: boolean
-  /**
-   * Resolves when the results of an attempt can be stored. Throws `store_unavailable` or `config_invalid`;
-   * the message says what is wrong and what to do.
-   */
+  /** Resolves when results can be stored. Throws `store_unavailable` or `config_invalid` with what to do. */
   check(): Promise<void>
 }
 
 /**
- * Opens the store. It connects later, so a process can start while Postgres is down. Run `migrate` once
- * before. Throws `config_invalid` for invalid keys.
+ * Opens the store, which connects later, so that a process can start while Postgres is down. Run `migrate`
+ * once before. Throws `config_invalid` for invalid keys.
  */
 export async function createStore(options: StoreOptions): Promise<Store> {
   const logger = options.logger ?? silentLogger
@@ -163,8 +150,7 @@ export async function createStore(options: StoreOptions): Promise<Store> {
       const attempt = await moveLargeText(record, blobs, keys)
       const key = attemptKey(attempt.executionId, record.audit.attempt)
       const inserted = await batcher.add(key, attempt).catch(async (error: unknown) => {
-        // If the row may exist, it refers to the text. If not, the text expires with the execution's other
-        // blobs.
+        // If the row may exist, it refers to the text. Else the text expires with the execution's blobs.
         if (!mayBeStored(error)) await dropMovedText(attempt, blobs)
         throw error
       })
@@ -229,7 +215,7 @@ export async function createStore(options: StoreOptions): Promise<Store> {
   }
 }
 
-/** Null for an invalid execution id, so that a caller gets "not found". */
+/** Null for an invalid execution ID, so that a caller gets "not found". */
 function toUuid(executionId: string): string | null {
   const id = executionIdSchema.safeParse(executionId)
   return id.success ? idToUuid(id.data) : null

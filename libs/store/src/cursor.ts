@@ -1,7 +1,4 @@
-/**
- * Keyset cursors over (execution_id, attempt), newest first. Pages stay stable while rows arrive, and cost
- * the same.
- */
+/** Keyset cursors over (execution_id, attempt), newest first: stable while rows arrive, at constant cost. */
 import { CofferdamError } from '@cofferdam/contract'
 
 export interface Position {
@@ -9,10 +6,9 @@ export interface Position {
   attempt: number
 }
 
-/** A page of a list. */
 export interface Page<T> {
   rows: T[]
-  /** Cursor of the next page, even if this one is empty; null at the end. */
+  /** Cursor of the next page, even if this one is empty. Null at the end. */
   next_cursor: string | null
 }
 

@@ -24,5 +24,4 @@ export function defaultPolicy(tenantId: string): TenantPolicy {
   }
 }
 
-/** Caps that are the fleet's defaults throughout. */
 export const defaultCaps = (): TenantCaps => ({ ...DEFAULT_TENANT_CAPS, agents: {} })

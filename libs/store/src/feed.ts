@@ -1,5 +1,5 @@
 /**
- * Audit rows in the order of recording, for readers that must not miss any. An order by id or time would not
+ * Audit rows in the order of recording, for readers that must not miss any. An order by ID or time would not
  * do, because rows of long runs appear late in it.
  *
  * Each row has the number of the transaction that wrote it. Transactions below the snapshot's xmin have
@@ -14,7 +14,7 @@ import { allOf } from './invocation-pages.ts'
 import { toAuditRow } from './invocations.ts'
 import type { Database } from './tables.ts'
 
-/** Filter of a feed. Has no times, because the feed has its own order. */
+/** Filter of a feed, without times, because the feed has its own order. */
 export type FeedFilter = Omit<InvocationFilter, 'from' | 'to' | 'cursor'> & {
   /** `cursor` of the previous call, `now` for rows recorded from now on, or `beginning` for all rows. */
   after: string
@@ -38,7 +38,7 @@ interface Position {
   attempt: number
 }
 
-/** The next page; empty when there is nothing new. Throws `invalid_request`. */
+/** The next page, empty when there is nothing new. Throws `invalid_request`. */
 export async function feedPage(
   db: Kysely<Database> | Transaction<Database>,
   filter: FeedFilter,
@@ -73,7 +73,7 @@ export async function feedPage(
   for (const key of keys) {
     if (rows.length === limit) break
     seen += 1
-    // A row can be missing: it belongs to another tenant, does not match, or has expired meanwhile.
+    // A row can be missing, because it belongs to another tenant, does not match, or has expired meanwhile.
     const row = byKey.get(nameOf(key))
     if (row !== undefined) rows.push(toAuditRow(row))
   }

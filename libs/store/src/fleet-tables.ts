@@ -1,6 +1,6 @@
 /**
- * Access to tables whose row types and queries belong to another package. The migrations here still make the
- * tables. Queries run under the role that sees every tenant.
+ * Access to tables whose row types and queries belong to another package. The migrations here still create
+ * the tables. Queries run under the role that sees every tenant.
  */
 import type { Kysely, Transaction } from 'kysely'
 import { translating } from './store-errors.ts'

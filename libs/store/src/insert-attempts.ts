@@ -1,7 +1,7 @@
 /**
- * Inserts audit rows and results of a batch in one statement, which is one transaction and one round trip.
- * The insert into `attempts` claims each (execution, attempt) once. Only claimed attempts get an audit row
- * and a result.
+ * Inserts audit rows and results of a batch in one statement, so in one transaction and one round trip. The
+ * insert into `attempts` claims each (execution, attempt) once. Only claimed attempts get an audit row and a
+ * result.
  */
 import { uuidToExecutionId } from '@cofferdam/contract'
 import { CompiledQuery, type Kysely } from 'kysely'
@@ -14,7 +14,7 @@ const COLUMNS = [...AUDIT_COLUMNS, ...RESULT_COLUMNS]
 const names = (columns: readonly { name: string }[]): string =>
   columns.map((column) => column.name).join(', ')
 
-/** Prepared on each connection: parsing and planning takes a third of the time of a single insert. */
+/** Prepared on each connection, because parsing and planning takes a third of the time of a single insert. */
 export const RECORD_STATEMENT = `
 with incoming as (
   select * from unnest(${COLUMNS.map((column, i) => `$${i + 1}::${column.type}[]`).join(', ')})
@@ -75,7 +75,7 @@ async function ensureDays(
   attempts: readonly StorableAttempt[],
   knownDays: Set<string>,
 ): Promise<void> {
-  // Twice the days of the longest retention. Only ids with wrong times exceed this.
+  // Twice the days of the longest retention. Only IDs with wrong times exceed this.
   if (knownDays.size > 400) knownDays.clear()
   for (const day of new Set(attempts.map(dayOf))) {
     if (knownDays.has(day)) continue

@@ -1,6 +1,6 @@
 /**
- * The filter of audit lists. A page is read in two steps, so that it costs the same whatever the filter and
- * however many rows and partitions there are:
+ * The filter of audit lists. A page is read in two steps, so that it costs the same with any filter and any
+ * number of rows and partitions:
  *
  *   1 keys   the next keys of the tenant (by its index), or of all (`attempts`, which has no partitions)
  *   2 rows   the rows of these keys, in their partitions only, that match the other conditions

@@ -18,7 +18,7 @@ const SCAN = 5000
 
 export interface RowPage {
   rows: InvocationRow[]
-  /** Null at the end. A page can have fewer rows than asked for, even none, and still have a next page. */
+  /** Null at the end. A page can have fewer rows than requested, even none, and still have a next page. */
   next_cursor: string | null
 }
 
@@ -28,12 +28,11 @@ interface Key {
   expires_on: string
 }
 
-/** `also`: a condition that nearly every row meets, so that a page needs only a few more keys than rows. */
+/** `also`: a condition that nearly every row meets, so that a page needs few more keys than rows. */
 export interface PageOptions {
   also?: RawBuilder<SqlBool>
 }
 
-/** A page of whole rows. Throws `invalid_request`. */
 export async function invocationPage(
   db: Kysely<Database> | Transaction<Database>,
   filter: InvocationFilter,
@@ -66,7 +65,6 @@ export async function invocationPage(
   return { rows: shown, next_cursor: edge === undefined ? null : writeCursor(positionOf(edge)) }
 }
 
-/** The next `count` keys, newest first. */
 async function nextKeys(
   db: Kysely<Database> | Transaction<Database>,
   filter: InvocationFilter,
@@ -84,6 +82,5 @@ async function nextKeys(
 
 const positionOf = ({ execution_id, attempt }: Key) => ({ executionUuid: execution_id, attempt })
 
-/** The conjunction of the conditions; true for none. */
 export const allOf = (conditions: readonly RawBuilder<SqlBool>[]): RawBuilder<SqlBool> =>
   conditions.length === 0 ? sql`true` : sql`(${sql.join([...conditions], sql` and `)})`

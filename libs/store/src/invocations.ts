@@ -1,4 +1,4 @@
-/** Reads `sandbox_invocations`: audit pages and what was charged. */
+/** Reads `sandbox_invocations`: audit pages and charges. */
 import {
   auditRowSchema,
   idToUuid,
@@ -31,7 +31,6 @@ export interface AttemptName {
   attempt: number
 }
 
-/** A page of audit rows, newest first. */
 export async function listInvocations(
   db: Kysely<Database> | Transaction<Database>,
   filter: InvocationFilter,
@@ -46,7 +45,7 @@ export interface AttemptPartition {
   expiresOn: string
 }
 
-/** The recorded attempts of an execution in order; empty when there are none. */
+/** The recorded attempts of an execution, in order. */
 export async function attemptsOf(
   db: Kysely<Database> | Transaction<Database>,
   executionUuid: string,
@@ -60,7 +59,6 @@ export async function attemptsOf(
   return rows.map((row) => ({ attempt: row.attempt, expiresOn: row.expires_on }))
 }
 
-/** All audit rows of one execution, in the order of its attempts. */
 export async function invocationsOf(
   db: Kysely<Database> | Transaction<Database>,
   executionUuid: string,
@@ -147,12 +145,11 @@ export async function knownExecutions(
   return new Set(rows.map((row) => uuidToExecutionId(row.execution_id)))
 }
 
-/** The row as the API shows it. */
 export function toAuditRow(row: InvocationRow): AuditRow {
   // A newer release's migration may have added columns that this one does not know.
   const wire = Object.fromEntries(
     Object.entries(row).filter(([name]) => Object.hasOwn(auditRowSchema.shape, name)),
   )
-  // Parsing costs 10 µs and detects when table and wire schema differ.
+  // Parsing costs 10 µs and detects differences between table and wire schema.
   return auditRowSchema.parse({ ...wire, execution_id: uuidToExecutionId(row.execution_id) })
 }

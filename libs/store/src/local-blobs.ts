@@ -17,11 +17,11 @@ const MAX_BLOB_BYTES = 64 * 1024 * 1024
 
 export interface LocalBlobs extends BlobStore {
   /**
-   * Deletes the folders of executions made before `day` (`YYYYMMDD`) whose id `known` does not return. Asks
+   * Deletes the folders of executions from before `day` (`YYYYMMDD`) whose ID `known` does not return. Asks
    * for a thousand at a time. Returns the number of deleted folders.
    */
   prune(day: string, known: (executionIds: string[]) => Promise<Set<string>>): Promise<number>
-  /** Deletes the folders of one tenant's executions made before `day` whose id `ended` returns. */
+  /** Deletes the folders of one tenant's executions from before `day` whose ID `ended` returns. */
   pruneTenant(
     tenantId: string,
     day: string,
@@ -182,7 +182,7 @@ async function prune(
   return deleted
 }
 
-/** Deletes a tenant's executions before the day `before` whose id `gone` returns. */
+/** Deletes a tenant's executions from before the day `before` whose ID `gone` returns. */
 async function pruneDays(
   tenantDir: string,
   before: string,

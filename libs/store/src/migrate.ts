@@ -1,7 +1,7 @@
 /**
  * Migrates a database to this build's schema. Forward only, each file in its own transaction, one process at
- * a time (advisory lock). Any number of processes may call it at once. A database that is ahead of this build
- * is left alone, because during a rolling deploy both builds run.
+ * a time (advisory lock). Any number of processes may call it at once. A database that is newer than this
+ * build is left alone, because during a rolling deploy both builds run.
  */
 import { CofferdamError } from '@cofferdam/contract'
 import pg from 'pg'
@@ -14,15 +14,12 @@ const CONNECT_MS = 5000
 /** The whole schema takes about 0.2 s, but another process may run a long backfill. */
 const LOCK_WAIT = '10min'
 /**
- * Roles belong to the cluster, so grants of two databases at once fail with XX000 `tuple concurrently
- * updated`.
+ * Roles belong to the cluster: concurrent grants of two databases fail (XX000 `tuple concurrently updated`).
  */
 const ATTEMPTS = 5
 const ROLES = ['cofferdam_app', 'cofferdam_all_tenants', 'cofferdam_sweeper']
 
-/**
- * Throws `config_invalid` (rights, changed files) or `store_unavailable`. The URL's user will own the schema.
- */
+/** Throws `config_invalid` (rights, changed files) or `store_unavailable`. The URL's user owns the schema. */
 export async function migrate(databaseUrl: string): Promise<void> {
   const migrations = migrationFiles()
   const client = new pg.Client({

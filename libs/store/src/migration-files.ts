@@ -12,7 +12,7 @@ export interface Migration {
 
 const FOLDER = new URL('../migrations/', import.meta.url)
 
-/** Reads all migrations; throws when a number repeats. Gaps are allowed. */
+/** Throws when a number repeats. Gaps are allowed. */
 export function migrationFiles(): Migration[] {
   const files = readdirSync(FOLDER)
     .filter((name) => name.endsWith('.sql'))
@@ -28,7 +28,7 @@ export function migrationFiles(): Migration[] {
   })
 }
 
-/** One checksum over all files, to name the template database of tests. */
+/** One checksum over all files. It names the template database of tests. */
 export function schemaChecksum(): string {
   const all = migrationFiles().map((migration) => migration.checksum)
   return createHash('sha256').update(all.join()).digest('hex')

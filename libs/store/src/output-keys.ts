@@ -14,7 +14,7 @@ export interface OutputKey {
 }
 
 export interface OutputKeys {
-  /** The key that encrypts; null when none is configured. */
+  /** The key that encrypts, or null. */
   readonly current: OutputKey | null
   /** Throws `internal` for a key that is not configured. */
   find(id: string): OutputKey
@@ -40,7 +40,6 @@ export function createOutputKeys(keys: readonly OutputKey[]): OutputKeys {
   }
 }
 
-/** The key of one blob. */
 export function derivedKey({ key }: OutputKey, tenant: string, salt: Uint8Array): Buffer {
   return Buffer.from(hkdfSync('sha256', key, salt, `cofferdam output v1\0${tenant}`, 32))
 }

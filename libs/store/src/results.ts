@@ -25,7 +25,7 @@ export interface StoredResult {
   moved: { stdout: string | null; stderr: string | null }
 }
 
-/** The results of one execution's attempts, first attempt first. */
+/** The results of one execution's attempts, in order. */
 export async function resultsOf(
   db: Kysely<Database> | Transaction<Database>,
   executionUuid: string,

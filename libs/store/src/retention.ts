@@ -17,9 +17,7 @@ const BLOB_GRACE_DAYS = 3
 const MAX_ROUNDS = 24
 
 export interface Retention {
-  /**
-   * Creates the partitions of today and tomorrow for every retention in use. Others are created on demand.
-   */
+  /** Creates the partitions of today and tomorrow for every retention in use. Others are made on demand. */
   ensurePartitions(nowMs: number): Promise<void>
   /**
    * Drops partitions whose expiry day has passed by `nowMs` and by the server's clock, then blobs without
@@ -29,8 +27,8 @@ export interface Retention {
    */
   dropExpired(nowMs: number): Promise<{ days: string[]; blobs: number }>
   /**
-   * Tampering by an owner of the schema that triggers cannot refuse, one sentence each; empty when there is
-   * none. Reads every row's day, at a second per million rows and for at most five minutes.
+   * Tampering by an owner of the schema that triggers cannot refuse, one sentence each. Reads every row's
+   * day, at a second per million rows and for at most five minutes.
    */
   auditFaults(): Promise<string[]>
 }
@@ -88,6 +86,5 @@ export function createRetention(
   }
 }
 
-/** Name of a day's folder in the blob directory. */
 const folderOf = (day: number): string => dateOf(day).replaceAll('-', '')
 const dateOf = (day: number): string => new Date(day * DAY_MS).toISOString().slice(0, 10)

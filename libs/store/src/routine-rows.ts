@@ -12,7 +12,6 @@ import type { Insertable, Selectable } from 'kysely'
 import { defined } from './defined.ts'
 import type { RoutineRunsTable, RoutinesTable } from './tables.ts'
 
-/** A routine as it is stored. */
 export interface StoredRoutine {
   routine_id: RoutineId
   tenant_id: string
@@ -29,7 +28,6 @@ export interface StoredRoutine {
   updated_at: string
 }
 
-/** The columns that come from an input. */
 type RoutineColumns = Omit<
   Insertable<RoutinesTable>,
   'routine_id' | 'tenant_id' | 'created_at' | 'updated_at'

@@ -1,4 +1,4 @@
-/** Runs of routines: one per trigger key. The newest 200 of each routine are kept. */
+/** Runs of routines, one per trigger key. The newest 200 of each routine are kept. */
 import {
   idToUuid,
   uuidToExecutionId,
@@ -13,7 +13,7 @@ import type { Database } from './tables.ts'
 /** What `DecideRun` gets. It runs for one trigger of a routine at a time. */
 export interface RoutineTurn {
   routine: StoredRoutine
-  /** Executions of the newest runs, the newest first. */
+  /** Executions of the newest runs, newest first. */
   recent: ExecutionId[]
 }
 
@@ -25,7 +25,6 @@ export interface RoutineTrigger {
   scheduledAtMs: number | null
 }
 
-/** Decides the outcome of a trigger. */
 export type DecideRun = (
   turn: RoutineTurn,
 ) => Promise<Pick<RoutineRun, 'outcome' | 'reason' | 'execution_id'>>
@@ -35,13 +34,12 @@ const RUNS_KEPT = 200
 /** Newest runs that `DecideRun` checks for running executions. */
 const RECENT = 20
 
-/** The newest runs first, at most `limit`. */
+/** Newest first, at most `limit`. */
 export async function newestRuns(db: Kysely<Database>, id: RoutineId, limit: number): Promise<RoutineRun[]> {
   const rows = await newestRows(db, id, limit)
   return rows.map(toRun)
 }
 
-/** The newest run of each routine that ever ran. */
 export async function lastRuns(
   db: Kysely<Database>,
   ids: readonly RoutineId[],

@@ -18,20 +18,16 @@ import { sqlState, translating } from './store-errors.ts'
 import type { Database, RoutineEventsTable } from './tables.ts'
 import { nameActor } from './tenants.ts'
 
-/** One change of a routine, as the database recorded it. */
 export type RoutineEvent = Selectable<RoutineEventsTable>
 
 /** Every method throws `store_unavailable`. `tenantId` null means any tenant, for admins and workers. */
 export interface Routines {
-  /** Throws `not_found` for an unknown tenant, `conflict` when the tenant has 1,000 already. */
+  /** Throws `not_found` for an unknown tenant, and `conflict` when the tenant already has 1,000. */
   create(input: RoutineInput, actor: string): Promise<StoredRoutine>
   get(tenantId: string | null, id: RoutineId): Promise<StoredRoutine | null>
-  /** The newest first, at most `limit`, all older than `after`. */
+  /** Newest first, at most `limit`, all older than `after`. */
   list(tenantId: string | null, options: { limit: number; after?: RoutineId }): Promise<StoredRoutine[]>
-  /**
-   * Replaces the given fields. Null when there is none. Throws `invalid_request` if the request has another
-   * tenant.
-   */
+  /** Replaces the given fields. Null when there is none. Throws `invalid_request` if the tenant differs. */
   change(
     tenantId: string | null,
     id: RoutineId,
@@ -40,9 +36,9 @@ export interface Routines {
   ): Promise<StoredRoutine | null>
   /** Deletes the routine and its runs, but no audit rows. False when there was none. */
   remove(tenantId: string | null, id: RoutineId, actor: string): Promise<boolean>
-  /** The newest runs first, at most `limit`. */
+  /** Newest first, at most `limit`. */
   runs(tenantId: string | null, id: RoutineId, limit: number): Promise<RoutineRun[]>
-  /** Changes of the routine, even a deleted one, the newest first, at most `limit`. */
+  /** Changes of the routine, even a deleted one, newest first, at most `limit`. */
   events(tenantId: string | null, id: RoutineId, limit: number): Promise<RoutineEvent[]>
   /** The newest run of each routine. */
   lastRuns(tenantId: string | null, ids: readonly RoutineId[]): Promise<Map<RoutineId, RoutineRun>>
@@ -55,11 +51,10 @@ export interface Routines {
   inTurn(id: RoutineId, trigger: RoutineTrigger, decide: DecideRun): Promise<RoutineRun | null>
 }
 
-/** Most routines of one tenant. */
 const MAX_ROUTINES = 1000
 const PAGE = 1000
 
-/** `app` sees the rows of one tenant at a time (row-level security), `fleet` all of them. */
+/** `app` sees the rows of one tenant at a time (row-level security), `fleet` all rows. */
 export function createRoutines(app: Kysely<Database>, fleet: Kysely<Database>): Routines {
   const reading = <T>(tenantId: string | null, work: (db: Kysely<Database>) => Promise<T>): Promise<T> =>
     translating('a routine', () => (tenantId === null ? work(fleet) : asTenant(app, tenantId, work)))

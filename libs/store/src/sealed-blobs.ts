@@ -12,7 +12,6 @@ import type { OutputKey, OutputKeys } from './output-keys.ts'
 
 export interface SealingWriter {
   write(text: Uint8Array): Promise<void>
-  /** Writes the last chunk. */
   end(): Promise<void>
 }
 
@@ -36,7 +35,7 @@ export function createSealingWriter(
   return {
     async write(text) {
       for (let at = 0; at < text.length;) {
-        // A full chunk is sealed when a byte follows, because only then it is known not to be the last.
+        // Seal a full chunk only when a byte follows, because only then it is certainly not the last.
         if (filled === CHUNK_BYTES) {
           await put(sealer.seal(pending, false))
           filled = 0

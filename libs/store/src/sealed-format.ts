@@ -1,10 +1,10 @@
 /**
  * Encrypted bytes that can be read in parts:
  *
- *   header   "CFDS" · version 1 · length of the key id · key id, padded to 32 · salt (16)
+ *   header   "CFDS" · version 1 · length of the key ID · key ID, padded to 32 · salt (16)
  *   chunk i  AES-256-GCM of 64 KiB of text · tag (16)
  *
- * Every chunk except the last is full; an empty text has one empty chunk. The nonce contains the chunk's
+ * Every chunk except the last is full, and an empty text has one empty chunk. The nonce contains the chunk's
  * number and whether it is the last (the STREAM construction, Hoang et al. 2015). Header and location are
  * authenticated with each chunk. So a chunk that was altered, dropped, repeated, moved, or cut off at the end
  * does not decrypt.
@@ -13,7 +13,7 @@ import { createCipheriv, createDecipheriv, randomBytes } from 'node:crypto'
 import { CofferdamError } from '@cofferdam/contract'
 import { derivedKey, type OutputKey, type OutputKeys } from './output-keys.ts'
 
-/** Bytes of text per chunk: little overhead per MiB, and little to decrypt to read a single byte. */
+/** Bytes of text per chunk: little overhead per MiB, and little to decrypt for a single byte. */
 export const CHUNK_BYTES = 65_536
 const TAG_BYTES = 16
 const SALT_BYTES = 16
@@ -39,7 +39,6 @@ export interface Opener {
   open(stored: Uint8Array, index: number, isLast: boolean): Buffer
 }
 
-/** Starts encrypting with `key`. */
 export function createSealer(key: OutputKey, where: SealedLocation): Sealer {
   const id = Buffer.from(key.id)
   const salt = randomBytes(SALT_BYTES)
@@ -85,9 +84,7 @@ export function createOpener(keys: OutputKeys, header: Uint8Array, where: Sealed
   }
 }
 
-/**
- * Chunks and bytes of text behind a header, from the stored size; throws `internal` for a size that none has.
- */
+/** Chunks and bytes of text behind a header, from the stored size. Throws `internal` if impossible. */
 export function sealedSize(storedBytes: number): { chunks: number; textBytes: number } {
   const body = storedBytes - HEADER_BYTES
   const chunks = Math.ceil(body / STORED_CHUNK_BYTES)
@@ -96,7 +93,6 @@ export function sealedSize(storedBytes: number): { chunks: number; textBytes: nu
   return { chunks, textBytes }
 }
 
-/** Encrypts bytes that fit into memory. */
 export function sealBytes(key: OutputKey, where: SealedLocation, text: Uint8Array): Buffer {
   const sealer = createSealer(key, where)
   const parts = [sealer.header]
@@ -107,7 +103,7 @@ export function sealBytes(key: OutputKey, where: SealedLocation, text: Uint8Arra
   }
 }
 
-/** Decrypts the output of `sealBytes`. Throws `internal` when it was altered. */
+/** Throws `internal` when it was altered. */
 export function openBytes(keys: OutputKeys, where: SealedLocation, stored: Uint8Array): Buffer {
   const opener = createOpener(keys, stored.subarray(0, HEADER_BYTES), where)
   const { chunks } = sealedSize(stored.length)

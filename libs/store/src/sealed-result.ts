@@ -16,14 +16,11 @@ const FAILURE_SEALED = 'The reason is stored encrypted with the result.'
 /** Replaces the output if it must be encrypted and there is no key. */
 const NOT_STORED = 'Not stored: it has to be encrypted, and there is no key for it here.'
 
-/**
- * Whether the result must be encrypted. Without a sandbox it has nothing of a program, and a refusal stays
- * readable.
- */
+/** Whether the result must be encrypted. Without a sandbox (a refusal) it has nothing of a program. */
 export const mustSeal = (record: AttemptRecord): boolean =>
   record.encrypt === true && record.result.backend !== null
 
-/** Splits `record` into one without the program's parts, and these encrypted; null without a key. */
+/** Splits `record` into one without the program's parts, and these encrypted. Null without a key. */
 export function sealResult(
   record: AttemptRecord,
   keys: OutputKeys,

@@ -17,13 +17,13 @@ describe('failureOf', () => {
     '40P01',
     '55P03',
     '25006',
-  ])('calls %s away', (code) => expect(failureOf(coded(code))).toBe('away'))
+  ])('classifies %s as away', (code) => expect(failureOf(coded(code))).toBe('away'))
   it.each([
     'timeout exceeded when trying to connect',
     'Query read timeout',
     'Connection terminated unexpectedly',
-  ])('calls "%s" away', (message) => expect(failureOf(new Error(message))).toBe('away'))
-  it.each(['42P01', '42501', '28P01', '3D000'])('classifies %s as set-up', (code) =>
+  ])('classifies "%s" as away', (message) => expect(failureOf(new Error(message))).toBe('away'))
+  it.each(['42P01', '42501', '28P01', '3D000'])('classifies %s as a setup error', (code) =>
     expect(failureOf(coded(code))).toBe('set-up'),
   )
   it.each(['23514', '22P02', '22001', '22008'])('classifies %s as data', (code) =>
@@ -36,7 +36,7 @@ describe('failureOf', () => {
 })
 
 describe('toStoreError', () => {
-  it('keeps our own errors, and never repeats the message of Postgres', () => {
+  it('keeps our own errors, and never repeats a message of Postgres', () => {
     const ours = new CofferdamError('not_found')
     expect(toStoreError(ours, 'x')).toBe(ours)
     const leaky = coded('23514', 'Failing row contains (secret)')

@@ -6,36 +6,31 @@
  */
 import { CofferdamError, isCofferdamError } from '@cofferdam/contract'
 
-/**
- * Problems with connections, resources, operators and locks. 25006 is a standby that was not promoted yet.
- */
+/** Problems with connections, resources, operators, locks. 25006: a standby that is not promoted yet. */
 const AWAY_CLASSES = new Set(['08', '53', '57', '58', '40', '55'])
 const AWAY_CODES = new Set(['25006', 'XX000'])
 const AWAY_ERRNO = /^(ECONN|EPIPE|ENOENT|ETIMEDOUT|EHOST|ENET|ENOTFOUND|EAI_|EACCES|ENOTCONN)/
 const AWAY_WORDS =
   /timeout|Connection terminated|Client has encountered a connection error|not queryable|Client was closed|Connection ended/i
-/** Undefined table, function, column; insufficient privilege; bad password; no such database or role. */
+/** Undefined table, function or column, insufficient privilege, bad password, no such database or role. */
 const SETUP_CODES = new Set(['42P01', '42883', '42703', '42501', '28P01', '28000', '3D000', '22023', '42704'])
 
 export type StoreFailure = 'away' | 'set-up' | 'data'
 
-/**
- * A statement was sent and no answer came, so it may have been executed. `cause` is the error of the driver.
- */
+/** A statement was sent and no answer came, so it may have been executed. `cause` is the driver's error. */
 export class UnansweredError extends Error {
   constructor(cause: unknown) {
     super('A statement was not answered.', { cause })
   }
 }
 
-/** True when the failed write may be in Postgres nevertheless. */
+/** True when the failed write may still be in Postgres. */
 export const mayBeStored = (error: unknown): boolean =>
   isCofferdamError(error) && error.code === 'store_unavailable' && error.cause instanceof UnansweredError
 
 /** True if a server or pooler cut the connection, so the statement may have been executed. */
 export const wasCutOff = (error: unknown): boolean => /^(08|57P0[123])/.test(sqlState(error) ?? '')
 
-/** The class of an error. */
 export function failureOf(error: unknown): StoreFailure {
   if (error instanceof UnansweredError) return failureOf(error.cause)
   if (isCofferdamError(error))
@@ -52,12 +47,12 @@ export function failureOf(error: unknown): StoreFailure {
   return AWAY_WORDS.test(messageOf(error)) ? 'away' : 'data'
 }
 
-/** The SQLSTATE or errno code of an error; null when it has none. */
+/** The SQLSTATE or errno code of an error, or null. */
 export function sqlState(error: unknown): string | null {
   return error instanceof Error && 'code' in error && typeof error.code === 'string' ? error.code : null
 }
 
-/** The name of the violated constraint; null when there is none. */
+/** The name of the violated constraint, or null. */
 export function constraintOf(error: unknown): string | null {
   return error instanceof Error && 'constraint' in error && typeof error.constraint === 'string'
     ? error.constraint
@@ -89,7 +84,6 @@ export function toStoreError(
   return new CofferdamError('internal', `The store refused ${what}.`, { cause: error })
 }
 
-/** Runs `work` and translates its errors. */
 export async function translating<T>(
   what: string,
   work: () => Promise<T>,

@@ -3,5 +3,4 @@ export interface StoreLogger {
   warn(data: object, message: string): void
 }
 
-/** Says nothing. */
 export const silentLogger: StoreLogger = { warn() {} }

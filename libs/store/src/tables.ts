@@ -1,7 +1,4 @@
-/**
- * The tables as kysely types. The SQL in ../migrations is authoritative. Times are read as ISO text
- * (connect.ts).
- */
+/** The tables as kysely types. ../migrations is authoritative. Times are read as ISO text (connect.ts). */
 import type { ConcurrencyRule, Isolation, Network, Schedule, TenantPolicy } from '@cofferdam/contract'
 import type { ColumnType, Generated, Selectable } from 'kysely'
 
@@ -86,9 +83,7 @@ export interface AttemptsTable {
   execution_id: string
   attempt: number
   expires_on: Written
-  /**
-   * Number of the transaction that recorded it (64 bits, as text); `0` if that was before the feed existed.
-   */
+  /** Number of the transaction that recorded it (64 bits, as text). `0` for rows older than the feed. */
   recorded_xid: ColumnType<string, never, never>
 }
 
@@ -152,7 +147,7 @@ export interface ResultsTable {
   artifacts: unknown
   stdout_spill_ref: string | null
   stderr_spill_ref: string | null
-  /** The program's output, encrypted; null when `result` has it in clear. */
+  /** The program's output, encrypted. Null when `result` has it in clear. */
   sealed: string | null
 }
 

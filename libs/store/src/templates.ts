@@ -1,7 +1,4 @@
-/**
- * Templates of a tenant: which agents may use sandboxes, in which environment, and under which stricter
- * rules.
- */
+/** Templates of a tenant: which agents may use sandboxes, in which environment, under which rules. */
 import { CofferdamError, parse, templateSchema, type Template } from '@cofferdam/contract'
 import type { Kysely, Selectable } from 'kysely'
 import { sqlState, translating } from './store-errors.ts'
@@ -10,12 +7,8 @@ import { nameActor } from './tenants.ts'
 
 /** Every method throws `store_unavailable`. */
 export interface Templates {
-  /** Null when there is none. */
   get(tenantId: string, templateId: string): Promise<Template | null>
-  /**
-   * Creates or replaces it. Throws `not_found` for an unknown tenant, `invalid_request` for an unknown
-   * environment.
-   */
+  /** Creates or replaces it. Throws `not_found` (tenant) or `invalid_request` (environment). */
   put(template: Template, actor: string): Promise<Template>
   /** By id, at most 1,000. */
   list(tenantId: string): Promise<Template[]>

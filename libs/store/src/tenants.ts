@@ -36,7 +36,6 @@ export type PolicyPatch = Partial<Omit<TenantPolicy, 'tenant_id'>>
 
 /** Every method throws `store_unavailable`, and `invalid_request` for invalid values. */
 export interface Tenants {
-  /** Null when there is none. */
   get(tenantId: string): Promise<Tenant | null>
   /** By id, at most `limit` (default and maximum 1,000), after the id `after`. */
   list(options?: { limit?: number; after?: string }): Promise<Tenant[]>
@@ -59,16 +58,14 @@ export interface Tenants {
     actor: string,
     source?: 'api' | 'reconciler',
   ): Promise<Tenant>
-  /** Replaces the given fields; an `agents` map is replaced as a whole. Throws `not_found`. */
+  /** Replaces the given fields. An `agents` map is replaced as a whole. Throws `not_found`. */
   setCaps(
     tenantId: string,
     caps: Partial<TenantCaps>,
     actor: string,
     source?: 'api' | 'reconciler',
   ): Promise<Tenant>
-  /**
-   * The newest events first, at most `limit` (default and maximum 1,000), all older than the event `before`.
-   */
+  /** Newest first, at most `limit` (default and maximum 1,000), all older than the event `before`. */
   events(tenantId: string, options?: { limit?: number; before?: number }): Promise<TenantPolicyEvent[]>
 }
 
@@ -121,7 +118,7 @@ export function createTenants(db: Kysely<Database>): Tenants {
         const tenantId = parse(nameSchema, input.tenant_id, 'tenant_id')
         const wanted = defined(parse(tenantPolicyPatchSchema, input.policy ?? {}, 'policy'))
         const policy = { ...defaultPolicy(tenantId), ...wanted }
-        // Off the standard tier nothing is switched on by default.
+        // Outside of the standard tier, the sandbox is off by default.
         if (policy.compliance_tier !== 'standard') policy.sandbox_enabled = wanted.sandbox_enabled === true
         const caps = { ...defaultCaps(), ...defined(parse(tenantCapsPatchSchema, input.caps ?? {}, 'caps')) }
         await db.transaction().execute(async (tx) => {
@@ -161,8 +158,8 @@ export function createTenants(db: Kysely<Database>): Tenants {
 }
 
 /**
- * The policy after a patch. Leaving the standard tier disables the sandbox, as the database does, too.
- * Enabling it there needs a patch of its own, and throws `conflict` in the same patch.
+ * The policy after a patch. Leaving the standard tier disables the sandbox, as the database also does.
+ * Enabling it there needs its own patch, and throws `conflict` in the same patch.
  */
 function decidePolicyChange(now: TenantPolicy, patch: PolicyPatch): TenantPolicy {
   const next = { ...now, ...patch }

@@ -1,17 +1,11 @@
-/**
- * Databases for tests. The schema is migrated once per server into a template, and each test file gets a copy
- * of it (43-160 ms).
- */
+/** Databases for tests: copies (43-160 ms) of a template that is migrated once per server. */
 import { randomBytes } from 'node:crypto'
 import { testPostgres } from '@cofferdam/embedded/testing'
 import pg from 'pg'
 import { migrate } from './migrate.ts'
 import { schemaChecksum } from './migration-files.ts'
 
-/**
- * Timeouts for a test's own store. A worker has its outbox when Postgres is slow for a second; a test has no
- * fallback.
- */
+/** Timeouts for a test's own store, which has no outbox for a Postgres that is slow for a second. */
 export const PATIENT_TIMEOUTS = { connectMs: 30_000, statementMs: 30_000 } as const
 
 export interface TestDatabase {
@@ -67,7 +61,6 @@ async function readyTemplate(client: pg.Client, serverUrl: string): Promise<stri
   }
 }
 
-/** The URL of another database of the same server. */
 function onDatabase(url: string, name: string): string {
   return url.replace(/\/[^/?]+(\?|$)/, `/${name}$1`)
 }

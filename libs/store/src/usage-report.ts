@@ -4,7 +4,7 @@ import { sql, type Kysely, type Transaction } from 'kysely'
 import type { Database } from './tables.ts'
 
 const DAY_MS = 86_400_000
-/** The longest retention is 180 days; a few days more for the edges. */
+/** The longest retention is 180 days, plus a few days for the edges. */
 const MAX_RANGE_MS = 186 * DAY_MS
 /** Most groups in an answer. Only agents can be more. */
 const MAX_USAGE_GROUPS = 1000
@@ -34,12 +34,9 @@ export interface UsageSums {
 
 export interface UsageReport {
   total: UsageSums
-  /**
-   * `key` is a UTC day, an agent, or a backend (null if none was opened). Days in order, others by cost and
-   * calls.
-   */
+  /** `key`: UTC day, agent, or backend (null if none was opened). Days in order, others by cost and calls. */
   groups: (UsageSums & { key: string | null })[]
-  /** True when there are more groups than shown; `total` counts all of them. */
+  /** True when there are more groups than shown. `total` counts all of them. */
   truncated: boolean
 }
 
@@ -75,9 +72,7 @@ const NOTHING: Row = {
   cost: 0,
 }
 
-/**
- * One statement, so that total and groups match. Uses the index (tenant_id, charged_at) of each partition.
- */
+/** One statement, so that total and groups match. Uses each partition's index (tenant_id, charged_at). */
 function usageStatement({ tenantId, from, to, groupBy }: UsageQuery) {
   const [fromMs, toMs] = [Date.parse(from), Date.parse(to)]
   if (!(fromMs < toMs) || toMs - fromMs > MAX_RANGE_MS)
@@ -85,7 +80,7 @@ function usageStatement({ tenantId, from, to, groupBy }: UsageQuery) {
       'invalid_request',
       'Expected `from` before `to`, and at most 186 days between them.',
     )
-  // An attempt is charged after its execution was made, and its row expires at most 180 days after that.
+  // An attempt is charged after its execution was created, and its row expires at most 180 days after that.
   const lastExpiry = new Date(toMs + 180 * DAY_MS).toISOString().slice(0, 10)
   const key = KEYS[groupBy]
   return sql<Row>`

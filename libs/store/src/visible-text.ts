@@ -1,5 +1,5 @@
 /**
- * Storage of the visible stdout and stderr. Up to 16 KiB are in the result row. Of larger text the row has
+ * Storage of the visible stdout and stderr. Up to 16 KiB are in the result row. For larger text the row has
  * the head, and the blob store the whole, which is put back on read. If the blob is gone, the head remains.
  * Both are encrypted if the record requires it.
  */
@@ -8,7 +8,7 @@ import type { StorableAttempt } from './attempt-columns.ts'
 import type { OutputKeys } from './output-keys.ts'
 import { mustSeal, sealResult } from './sealed-result.ts'
 
-/** Same bound as for sources in the queue (QUEUE_BOUNDS.inlineBytes). */
+/** The same bound as for sources in the queue (QUEUE_BOUNDS.inlineBytes). */
 const INLINE_BYTES = 16 * 1024
 
 type Stream = 'stdout' | 'stderr'
@@ -53,7 +53,6 @@ export async function dropMovedText(attempt: StorableAttempt, blobs: BlobStore):
     if (ref !== null) await blobs.delete(ref)
 }
 
-/** The result with its full text. */
 export async function putTextBack(
   result: ExecutionResult,
   refs: { stdout: string | null; stderr: string | null },
@@ -114,7 +113,7 @@ async function spill(record: AttemptRecord, stream: Stream, blobs: BlobStore): P
 function head(text: string): string {
   const bytes = Buffer.from(text)
   let end = Math.min(INLINE_BYTES, bytes.length)
-  // Bytes 10xxxxxx continue a character.
+  // Bytes of the form 10xxxxxx continue a character.
   while (end > 0 && ((bytes[end] ?? 0) & 0xc0) === 0x80) end -= 1
   return bytes.subarray(0, end).toString('utf8')
 }

@@ -16,7 +16,6 @@ import { openBytes, sealBytes, type SealedLocation } from './sealed-format.ts'
 import { sqlState, translating } from './store-errors.ts'
 import type { Database } from './tables.ts'
 
-/** A workspace as lists show it. */
 export interface WorkspaceSummary {
   name: string
   version: number
@@ -37,10 +36,7 @@ export interface Workspaces extends WorkspaceStore {
 type StoredFile = [path: string, sha256: string, size: number, mode: number]
 
 const MAX_LIST = 1000
-/**
- * A batch has at most this and one more file of 8 MiB. On a slow disk, more would exceed the statement
- * timeout.
- */
+/** A batch has at most this and one file of 8 MiB. More could exceed the statement timeout. */
 const WRITE_BATCH_BYTES = 4 * 1024 * 1024
 
 export function createWorkspaces(app: Kysely<Database>, keys: OutputKeys): Workspaces {
@@ -94,7 +90,7 @@ export function createWorkspaces(app: Kysely<Database>, keys: OutputKeys): Works
           const now = await find(tx, tenantId, name).forUpdate().executeTakeFirst()
           if (now?.version !== change.expectedVersion) return null
           const { expectedManifest: expected } = change
-          // The manifest was read from this row, so its order is the same, too.
+          // The manifest was read from this row, so it has the same order.
           if (expected !== undefined && JSON.stringify(now.files) !== storedText(expected)) return null
           await tx
             .updateTable('workspaces')

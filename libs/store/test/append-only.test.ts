@@ -40,7 +40,7 @@ describe('sandbox_invocations is append-only', () => {
         await expect(t.owner(change), change).rejects.toMatchObject(REFUSED_BY_TRIGGER)
   })
 
-  it('also when triggers of replication are off, and through the cascade of a truncate', async () => {
+  it('also with replication triggers off, and for the cascade of a truncate', async () => {
     for (const change of changes(partition))
       await expect(
         t.owner(`set session_replication_role = replica; ${change}`),
@@ -49,7 +49,7 @@ describe('sandbox_invocations is append-only', () => {
     await expect(t.owner('truncate sandbox_invocations cascade')).rejects.toMatchObject(REFUSED_BY_TRIGGER)
   })
 
-  it('as are results and the register of attempts, for the owner too', async () => {
+  it('like results and the register of attempts, for the owner too', async () => {
     const { rows } = await t.owner('select tableoid::regclass::text as name from results limit 1')
     const results = String(rows[0]?.['name'])
     expect(results).toMatch(/^results_\d{8}$/)
@@ -69,7 +69,7 @@ describe('sandbox_invocations is append-only', () => {
         ).rejects.toMatchObject(REFUSED_BY_TRIGGER)
   })
 
-  it('also when a row comes again, is merged, or is moved to another partition', async () => {
+  it('also for repeated inserts, merges, and moves to another partition', async () => {
     const changes = [
       `insert into sandbox_invocations select * from sandbox_invocations
          on conflict (expires_on, execution_id, attempt) do update set exit_status = 'error'`,
@@ -87,7 +87,7 @@ describe('sandbox_invocations is append-only', () => {
     }
   })
 
-  it('and no role inserts rows with its own transaction number, or past row-level security', async () => {
+  it('and no role can insert with its own transaction number or past row-level security', async () => {
     for (const role of ['cofferdam_app', 'cofferdam_all_tenants', 'cofferdam_sweeper'])
       for (const change of [
         `insert into attempts (execution_id, attempt, expires_on, recorded_xid)
@@ -103,7 +103,7 @@ describe('sandbox_invocations is append-only', () => {
         await expect(t.as(role, change), `${role}: ${change}`).rejects.toMatchObject(NO_RIGHT)
   })
 
-  it('for the app by any other way', async () => {
+  it('for the app in every other way', async () => {
     for (const change of [
       `drop table ${partition}`,
       `alter table sandbox_invocations disable trigger append_only`,
@@ -120,7 +120,7 @@ describe('sandbox_invocations is append-only', () => {
       await expect(t.as('cofferdam_app', change), change).rejects.toMatchObject(NO_RIGHT)
   })
 
-  it('and its rows are still there', async () => {
+  it('and its rows are all still there', async () => {
     const { rows } = await t.owner(
       'select count(*) as n, min(exit_status) as status from sandbox_invocations',
     )
@@ -128,8 +128,8 @@ describe('sandbox_invocations is append-only', () => {
   })
 })
 
-describe('the sweeper’s role', () => {
-  it('drops what expired, and reads and writes no audit row', async () => {
+describe("the sweeper's role", () => {
+  it('drops expired partitions, and can neither read nor write an audit row', async () => {
     const as = (text: string) => t.as('cofferdam_sweeper', text)
     for (const refused of [
       'select from sandbox_invocations',
@@ -156,7 +156,7 @@ describe('row-level security', () => {
   }
 
   it.each(['sandbox_invocations', 'results'])(
-    'of %s shows a reader its own tenant and nothing without one',
+    'of %s shows a reader only its own tenant, and nothing without a tenant',
     async (table) => {
       expect(await tenants(table, 'cofferdam_app')).toEqual([])
       expect(await tenants(table, 'cofferdam_app', '')).toEqual([])
@@ -166,14 +166,14 @@ describe('row-level security', () => {
     },
   )
 
-  it('is not walked around through a partition', async () => {
+  it('cannot be bypassed through a partition', async () => {
     await expect(t.as('cofferdam_app', `select * from ${partition}`, 'acme')).rejects.toMatchObject(NO_RIGHT)
     await expect(t.as('cofferdam_all_tenants', `select * from ${partition}`)).rejects.toMatchObject(NO_RIGHT)
   })
 
-  it('is not left by taking the other role inside of the app’s', async () => {
-    // The login user may take both; a statement injected under the app's role could too, so what counts is a
-    // login user without superuser rights that is given cofferdam_app alone.
+  it("cannot be left by taking another role from the app's role", async () => {
+    // The login user may take both roles, and so could a statement injected under the app's role. So test
+    // with a login user without superuser rights that has only cofferdam_app.
     await t.owner(`create role reader_${process.pid} login in role cofferdam_app`)
     try {
       await expect(
@@ -236,7 +236,7 @@ describe('the CHECKs of sandbox_invocations', () => {
     ['an unknown source', { invocation_source: 'sql' }],
     ['an end before the start', { finished_at: '2026-11-20T11:59:59Z' }],
     ['a charge without its time', { quota_charged: true }],
-    ['a hash that is none', { executed_code_hash: 'A'.repeat(64) }],
+    ['an invalid hash', { executed_code_hash: 'A'.repeat(64) }],
     [
       'a start so early that it would be kept for more than 180 days',
       { retention_days: 180, expires_on: '2027-05-19', started_at: '2026-11-01T00:00:00Z' },

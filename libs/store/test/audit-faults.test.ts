@@ -7,7 +7,7 @@ let partition = ''
 
 beforeAll(async () => {
   t = await openTestStore()
-  // At one time, so that midnight does not put them into two partitions.
+  // All at one time, so that midnight does not put them into two partitions.
   const atMs = Date.now()
   for (const tenant of ['acme', 'globex']) await t.store.record(sampleAttempt({ tenant, atMs }))
   const { rows } = await t.owner('select tableoid::regclass::text as name from sandbox_invocations limit 1')
@@ -26,7 +26,7 @@ describe('audit_faults', () => {
     expect(await t.store.retention.auditFaults()).toEqual([])
   })
 
-  it('names what an owner did past the triggers: switched off, detached, granted, changed', async () => {
+  it('names what an owner did to bypass the triggers: disable, detach, grant, change', async () => {
     await t.owner(`alter table ${partition} disable trigger append_only`)
     await t.owner(`delete from ${partition} where tenant_id = 'globex'`)
     const { rows } = await t.owner(`select expires_on::text as day from ${partition} limit 1`)
@@ -35,7 +35,7 @@ describe('audit_faults', () => {
       `${partition}: trigger append_only is missing or switched off`,
     ])
     expect(await t.store.retention.auditFaults()).toEqual(await faults())
-    // Re-enabled this way it does not apply to replication sessions, which is detected, too.
+    // Re-enabled like this, it does not apply to replication sessions, which is also detected.
     await t.owner(`alter table ${partition} enable trigger append_only`)
     expect(await faults()).toContain(`${partition}: trigger append_only is missing or switched off`)
     await t.owner(`alter table ${partition} enable always trigger append_only`)
@@ -54,7 +54,7 @@ describe('audit_faults', () => {
     expect(await faults()).toEqual(
       expect.arrayContaining([
         `${partition}: is no partition of its parent`,
-        // DETACH removes the cloned row trigger, too.
+        // DETACH also removes the cloned row trigger.
         `${partition}: trigger append_only is missing or switched off`,
       ]),
     )

@@ -16,11 +16,11 @@ async function check(databaseUrl = test.url): Promise<void> {
   await store.check()
 }
 
-it('accepts a writable database and folder', async () => {
+it('the check accepts a writable database and folder', async () => {
   await check()
 })
 
-it('refuses a schema that is older than this build, and says both versions', async () => {
+it('the check refuses a schema that is older than this build, and names both versions', async () => {
   const newest = 'select max(number) from cofferdam_migrations'
   const { rows } = await test.owner(`delete from cofferdam_migrations where number = (${newest}) returning *`)
   const { number, name, checksum, applied_at: appliedAt } = rows[0] ?? {}
@@ -39,13 +39,13 @@ it('refuses a schema that is older than this build, and says both versions', asy
   ])
 })
 
-it('is content with a schema that is newer: during a rolling deploy both builds run', async () => {
+it('the check accepts a newer schema, because both builds run during a rolling deploy', async () => {
   await test.owner(`insert into cofferdam_migrations (number, name, checksum) values (9999, 'later', '')`)
   await check()
   await test.owner('delete from cofferdam_migrations where number = 9999')
 })
 
-it('refuses a database that takes no writes, as a replica', async () => {
+it('the check refuses a read-only database, such as a replica', async () => {
   const readOnly = `${test.url}${test.url.includes('?') ? '&' : '?'}options=-c%20default_transaction_read_only%3Don`
   await expect(check(readOnly)).rejects.toMatchObject({
     code: 'store_unavailable',
@@ -53,7 +53,7 @@ it('refuses a database that takes no writes, as a replica', async () => {
   })
 })
 
-it('refuses a blob folder that cannot be written', async () => {
+it('the check refuses a blob folder that cannot be written', async () => {
   rmSync(test.blobDir, { recursive: true })
   await expect(test.store.check()).rejects.toMatchObject({
     code: 'config_invalid',

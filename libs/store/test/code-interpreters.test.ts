@@ -13,7 +13,7 @@ const ID = 'cofferdam_acme_0123456789abcdef_pub-AbCdEf0123'
 const OTHER = 'cofferdam_acme_0123456789abcdef_pub-ZyXwVu9876'
 
 describe('code interpreters', () => {
-  it('are wanted, provisioned, forgotten and wanted again under a new generation', async () => {
+  it('are requested, provisioned, forgotten and provisioned again under a new generation', async () => {
     const { codeInterpreters: rows } = t.store
     await rows.request('acme', ['default-public', 'internal-only'], 'ann')
     await rows.request('acme', ['default-public'], 'ann')
@@ -50,7 +50,7 @@ describe('code interpreters', () => {
     await expect(t.owner('delete from code_interpreter_events')).rejects.toThrow(/append-only/)
   })
 
-  it('are never two tenants’, and of tenants that exist', async () => {
+  it('belong to one existing tenant each', async () => {
     const { codeInterpreters: rows } = t.store
     await expect(rows.request('nobody', ['internal-only'], 'ann')).rejects.toMatchObject({
       code: 'not_found',
@@ -68,7 +68,7 @@ describe('code interpreters', () => {
     ).rejects.toThrow(/check/)
   })
 
-  it('of another tenant are not seen under the role of the app, which writes none', async () => {
+  it("of another tenant are invisible to the app's role, which cannot write any", async () => {
     const seen = await t.as('cofferdam_app', 'select distinct tenant_id from code_interpreters', 'globex')
     expect(seen.rows).toEqual([{ tenant_id: 'globex' }])
     for (const change of [
@@ -79,7 +79,7 @@ describe('code interpreters', () => {
       await expect(t.as('cofferdam_app', change, 'globex')).rejects.toThrow(/permission denied/)
   })
 
-  it('are listed page by page, and gone with a removal', async () => {
+  it('are listed page by page, and deleted with `remove`', async () => {
     const { codeInterpreters: rows } = t.store
     const all = await rows.list({})
     const behind = await rows.list({ after: { tenant_id: 'acme', environment: 'internal-only' } })
@@ -89,7 +89,7 @@ describe('code interpreters', () => {
     expect(await rows.list({ tenantId: 'acme' })).toEqual([])
   })
 
-  it('are worked on by one process at a time', async () => {
+  it('are changed by one process at a time', async () => {
     const { codeInterpreters: rows } = t.store
     const inside = Promise.withResolvers<void>()
     const done = Promise.withResolvers<string>()

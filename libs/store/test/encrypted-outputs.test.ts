@@ -96,7 +96,7 @@ const secretive = (sample: Parameters<typeof sampleAttempt>[0] = {}): AttemptRec
 
 describe('an encrypted blob', () => {
   it.each([0, 1, CHUNK_BYTES - 1, CHUNK_BYTES, CHUNK_BYTES + 1, 3 * CHUNK_BYTES, 3 * CHUNK_BYTES + 7])(
-    'of %d bytes is read whole and in parts, across the borders of its chunks',
+    'of %d bytes can be read whole and in parts, across chunk borders',
     async (size) => {
       const bytes = randomBytes(size)
       const ref = await put(sealed.blobs, bytes)
@@ -124,7 +124,7 @@ describe('an encrypted blob', () => {
     },
   )
 
-  it('shows nothing of its text on disk, and no two are alike', async () => {
+  it('shows nothing of its text on disk, and no two blobs are alike', async () => {
     const text = Buffer.from(`${MARKER}\n`.repeat(10_000))
     const [one, two] = [await put(sealed.blobs, text), await put(sealed.blobs, text)]
     expect(onDisk()).not.toContain('marker')
@@ -133,7 +133,7 @@ describe('an encrypted blob', () => {
     )
   })
 
-  it('that was altered in any way is refused, even if only its beginning is read', async () => {
+  it('that was altered is refused, even if only its beginning is read', async () => {
     const bytes = randomBytes(3 * CHUNK_BYTES + 5)
     const changes: Record<string, (path: string) => void> = {
       'one bit of the text': (path) => flip(path, HEADER_BYTES + 10),
@@ -173,7 +173,7 @@ describe('an encrypted blob', () => {
     await expect(sealed.blobs.read(other)).rejects.toThrow(/moved/)
   })
 
-  it('is read after its key was replaced, and not when its key is gone', async () => {
+  it('is readable after its key was replaced, but not without its key', async () => {
     const ref = await put(sealed.blobs, Buffer.from(MARKER))
     expect(Buffer.from((await rotated.blobs.read(ref))!.bytes).toString()).toBe(MARKER)
     await expect(without.blobs.read(ref)).rejects.toThrow('key old, which is not configured')
@@ -194,7 +194,7 @@ describe('an encrypted blob', () => {
 })
 
 describe('an encrypted result', () => {
-  it('reads back whole, and shows nothing of the program in Postgres or on disk', async () => {
+  it('reads back completely, and shows nothing of the program in Postgres or on disk', async () => {
     const long = secretive({ stdout: `${MARKER}\n`.repeat(4000) })
     const records = [secretive(), long, secretive({ ending: 'error' })]
     for (const record of records) {
@@ -225,7 +225,7 @@ describe('an encrypted result', () => {
     const [one, two] = [secretive({ tenant: 'globex' }), secretive({ tenant: 'globex' })]
     for (const record of [one, two]) await sealed.record(record)
     const uuid = (record: AttemptRecord) => record.result.execution_id.slice(4)
-    // Only an owner who disables the trigger gets this far.
+    // Only an owner who disables the trigger can do this.
     await t.owner('alter table results disable trigger append_only')
     await t.owner(
       `update results set sealed = (select sealed from results where replace(execution_id::text, '-', '') = $1)
@@ -248,7 +248,7 @@ describe('an encrypted result', () => {
     expect([t.store.canEncrypt, sealed.canEncrypt]).toEqual([false, true])
   })
 
-  it('is only where it was asked for', async () => {
+  it('is used only if the record requires it', async () => {
     const record = sampleAttempt({ tenant: 'open', stdout: 'in clear' })
     await sealed.record(record)
     const { rows } = await t.owner(
@@ -258,7 +258,7 @@ describe('an encrypted result', () => {
   })
 })
 
-it('refuses invalid keys', async () => {
+it('the store refuses invalid keys', async () => {
   const open = (outputKeys: OutputKey[]) =>
     createStore({ databaseUrl: t.url, blobDir: t.blobDir, outputKeys })
   await expect(open([{ id: 'x', key: randomBytes(16) }])).rejects.toMatchObject({ code: 'config_invalid' })

@@ -32,10 +32,7 @@ async function drain(filter: FeedFilter): Promise<{ keys: string[]; cursor: stri
   }
 }
 
-/**
- * Reads until `count` rows came. Other test files write to the same server, and their open transactions hold
- * the feed back, as they should.
- */
+/** Reads until `count` rows came. Open transactions of other test files hold the feed back. */
 async function drainTo(count: number, filter: FeedFilter): Promise<{ keys: string[]; cursor: string }> {
   const keys: string[] = []
   let cursor = filter.after
@@ -52,7 +49,7 @@ async function drainTo(count: number, filter: FeedFilter): Promise<{ keys: strin
 }
 
 describe('feed', () => {
-  it('shows rows in the order of recording, whatever their age: a long run comes when it ended', async () => {
+  it('has rows in the order of recording, so a long run comes when it ended', async () => {
     const tenantId = 'order'
     const now = Date.now()
     const [long, short] = [newExecutionId(now - 20 * HOUR_MS), newExecutionId(now)]
@@ -90,7 +87,7 @@ describe('feed', () => {
     }
   })
 
-  it('misses and repeats nothing while eight writers record and two readers follow', async () => {
+  it('misses and repeats nothing with eight writers and two readers', async () => {
     const tenantId = 'busy'
     const start = (await t.store.feed({ tenantId, after: 'now', limit: 10 })).cursor
     const written: string[] = []
@@ -122,7 +119,7 @@ describe('feed', () => {
     expect(two).toEqual(one)
   })
 
-  it('shows a tenant only its own rows, and takes the filters of a list', async () => {
+  it('shows a tenant only its own rows, and accepts the filters of a list', async () => {
     const start = (await t.store.feed({ tenantId: null, after: 'now', limit: 10 })).cursor
     const mine = await record({ tenant: 'mine', ending: 'oom' })
     const fine = await record({ tenant: 'mine' })
@@ -152,7 +149,7 @@ describe('feed', () => {
   })
 })
 
-/** Copies a recorded row under another id through `client`, as a writer would insert it. */
+/** Copies a recorded row under another ID through `client`, as a writer would insert it. */
 async function copyOf(client: pg.Client, key: string, id: string): Promise<void> {
   const uuid = id.slice(4)
   const values = [uuid, key.split('/')[0]?.slice(4)]

@@ -42,7 +42,7 @@ const files = (): string[] =>
     .map((entry) => entry.name)
 
 describe('the local blob store', () => {
-  it('gives back what was written in pieces, whole and in ranges', async () => {
+  it('returns what was written in pieces, whole and in ranges', async () => {
     const sink = await blobs.create(key())
     for (const piece of ['0123', '4567', '89']) await sink.write(Buffer.from(piece))
     const ref = await sink.commit()
@@ -68,14 +68,14 @@ describe('the local blob store', () => {
     expect(await text(ref)).toBe('')
   })
 
-  it('never lets a second writer of the same key replace the first', async () => {
+  it("never lets a second writer of the same key replace the first one's blob", async () => {
     const same = key()
     const first = await put('first', same)
     const second = await put('second', same)
     expect([await text(first), await text(second)]).toEqual(['first', 'second'])
   })
 
-  it('keeps names apart that look alike to a file system', async () => {
+  it('separates names that look alike to a file system', async () => {
     const refs = [
       await put('1', { tenantId: 'Acme' }),
       await put('2', { tenantId: 'acme' }),
@@ -96,7 +96,7 @@ describe('the local blob store', () => {
     'ü'.repeat(400),
     '',
     '-rf',
-  ])('takes the name %j without leaving the folder of its execution', async (name) => {
+  ])('stores a blob with the name %j inside the folder of its execution', async (name) => {
     const ref = await put('inside', { name, tenantId: name })
     expect(await text(ref)).toBe('inside')
     expect(ref.split('/')).toHaveLength(4)
@@ -113,7 +113,7 @@ describe('the local blob store', () => {
     '..%2fsecret',
     'x/../../secret',
     '../'.repeat(8) + 'etc/passwd',
-  ])('knows no reference %j', async (ref) => {
+  ])('finds nothing for the reference %j', async (ref) => {
     expect(await blobs.read(ref)).toBe(null)
     await blobs.delete(ref)
   })
@@ -135,7 +135,7 @@ describe('the local blob store', () => {
     expect(await text(ref)).toBe('here')
   })
 
-  it('follows no symlink, neither the file nor a folder on the way', async () => {
+  it('follows no symbolic link, neither for the file nor for a folder on its path', async () => {
     const asFile = await put('real')
     rmSync(join(root, asFile))
     symlinkSync(join(dir, 'secret'), join(root, asFile))
@@ -152,7 +152,7 @@ describe('the local blob store', () => {
     await expect(blobs.create(changed)).rejects.toMatchObject({ code: 'internal' })
   })
 
-  it('reads no folder as a blob', async () => {
+  it('does not read a folder as a blob', async () => {
     const ref = await put('real')
     rmSync(join(root, ref))
     mkdirSync(join(root, ref))
@@ -167,7 +167,7 @@ describe('the local blob store', () => {
     expect(files()).toEqual([])
   })
 
-  it('refuses invalid execution ids and far too large blobs', async () => {
+  it('refuses invalid execution IDs and far too large blobs', async () => {
     await expect(blobs.create(key({ executionId: '../../x' }))).rejects.toMatchObject({
       code: 'invalid_request',
     })

@@ -15,7 +15,7 @@ let t: TestStore
 let dir: string
 let way: Server
 const clients = new Set<Socket>()
-/** Drops everything that the server sends from now on. */
+/** When set, everything that the server sends is dropped. */
 let isDeaf = false
 let store: Store
 
@@ -52,26 +52,26 @@ afterAll(async () => {
   await t.close()
 })
 
-it('keeps the text of a row whose answer was lost, and of those that come after it nothing', async () => {
+it('the store keeps the text of a row whose answer was lost, and deletes that of a repeat', async () => {
   await store.record(sampleAttempt())
   const record = sampleAttempt({ stdout: TEXT })
   const { execution_id: id } = record.result
   isDeaf = true
   const recording = expect(store.record(record)).rejects.toMatchObject({ code: 'store_unavailable' })
-  // The row is there before the timeout.
+  // The row is stored before the timeout.
   await expect.poll(() => t.store.findAttempt(id, 1), { timeout: 20_000 }).not.toBeNull()
   for (const client of clients) client.destroy()
   await recording
   isDeaf = false
 
-  // As the outbox does.
+  // The outbox repeats a record like this.
   expect(await store.record(record)).toEqual({ inserted: false })
   expect((await t.store.findAttempt(id, 1))?.result).toMatchObject({ stdout: TEXT, stdout_truncated: false })
   const blobs = readdirSync(t.blobDir, { recursive: true }).filter((path) => String(path).includes(`${id}/`))
   expect(blobs).toHaveLength(1)
 })
 
-it('keeps no text that Postgres was never asked to refer to', async () => {
+it('the store deletes the text of a row that was never sent to Postgres', async () => {
   const record = sampleAttempt({ stdout: TEXT })
   // No server can be reached, so nothing is sent.
   await using cut = await createStore({

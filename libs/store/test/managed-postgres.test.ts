@@ -41,7 +41,7 @@ async function recordsWith(databaseUrl: string): Promise<boolean> {
 }
 
 describe('a database user without superuser rights', () => {
-  it('is told what an administrator must run if it may not create roles, and that suffices', async () => {
+  it('gets the exact statements for an administrator if it may not create roles', async () => {
     await admin('create role plain login', 'create database plain owner plain')
     const url = urlFor('plain', 'plain')
     const refusal: unknown = await migrate(url).catch((error: unknown) => error)
@@ -54,14 +54,14 @@ describe('a database user without superuser rights', () => {
     await admin('drop database plain', 'drop role cofferdam_sweeper, cofferdam_all_tenants, cofferdam_app')
   })
 
-  it('makes the roles itself when it may create roles', async () => {
+  it('creates the roles itself when it may create roles', async () => {
     await admin('create role maker login createrole', 'create database maker owner maker')
     const url = urlFor('maker', 'maker')
     await migrate(url)
     expect(await recordsWith(url)).toBe(true)
   })
 
-  it('cannot widen its rights by failing to take the role', async () => {
+  it('does not get more rights when it cannot take the role', async () => {
     await admin('create role outsider login')
     const url = urlFor('outsider', 'maker')
     await using store = await createStore({ databaseUrl: url, blobDir, timeouts: PATIENT_TIMEOUTS })

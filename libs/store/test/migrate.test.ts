@@ -26,7 +26,7 @@ async function query(text: string, url = database.url): Promise<Record<string, u
 }
 
 describe('migrate', () => {
-  it('applies each file once when 8 processes do it at the same moment', async () => {
+  it('applies each file once when 8 processes migrate at the same time', async () => {
     const script = fileURLToPath(new URL('migrate-in-process.ts', import.meta.url))
     await Promise.all(Array.from({ length: 8 }, () => run(process.execPath, [script, database.url])))
     const applied = await query('select number, name, checksum from cofferdam_migrations order by number')
@@ -35,7 +35,7 @@ describe('migrate', () => {
     )
   })
 
-  it('works in several databases of one server at the same moment', async () => {
+  it('works in several databases of one server at the same time', async () => {
     const others = await Promise.all([
       createTestDatabase({ template: false }),
       createTestDatabase({ template: false }),
@@ -58,7 +58,7 @@ describe('migrate', () => {
     })
   })
 
-  it('leaves a database alone that is ahead of this build', async () => {
+  it('leaves a database unchanged that is newer than this build', async () => {
     await migrate(database.url)
     await query(`insert into cofferdam_migrations (number, name, checksum) values (9999, 'later', 'x')`)
     await migrate(database.url)
@@ -80,7 +80,7 @@ describe('migrate', () => {
     await migrate(database.url)
   })
 
-  it('says store_unavailable when nobody listens', async () => {
+  it('throws store_unavailable when no server listens', async () => {
     await expect(migrate('postgres://postgres@/x?host=/nowhere')).rejects.toMatchObject({
       code: 'store_unavailable',
     })

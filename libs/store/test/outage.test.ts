@@ -9,10 +9,7 @@ import { createStore, migrate, type Store } from '../src/index.ts'
 import { PATIENT_TIMEOUTS } from '../src/testing.ts'
 import { sampleAttempt } from './sample-attempt.ts'
 
-/**
- * statementMs + connectMs + 250 ms of silence, and four times as much again for a slow machine: it would wait
- * for ever.
- */
+/** statementMs + connectMs + 250 ms of silence, times four for a slow machine. */
 const FAST_MS = 16_000
 let dir: string
 let server: RunningServer
@@ -89,7 +86,7 @@ describe('while Postgres is away', () => {
     expect(day.count).toBeGreaterThanOrEqual(stored)
   })
 
-  it('gives up on a server that hangs within the timeouts, and does not reuse its connections', async () => {
+  it('gives up on a hanging server within the timeouts, and does not reuse its connections', async () => {
     await store[Symbol.asyncDispose]()
     store = await open()
     await Promise.all([store.check(), store.record(sampleAttempt())])
@@ -108,7 +105,7 @@ describe('while Postgres is away', () => {
     await store.check()
   })
 
-  it('opens a store, which works once the server is up', async () => {
+  it('can be opened, and works once the server is up', async () => {
     await server.stop()
     await using early = await open(PATIENT_TIMEOUTS)
     await expect(early.check()).rejects.toMatchObject({ code: 'store_unavailable' })

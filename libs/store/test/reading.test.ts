@@ -5,7 +5,7 @@ import { openTestStore, type TestStore } from './open-test-store.ts'
 import { sampleAttempt, type Sample } from './sample-attempt.ts'
 
 const HOUR_MS = 3_600_000
-/** Noon, so that an hour to either side is the same day. */
+/** Noon, so that an hour before and after is the same day. */
 const NOON = Date.UTC(2026, 10, 20, 12)
 let t: TestStore
 
@@ -32,7 +32,7 @@ async function allPages(filter: InvocationFilter): Promise<string[]> {
   return found
 }
 
-it('shows results of a newer release with the fields that this one does not know', async () => {
+it('a result of a newer release is shown with fields that this release does not know', async () => {
   const sample = sampleAttempt({ tenant: 'newer', atMs: NOON })
   const usage = { ...sample.result.usage, energy_joules: 4 }
   const result = { ...sample.result, usage, weather: { clouds: 3 } } as typeof sample.result
@@ -81,7 +81,7 @@ describe('listAudit', () => {
     ])
   })
 
-  it('filters by everything else that a row says, for a tenant and for an admin', async () => {
+  it('filters by every other column, for a tenant and for an admin', async () => {
     const [one] = await record([{ tenant: 'others', agent: 'scout', atMs: NOON, ending: 'oom' }])
     await record([{ tenant: 'others', agent: 'medic', atMs: NOON + 1, ending: 'ok' }])
     const [row] = (await t.store.listAudit({ tenantId: 'others', agentId: 'scout', limit: 1 })).rows
@@ -153,7 +153,7 @@ describe('listAudit', () => {
 })
 
 describe('listExecutions', () => {
-  it('lists each ended execution once, by its last attempt', async () => {
+  it('lists each ended execution once, with its last attempt', async () => {
     const id = newExecutionId(NOON)
     await record([{ tenant: 'ended', id, atMs: NOON, ending: 'worker_lost' }])
     await record([{ tenant: 'ended', id, atMs: NOON, attempt: 2 }])
@@ -175,7 +175,7 @@ describe('listExecutions', () => {
 })
 
 describe('findExecution', () => {
-  it('knows nothing of another tenant’s execution, an unknown one, or something that is no id', async () => {
+  it("finds nothing for another tenant's execution, an unknown one, or an invalid ID", async () => {
     const [id] = await record([{ tenant: 'acme' }])
     expect(await t.store.findExecution('globex', id!)).toBe(null)
     expect(await t.store.findExecution(null, id!)).not.toBe(null)
@@ -186,7 +186,7 @@ describe('findExecution', () => {
 })
 
 describe('chargedCounts', () => {
-  it('counts charged attempts by the UTC day and hour in which they were charged', async () => {
+  it('counts charged attempts by the UTC day and hour of the charge', async () => {
     const tenant = 'charged'
     const end = Date.UTC(2026, 10, 21)
     await record([

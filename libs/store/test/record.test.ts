@@ -22,7 +22,7 @@ const rowsOf = async (table: string, id: string): Promise<number> => {
 }
 
 describe('record', () => {
-  it('writes audit row and result, and gives back what was written', async () => {
+  it('writes audit row and result, which can be read back', async () => {
     const record = sampleAttempt({ ending: 'hard_timeout' })
     expect(await t.store.record(record)).toEqual({ inserted: true })
     expect(await t.store.findAttempt(record.result.execution_id, 1)).toEqual(record)
@@ -57,7 +57,7 @@ describe('record', () => {
     )
   })
 
-  it('keeps one row per attempt even when the retention changed in between', async () => {
+  it('keeps one row per attempt even if the retention changed in between', async () => {
     const id = newExecutionId()
     expect(await t.store.record(sampleAttempt({ id, retentionDays: 30 }))).toEqual({ inserted: true })
     expect(await t.store.record(sampleAttempt({ id, retentionDays: 90 }))).toEqual({ inserted: false })
@@ -72,7 +72,7 @@ describe('record', () => {
     expect(found?.result.attempt).toBe(2)
   })
 
-  it('does not let a bad row in a batch fail its neighbours', async () => {
+  it('does not let a bad row in a batch fail the other rows', async () => {
     const records = Array.from({ length: 120 }, () => sampleAttempt())
     for (const at of [3, 50, 119]) records[at]!.audit.executed_code_hash = 'none'
     const outcomes = await Promise.allSettled(records.map((record) => t.store.record(record)))
@@ -119,7 +119,7 @@ describe('record', () => {
     })
   })
 
-  it('puts large text back whole, cuts it in lists, and shows the head when the blob is gone', async () => {
+  it('puts large text back, cuts it in lists, and shows the head when the blob is gone', async () => {
     const stdout = 'é'.repeat(100_000)
     const record = sampleAttempt({ tenant: 'large', stdout })
     await t.store.record(record)

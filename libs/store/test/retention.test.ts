@@ -44,7 +44,7 @@ describe('retention', () => {
     expect(await t.store.retention.dropExpired(now)).toEqual({ days: [], blobs: 0 })
   })
 
-  it('deletes full outputs before their rows where the tenant says so, and of no other tenant', async () => {
+  it('deletes full outputs before their rows if the tenant requires it, and no others', async () => {
     const now = Date.now()
     const stdout = 'x'.repeat(20_000)
     await t.store.tenants.create({ tenant_id: 'brief', policy: { output_retention_days: 7 } }, 'ops')
@@ -68,14 +68,14 @@ describe('retention', () => {
     expect(await t.store.retention.dropExpired(now)).toEqual({ days: [], blobs: 0 })
   })
 
-  it('does not drop early, whatever the caller’s clock says', async () => {
+  it("does not drop early, whatever the caller's clock says", async () => {
     const record = sampleAttempt()
     await t.store.record(record)
     expect(await t.store.retention.dropExpired(Date.now() + 400 * DAY_MS)).toMatchObject({ days: [] })
     expect(await t.store.findAttempt(record.result.execution_id, 1)).toEqual(record)
   })
 
-  it('touches only partitions whose name and bounds agree', async () => {
+  it('drops only partitions whose name and bounds agree', async () => {
     await t.owner(`create table sandbox_invocations_20200101 (like sandbox_invocations including all);
       alter table sandbox_invocations attach partition sandbox_invocations_20200101
         for values from ('2099-01-01') to ('2099-01-02');
@@ -88,7 +88,7 @@ describe('retention', () => {
     expect((await t.owner('select * from results_20200102')).rows).toEqual([])
   })
 
-  it('drops more than a call’s worth of days in one go', async () => {
+  it('drops more days than one call handles', async () => {
     const now = Date.now()
     const records = Array.from({ length: 40 }, (_, i) =>
       sampleAttempt({ atMs: now - (10 + i) * DAY_MS, retentionDays: 1 }),
@@ -112,7 +112,7 @@ describe('retention', () => {
     ])
   })
 
-  it('deletes the blobs of executions that never got a row, but not of young ones', async () => {
+  it('deletes the blobs of old executions that never got a row', async () => {
     const write = async (atMs: number): Promise<string> => {
       const sink = await t.store.blobs.create({
         tenantId: 'acme',

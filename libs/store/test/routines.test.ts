@@ -29,7 +29,7 @@ const input = (tenant = 'acme', extra: object = {}) =>
   })
 
 describe('routines', () => {
-  it('are kept as they were written, NUL included, and changed in the parts that are named', async () => {
+  it('are stored as written, NUL included, and a change affects only the given fields', async () => {
     const made = await t.store.routines.create(input(), 'ann')
     expect(made).toMatchObject({ agent_id: 'agent-1', template_id: 'clinic', schedule: { every_ms: 60_000 } })
     expect(made.request).toEqual(input().request)
@@ -38,7 +38,7 @@ describe('routines', () => {
     expect(await t.store.routines.get('acme', made.routine_id)).toEqual(changed)
   })
 
-  it('leave an event of each change: who, what before and after, and never the program itself', async () => {
+  it('record an event for each change with author and values, but without the program', async () => {
     const { routine_id: id } = await t.store.routines.create(input(), 'ann')
     await t.store.routines.change('acme', id, { enabled: false }, 'bob')
     await t.store.routines.change('acme', id, { enabled: false }, 'bob')
@@ -65,7 +65,7 @@ describe('routines', () => {
     await expect(t.owner('truncate routine_events')).rejects.toThrow(/append-only/)
   })
 
-  it('of another tenant are neither seen nor changed, even by SQL under the app’s role', async () => {
+  it("of another tenant can be neither seen nor changed, even with SQL under the app's role", async () => {
     const { routine_id: id } = await t.store.routines.create(input('globex'), 'ann')
     expect(await t.store.routines.get('acme', id)).toBeNull()
     expect(await t.store.routines.change('acme', id, { enabled: false }, 'eve')).toBeNull()
@@ -87,7 +87,7 @@ describe('routines', () => {
     ).rejects.toThrow(/permission denied/)
   })
 
-  it('need a tenant, and are a thousand at most', async () => {
+  it('need an existing tenant, which can have a thousand at most', async () => {
     await expect(t.store.routines.create(input('nobody'), 'ann')).rejects.toMatchObject({ code: 'not_found' })
     await t.store.tenants.create({ tenant_id: 'many' }, 'ops')
     await t.owner(
@@ -119,7 +119,7 @@ describe('routines', () => {
 })
 
 describe('callback secrets', () => {
-  it('are stored encrypted where there is a key, and are of no use to another tenant', async () => {
+  it('are stored encrypted if there is a key, and cannot be used by another tenant', async () => {
     const blobDir = mkdtempSync(join(tmpdir(), 'cofferdam-secrets-'))
     const store = await createStore({
       databaseUrl: t.url,

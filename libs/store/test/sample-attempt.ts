@@ -23,7 +23,6 @@ export interface Sample {
   chargedAtMs?: number | null
 }
 
-/** One attempt that printed something and ended. */
 export function sampleAttempt(sample: Sample = {}): AttemptRecord {
   const atMs = sample.atMs ?? Date.now()
   const ending = sample.ending ?? 'ok'

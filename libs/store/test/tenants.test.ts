@@ -17,7 +17,7 @@ const history = async (tenantId: string): Promise<unknown[][]> =>
     .map((event) => [event.event_type, event.before, event.after, event.actor, event.source])
 
 describe('tenants', () => {
-  it('are made with the defaults, once', async () => {
+  it('are created with the defaults, once', async () => {
     const tenant = await t.store.tenants.create({ tenant_id: 'fresh' }, 'ops')
     expect(tenant).toEqual({ policy: defaultPolicy('fresh'), caps: defaultCaps() })
     expect(await t.store.tenants.get('fresh')).toEqual(tenant)
@@ -45,7 +45,7 @@ describe('tenants', () => {
     },
   )
 
-  it('take a change of policy as one event per part, and none for what stays', async () => {
+  it('record one event per changed part of the policy, and none for unchanged parts', async () => {
     await t.store.tenants.create({ tenant_id: 'changing' }, 'ops')
     const after = await t.store.tenants.setPolicy(
       'changing',
@@ -123,7 +123,7 @@ describe('tenants', () => {
     ])
   })
 
-  it('have an event of each limit of artifacts, and of sessions of runs, that changes', async () => {
+  it('record an event for each changed artifact limit, and for sessions of runs', async () => {
     await t.store.tenants.create({ tenant_id: 'limited' }, 'ops')
     const patch = { max_artifact_count: 300, max_artifact_bytes: 9_000_000, run_sessions: true }
     await t.store.tenants.setPolicy('limited', patch, 'ann')
@@ -136,12 +136,12 @@ describe('tenants', () => {
     ])
   })
 
-  it('that were made before there were such rules have the defaults', async () => {
+  it('from before these rules existed have the defaults', async () => {
     await t.owner(`insert into tenants (tenant_id) values ('older')`)
     expect((await t.store.tenants.get('older'))?.policy).toEqual(defaultPolicy('older'))
   })
 
-  it('are audited when somebody changes them with SQL', async () => {
+  it('are audited when their policy is changed with SQL', async () => {
     await t.store.tenants.create({ tenant_id: 'raw' }, 'ops')
     await t.owner(`update tenants set weight = 3 where tenant_id = 'raw'`)
     await t.owner(`update tenants set weight = 3 where tenant_id = 'raw'`)
@@ -158,7 +158,7 @@ describe('tenants', () => {
     ])
   })
 
-  it('are read by a version that does not know every column, as during an upgrade', async () => {
+  it('can be read by a version that does not know every column, as during an upgrade', async () => {
     const ahead = await openTestStore()
     try {
       await ahead.owner('alter table tenants add column of_a_later_version integer default 1')
@@ -176,7 +176,7 @@ describe('tenants', () => {
     }
   })
 
-  it('are audited when somebody changes caps of CPU and cost, or a template, with SQL', async () => {
+  it('are audited when caps of CPU and cost, or a template, are changed with SQL', async () => {
     await t.store.tenants.create({ tenant_id: 'raw-caps' }, 'ops')
     await t.owner(`update tenants set tenant_daily_cost = 5 where tenant_id = 'raw-caps'`)
     await t.owner(`insert into templates (tenant_id, template_id, sandbox_environment, updated_by)
@@ -241,7 +241,7 @@ describe('tenants', () => {
 })
 
 describe('templates', () => {
-  it('are put, replaced, found and listed per tenant', async () => {
+  it('are created, replaced, found and listed per tenant', async () => {
     await t.store.tenants.create({ tenant_id: 'with-templates' }, 'ops')
     const on = {
       tenant_id: 'with-templates',

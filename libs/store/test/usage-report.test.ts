@@ -1,4 +1,4 @@
-/** Sums over audit rows: right in every grouping, of one tenant only, and read through the index. */
+/** Sums over audit rows: right in every grouping, for one tenant only, and read through the index. */
 import { newExecutionId } from '@cofferdam/contract'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { openTestStore, type TestStore } from './open-test-store.ts'
@@ -14,7 +14,6 @@ beforeAll(async () => {
 })
 afterAll(() => t.close())
 
-/** One charged attempt with round figures. */
 function charged(
   atMs: number,
   cost: number,
@@ -45,7 +44,7 @@ describe('the usage of a tenant', () => {
     await Promise.all(records.map((record) => t.store.record(record)))
   })
 
-  it('is grouped by UTC day, the millisecond before midnight into the day before', async () => {
+  it('is grouped by UTC day, with the millisecond before midnight in the day before', async () => {
     const report = await t.store.usage({ ...range, groupBy: 'day' })
     expect(report.total).toEqual({ calls: 3, failed: 1, cpu_ms: 70, gb_seconds: 1.5, run_ms: 300, cost: 7 })
     expect(report.groups.map((group) => [group.key, group.calls, group.cost])).toEqual([
@@ -85,7 +84,7 @@ describe('the usage of a tenant', () => {
 })
 
 describe('charged counts', () => {
-  it('sum CPU and cost of the day, and say which of the attempts asked about are in the sums', async () => {
+  it('sum CPU and cost of the day, and tell which of the given attempts are included', async () => {
     const [here, yesterday] = [
       charged(today + 5, 8, { tenant: 'sums' }),
       charged(today - 5, 1, { tenant: 'sums' }),
@@ -104,8 +103,8 @@ describe('charged counts', () => {
 })
 
 describe('reading usage from many rows', () => {
-  it('goes through the index of tenant and charge in every partition that has rows', async () => {
-    // Made 10 ms before the day, so it is in the partition of the day before.
+  it('uses the index of tenant and charge in every partition that has rows', async () => {
+    // Created 10 ms before the day, so it is in the partition of the day before.
     const template = charged(today, 1, { tenant: 'model' })
     await t.store.record(template)
     // 20,000 rows of 200 tenants in one partition, charged on a hundred days.

@@ -13,7 +13,6 @@ afterAll(() => t.close())
 
 const sha = (text: string): string => createHash('sha256').update(text).digest('hex')
 
-/** A commit of these files on top of the version. */
 function change(expectedVersion: number, files: Record<string, string>) {
   const manifest = new Map<string, FileFacts>(
     Object.entries(files).map(([path, text]) => [
@@ -27,7 +26,7 @@ function change(expectedVersion: number, files: Record<string, string>) {
   return { expectedVersion, manifest, contents }
 }
 
-test('a workspace begins at version 0, and each commit is one more', async () => {
+test('a workspace begins at version 0, and each commit adds one', async () => {
   const { workspaces } = t.store
   const at = { tenantId: 'acme', name: 'first' }
   expect(await workspaces.read(at)).toEqual({ version: 0, manifest: new Map() })
@@ -45,7 +44,7 @@ test('a workspace begins at version 0, and each commit is one more', async () =>
   expect(await workspaces.list('acme')).toMatchObject([{ name: 'first', version: 2, files: 1, bytes: 3 }])
 })
 
-test('does not take a recreated workspace for the one that was read, though it counts from 1 again', async () => {
+test('a recreated workspace is not taken for the one that was read, although it starts at 1', async () => {
   const { workspaces } = t.store
   const at = { tenantId: 'acme', name: 'again' }
   await workspaces.commit(at, change(0, { b: 'old', a: 'old' }))
@@ -59,7 +58,7 @@ test('does not take a recreated workspace for the one that was read, though it c
   expect(await workspaces.commit(at, { ...late, expectedManifest: now })).toBe(2)
 })
 
-test('a commit that names contents which nobody brought changes nothing', async () => {
+test('a commit that names missing contents changes nothing', async () => {
   const at = { tenantId: 'acme', name: 'whole' }
   const { manifest } = change(0, { a: 'missing' })
   await expect(
@@ -68,7 +67,7 @@ test('a commit that names contents which nobody brought changes nothing', async 
   expect((await t.store.workspaces.read(at)).version).toBe(0)
 })
 
-test('tenants have workspaces of their own', async () => {
+test('tenants have their own workspaces', async () => {
   const { workspaces } = t.store
   await workspaces.commit({ tenantId: 'acme', name: 'same' }, change(0, { a: 'acme' }))
   const globex = { tenantId: 'globex', name: 'same' }
@@ -81,7 +80,7 @@ test('tenants have workspaces of their own', async () => {
   ).rejects.toMatchObject({ code: 'not_found' })
 })
 
-test('of committers at one version one wins, and none is lost when each tries again', async () => {
+test('one of several commits at the same version wins, and none is lost when each is repeated', async () => {
   const { workspaces } = t.store
   const at = { tenantId: 'acme', name: 'busy' }
   const write = async (own: string): Promise<number> => {

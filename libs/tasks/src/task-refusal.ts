@@ -1,13 +1,10 @@
-/**
- * Thrown for a task that cannot be carried out as asked, before any code of the user runs. The caller reads
- * its message.
- */
+/** A task that cannot be carried out, thrown before user code runs. The caller reads the message. */
 import type { Ending } from '@cofferdam/contract'
 
 export class TaskRefusal extends Error {
   override readonly name = 'TaskRefusal'
   readonly ending: Extract<Ending, 'error' | 'policy_denied' | 'provisioning'>
-  /** Stable word, for example `no_manifest`. */
+  /** Stable word, such as `no_manifest`. */
   readonly reason: string
 
   constructor(ending: TaskRefusal['ending'], reason: string, message: string) {

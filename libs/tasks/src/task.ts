@@ -1,7 +1,7 @@
 /**
  * Plans programs of type `tests` and `install`. Each becomes an ordinary command with files, so every backend
- * that runs commands and takes files can run tasks, and no backend knows of them. The request that is hashed
- * and audited stays the caller's.
+ * that runs commands and takes files can run tasks without knowing of them. The caller's request is what is
+ * hashed and audited.
  */
 import type { InstallReport, Outcome, Program, Sandbox, TenantPolicy } from '@cofferdam/contract'
 import { BOUNDS } from '@cofferdam/contract'
@@ -13,22 +13,19 @@ import { missingRunner } from './test-run/missing-runner.ts'
 import { planTests, type TestsPlan } from './test-run/plan-tests.ts'
 import { testVerdict } from './test-run/test-verdict.ts'
 
-/** How the command of a task ended, before the task has its say. */
+/** How the command of a task ended, before the task decides. */
 export interface TaskEnd extends Pick<Outcome, 'ending' | 'reason' | 'failureReason'> {
   exitCode: number | null
 }
 
-/** A planned task: what to run in place of its program, and how to read what comes of it. */
+/** A planned task: what to run in place of its program, and how to read the outcome. */
 export interface Task {
   readonly program: Program
-  /** Call it with everything the run prints, redacted: summaries of test frameworks are read from it. */
+  /** Call it with all redacted output of the run: it reads the summaries of test frameworks. */
   onOutput(stream: 'stdout' | 'stderr', text: string): void
-  /**
-   * Takes the report out of the sandbox and removes our files. Call it before artifacts are collected. Never
-   * rejects.
-   */
+  /** Reads the report and removes our files. Call it before artifacts are collected. Never rejects. */
   take(sandbox: Sandbox, signal: AbortSignal): Promise<void>
-  /** The ending and the report. `redact` removes secrets from every text that the report shows. */
+  /** The ending and the report. `redact` removes secrets from every text in the report. */
   conclude(
     end: TaskEnd,
     redact: (text: string) => string,
@@ -45,8 +42,8 @@ export const isTask = (program: Program): program is TaskProgram =>
 export const TASK_CARRIER: Program = { type: 'command', shell: ':' }
 
 /**
- * Plans the task for a sandbox that has the request's files, and writes its own files. `folder` is a name
- * that nothing in the work directory has. Throws TaskRefusal, and what the sandbox throws.
+ * Plans the task for a sandbox that has the request's files, and writes its own files. `folder` is an unused
+ * name in the work directory. Throws TaskRefusal, and what the sandbox throws.
  */
 export async function planTask(
   program: TaskProgram,
@@ -63,7 +60,7 @@ export async function planTask(
   return testsTask(plan)
 }
 
-/** A summary is a few lines long. 64 KiB hold it and the last messages before it. */
+/** A summary has a few lines. It fits into 64 KiB, with the last messages before it. */
 const MAX_TAIL_CHARS = 64 * 1024
 
 function testsTask(plan: TestsPlan): Task {
@@ -83,7 +80,7 @@ function testsTask(plan: TestsPlan): Task {
       const stopped = end.ending !== 'ok' && end.ending !== 'error'
       const tests = {
         ...report,
-        // A runner that is asked to stop may still write a summary of the tests that it ran until then.
+        // A runner that is asked to stop may still write a summary of the tests that it has run.
         complete: report.complete && !stopped,
         command: redact(report.command),
         failures: report.failures.map((failure) => ({

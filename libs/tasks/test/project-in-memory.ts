@@ -1,13 +1,13 @@
 /** A project for planning, without a sandbox. */
 import type { Program } from '@cofferdam/contract'
 
-/** As in the guest agent, a star matches a leading dot too. */
+/** As in the guest agent, a star also matches a leading dot. */
 const matches = (glob: string, path: string): boolean =>
   new RegExp(
     `^${glob.replaceAll(/\*\*\/|\*\*|\*|[^\w*/]/g, (part) => ({ '**/': '(.*/)?', '**': '.*', '*': '[^/]*' })[part] ?? `\\${part}`)}$`,
   ).test(path)
 
-/** The two calls that planning makes on a sandbox, over files in memory. */
+/** The two calls of a sandbox that planning needs, over files in memory. */
 export function projectInMemory(files: Record<string, string>) {
   return {
     list: async (globs: readonly string[], max: number) =>

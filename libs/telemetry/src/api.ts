@@ -1,6 +1,4 @@
-/**
- * Names and helpers that need only @opentelemetry/api. Importing this loads neither the SDK nor the logger.
- */
+/** Names and helpers that need only @opentelemetry/api. Importing this loads no SDK and no logger. */
 export {
   createInstruments,
   type FleetReading,

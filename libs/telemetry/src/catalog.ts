@@ -4,10 +4,7 @@
  */
 import type { AttributeName, EventName, SpanName } from './names.ts'
 
-/**
- * Which process reports it. The API reads facts about queue and fleet from Redis, so all its replicas report
- * the same.
- */
+/** Which process reports it. The API reads queue and fleet from Redis: all replicas report the same. */
 export type Teller = 'api' | 'worker' | 'api and worker' | 'producer'
 
 export interface SpanFacts {
@@ -22,7 +19,7 @@ export interface SpanFacts {
 const ABOUT_EXECUTION = ['cofferdam.execution.id', 'cofferdam.attempt'] as const
 const WHERE = ['cofferdam.backend', 'cofferdam.isolation', 'cofferdam.warm', 'cofferdam.vendor.ref'] as const
 
-/** Every span. A failed span also has `error.type`, an error status, and often the event `exception`. */
+/** A failed span also has `error.type`, an error status, and often the event `exception`. */
 export const SPAN_FACTS: Readonly<Record<SpanName, SpanFacts>> = {
   '{method} {route}': {
     kind: 'server',
@@ -132,7 +129,6 @@ export const SPAN_FACTS: Readonly<Record<SpanName, SpanFacts>> = {
   },
 }
 
-/** Every event of a span. */
 export const EVENT_FACTS: Readonly<Record<EventName, string>> = {
   exception:
     'What was thrown: `exception.type`, `exception.message`, `exception.stacktrace`. Withheld from ' +
@@ -145,7 +141,6 @@ export const EVENT_FACTS: Readonly<Record<EventName, string>> = {
   hard_timeout: 'The hard deadline passed; the process tree was killed.',
 }
 
-/** Every attribute of a span or metric. */
 export const ATTRIBUTE_FACTS: Readonly<Record<AttributeName, string>> = {
   'messaging.system': '`bullmq`',
   'messaging.operation.name': '`send` or `process`',

@@ -30,14 +30,14 @@ describe('createLogger', () => {
     })
   })
 
-  it('keeps to its level', () => {
+  it('writes only records of its level and above', () => {
     const { logger, written } = logTo({ level: 'warn' })
     logger.info('no')
     logger.warn('yes')
     expect(written).toHaveLength(1)
   })
 
-  it('names the active span', () => {
+  it('adds the IDs of the active span', () => {
     context.setGlobalContextManager(new AsyncLocalStorageContextManager().enable())
     const { logger, facts } = logTo()
     const spanContext = { traceId: 'a'.repeat(32), spanId: 'b'.repeat(16), traceFlags: 1 }
@@ -62,7 +62,7 @@ describe('createLogger', () => {
     }
   })
 
-  it('censors what is secret by its name, with or without a redactor', () => {
+  it('censors values with secret names, with or without a redactor', () => {
     const written: string[] = []
     const plain = createLogger({ service: 's', destination: { write: (line) => void written.push(line) } })
     plain.info({

@@ -1,4 +1,4 @@
-/** Creates loggers: pino with redacted JSON lines, which have the ids of the active span. */
+/** Creates loggers: pino with redacted JSON lines, which have the IDs of the active span. */
 import { trace } from '@opentelemetry/api'
 import { pino, type DestinationStream, type Logger as PinoLogger } from 'pino'
 import { createTextGuard, type GuardText } from './guard-text.ts'
@@ -40,7 +40,7 @@ const PATHS = SECRET_KEYS.flatMap((key) => [key, `*.${key}`, `*.*.${key}`])
 /** Deeper values are dropped, because log lines are flat. */
 const MAX_DEPTH = 5
 
-/** Creates a logger. It writes synchronously, so that the last lines before a crash are not lost. */
+/** The logger writes synchronously, so that the last lines before a crash are not lost. */
 export function createLogger(options: LoggerOptions): Logger {
   const { service, level = 'info', destination = 'stderr' } = options
   const guard = options.redact === undefined ? null : createTextGuard(options.redact)
@@ -85,7 +85,7 @@ const fdOf = (destination: 'stdout' | 'stderr'): number => (destination === 'std
 
 const asError = (error: unknown): Error => (error instanceof Error ? error : new Error(String(error)))
 
-/** Redacts messages and their arguments. pino would use an error's raw message for a line without one. */
+/** Redacts messages and arguments. For a line without a message, pino would use an error's raw one. */
 function guardArguments(args: readonly unknown[], guard: GuardText): unknown[] {
   const [first, ...rest] = args.map((arg) => (typeof arg === 'string' ? guard(arg) : arg))
   const error = first instanceof Error ? first : errOf(first)

@@ -1,16 +1,13 @@
 /**
- * Exemplars: for each bucket of a histogram, the last trace that fell into it and was sent to the collector.
- * They lead from a figure to an execution. The SDK records none (sdk-metrics 3.1), so these are added to the
- * OpenMetrics text.
+ * Exemplars: for each bucket of a histogram, the last sent trace that fell into it. They lead from a figure
+ * to an execution. The SDK records none (sdk-metrics 3.1), so these are added to the OpenMetrics text.
  */
 import type { Attributes } from '@opentelemetry/api'
 import type { AttemptRecord } from '@cofferdam/contract'
 import type { MetricName } from './names.ts'
 import { isInShare, type SamplingRules } from './trace-decision.ts'
 
-/**
- * Two histograms by 15 endings, 12 backends and 18 buckets could be 6,480. Most combinations do not occur.
- */
+/** Two histograms by 15 endings, 12 backends and 18 buckets could be 6,480. Most do not occur. */
 const MOST = 4096
 
 export interface Exemplar {
@@ -28,13 +25,13 @@ export interface Exemplars {
     of: NotedAttempt,
     value: number,
   ): void
-  /** The exemplar of the bucket up to `le` (`+Inf` for the last one); null when there is none. */
+  /** The exemplar of the bucket up to `le` (`+Inf` for the last one), or null. */
   find(metric: string, attributes: Attributes, le: number | '+Inf'): Exemplar | null
 }
 
 type NotedAttempt = Pick<AttemptRecord, 'result'>
 
-/** `rules` are those that decide which traces are sent (trace-decision.ts). */
+/** `rules` decide which traces are sent (trace-decision.ts). */
 export function createExemplars(rules: SamplingRules, now: () => number): Exemplars {
   const kept = new Map<string, Exemplar>()
   const isSent = ({ result }: NotedAttempt, traceId: string): boolean =>
@@ -52,6 +49,6 @@ export function createExemplars(rules: SamplingRules, now: () => number): Exempl
   }
 }
 
-/** Attributes are in the order in which they are recorded, which is always the same. */
+/** Attributes are always recorded in the same order. */
 const keyOf = (metric: string, attributes: Attributes, le: number | '+Inf'): string =>
   [metric, ...Object.values(attributes), le].join('\n')

@@ -5,7 +5,7 @@ const SECRET = 'sk-0123456789abcdef0123456789abcdef'
 const guard = createTextGuard((text) => text.replaceAll(SECRET, '[redacted]'))
 
 describe('the text guard', () => {
-  it('redacts before it cuts, so that no half of a secret is left at the edge', () => {
+  it('redacts before it cuts, so that no part of a secret is left at the edge', () => {
     for (let before = TEXT_MAX - SECRET.length; before <= TEXT_MAX; before++) {
       const shown = guard('a'.repeat(before) + SECRET + 'z'.repeat(100))
       expect(shown.length).toBeLessThanOrEqual(TEXT_MAX)
@@ -13,7 +13,7 @@ describe('the text guard', () => {
     }
   })
 
-  it('drops half of a secret that the SDK cut at its limit', () => {
+  it('drops the part of a secret that the SDK cut at its limit', () => {
     for (let kept = 1; kept < SECRET.length; kept++) {
       const cut = `${'a'.repeat(SCAN_MAX - kept)}${SECRET}`.slice(0, SCAN_MAX)
       expect(guard(cut)).toMatch(/^a{2047}…$/)
@@ -41,7 +41,7 @@ describe('the text guard', () => {
     expect([broken('short'), broken('x'.repeat(1000))]).toEqual(['[redaction failed]', '[redaction failed]'])
   })
 
-  it('remembers a bounded number of texts', () => {
+  it('caches a bounded number of texts', () => {
     const redact = vi.fn((text: string) => text)
     const once = createTextGuard(redact)
     for (let i = 0; i < 10_000; i++) once(`text ${i}`)

@@ -15,16 +15,15 @@ export const SCAN_MAX = 8192
 /** The longest secret: the bound for values of a tenant's `redact`. */
 const SECRET_MAX = 4096
 
-/** Cache of short texts, which repeat: names, keys, backends. At most about 0.5 MB; cleared when full. */
+/** Cache of short texts that repeat (names, keys, backends). At most about 0.5 MB. Cleared when full. */
 const MEMO_ENTRIES = 4096
 const MEMO_LENGTH = 64
 
-/** Replaces a text whose redaction failed. */
 const FAILED = '[redaction failed]'
 
 export type GuardText = (text: string) => string
 
-/** Creates the guard from a redactor. The guard never throws. */
+/** The guard never throws. */
 export function createTextGuard(redact: (text: string) => string): GuardText {
   const memo = new Map<string, string>()
   return (text) => {

@@ -1,7 +1,7 @@
 /**
- * The fleet's instruments on a meter, as metric-catalog.ts describes them. Labels come from closed sets
- * (lane, ending, backend, dimension), never from tenants, agents or executions, so that the number of series
- * does not grow with use.
+ * The fleet's instruments, as metric-catalog.ts describes them. Labels come from closed sets (lane, ending,
+ * backend, dimension), never from tenants, agents or executions, so the number of series does not grow with
+ * use.
  */
 import { MICRO, type AttemptRecord, type CapsUse } from '@cofferdam/contract'
 import type {
@@ -18,12 +18,11 @@ import type { Exemplars } from './exemplars.ts'
 import { ATTRIBUTES, METRICS, type MetricName } from './names.ts'
 import type { TraceDecision } from './trace-decision.ts'
 
-/** One lane of the queue. */
 export interface QueueReading {
   queued: number
   delayed: number
   running: number
-  /** Age of the oldest queued execution; null when there is none. */
+  /** Age of the oldest queued execution, or null. */
   oldest_age_ms: number | null
   /** Executions that may be outstanding at once. */
   window: number
@@ -34,18 +33,17 @@ export interface FleetReading {
   lanes: Readonly<Record<string, QueueReading>>
   workers: readonly { slots: number; running: number; last_seen_ms: number }[]
   outbox: number
-  /** Faults that the last check of the audit tables found; null before the first check. */
+  /** Faults that the last check of the audit tables found. Null before the first check. */
   auditFaults: number | null
   callbacks: { due: number; retrying: number }
-  /** A worker without a heartbeat for longer has lost its executions. */
+  /** A worker whose last heartbeat is older has lost its executions. */
   lockMs: number
 }
 
-/** This worker. */
 export interface WorkerReading {
   busy: number
   total: number
-  /** Time since the last heartbeat that Redis accepted; null before the first. */
+  /** Time since the last heartbeat that Redis accepted. Null before the first. */
   beatAgeMs: number | null
 }
 
@@ -59,7 +57,6 @@ export type SlotEvent =
 export interface MemoryReading {
   usedBytes: number
   limitBytes: number
-  /** Executions that wait for memory. */
   waiting: number
 }
 
@@ -70,8 +67,7 @@ export interface Instruments {
   /** Records one ended attempt: its ending, wait and run time, caps, refusal and redactions. */
   ended(record: AttemptRecord): void
   /**
-   * Observes queue and workers at each collection; returns a function that stops it. If the reader throws,
-   * there is a gap.
+   * Observes queue and workers at each collection, with a gap if the reader throws. Returns a stop function.
    */
   observeFleet(read: Read<FleetReading>): () => void
   observeWorker(read: Read<WorkerReading>): () => void
@@ -91,10 +87,7 @@ const SHARES = [0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 1]
 /** Rows of a batch, of which there are at most 100. */
 const ROWS = [1, 2, 5, 10, 20, 50, 100]
 
-/**
- * Creates the instruments, once per process and meter. With `exemplars`, histograms of executions link to
- * traces.
- */
+/** Creates the instruments, once per process. With `exemplars`, histograms link to traces. */
 export function createInstruments(meter: Meter, exemplars: Exemplars | null = null): Instruments {
   const wait = histogram(meter, METRICS.wait, SECONDS)
   const runTime = histogram(meter, METRICS.runTime, SECONDS)

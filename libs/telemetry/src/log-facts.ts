@@ -1,6 +1,6 @@
-/** Documentation of one log message for operators. */
+/** Documentation of log messages for operators. */
 
-/** Facts about one message. The message itself is the stable name. */
+/** The message itself is the stable name. */
 export interface LogFacts {
   /** `request` is logged at `info` for refusals and at `debug` otherwise. */
   level: 'debug' | 'info' | 'warn' | 'error' | 'info or debug'

@@ -1,6 +1,6 @@
 /**
  * Every log message of our processes, and what it means to an operator. The message is a stable name that
- * alerts may match. tests/architecture compares this table with the calls in the source, both ways.
+ * alerts may match. tests/architecture compares this table with the calls in the source, in both directions.
  */
 import { BACKEND_LOG_FACTS } from './backend-log-records.ts'
 import type { LogFacts } from './log-facts.ts'
@@ -52,7 +52,7 @@ export const LOG_FACTS: Readonly<Record<string, LogFacts>> = {
     from: 'worker',
     about:
       'AgentCore or IAM refused; `detail` says what. Executions of the tenant end `provisioning` there ' +
-      'until a later round succeeds (docs/operations/agentcore.md).',
+      'until a later round succeeds (libs/backends/agentcore/OPERATIONS.md).',
   },
   'deleted an interpreter that no row names': {
     level: 'warn',

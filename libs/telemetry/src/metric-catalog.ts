@@ -7,7 +7,7 @@ import type { AttributeName, MetricName } from './names.ts'
 
 export interface MetricFacts {
   kind: 'counter' | 'gauge' | 'histogram'
-  /** Unit in UCUM; empty for counts. */
+  /** Unit in UCUM. Empty for counts. */
   unit: '' | 's' | 'By' | '1'
   from: Teller
   labels: readonly AttributeName[]
@@ -16,9 +16,7 @@ export interface MetricFacts {
   about: string
 }
 
-/**
- * Every metric. No label names a tenant, agent or execution, so the number of series does not grow with use.
- */
+/** No label names a tenant, agent or execution, so the number of series does not grow with use. */
 export const METRIC_FACTS: Readonly<Record<MetricName, MetricFacts>> = {
   'cofferdam.queue.depth': {
     kind: 'gauge',

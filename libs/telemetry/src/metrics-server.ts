@@ -1,5 +1,6 @@
 /**
- * A small HTTP server for probes and scrapes, for a process without an HTTP server or one that requires keys:
+ * A small HTTP server for probes and scrapes, for a process without an HTTP server or with one that requires
+ * keys:
  *
  *   /metrics   Prometheus text
  *   /healthz   200 while the process answers, even if Redis or Postgres are down: a restart would not help
@@ -17,7 +18,7 @@ export interface MetricsServerOptions {
   port: number
   /** `accept` is the request's Accept header. */
   metrics(accept: string | undefined): Promise<{ contentType: string; body: string }>
-  /** Why the process is not ready; null when it is. */
+  /** Why the process is not ready, or null. */
   notReady(): string | null | Promise<string | null>
 }
 
@@ -28,7 +29,7 @@ export interface MetricsServer extends AsyncDisposable {
 /** Longest scrape or probe. Prometheus gives up after 10 s. */
 const REQUEST_MS = 10_000
 
-/** Starts listening; rejects when the port is taken. */
+/** Starts listening. Rejects when the port is taken. */
 export async function createMetricsServer(options: MetricsServerOptions): Promise<MetricsServer> {
   const server = createServer({ requestTimeout: REQUEST_MS, maxHeaderSize: 8192 }, (request, response) => {
     const path = (request.url ?? '').split('?', 1)[0] ?? ''

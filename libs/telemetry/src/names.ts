@@ -1,15 +1,15 @@
 /**
  * Every span, event, attribute and metric name. Names of the OpenTelemetry semantic conventions are used
- * where they exist: messaging, error, process, service. All others start with `cofferdam.`.
+ * where they exist (messaging, error, process, service). All others start with `cofferdam.`.
  */
 
 /** Span names, in the order of an execution. */
 export const SPANS = {
-  /** Server span of a request that enqueues; the braces stand for the route. */
+  /** Server span of a request that enqueues. The braces stand for the route. */
   server: '{method} {route}',
-  /** Producer span: the execution is enqueued; the braces stand for the lane. */
+  /** Producer span of an enqueue. The braces stand for the lane. */
   enqueue: 'send {lane}',
-  /** Consumer span of one attempt. Its parent is the producer's span. The gap before it is the queue wait. */
+  /** Consumer span of one attempt, a child of the producer's span. The gap between them is the queue wait. */
   execution: 'process {lane}',
   admission: 'admission',
   /** A sandbox is opened, or taken from the warm slots. */
@@ -29,7 +29,6 @@ export type SpanName = (typeof SPANS)[keyof typeof SPANS]
 export const spanOfLane = (name: typeof SPANS.enqueue | typeof SPANS.execution, lane: string): string =>
   name.replace('{lane}', lane)
 
-/** Names of span events. */
 export const EVENTS = {
   /** An exception, by OpenTelemetry's conventions. */
   exception: 'exception',
@@ -40,16 +39,13 @@ export const EVENTS = {
 } as const
 export type EventName = (typeof EVENTS)[keyof typeof EVENTS]
 
-/** Attribute names of spans and metrics. */
 export const ATTRIBUTES = {
   messagingSystem: 'messaging.system',
   /** `send` or `process`. */
   messagingOperationName: 'messaging.operation.name',
   /** The same as the operation name. */
   messagingOperationType: 'messaging.operation.type',
-  /** The lane. */
   messagingDestination: 'messaging.destination.name',
-  /** The execution id. */
   messagingMessageId: 'messaging.message.id',
   /** Code of a CofferdamError, or else the error's class. */
   errorType: 'error.type',

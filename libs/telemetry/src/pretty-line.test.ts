@@ -15,7 +15,7 @@ describe('prettyLine', () => {
     expect(shown).toBe('08:00:00.123 ERROR failed\n    Error: x\n        at y\n')
   })
 
-  it('colours on request and lets no control character of the message through', () => {
+  it('adds colours on request, and removes control characters from the message', () => {
     expect(prettyLine(line({ level: 40, msg: 'a\u001B[2Jb' }), false)).toBe('08:00:00.123 WARN  a [2Jb\n')
     expect(prettyLine(line({ level: 40, msg: 'x' }), true)).toContain('\u001B[33mWARN \u001B[0m')
   })

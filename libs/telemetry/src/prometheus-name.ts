@@ -9,7 +9,6 @@ const UNIT_SUFFIX: Readonly<Record<string, string>> = {
   '1': '_ratio',
 }
 
-/** The suffix of a unit. */
 export const unitSuffix = (unit: string): string => UNIT_SUFFIX[unit] ?? ''
 
 /** A name in the characters that Prometheus allows. */

@@ -26,13 +26,13 @@ const COLLECT_TIMEOUT_MS = 2000
 const TEXT = 'text/plain; version=0.0.4; charset=utf-8'
 const OPEN_METRICS = 'application/openmetrics-text'
 
-/** The format for an `Accept` header: OpenMetrics if it is named there. */
+/** The format for an `Accept` header: OpenMetrics if the header names it. */
 export function formOf(accept: string | undefined): { isOpen: boolean; contentType: string } {
   const isOpen = accept?.includes(OPEN_METRICS) === true
   return { isOpen, contentType: isOpen ? `${OPEN_METRICS}; version=1.0.0; charset=utf-8` : TEXT }
 }
 
-/** A pull reader; `text()` collects and renders. */
+/** A pull reader. `text()` collects and renders. */
 export class PrometheusReader extends MetricReader {
   readonly #guard: GuardText
   readonly #exemplars: Exemplars | null

@@ -27,19 +27,14 @@ export interface RecentSpan {
 }
 
 export interface RecentSpans extends SpanProcessor {
-  /**
-   * The ended spans of a trace, parents before children, siblings by age. Empty when the trace is not there
-   * (any more).
-   */
+  /** The ended spans of a trace, parents before children, siblings by age. Empty for an unknown trace. */
   read(traceId: string): RecentSpan[]
 }
 
-/**
- * About 12 MB: 8,192 spans of 1.5 KB, or a thousand executions. Whole traces are dropped, the oldest first.
- */
+/** About 12 MB: 8,192 spans of 1.5 KB, or a thousand executions. Whole traces are dropped, oldest first. */
 const RECENT_SPANS = 8192
 
-/** Most spans per trace; an execution has eight. */
+/** Most spans per trace. An execution has eight. */
 const SPANS_PER_TRACE = 128
 
 const KINDS: Record<SpanKind, RecentSpan['kind']> = {
@@ -94,7 +89,6 @@ export function createRecentSpans(
   }
 }
 
-/** Redacted spans of one service, parents before children. */
 export const showSpans = (spans: readonly ReadableSpan[], service: string, guard: GuardText): RecentSpan[] =>
   spansInTreeOrder(spans.map((span) => shown(redactSpan(span, guard), service)))
 

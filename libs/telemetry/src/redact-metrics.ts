@@ -3,7 +3,6 @@ import type { ResourceMetrics } from '@opentelemetry/sdk-metrics'
 import type { GuardText } from './guard-text.ts'
 import { redactAttributes } from './redact-span.ts'
 
-/** Returns a copy with redacted labels. */
 export function redactMetrics(metrics: ResourceMetrics, guard: GuardText): ResourceMetrics {
   const point = <T extends { attributes: ResourceMetrics['resource']['attributes'] }>(p: T): T => ({
     ...p,

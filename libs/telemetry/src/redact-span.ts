@@ -1,6 +1,6 @@
 /**
  * Redacts a span: its name, attributes, events, links and status. A span without anything to redact is
- * returned as it is, so that the common case needs no copy. The original is never changed.
+ * returned unchanged, so that the common case needs no copy. The original is never changed.
  */
 import type { Attributes, Link } from '@opentelemetry/api'
 import type { ReadableSpan, TimedEvent } from '@opentelemetry/sdk-trace'

@@ -52,7 +52,6 @@ function createGate(deps: GateDeps): Gate {
   }
 }
 
-/** Wraps an exporter of spans. */
 export function redactingSpanExporter(inner: SpanExporter, guard: GuardText, deps: GateDeps): SpanExporter {
   const gate = createGate(deps)
   return {
@@ -73,9 +72,7 @@ export function redactingSpanExporter(inner: SpanExporter, guard: GuardText, dep
   }
 }
 
-/**
- * Wraps an exporter of metrics, whose labels are redacted. Overrides the exporter's choice of temporality.
- */
+/** Redacts the labels of metrics, and overrides the exporter's choice of temporality. */
 export function redactingMetricExporter(
   inner: PushMetricExporter,
   guard: GuardText,

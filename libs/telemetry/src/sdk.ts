@@ -31,7 +31,7 @@ import { formOf, PrometheusReader, SERIES_PER_INSTRUMENT } from './prometheus.ts
 import { ATTRIBUTES } from './names.ts'
 import { createRecentSpans, showSpans } from './recent-spans.ts'
 import { redactingMetricExporter, redactingSpanExporter, type GateDeps } from './redacting-exporter.ts'
-import type { EndedTrace, Telemetry, TelemetryOptions } from './start-telemetry.ts'
+import type { EndedTrace, Telemetry, TelemetryOptions } from './telemetry.ts'
 import { DEFAULT_SLOW_MS } from './trace-decision.ts'
 import { createTraceUnits, type EndedUnit } from './trace-units.ts'
 
@@ -41,9 +41,7 @@ export const FLUSH_MS = 3000
 /** Longest delivery, with retries. Below FLUSH_MS, so that nothing runs after a shutdown. */
 const DELIVERY_MS = 2500
 
-/**
- * Encoding a batch of 512 takes about 5 ms. 8,192 waiting spans are 12 MB, or a second at 1,000 executions/s.
- */
+/** Encoding a batch of 512 takes about 5 ms. 8,192 spans are 12 MB, a second at 1,000 executions/s. */
 const BATCH = {
   maxExportBatchSize: 512,
   maxQueueSize: 8192,
@@ -89,7 +87,7 @@ export async function startSdk(options: TelemetryOptions): Promise<Telemetry> {
   const tracerProvider = new TracerProvider({
     resource,
     spanProcessors: options.recentSpans === 0 ? [units] : [recent, units],
-    // What is sent is decided at the end (trace-units.ts). Only a parent's refusal applies at once.
+    // trace-units.ts decides at the end what is sent. Only a parent's refusal applies at once.
     sampler: new ParentBasedSampler({ root: new AlwaysOnSampler() }),
     spanLimits: {
       attributeValueLengthLimit: SCAN_MAX,
@@ -130,10 +128,7 @@ export async function startSdk(options: TelemetryOptions): Promise<Telemetry> {
   }
 }
 
-/**
- * Registers as the process's global telemetry. Returns a function that unregisters it; null if there is one
- * already.
- */
+/** Registers as the process's global telemetry. Returns a function to unregister, or null if not first. */
 function register(tracerProvider: TracerProvider, meterProvider: MeterProvider): (() => void) | null {
   if (!trace.setGlobalTracerProvider(tracerProvider)) return null
   metrics.setGlobalMeterProvider(meterProvider)

@@ -1,6 +1,6 @@
 /**
- * Decides whether the spans of one unit are sent: an attempt in a worker, or a request in the API. Decided at
- * its end: failed, refused and slow units are always sent, and a share of the others by trace id, so that
+ * Decides whether the spans of one unit are sent: an attempt in a worker, or a request in the API. It decides
+ * at the end: failed, refused and slow units are always sent, and a share of the others by trace ID, so that
  * every process sends the same traces.
  */
 import { SpanStatusCode } from '@opentelemetry/api'
@@ -46,9 +46,6 @@ function hasFailed(span: ReadableSpan): boolean {
   )
 }
 
-/**
- * The last 56 bits of a trace id are random (W3C trace context, level 2), and 32 of them are enough for a
- * share.
- */
+/** The last 56 bits of a trace ID are random (W3C trace context, level 2). A share needs 32 of them. */
 export const isInShare = (traceId: string, ratio: number): boolean =>
   Number.parseInt(traceId.slice(-8), 16) < ratio * 2 ** 32

@@ -22,7 +22,6 @@ const MAX_HELD = 8192
 /** Traces whose units were sent recently, so that later spans follow. 100 bytes each. */
 const MAX_REMEMBERED = 4096
 
-/** A unit that has ended. */
 export interface EndedUnit {
   root: ReadableSpan
   /** The root is the last. */
@@ -32,7 +31,7 @@ export interface EndedUnit {
 
 export interface TraceUnitsDeps {
   rules: SamplingRules
-  /** Receives the spans to send; null without a collector. */
+  /** Receives the spans to send. Null without a collector. */
   sink: Pick<SpanProcessor, 'onEnd' | 'forceFlush' | 'shutdown'> | null
   /** Called for every unit, sent or not. */
   onUnit?(unit: EndedUnit): void
@@ -45,10 +44,10 @@ interface Unit {
   spans: ReadableSpan[]
 }
 
-/** Creates the processor. It does not use the network. */
+/** The processor does not use the network. */
 export function createTraceUnits(deps: TraceUnitsDeps): SpanProcessor {
   const { rules, sink } = deps
-  /** Open units by span id. A Map keeps the oldest unit first. */
+  /** Open units by span ID. A Map keeps the oldest unit first. */
   const unitOf = new Map<string, Unit>()
   const open = new Set<Unit>()
   const sentTraces = new Set<string>()

@@ -12,7 +12,7 @@ describe('traceparent', () => {
     expect(traceparentOf(span)).toBe(traceparent)
   })
 
-  it('reads what later versions add, and keeps of the flags what it knows', () => {
+  it('accepts what later versions add, and keeps only the flags that it knows', () => {
     expect(traceparentOf(trace.getSpan(contextFromTraceparent(`cc-${TRACE}-${SPAN}-ff-more`)))).toBe(
       `00-${TRACE}-${SPAN}-01`,
     )
@@ -32,7 +32,7 @@ describe('traceparent', () => {
     expect(contextFromTraceparent(traceparent)).toBe(ROOT_CONTEXT)
   })
 
-  it('is null when nothing traces', () => {
+  it('is null without a tracer', () => {
     expect(traceparentOf(undefined)).toBeNull()
     expect(traceparentOf(trace.getTracer('none').startSpan('x'))).toBeNull()
   })

@@ -1,6 +1,5 @@
 /** The order of spans in a waterfall. */
 
-/** What the order depends on. */
 export interface PlacedSpan {
   span_id: string
   parent_span_id: string | null

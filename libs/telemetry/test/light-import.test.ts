@@ -3,7 +3,7 @@ import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import { describe, expect, it } from 'vitest'
 
-/** Every module that an import loads, in a separate process. */
+/** Every module that an import loads, found in a separate process. */
 async function importedBy(path: string): Promise<string[]> {
   const code = `
     import { registerHooks } from 'node:module'

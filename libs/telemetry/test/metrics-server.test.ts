@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest'
 import { createMetricsServer } from '../src/index.ts'
 
-it('serves metrics, liveness and readiness, and nothing else', async () => {
+it('the server serves metrics, liveness and readiness, and nothing else', async () => {
   let why: string | null = null
   const server = await createMetricsServer({
     host: '127.0.0.1',
@@ -24,7 +24,7 @@ it('serves metrics, liveness and readiness, and nothing else', async () => {
   await expect(fetch(`http://127.0.0.1:${server.port}/healthz`)).rejects.toThrow()
 })
 
-it('fails one request if metrics cannot be read, and continues', async () => {
+it('the server fails one request if metrics cannot be read, and continues', async () => {
   await using server = await createMetricsServer({
     host: '127.0.0.1',
     port: 0,

@@ -25,7 +25,7 @@ export interface Receiver {
   spans: ReceivedSpan[]
   /** Raw bodies by path, to find what the decoder ignores. */
   bodies: { path: string; contentType: string; body: Buffer }[]
-  /** How the next requests are answered; `hang` never answers. */
+  /** How the next requests are answered. `hang` never answers. */
   answer: number | 'hang'
   close(): Promise<void>
 }

@@ -42,7 +42,7 @@ async function start(options: Partial<TelemetryOptions> = {}): Promise<Telemetry
   return telemetry
 }
 
-/** The spans of one execution as worker and executor make them. */
+/** The spans of one execution as worker and executor create them. */
 async function execution(tracer: Tracer): Promise<void> {
   const attributes = { [ATTRIBUTES.messagingSystem]: 'bullmq', [ATTRIBUTES.attempt]: 1 }
   await withSpan(
@@ -66,7 +66,7 @@ const byName = (spans: ReceivedSpan[]): Record<string, ReceivedSpan> =>
   Object.fromEntries(spans.map((span) => [span.name, span]))
 
 describe('over OTLP/HTTP', () => {
-  it('delivers one tree whose root hangs below the traceparent of the producer', async () => {
+  it("delivers one tree whose root is a child of the producer's span", async () => {
     const telemetry = await start({ instance: 'wrk_1' })
     await execution(trace.getTracer('@cofferdam/test'))
     await telemetry.forceFlush()
@@ -98,7 +98,7 @@ describe('over OTLP/HTTP', () => {
     expect(receiver.bodies.every((b) => b.contentType === 'application/x-protobuf')).toBe(true)
   })
 
-  it('redacts planted secrets in attributes, keys, events, links, status, name and metrics', async () => {
+  it('redacts secrets in attributes, keys, events, links, status, name and metrics', async () => {
     const telemetry = await start()
     const tracer = telemetry.tracer('t')
     const fail = withSpan(
@@ -160,7 +160,7 @@ describe('over OTLP/HTTP', () => {
     await vi.waitFor(() => expect(receiver.spans).toHaveLength(5), { timeout: 20_000 })
   })
 
-  it('carries the trace into a sandbox and back out of one', async () => {
+  it('passes the trace into a sandbox and back', async () => {
     const telemetry = await start()
     const span = telemetry.tracer('t').startSpan('outside')
     const traceparent = traceparentOf(span)
@@ -255,7 +255,7 @@ describe('without an endpoint', () => {
     expect(telemetry.recentSpans('f'.repeat(32))).toEqual([])
   })
 
-  it('drops whole traces, the oldest first, and bounds one trace', async () => {
+  it('drops whole traces, oldest first, and bounds one trace', async () => {
     const telemetry = await startTelemetry({ service: 'alone', version: '1', redact, recentSpans: 300 })
     started.push(telemetry)
     const tracer = telemetry.tracer('t')
@@ -286,7 +286,7 @@ describe('without an endpoint', () => {
 })
 
 describe('two telemetries in one process', () => {
-  it('leaves the first one global, and the second one works on its own', async () => {
+  it('the first one is global, and the second one works on its own', async () => {
     const first = await start({ service: 'first' })
     const second = await start({ service: 'second' })
     expect([first.isGlobal, second.isGlobal]).toEqual([true, false])
@@ -301,7 +301,7 @@ describe('two telemetries in one process', () => {
   })
 })
 
-/** A URL at which nothing listens, with a port that was free a moment ago. */
+/** A URL with a port that was free a moment ago, so nothing listens there. */
 async function closedPort(): Promise<string> {
   const server = createServer()
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))

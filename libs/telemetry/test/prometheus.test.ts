@@ -42,7 +42,7 @@ function refusedAttempt() {
 }
 
 describe('/metrics', () => {
-  it('links a bucket to the last trace in it that was sent, in OpenMetrics', async () => {
+  it('links a bucket to its last sent trace, in OpenMetrics', async () => {
     telemetry = await startTelemetry({
       service: 'cofferdam-test',
       version: '1.0.0',
@@ -95,7 +95,7 @@ describe('/metrics', () => {
       expect(lines).toContain(expected)
   })
 
-  it('sums charged CPU time and cost by backend, and nothing for what was not charged', async () => {
+  it('sums charged CPU time and cost by backend, without uncharged attempts', async () => {
     const { instruments } = await start()
     const charged = refusedAttempt()
     charged.result.backend = 'gvisor'
@@ -110,7 +110,7 @@ describe('/metrics', () => {
     ])
   })
 
-  it('asks for queue and memory, and counts slots, when it is read, until told to stop', async () => {
+  it('reads queue and memory at each scrape until told to stop, and counts slots', async () => {
     const { instruments } = await start()
     let queued = 3
     const stop = instruments.observeFleet(async () => ({

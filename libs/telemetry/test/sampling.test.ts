@@ -32,11 +32,11 @@ const start = async (options: Partial<TelemetryOptions> = {}): Promise<Telemetry
   }))
 
 let traces = 0
-/** A new trace. The last 32 bits decide about the share; these are half of the range. */
+/** A new trace. The last 32 bits decide about the share, and these are half of the range. */
 const newTraceparent = (): string =>
   `00-${(++traces).toString(16).padStart(24, '0')}80000000-b7ad6b7169203331-01`
 
-/** One attempt of three spans below a remote parent; `during` may mark them. */
+/** One attempt of three spans below a remote parent. `during` may mark them. */
 const attempt = (
   during: { root?: (span: Span) => void; run?: (span: Span) => void } = {},
   traceparent = newTraceparent(),
@@ -79,7 +79,7 @@ describe('sampling', () => {
       'waited long',
       { root: (span) => span.setAttributes({ [ATTRIBUTES.queueWaitMs]: 10_000, [ATTRIBUTES.ending]: 'ok' }) },
     ],
-  ])('sends the whole of what %s, also its earlier spans that were well', async (_what, during) => {
+  ])('sends all spans of an attempt that %s, also the successful ones', async (_what, during) => {
     await start({ sampleRatio: 0 })
     await attempt(during)
     expect(await sentNames()).toEqual(WHOLE)
@@ -103,7 +103,7 @@ describe('sampling', () => {
     expect(await sentNames()).toEqual(WHOLE)
   })
 
-  it('decides about the others by trace id, the same in every process', async () => {
+  it('decides about the others by trace ID, the same in every process', async () => {
     const spans = async (ratio: number) => {
       await start({ sampleRatio: ratio })
       await attempt()
@@ -154,7 +154,7 @@ describe('sampling', () => {
     expect(body).toContain('cofferdam_traces_total{cofferdam_trace_decision="failed"} 1')
   })
 
-  it('holds back a bounded number of spans, sends older ones, and drops those that never end', async () => {
+  it('holds back a bounded number of spans, sends older ones, and drops unfinished ones', async () => {
     // Ten thousand spans take time, but none must count as slow.
     await start({ sampleRatio: 0, slowMs: 600_000 })
     const tracer = telemetry.tracer('t')
@@ -172,7 +172,7 @@ describe('sampling', () => {
     expect(early.length).toBeGreaterThanOrEqual(10_000 - 8192)
     expect(early.length).toBeLessThan(10_000 - 8192 + 101)
     for (const root of roots) root.end()
-    // Roots of spans that were sent early are sent, too. The others were successful and are dropped.
+    // Roots of spans that were sent early are also sent. The others were successful and are dropped.
     expect(new Set(await sentNames())).toEqual(new Set(['root']))
   })
 
@@ -187,7 +187,7 @@ describe('sampling', () => {
   })
 })
 
-describe('who shows traces', () => {
+describe('a listener of traces', () => {
   it('gets every execution, sampled or not, redacted, parents first, until it unsubscribes', async () => {
     await start({ sampleRatio: 0 })
     const heard: EndedTrace[] = []

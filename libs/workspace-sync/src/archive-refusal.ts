@@ -18,7 +18,7 @@ const SENTENCES = {
 
 export type ArchiveRefusalReason = keyof typeof SENTENCES
 
-/** The message contains the entry's name as JSON, cut. */
+/** The message contains the entry's name as JSON, truncated. */
 export class ArchiveRefusal extends Error {
   readonly reason: ArchiveRefusalReason
   readonly entry: string | null

@@ -1,6 +1,6 @@
 /**
  * Merges a sandbox's files back into the workspace, with compare-and-swap on its version. If another process
- * committed in between, it merges again with the new state. So any number of replicas may do it at once.
+ * committed meanwhile, it merges again with the new state. So any number of replicas may do this at once.
  */
 import {
   CofferdamError,
@@ -16,9 +16,9 @@ import type { CompiledRules } from './rules.ts'
 
 export interface CarryBackInput {
   workspace: WorkspaceName
-  /** What the sandbox was given. */
+  /** The files that the sandbox was given. */
   base: Manifest
-  /** What it contains now. */
+  /** The files that the sandbox contains now. */
   sandbox: Manifest
   /** Bytes of a path of `sandbox`. Called only for files that are merged. */
   bytesOf(path: string): Uint8Array
@@ -29,7 +29,7 @@ export interface CarryBackInput {
   refused?: readonly { path: string; reason: string }[]
 }
 
-/** A further round is needed only if another replica committed in between. */
+/** A further round is needed only if another replica committed meanwhile. */
 const MAX_ROUNDS = 20
 /** Paths per list of a report. A workspace has no more, and other files of a program are only counted. */
 const MAX_LISTED = 1000

@@ -1,4 +1,4 @@
-/** What to write to a sandbox so that it has the current workspace. */
+/** Finds what to write to a sandbox so that it has the current workspace. */
 import {
   CofferdamError,
   type Manifest,
@@ -23,16 +23,14 @@ export interface CarriedIn {
 const MAX_ROUNDS = 8
 
 /**
- * The base of the merge: what the sandbox was given. For paths that the sandbox may write but not see, such
- * as results that only go out, it is what the workspace had when the execution started.
+ * The base of the merge: what the sandbox was given. For paths that the sandbox may write but not see
+ * (results that only go out), it is what the workspace had when the execution started.
  */
 export function baseOf({ manifest, unseen }: CarriedIn, sandbox: Manifest): Manifest {
   return new Map([...manifest, ...[...unseen].filter(([path]) => sandbox.has(path))])
 }
 
-/**
- * `held` is what the sandbox has already; empty for a fresh one. Throws `store_unavailable` or `conflict`.
- */
+/** `held` is what the sandbox already has (empty if fresh). Throws `store_unavailable` or `conflict`. */
 export async function carryIn(
   store: WorkspaceStore,
   workspace: WorkspaceName,

@@ -8,12 +8,12 @@ import { isCarriable } from './path-index.ts'
 import type { CompiledRules, RuleRefusal } from './rules.ts'
 
 const { O_RDONLY, O_NOFOLLOW, O_NONBLOCK } = constants
-/** Deep enough for any project. A path of 512 bytes has at most 256 parts. */
+/** Enough for any project. A path of 512 bytes has at most 256 parts. */
 const MAX_DEPTH = 256
 
 export interface ReadDirectory {
   files: ProgramFile[]
-  /** What was skipped and why: rules, links and devices, names that a workspace cannot have. */
+  /** Skipped entries with the reason: rules, links and devices, names that a workspace cannot have. */
   refused: { path: string; reason: RuleRefusal | 'not_a_file' | 'bad_name' }[]
 }
 
@@ -55,17 +55,14 @@ export async function readDirectory(
   return found
 }
 
-/**
- * Reads one file of an open folder; `path` is for messages. Throws ENOENT, ELOOP for a link, or `conflict` if
- * it changed.
- */
+/** Reads one file of an open folder. Throws ENOENT, ELOOP for a link, or `conflict` if it changed. */
 export async function readFileBelow(
   folder: FileHandle,
   name: string,
   path: string,
   limits: ArchiveLimits,
 ): Promise<ProgramFile> {
-  // Not blocking: opening a FIFO would wait for its writer.
+  // Not blocking, because opening a FIFO would wait for its writer.
   await using file = await open(`${below(folder)}/${name}`, O_RDONLY | O_NOFOLLOW | O_NONBLOCK)
   const stat = await file.stat()
   if (!stat.isFile()) throw new CofferdamError('conflict', `${path} changed while it was read.`)

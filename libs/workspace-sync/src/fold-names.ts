@@ -1,7 +1,7 @@
 /**
  * Folds names as file systems do: NTFS ignores trailing dots and spaces and anything after a colon, HFS+
- * ignores invisible code points, and most ignore case. Rules compare folded names, so that no spelling
- * bypasses them.
+ * ignores invisible code points, and most ignore case. Rules compare folded names, so no spelling bypasses
+ * them.
  */
 
 /** One part of a path, folded. */
@@ -24,9 +24,7 @@ function foldLetters(text: string): string {
     .normalize('NFKC')
 }
 
-/**
- * Whether a folded name matches a folded pattern, in which `*` matches any characters. At worst quadratic.
- */
+/** Whether a folded name matches a folded pattern. `*` matches any characters. At worst quadratic. */
 export function matchesPart(glob: string, text: string): boolean {
   let [g, t, star, mark] = [0, 0, -1, 0]
   while (t < text.length) {

@@ -1,6 +1,6 @@
 /**
- * Names that are guarded in every folder; `*` matches any characters. They are not configurable, because a
- * setting could leak a secret, or let a sandbox control programs outside of it.
+ * Names that are guarded in every folder. `*` matches any characters. They are not configurable, because a
+ * setting could leak a secret, or let a sandbox control programs outside.
  */
 
 /** Never copied in or out. */
@@ -50,12 +50,9 @@ export const NEVER_NAMES: readonly string[] = [
   '*.token',
 ]
 
-/**
- * Only copied into sandboxes, unless a rule says otherwise, because programs outside of the sandbox act on
- * them.
- */
+/** Only copied into sandboxes, unless a rule says otherwise: programs outside of the sandbox act on them. */
 export const CONTROL_NAMES: readonly string[] = [
-  // Agent platforms: the servers an agent starts, the plugins it loads, its schedule and its skills.
+  // Agent platforms: the servers that an agent starts, its plugins, its schedule and its skills.
   '.copilot',
   'mcp_servers.json',
   'plugins.json',

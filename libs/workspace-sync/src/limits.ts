@@ -13,10 +13,9 @@ export const DEFAULT_ARCHIVE_LIMITS: ArchiveLimits = {
   entries: BOUNDS.workspaceFiles,
   totalBytes: BOUNDS.workspaceBytes,
   fileBytes: BOUNDS.workspaceFileBytes,
-  // Sources have a ratio of 5, logs of 50, and deflate at most 1,032. `packArchive` does not compress beyond
-  // this.
+  // Sources have a ratio of 5, logs of 50, and deflate at most 1,032. `packArchive` stays below this.
   ratio: 200,
 }
 
-/** An archive may have an entry for each folder, too. */
+/** An archive may also have an entry for each folder. */
 export const MAX_FOLDER_ENTRIES = 10_000

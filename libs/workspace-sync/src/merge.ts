@@ -7,8 +7,7 @@
  *   host == sandbox                   ─► nothing to do: same change, or this merge was done before
  *   else                              ─► conflict, handled by the policy
  *
- * The merge is idempotent. With `keep-both` nothing is lost: the host's version keeps its name, and the
- * sandbox's version gets a new name.
+ * The merge is idempotent. `keep-both` loses nothing: the sandbox's version gets a new name.
  */
 import { BOUNDS, type ConflictPolicy, type FileFacts, type Manifest } from '@cofferdam/contract'
 import { diffManifests, sameFacts } from './manifest.ts'
@@ -22,7 +21,7 @@ export type MergeRefusal =
   | 'file_too_large'
   | 'too_many_files'
   | 'total_too_large'
-  /** There are too many versions of one conflict already. */
+  /** There are already too many versions of one conflict. */
   | 'too_many_conflicts'
 
 export interface MergeInput {
@@ -31,7 +30,7 @@ export interface MergeInput {
   sandbox: Manifest
   rules: CompiledRules
   onConflict: ConflictPolicy
-  /** The execution, which is part of the names of conflicting versions. */
+  /** The execution's ID, which is part of the names of conflicting versions. */
   job: string
   limits?: { files: number; totalBytes: number; fileBytes: number }
 }
@@ -53,7 +52,7 @@ const DEFAULT_LIMITS = {
   fileBytes: BOUNDS.workspaceFileBytes,
 }
 
-/** Merges. Pure: the same input gives the same result. */
+/** Merges. The same input gives the same result. */
 export function merge(input: MergeInput): MergeResult {
   const { base, host, sandbox, rules } = input
   const draft = createDraft(input)
@@ -106,7 +105,7 @@ function createDraft({ base, host, sandbox, onConflict, job, limits = DEFAULT_LI
     const before = files.get(path)
     if (size > limits.fileBytes) return 'file_too_large'
     if (before === undefined && files.size >= limits.files) return 'too_many_files'
-    // A change that makes the workspace smaller is accepted even if it was too large before.
+    // A change that makes the workspace smaller is accepted even if the workspace was too large before.
     const grows = size - (before?.size ?? 0)
     return grows > 0 && total + grows > limits.totalBytes ? 'total_too_large' : null
   }
@@ -166,7 +165,7 @@ function createDraft({ base, host, sandbox, onConflict, job, limits = DEFAULT_LI
     isFree: (path) => index.clash(path) === null,
     collide(path, facts) {
       if (onConflict === 'host-wins' || onConflict === 'fail') conflicted.push({ path, kept_as: null })
-      // Even under `sandbox-wins`: the colliding file is a different one.
+      // Even with `sandbox-wins`, because the colliding file is another file.
       else keepBeside(path, facts)
     },
     result() {
@@ -178,15 +177,12 @@ function createDraft({ base, host, sandbox, onConflict, job, limits = DEFAULT_LI
   }
 }
 
-/**
- * Most names that one execution may create for one path. It creates more only if the host changes during
- * merges.
- */
+/** Most names that one execution may create for one path. Several only if the host changes during merges. */
 const MAX_VERSIONS = 16
 
 /**
- * `<name>.conflict-<job>`, with a number from the second on. Returns the existing name if it has the same
- * bytes. Null when no name is free.
+ * `<name>.conflict-<job>`, with a number from the second on. Returns an existing name with the same bytes.
+ * Null when no name is free.
  */
 function freeName(
   path: string,
@@ -197,8 +193,7 @@ function freeName(
   for (let version = 1; version <= MAX_VERSIONS; version += 1) {
     const name = conflictName(path, version === 1 ? `.conflict-${job}` : `.conflict-${job}-${version}`, index)
     if (name === null) return null
-    // A file of that name in the sandbox would overwrite it later in this merge, and one that the sandbox
-    // deleted would delete it.
+    // A sandbox file of that name would later overwrite it in this merge, and a deleted one would delete it.
     const others = [files.get(name), sandbox.get(name)]
     if (!base.has(name) && others.every((there) => there === undefined || sameFacts(there, facts)))
       return name
@@ -206,7 +201,7 @@ function freeName(
   return null
 }
 
-/** Appends the mark to the last part, or to the part that collides. Null when no name is short enough. */
+/** Appends the mark to the last part, or to the part that collides. Null when every name is too long. */
 function conflictName(path: string, mark: string, index: PathIndex): string | null {
   const parts = path.split('/')
   for (let at = parts.length - 1; at >= 0; at -= 1) {

@@ -1,6 +1,6 @@
 /**
- * Opens folders relative to the handle of their parent and never through a link, even one that is created
- * meanwhile. Node has no openat, so this uses /proc/self/fd, and works only on Linux.
+ * Opens folders relative to the handle of their parent, and never through a link, even one that is created
+ * meanwhile. Node has no openat, so this uses /proc/self/fd and works only on Linux.
  */
 import { constants } from 'node:fs'
 import { open, type FileHandle } from 'node:fs/promises'
@@ -8,9 +8,7 @@ import { CofferdamError } from '@cofferdam/contract'
 
 const { O_RDONLY, O_DIRECTORY, O_NOFOLLOW } = constants
 
-/**
- * Opens the root folder, which may be reached through a link. Throws `capability_missing` outside of Linux.
- */
+/** Opens the root folder, which may be behind a link. Throws `capability_missing` outside of Linux. */
 export const openRoot = (root: string): Promise<FileHandle> => {
   if (process.platform !== 'linux')
     throw new CofferdamError(

@@ -56,11 +56,11 @@ function refuseOversize(files: readonly ProgramFile[], limits: ArchiveLimits): v
 async function entryOf(file: ProgramFile, at: number, limits: ArchiveLimits) {
   const name = Buffer.from(file.path)
   const deflated = await deflate(file.bytes)
-  // Half of the limit, so that the whole archive stays below it with its headers.
+  // Half of the limit, so that the whole archive with its headers stays below it.
   const isWorth =
     deflated.length < file.bytes.length && deflated.length * (limits.ratio / 2) > file.bytes.length
   const body = isWorth ? deflated : Buffer.from(file.bytes)
-  // Version 2.0, flag 0x800 (names are UTF-8); shared by both headers.
+  // Version 2.0, flag 0x800 (names are UTF-8). Both headers share it.
   const shared = Buffer.alloc(26)
   shared.writeUInt16LE(20, 0)
   shared.writeUInt16LE(0x800, 2)

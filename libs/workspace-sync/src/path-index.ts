@@ -1,13 +1,10 @@
-/**
- * Detects collisions of paths: names that are the same file on some file system, and a file that is also a
- * folder.
- */
+/** Detects collisions of paths: names of the same file on some file system, and a file that is a folder. */
 import { pathSchema } from '@cofferdam/contract'
 import { foldPath } from './fold-names.ts'
 
 /** True for a path inside the workspace that every supported file system can store. */
 export function isCarriable(path: string): boolean {
-  // A colon is a drive letter or a stream, and a backslash a separator on Windows. Control characters could
+  // On Windows a colon is a drive letter or a stream, and a backslash a separator. Control characters could
   // reach a terminal.
   return (
     pathSchema.safeParse(path).success &&
@@ -22,7 +19,7 @@ export function isCarriable(path: string): boolean {
 }
 
 export interface PathIndex {
-  /** The path that collides with `path`; null when there is none. A path does not collide with itself. */
+  /** The path that collides with `path`. Null when there is none. A path does not collide with itself. */
   clash(path: string): string | null
   add(path: string): void
   delete(path: string): void

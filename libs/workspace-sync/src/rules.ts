@@ -1,6 +1,6 @@
 /**
  * Which files of a workspace go into sandboxes and which come back. Paths are folded and matched part by
- * part, so that no spelling of a name bypasses a rule.
+ * part, so no spelling of a name bypasses a rule.
  *
  *   never-list (cannot be overridden) ─► first matching rule ─► no rule matches: never
  *                                          └─ control file, and the rule lacks `control`: into sandboxes only
@@ -17,9 +17,9 @@ export type RuleRefusal = 'never_list' | 'control_file' | 'no_rule' | 'rule'
 
 /** Rules, validated and folded once. */
 export interface CompiledRules {
-  /** Why the path may not go into a sandbox; null when it may. */
+  /** Why the path may not go into a sandbox. Null when it may. */
   refusesIn(path: string): RuleRefusal | null
-  /** Why a change or deletion of the path may not come out; null when it may. */
+  /** Why a change or deletion of the path may not come out. Null when it may. */
   refusesOut(path: string): RuleRefusal | null
 }
 
@@ -37,7 +37,7 @@ const NEVER = NEVER_NAMES.map(foldGlob)
 const CONTROL = CONTROL_NAMES.map(foldGlob)
 
 function guarded(path: string, names: readonly string[]): boolean {
-  // Paths with a backslash are refused elsewhere, but guarded here, too.
+  // Paths with a backslash are refused elsewhere, but also guarded here.
   return path.split(/[/\\]/).some((part) => {
     const folded = foldPart(part)
     return names.some((name) => matchesPart(name, folded))
@@ -81,7 +81,7 @@ export function patternParts(pattern: string): string[] {
   return parts.map(foldGlob)
 }
 
-/** A pattern matches a path and everything below it. At worst quadratic; BOUNDS.pathLength bounds both. */
+/** A pattern matches a path and everything below it. At worst quadratic, bounded by BOUNDS.pathLength. */
 function matchesPath(pattern: readonly string[], path: readonly string[]): boolean {
   // reached[j]: whether the pattern's parts so far match the first j parts of the path.
   let reached = Array.from({ length: path.length + 1 }, (_, at) => at === 0)

@@ -1,6 +1,6 @@
 /**
- * Reads an untrusted zip archive. Names, types, sizes and offsets are checked before anything is unpacked,
- * and the unpacked files must match the directory. An archive is accepted as a whole or not at all.
+ * Reads an untrusted zip archive. Checks names, types, sizes and offsets before anything is unpacked, and
+ * compares the unpacked files with the directory. Accepts an archive as a whole or not at all.
  */
 import { promisify } from 'node:util'
 import { crc32, inflateRaw } from 'node:zlib'
@@ -13,15 +13,12 @@ const inflate = promisify(inflateRaw)
 const EOCD = 0x06054b50
 const CENTRAL = 0x02014b50
 const LOCAL = 0x04034b50
-/** A record of 22 bytes and a comment of up to 65,535. */
+/** A record of 22 bytes and a comment of up to 65,535 bytes. */
 const EOCD_SEARCH = 65_557
 const ENCRYPTED = 0x1 | 0x40 | 0x2000
 const S_IFMT = 0o170000
 const [S_IFREG, S_IFDIR] = [0o100000, 0o040000]
-/**
- * MS-DOS attributes that are neither file nor folder: volume label (8) and reparse point (0x400), which is a
- * link.
- */
+/** MS-DOS attributes that are neither file nor folder: volume label (8) and reparse point (0x400), a link. */
 const DOS_ODD = 0x8 | 0x400
 
 interface DirectoryEntry {
@@ -141,7 +138,7 @@ function refuseNames(entries: readonly DirectoryEntry[]): void {
     if (index.clash(name) !== null) throw new ArchiveRefusal('name_collision', name)
     index.add(name)
   }
-  // A folder entry may name a folder that files need, but never a file.
+  // A folder entry may have the name of a folder that files need, but not of a file.
   for (const { name, isFolder } of entries)
     if (isFolder && index.clash(`${name}/-`) !== null) throw new ArchiveRefusal('name_collision', name)
 }
@@ -169,7 +166,7 @@ function placesOf(bytes: Buffer, entries: readonly DirectoryEntry[], directoryAt
     const nameLength = bytes.readUInt16LE(at + 26)
     const place = at + 30 + nameLength + bytes.readUInt16LE(at + 28)
     const localName = bytes.subarray(at + 30, at + 30 + nameLength).toString()
-    // A reader that uses local headers must see the same as we do.
+    // A reader that uses local headers must see the same archive as we do.
     if (localName !== (entry.isFolder ? `${name}/` : name) || bytes.readUInt16LE(at + 8) !== entry.method)
       throw new ArchiveRefusal('corrupt', name)
     free = place + packed

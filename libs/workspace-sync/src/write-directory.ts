@@ -1,7 +1,4 @@
-/**
- * Writes a workspace into a local directory: each file atomically, and without following links
- * (open-below.ts).
- */
+/** Writes a workspace to a local directory, each file atomically. Follows no link (open-below.ts). */
 import { randomBytes } from 'node:crypto'
 import { constants } from 'node:fs'
 import { mkdir, open, rename, rmdir, unlink, type FileHandle } from 'node:fs/promises'
@@ -16,8 +13,8 @@ const { O_RDONLY, O_WRONLY, O_CREAT, O_EXCL, O_DIRECTORY, O_NOFOLLOW } = constan
 
 /**
  * Writes and deletes files below `root`, which must exist. Each file is written atomically. Throws at the
- * first failure. `found` is what was read there before: throws `conflict`, without changing the file, if it
- * was modified since.
+ * first failure. `found` is what was read before: a file that was modified since stays, and `conflict` is
+ * thrown.
  */
 export async function writeDirectory(
   root: string,
@@ -69,10 +66,7 @@ async function deleteFile(root: FileHandle, path: string, found: Manifest | unde
   await removeEmptyFolders(root, path)
 }
 
-/**
- * Compares bytes, because a recreated file can have the same metadata. Nothing is awaited between this and
- * the change.
- */
+/** Compares bytes: a recreated file can have the same metadata. The change follows without an await. */
 async function refuseChanged(
   folder: FileHandle,
   name: string,
@@ -135,7 +129,7 @@ function unless(code: string): (error: unknown) => void {
   }
 }
 
-/** Links and files in place of folders become errors for the caller to resolve. Other errors pass through. */
+/** Links and files in place of folders become errors that the caller can resolve. Others pass through. */
 function refused(error: unknown, path: string): unknown {
   const isOdd = ['ELOOP', 'ENOTDIR', 'EISDIR', 'ENOTEMPTY', 'EEXIST'].some((code) => hasCode(error, code))
   return isOdd

@@ -9,7 +9,7 @@ import { expect, test } from 'vitest'
 
 const text = (path: string, content: string): ProgramFile => ({ path, bytes: Buffer.from(content) })
 
-test('unpacks what it packed, whatever the content', async () => {
+test('unpacks the same files that it packed, whatever their content', async () => {
   const files = fc.uniqueArray(
     fc.record({
       path: fc.stringMatching(/^[a-z]{1,8}(\/[a-z0-9é日]{1,8}){0,3}\.txt$/),
@@ -58,7 +58,7 @@ sys.stdout.buffer.write(out.getvalue())`
   ])
 })
 
-/** What a hostile archive claims about one entry. */
+/** False claims of a hostile archive about one entry. */
 interface Lie {
   name?: string | Buffer
   localName?: string
@@ -142,11 +142,11 @@ test.each<[string, Lie[], string]>([
   ['a method of its own', [{ method: 12 }], 'unsupported'],
   ['zip64', [{ size: 0xffffffff }], 'unsupported'],
   ['a file too large', [{ size: 9 * 1024 * 1024 }], 'file_too_large'],
-])('refuses %s', async (_what, lies, reason) => {
+])('refuses an archive with %s', async (_what, lies, reason) => {
   await expect(unpackArchive(forged(lies))).rejects.toMatchObject({ name: 'ArchiveRefusal', reason })
 })
 
-test('refuses too many entries, too many bytes, and what is no archive', async () => {
+test('refuses an archive with too many entries or bytes, and bytes that are no archive', async () => {
   const limits = { entries: 2, totalBytes: 10, fileBytes: 6, ratio: 200 }
   const three = [text('a', '1'), text('b', '1'), text('c', '1')]
   await expect(packArchive(three, limits)).rejects.toMatchObject({ reason: 'too_many_entries' })
@@ -162,7 +162,7 @@ test('refuses too many entries, too many bytes, and what is no archive', async (
     await expect(unpackArchive(bytes)).rejects.toMatchObject({ reason: 'not_an_archive' })
 })
 
-test('refuses damaged archives, or reads them correctly', async () => {
+test('refuses a damaged archive, or reads it correctly', async () => {
   const good = await packArchive([text('a/b.txt', 'hello hello hello hello'), text('c', 'c')])
   await fc.assert(
     fc.asyncProperty(fc.nat(good.length - 1), fc.nat(255), async (at, value) => {

@@ -22,7 +22,7 @@ async function execution(store: MemoryStore, after: Record<string, string>, job:
     })
 }
 
-test('gives a fresh sandbox all files that the rules allow, and a used one the differences', async () => {
+test('gives a fresh sandbox all files that the rules allow, and a used sandbox the differences', async () => {
   const store = memoryStore({ a: '1', b: '2', '.env': 'SECRET=1' })
   const fresh = await carryIn(store, workspace, rules, EMPTY_MANIFEST)
   expect(fresh.files.map(({ path, bytes }) => [path, Buffer.from(bytes).toString()])).toEqual([
@@ -42,18 +42,18 @@ test('gives a fresh sandbox all files that the rules allow, and a used one the d
   expect(used.removed).toEqual(['gone'])
 })
 
-test('two executions at once that change different files both come back', async () => {
+test('merges the changes of two concurrent executions to different files', async () => {
   const store = memoryStore({ a: '1', b: '1' })
   const first = await execution(store, { a: 'first', b: '1' }, 'j1')
   const second = await execution(store, { a: '1', b: 'second' }, 'j2')
-  // The second commits between the first one's read and its commit.
+  // The second execution commits between the first one's read and its commit.
   store.contend = async () => void (await second())
   const report = await first()
   expect(store.texts()).toEqual({ a: 'first', b: 'second' })
   expect(report).toMatchObject({ status: 'merged', version: 3, applied: [{ path: 'a', change: 'written' }] })
 })
 
-test('two executions at once that change one file leave both versions', async () => {
+test('keeps both versions when two concurrent executions change the same file', async () => {
   const store = memoryStore({ a: '1' })
   const first = await execution(store, { a: 'first' }, 'j1')
   const second = await execution(store, { a: 'second' }, 'j2')
@@ -70,7 +70,7 @@ test('merges with a recreated workspace of the same version instead of overwriti
   expect(store.texts()).toEqual({ 'a.conflict-j1': 'mine', b: 'theirs', c: 'theirs' })
 })
 
-test('twelve replicas at one workspace lose nothing', async () => {
+test('loses no change when twelve replicas merge into one workspace', async () => {
   const store = memoryStore({ shared: 'base' })
   const jobs = await Promise.all(
     Array.from({ length: 12 }, (_, at) =>

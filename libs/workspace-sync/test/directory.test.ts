@@ -20,7 +20,7 @@ const file = (path: string, text: string, executable = false) => ({
   ...(executable ? { executable } : {}),
 })
 
-test('writes whole files with their modes, deletes, and leaves no empty folders', async () => {
+test('writes whole files with their modes, deletes files, and leaves no empty folders', async () => {
   await writeDirectory(root, { files: [file('a/b/c.txt', '1'), file('run.sh', '#!', true)], deleted: [] })
   expect(await readFile(join(root, 'a/b/c.txt'), 'utf8')).toBe('1')
   expect((await stat(join(root, 'run.sh'))).mode & 0o111).not.toBe(0)
@@ -66,7 +66,7 @@ test('refuses a link in place of a folder, and replaces a link in place of a fil
   expect(await readFile(join(root, 'x'), 'utf8')).toBe('evil')
 })
 
-test.each(['../up', '/etc/x', 'a/../../x', 'C:x', 'a\0'])('refuses to write %j', async (path) => {
+test.each(['../up', '/etc/x', 'a/../../x', 'C:x', 'a\0'])('refuses to write the path %j', async (path) => {
   await expect(writeDirectory(root, { files: [file(path, '')], deleted: [] })).rejects.toMatchObject({
     code: 'invalid_request',
   })
@@ -86,7 +86,7 @@ test('reads files, reports what it skips, and follows no link', async () => {
   ])
 })
 
-test('refuses a directory that does not fit as a whole', async () => {
+test('refuses a directory that exceeds the limits, and reads no part of it', async () => {
   await writeFile(join(root, 'a'), '123456')
   await writeFile(join(root, 'b'), '123456')
   const limits = { entries: 9, totalBytes: 10, fileBytes: 8, ratio: 200 }

@@ -1,4 +1,4 @@
-/** A workspace store in memory. `contend` runs before each commit, like another replica. */
+/** A workspace store in memory. `contend` runs before each commit, as another replica would. */
 import type { Manifest, WorkspaceStore } from '@cofferdam/contract'
 import { manifestOf, revisionOf, sha256Of } from '@cofferdam/workspace-sync'
 
@@ -6,7 +6,7 @@ export interface MemoryStore extends WorkspaceStore {
   /** The workspace as text, by path. */
   texts(): Record<string, string>
   contend: (() => Promise<void>) | null
-  /** Deletes and recreates the workspace, which then counts from 1 again. */
+  /** Deletes and recreates the workspace, whose versions then start at 1 again. */
   remake(files: Record<string, string>): void
 }
 

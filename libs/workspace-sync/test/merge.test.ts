@@ -31,7 +31,7 @@ function merged(base: Texts, host: Texts, sandbox: Texts, more: Partial<MergeInp
   return { ...result, texts }
 }
 
-test('what the sandbox changed, made and deleted is applied where the host did nothing', () => {
+test('applies the changes, new files and deletions of the sandbox where the host did nothing', () => {
   const { texts, applied, conflicted, refused } = merged(
     { a: '1', b: '1', c: '1' },
     { a: '1', b: '1', c: '1', own: 'host' },
@@ -46,7 +46,7 @@ test('what the sandbox changed, made and deleted is applied where the host did n
   expect([conflicted, refused]).toEqual([[], []])
 })
 
-test('what the host changed stays where the sandbox did nothing', () => {
+test('keeps the changes of the host where the sandbox did nothing', () => {
   expect(merged({ a: '1', b: '1' }, { a: 'host' }, { a: '1', b: '1' }).texts).toEqual({ a: 'host' })
 })
 
@@ -56,14 +56,14 @@ test.each<[ConflictPolicy, Texts, string | null]>([
   ['host-wins', { a: 'host' }, null],
   ['sandbox-wins', { a: 'box' }, 'a'],
   ['fail', { a: 'host' }, null],
-])('a file that both changed is settled by %s', (onConflict, texts, kept_as) => {
+])('a file that both sides changed is handled by the policy %s', (onConflict, texts, kept_as) => {
   const result = merged(both.base, both.host, both.sandbox, { onConflict })
   expect(result.texts).toEqual(texts)
   expect(result.conflicted).toEqual([{ path: 'a', kept_as }])
   expect(result.status).toBe(onConflict === 'fail' ? 'failed' : 'merged')
 })
 
-test('policy fail merges nothing when anything conflicts', () => {
+test('the policy fail merges nothing when there is a conflict', () => {
   const { texts, applied } = merged(
     { a: '1', b: '1' },
     { a: 'host', b: '1' },
@@ -74,15 +74,15 @@ test('policy fail merges nothing when anything conflicts', () => {
   expect(applied).toEqual([])
 })
 
-test('a deletion never takes a version that the sandbox did not see', () => {
+test('a deletion never removes a version that the sandbox did not see', () => {
   expect(merged({ a: '1' }, { a: 'host' }, {}).texts).toEqual({ a: 'host' })
 })
 
-test('a change to a file that the host deleted is kept under a name of its own', () => {
+test('a change to a file that the host deleted is kept under a new name', () => {
   expect(merged({ a: '1' }, {}, { a: 'box' }).texts).toEqual({ 'a.conflict-j1': 'box' })
 })
 
-test('a file may become a folder, and stays one where both did', () => {
+test('a file can become a folder, which gets another name if the host changed the file', () => {
   expect(merged({ a: '1' }, { a: '1' }, { 'a/b': '2' }).texts).toEqual({ 'a/b': '2' })
   // The host changed the file, so the folder gets another name.
   expect(merged({ a: '1' }, { a: 'host' }, { 'a/b': '2' }).texts).toEqual({
@@ -91,13 +91,13 @@ test('a file may become a folder, and stays one where both did', () => {
   })
 })
 
-test('keeps names apart that are the same file on other systems', () => {
+test('gives two names to files whose names are the same file on other systems', () => {
   const { texts, conflicted } = merged({}, { 'Read.me': 'host' }, { 'read.ME': 'box' })
   expect(texts).toEqual({ 'Read.me': 'host', 'read.ME.conflict-j1': 'box' })
   expect(conflicted).toEqual([{ path: 'read.ME', kept_as: 'read.ME.conflict-j1' }])
 })
 
-test('refuses by name what may not come out, cannot be stored or does not fit', () => {
+test('refuses paths that may not come out, cannot be stored or do not fit, with the reason', () => {
   const { texts, refused } = merged(
     {},
     {},
@@ -130,14 +130,14 @@ const texts = fc.dictionary(path, fc.constantFrom('1', '2', '3', '4', ''), { max
 /** A workspace never has two names of the same file. */
 const sound = texts.map((all) => merged({}, {}, all).texts)
 
-test('nothing is lost: every version is there after a merge, or named as refused', () => {
+test('loses nothing: after a merge every version exists or is listed as refused', () => {
   fc.assert(
     fc.property(sound, sound, texts, (base, host, sandbox) => {
       const result = merged(base, host, sandbox)
       const versions = Object.values(result.texts)
       const named = new Set(result.refused.map((one) => one.path))
       for (const [file, text] of Object.entries(host))
-        // Only gone if the sandbox had seen this version and changed or deleted it.
+        // A version disappears only if the sandbox saw it and changed or deleted it.
         if (result.texts[file] !== text) {
           expect(base[file]).toBe(text)
           expect(sandbox[file]).not.toBe(text)
@@ -151,7 +151,7 @@ test('nothing is lost: every version is there after a merge, or named as refused
   )
 })
 
-test('merging again what was merged changes nothing, under every policy', () => {
+test('repeating a merge changes nothing, under every policy', () => {
   const policy = fc.constantFrom<ConflictPolicy>('keep-both', 'fail', 'host-wins', 'sandbox-wins')
   fc.assert(
     fc.property(sound, sound, texts, policy, (base, host, sandbox, onConflict) => {
@@ -163,7 +163,7 @@ test('merging again what was merged changes nothing, under every policy', () => 
   )
 })
 
-test('a merge never leaves two names of one file, nor a file that is a folder', () => {
+test('a merge never leaves two names of one file, nor a file that is also a folder', () => {
   fc.assert(
     fc.property(sound, sound, texts, (base, host, sandbox) => {
       const paths = Object.keys(merged(base, host, sandbox).texts).map((name) => name.toLowerCase())

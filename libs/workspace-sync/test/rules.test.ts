@@ -4,7 +4,7 @@ import { compileRules, isNever } from '@cofferdam/workspace-sync'
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 
-test('without rules every file goes both ways, but control files only in', () => {
+test('without rules every file is copied in both directions, but control files only into the sandbox', () => {
   const rules = compileRules()
   expect(rules.refusesIn('src/main.py')).toBeNull()
   expect(rules.refusesOut('src/main.py')).toBeNull()
@@ -28,7 +28,7 @@ test('applies the first matching rule, and copies nothing that matches no rule',
   expect(rules.refusesIn('database/x')).toBe('no_rule')
 })
 
-test('a control file comes back where its rule says control', () => {
+test('a control file comes back if its rule says control', () => {
   const rules = compileRules([{ pattern: 'skills', direction: 'both', control: true }])
   expect(rules.refusesOut('skills/new.md')).toBeNull()
 })
@@ -40,7 +40,7 @@ test.each(['', '/', '.', '/etc', '../x', 'a/../b', 'a\\b', 'a\0b', 'x'.repeat(51
   },
 )
 
-test('guards names at any depth, but not names that only contain them', () => {
+test('guards names at any depth, but not longer names that contain them', () => {
   expect(isNever('a/b/.azure/c')).toBe(true)
   expect(isNever('docs/.envrc-explained.md')).toBe(false)
   expect(isNever('src/tokenizer.py')).toBe(false)

@@ -1,6 +1,6 @@
 /**
- * Looks for secrets wherever something of an execution is kept. It first plants a canary of its own and waits until the
- * canary's redacted form is visible: a check of places that hold nothing yet would pass on emptiness.
+ * Looks for secrets wherever parts of an execution are stored. It first stores its own canary and waits until
+ * the redacted form of it is visible, because a check of empty stores would always pass.
  */
 import assert from 'node:assert/strict'
 import { randomBytes } from 'node:crypto'
@@ -11,7 +11,7 @@ import type { Stage, StagedTenant } from './stage.ts'
 
 const TABLES = ['sandbox_invocations', 'results', 'code_interpreters', 'code_interpreter_events']
 
-/** Throws when a canary, or one of the target's own keys, stands anywhere in clear. */
+/** Throws when a canary, or one of the target's own keys, is stored in clear text anywhere. */
 export async function checkLeaks(stage: Stage, tenant: StagedTenant): Promise<void> {
   const canary = `canary-${randomBytes(16).toString('hex')}`
   const marker = randomBytes(8).toString('hex')
@@ -25,7 +25,7 @@ export async function checkLeaks(stage: Stage, tenant: StagedTenant): Promise<vo
     ].join('\n'),
     { env: { CANARY_TOKEN: canary } },
   )
-  // Planted, and seen where it was planted.
+  // The canary was used, and its redacted form is visible.
   assert.ok(result.ok, `${result.ending}: ${result.error_message}`)
   assert.ok(result.stdout.includes(`${marker} <redacted>`), `the canary is not visible: ${result.stdout}`)
 

@@ -1,6 +1,6 @@
 /**
- * `node tests/e2e/agentcore-harness/main.ts [--live]`: the suites against the double, or against AWS. Exit status 1 when one
- * fails, 2 when the environment lacks something: then nothing was started.
+ * `node tests/e2e/agentcore-harness/main.ts [--live]` runs the suites against the double, or against AWS.
+ * Exit status 1 when a suite fails, 2 when the environment lacks something, and then nothing was started.
  */
 import { missing } from '@cofferdam/backend-remote/double'
 import { openStage } from './stage.ts'

@@ -1,7 +1,7 @@
 /**
- * A fleet of its own in front of a target: Redis, Postgres, API, one worker with the agentcore backend, and tenants that are
- * made for one suite and taken down again with all that they have at the service, whatever happened in between. What an
- * earlier run left behind all the same is swept a day later.
+ * A fleet of its own in front of a target: Redis, Postgres, API, one worker with the agentcore backend, and
+ * tenants. A tenant is made for one suite and deleted again with everything it has at the service, also after
+ * failures. Leftovers of an earlier run are deleted a day later.
  */
 import { randomBytes } from 'node:crypto'
 import { chmod, mkdtemp, rm, writeFile } from 'node:fs/promises'
@@ -25,10 +25,10 @@ import type {
 import { startFleet, type Fleet } from '../../fleet.ts'
 import type { Credentials, Target } from './target.ts'
 
-/** Everything at the service begins with it; nothing but this harness may use it in an account. */
+/** Prefix of every name at the service. In an account, only this harness may use it. */
 export const PREFIX = 'cfde2e'
 const DAY_MS = 86_400_000
-/** A session starts within a second, a program of the suites runs for less. */
+/** A session starts within a second, and a program of the suites runs for less. */
 const POLL_MS = 90_000
 
 export interface StagedTenant {
@@ -44,7 +44,7 @@ export interface Stage extends AsyncDisposable {
   provisioner: AgentcoreProvisioner
   /** Leftovers of runs of more than a day ago, deleted at the start. */
   swept: readonly GarbageLine[]
-  /** A tenant; with interpreters of its own unless `provision` is false. */
+  /** Creates a tenant, with its own interpreters unless `provision` is false. */
   newTenant(options?: {
     policy?: Partial<TenantPolicy>
     caps?: Partial<TenantCaps>
@@ -53,13 +53,13 @@ export interface Stage extends AsyncDisposable {
   /** Runs Python on agentcore and waits for its end. */
   run(tenant: StagedTenant, source: string, more?: Partial<ExecutionRequestInput>): Promise<ExecutionResult>
   rows(tenantId: string): Promise<AuditRow[]>
-  /** Asks the API as a tenant. */
+  /** Calls the API as a tenant. */
   ask(as: StagedTenant, path: string): Promise<{ status: number; text: string }>
   /** Everything that the worker logged, at level debug. */
   workerLog(): string
 }
 
-/** Throws when something does not start; nothing is left then. */
+/** Throws when something does not start, and leaves nothing then. */
 export async function openStage(target: Target): Promise<Stage> {
   await using owned = new AsyncDisposableStack()
   const secrets = owned.adopt(await mkdtemp(path.join(os.tmpdir(), 'cofferdam-keys-')), (dir) =>
@@ -86,7 +86,7 @@ export async function openStage(target: Target): Promise<Stage> {
   const agentcore = { region: target.region, credentials_file: keyFile, ...target.backend }
   await writeFile(configFile, JSON.stringify({ backends: { agentcore } }))
   const worker = await fleet.startWorker({ COFFERDAM_CONFIG: configFile, COFFERDAM_LOG_LEVEL: 'debug' })
-  // Before the tenants: what still ran would hold their interpreters.
+  // Runs before the tenants are deleted, because running executions would hold their interpreters.
   owned.defer(() => fleet.stopWorkers())
   const api = await runApi(
     loadConfig({
@@ -100,7 +100,7 @@ export async function openStage(target: Target): Promise<Stage> {
   owned.defer(() => api.close())
   const call = (as: StagedTenant, method: string, route: string): Promise<Response> =>
     fetch(`${api.url}${route}`, { method, headers: { authorization: `Bearer ${as.key}` } })
-  // First of all: only a worker ends what a session keeps at the service.
+  // Runs first of all, because only a worker ends what a session keeps at the service.
   owned.defer(() => endSessions(call, tenants))
 
   const resources = owned.move()
@@ -159,7 +159,7 @@ async function endSessions(
   }
 }
 
-/** Every tenant, also when one of them cannot be taken down; then throws. */
+/** Deletes every tenant, even if one of them fails. Throws afterwards. */
 async function takeDown(provisioner: AgentcoreProvisioner, tenants: readonly StagedTenant[]): Promise<void> {
   const failures: unknown[] = []
   for (const { id } of tenants) await provisioner.remove(id).catch((error: unknown) => failures.push(error))

@@ -1,4 +1,4 @@
-/** The three suites: what a pilot sees, what a cap does, what tenants see of each other. Each throws at its first surprise. */
+/** What a pilot sees, what a cap does, what tenants see of each other. Throws at the first mismatch. */
 import assert from 'node:assert/strict'
 import { createHash } from 'node:crypto'
 import { HOUR_MS, untilWindowLasts } from '../../../libs/embedded/src/window-end.ts'
@@ -13,7 +13,7 @@ export const SUITES: Readonly<Record<string, (stage: Stage) => Promise<void>>> =
   'not provisioned': notProvisioned,
 }
 
-/** The service's image has pandas; the double runs this host's Python. */
+/** The service's image has pandas. The double runs this host's Python. */
 const PROGRAM = `import importlib.util
 if importlib.util.find_spec('pandas'):
     import pandas
@@ -23,7 +23,7 @@ else:
 print('total', total, 'pandas' if importlib.util.find_spec('pandas') else 'plain')
 total`
 
-/** One program from end to end, and the one row that tells of it. */
+/** Runs one program from end to end, and checks its audit row. */
 async function pilot(stage: Stage): Promise<void> {
   const tenant = await stage.newTenant()
   const result = await stage.run(tenant, PROGRAM)
@@ -51,7 +51,7 @@ async function pilot(stage: Stage): Promise<void> {
   assert.equal(daily.used, (await stage.rows(tenant.id)).filter((one) => one.quota_charged).length)
 }
 
-/** At the cap a turn still completes: with a refusal that says when to come again, and nothing at the service. */
+/** At the cap a turn still completes: the refusal says when to try again, and nothing starts. */
 async function capBreach(stage: Stage): Promise<void> {
   await untilWindowLasts(HOUR_MS, 60_000)
   const tenant = await stage.newTenant({ caps: { agent_hourly: 1 } })
@@ -74,12 +74,12 @@ async function capBreach(stage: Stage): Promise<void> {
   assert.equal(daily.used, 1)
 }
 
-/** Two tenants at once: nothing of one is the other's, and what belongs to one is refused to the other. */
+/** Runs two tenants at once. Neither can see or use what belongs to the other. */
 async function crossTenant(stage: Stage): Promise<void> {
   const tenants = [await stage.newTenant(), await stage.newTenant()] as const
   const session = { session: { key: 'repl', scope: 'interpreter' } } as const
   const write = (tenant: StagedTenant) => stage.run(tenant, `mine = '${tenant.id}'\nprint(mine)`, session)
-  // The same name of a session, and of a variable in it.
+  // Both use the same names for a session and a variable in it.
   const peek = (tenant: StagedTenant) => stage.run(tenant, "print(globals().get('mine'))", session)
   const wrote = await Promise.all(tenants.map(write))
   const peeked = await Promise.all(tenants.map(peek))
@@ -112,7 +112,7 @@ async function crossTenant(stage: Stage): Promise<void> {
   assert.ok(audit.text.includes(a.id) && !audit.text.includes(b.id))
 }
 
-/** A tenant without interpreters is refused before anything starts, and not charged; provisioned, it runs. */
+/** A tenant without interpreters is refused at once and not charged. After provisioning, it runs. */
 async function notProvisioned(stage: Stage): Promise<void> {
   const tenant = await stage.newTenant({ provision: false })
   const refused = await stage.run(tenant, 'print(1)')

@@ -1,4 +1,4 @@
-/** What the harness runs against: the account's double by default, or AWS itself where credentials are given. */
+/** What the harness runs against: the double by default, or AWS if credentials are given. */
 import { startAccountDouble, type AccountDouble } from '@cofferdam/backend-agentcore/double'
 import { NODE } from '@cofferdam/backend-remote/double'
 
@@ -11,11 +11,11 @@ export interface Credentials {
 export interface Target extends AsyncDisposable {
   name: 'double' | 'live'
   region: string
-  /** What `backends.agentcore` and `provisioning.agentcore` have beside region and credentials. */
+  /** Settings of `backends.agentcore` and `provisioning.agentcore` besides region and credentials. */
   backend: object
   provisioning: object
   credentials: Credentials
-  /** Null for AWS, which nobody can look into. */
+  /** Null for AWS, whose state cannot be read. */
   double: AccountDouble | null
 }
 
@@ -24,7 +24,7 @@ export const LIVE_VARIABLES = ['AWS_REGION', 'AWS_ACCESS_KEY_ID', 'AWS_SECRET_AC
 
 export type LiveEnvironment = Readonly<Record<string, string | undefined>>
 
-/** Names of the variables that are not set, all at once. */
+/** All names of variables that are not set. */
 export function missingVariables(environment: LiveEnvironment): string[] {
   return LIVE_VARIABLES.filter((name) => (environment[name] ?? '') === '')
 }

@@ -6,14 +6,13 @@ import { freePort } from '../../../libs/embedded/src/free-port.ts'
 import { startRedisProcess, until, type RedisProcess } from './redis-process.ts'
 
 export interface RedisCluster extends AsyncDisposable {
-  /** As REDIS_URL takes it. */
+  /** The URL in the form of REDIS_URL. */
   url: string
   nodes: RedisProcess[]
-  /** The node that has the slot of a key. */
   nodeOf(key: string): Promise<RedisProcess>
-  /** SIGKILL, then the same server on the same append-only file. */
+  /** Kills with SIGKILL, then starts the same server on the same append-only file. */
   restart(node: RedisProcess): Promise<void>
-  /** Starts a replica of a node; it has all of its data. */
+  /** Starts a replica of a node. Resolves when it has all data. */
   replicate(node: RedisProcess): Promise<RedisProcess>
 }
 

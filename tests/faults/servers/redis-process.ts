@@ -10,14 +10,14 @@ export interface RedisProcess {
   pid: number
   dir: string
   command(...args: [string, ...(string | number)[]]): Promise<unknown>
-  /** SIGKILL, unless it is gone already. */
+  /** Sends SIGKILL, unless the process has already exited. */
   kill(): Promise<void>
   signal(name: NodeJS.Signals): void
 }
 
 /**
- * Starts a server (`--sentinel` with a file among `args`) and waits until it answers. It dies with this
- * process.
+ * Starts a server (a Sentinel if `args` has a file and `--sentinel`) and waits until it answers. The server
+ * dies with this process.
  */
 export async function startRedisProcess(dir: string, port: number, args: string[]): Promise<RedisProcess> {
   await mkdir(dir, { recursive: true })

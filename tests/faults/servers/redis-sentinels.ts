@@ -6,7 +6,7 @@ import { freePort } from '../../../libs/embedded/src/free-port.ts'
 import { startRedisProcess, until, type RedisProcess } from './redis-process.ts'
 
 export interface WatchedRedis extends AsyncDisposable {
-  /** As REDIS_URL takes it. */
+  /** The URL in the form of REDIS_URL. */
   url: string
   master: RedisProcess
   replica: RedisProcess
@@ -27,8 +27,7 @@ export async function startWatchedRedis(): Promise<WatchedRedis> {
     await writeFile(
       file,
       `port ${port}\nbind 127.0.0.1\ndir ${root}\nsentinel monitor watched 127.0.0.1 ${master.port} 2\n` +
-        // With less than three seconds, Sentinels take the master of a busy machine for dead before the test
-        // kills it.
+        // With less than 3 s, Sentinels take a busy machine's master for dead before the test kills it.
         'sentinel down-after-milliseconds watched 3000\nsentinel failover-timeout watched 10000\n',
     )
     sentinels.push(await startRedisProcess(root, port, [file, '--sentinel']))

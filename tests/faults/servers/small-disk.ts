@@ -7,13 +7,12 @@ import { promisify } from 'node:util'
 const run = promisify(execFile)
 
 export interface SmallDisk extends AsyncDisposable {
-  /** Fills the disk. */
   fill(): Promise<void>
   free(): Promise<void>
 }
 
 /**
- * Moves the content of the directory to a new disk and mounts that there. Nobody may use the directory
+ * Moves the content of the directory to a new disk and mounts the disk there. Nobody may use the directory
  * meanwhile. Disposing unmounts the disk.
  */
 export async function moveToSmallDisk(directory: string, mib: number): Promise<SmallDisk> {
@@ -27,12 +26,12 @@ export async function moveToSmallDisk(directory: string, mib: number): Promise<S
   const disk: SmallDisk = {
     async fill() {
       await using file = await open(filler, 'a')
-      // Fills the last pages too: a megabyte that does not fit is written up to the end of the disk.
+      // The second size fills the last pages too.
       for (const bytes of [1_048_576, 4096]) await writeUntilFull(file, Buffer.alloc(bytes))
     },
     free: () => rm(filler),
     async [Symbol.asyncDispose]() {
-      // Lazily, because the server of a failed test may still run.
+      // Unmount lazily, because the server of a failed test may still run.
       await run('umount', ['-l', directory])
     },
   }

@@ -1,6 +1,5 @@
-# argv[1]: a file of the host. Leaves everything in the work directory that whoever collects files may stumble
-# over, and a daemon that goes on swapping a file for a link. With a second argument it stays until it is
-# ended.
+# argv[1]: a file of the host. Leaves everything in the work directory that may be a trap for the collector of
+# files, and a daemon that keeps swapping a file for a link. With a second argument it runs until it is ended.
 import os
 import socket
 import sys

@@ -1,5 +1,5 @@
-# argv[1]: JSON list of [label, raw request as latin-1 text]. Sends each on a connection of its own to the
-# proxy; prints what came back at first: the status lines, or why there was none.
+# argv[1]: JSON list of [label, raw request as latin-1 text]. Sends each to the proxy on its own connection.
+# Prints the status lines that came back, or why there was none.
 import json
 import re
 import socket
@@ -19,7 +19,7 @@ for label, request in json.loads(sys.argv[1]):
                         break
                     got += data
                     if label == "upgrade" and b"\r\n\r\n" in got:
-                        # The one that stays open after its answer.
+                        # This connection stays open after its answer.
                         one.settimeout(0.7)
             except socket.timeout:
                 pass

@@ -1,5 +1,4 @@
-# argv[1]: the daemon's name on the host; argv[2]: whether the program stays too. The daemon ignores signals
-# and keeps stdout.
+# argv[1]: the daemon's name. argv[2]: whether the program stays. The daemon ignores signals, keeps stdout.
 import os
 import signal
 import sys

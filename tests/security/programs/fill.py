@@ -1,4 +1,4 @@
-# Writes into every folder that can be written to until nothing more goes in; prints the bytes that went in.
+# Writes into every writable folder until nothing more fits. Prints the number of bytes written.
 import json
 import os
 

@@ -1,5 +1,5 @@
 # Writes frames that would end the run well (X with code 0, a value, a forged listing, an oversize and an
-# unknown one) to everything that can be opened for writing, then ends with code 3.
+# unknown one) to every writable descriptor, then exits with code 3.
 import json
 import os
 import struct
@@ -13,13 +13,13 @@ def frame(kind, payload):
 
 forged = frame(b"V", b'"forged"') + frame(b"X", json.dumps(end).encode()) + frame(b"Z", b"\0")
 forged += b"O" + struct.pack("<I", 0xFFFFFFFF) + frame(b"?", b"x")
-# And of the tunnel: a connection, its bytes, its end.
+# Frames of the tunnel: a connection, its bytes, its end.
 forged += frame(b"N", struct.pack("<I", 1)) + frame(b"D", struct.pack("<I", 1) + b"GET http://127.0.0.1/ HTTP/1.1\r\n\r\n") + frame(b"Q", struct.pack("<IB", 1, 0))
 written = []
 for fd in range(3, 1024):
     try:
         os.write(fd, forged)
-        # Our own line to the gate, for the value.
+        # Descriptor 199 is the program's own channel for its value.
         if fd != 199:
             written.append(fd)
     except OSError:

@@ -1,6 +1,5 @@
-# Children of children in sessions of their own, which ignore every signal and fork on, whatever fork says.
-# With an argument it begins when it is interrupted: whoever looks at the sandbox before that may take his
-# time.
+# Forks children of children in their own sessions, which ignore every signal and keep forking. With an
+# argument it starts when it is interrupted, so that a test can look at the sandbox first.
 import os
 import signal
 import sys

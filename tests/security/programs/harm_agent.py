@@ -1,5 +1,5 @@
-# Everything that one process can do to another, done to the agent and to whatever else has a pid. With an
-# argument it then waits until it is interrupted: whoever looks at the agent meanwhile may take his time.
+# Does to the agent and to every other process whatever one process can do to another. With an argument it
+# then waits until it is interrupted, so that a test can look at the agent.
 import ctypes
 import os
 import resource

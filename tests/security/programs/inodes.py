@@ -1,4 +1,4 @@
-# Empty files and hard links until no more can be made: each costs kernel memory, none counts as a byte.
+# Creates empty files and hard links until it fails. Each costs kernel memory, none counts as a byte.
 import os
 import time
 

@@ -1,6 +1,6 @@
 # argv: a name by which the host finds what is left, and `places` or `processes` too. Leaves something of
-# every kind for whoever runs here next, and changes what the next one would inherit of the processes that
-# wait for it. Prints what could be left.
+# every kind for the next execution, and changes what it would inherit of the processes that wait for it.
+# Prints what could be left.
 import ctypes
 import fcntl
 import json
@@ -73,7 +73,7 @@ def keep_in_daemon():
     keep(lambda: fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB))
     os.set_inheritable(lock.fileno(), True)
     keep(lambda: listener(socket.AF_UNIX, "\0" + name))
-    # The port of the proxy: whoever listens there would see the next execution's requests.
+    # The port of the proxy. A listener there would see the next execution's requests.
     keep(lambda: listener(socket.AF_INET, ("127.0.0.1", 3128)))
     keep(lambda: libc.inotify_add_watch(libc.inotify_init1(0), b"/tmp", 0xFFF))
     keep(lambda: os.write(os.memfd_create(name, 0), b"x" * 4096))
@@ -112,13 +112,13 @@ open_unlinked.write(b"x" * 1048576)
 os.unlink("/tmp/%s-unlinked" % name)
 for path in (here, "/dev/shm"):
     leave("attribute", lambda: os.setxattr(path, "user.left", name.encode()))
-    # A default ACL that lets everybody write whatever is made here later.
+    # A default ACL that lets everybody write files that are created here later.
     acl = b"\x02\0\0\0" + b"".join(bytes([tag, 0, 7, 0]) + b"\xff\xff\xff\xff" for tag in (1, 4, 32))
     leave("acl", lambda: os.setxattr(path, "system.posix_acl_default", acl))
 
     def flags():
         fd = os.open(path, os.O_RDONLY)
-        # FS_IOC_SETFLAGS: NODUMP | NOATIME, and where somebody may: IMMUTABLE.
+        # FS_IOC_SETFLAGS: NODUMP | NOATIME, and IMMUTABLE if that is allowed.
         for value in (0xC0, 0xD0):
             fcntl.ioctl(fd, 0x40086602, value.to_bytes(8, "little"))
 
@@ -136,8 +136,7 @@ leave("message queue", lambda: ctypes.CDLL("librt.so.1", use_errno=True).mq_open
 for path, value in (("kernel/msgmax", "4096"), ("kernel/msgmni", "7"), ("kernel/sem", "7 7 7 7"), ("kernel/shmmax", "8192"), ("kernel/shm_rmid_forced", "1"), ("kernel/pid_max", "400"), ("fs/mqueue/queues_max", "7"), ("fs/mqueue/msg_max", "7"), ("net/ipv4/ip_local_port_range", "2000 2100"), ("net/ipv4/ping_group_range", "0 7"), ("net/core/somaxconn", "7")):
     leave("switch " + path, lambda: open("/proc/sys/" + path, "w").write(value))
 
-# What the processes that wait here would hand on: done to each of them, and to all of a user or a group at
-# once.
+# Changes what the waiting processes would pass on: for each process, and for a whole user or group.
 others = [int(pid) for pid in os.listdir("/proc") if pid.isdigit() and int(pid) != os.getpid()]
 for pid in {1, os.getppid(), *others} if what == "processes" else ():
     leave("nice %d" % pid, lambda: libc.setpriority(0, pid, 7))
@@ -152,7 +151,7 @@ for pid in {1, os.getppid(), *others} if what == "processes" else ():
 if what == "processes":
     leave("nice of all", lambda: libc.setpriority(2, os.getuid(), 7))
     leave("ioprio of all", lambda: libc.syscall(251 if X64 else 30, 3, os.getuid(), (3 << 13) | 0))
-# And of itself.
+# The same for this process.
 os.environ["LEFT"] = name
 os.umask(0)
 os.nice(3)

@@ -1,6 +1,6 @@
-# Prints all that a program can tell of the place that it starts in and that must be the same in a fresh one:
-# files, processes, descriptors, limits, scheduling, signals, System V objects, sockets, locks, mounts. Chance
-# values stand apart, under `chance`.
+# Prints everything that a program can see of its sandbox and that must be the same in a fresh one: files,
+# processes, descriptors, limits, scheduling, signals, System V objects, sockets, locks, mounts. Random values
+# are under `chance`.
 import ctypes
 import fcntl
 import os
@@ -95,14 +95,13 @@ def listening():
         found += [line.split()[1] for line in text("/proc/net/%s" % table).splitlines()[1:] if line.split()[3] == "0A"]
     for table in ("udp", "udp6"):
         found += [table + line.split()[1] for line in text("/proc/net/%s" % table).splitlines()[1:]]
-    # The agent's own ends in a random number and "/s".
+    # The name of the agent's socket ends in a random number and "/s".
     found += [line.split()[7] for line in text("/proc/net/unix").splitlines()[1:] if len(line.split()) > 7]
     return sorted("the agent's" if re.search(r"/[0-9a-f]{12}/s$", name) else name for name in found)
 
 
 def locks():
-    # A lock of an open file, not of a process, is shown in every namespace as -1's: of those only the ones on
-    # file systems in reach count.
+    # Every namespace shows locks of open files as owned by -1. Only those on reachable disks count.
     devices = [os.stat(path).st_dev for path in (work, "/tmp", "/dev/shm") if os.path.isdir(path)]
     marks = [" -1 %02x:%02x:" % (os.major(device), os.minor(device)) for device in devices]
     lines = text("/proc/locks").splitlines()
@@ -117,7 +116,7 @@ def used(path):
 work = os.getcwd()
 tops = []
 for top in ("/tmp", "/var/tmp", "/dev/shm", "/dev/mqueue", "/run", "/var/run", "/home", os.environ.get("HOME", "/tmp")):
-    # Some are other names of the same folder.
+    # Some folders are other names of the same one.
     if os.path.isdir(top) and not any(os.path.samefile(top, other) for other in tops):
         tops.append(top)
         guarded("tree " + top, lambda: {path: shape for path, shape in tree(top).items() if not (path + "/").startswith(work + "/")})
@@ -125,7 +124,7 @@ guarded("work", lambda: {path: shape for path, shape in tree(work).items() if pa
 guarded("dev", lambda: sorted(os.listdir("/dev")))
 guarded("root", lambda: sorted(os.listdir("/")))
 guarded("work flags", lambda: flags(work))
-# Nobody was here in 1970.
+# Only a program sets times in 1970.
 guarded("times", lambda: [path for path in (work, "/tmp", "/dev/shm") if min(os.stat(path).st_mtime, os.stat(path).st_atime) < 1e9])
 guarded("descriptors", descriptors)
 guarded("processes", resting_processes)
@@ -156,7 +155,7 @@ guarded("ioprio", lambda: libc.syscall(252 if os.uname().machine == "x86_64" els
 def scheduling():
     attributes = ctypes.create_string_buffer(64)
     libc.syscall(315 if os.uname().machine == "x86_64" else 275, 0, attributes, 56, 0)
-    # The slice (at 24) is the kernel's own number where nobody set one.
+    # The slice (at 24) is the kernel's own number if nobody set one.
     return attributes.raw[:56].hex()
 
 
@@ -166,7 +165,7 @@ for name in ("oom_score_adj", "coredump_filter", "timerslack_ns", "personality",
 for line in text("/proc/self/status").splitlines():
     if line.split(":")[0] in ("Uid", "Gid", "Groups", "SigPnd", "ShdPnd", "SigBlk", "SigIgn", "CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb", "NoNewPrivs", "Seccomp", "TracerPid", "Cpus_allowed", "THP_enabled"):
         seen["status " + line.split(":")[0]] = line.split(":", 1)[1].strip()
-# Its name is a number of the host's.
+# Its name is a number of the host.
 guarded("autogroup", lambda: text("/proc/self/autogroup").partition(" ")[2])
 guarded("timers", lambda: [list(signal.getitimer(kind)) for kind in (signal.ITIMER_REAL, signal.ITIMER_VIRTUAL, signal.ITIMER_PROF)])
 guarded("leader", lambda: [os.getsid(0) == os.getpid(), os.getpgrp() == os.getpid()])

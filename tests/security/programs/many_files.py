@@ -1,4 +1,4 @@
-# 100,000 names, as far as the sandbox lets us: hard links cost no bytes.
+# Creates 100,000 names, if the sandbox allows it. Hard links use no bytes.
 import os
 
 open("first.txt", "w").write("x")

@@ -1,5 +1,5 @@
-# argv: `wait` or `hunt`, a name that both know, and (for hunt) pids of the host as JSON. One leaves traces of
-# every kind and waits; the other looks for them, and does to every process that it can name what it can.
+# argv: `wait` or `hunt`, a name that both know, and (for hunt) PIDs of the host as JSON. `wait` leaves traces
+# of every kind and waits. `hunt` looks for them, and attacks every process that it can name.
 import ctypes
 import json
 import os

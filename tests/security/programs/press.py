@@ -1,4 +1,4 @@
-# argv[1]: which resource to press until somebody stops this: cpu, memory, files, forks.
+# argv[1]: the resource to use up until the program is ended: cpu, memory, files, forks.
 import os
 import sys
 
@@ -14,7 +14,7 @@ held, number = [], 0
 while True:
     try:
         if what == "memory":
-            # Just below the limit, given back and taken again: reclaim without end.
+            # Stays just below the limit, freeing and allocating again, so that the kernel reclaims endlessly.
             held.append(bytearray(b"x") * (1 << 20))
             if len(held) > 70:
                 del held[:60]

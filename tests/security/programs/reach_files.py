@@ -1,5 +1,4 @@
-# argv[1]: a file of the worker's user on the host; argv[2]: its folder. Tries everything that could read,
-# change or notice them.
+# argv[1]: a file of the worker's user. argv[2]: its folder. Tries to read, change or notice them.
 import ctypes
 import errno
 import json

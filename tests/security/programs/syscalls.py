@@ -1,5 +1,4 @@
-# Every call that has led out of a sandbox, or that a program has no business with; prints what became of
-# each.
+# Tries every call that has led out of a sandbox or that a program never needs. Prints the results.
 import ctypes
 import errno
 import json
@@ -33,7 +32,7 @@ def attempt(name, work):
         out[name] = errno.errorcode.get(error.errno, "?")
 
 
-# Before the namespaces: where one is given, no child may be forked any more.
+# Runs before the namespaces: in a new one, no child may be forked any more.
 def in_child(name, work):
     child = os.fork()
     if child == 0:

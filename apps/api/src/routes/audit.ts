@@ -29,7 +29,7 @@ import {
   waitSchema,
 } from '../wire-schemas.ts'
 
-/** How often a waiting feed looks again: an index range of `attempts` that is empty costs 0.2 ms. */
+/** How often a waiting feed looks again. An index range of `attempts` that is empty costs 0.2 ms. */
 const LOOK_MS = 250
 
 const AFTER = /^(exe_[0-9a-f]{32})\.([1-9]\d{0,8})$/
@@ -73,7 +73,6 @@ const feedQuery = auditQuery.omit({ from: true, to: true, cursor: true }).extend
   wait: waitSchema.optional().meta({ description: 'How long to wait for the first row, e.g. `30s`.' }),
 })
 
-/** Adds the routes. */
 export function audit(app: App, context: RouteContext): void {
   const { store } = context
 
@@ -134,7 +133,7 @@ export function audit(app: App, context: RouteContext): void {
       using _slot = context.exports.require(holderOf(request))
       using gone = goneSignal(reply, context.draining)
       try {
-        // The first page is read before the headers are sent, so that a failure still gets its status.
+        // The first page is read before the headers are sent, so that a failure still gets its own status.
         const first = await store.listAudit(filter)
         const pages = pagesFrom(store, filter, first)
         await sendLines(reply.raw, pages, { headers: takeOver(reply), signal: gone.signal })
@@ -168,7 +167,7 @@ export function audit(app: App, context: RouteContext): void {
       const { wait = 0, cursor = 'now', ...asked } = request.query
       const tenantId = tenantFilter(request, asked.tenant_id)
       const list = { list: 'feed', tenantId }
-      // A feed that has no cursor yet starts at one of these words.
+      // A feed without a cursor starts at one of these words.
       const isWord = cursor === 'now' || cursor === 'beginning'
       const start = isWord ? cursor : ((await context.cursors.open(list, cursor)) ?? cursor)
       const filter = filterOf(asked, tenantId)
@@ -181,7 +180,7 @@ export function audit(app: App, context: RouteContext): void {
   )
 }
 
-/** The store's filter. `tenantId` null means all tenants; `cursor` is the store's position. */
+/** The store's filter. `tenantId` null means all tenants. `cursor` is the store's position. */
 const filterOf = (
   asked: Omit<z.output<typeof auditQuery>, 'cursor'>,
   tenantId: string | null,
@@ -200,7 +199,7 @@ const filterOf = (
   }),
 })
 
-/** Reads on until there is a row, the time is over, or the client is gone. */
+/** Reads until there is a row, the time is over, or the client has disconnected. */
 async function firstRows(
   read: (after: string) => Promise<FeedPage>,
   after: string,

@@ -1,4 +1,4 @@
-/** GET /v1/executions/{id}/events and /trace: what happens to an execution, live and afterwards. */
+/** GET /v1/executions/{id}/events and /trace: what happens to an execution while it runs, and afterwards. */
 import {
   executionEventSchema,
   executionTraceSchema,
@@ -25,7 +25,6 @@ const eventIdSchema = z
   .regex(/^\d{1,15}-\d{1,20}$/, 'expected the id of an event, such as 1732111200000-0')
   .meta({ description: 'Only events after this one. The header Last-Event-ID means the same and wins.' })
 
-/** Adds the routes. */
 export function executionEvents(app: App, context: RouteContext): void {
   app.get(
     '/executions/:id/events',
@@ -59,8 +58,7 @@ export function executionEvents(app: App, context: RouteContext): void {
         ? context.producer.events(id, { signal, ...namedFields({ after }) })
         : endedEvent(state.result, after)
       const iterator = events[Symbol.asyncIterator]()
-      // An ended execution answers at once, so it is known before the headers are sent whether any event is
-      // left.
+      // An ended execution answers at once, so it is known before the headers whether any event is left.
       const first = state.status === 'ended' ? await iterator.next() : null
       // 204 tells EventSource not to reconnect.
       if (first?.done === true) return await reply.code(204).send()
@@ -88,7 +86,7 @@ export function executionEvents(app: App, context: RouteContext): void {
       const tenant = tenantScope(request)
       const { id } = request.params
       const { state } = await findState(context, tenant, id)
-      // Found by execution, never by trace ID: a caller may name any trace.
+      // Found by execution and never by trace ID, because a caller may name any trace.
       const kept = (await readShelvedTrace(context.redis, id)).flatMap((span) => {
         const parsed = traceSpanSchema.safeParse(span)
         return parsed.success ? [parsed.data] : []
@@ -99,10 +97,7 @@ export function executionEvents(app: App, context: RouteContext): void {
   )
 }
 
-/**
- * Sends every event until the source ends or the client is gone. After the headers no status can report a
- * failure.
- */
+/** Sends every event until the source ends or the client disconnects. No status can report a failure then. */
 async function relay(
   reply: FastifyReply,
   first: IteratorResult<StoredEvent> | null,
@@ -125,7 +120,7 @@ async function relay(
   }
 }
 
-/** The one event that the store can still tell, with an ID made here, unless `after` is that event. */
+/** The one event that the store still knows, with an ID made here, unless `after` is that event. */
 async function* endedEvent(
   result: ExecutionResult | null,
   after: string | undefined,
@@ -140,7 +135,7 @@ async function* endedEvent(
   }
 }
 
-/** Messages of exceptions can name our files and hosts: a tenant sees only the class of an exception. */
+/** Messages of exceptions can contain our files and hosts, so a tenant sees only their class. */
 function withoutMessages(span: TraceSpan): TraceSpan {
   return {
     ...span,

@@ -1,6 +1,4 @@
-/**
- * GET /v1/executions/{id}/output/{stream}, /artifacts and /artifacts/{path}: what an ended execution left.
- */
+/** GET /v1/executions/{id}/output/{stream}, /artifacts and /artifacts/{path}, of an ended execution. */
 import { artifactSchema, CofferdamError, pathSchema } from '@cofferdam/contract'
 import { z } from 'zod'
 import { tenantScope } from '../authenticate.ts'
@@ -16,7 +14,6 @@ import {
 } from '../send-bytes.ts'
 import { executionParams, FAILURES } from '../wire-schemas.ts'
 
-/** Adds the routes. */
 export function executionFiles(app: App, context: RouteContext): void {
   app.get(
     '/executions/:id/output/:stream',

@@ -14,13 +14,9 @@ const listQuery = pageQuery.extend({
 })
 type ListQuery = z.output<typeof listQuery>
 
-/**
- * The most live executions to examine for one page when a filter excludes some: each costs the queue a
- * forecast.
- */
+/** The most live executions examined for a filtered page. Each costs the queue a forecast. */
 const MAX_EXAMINED = 1000
 
-/** Adds the route. */
 export function executionList(app: App, context: RouteContext): void {
   app.get(
     '/executions',
@@ -59,9 +55,9 @@ interface Page {
 }
 
 /**
- * The newest live executions on the first page, and ended ones by keyset. The queue is read before the store:
- * an execution that ends in between is then in both and shown once, as ended. It is never in neither, because
- * the audit row is written before the queue removes the execution.
+ * The newest live executions on the first page, and ended ones by keyset. The queue is read before the
+ * store: an execution that ends in between is then in both and shown once, as ended. It is never in
+ * neither, because the audit row is written before the queue removes the execution.
  */
 async function mixedPage(
   context: RouteContext,

@@ -20,7 +20,7 @@ import { readTraceparent } from '../trace-id.ts'
 import { executionParams, FAILURES, labelSchema, waitSchema } from '../wire-schemas.ts'
 import { requireCallbackSecret } from './tenant-credentials.ts'
 
-/** Headers that stand for fields of the body. */
+/** Headers that correspond to fields of the body. */
 const headersSchema = z.looseObject({
   'idempotency-key': z
     .string()
@@ -28,7 +28,7 @@ const headersSchema = z.looseObject({
     .max(255)
     .optional()
     .meta({ description: 'The same as idempotency_key of the body.' }),
-  // Not validated: a broken traceparent is ignored (W3C trace-context §3.2).
+  // Not validated, because a malformed traceparent is ignored (W3C trace-context §3.2).
   traceparent: z
     .string()
     .optional()
@@ -44,7 +44,6 @@ const cancelledSchema = z.strictObject({
   }),
 })
 
-/** Adds the routes. */
 export function executions(app: App, context: RouteContext): void {
   app.post(
     '/executions',
@@ -134,10 +133,7 @@ export function executions(app: App, context: RouteContext): void {
   )
 }
 
-/**
- * Applies the headers where the body has no such field. Throws `conflict` when the two idempotency keys
- * differ.
- */
+/** Applies the headers if the body has no such field. Throws `conflict` when the idempotency keys differ. */
 function withHeaders(request: ExecutionRequest, headers: z.output<typeof headersSchema>): ExecutionRequest {
   const key = headers['idempotency-key']
   if (key !== undefined && request.idempotency_key !== undefined && key !== request.idempotency_key) {

@@ -1,6 +1,4 @@
-/**
- * GET /v1/backends and /v1/queue, and POST /v1/backends/{name}/test, which runs a tiny program on a backend.
- */
+/** GET /v1/backends and /v1/queue, and POST /v1/backends/{name}/test, which runs a small program. */
 import { isBackendName } from '@cofferdam/backends'
 import {
   acceptedSchema,
@@ -23,15 +21,15 @@ const TEST_AGENT = 'cofferdam-backend-test'
 const TEST_WAIT_MS = 30_000
 
 /**
- * Redis hash worker ID → `{ at_ms, backends }`, which each worker writes every 20 s. The entry of a worker
- * that was killed stays until another worker removes it.
+ * Redis hash worker ID → `{ at_ms, backends }`, which each worker writes every 20 s. The entry of a killed
+ * worker stays until another worker removes it.
  */
 const BACKENDS_KEY = '{cofferdam}:backends'
 
 /** Three missed renewals of 20 s (apps/worker, publish-backends.ts). */
 const STALE_AFTER_MS = 60_000
 
-/** Loose: workers of another version may say more or less about a backend than this one knows. */
+/** Loose, because workers of another version may report more or less about a backend. */
 const backendReportSchema = z.looseObject({
   name: z.string(),
   isolation: isolationSchema,
@@ -50,7 +48,6 @@ const summarySchema = z.strictObject({
 /** What the fleet's workers report about one backend. */
 export type BackendSummary = z.output<typeof summarySchema>
 
-/** Adds the routes. */
 export function fleet(app: App, context: RouteContext): void {
   app.get(
     '/queue',
@@ -123,10 +120,7 @@ export function fleet(app: App, context: RouteContext): void {
   )
 }
 
-/**
- * Returns every reported backend, sorted by name. Entries that are stale at `nowMs` or cannot be parsed are
- * left out. Throws `queue_unavailable`.
- */
+/** Returns all reported backends by name, without stale or malformed reports. Throws `queue_unavailable`. */
 export async function readBackendReports(redis: Redis, nowMs: number): Promise<BackendSummary[]> {
   const byName = new Map<string, BackendSummary>()
   const all = await redis.hgetall(BACKENDS_KEY).catch((cause: unknown) => {

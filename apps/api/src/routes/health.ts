@@ -1,9 +1,9 @@
 /**
  * GET /healthz (the process answers), /readyz (Redis answers, and everything can be stored) and /metrics.
  *
- * Metrics reveal the load of tenants. A caller on this machine that connects directly may read them (loopback
- * address, loopback name in Host, no forwarding header); anybody else needs an admin key. The Host check
- * keeps out a web page that rebinds its DNS name to 127.0.0.1.
+ * Metrics reveal the load of tenants. A caller on this machine that connects directly may read them
+ * (loopback address, loopback name in Host, no forwarding header). Anybody else needs an admin key. The
+ * Host check keeps out a web page that rebinds its DNS name to 127.0.0.1.
  */
 import { CofferdamError, inTime, isCofferdamError } from '@cofferdam/contract'
 import type { FastifyRequest } from 'fastify'
@@ -12,12 +12,11 @@ import { identify } from '../authenticate.ts'
 import type { App, RouteContext } from '../route-context.ts'
 import { FAILURES } from '../wire-schemas.ts'
 
-/** A probe that takes longer counts as failed: orchestrators commonly give up after one second. */
+/** A slower probe counts as failed: orchestrators commonly give up after one second. */
 const PROBE_MS = 1000
 
 const checkSchema = z.strictObject({ redis: z.literal('ok'), postgres: z.literal('ok') })
 
-/** Adds the routes. */
 export function health(app: App, context: RouteContext): void {
   app.get(
     '/healthz',
@@ -57,7 +56,7 @@ export function health(app: App, context: RouteContext): void {
         postgres: postgres === null ? 'ok' : needsSetUp ? 'refused' : 'away',
       }
       if (redis !== null) throw new CofferdamError('queue_unavailable', undefined, { details: { checks } })
-      // The message names the cause: schema, rights, read-only database or blob folder.
+      // The message names the cause: schema, privileges, read-only database or blob folder.
       const why = isCofferdamError(postgres) ? postgres.message : undefined
       if (postgres !== null) throw new CofferdamError('store_unavailable', why, { details: { checks } })
       return { status: 'ready' as const, checks: { redis: 'ok' as const, postgres: 'ok' as const } }

@@ -38,7 +38,7 @@ const V1 = [
   fleet,
 ]
 
-/** Adds all routes: `/v1` and `/api/sandbox` need a key, health checks do not. */
+/** Adds all routes. `/v1` and `/api/sandbox` need a key, health checks do not. */
 export function addRoutes(app: App, context: RouteContext): void {
   health(app, context)
   for (const [prefix, routes] of [

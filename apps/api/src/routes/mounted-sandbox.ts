@@ -14,7 +14,6 @@ import {
   nextCursorSchema,
 } from '../wire-schemas.ts'
 
-/** Adds the routes. */
 export function mountedSandbox(app: App, context: RouteContext): void {
   const { store, redis, pools, draining, cursors } = context
   addSandboxRoutes(app, {

@@ -1,4 +1,4 @@
-/** POST /v1/routines/{id}/run, and GET …/runs and …/events: the runs of a routine, and who changed it. */
+/** POST /v1/routines/{id}/run, and GET …/runs and …/events: the runs of a routine, and its changes. */
 import { randomUUID } from 'node:crypto'
 import { CofferdamError, routineIdSchema, routineRunSchema } from '@cofferdam/contract'
 import { fireRoutine } from '@cofferdam/routines'
@@ -14,7 +14,6 @@ const eventSchema = changeEventSchema(z.enum(['created', 'changed', 'deleted']))
   routine_id: z.string(),
 })
 
-/** Adds the routes. */
 export function routineRuns(app: App, context: RouteContext): void {
   const { store, producer } = context
 

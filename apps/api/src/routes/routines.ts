@@ -1,6 +1,6 @@
 /**
- * /v1/routines: executions that run by a schedule or on demand. A change is committed in Postgres and then
- * applied to the schedules in Redis. When Redis is away, the workers do the second step within a minute.
+ * /v1/routines: executions that run on a schedule or on demand. A change is committed in Postgres and then
+ * applied to the schedules in Redis. If Redis is away, the workers apply it within a minute.
  */
 import {
   inTime,
@@ -32,7 +32,6 @@ import {
 import { foundRoutine, noRoutine, routineParams } from './routine-runs.ts'
 import { requireCallbackSecret } from './tenant-credentials.ts'
 
-/** Adds the routes. */
 export function routines(app: App, context: RouteContext): void {
   addCollection(app, context)
   addOne(app, context)
@@ -198,10 +197,7 @@ async function lastRun(
   return (await context.store.routines.lastRuns(scope, [id])).get(id) ?? null
 }
 
-/**
- * Applies a committed change to the schedules. When Redis is away, the caller does not wait: the workers do
- * it.
- */
+/** Applies a committed change to the schedules. If Redis is away, the workers apply it later. */
 async function schedule(context: RouteContext, work: () => Promise<void>): Promise<void> {
   try {
     await inTime(work(), REDIS_MS, () => new Error(`no answer in ${REDIS_MS} ms`))

@@ -1,7 +1,6 @@
 /**
  * /v1/sessions/{backend}/{key}/files: the files in a session's work directory. Each call waits its turn in
- * the session like an execution (docs/decisions/0012), and answers 202 with `Location` when that takes longer
- * than 25 s.
+ * the session like an execution (docs/decisions/0012). It answers 202 with `Location` after 25 s.
  */
 import { acceptedSchema, BOUNDS, pathSchema } from '@cofferdam/contract'
 import { z } from 'zod'
@@ -19,7 +18,6 @@ const listingSchema = z.strictObject({
   truncated: z.boolean().meta({ description: 'There are more: ask for a folder.' }),
 })
 
-/** Adds the routes. */
 export function sessionFiles(app: App, context: RouteContext): void {
   app.get(
     '/sessions/:backend/:key/files',
@@ -92,7 +90,7 @@ export function sessionFiles(app: App, context: RouteContext): void {
     },
   )
 
-  // In a scope of its own, because all other routes accept JSON bodies only.
+  // In its own scope, because all other routes accept JSON bodies only.
   void app.register(async (scope) => {
     const raw = scope as App
     raw.addContentTypeParser('application/octet-stream', context.readBody)

@@ -15,7 +15,7 @@ import { cursorQuery, FAILURES, nextCursorSchema } from '../wire-schemas.ts'
 
 const time = z.iso.datetime()
 
-/** A session as the wire shows it: without anything that would help to reach its sandbox. */
+/** A session as the API shows it, without anything that would help to reach its sandbox. */
 const sessionSchema = z.strictObject({
   tenant_id: nameSchema,
   backend: nameSchema,
@@ -34,7 +34,6 @@ const sessionSchema = z.strictObject({
   last_execution_id: executionIdSchema.nullable(),
 })
 
-/** Adds the routes. */
 export function sessions(app: App, context: RouteContext): void {
   app.get(
     '/sessions',

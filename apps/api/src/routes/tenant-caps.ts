@@ -66,7 +66,6 @@ const usageQuery = z.strictObject({
   group_by: z.enum(USAGE_GROUPS).optional().meta({ description: 'Default day.' }),
 })
 
-/** Adds the routes. */
 export function tenantCaps(app: App, context: RouteContext): void {
   addCaps(app, context)
   addUsage(app, context)
@@ -139,8 +138,8 @@ function addCaps(app: App, context: RouteContext): void {
 }
 
 /**
- * Two questions share the path. Without a range: what the caps have left now, from the counters. With `from`,
- * `to` or `group_by`: what was used and what it cost, from the audit rows.
+ * Two questions share the path. Without a range, the counters tell what the caps have left now. With
+ * `from`, `to` or `group_by`, the audit rows tell what was used and what it cost.
  */
 function addUsage(app: App, context: RouteContext): void {
   app.get(

@@ -1,7 +1,4 @@
-/**
- * API keys (/v1/tenants/{id}/keys) and the callback secret (…/callback-secret). Both are shown once, when
- * created.
- */
+/** API keys (/v1/tenants/{id}/keys) and the callback secret (…/callback-secret). Both are shown only once. */
 import { apiKeyScopeSchema, CofferdamError, nameSchema } from '@cofferdam/contract'
 import { z } from 'zod'
 import type { App, RouteContext } from '../route-context.ts'
@@ -37,7 +34,6 @@ const newSecretSchema = z.strictObject({
   rotated_at: z.iso.datetime(),
 })
 
-/** Adds the routes. */
 export function tenantCredentials(app: App, context: RouteContext): void {
   addKeys(app, context)
   addCallbackSecret(app, context)
@@ -168,9 +164,7 @@ function addCallbackSecret(app: App, context: RouteContext): void {
   )
 }
 
-/**
- * Throws `invalid_request` when the tenant has no secret to sign callbacks with: nobody could verify them.
- */
+/** Throws `invalid_request` when the tenant has no secret, because nobody could verify the callbacks. */
 export async function requireCallbackSecret(context: RouteContext, tenantId: string): Promise<void> {
   if ((await context.store.callbackSecrets.info(tenantId)) !== null) return
   throw new CofferdamError(

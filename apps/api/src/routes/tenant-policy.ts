@@ -31,7 +31,6 @@ const eventSchema = changeEventSchema(
 
 const templateParams = tenantParams.extend({ template: nameSchema })
 
-/** Adds the routes. */
 export function tenantPolicy(app: App, context: RouteContext): void {
   addPolicy(app, context)
   addEvents(app, context)

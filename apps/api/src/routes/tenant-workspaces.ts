@@ -1,4 +1,4 @@
-/** GET /v1/tenants/{id}/workspaces, and GET, PUT, DELETE of one of them as a zip archive. */
+/** GET /v1/tenants/{id}/workspaces, and GET, PUT and DELETE of one of them as a zip archive. */
 import { CofferdamError, nameSchema } from '@cofferdam/contract'
 import {
   ArchiveRefusal,
@@ -16,7 +16,7 @@ import { FAILURES, tenantParams } from '../wire-schemas.ts'
 const workspaceParams = tenantParams.extend({ name: nameSchema })
 /** 16 MiB of files that do not compress, plus the archive's own headers. */
 const MAX_ARCHIVE_BASE64 = 24 * 1024 * 1024
-/** A read is repeated when somebody commits between the reads of manifest and contents. */
+/** A read is repeated when somebody commits between reading the manifest and the contents. */
 const MAX_ROUNDS = 8
 
 const summarySchema = z.strictObject({
@@ -27,7 +27,6 @@ const summarySchema = z.strictObject({
   updated_at: z.iso.datetime(),
 })
 
-/** Adds the routes. */
 export function tenantWorkspaces(app: App, context: RouteContext): void {
   const { workspaces } = context.store
 

@@ -26,7 +26,7 @@ const newTenantSchema = tenantPolicySchema
   .extend({ caps: tenantCapsPatchSchema.optional() })
   .superRefine(({ packages }, context) => nameRuleProblems(packages, context))
 
-/** Pages are cancelled for this long before the caller gets an answer: well below the timeouts of proxies. */
+/** Cancels pages for this long before the caller gets an answer. Well below the timeouts of proxies. */
 const CANCEL_MS = 5000
 
 const cancelSchema = z.strictObject({
@@ -44,7 +44,6 @@ const cancelledSchema = z.strictObject({
   next_cursor: nextCursorSchema,
 })
 
-/** Adds the routes. */
 export function tenants(app: App, context: RouteContext): void {
   const { cursors, store } = context
 
@@ -66,7 +65,7 @@ export function tenants(app: App, context: RouteContext): void {
         { tenant_id, policy: namedFields(policy), caps: namedFields(caps ?? {}) },
         actorOf(request),
       )
-      // The tenant exists now, so repeating the request would be a conflict.
+      // The tenant exists now, so a repeated request would be a conflict.
       await applyCaps(context, tenant_id, `Send its caps: PUT /v1/tenants/${tenant_id}/caps.`)
       return reply.code(201).header('location', `/v1/tenants/${tenant_id}`).send(tenant)
     },

@@ -66,7 +66,7 @@ interface CancelledTotal {
   cancelling: number
 }
 
-/** Cancels page by page everything of that state that the tenant has at the start. */
+/** Cancels, page by page, all executions of the tenant that are in that state at the start. */
 export async function cancelTenant(
   api: ApiConnection,
   tenant: string,
@@ -88,6 +88,5 @@ export async function cancelTenant(
   return total
 }
 
-/** The total in one line. */
 export const cancelledWords = ({ cancelled, cancelling }: CancelledTotal): string =>
   `${cancelled} ended before they ran, ${cancelling} told to stop`

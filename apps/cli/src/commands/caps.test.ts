@@ -6,11 +6,11 @@ const apply = (...args: string[]) =>
   changesOf({ agents: { a: 1 } }, parseCommandLine('caps', command, ['set', 't', ...args]))
 
 describe('caps set', () => {
-  it('sends what is named and nothing else', () => {
+  it('sends only the named caps', () => {
     expect(apply('--hourly', '7', '--weight', '2.5')).toEqual({ agent_hourly: 7, weight: 2.5 })
   })
 
-  it('understands the kill switch and the way back to the default', () => {
+  it('accepts 0 as the kill switch, and the word default', () => {
     expect(apply('--daily', '0').tenant_daily).toBe(0)
     expect(apply('--daily', 'default').tenant_daily).toBeNull()
   })
@@ -20,7 +20,7 @@ describe('caps set', () => {
     expect(() => apply('--agent-cap', 'b')).toThrow('--agent-cap expects ID=N or ID=, got "b".')
   })
 
-  it('understands CPU seconds, and costs as decimals of a unit', () => {
+  it('accepts CPU seconds, and costs as decimal units', () => {
     expect(apply('--cpu-seconds', '3600', '--cost', '2.50')).toMatchObject({
       tenant_daily_cpu_seconds: 3600,
       tenant_daily_cost: 2_500_000,
@@ -30,7 +30,7 @@ describe('caps set', () => {
     expect(() => apply('--cost', '1.2345678')).toThrow('--cost expects an amount such as 12.5')
   })
 
-  it('refuses to set nothing', () => {
+  it('refuses a call without any cap', () => {
     expect(() => apply()).toThrow('Nothing to set.')
   })
 })

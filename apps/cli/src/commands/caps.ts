@@ -84,7 +84,7 @@ export const command: Command = {
     const caps = await api.ask(tenantCapsSchema, 'GET', `${path}/caps`)
     if (verb === 'get') await report(api, path, line, caps, context.terminal)
     else if (verb === 'set') {
-      // Only the named caps, because somebody else may change others at this moment.
+      // Only the named caps, because somebody else may change other caps at the same time.
       const changes = changesOf(caps, line)
       const stored = await api.ask(tenantCapsSchema, 'PATCH', `${path}/caps`, changes)
       await report(api, path, line, stored, context.terminal)
@@ -142,10 +142,7 @@ async function report(
   )
 }
 
-/**
- * The caps that the flags name. Caps of single agents are added to those of `caps`. Throws `UsageError` for
- * none.
- */
+/** The caps from the flags. Agent caps are merged into those of `caps`. Throws `UsageError` for none. */
 export function changesOf(caps: Pick<TenantCaps, 'agents'>, line: CommandLine): Partial<TenantCaps> {
   const changes: Partial<TenantCaps> = {}
   for (const [flag, { field, ...bounds }] of Object.entries(NUMBERS)) {
@@ -181,10 +178,10 @@ function withAgentCaps(agents: TenantCaps['agents'], words: readonly string[]): 
   return Object.fromEntries(changed)
 }
 
-/** Micro-units in units: `12.5` for 12,500,000. */
+/** Converts micro-units to units: `12.5` for 12,500,000. */
 export const costWords = (micro: number): string => String(micro / MICRO)
 
-/** A flag in units with at most six decimals, as micro-units; null for `default`, undefined when absent. */
+/** A flag in units with up to six decimals, as micro-units. Null: `default`. Undefined: absent. */
 function costFlag(line: CommandLine, name: string): number | null | undefined {
   const text = textFlag(line, name)
   if (text === undefined) return undefined

@@ -75,7 +75,7 @@ function report(
     terminal.line(`${mark(ok)} ${name.padEnd(10)} ${found}`)
 }
 
-/** A configured Redis is only named; a private server is started and stopped. */
+/** A configured Redis is only named. A private server is started and stopped. */
 async function serverFinding(
   url: string | undefined,
   variable: string,
@@ -84,7 +84,7 @@ async function serverFinding(
   return url === undefined ? await tryServer(start) : { ok: true, found: `configured by ${variable}` }
 }
 
-/** Checks the configured database. Workers take no executions before this check succeeds. */
+/** Checks the configured database. Workers accept executions only after this check succeeds. */
 async function storeFinding(databaseUrl: string, dataDir: string): Promise<ServerFinding> {
   try {
     await using store = await createStore({ databaseUrl, blobDir: path.join(dataDir, 'blobs') })
@@ -114,17 +114,16 @@ async function pythonFinding(): Promise<ServerFinding> {
 
 interface ServerFinding {
   ok: boolean
-  /** How it was found, or why it is not available (the message names the fix). */
+  /** How it was found, or why it is not available. The message names the fix. */
   found: string
 }
 
-/** Starts a private server in a temporary directory and stops it, to find out whether that works here. */
+/** Starts and stops a private server in a temporary directory, to find out whether that works here. */
 async function tryServer(
   start: (options: { dataDir: string; durable: boolean }) => Promise<RunningServer>,
 ): Promise<ServerFinding> {
   const directory = await mkdtemp(join(tmpdir(), 'cofferdam-try-'))
-  // Without user namespaces, the Postgres of root runs as another user, which must be able to enter the
-  // directory.
+  // Without user namespaces, root's Postgres runs as another user, which must be able to enter.
   await chmod(directory, 0o711)
   try {
     const server = await start({ dataDir: join(directory, 'data'), durable: false })

@@ -12,13 +12,13 @@ import { numberFlag, textFlag } from '../parse-command-line.ts'
 import { requireFreePort } from '../private-servers.ts'
 import { UsageError } from '../usage-error.ts'
 
-/** A server that `cofferdam double` starts. */
+/** An emulator that `cofferdam double` starts. */
 interface Double {
   summary: string
   /** Flags that are required, and flags that are allowed. */
   needs: readonly string[]
   takes: readonly string[]
-  /** Whether a backend can run programs there. */
+  /** Whether a backend can run programs on it. */
   isVendor: boolean
 }
 
@@ -75,7 +75,7 @@ export const command: Command = {
     const ended = once(child, 'exit') as Promise<[number | null]>
     const keys = mkdtempSync(join(tmpdir(), 'cofferdam-double-keys-'))
     try {
-      // A double prints one line. It prints none when it cannot start, and reports that on stderr.
+      // An emulator prints one line. When it cannot start, it prints none and reports that on stderr.
       const { value: said } = await createInterface({ input: child.stdout })[Symbol.asyncIterator]().next()
       if (typeof said === 'string') {
         terminal.value(double.isVendor ? JSON.parse(said) : { double: name, url: said })
@@ -93,7 +93,7 @@ export const command: Command = {
 
 const runtimeOf = (line: CommandLine): string => textFlag(line, 'runtime') ?? 'cofferdam'
 
-/** The double that the command line names, and the double's own command line. Throws `UsageError`. */
+/** The emulator that the command line names, and that emulator's own command line. Throws `UsageError`. */
 function asked(line: CommandLine): { name: string; double: Double; port: number; given: string[] } {
   const [name = ''] = line.words
   const double = Object.entries(DOUBLES).find(([known]) => known === name)?.[1]
@@ -118,12 +118,12 @@ function asked(line: CommandLine): { name: string; double: Double; port: number;
   return { name, double, port, given }
 }
 
-/** The path of Node.js in the doubles' sandboxes (libs/backends/remote/double/jail.ts). */
+/** The path of Node.js in the emulators' sandboxes (libs/backends/remote/double/jail.ts). */
 const NODE = '/opt/node/bin/node'
-/** The token that sandboxd expects in the double of Kubernetes (its README). */
+/** The token that sandboxd expects in the Kubernetes emulator (see its README). */
 const SANDBOXD_TOKEN = 'cofferdam-double'
 
-/** The line that each double prints first. */
+/** The line that each emulator prints first. */
 const announcementSchema = z.discriminatedUnion('double', [
   z.object({
     double: z.literal('agentcore'),
@@ -187,8 +187,8 @@ function settingsOf(said: Announcement, runtime: string, keep: Keep): Record<str
 }
 
 /**
- * The lines to paste into cofferdam.config.yaml, for a double that printed `line`. Keys are written to files
- * in `folder` that only this user can read. `runtime` is what the pods of Kubernetes run.
+ * The lines to paste into cofferdam.config.yaml for an emulator that printed `line`. Writes keys to files in
+ * `folder` that only this user can read. `runtime` is the runtime of the Kubernetes pods.
  */
 function settingsFor(line: string, runtime: string, folder: string): string[] {
   const said = parse(announcementSchema, JSON.parse(line))

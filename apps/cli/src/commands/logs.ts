@@ -50,5 +50,5 @@ export const command: Command = {
   },
 }
 
-/** Output that exists arrives at once. After this time nothing more is read. */
+/** Existing output arrives at once. Reading stops after this time. */
 const SO_FAR_MS = 1000

@@ -25,7 +25,7 @@ export const command: Command = {
   details:
     'agentcore: gives tenants code interpreters of their own at Amazon Bedrock AgentCore, and keeps the rows of DATABASE_URL and the\n' +
     'service in step: makes what is missing, forgets what the service knows no more. Exit status 1 when something is not ready.\n' +
-    'Rights, roles and what to do about failures: docs/operations/agentcore.md.\n' +
+    'Rights, roles and what to do about failures: libs/backends/agentcore/OPERATIONS.md.\n' +
     'azure: makes the one session pool of the fleet, grants the role on it, and keeps its endpoint in the sandbox configuration, as\n' +
     'POST /api/sandbox/provision does; --remove takes it away again. It stays disabled until that configuration enables it. Rights and\n' +
     'what to do about failures: libs/backends/azure/OPERATIONS.md.\n' +

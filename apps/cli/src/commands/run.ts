@@ -47,10 +47,10 @@ export const command: Command = {
   },
 }
 
-/** Editors write, rename and touch a file in quick succession: events within this time are one change. */
+/** Editors write, rename and touch a file in quick succession. Events within this time are one change. */
 const DEBOUNCE_MS = 50
 
-/** Distinguishes versions of a file without reading it; null while the file is absent. */
+/** Distinguishes versions of a file without reading it. Null while the file is absent. */
 async function stampOf(file: string): Promise<string | null> {
   try {
     const { mtimeMs, size, ino } = await stat(file)
@@ -60,15 +60,12 @@ async function stampOf(file: string): Promise<string | null> {
   }
 }
 
-/**
- * Resolves with true once the file differs from `before` (also if it already does), with false when `stop`
- * aborts.
- */
+/** Resolves with true once the file differs from `before`, even at the start. False when `stop` aborts. */
 async function changeOf(file: string, before: string | null, stop: AbortSignal): Promise<boolean> {
   const { promise, resolve, reject } = Promise.withResolvers<boolean>()
   const look = async (): Promise<void> => {
     const now = await stampOf(file)
-    // An editor that replaces the file removes it for a moment; the next event reports the new one.
+    // An editor that replaces the file removes it for a moment. The next event reports the new file.
     if (now !== null && now !== before) resolve(true)
   }
   const lookSoon = (): void => {
@@ -81,7 +78,7 @@ async function changeOf(file: string, before: string | null, stop: AbortSignal):
   const onStop = (): void => resolve(false)
   stop.addEventListener('abort', onStop)
   if (stop.aborted) onStop()
-  // The watcher reports later changes; this finds one that came before it.
+  // Finds a change from before the watcher started.
   lookSoon()
   try {
     return await promise

@@ -12,7 +12,7 @@ import { UsageError } from '../usage-error.ts'
 interface Call {
   api: ApiConnection
   words: readonly string[]
-  /** Names the tenant; empty for a tenant's own key. */
+  /** Names the tenant. Empty for a tenant's own key. */
   query: { tenant_id?: string }
   context: Context
 }
@@ -68,7 +68,7 @@ const withQuery = (route: string, query: Record<string, string>): string =>
 const filePathOf = (session: string | undefined, file: string): string =>
   `${pathOf(session)}/files/${encodePath(file)}`
 
-// Unknown fields are allowed: a newer API may send more.
+// Unknown fields are allowed, because a newer API may send more.
 const sessionRow = z.object({
   tenant_id: z.string(),
   backend: z.string(),
@@ -131,7 +131,7 @@ async function put({ api, words: [session, from = '', to], query, context }: Cal
   tell(context, await api.call('PUT', withQuery(target, query), bytes), 'Written.')
 }
 
-/** Says that it is done, or which execution will do it. */
+/** Reports that it is done, or which execution will do it. */
 function tell({ terminal }: Context, answer: unknown, done: string): void {
   const accepted = answer === undefined ? null : parse(acceptedSchema, answer, 'the answer')
   terminal.value(accepted ?? { ok: true })

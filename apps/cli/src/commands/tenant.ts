@@ -33,7 +33,7 @@ interface TenantCall {
   api: ApiConnection
   /** `/v1/tenants/{tenant}` of the first word. */
   path: string
-  /** The words after the verb, the tenant first; none for `list`. */
+  /** The words after the verb, with the tenant first. Empty for `list`. */
   words: readonly string[]
   line: CommandLine
   terminal: Terminal
@@ -153,7 +153,7 @@ async function setTemplate({ api, path, words: [, id], line, terminal }: TenantC
   terminal.line(`${put.template_id}: ${JSON.stringify(put.sandbox)}`)
 }
 
-/** Lists all keys, also the revoked ones; never the keys themselves. */
+/** Lists all keys, including the revoked ones, but never the keys themselves. */
 async function keys({ api, path, terminal }: TenantCall): Promise<void> {
   const found = (await api.ask(keysSchema, 'GET', `${path}/keys`)).keys
   terminal.value(found)
@@ -161,7 +161,7 @@ async function keys({ api, path, terminal }: TenantCall): Promise<void> {
   terminal.lines(table(['KEY ID', 'LABEL', 'TEMPLATE', 'CREATED', 'REVOKED'], rows))
 }
 
-/** Creates a key and shows it, this once. */
+/** Creates a key and shows it once. */
 async function newKey({ api, path, words, line, terminal }: TenantCall): Promise<void> {
   const template = textFlag(line, 'template')
   const made = await api.ask(keyMadeSchema, 'POST', `${path}/keys`, {
@@ -180,7 +180,7 @@ async function revokeKey({ api, path, words: [, id], terminal }: TenantCall): Pr
   terminal.line(`Key ${id} is revoked.`)
 }
 
-/** Creates the secret that callbacks are signed with and shows it, this once. */
+/** Creates the secret that signs callbacks and shows it once. */
 async function newCallbackSecret({ api, path, terminal }: TenantCall): Promise<void> {
   const made = await api.ask(secretSchema, 'POST', `${path}/callback-secret`, {})
   terminal.value(made)

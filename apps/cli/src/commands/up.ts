@@ -64,7 +64,7 @@ export const command: Command = {
   ],
   async run(context, line) {
     const { config, terminal, stop } = context
-    // Before anything is started, so that a mistake in the environment is reported at once.
+    // A mistake in the environment is reported before anything is started.
     const { host, port: usualPort } = loadApiConfig(appEnvironment(context, UNUSED))
     const port = numberFlag(line, 'port', { min: 0, max: 65_535 }) ?? usualPort
     await using owned = new AsyncDisposableStack()
@@ -90,13 +90,13 @@ export const command: Command = {
     terminal.progress('starting worker and API …')
     const environment = appEnvironment(context, { ...servers, port })
     const telemetry = owned.use(await sharedTelemetry(environment))
-    // One process has one set of metrics, all of them on the API's port.
+    // One process has one set of metrics, which the API's port serves.
     const forWorker = { ...environment, COFFERDAM_METRICS_PORT: '' }
     const worker = await runWorker(loadWorkerConfig(forWorker), { telemetry })
     owned.defer(() => worker.close())
     const api = await runApi(loadApiConfig(environment), { telemetry })
     owned.defer(() => api.close())
-    // Commands with this data directory find the API by this file, on whichever port.
+    // Commands with this data directory find the API by this file, on whatever port.
     writeFileSync(apiUrlFile(config.dataDir), `${api.url}\n`)
     owned.defer(() => rmSync(apiUrlFile(config.dataDir), { force: true }))
 
@@ -114,10 +114,10 @@ export const command: Command = {
   },
 }
 
-/** Placeholders while the configuration is only checked. */
+/** Placeholders for checking the configuration before the servers run. */
 const UNUSED = { redisUrl: 'redis://unused', databaseUrl: 'postgres://unused' }
 
-/** The environment of worker and API: the user's, with the addresses of the started servers. */
+/** The environment of worker and API: the user's, plus the addresses of the started servers. */
 function appEnvironment(
   context: Context,
   started: { redisUrl: string; databaseUrl: string; port?: number },
@@ -129,12 +129,12 @@ function appEnvironment(
     DATABASE_URL: started.databaseUrl,
     COFFERDAM_DATA_DIR: dataDir,
     ...(started.port === undefined ? {} : { COFFERDAM_PORT: String(started.port) }),
-    // A person watches this terminal, so only warnings are worth a line.
+    // A person watches this terminal, so only warnings are shown.
     COFFERDAM_LOG_LEVEL: environment['COFFERDAM_LOG_LEVEL'] || 'warn',
   }
 }
 
-/** One telemetry for both apps, because OpenTelemetry's API has one provider per process. */
+/** One telemetry for both apps, because OpenTelemetry's API allows one provider per process. */
 function sharedTelemetry(environment: Environment): Promise<Telemetry> {
   const rules = compileRules([], {})
   const { otlpEndpoint, traceSampleRatio, traceSlowMs } = loadApiConfig(environment)
@@ -225,7 +225,7 @@ function auditLines(row: AuditRow, terminal: Terminal): string[] {
   ]
 }
 
-/** The output of the demo, marked so that it differs from the command's own lines. */
+/** The output of the demo, marked to differ from the command's own lines. */
 function outputLines(result: ExecutionResult): string[] {
   return [...result.stdout.trimEnd().split('\n'), ...result.stderr.trimEnd().split('\n')]
     .filter((text) => text !== '')

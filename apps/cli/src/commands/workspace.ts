@@ -16,9 +16,9 @@ import {
 } from '../workspace-folder.ts'
 import { remoteWorkspace, type RemoteWorkspace } from '../workspace-remote.ts'
 
-/** Each further round means that somebody else replaced the workspace in between. */
+/** A further round is needed when somebody else replaced the workspace meanwhile. */
 const MAX_ROUNDS = 8
-/** Files that are listed by name; --json has all. */
+/** How many files are listed by name. --json lists all. */
 const MAX_LISTED = 20
 
 interface Call {

@@ -1,6 +1,4 @@
-/**
- * What one command runs besides itself: other commands, shell texts, or something that its words do not tell.
- */
+/** What one command runs besides itself: other commands, shell texts, or something unknown. */
 import { posix } from 'node:path'
 import type { Argument } from './constant-word.ts'
 import { readOptions } from './read-options.ts'
@@ -8,12 +6,12 @@ import { RUNNING_VARIABLES, SHELLS, UNREAD, UNREAD_BUILTINS, WRAPPERS, XARGS } f
 
 export type Run = { argv: readonly Argument[]; byShell: boolean } | { text: string } | { unclear: string }
 
-/** A file of this kind is no file but whatever somebody feeds into it. */
+/** A file of this kind is a stream that another process fills. */
 const STREAM_FILE = /^\/(dev|proc)\//
 
 /**
- * The runs of `argv`, whose first word is constant. `input` is the constant text on its standard input: null
- * when that text is not constant, undefined when none stands in the shell text.
+ * The runs of `argv`, whose first word is constant. `input` is the constant text on its standard input, null
+ * when that text is not constant, and undefined when the shell text has none.
  */
 export function commandsRunBy(argv: readonly Argument[], input: Argument | undefined): Run[] {
   const [name, ...words] = argv
@@ -65,7 +63,7 @@ function wrapperRuns(program: string, words: readonly Argument[]): Run[] {
   return read.command.length === 0 ? [] : [{ argv: read.command, byShell }]
 }
 
-/** The words that xargs adds come from its input: unknown, also where they would be the command's name. */
+/** The words that xargs adds come from its input, so they are unknown, even the command's name. */
 function xargsRuns(words: readonly Argument[]): Run[] {
   const read = readOptions(words, XARGS)
   if (typeof read === 'string') return [{ unclear: read }]

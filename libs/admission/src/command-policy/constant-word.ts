@@ -1,18 +1,18 @@
 /**
- * What a word of shell text is when nothing has to be expanded to know it. Quotes and escapes are constant:
- * `r\m`, `"rm"`, `r''m` and `$'\x72m'` are all `rm`. Variables, substitutions, globs and braces are not.
+ * The value of a word of shell text that needs no expansion. Quotes and escapes are constant: `r\m`, `"rm"`,
+ * `r''m` and `$'\x72m'` are all `rm`. Variables, substitutions, globs and braces are not.
  */
 import type { CommandArgument, Redirection, Word, WordPart } from 'unbash'
 
-/** One word as the shell would pass it; null where only a run tells (it may then be no word, or several). */
+/** One word as the shell would pass it. Null if only a run tells (then it may be no word, or several). */
 export type Argument = string | null
 
-/** The value of a constant word; null for any other. */
+/** The value of a constant word. Null for any other. */
 export function constantOf(word: Word): Argument {
   return word.parts === undefined || word.parts.every(isConstant) ? word.value : null
 }
 
-/** The value of an argument; `export X=$Y` is constant up to its sign, which is all that is asked of it. */
+/** The value of an argument. Only the part of `export X=$Y` before the `=` has to be constant. */
 export function argumentOf(argument: CommandArgument): Argument {
   if (argument.type === 'Word') return constantOf(argument)
   const value = argument.value.type === 'Word' ? constantOf(argument.value) : null
@@ -20,7 +20,7 @@ export function argumentOf(argument: CommandArgument): Argument {
 }
 
 /**
- * The text that a here-document or here-string gives to a command's standard input; null when it is not
+ * The text that a here-document or here-string gives to a command's standard input. Null when it is not
  * constant, undefined when there is none.
  */
 export function constantInput(redirects: readonly Redirection[]): Argument | undefined {
@@ -34,7 +34,7 @@ export function constantInput(redirects: readonly Redirection[]): Argument | und
     if (redirect.type !== 'HereDoc') continue
     const { body, delimiter } = redirect
     const literal = body.parts === undefined || body.parts.every((part) => part.type === 'Literal')
-    // Without quotes around the delimiter a backslash in the body means something.
+    // Without quotes around the delimiter, a backslash in the body is an escape.
     const isText = delimiter?.quoted === true || (literal && !body.text.includes('\\'))
     input = isText ? body.text : null
   }

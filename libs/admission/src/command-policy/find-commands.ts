@@ -1,7 +1,7 @@
 /**
- * Every command that a shell text would run, wherever it stands: in pipes, lists, substitutions, double
- * quotes, here-documents, arithmetic, functions and compound commands, and behind programs that run others.
- * What cannot be known from the text is reported as unclear instead of being left out.
+ * Finds every command that a shell text would run: in pipes, lists, substitutions, double quotes,
+ * here-documents, arithmetic, functions and compound commands, and behind programs that run others. What the
+ * text does not tell is reported as unclear.
  */
 import { forEachChild, parse, type Command, type Script, type SyntaxNode } from 'unbash'
 import { commandsRunBy } from './commands-run-by.ts'
@@ -9,16 +9,14 @@ import { argumentOf, constantInput, constantOf, type Argument } from './constant
 import { hidesSubstitution, mayEvaluate } from './late-evaluation.ts'
 import { RUNNING_VARIABLES } from './running-programs.ts'
 
-/** A command by its constant words, or a place of which the text does not say what it runs. */
+/** A command by its constant words, or a part of the text that does not tell what it runs. */
 export type Found =
   | { argv: readonly Argument[]; /** Builtins and functions count. */ byShell: boolean; ownFunction: boolean }
   | { unclear: string; why: string }
 
-/**
- * Texts inside of texts (`sh -c "sh -c …"`): nobody nests deeper by hand, and each level doubles the quotes.
- */
+/** Levels of texts inside texts (`sh -c "sh -c …"`). People nest less, and each level doubles the quotes. */
 const MAX_TEXTS_DEEP = 8
-/** One text of 1 MiB holds half a million of `a;`; a list of commands that long is no command line. */
+/** A text of 1 MiB can have half a million commands (`a;`). No real command line is that long. */
 const MAX_COMMANDS = 20_000
 
 interface Reading {
@@ -28,9 +26,7 @@ interface Reading {
   hides: boolean
 }
 
-/**
- * The commands of a shell text in the order of their places. Throws RangeError for nesting beyond the stack.
- */
+/** The commands of a shell text, in order. Throws RangeError for nesting beyond the stack. */
 export function commandsOfText(text: string): Found[] {
   return reading((state) => readText(text, state, 0))
 }
@@ -45,7 +41,7 @@ function reading(read: (state: Reading) => void): Found[] {
   read(state)
   if (state.evaluates && state.hides)
     state.found.push({ unclear: '$(', why: 'a quoted substitution may be evaluated as arithmetic' })
-  // A function that is unset gives its name back to the program.
+  // After `unset` of a function, its name means the program again.
   return state.found.map((found) =>
     'argv' in found && state.unsets ? { ...found, ownFunction: false } : found,
   )
@@ -59,8 +55,8 @@ function readText(text: string, state: Reading, depth: number): void {
 }
 
 /**
- * Functions that stand for their name from where they end: defined at the top level, without a condition. A
- * call before, or in another text, may be the program of that name.
+ * Functions that replace a program of their name from where they end: defined at the top level, without a
+ * condition. A call before, or in another text, may mean the program.
  */
 function ownFunctions(script: Script): ReadonlyMap<string, number> {
   const functions = new Map<string, number>()
@@ -82,7 +78,7 @@ function visit(
     case 'Script':
       if ('errors' in node && node.errors !== undefined && node.errors.length > 0)
         addUnclear(state, node.errors[0]?.message ?? '', 'the text cannot be parsed')
-      // Positions inside of decoded backticks count in another text.
+      // Positions inside of decoded backticks refer to another text.
       if (node.source !== undefined) known = new Map()
       break
     case 'CommandExpansion':

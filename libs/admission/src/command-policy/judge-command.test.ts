@@ -9,7 +9,7 @@ const judged = (text: string, rules: CommandRules): string => {
   return judgement.allowed ? 'allowed' : judgement.message
 }
 
-/** Texts that run rm, told by no two words alike. */
+/** Texts that run rm, each in another way. */
 const RUNS_RM = [
   'rm x',
   'ls | rm x',
@@ -135,7 +135,7 @@ const RUNS_RM = [
   'f() { :; }; f; rm x; f() { rm; }',
 ]
 
-/** Texts of which nobody can say what they run. */
+/** Texts that do not tell what they run. */
 const UNCLEAR = [
   '$X x',
   '"$X" x',
@@ -191,7 +191,7 @@ const UNCLEAR = [
   'ls \0',
 ]
 
-/** Texts that run no rm, though they hold the letters. */
+/** Texts that contain the letters but do not run rm. */
 const FINE = [
   'ls -l',
   'echo rm',
@@ -226,7 +226,7 @@ describe('a block list', () => {
     )
   })
 
-  it.each(UNCLEAR)('refuses %j, for what it runs cannot be known', (text) => {
+  it.each(UNCLEAR)('refuses %j, because the text does not tell what it runs', (text) => {
     expect(judged(text, BLOCK_RM)).toMatch(/^(Command ".*"|The command) cannot be judged .*\.$/)
   })
 
@@ -234,7 +234,7 @@ describe('a block list', () => {
     expect(judged(text, BLOCK_RM)).toBe('allowed')
   })
 
-  it('takes the first words of a command as well', () => {
+  it('can have entries with the first words of a command', () => {
     const rules: CommandRules = { allow: null, block: ['git push', 'kill -9', '/opt/tool'] }
     expect(judged('git status && git push origin', rules)).toContain('by the rule "git push"')
     expect(judged('git $X', rules)).toContain('a word that the rule "git push" names is not constant')
@@ -245,7 +245,7 @@ describe('a block list', () => {
   })
 })
 
-/** The rm of a text as it is spelled there with a path. */
+/** The rm of a text, spelled as it is there with a path. */
 function nameIn(text: string): string {
   return /[^\s'"]*\/rm\b/.exec(text)?.[0] ?? ''
 }
@@ -291,20 +291,20 @@ describe('an allow list', () => {
     expect(judgement).toMatchObject({ allowed: false, command: name })
   })
 
-  it('that is empty allows builtins alone', () => {
+  it('that is empty allows only builtins', () => {
     const rules: CommandRules = { allow: [], block: [] }
     expect(judged('cd / && echo "$PWD"', rules)).toBe('allowed')
     expect(judged('ls', rules)).toContain('"ls" is not on')
     expect(judgeCommand({ type: 'command', argv: ['echo'] }, rules).allowed).toBe(false)
   })
 
-  it('does not lift a block', () => {
+  it('does not allow a command that the block list has', () => {
     expect(judged('ls', { allow: ['ls'], block: ['ls'] })).toContain('is blocked')
   })
 })
 
 describe('what is judged', () => {
-  it('is a command by its words, the command of tests, and a bash script', () => {
+  it('includes the words of a command, the command of tests, and a bash script', () => {
     const programs: Program[] = [
       { type: 'command', argv: ['rm', '-rf', 'x'] },
       { type: 'command', argv: ['/usr/bin/env', 'rm', 'x'] },
@@ -319,7 +319,7 @@ describe('what is judged', () => {
     )
   })
 
-  it('is no other script, no install, and nothing at all without a list', () => {
+  it('does not include other scripts and installs, and is nothing without a list', () => {
     for (const program of [
       { type: 'script', language: 'python', source: 'import os; os.system("rm x")' },
       { type: 'tests' },
@@ -329,13 +329,13 @@ describe('what is judged', () => {
     expect(judged('rm $X "', { allow: null, block: [] })).toBe('allowed')
   })
 
-  it('has a message of one short line whatever the command is called', () => {
+  it('has a message of one short line, whatever the command is called', () => {
     const judgement = judgeCommand(shell(`'${'x\n'.repeat(5000)}'`), { allow: [], block: [] })
     expect(judgement.allowed ? '' : judgement.message).toMatch(/^.{1,200}$/)
   })
 })
 
-describe('time', () => {
+describe('the time limit', () => {
   const MiB = 1_048_576
   it.each([
     '$(',
@@ -379,17 +379,16 @@ describe('time', () => {
     '$(a)',
     '${a[',
     'a=$(',
-  ])('to judge 1 MiB of %j takes less than a second of a processor', (unit) => {
+  ])('judges 1 MiB of %j in less than a second of CPU time', (unit) => {
     const text = unit.repeat(Math.floor(MiB / unit.length))
     const before = process.threadCpuUsage()
     judgeCommand(shell(text), { allow: ['a'], block: ['b'] })
     const { user, system } = process.threadCpuUsage(before)
-    // The bound is 500 ms; the rest is for what the judge does before and after. Not of the clock: others
-    // work here, too.
+    // The limit is 500 ms, plus the work around it. CPU time, because other programs run here too.
     expect((user + system) / 1000).toBeLessThan(1000)
   })
 
-  it('ends a text whose reading takes minutes', () => {
+  it('ends a text that would take minutes to read', () => {
     expect(judged('<<E '.repeat(MiB / 4), BLOCK_RM)).toContain('it takes too long to read')
   })
 })

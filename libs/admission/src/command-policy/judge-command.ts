@@ -1,13 +1,12 @@
 /**
  * Allow and block lists for the commands of a program. This is hygiene, not isolation: it keeps an agent from
- * commands that an operator does not want, but an allowed program can still do whatever the sandbox lets it
- * do.
+ * commands that an operator does not want, but an allowed program can do whatever the sandbox allows.
  *
  *   no list set ─► allowed, nothing is parsed
- *   every command of the text ─► refused if it cannot be judged, is on the block list, or is not on the allow list
+ *   every command of the text ─► refused if it cannot be judged, is blocked, or is not on the allow list
  *
  * Relies on the parser seeing what bash sees (tested against a real bash). A command that the text does not
- * state, such as `$X`, is refused with a block list too, because otherwise it would pass every rule.
+ * state, such as `$X`, is also refused with a block list, because otherwise it would pass every rule.
  */
 import { types } from 'node:util'
 import { createContext, Script } from 'node:vm'
@@ -20,22 +19,19 @@ export type CommandRules = TenantPolicy['commands']
 
 export type CommandJudgement =
   | { allowed: true }
-  /** `command`: the name that was refused; `message` is public. */
+  /** `command` is the refused name. `message` is public. */
   | { allowed: false; command: string; message: string }
 
 /** The wire's bound for a program's source (contract, BOUNDS.sourceBytes). */
 const MAX_TEXT_CHARACTERS = 1_048_576
 /**
- * Ordinary texts of 1 MiB take 300 ms. A crafted one can take minutes (unended here-documents are quadratic).
+ * 1 MiB of ordinary text takes 300 ms. A crafted one can take minutes (open here-documents are quadratic).
  */
 const JUDGE_MS = 500
-/** Below this even a crafted text takes 16 ms at most, and needs no watchdog. */
+/** Below this even a crafted text takes at most 16 ms and needs no time limit. */
 const SMALL_CHARACTERS = 8192
 
-/**
- * Judges what a program would run. Pure; takes at most half a second. Scripts of other languages are not
- * judged.
- */
+/** Judges what a program would run, in at most half a second. Pure. Other languages are not judged. */
 export function judgeCommand(program: Program, rules: CommandRules): CommandJudgement {
   if (rules.allow === null && rules.block.length === 0) return { allowed: true }
   const asked = commandLineOf(program)
@@ -49,7 +45,7 @@ export function judgeCommand(program: Program, rules: CommandRules): CommandJudg
   return { allowed: true }
 }
 
-/** The shell text or the words of a program; null for those that name no command. */
+/** The shell text or the words of a program. Null for programs that name no command. */
 function commandLineOf(program: Program): string | readonly string[] | null {
   switch (program.type) {
     case 'command':
@@ -67,12 +63,12 @@ function commandLineOf(program: Program): string | readonly string[] | null {
 function findBounded(asked: string | readonly string[]): Found[] | string {
   const find = () => (typeof asked === 'string' ? commandsOfText(asked) : commandsOfArgv(asked))
   const size = typeof asked === 'string' ? asked.length : asked.reduce((sum, word) => sum + word.length, 0)
-  // argv may be longer than 1 MiB in all, but only its shell texts cost time.
+  // argv may be longer than 1 MiB in total, but only its shell texts cost time.
   if (typeof asked === 'string' && size > MAX_TEXT_CHARACTERS) return 'the text is longer than 1 MiB'
   try {
     return (size <= SMALL_CHARACTERS ? find() : withinTime(JUDGE_MS, find)) ?? 'it takes too long to read'
   } catch (error) {
-    // The parser recurses. Nobody means a text that is nested deeper than the stack.
+    // The parser recurses. Real texts are not nested deeper than the stack.
     if (error instanceof RangeError) return 'it is nested too deeply'
     throw error
   }
@@ -81,8 +77,8 @@ function findBounded(asked: string | readonly string[]): Found[] | string {
 const CALL = new Script('work()')
 
 /**
- * The result of `work`; null if it took longer than `ms`. Throws what `work` throws. A parser in JavaScript
- * cannot be asked to stop, but V8 can stop it.
+ * The result of `work`, or null if it took longer than `ms`. Throws what `work` throws. V8 stops the parser,
+ * which has no way to be interrupted.
  */
 function withinTime<T>(ms: number, work: () => T): T | null {
   try {
@@ -124,7 +120,7 @@ const refused = (command: string, message: string): CommandJudgement => ({
   message,
 })
 
-/** A name as it may stand in a message: one line, 64 characters. */
+/** A name in the form for a message: one line, 64 characters. */
 function shown(text: string): string {
   // oxlint-disable-next-line no-control-regex
   const line = text.replaceAll(/[\0-\x1f\x7f]/g, ' ')

@@ -1,14 +1,14 @@
 /**
  * Bash evaluates subscripts inside the *values* that arithmetic and some builtins work on: `x='a[$(rm)]';
- * ((x))` runs rm, though to a parser the substitution is a quoted constant. Neither half is unusual alone;
- * both together are.
+ * ((x))` runs rm, although the parser sees the substitution as a quoted constant. Each half alone is usual,
+ * both together are not.
  */
 import type { SyntaxNode } from 'unbash'
 import { argumentOf } from './constant-word.ts'
 
-/** Builtins that declare, whose arguments may be names with a subscript wherever they come from. */
+/** Builtins that declare. Their arguments may be names with a subscript. */
 const DECLARING = new Set(['declare', 'typeset', 'local', 'export', 'readonly', 'unset'])
-/** Builtins that take the name of a variable, subscript and all. */
+/** Builtins that take the name of a variable with a subscript. */
 const NAMING = new Set(['read', 'printf', 'test', '[', 'getopts', 'wait', 'mapfile', 'readarray'])
 
 /** True where a value may be evaluated as arithmetic, as a name with a subscript, or as a prompt. */
@@ -39,7 +39,7 @@ export function mayEvaluate(node: SyntaxNode): boolean {
   }
 }
 
-/** True for a constant that reads like a substitution. */
+/** True for a constant that looks like a substitution. */
 export function hidesSubstitution(node: SyntaxNode): boolean {
   switch (node.type) {
     case 'SingleQuoted':

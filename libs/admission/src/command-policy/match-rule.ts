@@ -1,11 +1,11 @@
 /**
- * Does an entry of a list mean this command? An entry is a name (`rm`), a path (`/usr/bin/git`), or either
- * with the first words of the command (`git push`).
+ * Tells whether an entry of a list means this command. An entry is a name (`rm`), a path (`/usr/bin/git`), or
+ * either with the first words of the command (`git push`).
  */
 import { posix } from 'node:path'
 import type { Argument } from './constant-word.ts'
 
-/** Where a plain name of an allow list may stand when a command spells out the path. */
+/** Folders in which a plain name of an allow list also matches a full path. */
 const SYSTEM_FOLDERS = new Set([
   '/bin',
   '/sbin',
@@ -18,9 +18,7 @@ const SYSTEM_FOLDERS = new Set([
 /** `unclear`: one of the words that the entry names is not constant. */
 export type Match = 'yes' | 'no' | 'unclear'
 
-/**
- * An entry without a slash means any path that ends in its name; one with a slash also means the bare name.
- */
+/** An entry without a slash matches any path that ends in its name, one with a slash also the bare name. */
 export function matchesBlock(argv: readonly Argument[], entry: string): Match {
   const [name = '', ...words] = partsOf(entry)
   const asked = argv[0] ?? ''
@@ -32,10 +30,7 @@ export function matchesBlock(argv: readonly Argument[], entry: string): Match {
   return isSame ? matchesWords(argv, words) : 'no'
 }
 
-/**
- * An entry without a slash means the bare name and its path in a system folder; one with a slash only that
- * path.
- */
+/** An entry without a slash matches the name, also in a system folder, one with a slash only that path. */
 export function matchesAllow(argv: readonly Argument[], entry: string): boolean {
   const [name = '', ...words] = partsOf(entry)
   const asked = argv[0] ?? ''

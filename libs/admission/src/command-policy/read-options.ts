@@ -1,12 +1,7 @@
-/**
- * Finds the command behind the options of a program that runs another one: `timeout -k 5 30 rm x` → `rm x`.
- */
+/** Finds the command behind the options of a program that runs it: `timeout -k 5 30 rm x` → `rm x`. */
 import type { Argument } from './constant-word.ts'
 
-/**
- * How a program's own words look. Letters are single-letter options; an option that is named nowhere is not
- * read.
- */
+/** The options of such a program. Letters are single-letter options. Unlisted options cannot be read. */
 export interface OptionShape {
   /** Options without a value. */
   flags?: string
@@ -24,13 +19,13 @@ export interface OptionShape {
 }
 
 export interface ReadOptions {
-  /** The command and its words; empty when none is run. */
+  /** The command and its words. Empty when none is run. */
   command: Argument[]
   options: Map<string, string>
   assignments: string[]
 }
 
-/** Reads `words` (after the program's name); a sentence that says why when they cannot be read. */
+/** Reads `words` (after the program's name). Returns a sentence with the reason when they cannot be read. */
 export function readOptions(words: readonly Argument[], shape: OptionShape): ReadOptions | string {
   const options = new Map<string, string>()
   const assignments: string[] = []
@@ -64,7 +59,7 @@ export function readOptions(words: readonly Argument[], shape: OptionShape): Rea
   return { command: inert ? [] : words.slice(at), options, assignments }
 }
 
-/** How many words more than its own the option took; a sentence when it is not known. */
+/** How many more words the option took than its own. A sentence when that is not known. */
 function readLong(
   word: string,
   next: Argument | undefined,

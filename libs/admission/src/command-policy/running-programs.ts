@@ -1,7 +1,6 @@
 /**
- * Programs and builtins that run other commands, and how the command stands among their words. What is not
- * here runs nothing that can be seen in a shell text: interpreters of other languages, editors, build tools
- * (docs: hygiene).
+ * Programs and builtins that run other commands, and where their words name the command. Programs that are
+ * not listed run nothing that a shell text shows: other interpreters, editors, build tools (docs: hygiene).
  */
 import type { OptionShape } from './read-options.ts'
 
@@ -119,7 +118,7 @@ export const SHELLS: ReadonlySet<string> = new Set([
   'posh',
 ])
 
-/** Programs that run others in a form that is not read here: with any list set they cannot be judged. */
+/** Programs that run others in a form that is not read here. With any list set they cannot be judged. */
 export const UNREAD: ReadonlySet<string> = new Set([
   'su',
   'runuser',
@@ -161,7 +160,7 @@ export const UNREAD: ReadonlySet<string> = new Set([
   'elvish',
 ])
 
-/** Builtins that start no other program (bash 5.2): an allow list need not name them, a block list may. */
+/** Builtins that start no other program (bash 5.2). An allow list need not name them, a block list may. */
 export const HARMLESS_BUILTINS: ReadonlySet<string> = new Set([
   ':',
   '[',
@@ -199,7 +198,7 @@ export const HARMLESS_BUILTINS: ReadonlySet<string> = new Set([
   'umask',
   'unset',
   'wait',
-  // What these run is judged by itself.
+  // The commands that these run are judged separately.
   'builtin',
   'command',
   'eval',
@@ -207,7 +206,7 @@ export const HARMLESS_BUILTINS: ReadonlySet<string> = new Set([
   'trap',
 ])
 
-/** Builtins that change what later names mean, or take code in a form that is not read. */
+/** Builtins that change what later names mean, or that take code in a form that is not read. */
 export const UNREAD_BUILTINS: ReadonlySet<string> = new Set([
   'alias',
   'bind',
@@ -217,7 +216,7 @@ export const UNREAD_BUILTINS: ReadonlySet<string> = new Set([
   'fc',
 ])
 
-/** Variables whose value bash or a dynamic loader runs as code or looks names up in. */
+/** Variables whose value bash or a dynamic loader runs as code or uses to look up names. */
 export const RUNNING_VARIABLES: ReadonlySet<string> = new Set([
   'BASH_ALIASES',
   'BASH_CMDS',

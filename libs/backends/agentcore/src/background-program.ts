@@ -7,7 +7,7 @@ import type { ToolArguments, ToolName } from '@aws-sdk/client-bedrock-agentcore'
 import type { ToolResult } from './consume-stream.ts'
 import type { CallMore } from './data-plane.ts'
 import type { Piece } from './live-lines.ts'
-import { pause } from './patiently.ts'
+import { pause } from './retry-calls.ts'
 import type { Answer } from './read-answer.ts'
 
 /** The pause between polls, and the most new output that one poll reads. */

@@ -5,7 +5,7 @@ import { CofferdamError } from '@cofferdam/contract'
 import { cellCode } from './cell-source.ts'
 import type { ToolResult } from './consume-stream.ts'
 import type { CallMore, DataPlane, SessionPlace } from './data-plane.ts'
-import { despiteLosses, patiently, THROTTLED_MAX } from './patiently.ts'
+import { retryLost, retryThrottled, ATTEMPTS } from './retry-calls.ts'
 import { readAnswer, type Answer } from './read-answer.ts'
 
 /** Longest wait for the account's rate. Before a sandbox is open it is 10 s: another backend may serve. */
@@ -35,14 +35,18 @@ export function createCellRequests(service: DataPlane, id: SessionPlace, onGone:
   let files = 0
 
   const call: CellRequests['call'] = async (name, given, signal, more) =>
-    await patiently(
+    await retryThrottled(
       async () => await service.call(id, name, given, signal, { turnMs: TURN_MS, ...more }),
       signal,
-      THROTTLED_MAX.after,
+      ATTEMPTS.throttledAfterBegin,
     )
 
   const callBefore: typeof call = async (name, given, signal) =>
-    await patiently(async () => await service.call(id, name, given, signal), signal, THROTTLED_MAX.before)
+    await retryThrottled(
+      async () => await service.call(id, name, given, signal),
+      signal,
+      ATTEMPTS.throttledBeforeBegin,
+    )
 
   const answered: CellRequests['answered'] = async (result, nonce, most) => {
     const answer = await readAnswer(result, nonce, most)
@@ -64,7 +68,7 @@ export function createCellRequests(service: DataPlane, id: SessionPlace, onGone:
     call,
     ask,
     askAgain: async (request, most, signal, when) =>
-      await despiteLosses(async () => await ask(request, most, signal, when), signal),
+      await retryLost(async () => await ask(request, most, signal, when), signal),
     answered,
     fileFor: (what) => `cofferdam-${tag}-${(files += 1)}.${what}`,
   }

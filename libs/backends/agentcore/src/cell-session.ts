@@ -6,7 +6,7 @@ import { CofferdamError, type ProgramFile } from '@cofferdam/contract'
 import { createCellRequests } from './cell-requests.ts'
 import { isRefused, lostSandbox, openFailure, refusedProgram } from './classify-failure.ts'
 import type { DataPlane, SessionPlace } from './data-plane.ts'
-import { despiteLosses } from './patiently.ts'
+import { retryLost } from './retry-calls.ts'
 import type { Answer } from './read-answer.ts'
 import { runOnce, type ProgramRequest, type Ran } from './run-once.ts'
 
@@ -61,7 +61,7 @@ export function createCellSession(service: DataPlane, id: SessionPlace, base: st
         ...files.map(({ bytes }) => bytes),
       ])
       const given = { content: [{ path: archive, blob }] }
-      const written = despiteLosses(async () => await requests.call('writeFiles', given, signal), signal)
+      const written = retryLost(async () => await requests.call('writeFiles', given, signal), signal)
       const { isError, stderr } = await written.catch((error: unknown) => {
         signal.throwIfAborted()
         throw refusedProgram(error)

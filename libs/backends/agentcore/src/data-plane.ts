@@ -8,11 +8,11 @@ import { isConflict, isGone } from './classify-failure.ts'
 import type { AgentcoreConfig } from './config.ts'
 import { consumeStream, type OnText, type ToolResult } from './consume-stream.ts'
 import { hidingKeys } from './hide-keys.ts'
+import { ATTEMPTS } from './retry-calls.ts'
 import { openClients } from './sdk-clients.ts'
 
 /** Longest wait for a turn before a user's program has begun: another backend or attempt may serve. */
 const TURN_MS = 10_000
-const STOPS_MAX = 2
 /** The service's largest page. An account has up to 1,000 sessions, and about as many ended ones. */
 const PAGE = 100
 const PAGES_MAX = 1000
@@ -104,7 +104,7 @@ export function createDataPlane(config: AgentcoreConfig, rate: RateGate): DataPl
         } catch (error) {
           if (isGone(error)) return false
           // The session may be starting or ending. Try once more, and accept that it is gone by then.
-          if (!isConflict(error) || attempt === STOPS_MAX) throw error
+          if (!isConflict(error) || attempt === ATTEMPTS.stop) throw error
         }
       }
     },

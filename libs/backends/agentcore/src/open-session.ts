@@ -12,6 +12,7 @@ import type { CellSession } from './cell-session.ts'
 import { isGone, isNotBegun, isRefused, openFailure } from './classify-failure.ts'
 import type { DataPlane, SessionPlace } from './data-plane.ts'
 import { proveReady } from './prove-ready.ts'
+import { ATTEMPTS } from './retry-calls.ts'
 import { clientToken } from './session-name.ts'
 
 /** A Start that the service has not carried out by then is never carried out. */
@@ -53,7 +54,7 @@ export async function openSession(
     } catch (error) {
       await discard(parts, id)
       signal.throwIfAborted()
-      if (attempt === 2) throw openFailure(error, 'readiness')
+      if (attempt === ATTEMPTS.sessions) throw openFailure(error, 'readiness')
       parts.logger.info(
         { err: error, session: id.session },
         'agentcore: a session was not ready; a fresh one is tried',

@@ -6,10 +6,8 @@ import { preamble, readyMarker } from './cell-source.ts'
 import { isConflict, isGone, isThrottled } from './classify-failure.ts'
 import type { ToolResult } from './consume-stream.ts'
 import type { DataPlane, SessionPlace } from './data-plane.ts'
-import { patiently } from './patiently.ts'
+import { ATTEMPTS, retryThrottled } from './retry-calls.ts'
 
-/** About 2.4 s: an overloaded service knows a session only 1 to 2 s after the answer to its Start. */
-const TRIES_MAX = 5
 const isForNow = (error: unknown): boolean => isThrottled(error) || isGone(error) || isConflict(error)
 
 /** Ready means no exit code but 0, no error, and the marker as the last line. Throws otherwise. */
@@ -24,7 +22,7 @@ export async function proveReady(
     nonce = newNonce()
     return await service.call(id, 'executeCode', { code: preamble(nonce), language: 'python' }, signal)
   }
-  const result = await patiently(install, signal, TRIES_MAX, isForNow)
+  const result = await retryThrottled(install, signal, ATTEMPTS.firstCall, isForNow)
   const [base = '', last] = result.stdout.trimEnd().split(/\r?\n/).slice(-2)
   // A missing exit code is accepted: the marker proves more than the code.
   const isFailed = (result.exitCode ?? 0) !== 0 || result.isError

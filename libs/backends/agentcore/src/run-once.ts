@@ -18,7 +18,7 @@ import { isLostAnswer, isNotBegun, isUnanswered, lostSandbox, refusedProgram } f
 import type { OnText, ToolResult } from './consume-stream.ts'
 import { requireKilled } from './exit-evidence.ts'
 import { createLiveLines, withoutLines, type Piece } from './live-lines.ts'
-import { pause } from './patiently.ts'
+import { ATTEMPTS, pause } from './retry-calls.ts'
 import type { Answer } from './read-answer.ts'
 
 /** A command that fits into one argument on Linux (MAX_ARG_STRLEN 128 KiB), including its shell. */
@@ -85,7 +85,7 @@ export async function runOnce(
       })
       if (answer.head.outcome === undefined) return { answer, result: null }
       // The cell answered twice that the program has not begun.
-      if (attempt === 2) throw refusedProgram(error)
+      if (attempt === ATTEMPTS.program) throw refusedProgram(error)
       if (answer.head.for_good === true) once = randomUUID()
     }
   }

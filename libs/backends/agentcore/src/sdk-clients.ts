@@ -5,11 +5,11 @@
 import type { BedrockAgentCoreClientConfig } from '@aws-sdk/client-bedrock-agentcore'
 import type { AgentcoreConfig } from './config.ts'
 import { credentialsFrom } from './credentials.ts'
+import { ATTEMPTS } from './retry-calls.ts'
 
 /** Concurrent executions of a worker. The SDK's own agent has 50 sockets and makes other calls wait. */
 const SOCKETS = 500
 const CONNECT_MS = 5_000
-const ATTEMPTS = 3
 
 /** Loads the SDK and makes no request. */
 export async function openClients(config: AgentcoreConfig) {
@@ -26,7 +26,7 @@ export async function openClients(config: AgentcoreConfig) {
   }
   return {
     sdk,
-    lifecycle: new sdk.BedrockAgentCoreClient({ ...common, maxAttempts: ATTEMPTS }),
+    lifecycle: new sdk.BedrockAgentCoreClient({ ...common, maxAttempts: ATTEMPTS.lifecycle }),
     invoke: new sdk.BedrockAgentCoreClient({ ...common, maxAttempts: 1 }),
   }
 }

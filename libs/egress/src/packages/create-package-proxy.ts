@@ -1,7 +1,7 @@
 /**
  * The package proxy of one execution, at a host that exists only inside its HTTP proxy. It can be reached
- * with any network of the execution. The tenant's rules decide what it fetches, and it fetches only from the
- * configured mirrors.
+ * with any network of the execution. The tenant's rules decide what it fetches, only from the configured
+ * mirrors.
  */
 import type { TenantPolicy } from '@cofferdam/contract'
 import type { IncomingMessage, ServerResponse } from 'node:http'
@@ -17,10 +17,7 @@ import type { ServeRegistry } from './registry-deps.ts'
 
 export const PACKAGE_HOST = 'packages.cofferdam.internal'
 
-/**
- * Answers a request whose target is the package host. Rejects with `Refused` when this execution may not
- * install.
- */
+/** Answers a request to the package host. Rejects with `Refused` when this execution may not install. */
 export type PackageProxy = (request: IncomingMessage, response: ServerResponse, path: string) => Promise<void>
 
 /** The worker's mirrors, each with its own bound on concurrent documents. */
@@ -110,7 +107,7 @@ function recorded(mirror: Mirror, ledger: Ledger): Mirror {
   }
 }
 
-/** The decoded parts of a path, without empty ones. A part that cannot be decoded matches no name. */
+/** The decoded, non-empty parts of a path. A part that cannot be decoded matches no name. */
 function pathParts(path: string): string[] {
   return (path.split('?')[0] ?? '')
     .split('/')

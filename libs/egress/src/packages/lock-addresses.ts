@@ -1,22 +1,16 @@
-/**
- * Points the tarball addresses of yarn's and pnpm's lock files to the package proxy. Neither of them does
- * that itself.
- */
+/** Points the tarball addresses of yarn's and pnpm's lock files to the package proxy. */
 import { PACKAGE_HOST } from './create-package-proxy.ts'
 
-/**
- * Matches whole addresses and reads each once. A search from every `http` of a hostile file to its end could
- * take hours.
- */
+/** Matches whole addresses, each once. Searching a hostile file from every `http` could take hours. */
 const ADDRESS = /\bhttps?:\/\/[^\s"'#,}]+/gi
 
 /**
- * The lock file with the tarballs of registries at the package proxy. Everything else stays: digests, git
- * hosts, and addresses that package.json names.
+ * The lock file with the tarballs of registries at the package proxy. Everything else is unchanged: digests,
+ * git hosts, and addresses that package.json names.
  */
 export const redirectLock = (text: string): string => text.replaceAll(ADDRESS, redirected)
 
-/** Moves `…/name/-/file.tgz`, the form of every registry, after whatever path a registry has. */
+/** Changes `…/name/-/file.tgz`, the form of every registry, after any path that a registry has. */
 function redirected(address: string): string {
   const [, , , ...parts] = address.split('/')
   const dash = parts.indexOf('-', 1)

@@ -5,21 +5,18 @@
 import { Readable } from 'node:stream'
 import type { ReadableStream } from 'node:stream/web'
 
-/**
- * Largest index or packument: the largest packuments of the public registry are near 10 MiB in abbreviated
- * form.
- */
+/** Largest index or packument. The largest abbreviated packuments of the public registry are near 10 MiB. */
 const MAX_INDEX_BYTES = 16 * 2 ** 20
-/** Largest package file. Larger wheels, of machine-learning frameworks, belong into the image. */
+/** Largest package file. Larger wheels, such as machine-learning frameworks, belong into the image. */
 const MAX_FILE_BYTES = 256 * 2 ** 20
-/** Documents that a worker reads at once from one mirror: with the bound above, at most 128 MiB. */
+/** Documents that a worker reads at once from one mirror. With the bound above, at most 128 MiB. */
 const MAX_DOCUMENTS = 8
 /** Mirrors redirect to a canonical name, or to a store behind the same host. */
 const MAX_REDIRECTS = 5
 
 /** A failure of the mirror, in public words. */
 export class MirrorFailure extends Error {
-  /** 404 when the mirror has no such thing, else 502. */
+  /** 404 when the mirror does not have it, else 502. */
   readonly http: 404 | 502
 
   constructor(http: 404 | 502, message: string, cause?: unknown) {
@@ -31,7 +28,6 @@ export class MirrorFailure extends Error {
 
 export interface MirrorFile {
   body: Readable
-  /** Null when the mirror does not say. */
   bytes: number | null
   /** The address after all redirects. */
   url: URL
@@ -44,7 +40,7 @@ export interface Mirror {
   serves(url: URL): boolean
   /** An index document as text, with its address after all redirects. */
   document(url: URL, accept: string, signal: AbortSignal): Promise<{ text: string; type: string; url: URL }>
-  /** A file, streamed; its body ends with an error above the bound. */
+  /** A file, streamed. Its body ends with an error above the bound. */
   file(url: URL, signal: AbortSignal): Promise<MirrorFile>
 }
 
@@ -107,7 +103,7 @@ export function createMirror({ url, fileHosts, idleMs }: MirrorOptions): Mirror 
     throw new MirrorFailure(502, 'the package mirror redirects without end')
   }
 
-  /** Opens `start`; the returned body fails after `idleMs` of silence and above `max` bytes. */
+  /** Opens `start`. The returned body fails after `idleMs` of silence and above `max` bytes. */
   const open = async (
     start: URL,
     accept: string,
@@ -155,7 +151,7 @@ export function createMirror({ url, fileHosts, idleMs }: MirrorOptions): Mirror 
       const { answer, url: from, body } = await open(start, '*/*', MAX_FILE_BYTES, signal)
       const length = answer.headers.get('content-length')
       const encoding = answer.headers.get('content-encoding') ?? 'identity'
-      // Such a server means the file itself. fetch has unpacked it, so its digest would be another one.
+      // The server means the file itself, but fetch has unpacked it, so its digest would differ.
       if (encoding.toLowerCase().includes('gzip') && /gz$/i.test(start.pathname)) {
         body.destroy()
         throw new MirrorFailure(
@@ -173,10 +169,7 @@ export function createMirror({ url, fileHosts, idleMs }: MirrorOptions): Mirror 
   }
 }
 
-/**
- * At most `count` at a time, first come, first served. Each execution's bound on requests bounds how many
- * wait.
- */
+/** At most `count` at a time, first come, first served. Each execution bounds its waiting requests. */
 function createTurns(count: number): { take(): Promise<void>; give(): void } {
   const waiting: (() => void)[] = []
   let free = count
@@ -203,7 +196,7 @@ async function* bounded(answer: Response, max: number, clock: NodeJS.Timeout): A
   }
 }
 
-/** Errors of fetch name the address, which must not be shown. */
+/** Errors of fetch contain the address, which must not be shown. */
 function inWords(error: unknown): MirrorFailure {
   return error instanceof MirrorFailure
     ? error

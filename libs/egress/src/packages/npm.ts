@@ -9,7 +9,6 @@ import type { RegistryDeps, ServeRegistry } from './registry-deps.ts'
 
 const ABBREVIATED = 'application/vnd.npm.install-v1+json'
 
-/** Answers requests below `/npm/`. */
 export function createNpm({ mirror, rules, ledger, base, signal: execution }: RegistryDeps): ServeRegistry {
   const escaped = (name: string): string => name.replace('/', '%2f')
   const read = (accept: string) =>
@@ -72,9 +71,9 @@ export function createNpm({ mirror, rules, ledger, base, signal: execution }: Re
 }
 
 /**
- * Reads `<name>` or `<name>/-/<file>`. A scoped name is one escaped part or two parts. Whatever comes before
- * the name of a tarball is ignored: npm moves the addresses of lock files to our registry and keeps their
- * path, and npm before 11 does so with our own addresses too, which then have the path twice.
+ * Reads `<name>` or `<name>/-/<file>`. A scoped name is one escaped part or two parts. Anything before the
+ * name of a tarball is ignored: npm moves the addresses of lock files to our registry and keeps their path,
+ * and npm before 11 does so with our own addresses too, which then have the path twice.
  */
 function readPath(parts: readonly string[]): { name: string; filename: string | null } | null {
   const dash = parts.lastIndexOf('-')

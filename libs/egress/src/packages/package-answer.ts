@@ -1,6 +1,4 @@
-/**
- * The answers of the package proxy: documents, refusals in words that pip and npm print, and streamed files.
- */
+/** Answers of the package proxy: documents, refusals in words that pip and npm print, streamed files. */
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { Transform } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
@@ -22,7 +20,7 @@ export function sendDocument(response: ServerResponse, type: string, text: strin
   response.writeHead(200, {
     'content-type': type,
     'content-length': Buffer.byteLength(text),
-    // The same address has answers in several forms, and they differ between tenants.
+    // The same address has answers in several forms, which differ between tenants.
     vary: 'accept',
     'cache-control': 'no-store',
   })

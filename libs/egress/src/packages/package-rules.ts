@@ -24,19 +24,13 @@ interface Rule {
   allows(version: string): boolean
 }
 
-/**
- * PEP 503: case, and runs of `-`, `_` and `.`, make no difference. Null when `name` is not a project name
- * (PEP 508).
- */
+/** PEP 503: case, and runs of `-`, `_` and `.`, make no difference. Null for an invalid name (PEP 508). */
 export function pypiName(name: string): string | null {
   if (name.length > 256 || !/^[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?$/.test(name)) return null
   return name.toLowerCase().replaceAll(/[-_.]+/g, '-')
 }
 
-/**
- * Null when `name` is not an npm package name. Case is kept, because old packages with capitals are other
- * packages than those without.
- */
+/** Null for an invalid npm name. Case is kept, because old packages with capitals are separate. */
 export function npmName(name: string): string | null {
   const part = "[A-Za-z0-9~!*'()-][A-Za-z0-9~!*'()._-]*"
   return name.length <= 214 && new RegExp(`^(?:@${part}/)?${part}$`).test(name) ? name : null

@@ -11,7 +11,6 @@ const packumentSchema = z.looseObject({
 })
 
 export interface Packument {
-  /** Every version that the mirror has. */
   allVersions: readonly string[]
   /** Tarball of each allowed version, by the file name at our address. */
   tarballs: ReadonlyMap<string, { version: string; url: URL }>

@@ -18,7 +18,6 @@ import {
 /** JSON first, because it has more and a schema reads it. HTML is for mirrors that have nothing else. */
 const ACCEPT = `${SIMPLE_JSON}, ${SIMPLE_HTML};q=0.2, text/html;q=0.1`
 
-/** Answers requests below `/pypi/`. */
 export function createPypi({ mirror, rules, ledger, base, signal: execution }: RegistryDeps): ServeRegistry {
   const allFiles = keepRecent<readonly SimpleFile[]>(async (project) => {
     const { text, type, url } = await mirror.document(mirror.at(`${project}/`), ACCEPT, execution)

@@ -1,6 +1,4 @@
-/**
- * Caches the indexes of one execution: an install asks for an index first and for its files a moment later.
- */
+/** Caches the indexes of one execution: an install asks for an index and shortly after for its files. */
 
 /** Enough for the files of an install in flight. A dropped index is loaded again. */
 const MAX_KEPT = 64

@@ -1,4 +1,4 @@
-/** What the two registries need, and how both are called. */
+/** What the two registries need, and how they are called. */
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Ledger } from '../ledger.ts'
 import type { Mirror } from './mirror.ts'
@@ -10,16 +10,11 @@ export interface RegistryDeps {
   ledger: Ledger
   /** Our address of the registry, without a slash at its end. */
   base: string
-  /**
-   * Aborts with the execution. Indexes are loaded under it, because two requests may wait for the same one.
-   */
+  /** Aborts with the execution. Indexes are loaded with this signal, as two requests may share a load. */
   signal: AbortSignal
 }
 
-/**
- * Answers one request. `parts` is its decoded path below the registry. Throws `PackageRefused` or
- * `MirrorFailure`.
- */
+/** Answers a request for `parts`, a decoded path. Throws `PackageRefused` or `MirrorFailure`. */
 export type ServeRegistry = (
   request: IncomingMessage,
   response: ServerResponse,

@@ -1,7 +1,4 @@
-/**
- * Reads a PyPI project page from PEP 691 JSON or PEP 503 HTML and writes it as either. Keeps only what pip
- * uses.
- */
+/** Reads a PyPI project page from PEP 691 JSON or PEP 503 HTML and writes either, with what pip uses. */
 import { z } from 'zod'
 import * as pep440 from '@renovatebot/pep440'
 import { pypiName } from './package-rules.ts'
@@ -9,13 +6,12 @@ import { pypiName } from './package-rules.ts'
 export interface SimpleFile {
   filename: string
   version: string
-  /** Where the mirror has it. */
   url: URL
   hashes: Record<string, string>
   requiresPython: string | null
   /** PEP 658: digests of `<file>.metadata`, true when it exists without any, false when it does not. */
   metadata: Record<string, string> | boolean
-  /** Null when not yanked; else the reason, perhaps empty. */
+  /** Null when not yanked, else the reason, which may be empty. */
   yanked: string | null
 }
 
@@ -65,9 +61,7 @@ function jsonFiles(text: string): RawFile[] {
   })
 }
 
-/**
- * Index pages have one anchor for each file (PEP 503). An anchor that is written in another way is left out.
- */
+/** Index pages have one anchor for each file (PEP 503). An anchor in another form is left out. */
 function htmlFiles(text: string, page: URL): RawFile[] {
   const baseHref = /<base\s[^>]*href\s*=\s*["']([^"']*)["']/i.exec(text)?.[1]
   const base = baseHref !== undefined && URL.canParse(baseHref, page.href) ? new URL(baseHref, page) : page
@@ -95,7 +89,7 @@ function htmlFiles(text: string, page: URL): RawFile[] {
   })
 }
 
-/** `sha256=…` as a record; null when it is not one. */
+/** `sha256=…` as a record, or null. */
 function digestOf(text: string): Record<string, string> | null {
   const [, name, value] = /^([a-z0-9_]{1,32})=([0-9a-f]{1,256})$/.exec(text) ?? []
   return name === undefined || value === undefined ? null : { [name]: value }
@@ -117,10 +111,7 @@ function decodePath(text: string): string {
   }
 }
 
-/**
- * The version in a file name of `project` (wheels: PEP 427; sdists: PEP 625 and older). Null for every other
- * name.
- */
+/** The version in a file name of `project` (wheels: PEP 427, sdists: PEP 625 and older), or null. */
 export function versionOf(project: string, filename: string): string | null {
   if (!/^[A-Za-z0-9][A-Za-z0-9._+!-]*$/.test(filename)) return null
   if (filename.endsWith('.whl')) {
@@ -155,7 +146,7 @@ export function simpleJson(
       url: link(file),
       hashes: file.hashes,
       ...(file.requiresPython === null ? {} : { 'requires-python': file.requiresPython }),
-      // Not under its old name as well, because pip 22.3 to 23.2 fails on that in JSON (PEP 714).
+      // Not under its old name too, because pip 22.3 to 23.2 fails on that in JSON (PEP 714).
       'core-metadata': file.metadata,
       yanked: file.yanked === null ? false : file.yanked === '' ? true : file.yanked,
     })),

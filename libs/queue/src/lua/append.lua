@@ -1,10 +1,10 @@
 -- Purpose: append live events of the running attempt.
 -- KEYS[1]  record
--- ARGV     1 id, 2 fence, 3 number of this call (1, 2, …), 4 newest entries that the stream keeps,
---          5… events (JSON), in order
+-- ARGV     1 id, 2 fence, 3 number of this call (1, 2, …), 4 newest entries that the stream keeps, 5… events
+--          (JSON), in order
 -- Returns  {'ok'} | {'fenced'}
--- Invariants: only the current owner appends, so a stream never grows after its end and two attempts never
---          mix. Repeating a call changes nothing.
+-- Invariants: only the current owner appends, so a stream never grows after its end and attempts never mix.
+--          Repeating a call changes nothing.
 -- Complexity: O(events).
 --- @include ending
 local x = redis.call('HMGET', KEYS[1], 's', 'f', 'ev', 'st', 'eq')
@@ -12,8 +12,8 @@ if x[1] ~= 'running' or x[2] ~= ARGV[2] then return { 'fenced' } end
 local call = ARGV[2] .. ':' .. ARGV[3]
 if x[3] == call then return { 'ok' } end
 redis.call('HSET', KEYS[1], 'ev', call)
--- Each worker bounds the bytes of its own attempt (event-buffer.ts). The first call of an attempt trims what
--- earlier ones left.
+-- Each worker bounds the bytes of its own attempt (event-buffer.ts). The first call of an attempt trims the
+-- entries of earlier attempts.
 local function stream_bytes() return redis.call('MEMORY', 'USAGE', K.events .. ARGV[1]) or 0 end
 if x[3] and ARGV[3] == '1' and stream_bytes() > C.event_bytes / 2 then
   redis.call('XTRIM', K.events .. ARGV[1], 'MAXLEN', C.earlier_events)

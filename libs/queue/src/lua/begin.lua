@@ -1,10 +1,9 @@
--- Purpose: point of no return, written just before user code starts.
+-- Purpose: record the point of no return, just before user code starts.
 -- KEYS[1]  record
 -- ARGV     1 id, 2 fence, 3 began JSON {attempt, fence, worker, ref}, 4 JSON of the `started` event after its
---          at_ms
---          5 attempt
+--          at_ms, 5 attempt
 -- Returns  {'ok'} | {'fenced', 1 when this owner certainly has not begun the attempt} | {'cancelled'}
--- Invariants: an execution that was cancelled before never begins. Repeating the call changes nothing.
+-- Invariants: an execution that was cancelled earlier never begins. Repeating the call changes nothing.
 -- Complexity: O(1).
 --- @include clock
 --- @include ending

@@ -1,14 +1,12 @@
 -- Purpose: cancel an execution, or end one that waited too long.
 -- KEYS[1]  record
 -- ARGV     1 id, 2 attempt that the composed record names, 3 result JSON, 4 JSON of the `ended` event after
---          its
---          at_ms, 5 attempt record JSON for the outbox, 6 reason, 7 '1' to cancel a running one too
--- Returns  {'cancelled'}   it had no owner and has ended: result, waiters and outbox entry in one step
---          {'cancelling'}  it has an owner: sets a flag that `begin` and the heartbeat read, and sends a
---                          message
+--          its at_ms, 5 attempt record JSON for the outbox, 6 reason, 7 '1' to cancel a running one too
+-- Returns  {'cancelled'}   no owner had it, and it has ended: result, waiters and outbox entry in one step
+--          {'cancelling'}  an owner has it: sets a flag for `begin` and the heartbeat, and sends a message
 --          {'began'}       it waits, but a former owner may have begun or recorded it: the next owner decides
 --          {'ended'} | {'not_found'} | {'changed'} (compose again for another attempt, or it runs now)
--- Invariants: the outbox entry exists exactly when this script ended the execution. Its BullMQ job becomes
+-- Invariants: the outbox entry exists exactly when this script ended the execution. The BullMQ job becomes
 --          stale, and `take` deletes it.
 -- Complexity: O(log n + waiters) plus the picks.
 --- @include clock
@@ -27,8 +25,8 @@ if state == 'running' then
   return { 'cancelling' }
 end
 if x[10] or tonumber(x[11]) > 0 then
-  -- A former owner died or lost it, and the next owner put it back. User code may have begun, or the audit
-  -- row may exist. The worker that takes it next checks both and ends it.
+  -- A former owner died or lost it, and it was put back. User code may have begun, or the audit row may exist.
+  -- The next worker that takes it checks both and ends it.
   if ARGV[7] ~= '1' then return { 'began' } end
   redis.call('HSET', KEYS[1], 'can', ARGV[6])
   return { 'cancelling' }

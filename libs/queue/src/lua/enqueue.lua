@@ -1,12 +1,10 @@
--- Purpose: accept an execution: idempotency, depth limit, record, backlog or delayed set, waiter; then
+-- Purpose: accept an execution (idempotency, depth limit, record, backlog or delayed set, waiter), then
 --          release the next ones.
 -- KEYS[1]  record of the new id
 -- ARGV     1 id, 2 tenant, 3 agent, 4 lane, 5 priority 0..9, 6 delay ms, 7 request JSON, 8 traceparent or '',
 --          9 '<tenant>:<sha256 of the idempotency key>' or '', 10 body hash, 11 reply channel or '', 12
---          session key or '',
---          13 callback URL or '', 14 run ID of the server as its caller knew it, or '' (own.lua compares it
---          at the take),
---          15 what it needs of a worker (include/kinds.lua), or ''
+--          session key or '', 13 callback URL or '', 14 run ID of the server as its caller knew it, or ''
+--          (own.lua compares it at the take), 15 what it needs of a worker (include/kinds.lua), or ''
 -- Returns  {'accepted' | 'duplicate', id, status, position, eta_ms or -1}
 --          {'conflict', id of the other execution} | {'full', waiting, limit, ms until there is room or -1}
 -- Invariants: one idempotency key names one execution. Repeating a call changes nothing. A refused call
@@ -18,12 +16,12 @@
 --- @include forecast
 
 -- Direct release. An execution without a session skips backlog and ring when nobody waits and its lane has a
--- free slot. Only when all workers are of one kind: otherwise its kind has to be chosen first.
+-- free slot. Only when all workers are of one kind, because otherwise its kind has to be chosen first.
 
 -- State that a direct release read and updated; the next call gathered into this script reuses it.
 local seen
 
--- A lane, with how many more executions the kinds that can serve a need may have outstanding.
+-- Reads a lane and how many more executions the kinds that can serve a need may have outstanding.
 local function read_lane(lane, need)
   local free = 0
   for _, kind in ipairs(known_kinds()) do
@@ -36,8 +34,8 @@ local function read_lane(lane, need)
   return { lane = lane, kind = known_kinds()[1], tenants = {}, free = free }
 end
 
--- Does what entering the ring and being picked at once would do. `state`: of the tenant, from waiting_of.
--- Returns the estimate that the tenant is charged with.
+-- Does the same as entering the ring and being picked at once. `state`: of the tenant, from waiting_of.
+-- Returns the estimate that the tenant is charged.
 local function release_at_once(around, tenant, id, state, weight, now)
   local lane, kind, key = around.lane, around.kind, K.tenant .. tenant
   local clock = around.clock or clock_of(lane, kind)
@@ -47,7 +45,7 @@ local function release_at_once(around, tenant, id, state, weight, now)
   state.here = state.here + 1
   set_later(key, 'n:' .. lane .. ':' .. kind, state.here)
   set_later(key, 'vt:' .. lane .. ':' .. kind, state.v)
-  -- The tenant has nothing waiting, so with nothing outstanding it was idle.
+  -- The tenant has nothing waiting, so it was idle if nothing else is outstanding.
   if state.outstanding == 1 then redis.call('PERSIST', key) end
   if v > clock then set_later(K.clock, 'v:' .. lane .. ':' .. kind, v) end
   write_later('ZADD', K.out .. lane, now, id)
@@ -68,7 +66,7 @@ if not around or around.lane ~= lane then
   around = nil
 end
 
--- The Redis client repeats a call whose answer was lost with the connection.
+-- The Redis client repeats a call when the connection broke before the answer came.
 if redis.call('EXISTS', KEYS[1]) == 1 then
   write_now()
   local x = redis.call('HMGET', KEYS[1], 's', 'st', 'hd')

@@ -1,10 +1,9 @@
--- Purpose: record that the sandbox has received the program: evidence for the worker that recovers it after a
---          crash.
+-- Purpose: record that the sandbox has received the program. After a crash, the recovering worker reads it.
 -- KEYS[1]  record
 -- ARGV     1 id, 2 fence
 -- Returns  {'ok'} | {'fenced'}
--- Invariants: only the owner writes it, after begin. It stores that owner's fence, so a later attempt can
---          tell that the evidence is not its own.
+-- Invariants: only the owner writes it, after begin. It stores the owner's fence, so that a later attempt can
+--          tell that the record is not its own.
 -- Complexity: O(1).
 --- @each
 local x = redis.call('HMGET', KEYS[1], 's', 'f', 'bg')

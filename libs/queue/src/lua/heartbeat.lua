@@ -1,21 +1,20 @@
 -- Purpose: a worker reports that it is alive, drains or leaves. Updates the window, tells the worker which
 --          executions it lost and which were cancelled, and releases the next ones.
 -- KEYS[1]  any key of the tag (routing)
--- ARGV     1 worker, 2 slots that it can fill (-1: it leaves, 0: it drains), 3 of them for interactive,
---          4 for routine, 5 running, 6 lock milliseconds, 7 slots that it has, 8 its kind,
---          9 what workers of the kind offer (include/kinds.lua), 10… pairs of id and fence that it runs
--- Returns  {'ok', '<id> <fence>' it no longer owns, '<id> <fence>' cancelled, milliseconds to the next due
---          or -1, executions assigned to it in interactive, in routine}
--- Invariants: the window is the sum over workers with a heartbeat younger than the lock time, and releases
---          beyond it are recalled. Executions assigned to a worker that drains or leaves return to the fair
---          queue. A heartbeat renews the locks of running executions that came from the worker's assigned
---          queue.
+-- ARGV     1 worker, 2 slots that it can fill (-1: it leaves, 0: it drains), 3 of them for interactive, 4 for
+--          routine, 5 running, 6 lock milliseconds, 7 slots that it has, 8 its kind, 9 what workers of the
+--          kind offer (include/kinds.lua), 10… pairs of id and fence that it runs
+-- Returns  {'ok', '<id> <fence>' it no longer owns, '<id> <fence>' cancelled, milliseconds to the next due or
+--          -1, executions assigned to it in interactive, in routine}
+-- Invariants: the window is the sum over workers with a heartbeat younger than the lock time. Releases beyond
+--          it are recalled. Executions assigned to a worker that drains or leaves return to the fair queue. A
+--          heartbeat renews the locks of running executions that came from the worker's assigned queue.
 -- Complexity: O(workers + running) plus the picks.
 --- @include clock
 --- @include pick
 
 -- Rebuilds the rings after the known kinds changed. Every tenant with a backlog enters every ring at its
--- clock; the next pick removes it from rings where it does not belong. That takes two commands per ring,
+-- clock, and the next pick removes it from rings where it does not belong. That takes two commands per ring,
 -- however many tenants there are.
 local function rings_rebuild()
   kinds_read, servers_read = nil, {}
@@ -30,8 +29,8 @@ local function rings_rebuild()
   end
 end
 
--- Removes a kind without workers. Its virtual clock stays, because tenants keep the virtual times that they
--- used of it: with a clock at zero all other tenants would go first when the kind comes back.
+-- Removes a kind without workers. Its virtual clock stays, because tenants keep the virtual time that they
+-- used of it. If the clock started at zero, all other tenants would go first when the kind comes back.
 local function kind_remove(kind)
   redis.call('ZREM', K.kinds, kind)
   redis.call('HDEL', K.offers, kind)
@@ -73,11 +72,11 @@ local function recount_window(now, fresh_ms)
     'routine', fleet.routine, unpack(fields))
 end
 
--- Registers the kind that a worker reports. Its former kind is removed at once when no other worker has it,
--- because the worker itself reports that it can no longer serve that kind.
+-- Registers the kind that a worker reports. If no other worker has its former kind, that kind is removed at
+-- once, because the worker itself reports that it can no longer serve it.
 local function kind_report(kind, offers, before, now)
   local is_new = not redis.call('ZSCORE', K.kinds, kind)
-  -- A fleet without workers has the kind ''; the first worker replaces it.
+  -- A fleet without workers has the kind ''. The first worker replaces it.
   if is_new and kind ~= '' and redis.call('ZCARD', K.kinds) == 0 then kind_remove('') end
   redis.call('ZADD', K.kinds, now, kind)
   if is_new then redis.call('HSET', K.offers, kind, offers) end
@@ -92,9 +91,9 @@ local function kind_report(kind, offers, before, now)
 end
 
 -- Recalls releases when the window of a kind shrinks (workers left, or are short of memory). The latest
--- releases that no worker has fetched return to the fair backlog, so that newer executions are ordered with
--- them and not behind them. They keep their charge (`pre`) until they are released again: refunding it would
--- put the tenant behind a clock at which others entered. O(C.pick_max * log n).
+-- releases that no worker has fetched return to the fair backlog, so that they and newer executions are
+-- ordered together. They keep their charge (`pre`) until they are released again: a refund would put the
+-- tenant behind a clock at which others entered. O(C.pick_max * log n).
 local function recall(lane, kind, surplus, now)
   surplus = math.min(C.pick_max, surplus)
   if surplus <= 0 then return end
@@ -114,7 +113,7 @@ local function recall(lane, kind, surplus, now)
   end
 end
 
--- Recalls at every kind, including kinds that were removed.
+-- Recalls at every kind, including removed kinds.
 local function recall_surplus(now)
   local kinds = {}
   for _, kind in ipairs(known_kinds()) do kinds[kind] = true end

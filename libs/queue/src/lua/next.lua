@@ -1,14 +1,12 @@
--- Purpose: end a worker's BullMQ job, if it has one, and fetch and take the next one of the lane in the same
---          step.
+-- Purpose: end a worker's BullMQ job, if it has one, and fetch and take the next one of the lane in one step.
 -- KEYS[1]  any key of the tag (routing)
 -- ARGV     1 lane, 2 job that ends, or '', 3 lock token of that job and of the next one, 4 '1' to take the
---          next
---          one, 5 worker, 6 lock milliseconds, 7 kind of the worker
+--          next one, 5 worker, 6 lock milliseconds, 7 kind of the worker
 -- Returns  {'taken', …as take.lua} with the job last | {'none'} | {'limited'} when no job ends and BullMQ
 --          must fetch
--- Invariants: those of take.lua. Jobs that the worker's kind cannot serve stay for other workers; stale jobs
+-- Invariants: those of take.lua. Jobs that the worker's kind cannot serve stay for other workers. Stale jobs
 --          are deleted. If the answer is lost, the execution is redelivered when its lock expires, as after a
---          crash of the worker.
+--          crash.
 -- Complexity: O(log n + active jobs of the lane + jobs in front for other kinds), times at most C.promote_max
 --          for stale jobs.
 --- @include clock

@@ -1,5 +1,4 @@
--- Purpose: lock a BullMQ job again whose lock expired while Redis was away, if the worker still owns the
---          execution.
+-- Purpose: lock a BullMQ job again whose lock expired while Redis was away, if the worker still owns it.
 -- KEYS[1]  record
 -- ARGV     1 fence, 2 lane, 3 BullMQ job id, 4 lock token, 5 lock milliseconds
 -- Returns  {'ok'} | {'lost'}

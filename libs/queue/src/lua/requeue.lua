@@ -12,7 +12,7 @@
 --          other kind has what it needs, and its owner keeps it)
 -- Invariants: the mark of an earlier `begin` (`bg`) stays until `retry` or `settle`, so the next owner sees
 --          it. The execution keeps its position (same score, next of its agent) and stays the front of its
---          session. Only `retry` uses up the attempt and charges the slot; the other modes refund the whole
+--          session. Only `retry` uses up the attempt and charges the slot. The other modes refund the whole
 --          charge. Repeating the call answers ok until it is taken again.
 -- Complexity: O(log n) plus the picks.
 --- @include clock
@@ -39,8 +39,7 @@ if mode == 'retry' then
   redis.call('HDEL', KEYS[1], 'bg', 'st')
 end
 redis.call('HDEL', KEYS[1], 'w', 'tk', 'dw')
--- A former owner that lost this attempt may still record its ending, so the next owner is told as this one
--- was.
+-- A former owner that lost this attempt may still record its ending, so the next owner is told that too.
 local lost = mode ~= 'retry' and tonumber(x[10]) > 1 and 1 or 0
 redis.call('HSET', KEYS[1], 's', mode == 'later' and 'delayed' or 'queued', 'd', lost)
 if mode == 'defer' then

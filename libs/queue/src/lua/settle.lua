@@ -4,14 +4,14 @@
 --          6 attempt record JSON for the outbox, or ''
 -- Returns  {'ok'} | {'fenced'}
 -- Invariants: the ending and the outbox entry are written together or not at all. Exactly one settle of an
---          execution takes effect; repeating it with the same fence answers ok.
+--          execution takes effect. Repeating it with the same fence answers ok.
 -- Complexity: O(log n + waiters) plus the picks.
 --- @include clock
 --- @include pick
 --- @include ending
 
 -- While nobody waits there is nothing to pick after an ending, and the endings gathered into this call do not
--- change that. So one check is enough until the first ending that may let somebody wait.
+-- change that. So one check is enough until the first ending after which an execution may wait.
 local is_idle
 local function still_idle(now)
   if is_idle == nil then is_idle = nobody_waits(now) end

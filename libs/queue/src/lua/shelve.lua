@@ -3,8 +3,8 @@
 -- ARGV     1 id, 2 spans as JSON, 3 parts kept per execution, 4 traces kept at most, 5 milliseconds that a
 --          trace is kept
 -- Returns  number of traces kept
--- Invariants: keeps the last ARGV[3] parts of an execution and at most ARGV[4] traces, oldest removed first.
---          Each trace expires by itself.
+-- Invariants: keeps the last ARGV[3] parts of an execution and at most ARGV[4] traces, removing the oldest
+--          first. Each trace expires by itself.
 -- Complexity: O(log n) plus the removals.
 --- @include clock
 local key = K.trace .. ARGV[1]

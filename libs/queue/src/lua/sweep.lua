@@ -20,7 +20,7 @@ for _, lane in ipairs({ 'interactive', 'routine' }) do
     local id = page[i]
     if tonumber(page[i + 1]) < now - C.lost_release then
       local x = redis.call('HMGET', K.record .. id, 's', 'rel', 'dw', 'k')
-      -- Field `dw` is the lock of an execution without a BullMQ job; its owner's heartbeats renew it.
+      -- Field `dw` is the lock of an execution without a BullMQ job, which its owner's heartbeats renew.
       local is_locked = x[1] == 'running' and x[3] and now - tonumber(x[3]) < tonumber(ARGV[2])
       if not is_locked and (x[1] == 'released' or x[1] == 'running') then
         if not job_exists(lane, job_of(id, x[2])) then
@@ -46,8 +46,8 @@ for _, lane in ipairs({ 'interactive', 'routine' }) do
     overdue[#overdue + 1] = id
   end
 end
--- After one lock period of silence, executions assigned to a worker return to the fair queue. After three the
--- worker counts as dead, because BullMQ has redelivered its jobs by then.
+-- After one lock period of silence, executions assigned to a worker return to the fair queue. After three,
+-- the worker counts as dead, because BullMQ has redelivered its jobs by then.
 for _, silent in ipairs(redis.call('ZRANGEBYSCORE', K.beats, '-inf', now - tonumber(ARGV[2]))) do
   local is_empty = unassign_all(silent)
   if is_empty and tonumber(redis.call('ZSCORE', K.beats, silent)) <= now - 3 * tonumber(ARGV[2]) then

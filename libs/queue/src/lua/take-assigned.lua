@@ -1,10 +1,10 @@
--- Purpose: a worker with a free slot takes the next execution assigned to it (of a session whose sandbox it
---          has).
+-- Purpose: a worker with a free slot takes the next execution that was assigned to it, because it has the
+--          sandbox of its session.
 -- KEYS[1]  any key of the tag (routing)
--- ARGV     1 worker, 2 lane, 3 how: 'fair'   if its turn has come in virtual time, or no other work is ready
---                                    'yield' only if no other work is ready (the worker's last one was
---                                    assigned, too)
---                                    'force' in any case (other work had its share)
+-- ARGV     1 worker, 2 lane, 3 how:
+--            'fair'   if its turn has come in virtual time, or no other work is ready
+--            'yield'  only if no other work is ready, because the worker's last one was assigned, too
+--            'force'  in any case, because other work had its share
 --          4 kind of the worker
 -- Returns  {'taken', …as take.lua} with id and release last | {'later'} other work is due first | {'none'}
 -- Invariants: takes and charges the slot of the tenant once, with the estimate of a release. If the tenant is
@@ -38,7 +38,7 @@ for _ = 1, C.promote_max do
     wait_ends(lane, tenant, id)
     local estimate = estimate_of(state[3], lane)
     local in_ring = redis.call('ZSCORE', ring_of(lane, kind), tenant)
-    -- Outside the ring its virtual time may be old. Waiting earns no credit.
+    -- Outside the ring its virtual time may be old. Waiting earns nothing.
     local v = tonumber(in_ring) or math.max(tonumber(state[4]) or 0, math.min(tag, clock))
     if not in_ring then redis.call('HSET', K.tenant .. tenant, 'vt:' .. lane .. ':' .. kind, v) end
     charge(lane, tenant, kind, (estimate - (tonumber(x[4]) or 0)) / weight)

@@ -1,11 +1,10 @@
--- Purpose: a worker takes the next execution of a lane whose worker died after it had begun, to end it. It
---          needs no slot for that.
+-- Purpose: a worker takes the next execution of a lane whose worker died after it had begun, and ends it
+--          without needing a slot.
 -- KEYS[1]  any key of the tag (routing)
 -- ARGV     1 lane, 2 token of its lock, 3 worker, 4 its kind, 5 lock milliseconds
 -- Returns  {'taken', …as take.lua} with the job last | {'none'}
 -- Invariants: those of take.lua. Of the jobs that BullMQ found stalled, takes only executions that have
---          begun. Others return to their backlog and wait for a slot of a worker that can serve them; stale
---          jobs are deleted.
+--          begun. Others return to their backlog and wait for a slot. Stale jobs are deleted.
 -- Complexity: O(log n), times at most C.promote_max for those that return to the backlog, plus the picks.
 --- @include clock
 --- @include own

@@ -3,10 +3,8 @@
 -- KEYS[1]  record
 -- ARGV     1 id, 2 release of the job, 3 worker, 4 its kind
 -- Returns  {'taken', fence, attempt, enqueued ms, now, traceparent, '' or began JSON with the fence of the
---          last
---          hand-over to a sandbox on a second line, request JSON, '1' when cancelled, deliveries, tenant, '1'
---          when Redis
---          restarted since the execution was accepted} | {'stale'}
+--          last hand-over to a sandbox on a second line, request JSON, '1' when cancelled, deliveries,
+--          tenant, '1' when Redis restarted since the execution was accepted} | {'stale'}
 -- Invariants: each take raises the fence, so every write of a former owner fails. The attempt number stays
 --          the same until `requeue` ends the attempt. The job of an execution that ended, was put back or was
 --          released again is stale. Only the front of a session is ever taken, so a session never has two

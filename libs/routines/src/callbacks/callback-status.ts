@@ -25,7 +25,6 @@ export async function readCallbackStatus(redis: Redis, id: ExecutionId): Promise
   }
 }
 
-/** Keeps the status for seven days. */
 export async function writeCallbackStatus(
   redis: Redis,
   id: ExecutionId,

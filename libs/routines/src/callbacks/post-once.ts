@@ -7,7 +7,7 @@ import type { Duplex } from 'node:stream'
 import { connect as tlsConnect } from 'node:tls'
 import { refusalOf, type JudgedDial } from '@cofferdam/egress'
 
-/** Time until the head of the answer. A receiver that works longer should answer 202 first. */
+/** Time until the head of the answer. A receiver that needs longer should answer 202 first. */
 const ANSWER_MS = 15_000
 /** Bytes of the answer's body that are read before the connection is closed. */
 const ANSWER_BYTES = 16 * 1024
@@ -33,7 +33,7 @@ export async function postOnce(
     raw = await dial(url.hostname, port, signal)
     const status = await exchange(isTls ? secured(raw, url.hostname) : raw, url, body, headers, signal)
     if (status >= 200 && status < 300) return { ok: true, status }
-    // With 410 a receiver unsubscribes (Standard Webhooks).
+    // A receiver unsubscribes with 410 (Standard Webhooks).
     return { ok: false, status, error: `it answered ${status}`, final: status === 410 }
   } catch (error) {
     return { ok: false, status: null, ...describe(error, signal) }
@@ -89,7 +89,7 @@ async function exchange(
   return answer.statusCode ?? 0
 }
 
-/** Text for the tenant: what it can act on, without details of our network. */
+/** Text for the tenant: what the tenant can act on, without details of our network. */
 function describe(error: unknown, signal: AbortSignal): { error: string; final: boolean } {
   const rule = refusalOf(error)
   if (rule === 'address') return { error: 'its address is not public', final: true }

@@ -5,9 +5,8 @@
  *     2xx ─► delivered        410, or an address that is not public ─► failed
  *     anything else ─► retried after 5 s, 10 s, 20 s … up to an hour, each ± half, for a day; then failed
  *
- * Delivers at least once. Receivers detect repetitions by `webhook-id`, which is the execution's id. One
- * tenant may use only a part of the connections, so that its slow receiver does not delay the callbacks of
- * others.
+ * Delivers at least once. Receivers detect repetitions by `webhook-id`, the execution's ID. One tenant may
+ * use only a part of the connections, so that its slow receiver does not delay others.
  */
 import { createHmac } from 'node:crypto'
 import { executionIdSchema, type CallbackStatus, type ExecutionId } from '@cofferdam/contract'
@@ -69,7 +68,7 @@ interface Call {
   url: string
 }
 
-/** Collects and posts callbacks until disposed. Another worker repeats those that are in flight then. */
+/** Collects and posts callbacks until disposed. Another worker repeats those in flight at that moment. */
 export function serveCallbacks(deps: CallbackDeps): AsyncDisposable {
   const { redis, onError } = deps
   const timing = { ...TIMING, ...deps.timing }
@@ -155,7 +154,7 @@ export function serveCallbacks(deps: CallbackDeps): AsyncDisposable {
           { tenant, url },
           {
             jobId: id,
-            // Time limits the retries, not their number.
+            // The time limits the retries, not their number.
             attempts: 10_000,
             backoff: { type: 'custom' },
             removeOnComplete: { age: DONE_KEPT_S },
@@ -186,8 +185,8 @@ function delayAfter(attempts: number, { firstMs, maxMs }: CallbackTiming): numbe
 }
 
 /**
- * Headers of one delivery, as Standard Webhooks 1.0 has them: HMAC-SHA256 over `id.timestamp.body`, in base64
- * after `v1,`. During a change of the secret, both secrets sign.
+ * Headers of one delivery in Standard Webhooks 1.0: base64 HMAC-SHA256 of `id.timestamp.body` after `v1,`.
+ * During a change of the secret, both secrets sign.
  */
 function signedHeaders(
   keys: readonly Uint8Array[],

@@ -1,23 +1,10 @@
 /** The slot of a sandbox whose processes run on this host. */
 import { createGuestSlot, type GuestSlot, type GuestSlotParts } from '../guest-slot.ts'
-import type { Cgroup } from './cgroups.ts'
-import { descendants, type ProcessIdentity } from './process-identity.ts'
-import { watchRun } from './run-evidence.ts'
+import { descendants } from './process-identity.ts'
+import { watchRun, type HostSlotView } from './run-evidence.ts'
 
 /** The agent itself, besides the waiting processes of a cell. */
 const AGENT_PROCESSES = 1
-
-/** What this host sees of a slot from outside. */
-export interface HostSlotView {
-  /** The agent. */
-  identity: ProcessIdentity
-  /** Null if none can be created; memory is then watched from outside. */
-  cgroup: Cgroup | null
-  /** Where programs write on the host; null if they write to their own file systems. */
-  folder: string | null
-  /** Those file systems as paths for `statfs`; empty with `folder`. */
-  disks: readonly string[]
-}
 
 export type HostSlotParts = HostSlotView &
   Pick<GuestSlotParts, 'spec' | 'session' | 'closed' | 'stderrTail' | 'destroy'>

@@ -1,14 +1,26 @@
 /** What this host sees of a run from outside, in addition to the agent's report. */
 import type { Exit, SandboxSpec, Usage } from '@cofferdam/contract'
-import type { CgroupCounters } from './cgroups.ts'
+import type { Cgroup, CgroupCounters } from './cgroups.ts'
 import { diskUse } from './disk-use.ts'
 import { watchFolder } from './folder-watch.ts'
 import type { RunWatch } from '../guest-slot.ts'
-import type { HostSlotView } from './host-slot.ts'
 import { watchMemory } from './memory-watch.ts'
+import type { ProcessIdentity } from './process-identity.ts'
 import { treeCpuMs } from './tree-cpu.ts'
 
 const MiB = 1024 * 1024
+
+/** What this host sees of a slot from outside. */
+export interface HostSlotView {
+  /** The agent. */
+  identity: ProcessIdentity
+  /** Null if none can be created; memory is then watched from outside. */
+  cgroup: Cgroup | null
+  /** Where programs write on the host; null if they write to their own file systems. */
+  folder: string | null
+  /** Those file systems as paths for `statfs`; empty with `folder`. */
+  disks: readonly string[]
+}
 
 /**
  * Watches a run that is about to start: reads its counters, and watches what the kernel does not limit here

@@ -5,18 +5,18 @@ import { NO_PACKAGES, type PackagesSeen } from './package-access.ts'
 const USUAL = 'The program exited with code 1: no such version.'
 const failure = (seen: Partial<PackagesSeen>) => explainPackages({ ...NO_PACKAGES, ...seen }, USUAL)
 
-it('is the usual sentence when nothing was refused', () => {
+it('returns the usual sentence when nothing was refused', () => {
   expect(failure({ packages: [{ name: 'a', version: '1' }] })).toBe(USUAL)
 })
 
-it('names the refused packages first', () => {
+it('puts the refused packages first', () => {
   const refused = [{ name: 'evil', reason: "package evil is not on the tenant's allow-list" }]
   expect(failure({ refused })).toBe(
     `Refused were evil (package evil is not on the tenant's allow-list). ${USUAL}`,
   )
 })
 
-it('names packages whose versions were left out, unless one of them came', () => {
+it('names packages whose versions were left out, unless another version was fetched', () => {
   const narrowed = [
     { name: 'demo', rule: 'demo<2' },
     { name: 'came', rule: 'came>1' },
@@ -26,13 +26,13 @@ it('names packages whose versions were left out, unless one of them came', () =>
   )
 })
 
-it('names the failure of the mirror', () => {
+it('reports the failure of the mirror', () => {
   expect(failure({ mirrorFailures: ['the package mirror answered 500'] })).toBe(
     `${USUAL} Ask the operator, as the package mirror answered 500.`,
   )
 })
 
-it('names the hosts that were not reached, each once, and nothing that is no host', () => {
+it('names each host that was not reached once, and nothing that is not a host', () => {
   const refusals = [
     { target: 'index.example:443', rule: 'network', reason: 'this execution has no network' },
     { target: 'index.example:443', rule: 'network', reason: 'this execution has no network' },
@@ -43,7 +43,7 @@ it('names the hosts that were not reached, each once, and nothing that is no hos
   )
 })
 
-it('stays short', () => {
+it('names at most ten packages', () => {
   const narrowed = Array.from({ length: 50 }, (_, at) => ({ name: `p${at}`, rule: `p${at}<1` }))
   expect(failure({ narrowed })).toMatch(/p9 \(allowed: p9<1\)\.$/)
 })

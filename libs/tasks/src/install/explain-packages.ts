@@ -1,12 +1,10 @@
-/**
- * Explains a failure by what the package proxy and the egress refused: package managers print little of it.
- */
+/** Explains a failure by what the package proxy and the egress refused. Package managers print little. */
 import type { PackagesSeen } from './package-access.ts'
 
 /** More names of one kind add nothing. The report lists every refused package. */
 const MAX_NAMED = 10
 
-/** `usual` is the sentence for any program that failed. Empty when there is nothing to say. */
+/** `usual` is the sentence for any failed program. Empty when there is nothing to say. */
 export function explainPackages(
   { packages, refused, narrowed, mirrorFailures, refusals }: PackagesSeen,
   usual: string | null = null,
@@ -18,8 +16,7 @@ export function explainPackages(
       refused.map(({ name, reason }) => `${name} (${reason})`),
     ),
     usual,
-    // "No matching distribution found for demo==2.0" does not say that version 2.0 exists and a rule hides
-    // it.
+    // "No matching distribution found for demo==2.0" does not say that a rule hides version 2.0.
     list(
       "The tenant's rules left out versions of",
       narrowed.filter(({ name }) => !fetched.has(name)).map(({ name, rule }) => `${name} (allowed: ${rule})`),
@@ -27,8 +24,7 @@ export function explainPackages(
     list('Ask the operator, as', mirrorFailures),
     list(
       'Not reached were',
-      // The target of an invalid request can hold anything, even a secret. Refusals by package rules are
-      // listed above.
+      // The target of an invalid request can be anything, even a secret. Package rules are reported above.
       refusals
         .filter(({ rule }) => rule !== 'invalid_request' && rule !== 'packages')
         .map(({ target, reason }) => `${target} (${reason})`),

@@ -1,7 +1,7 @@
 /**
  * Lock files of yarn and pnpm: which version of the package manager can read one, and its text for an install
- * here. Both fetch tarballs from the addresses in the lock file, so those point to the package proxy while
- * the install runs. Afterwards the caller's own file is restored.
+ * here. Both fetch tarballs from the addresses in the lock file, so these point to the package proxy during
+ * the install. Then the caller's own file is restored.
  */
 import type { ProgramFile, Sandbox } from '@cofferdam/contract'
 
@@ -9,9 +9,9 @@ import type { ProgramFile, Sandbox } from '@cofferdam/contract'
 const MAX_LOCK_BYTES = 8 * 1024 * 1024
 
 export interface NodeLock {
-  /** Empty when it cannot be read. The package manager then says what is wrong with it. */
+  /** Empty when it is unreadable. The package manager then reports what is wrong with it. */
   text: string
-  /** The file to use while the install runs; null when the project's own needs no change. */
+  /** The file to use during the install. Null when the project's own file needs no change. */
   redirected: RedirectedLock | null
 }
 
@@ -43,7 +43,7 @@ function redirectedLock(path: string, own: Uint8Array, moved: Buffer): Redirecte
         const left = await sandbox.read(path, moved.length)
         if (!moved.equals(left)) return
         await sandbox.write([{ path, bytes: own }])
-        // A sandbox may delay a write until the next request. This read makes sure that there is one.
+        // A sandbox may delay a write until the next request, and this read is one.
         await sandbox.read(path, own.length)
       } catch {
         // The sandbox or the file is gone, so there is nothing to restore.
@@ -55,16 +55,13 @@ function redirectedLock(path: string, own: Uint8Array, moved: Buffer): Redirecte
 /** Whether yarn 2 or later wrote it. yarn 1 would treat such a file as out of date. */
 export const isBerry = (text: string): boolean => /^__metadata:/m.test(text)
 
-/** The yarn to fetch for a lock file. yarn 2 and later read files of older versions, never of newer ones. */
+/** The yarn to fetch for a lock file. yarn 2 and later read files of older versions, not of newer ones. */
 export function yarnFor(text: string): string {
   const written = /^__metadata:\s+version: (\d+)/m.exec(text)?.[1]
   if (written === undefined) return isBerry(text) ? '@yarnpkg/cli-dist@4' : 'yarn@1'
   return Number(written) <= 6 ? '@yarnpkg/cli-dist@3' : '@yarnpkg/cli-dist@4'
 }
 
-/**
- * The pnpm to fetch for a lock file. pnpm 10 reads version 9.0 only; pnpm 9 also reads 6.0, which pnpm 8
- * writes.
- */
+/** The pnpm to fetch for a lock file. pnpm 10 reads version 9.0 only, pnpm 9 also 6.0 (from pnpm 8). */
 export const pnpmFor = (text: string): string =>
   /^lockfileVersion: '?6\./m.test(text) ? 'pnpm@9' : 'pnpm@10'

@@ -4,7 +4,7 @@ import type { InstallReport } from '@cofferdam/contract'
 export type PackageRegistry = 'pypi' | 'npm'
 
 export interface PackageAccess {
-  /** Null when packages of the registry can be fetched. Otherwise the reason, in words for the caller. */
+  /** Null when packages of the registry can be fetched. Otherwise the reason, as text for the caller. */
   unavailable(registry: PackageRegistry): string | null
   /** Variables that point pip, npm, yarn and pnpm to the package proxy. */
   environment(): Readonly<Record<string, string>>
@@ -15,7 +15,7 @@ export interface PackageAccess {
 }
 
 export interface PackagesSeen extends Pick<InstallReport, 'packages' | 'refused'> {
-  /** Packages of which the tenant's rules left versions out, with those rules. */
+  /** Packages with versions that the tenant's rules left out, and those rules. */
   narrowed: readonly { name: string; rule: string }[]
   /** Failures of the package mirror. */
   mirrorFailures: readonly string[]

@@ -1,4 +1,4 @@
-/** Which package manager installs a project, and the command that comes of it. */
+/** Which package manager installs a project, and with which command. */
 import { describe, expect, it } from 'vitest'
 import { projectInMemory, shellOf } from '../../test/project-in-memory.ts'
 import { NO_PACKAGES } from './package-access.ts'
@@ -27,11 +27,11 @@ describe('an install', () => {
     [['package.json'], 'npm', 'npm install'],
     [['package.json', 'yarn.lock'], 'yarn', 'yarn install --frozen-lockfile'],
     [['package.json', 'pnpm-lock.yaml', 'package-lock.json'], 'pnpm', 'pnpm install --frozen-lockfile'],
-  ])('of %j is by %s', async (names, manager, shown) => {
+  ])('of the files %j uses %s', async (names, manager, shown) => {
     expect(await install(names)).toMatchObject({ manager, shown })
   })
 
-  it('uses the manager and the folder of the request', async () => {
+  it('uses the package manager and the folder of the request', async () => {
     expect(await install(['package.json'], { manager: 'yarn' })).toMatchObject({ shown: 'yarn install' })
     const below = await install(['app/requirements.txt'], { path: 'app' })
     expect(shellOf(below)).toMatch(/cd -- app .*--target \.\.\/\.packages -r requirements\.txt$/s)
@@ -44,19 +44,19 @@ describe('an install', () => {
     ['yarn.lock', '__metadata:\n  version: 8\n', 'yarn install --no-immutable', '@yarnpkg/cli-dist@4'],
     ['pnpm-lock.yaml', "lockfileVersion: '9.0'\n", 'pnpm install --frozen-lockfile', 'pnpm@10'],
     ['pnpm-lock.yaml', "lockfileVersion: '6.0'\n", 'pnpm install --frozen-lockfile', 'pnpm@9'],
-  ])('by %s of %j is %s, of %s where it has to be fetched', async (name, text, shown, fetched) => {
+  ])('of %s with %j runs %s, with %s fetched if it is missing', async (name, text, shown, fetched) => {
     const files = projectInMemory({ 'package.json': '', [name]: text })
     const planned = await planInstall({ type: 'install' }, files, all, access)
     expect(planned.shown).toBe(shown)
     expect(shellOf(planned)).toContain(`exec npx --yes --package ${fetched} ${planned.manager} install`)
   })
 
-  it('goes out by the proxy of the sandbox, whatever an .npmrc of the project says', async () => {
+  it('uses the proxy of the sandbox, whatever the project’s .npmrc says', async () => {
     expect(shellOf(await install(['package.json']))).toContain('export npm_config_proxy="$HTTP_PROXY" ')
     expect(shellOf(await install(['requirements.txt']))).not.toContain('npm_config_proxy')
   })
 
-  it('takes yarn of the sandbox only when it reads the lock file', async () => {
+  it('uses the yarn in the sandbox only if it can read the lock file', async () => {
     const shell = async (text: string): Promise<string> =>
       shellOf(await planInstall({ type: 'install' }, projectInMemory({ 'yarn.lock': text }), all, access))
     expect(await shell('# yarn lockfile v1\n')).toContain(
@@ -68,7 +68,7 @@ describe('an install', () => {
   })
 
   it.each(['yarn.lock', 'pnpm-lock.yaml'])(
-    'by %s has its addresses moved, and gives the file back',
+    'with %s uses the package proxy, and restores the lock file',
     async (name) => {
       const own = 'resolved "https://registry.example/a/-/a-1.0.0.tgz"\n'
       const moved = 'resolved "http://packages/npm/a/-/a-1.0.0.tgz"\n'
@@ -89,7 +89,7 @@ describe('an install', () => {
         return calls
       }
       const at = `app/${name}`
-      // Read again, as files that were written wait for the next request.
+      // Reads once more, because a sandbox may delay a write until the next request.
       expect(await restored(moved)).toEqual([at, [{ path: at, bytes: Buffer.from(own) }], at])
       expect(await restored('changed by the install')).toEqual([at])
       const here = await planInstall({ type: 'install' }, projectInMemory({ [name]: moved }), all, access)
@@ -97,7 +97,7 @@ describe('an install', () => {
     },
   )
 
-  it('is refused with a reason: no manifest, no rule, no mirror', async () => {
+  it('is refused with a reason when there is no manifest, no rule or no mirror', async () => {
     await expect(install(['main.py'])).rejects.toMatchObject({
       reason: 'no_manifest',
       message: expect.stringContaining('requirements.txt'),

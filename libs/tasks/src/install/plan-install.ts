@@ -1,14 +1,13 @@
 /**
- * From a request to install to the command that does it. The first of these manifests that is in the folder
- * decides:
+ * Turns a request to install into a command. The first of these manifests in the folder decides:
  *
  *   requirements.txt → pip · pnpm-lock.yaml → pnpm · yarn.lock → yarn · package-lock.json → npm ci
  *   package.json → npm install · pyproject.toml → pip
  *
- * Python packages go to `.packages` in the work directory, which test runs put on PYTHONPATH. node_modules
- * stands beside its package.json. Both are files of the session, so its later executions find them. If the
- * image lacks yarn or pnpm, or has a major version that cannot read the lock file, npx fetches one through
- * the same proxy and the same rules.
+ * Python packages go to `.packages` in the work directory, which test runs put on PYTHONPATH. node_modules is
+ * beside its package.json. Both are files of the session, so its later executions find them. If the image
+ * lacks yarn or pnpm, or has a major version that cannot read the lock file, npx fetches one through the same
+ * proxy and the same rules.
  */
 import {
   PACKAGE_MANAGERS,
@@ -27,10 +26,10 @@ export const PYTHON_PACKAGES_FOLDER = '.packages'
 
 export interface InstallPlan {
   manager: PackageManager
-  /** What the caller reads as the command that ran. */
+  /** The command that the caller sees. */
   shown: string
   program: Program
-  /** The lock file to use while the install runs; null when the project's own will do. */
+  /** The lock file to use during the install. Null when the project's own file needs no change. */
   lock: RedirectedLock | null
 }
 
@@ -86,9 +85,7 @@ function refusalOf(
       )
 }
 
-/**
- * Plans an install. Throws TaskRefusal when there is no manifest, or when policy or worker cannot allow it.
- */
+/** Plans an install. Throws TaskRefusal for no manifest, or when policy or worker cannot allow it. */
 export async function planInstall(
   asked: Install,
   sandbox: Pick<Sandbox, 'list' | 'read'>,
@@ -132,14 +129,14 @@ export async function planInstall(
 }
 
 /**
- * A project's .npmrc may name a proxy of the network that the project comes from. npm reads these variables
- * first, so they replace it by the sandbox's only way out.
+ * A project's .npmrc may name a proxy of another network. npm reads these variables first, so they replace it
+ * by the sandbox's only way out.
  */
 const NPM_PROXY =
   'export npm_config_proxy="$HTTP_PROXY" npm_config_https_proxy="$HTTPS_PROXY" npm_config_noproxy="$NO_PROXY" ' +
   'pnpm_config_http_proxy="$HTTP_PROXY" pnpm_config_https_proxy="$HTTPS_PROXY" pnpm_config_no_proxy="$NO_PROXY"'
 
-/** A named manager of Node takes a bare package.json too: `yarn` without a lock file is fine. */
+/** A named manager of Node also accepts a package.json alone: yarn works without a lock file. */
 function accepts(named: PackageManager, manifest: string, usual: PackageManager): boolean {
   return named === usual || (manifest === 'package.json' && named !== 'pip')
 }
@@ -206,16 +203,14 @@ const npx = (program: string, from: string, args: string): string[] => [
   `exec npx --yes --package ${from} ${program} ${args}`,
 ]
 
-/**
- * yarn 1 and later versions share neither options nor lock files. `lock` is null when there is no lock file.
- */
+/** yarn 1 and later versions share neither options nor lock files. `lock` is null without a lock file. */
 function yarnCommand(lock: string | null): Command {
   const classic = `install${lock === null ? '' : ' --frozen-lockfile'} --non-interactive`
   // --immutable would refuse every lock file that an older version of yarn 2 or later wrote.
   const berry = 'install --no-immutable'
   const prepared = [
     'export YARN_HTTP_PROXY="$HTTP_PROXY" YARN_HTTPS_PROXY="$HTTPS_PROXY"',
-    // Plug'n'Play, the default, works only for programs that yarn itself starts.
+    // The default, Plug'n'Play, works only for programs that yarn itself starts.
     "grep -qs '^nodeLinker:' .yarnrc.yml || export YARN_NODE_LINKER=node-modules",
   ]
   const isNew = lock !== null && isBerry(lock)

@@ -1,5 +1,5 @@
 // A reporter of mocha that prints like `spec` and writes one JSON line when a test ends, so that a stopped
-// run leaves a report. The reader reads 8 MiB: 500 messages of 4 KiB, and names and places of all others.
+// run leaves a report. The reader accepts 8 MiB: 500 messages of 4 KiB, and all names and places.
 const { openSync, writeSync } = require('node:fs')
 const { createRequire } = require('node:module')
 const { dirname, join } = require('node:path')

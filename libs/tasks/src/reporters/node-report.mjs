@@ -1,5 +1,5 @@
 // A reporter of node:test that writes one JSON line when a test ends, so that a stopped run leaves a report.
-// The reader reads 8 MiB: 500 messages of 4 KiB, and names and places of all others.
+// The reader accepts 8 MiB: 500 messages of 4 KiB, and the names and places of all others.
 const MESSAGE_MAX = 4096
 const MESSAGES = 500
 
@@ -10,8 +10,7 @@ export default async function* report(source) {
   for await (const { type, data } of source) {
     if (type === 'test:stderr')
       said.set(data.file, ((said.get(data.file) ?? '') + data.message).slice(0, MESSAGE_MAX))
-    // A suite counts only if its hook failed: its tests then say only that they were cancelled, or that they
-    // passed.
+    // A suite counts only if its hook failed: its tests then show only that they were cancelled or passed.
     const isSuite = data.details?.type === 'suite'
     const isHook = type === 'test:fail' && data.details?.error?.failureType === 'hookFailed'
     if ((type !== 'test:pass' && type !== 'test:fail') || (isSuite && !isHook)) continue
@@ -40,7 +39,7 @@ function textOf(error) {
   return String(cause?.stack ?? cause?.message ?? cause ?? '').slice(0, MESSAGE_MAX)
 }
 
-/** The line of the failure, if the text names the test's own file; otherwise the line of the test. */
+/** The line of the failure, if the text names the test's own file. Otherwise the line of the test. */
 function lineOf(text, { file, line }) {
   for (const frame of text.split('\n')) {
     const found = /(?:^|\(|at )(?:file:\/\/)?(\/[^()]+?):(\d+)(?::\d+)?\)?$/.exec(frame.trim())

@@ -1,7 +1,7 @@
 """Runs a command and keeps a copy of what it prints: python3 tee-report.py FORM REPORT COMMAND...
 
-FORM `go` prints the text of `go test -json` instead of its JSON. `text` prints what it reads. The copy ends at
-8 MiB, because the reader reads no more.
+FORM `go` prints the text of `go test -json` instead of its JSON. `text` prints the output unchanged. The copy
+ends at 8 MiB, because the reader accepts no more.
 """
 import json
 import subprocess
@@ -16,7 +16,7 @@ def main():
     try:
         child = subprocess.Popen(command, stdout=subprocess.PIPE)
     except FileNotFoundError:
-        # Like a shell, with its exit code.
+        # As a shell does, with the same exit code.
         print("%s: not found" % command[0], file=sys.stderr)
         sys.exit(127)
     except OSError as error:

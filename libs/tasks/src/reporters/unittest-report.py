@@ -1,6 +1,6 @@
 """Runs unittest and writes one JSON line per test: python3 unittest-report.py REPORT [FILE].
 
-Prints as unittest does. Also searches folders that are not packages, each as a start folder of its own, but never
+Prints as unittest does. Also searches folders that are not packages, each as a separate start folder, but no
 folders whose name starts with a dot.
 """
 import json
@@ -11,7 +11,7 @@ import time
 import traceback
 import unittest
 
-# The reader reads 8 MiB: 500 messages of 4 KiB, and names and places of all others.
+# The reader accepts 8 MiB: 500 messages of 4 KiB, and the names and places of all others.
 MESSAGE_MAX, MESSAGES = 4096, 500
 
 
@@ -40,7 +40,7 @@ def place(error):
     found = (None, None)
     here = os.getcwd() + os.sep
     if type(error[1]) is ImportError and error[1].name is None:
-        # The loader raised it. Its text has the trace of the real failure.
+        # The loader raised it. Its text contains the trace of the real failure.
         for path, number in re.findall(r'^  File "([^"\n]+)", line (\d+)', str(error[1]), re.M):
             if path.startswith(here):
                 found = (path, int(number))
@@ -57,7 +57,7 @@ def place(error):
 def result_class(report):
     class Result(unittest.TextTestResult):
         started = None
-        # The results of the running test: several if subtests or tearDown fail too.
+        # The results of the running test. There are several if subtests or tearDown fail too.
         seen = None
 
         def startTest(self, test):
@@ -130,7 +130,7 @@ def has_tests(folder):
 
 class Loader(unittest.TestLoader):
     def _match_path(self, path, full_path, pattern):
-        # unittest documents this hook for it. A single pattern cannot express both names.
+        # unittest documents this hook for this purpose. A single pattern cannot match both names.
         return is_test(path)
 
 

@@ -4,7 +4,7 @@ import type { ReportDraft, TestCase } from './report-draft.ts'
 
 /** The contract's longest message. */
 const MAX_OUTPUT = 8192
-/** 8 MiB of the shortest valid lines. A result can claim any number of tests. */
+/** As many of the shortest valid lines as 8 MiB can hold. A result can claim any number of tests. */
 const MAX_TESTS = 100_000
 
 const STATUS: Readonly<Record<string, TestCase['status']>> = {
@@ -19,10 +19,7 @@ interface Binary {
   outputs: Map<string, string>
   /** The test whose output follows. */
   teller: string | null
-  /**
-   * Lines since the last `failures:`. They are the list of names if the result follows, and a test's output
-   * otherwise.
-   */
+  /** Lines since the last `failures:`. A list of names if the result follows, else a test's output. */
   list: string[] | null
 }
 
@@ -49,7 +46,7 @@ export function readCargo(text: string, draft: ReportDraft): boolean {
   return began > 0 && died === 0 && binary === null
 }
 
-/** Reads one line of a binary. Returns the counts of its result; null for every other line. */
+/** Reads one line of a binary. Returns the counts of its result. Null for every other line. */
 function readLine(binary: Binary, line: string): number[] | null {
   const head = !line.startsWith('---- ') ? null : /^---- (.+) stdout ----$/.exec(line)
   const result = RESULT.exec(line)
@@ -85,7 +82,7 @@ const RUNNING = /^running \d+ tests?$/
 const TEST = /^test (.+?)(?: - should panic)? \.\.\. (ok|FAILED|ignored)\b/
 const RESULT = /^test result: \w+\. (\d{1,9}) passed; (\d{1,9}) failed; (\d{1,9}) ignored;/
 
-/** Cargo continues with the next binary, and exits with 0 if this one did. */
+/** Cargo continues with the next binary, and exits with 0 if this one exited with 0. */
 const DEAD: TestCase = {
   name: 'a test binary',
   status: 'errored',
@@ -117,7 +114,7 @@ function caseOf(test: { name: string; status: TestCase['status'] }, outputs: Map
     ...test,
     detail: () => {
       const message = (outputs.get(test.name) ?? '').split('\nstack backtrace:')[0] ?? ''
-      // Before Rust 1.73 the message stood between: panicked at 'message', src/lib.rs:3:5
+      // Before Rust 1.73 the message came first: panicked at 'message', src/lib.rs:3:5
       const place = /(?:at|',) ([^\s:]{1,400}\.rs):(\d{1,7}):\d+/.exec(message)
       return { message, file: place?.[1] ?? null, line: place === null ? null : Number(place[2]) }
     },

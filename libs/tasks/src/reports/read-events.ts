@@ -1,6 +1,6 @@
 /**
- * Reads the JSON lines of our reporters (src/reporters): one for each test, and one at the end. Where a test
- * can end the runner, another line before it tells that the test starts.
+ * Reads the JSON lines of our reporters (src/reporters): one for each test, and one at the end. If a test can
+ * end the runner, another line announces its start.
  */
 import { z } from 'zod'
 import type { ReportDraft, TestCase } from './report-draft.ts'
@@ -9,7 +9,7 @@ const place = { name: z.string(), file: z.string().nullable(), line: z.number().
 const lineSchema = z.union([
   z.object({ t: z.literal('start'), ...place }),
   z.object({
-    // `part` is a further failure of a test that has a line already, such as another subtest.
+    // `part` is a further failure of a test that already has a line, such as another subtest.
     t: z.enum(['test', 'part']),
     ...place,
     status: z.enum(['passed', 'failed', 'errored', 'skipped']),
@@ -19,12 +19,12 @@ const lineSchema = z.union([
   z.object({ t: z.literal('end') }),
 ])
 
-/** Stop reading after this many malformed lines: parsing 8 MiB of them took 6 s. */
+/** Reading stops after this many malformed lines, because parsing 8 MiB of them took 6 s. */
 const MAX_BROKEN = 100
-/** 8 MiB of the shortest valid lines. */
+/** As many of the shortest valid lines as 8 MiB can hold. */
 const MAX_LINES = 100_000
 
-/** True when the report is complete. A malformed line is skipped and makes it incomplete. */
+/** True when the report is complete. Malformed lines are skipped and make it incomplete. */
 export function readEvents(text: string, draft: ReportDraft): boolean {
   let ended = false
   let broken = 0

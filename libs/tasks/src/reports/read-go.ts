@@ -1,15 +1,9 @@
-/**
- * Reads the events of `go test -json`. A test with subtests counts as its subtests. A package that does not
- * build is an error.
- */
+/** Reads the events of `go test -json`. Subtests count instead of their test. A failed build is an error. */
 import { z } from 'zod'
 import { jsonOrUndefined, linesOf } from './read-events.ts'
 import type { ReportDraft } from './report-draft.ts'
 
-/**
- * Longest name, its subtests' names included. Each `/` makes a parent, and 8 MiB of them exhausted the
- * worker's memory.
- */
+/** Longest name of a test. Each `/` makes a parent, and 8 MiB of them exhausted the worker's memory. */
 const MAX_NAME = 1024
 
 const eventSchema = z.object({
@@ -23,13 +17,12 @@ const eventSchema = z.object({
 
 /** The contract's longest message. A test may print any amount. */
 const MAX_OUTPUT = 8192
-/** Lines that a test printed into the stream of events. Stop reading after this many. */
+/** Lines that a test printed into the stream of events. Reading stops after this many. */
 const MAX_BROKEN = 1000
 
 /**
- * True when a package ended and none that started is missing its end. `modulePath` is the module path in
- * go.mod; '' when unknown. `printed` has the compiler's errors, which Go before 1.24 does not write as
- * events.
+ * True when a package ended, and none that started lacks its end. `modulePath` is the module path in go.mod,
+ * '' when unknown. `printed` has the compiler's errors, which Go before 1.24 writes to no event.
  */
 export function readGo(text: string, draft: ReportDraft, modulePath: string, printed: string): boolean {
   const outputs = new Map<string, string>()
@@ -71,7 +64,7 @@ export function readGo(text: string, draft: ReportDraft, modulePath: string, pri
     }
   }
   const parents = new Set<string>()
-  /** Parents of a failed test. They fail because of it. */
+  /** Parents of a failed test, which fail because of it. */
   const explained = new Set<string>()
   for (const { test, pkg, action } of ended.values())
     for (let at = test.lastIndexOf('/'); at > 0; at = test.lastIndexOf('/', at - 1)) {
@@ -79,7 +72,7 @@ export function readGo(text: string, draft: ReportDraft, modulePath: string, pri
       if (action === 'fail') explained.add(`${pkg}\0${test.slice(0, at)}`)
     }
   for (const [key, { test, pkg, action, ms }] of ended) {
-    // A parent that fails although its subtests pass is a failure of its own.
+    // A parent that fails although its subtests pass has its own failure.
     if (parents.has(key) && (action !== 'fail' || explained.has(key))) continue
     const message = (outputs.get(key) ?? '').replaceAll(PROGRESS, '')
     const status = action === 'pass' ? 'passed' : action === 'skip' ? 'skipped' : 'failed'
@@ -125,7 +118,7 @@ function placeIn(
   modulePath: string,
 ): { file: string | null; line: number | null } {
   const found = /^[ \t]*(?:\.\/)?([\w./-]{1,400}\.go):(\d{1,7})(?::\d+)?: /m.exec(message)
-  // A panic has frames instead. Use the first one in a test.
+  // A panic has frames instead. The first frame in a test is used.
   const frame = found === null ? /^\t(\/\S{1,400}_test\.go):(\d{1,7}) \+0x/m.exec(message) : null
   if (frame !== null) return { file: frame[1] ?? null, line: Number(frame[2]) }
   if (found === null) return { file: null, line: null }

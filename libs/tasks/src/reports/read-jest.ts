@@ -1,4 +1,4 @@
-/** Reads the JSON report of jest, which vitest writes too. */
+/** Reads the JSON report of jest, which vitest also writes. */
 import { z } from 'zod'
 import { jsonOrUndefined } from './read-events.ts'
 import { plainText, type ReportDraft } from './report-draft.ts'

@@ -1,6 +1,6 @@
 /**
- * Reads counts from the summary that a framework prints, for runs without a report. The last summary of the
- * output wins. This is best effort, so a report made from it is never complete.
+ * Reads counts from the summary that a framework prints, for runs without a report. The last summary in the
+ * output counts. This is best effort, so a report made from it is never complete.
  */
 import type { TestFramework, TestReport } from '@cofferdam/contract'
 import { plainText } from './report-draft.ts'
@@ -12,7 +12,7 @@ export interface Printed {
   counts: Counts
 }
 
-/** A summary line has a few words before each count. No framework prints a longer one. */
+/** A summary line has a few words before each count. No framework prints a longer line. */
 const MAX_LINE = 400
 
 type Tally = Partial<Omit<Counts, 'total'>>
@@ -55,7 +55,7 @@ const WORDS: Readonly<Record<string, keyof Tally>> = {
   ignored: 'skipped',
 }
 
-/** Adds up `3 failed, 2 passed` in either order of number and word. */
+/** Adds up `3 failed, 2 passed`, with number and word in either order. */
 function tallyOf(text: string): Tally {
   const tally: Tally = {}
   for (const [, number, word] of text.matchAll(/(\d{1,9}) ([a-z]+)/g)) {

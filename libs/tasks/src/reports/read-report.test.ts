@@ -1,4 +1,4 @@
-/** Reports as the real tools wrote them (test/fixtures/reports), and what hostile ones become. */
+/** Reports as the real tools wrote them (test/fixtures/reports), and hostile reports. */
 import { testReportSchema, type TestFramework } from '@cofferdam/contract'
 import { readFileSync } from 'node:fs'
 import { Readable } from 'node:stream'
@@ -24,7 +24,7 @@ interface Options {
 const read = (form: ReportForm | null, report: string | null, options: Options = {}) =>
   testReportSchema.parse(readFully(form, report, options).report)
 
-/** Whether the runner came to its end. */
+/** Whether the runner reached its end. */
 const ended = (form: ReportForm | null, report: string | null, options: Options): boolean =>
   readFully(form, report, options).ended
 
@@ -54,7 +54,7 @@ const places = ({ failures }: ReturnType<typeof read>): string[] =>
   failures.map(({ file, line }) => `${file}:${line}`)
 
 describe('reports of real tools', () => {
-  it('reads what our plugin of pytest wrote: errors of fixtures and of collection, skips, expected failures', () => {
+  it('reads our pytest plugin’s report: failed fixtures and collection, skips, expected failures', () => {
     const report = read('events', recorded('pytest.jsonl'), { framework: 'pytest' })
     expect(report).toMatchObject({ total: 13, passed: 3, failed: 4, errored: 4, skipped: 2, complete: true })
     expect(places(report)).toEqual([
@@ -73,7 +73,7 @@ describe('reports of real tools', () => {
     expect(report.duration_ms).toBeGreaterThan(0)
   })
 
-  it('names the tests that a run ended in, and ignores an end that another run follows', () => {
+  it('names the test in which a run ended, and ignores an end that another run follows', () => {
     const place = { file: '/tmp/place/a.py', line: 3 }
     const ran = [
       { t: 'start', name: 'a', ...place },
@@ -88,10 +88,10 @@ describe('reports of real tools', () => {
     ])
   })
 
-  it('reads what our runner of unittest wrote: subtests, class fixtures and a file that cannot be loaded', () => {
+  it('reads our unittest runner’s report: subtests, class fixtures and a file that cannot load', () => {
     const report = read('events', recorded('unittest.jsonl'), { framework: 'unittest' })
-    // Its own last line: "Ran 7 tests", and a class whose fixture failed. A test with two failing subtests
-    // counts once.
+    // Its own last line is "Ran 7 tests". The class whose fixture failed is the eighth. A test with two
+    // failing subtests counts once.
     expect(report).toMatchObject({ total: 8, passed: 2, failed: 2, errored: 3, skipped: 1, complete: true })
     expect(places(report)).toEqual([
       'test_a.py:5',
@@ -121,7 +121,7 @@ describe('reports of real tools', () => {
   it.each<[string, string]>([
     ['jest.json', 'jest/sum.test.js'],
     ['vitest.json', 'vit/sum.test.mjs'],
-  ])('reads %s: a failure, a skip, a todo and a file that does not parse', (name, file) => {
+  ])('reads %s with a failure, a skip, a todo and a file that does not parse', (name, file) => {
     const report = read('jest', recorded(name), { framework: 'jest' })
     expect(report).toMatchObject({ total: 5, passed: 1, failed: 1, errored: 1, skipped: 2, complete: true })
     expect(places(report)).toContain(`${file}:${name === 'jest.json' ? 4 : 5}`)
@@ -131,13 +131,13 @@ describe('reports of real tools', () => {
     expect(broken?.name).toBe(broken?.file)
   })
 
-  it('reads what our reporter of mocha wrote, a hook among it', () => {
+  it('reads our mocha reporter’s report, including a failed hook', () => {
     const report = read('events', recorded('mocha.jsonl'), { framework: 'mocha' })
     expect(report).toMatchObject({ total: 4, passed: 1, failed: 1, errored: 1, skipped: 1, complete: true })
     expect(places(report)).toEqual(['moch/sum.js:5', 'moch/sum.js:9'])
   })
 
-  it('reads what our reporter of node:test wrote, as many tests as Node counts', () => {
+  it('reads our node:test reporter’s report, with as many tests as Node counts', () => {
     const report = read('events', recorded('node.jsonl'), { framework: 'node:test' })
     expect(report).toMatchObject({ total: 7, passed: 1, failed: 3, errored: 1, skipped: 2, complete: true })
     expect(places(report)).toEqual([
@@ -149,21 +149,21 @@ describe('reports of real tools', () => {
     expect(report.failures[0]?.message).toContain('SyntaxError')
   })
 
-  it('ends the report of node:test also where Node tells no summary, as before version 22', async () => {
+  it('ends the report of node:test even if Node prints no summary, as before version 22', async () => {
     const lines: string[] = []
     const events = [{ type: 'test:pass', data: { name: 'a', nesting: 0, details: {} } }]
     for await (const line of nodeReport(Readable.from(events))) lines.push(line)
     expect(read('events', lines.join(''))).toMatchObject({ total: 1, passed: 1, complete: true })
   })
 
-  it('reads what cargo test printed, documentation tests too', () => {
+  it('reads the output of cargo test, including documentation tests', () => {
     const report = read('cargo', recorded('cargo.txt'), { framework: 'cargo' })
     expect(report).toMatchObject({ total: 5, passed: 1, failed: 3, skipped: 1, complete: true })
     expect(places(report)).toEqual(['src/lib.rs:10', 'src/lib.rs:12', 'src/lib.rs:5'])
     expect(report.failures[0]?.message).toContain('naïve ☃')
   })
 
-  it('counts as cargo does when a test prints past the capture, and ignores what a test printed', () => {
+  it('counts as cargo does when a test prints past the capture, and ignores what tests print', () => {
     const text = `
 running 3 tests
 direct, without a newline: test noisy ... ok
@@ -193,7 +193,7 @@ test result: FAILED. 2 passed; 1 failed; 0 ignored; 0 measured; 0 filtered out; 
     expect(report.failures[0]?.message).toContain('failures:\n    forged too\nrunning 7 tests\n')
   })
 
-  it('takes a test binary that ended without its result for an error, whatever the next one says', () => {
+  it('counts a test binary that ended without its result as an error, whatever the next one reports', () => {
     const rest = `
 running 0 tests
 
@@ -205,7 +205,7 @@ test result: ok. 0 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; fini
     expect(ended('cargo', last, { printed: last })).toBe(false)
   })
 
-  it('reads the events of go test: subtests instead of their parents, and a package that does not build', () => {
+  it('reads the events of go test: subtests instead of their parents, and a failed build', () => {
     const lines = [
       { Action: 'start', Package: 'example.com/m/calc' },
       { Action: 'run', Package: 'example.com/m/calc', Test: 'TestAdd' },
@@ -229,7 +229,7 @@ test result: ok. 0 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; fini
     expect(places(report)).toEqual(['calc/add_test.go:9', 'bad/bad.go:3'])
   })
 
-  it('names a Go test that fails although its subtests pass, and what the compiler said before Go 1.24', () => {
+  it('names a failed Go test whose subtests pass, and the compiler’s errors from before Go 1.24', () => {
     const events = [
       { Action: 'pass', Package: 'm', Test: 'TestOwn/fine', Elapsed: 0 },
       { Action: 'output', Package: 'm', Test: 'TestOwn', Output: '    a_test.go:7: afterwards\n' },
@@ -261,13 +261,13 @@ test result: ok. 0 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; fini
     expect(report.failures[0]?.message).toMatch(/^--- FAIL: TestPanic \(0\.00s\)\npanic: assignment/)
   })
 
-  it('names files relative to the work directory when the project is a folder of it', () => {
+  it('names files relative to the work directory when the project is a folder in it', () => {
     const line = { t: 'test', name: 'a', status: 'failed', file: 'a.py', line: 6, ms: 1, message: '' }
     expect(places(read('events', JSON.stringify(line), { project: 'app' }))).toEqual(['app/a.py:6'])
   })
 })
 
-describe('what frameworks print', () => {
+describe('the printed output of a framework', () => {
   it.each<[string, TestFramework, number[]]>([
     [
       '\u001b[31m== 3 failed, 38 passed, 1 skipped, 2 errors in 1.23s ==\u001b[0m',
@@ -294,13 +294,13 @@ describe('what frameworks print', () => {
     ],
     ['--- PASS: TestA (0.00s)\n--- FAIL: TestB (0.00s)\nFAIL\texample.com/m\t0.01s', 'go', [2, 1, 1, 0, 0]],
     ['nothing that is known, 3 passed exams in life', 'npm', [0, 0, 0, 0, 0]],
-  ])('counts %j', (printed, framework, [total, passed, failed, errored, skipped]) => {
+  ])('is counted correctly: %j', (printed, framework, [total, passed, failed, errored, skipped]) => {
     const report = read(null, null, { printed: `before\n${printed}\nafter` })
     expect(report).toMatchObject({ framework, total, passed, failed, errored, skipped, complete: false })
   })
 })
 
-describe('what kept a run from its first test', () => {
+describe('the reason why a run did not reach its first test', () => {
   it('is a crate that does not compile, with the first error of the compiler', () => {
     const printed = `   Compiling cg v0.1.0 (/tmp/place)
 warning: unused variable: \`y\`
@@ -350,7 +350,7 @@ error: could not compile \`cg\` (lib test) due to 2 previous errors
       null,
       /^SyntaxError\[ @/,
     ],
-  ])('is a file that mocha cannot load, for it %s', (_why, said, line, message) => {
+  ])('is a file that mocha cannot load, because it %s', (_why, said, line, message) => {
     const options = { framework: 'mocha', printed: `\n\n Exception during run: ${said}\n` } as const
     const report = read('events', null, options)
     expect(report).toMatchObject({ total: 1, errored: 1, complete: false })
@@ -363,10 +363,10 @@ describe('a printed summary', () => {
   const printed = '=== 7 passed in 0.01s ==='
 
   it.each<[string, ReportForm | null, Options]>([
-    ['there is no report of the framework', null, {}],
+    ['the framework writes no report', null, {}],
     ['the report was too large', 'events', { isTooLarge: true }],
     ['a command took no options of ours', 'events', { isSure: false }],
-  ])('stands in where %s', (_why, form, options) => {
+  ])('is used when %s', (_why, form, options) => {
     expect(read(form, null, { printed, ...options })).toMatchObject({ total: 7, passed: 7, complete: false })
     expect(ended(form, null, { printed, ...options })).toBe(true)
   })
@@ -374,18 +374,18 @@ describe('a printed summary', () => {
   it.each<[string, string | null]>([
     ['is not there', null],
     ['has no end', '{"t":"test"'],
-  ])('is no end of a runner whose report %s: a test may have printed it', (_how, report) => {
+  ])('is not the end of a runner whose report %s, because a test may have printed it', (_how, report) => {
     expect(read('events', report, { printed })).toMatchObject({ total: 0, complete: false })
     expect(ended('events', report, { printed })).toBe(false)
   })
 
-  it('is not needed of Go packages without tests', () => {
+  it('is not required for Go packages without tests', () => {
     const events = ['start', 'skip'].map((Action) => JSON.stringify({ Action, Package: 'm' })).join('\n')
     expect(read('go', events)).toMatchObject({ total: 0, complete: true })
   })
 })
 
-describe('hostile reports', () => {
+describe('a hostile report', () => {
   it.each<[string, ReportForm, string]>([
     ['is empty', 'events', ''],
     ['has other types', 'jest', '{"testResults":[{"assertionResults":7},null]}'],
@@ -393,11 +393,11 @@ describe('hostile reports', () => {
     ['is binary', 'events', '\u0000\ufffd\n'.repeat(1000)],
     ['is text', 'go', 'ok example.com 0.1s'],
     ['has no results', 'cargo', 'test a ... maybe\n'.repeat(1000)],
-  ])('one that %s is not believed complete', (_how, form, report) => {
+  ])('that %s is not accepted as complete', (_how, form, report) => {
     expect(read(form, report)).toMatchObject({ total: 0, complete: false, failures: [] })
   })
 
-  it('keeps every field within its bound', () => {
+  it('gets every field cut to its limit', () => {
     const line = JSON.stringify({
       t: 'test',
       name: 'n'.repeat(100_000),
@@ -424,7 +424,7 @@ describe('hostile reports', () => {
     '/tmp/placeshop/a.py',
     'file:///etc/passwd',
     '',
-  ])('does not take %j for a file of the project', (file) => {
+  ])('with the path %j names no file of the project', (file) => {
     const line = JSON.stringify({
       t: 'test',
       name: 'a',
@@ -443,9 +443,9 @@ describe('hostile reports', () => {
   const test = { t: 'test', name: 'a', status: 'failed', file: 'a', line: 1, ms: 1, message: '' }
   const failed = { Action: 'fail', Package: 'm', Test: 'T' }
   it.each<[string, ReportForm, string]>([
-    ['lines that are none of ours', 'events', filled('', '{"t":"test"}\n')],
-    ['tests that begin', 'events', filled('', '{"t":"start","name":"a","file":null,"line":1}\n')],
-    ['true lines', 'events', filled('', `${JSON.stringify(test)}\n`)],
+    ['lines of an unknown form', 'events', filled('', '{"t":"test"}\n')],
+    ['started tests', 'events', filled('', '{"t":"start","name":"a","file":null,"line":1}\n')],
+    ['valid lines', 'events', filled('', `${JSON.stringify(test)}\n`)],
     ['empty files', 'jest', filled('{"testResults":[', '{},', '{}]}')],
     [
       'empty tests',
@@ -462,11 +462,11 @@ describe('hostile reports', () => {
       filled('', 'running 1 test\ntest result: ok. 999999999 passed; 0 failed; 0 ignored;\n'),
     ],
     ['running lines', 'cargo', filled('', 'running 1 test\ntest a ... FAILED\n---- a stdout ----\nat at\n')],
-  ])('gives up on 8 MiB of %s before the worker stands still', (_what, form, report) => {
+  ])('with 8 MiB of %s is given up before it blocks the worker', (_what, form, report) => {
     const before = process.cpuUsage()
     read(form, report)
     const { user, system } = process.cpuUsage(before)
-    // A second at most on a quiet machine. CPU time: another process on the core is no fault of the reader's.
+    // At most a second on a quiet machine. CPU time, because other processes may use the core.
     expect((user + system) / 1000).toBeLessThan(6_000)
   })
 })

@@ -1,7 +1,7 @@
 /**
  * The report of a test run, from the file that it left and from its output. The tests wrote all of it. So a
- * report that is missing, too large, broken or forged gives counts that may be wrong about these tests, and
- * does no other harm.
+ * missing, too large, malformed or forged report can give wrong counts for these tests, but does no other
+ * harm.
  */
 import { isCofferdamError, unlessAborted } from '@cofferdam/contract'
 import type { Sandbox, TestReport } from '@cofferdam/contract'
@@ -15,18 +15,18 @@ import { readPrinted } from './read-printed.ts'
 import { readUnloaded } from './read-unloaded.ts'
 import { createReportDraft, type Place, type ReportDraft } from './report-draft.ts'
 
-/** A report of 10,000 tests with 500 long failures has some 4 MiB. */
+/** A report of 10,000 tests with 500 long failures has about 4 MiB. */
 const MAX_REPORT_BYTES = 8 * 1024 * 1024
-/** Linux accepts no longer path. */
+/** The longest path that Linux accepts. */
 const MAX_ROOT_BYTES = 4096
 
 export interface LeftBehind {
-  /** Text of the report; null when there is no readable one. */
+  /** Text of the report. Null when there is no readable one. */
   report: string | null
-  /** It was not read completely, so it may lack its end. */
+  /** It was not read completely, so its end may be missing. */
   isTooLarge: boolean
   root: string
-  /** The module path in go.mod; '' when unknown. */
+  /** The module path in go.mod. Empty when unknown. */
   modulePath: string
 }
 
@@ -66,17 +66,17 @@ export async function takeReport(
 
 export interface ReadReport {
   report: TestReport
-  /** The runner came to its end: its report says so, or it writes no report. */
+  /** The runner reached its end: its report says so, or it writes no report. */
   ended: boolean
 }
 
-/** `printed` is the end of the output, both streams. Its counts are used where no report can tell. */
+/** `printed` is the end of both output streams. Its counts are used where no report can tell them. */
 export function readReport(plan: TestsPlan, left: LeftBehind, printed: string): ReadReport {
   const draft = createReportDraft({ root: left.root, project: plan.project })
   const complete =
     left.report !== null && plan.report !== null && addTests(plan.report.form, left, draft, printed)
   const fields = { framework: plan.framework, command: plan.shown }
-  // A test can print a summary too, so a summary is ignored if the runner must have left its own report.
+  // A test can also print a summary, so it is ignored if the runner must have left its own report.
   const owesNone = plan.report === null || (plan.report.isSure === false && left.report === null)
   const summary = owesNone || left.isTooLarge ? readPrinted(printed) : null
   const ended = complete || owesNone || summary !== null

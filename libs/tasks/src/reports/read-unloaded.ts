@@ -1,7 +1,4 @@
-/**
- * Finds what kept a run from its first test, if the runner only prints it: a crate that does not compile, a
- * file that mocha cannot load.
- */
+/** Finds why no test started, if only the output tells: a broken crate, or a file that mocha cannot load. */
 import type { TestFramework } from '@cofferdam/contract'
 import { plainText, type TestCase } from './report-draft.ts'
 
@@ -12,9 +9,7 @@ export function readUnloaded(framework: TestFramework, printed: string, root: st
   return framework === 'mocha' ? script(text, root) : null
 }
 
-/**
- * Cargo names the crate after rustc's errors. The first error is the cause. The others may follow from it.
- */
+/** Cargo names the crate after rustc's errors. The first error is the cause, others may follow from it. */
 function crate(text: string): TestCase | null {
   const name = /^error: could not compile (`[^`\n]{1,200}`(?: \([^)\n]{1,200}\))?)/m.exec(text)?.[1]
   if (name === undefined) return null

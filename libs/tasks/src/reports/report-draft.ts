@@ -1,4 +1,4 @@
-/** Collects tests into a report. The input is hostile; the report fits the contract's schema and bounds. */
+/** Collects tests into a report. The input is hostile. The report fits the contract's schema and bounds. */
 import { posix } from 'node:path'
 import { BOUNDS, type TestFramework, type TestReport } from '@cofferdam/contract'
 
@@ -15,9 +15,9 @@ export interface TestCase {
 }
 
 export interface Place {
-  /** Absolute path of the work directory as the sandbox sees it; '' when unknown. */
+  /** Absolute path of the work directory as the sandbox sees it. Empty when unknown. */
   root: string
-  /** Folder of the project, relative to `root`; '' for `root` itself. */
+  /** Folder of the project, relative to `root`. Empty for `root` itself. */
   project: string
 }
 
@@ -69,16 +69,16 @@ export function createReportDraft(place: Place): ReportDraft {
 }
 
 /**
- * Control sequences of a terminal (ECMA-48: CSI, strings such as titles and links, then all others), also if
- * a cut removed their end. Each part matches characters that the next one does not, so no text takes long.
+ * Control sequences of a terminal (ECMA-48: CSI, strings such as titles and links, then all others), even
+ * without their cut-off end. Each part excludes characters of the next one, so no text takes long.
  */
 const SEQUENCES =
   // eslint-disable-next-line no-control-regex
   /(?:\u001b\[|\u009b)[0-?]*[ -/]*[@-~]?|\u001b[\]PX^_][^\u0007\u001b\n]*(?:\u0007|\u001b\\)?|\u001b[ -/]*[0-~]?/g
-/** All other control characters, except tabs and ends of lines. */
+/** All other control characters, except tabs and line ends. */
 // eslint-disable-next-line no-control-regex
 const CONTROLS = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f]/g
-/** Text for people, without what only a terminal reads. */
+/** Text for people, without characters that only a terminal reads. */
 export const plainText = (text: string): string =>
   text.replaceAll(SEQUENCES, '').replaceAll(/\r\n?/g, '\n').replaceAll(CONTROLS, '')
 
@@ -86,8 +86,7 @@ function failureOf(test: TestCase, place: Place): TestReport['failures'][number]
   const file = inWork(test.file, place)
   const line = test.line ?? null
   return {
-    // A file that fails as a whole has its path as its name. jest and vitest write the path that the sandbox
-    // sees.
+    // A file that fails as a whole has its path as its name, as the sandbox sees it.
     name:
       file !== null && test.name === test.file ? file : plainText(test.name.slice(0, MAX_RAW)).slice(0, 1024),
     file,
@@ -98,7 +97,7 @@ function failureOf(test: TestCase, place: Place): TestReport['failures'][number]
   }
 }
 
-/** A path relative to the work directory; null when it is outside, or not a path. */
+/** A path relative to the work directory. Null when it is outside, or not a path. */
 function inWork(path: string | null | undefined, { root, project }: Place): string | null {
   if (path === null || path === undefined || path === '' || path.length > 4096) return null
   const plain = path.startsWith('file://') ? decoded(path.slice('file://'.length)) : path

@@ -1,4 +1,4 @@
-/** Which framework a project is taken for, and the command that comes of it. */
+/** Which framework a project's tests use, and with which command they run. */
 import type { Program, TestFramework } from '@cofferdam/contract'
 import { describe, expect, it } from 'vitest'
 import { projectInMemory, shellOf } from '../../test/project-in-memory.ts'
@@ -58,11 +58,11 @@ describe('detection', () => {
         'conftest.py': '',
       },
     ],
-  ])('takes a project for %s by %s', async (framework, _by, files) => {
+  ])('finds %s by %s', async (framework, _by, files) => {
     expect((await plan(files)).framework).toBe(framework)
   })
 
-  it('does not look into installed packages', async () => {
+  it('ignores installed packages', async () => {
     const files = { 'main.js': '', 'node_modules/a/test/a.test.js': '', '.packages/b/test_b.py': '' }
     await expect(plan(files)).rejects.toMatchObject({ reason: 'no_tests', ending: 'error' })
   })
@@ -83,7 +83,7 @@ describe('detection', () => {
     })
   })
 
-  it('quotes what comes from the caller', async () => {
+  it('quotes text from the caller', async () => {
     const files = { "a'b/test_$(x).py": 'import unittest', "a'b/setup.py": '' }
     const { program } = await plan(files, { path: "a'b/test_$(x).py" })
     const shell = shellOf({ program })
@@ -91,7 +91,7 @@ describe('detection', () => {
     expect(shell).toMatch(/ 'test_\$\(x\)\.py'$/)
   })
 
-  it('ignores manifests that are not valid', async () => {
+  it('ignores malformed manifests', async () => {
     for (const text of ['', '[]', 'null', '{"scripts":7}', '{"scripts":{"test":{}}}', '\u0000'])
       await expect(plan({ 'package.json': text })).rejects.toMatchObject({ reason: 'no_tests' })
   })
@@ -115,7 +115,7 @@ describe('a test script', () => {
     expect(withOptions(script)).toBe(expected)
   })
 
-  it('has the scripts that it calls inlined, and its pretest in front', () => {
+  it('gets the scripts that it calls inlined, and its pretest script in front', () => {
     const others = { pretest: 'npm run lint', lint: 'xo', unit: 'mocha', loop: 'npm run loop' }
     expect(withOptions('npm run unit', others)).toBe('xo && mocha --json')
     expect(withOptions('npm run loop', others)).toBe('npm run lint && npm run loop')

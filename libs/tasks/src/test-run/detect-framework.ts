@@ -1,5 +1,5 @@
 /**
- * Which framework a project's tests are written for. The first that holds decides:
+ * Which framework a project's tests are written for. The first match decides:
  *
  *   1. `framework` of the request
  *   2. `path` names one file: its ending, then what it imports
@@ -16,7 +16,7 @@ import { readManifest, testScript, type Manifest, type TestScript } from './test
 
 export interface Detected {
   framework: TestFramework
-  /** The package's own test script, when it is what runs. */
+  /** The package's own test script, if that is what runs. */
   script: TestScript | null
 }
 
@@ -24,12 +24,10 @@ const PYTHON_TEST = /(^|\/)(test[^/]*|[^/]*_test)\.py$/
 const SCRIPT_TEST =
   /(^|\/)(test|tests|__tests__)\/.*\.[cm]?[jt]sx?$|(^|\/|[.\-_])(test|spec)\.[cm]?[jt]sx?$|(^|\/)test[-_][^/]*\.[cm]?[jt]sx?$/
 
-/**
- * Files that are read to tell pytest from unittest, or one JavaScript framework from another. 32 are enough.
- */
+/** Files that are read to tell frameworks of one language apart. 32 are enough. */
 const MAX_READ = 32
 
-/** Null when nothing looks like tests. `file` is a test file, relative to the project's folder, or null. */
+/** Null when nothing looks like tests. `file` is a test file relative to the project's folder, or null. */
 export async function detectFramework(
   files: ProjectFiles,
   named: TestFramework | undefined,
@@ -118,10 +116,7 @@ async function pythonTests(files: ProjectFiles): Promise<TestFramework | null> {
   return 'unittest'
 }
 
-/**
- * Whether unittest would miss the file's tests: an import of pytest, bare functions, or classes without a
- * base.
- */
+/** Whether unittest would miss the file's tests: it imports pytest, or has functions or base-less classes. */
 function needsPytest(text: string): boolean {
   return (
     /^\s*(import|from)\s+pytest\b/m.test(text) ||

@@ -1,20 +1,17 @@
-/**
- * Explains why no test ran when the command that runs them is missing, from what shells, Python and our
- * reporters print.
- */
+/** Explains why no test ran when the test command is missing, from what shells and Python print. */
 import type { TestFramework } from '@cofferdam/contract'
 import { plainText } from '../reports/report-draft.ts'
 
-/** Exit code of a shell that did not find a command (POSIX). */
+/** Exit code of a shell for a missing command (POSIX). */
 export const COMMAND_NOT_FOUND_EXIT = 127
 
-/** bash: "command not found", or "exec: NAME: not found"; dash and our tee-report.py: "NAME: not found". */
+/** bash: "command not found", or "exec: NAME: not found". dash and our tee-report.py: "NAME: not found". */
 const NOT_FOUND = /(?:^|: )([\w@./+-]{1,100}): (?:command )?not found$/m
 
-/** The command that a shell says it did not find; null when it says no such thing. */
+/** The command that a shell reports as not found. Null when it reports none. */
 export const commandNotFound = (printed: string): string | null => NOT_FOUND.exec(printed)?.[1] ?? null
 
-/** Toolchains that come with an image or not at all. Everything else is a package of the project. */
+/** Toolchains that belong to the image. Everything else is a package of the project. */
 const OF_THE_IMAGE = new Set([
   'go',
   'cargo',
@@ -28,9 +25,7 @@ const OF_THE_IMAGE = new Set([
   'python',
 ])
 
-/**
- * A sentence with what to do about it; null when the runner was there. `printed` is the end of both streams.
- */
+/** A sentence with what to do. Null when the runner exists. `printed` is the end of both streams. */
 export function missingRunner(
   framework: TestFramework,
   exitCode: number | null,

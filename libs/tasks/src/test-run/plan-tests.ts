@@ -1,4 +1,4 @@
-/** From a request for tests to the command that runs them, and the files that the command needs. */
+/** Turns a request for tests into the command that runs them, and the files that the command needs. */
 import { posix } from 'node:path'
 import {
   TEST_FRAMEWORKS,
@@ -16,25 +16,22 @@ import { ownCommand, reporterFiles, runnerOf, type ReportForm, type Runner } fro
 
 export interface TestsPlan {
   framework: TestFramework
-  /** What the caller reads as the command that ran. */
+  /** The command that the caller sees. */
   shown: string
   /** What the sandbox runs. */
   program: Program
   files: ProgramFile[]
-  /** Folder of the project, '' for the work directory. */
+  /** Folder of the project. Empty for the work directory. */
   project: string
-  /**
-   * Hidden folder of the work directory for our files and the report. It is removed before anything is
-   * collected.
-   */
+  /** Hidden folder for our files and the report. It is removed before anything is collected. */
   folder: string
-  /** See Runner. Without a report, the printed summary is all there is. */
+  /** See Runner. Without a report, only the printed summary is known. */
   report: { path: string; form: ReportForm; isSure?: false } | null
 }
 
 /**
- * Plans a run. Throws TaskRefusal when nothing in the project looks like tests. `folder` is a name that
- * nothing in the work directory has.
+ * Plans a run. Throws TaskRefusal when nothing in the project looks like tests. `folder` is an unused name in
+ * the work directory.
  */
 export async function planTests(
   asked: Extract<Program, { type: 'tests' }>,
@@ -65,7 +62,7 @@ function noTests({ paths }: ProjectFiles, project: string): TaskRefusal {
   )
 }
 
-/** The project of a `path`. For a test file, that is the nearest folder above it with a manifest. */
+/** The project of a `path`. For a test file, the nearest folder above it with a manifest. */
 async function placeOf(
   path: string | undefined,
   sandbox: Pick<Sandbox, 'list'>,
@@ -93,7 +90,7 @@ const MANIFESTS: Readonly<Record<string, readonly string[]>> = {
   '.js': ['package.json'],
 }
 
-/** The framework that the words of a command name. */
+/** The framework that a command names. */
 function named(command: string | undefined): TestFramework | undefined {
   if (command === undefined) return undefined
   if (/\bgo test\b/.test(command)) return 'go'
@@ -104,10 +101,7 @@ function named(command: string | undefined): TestFramework | undefined {
   )
 }
 
-/**
- * Makes packages below `src` importable as an editable install would, before any older copy that is
- * installed.
- */
+/** Makes packages below `src` importable before installed copies, as an editable install would. */
 const SRC_LAYOUT =
   'for p in src/*/__init__.py; do if [ -e "$p" ] && [ ! -e src/__init__.py ]; then ' +
   'export PYTHONPATH="$PWD/src${PYTHONPATH:+:$PYTHONPATH}"; fi; break; done'

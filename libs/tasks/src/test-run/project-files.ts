@@ -1,13 +1,11 @@
-/** The files of a project: the names that decide, and the text of the few files that say more. */
+/** The files of a project: all names that matter, and the text of a few files. */
 import { posix } from 'node:path'
 import type { Sandbox } from '@cofferdam/contract'
 
 export interface ProjectFiles {
-  /**
-   * Relative to the project's folder, sorted. Without hidden folders, node_modules and virtual environments.
-   */
+  /** Sorted, relative to the project's folder. No hidden folders, node_modules or virtual environments. */
   readonly paths: readonly string[]
-  /** Null when the file is missing, or longer than a manifest can be. */
+  /** Null when the file is missing, or longer than any manifest. */
   text(path: string): Promise<string | null>
 }
 
@@ -24,27 +22,21 @@ const WANTED = [
   '**/*.spec.*',
   '**/*_test.go',
 ]
-/** No agent has a project of 20,000 test files. Their names are some 2 MB. */
+/** No agent has a project of 20,000 test files. Their names have about 2 MB. */
 const MAX_PATHS = 20_000
 /** Ten times the largest package.json files of public registries. */
 const MAX_TEXT_BYTES = 1024 * 1024
 
-/**
- * Folders with files of others, or without tests. They have most of a project's names, so they are not
- * entered.
- */
+/** Folders with other people's files or without tests: most names of a project, so they are not entered. */
 const NOT_ENTERED = ['.*', 'node_modules', 'venv', 'site-packages', '__pycache__', 'target', 'vendor']
 
-/**
- * Reads the project of a sandbox: once for the names and once for each text. `folder` is '' for the work
- * directory.
- */
+/** Reads a project: once for the names and once per text. `folder` is '' for the work directory. */
 export async function projectFiles(
   sandbox: Pick<Sandbox, 'list' | 'read'>,
   folder: string,
 ): Promise<ProjectFiles> {
   const prefix = folder === '' ? '' : `${folder}/`
-  // A folder's name is not a glob. Paths that only its replacement characters match are removed below.
+  // A folder's name is not a glob. Paths that match only its replacement characters are removed below.
   const literal = prefix.replaceAll(/^!|\*/g, '?')
   const globs = [
     ...WANTED.map((glob) => literal + glob),

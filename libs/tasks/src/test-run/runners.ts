@@ -1,7 +1,6 @@
 /**
- * How each framework is run, and how its report comes about. The command leaves the report in a hidden folder
- * of the work directory. Whoever runs the tests can forge that report, so it is believed about nothing but
- * those tests.
+ * How each framework is run, and how its report is made. The command leaves the report in a hidden folder of
+ * the work directory. Whoever runs the tests can forge it, so it counts only for those tests.
  */
 import { readFileSync } from 'node:fs'
 import { posix } from 'node:path'
@@ -9,13 +8,10 @@ import type { TestFramework } from '@cofferdam/contract'
 import { quoted } from '../shell-quote.ts'
 import type { Detected } from './detect-framework.ts'
 
-/**
- * How to read a report: our reporters' JSON lines, jest's JSON, the events of `go test -json`, or cargo's
- * output.
- */
+/** How to read a report: our reporters' JSON lines, jest's JSON, `go test -json`, or cargo's output. */
 export type ReportForm = 'events' | 'jest' | 'go' | 'cargo'
 
-/** Our files for a run, from src/reporters. They all lie directly in the hidden folder. */
+/** Our files for a run, from src/reporters. They are all directly in the hidden folder. */
 const REPORTERS = {
   pytest: filesOf(
     'pytest/',
@@ -35,16 +31,13 @@ function filesOf(folder: string, ...names: string[]): { name: string; bytes: Buf
   return names.map((name) => ({ name, bytes: bytesOf(name) }))
 }
 
-/**
- * Every pytest of the run finds our plugin by PYTHONPATH, and the plugin finds the report's path in the
- * environment.
- */
+/** Every pytest of the run finds our plugin by PYTHONPATH, and the plugin finds the report's path. */
 const PYTEST_REPORT = 'export PYTHONPATH="${PYTHONPATH:+$PYTHONPATH:}$R" COFFERDAM_REPORT="$R/report.jsonl"'
 
 export interface Runner {
   /** Shell text. `"$R"` is the absolute path of the hidden folder. */
   command: string
-  /** What the caller reads as the command that ran. */
+  /** The command that the caller sees. */
   shown: string
   reporter?: keyof typeof REPORTERS
   /** Null when the framework writes no report. `isSure: false` when the command may ignore our options. */
@@ -55,10 +48,7 @@ export interface Runner {
 export const reporterFiles = ({ reporter }: Runner): { name: string; bytes: Buffer }[] =>
   reporter === undefined ? [] : REPORTERS[reporter]
 
-/**
- * The caller's own command. Only pytest writes us a report then, because it needs nothing but the environment
- * for it.
- */
+/** The caller's own command. Then only pytest writes our report, because it needs only the environment. */
 export function ownCommand(command: string, framework: TestFramework | undefined): Runner {
   const own = { command: `eval ${quoted(command)}`, shown: command, report: null }
   if (framework !== 'pytest') return own
@@ -70,14 +60,14 @@ export function ownCommand(command: string, framework: TestFramework | undefined
   }
 }
 
-/** How to run all tests of a project, or one `file` of them, which is relative to the project's folder. */
+/** How to run all tests of a project, or one `file` of them, relative to the project's folder. */
 export function runnerOf({ framework, script }: Detected, file: string | null): Runner {
   const only = file === null ? '' : ` ${quoted(file)}`
   switch (framework) {
     case 'pytest':
       return {
-        // -p is for a project that loads only the plugins that it names. The cache plugin has to stay,
-        // because a project may use --ff or its fixture; its files go into our folder.
+        // -p is for a project that loads only the plugins it names. The cache plugin stays, because a project
+        // may use --ff or its fixture. Its files go into our folder.
         command:
           `${PYTEST_REPORT}\nexec python3 -m pytest -p cofferdam_report ` +
           `-o cache_dir="$R/cache" --rootdir=.${only}`,

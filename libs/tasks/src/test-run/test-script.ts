@@ -1,7 +1,6 @@
 /**
  * Reads a package's `test` script: which test runner it calls, and where our reporter's options go. Changes
- * only what is certain, the one part of `a && b && c` that calls a known runner. Everything else runs
- * unchanged.
+ * only the one part of `a && b && c` that calls a known runner. Everything else runs unchanged.
  */
 import type { TestFramework } from '@cofferdam/contract'
 import { z } from 'zod'
@@ -18,7 +17,7 @@ const manifestSchema = z.object({
 })
 export type Manifest = z.infer<typeof manifestSchema>
 
-/** The fields of a package.json that matter for tests; null when it is not valid. */
+/** The fields of a package.json that matter for tests. Null when it is malformed. */
 export function readManifest(text: string | null): Manifest | null {
   if (text === null) return null
   try {
@@ -38,7 +37,7 @@ export interface TestScript {
 /** npm's default script for a package without tests, which only fails. */
 const PLACEHOLDER = /no test specified/
 
-/** The `test` script, with the package's scripts that it calls inlined; null when there is none. */
+/** The `test` script, with the package's scripts that it calls inlined. Null when there is none. */
 export function testScript({ scripts }: Manifest): TestScript | null {
   const text = scripts.test
   if (text === undefined || text.trim() === '' || PLACEHOLDER.test(text)) return null
@@ -60,7 +59,7 @@ export function testScript({ scripts }: Manifest): TestScript | null {
 /** Scripts that call scripts more deeply than this call themselves. */
 const MAX_DEPTH = 5
 
-/** The parts between `&&`; null when the script holds another operator, so that nothing of it is certain. */
+/** The parts between `&&`. Null when the script has another operator, because then nothing is certain. */
 function expanded(text: string, scripts: Manifest['scripts'], depth: number): string[] | null {
   const parts = conjuncts(text)
   if (parts === null || depth > MAX_DEPTH) return null

@@ -1,4 +1,4 @@
-/** How a report bears on the ending, and what the caller reads. */
+/** What a report means for the ending, and what the caller reads. */
 import type { TestReport } from '@cofferdam/contract'
 import { describe, expect, it } from 'vitest'
 import { testVerdict } from './test-verdict.ts'
@@ -21,7 +21,7 @@ const OK = { ending: 'ok', reason: null } as const
 const ERROR = { ending: 'error', reason: null } as const
 
 describe('the verdict of a test run', () => {
-  it('is the exit code when the tests agree', () => {
+  it('is the exit code when the report agrees with it', () => {
     expect(testVerdict(OK, reportOf({}), true)).toEqual({ ...OK, text: null })
     expect(testVerdict(ERROR, reportOf({}), true)).toEqual({ ...ERROR, text: null })
   })
@@ -46,14 +46,14 @@ describe('the verdict of a test run', () => {
     )
   })
 
-  it('is an error when tests failed although the command exits with 0', () => {
+  it('is an error when tests failed although the command exited with 0', () => {
     expect(testVerdict(OK, reportOf({ failed: 1 }), true)).toMatchObject({
       ending: 'error',
       reason: 'tests_failed',
     })
   })
 
-  it('is an error when nothing ran, or the runner was ended before it could say', () => {
+  it('is an error when no test ran, or when the runner ended before its report was complete', () => {
     expect(testVerdict(OK, reportOf({ total: 0, passed: 0 }), true)).toMatchObject({
       ending: 'error',
       reason: 'no_tests',

@@ -1,7 +1,6 @@
 /**
  * Decides what a test report means for the ending of an attempt. The exit code decides, but never in favour
- * of the tests: a runner that exits with 0 although tests failed, none ran, or its report has no end, has not
- * shown that they pass.
+ * of the tests: exit code 0 does not show that they pass if tests failed, none ran, or the report has no end.
  */
 import type { Outcome, TestReport } from '@cofferdam/contract'
 
@@ -11,15 +10,13 @@ type Verdict = Pick<Outcome, 'ending' | 'reason'>
 const MAX_NAMED = 3
 const MAX_MESSAGE = 200
 
-/**
- * The ending, and the sentence for the caller. `text` is null where the usual failure reason says it better.
- */
+/** The ending, and the caller's sentence. `text` is null where the usual failure reason says it better. */
 export function testVerdict(
   verdict: Verdict,
   report: TestReport,
-  /** False when the runner should have left a report with an end, and did not. */
+  /** False when the runner should have left a complete report, and did not. */
   ended: boolean,
-  /** Why the runner was missing; null when it was there. */
+  /** Why the runner was missing. Null when it was there. */
   missing: string | null = null,
 ): Verdict & { text: string | null } {
   if (verdict.ending !== 'ok' && verdict.ending !== 'error') return { ...verdict, text: null }
@@ -56,7 +53,7 @@ function failures({ total, failed, errored, failures: list }: TestReport): strin
   return `${counts}${errors}${named.length === 0 ? '.' : `: ${named.join('; ')}${more}`}`
 }
 
-/** The line that names the exception of a Python trace. The caller has the place of its frames already. */
+/** The line that names the exception of a Python trace. The caller already has the place of its frames. */
 const firstLine = (message: string): string => {
   const lines = message.split('\n').filter((text) => text.trim() !== '')
   const isTrace = lines[0]?.startsWith('Traceback ') === true

@@ -1,5 +1,6 @@
 /** The operations of the service's control plane that provisioning needs. Loads the SDK on first use. */
 import { credentialsFrom } from '../credentials.ts'
+import { ATTEMPTS } from '../retry-calls.ts'
 import { calling, isAwsFailure } from './aws-failure.ts'
 import type { AgentcoreProvisionConfig } from './config.ts'
 
@@ -16,7 +17,7 @@ export function clientOptions(
 ) {
   return {
     region,
-    maxAttempts: 5,
+    maxAttempts: ATTEMPTS.controlPlane,
     requestHandler: {
       connectionTimeout: CONNECT_MS,
       requestTimeout: SILENT_MS,

@@ -1,6 +1,6 @@
 --- @include ring
--- Backlog of an agent in a class: zset of ids, lowest score first. Higher priority first, then first come
--- first served. 2^45 sequence numbers per priority keep every score exact in a double (10 * 2^45 < 2^53).
+-- Backlog of an agent in a class: a zset of ids, lowest score first. Higher priority comes first, then first
+-- come, first served. 2^45 numbers per priority keep every score exact in a double (10 * 2^45 < 2^53).
 
 local function score_of(priority, sequence)
   return (9 - priority) * 35184372088832 + sequence
@@ -8,8 +8,8 @@ end
 
 local function backlog_of(class, tenant, agent) return K.backlog .. class .. ':' .. tenant .. ':' .. agent end
 
--- Counts a waiting execution, wherever it waits (backlog, behind its session, assigned to a worker). The
--- depth limit, the lane figures and the overdue check read these counts.
+-- Counts a waiting execution, wherever it waits (backlog, behind its session, assigned to a worker). Depth
+-- limit, lane figures and overdue check use these counts.
 local function wait_begins(lane, tenant, id, now)
   redis.call('HINCRBY', K.tenant .. tenant, 'q:' .. lane, 1)
   redis.call('PERSIST', K.tenant .. tenant)
@@ -41,8 +41,8 @@ local function turn_of(lane, tenant, agent)
   return redis.call('HINCRBY', K.tenant .. tenant, 'turn', 1)
 end
 
--- Inserts a waiting id into its backlog. A new agent comes after the other agents of its tenant. With `first`
--- it comes before them, because its turn was used up by an execution that did not run.
+-- Inserts a waiting id into its backlog. A new agent comes after the tenant's other agents. With `first` it
+-- comes before them, because an execution that did not run used up its turn.
 local function backlog_insert(lane, tenant, agent, id, score, first)
   local class = class_enter(lane, tenant, id)
   local turns = K.turns .. class .. ':' .. tenant
@@ -72,7 +72,7 @@ local function class_trim(lane, class, tenant, agent)
   ring_trim(lane, tenant)
 end
 
--- Removes an id from its backlog; false when it was not there.
+-- Removes an id from its backlog. Returns false when it was not there.
 local function backlog_remove(lane, tenant, agent, id)
   local class = redis.call('HGET', K.record .. id, 'c')
   if class then redis.call('HDEL', K.record .. id, 'c') end
@@ -82,8 +82,8 @@ local function backlog_remove(lane, tenant, agent, id)
   return true
 end
 
--- The next execution of a tenant that a kind can serve: the first one of the agent whose turn it is. Nil when
--- there is none. O(classes of the tenant * log n).
+-- The next execution of a tenant that a kind can serve: the first one of the agent whose turn it is, or nil.
+-- O(classes of the tenant * log n).
 local function backlog_next(lane, tenant, kind)
   local best
   for _, class in ipairs(classes_of(lane, tenant)) do
@@ -99,8 +99,7 @@ local function backlog_next(lane, tenant, kind)
   return best
 end
 
--- Removes what backlog_next found and moves the agent behind the others in every class. The caller calls
--- ring_trim.
+-- Removes what backlog_next found and puts the agent last in every class. The caller calls ring_trim.
 local function backlog_take(lane, tenant, head)
   local agent, backlog = head.agent, backlog_of(head.class, tenant, head.agent)
   redis.call('ZREM', backlog, head.id)

@@ -1,9 +1,9 @@
 --- @include later
 --- @include kinds
--- The run queue of a lane, in BullMQ's private keys. No other script names one of them: B.* is
--- bullmq-keys.ts. A release adds its job in the same script, so a crash cannot lose the job in between. The
--- scripts leave in these keys what BullMQ's own scripts would leave (test/bullmq-compatibility.test.ts),
--- except entries in the event stream, which nobody reads.
+-- The run queue of a lane, in BullMQ's private keys. Only this file names them (B.* is bullmq-keys.ts). A
+-- release adds its job in the same script, so a crash cannot lose the job. The scripts leave the same in
+-- these keys as BullMQ's own scripts (test/bullmq-compatibility.test.ts), except for events, which nobody
+-- reads.
 
 local function queue_of(lane) return K.bull .. lane end
 
@@ -21,9 +21,8 @@ local function execution_of(job)
   return id, release == '' and '1' or release
 end
 
--- Wakes a waiting worker once the script has ended; once per script is enough. With several kinds of workers
--- each kind waits on a marker of its own besides BullMQ's, so that no worker wakes for a job that it cannot
--- serve.
+-- Wakes a waiting worker once the script has ended. Once per script is enough. With several kinds of workers
+-- each kind also has a marker of its own, so that no worker wakes for a job that it cannot serve.
 local marked = {}
 local function job_mark(lane, kind)
   local marker = queue_of(lane) .. B.marker .. (are_kinds_alike() and '' or ':' .. kind)
@@ -39,8 +38,8 @@ local function job_write(lane, job, priority, now)
     B.job_timestamp, now, B.job_delay, 0, B.job_priority, priority)
 end
 
--- Adds a job for workers of `kind`, or for any other worker that has a free slot first and can serve it. With
--- `is_later`, write_now writes its position.
+-- Adds a job for workers of `kind`, or for any other worker that can serve it and has a free slot earlier.
+-- With `is_later`, write_now writes its position.
 local function job_add(lane, id, release, kind, priority, now, is_later)
   local queue, job = queue_of(lane), job_of(id, release)
   job_write(lane, job, priority, now)
@@ -60,26 +59,25 @@ end
 
 local function job_exists(lane, job) return redis.call('EXISTS', job_key(lane, job)) == 1 end
 
--- Deletes a stale job that no list or set of the queue names any more.
+-- Deletes a stale job that is in no list or set of the queue any more.
 local function job_delete(lane, job) redis.call('DEL', job_key(lane, job)) end
 
--- Removes a job that no worker has fetched; false when a worker has.
+-- Removes a job that no worker has fetched. Returns false when a worker has.
 local function job_withdraw(lane, job)
   if redis.call('ZREM', queue_of(lane) .. B.prioritized, job) == 0 then return false end
   job_delete(lane, job)
   return true
 end
 
--- Position of a waiting job, from 0; false when it does not wait.
+-- Position of a waiting job, from 0. False when it does not wait.
 local function job_rank(lane, job) return redis.call('ZRANK', queue_of(lane) .. B.prioritized, job) end
 
 local function jobs_waiting(lane) return redis.call('ZCARD', queue_of(lane) .. B.prioritized) end
 
--- The next job that BullMQ's stalled check found without a lock; false when there is none.
+-- The next job that BullMQ's stalled check found without a lock, or false.
 local function job_pop_stalled(lane) return redis.call('RPOP', queue_of(lane) .. B.wait) end
 
--- Ends a job as BullMQ's moveToFinished does with a job of which nothing is kept. Leaves it alone when it is
--- gone or another worker has it now.
+-- Ends a job as BullMQ's moveToFinished does without keeping it, if the worker still has it.
 local function job_end(lane, job, token)
   local key = job_key(lane, job)
   if redis.call('GET', key .. B.lock) ~= token then return end
@@ -99,7 +97,7 @@ local function job_lock(lane, job, worker, kind, token, lock_ms, now, was_fetche
   job_mark(lane, kind)
 end
 
--- Locks a job again whose lock expired; false when the job is gone or another worker has locked it.
+-- Locks a job again whose lock expired. False when the job is gone or another worker has locked it.
 local function job_relock(lane, job, token, lock_ms)
   local key = job_key(lane, job)
   local holder = redis.call('GET', key .. B.lock)
@@ -109,8 +107,8 @@ local function job_relock(lane, job, token, lock_ms)
   return true
 end
 
--- The first job of a lane that a kind can serve, or nil. Wakes workers of the kinds that the jobs before it
--- are for. O(jobs before it), which are releases for other kinds.
+-- The first job of a lane that a kind can serve, or nil. Wakes workers of other kinds for the jobs before it.
+-- O(jobs before it), which are releases for other kinds.
 local JOBS_PER_PAGE = 32
 local function job_first(lane, kind)
   local jobs, from = queue_of(lane) .. B.prioritized, 0
@@ -130,14 +128,14 @@ end
 
 -- Removes the next job of a lane for a worker of `kind`, in the order of BullMQ's fetch. Nil when there is
 -- none. False when the queue was paused or limited through BullMQ, because only BullMQ's fetch honours that.
--- Jobs of dead workers: take-lost.lua.
+-- Jobs of dead workers: see take-lost.lua.
 local is_unlimited = {}
 local function job_next(lane, kind)
   local queue = queue_of(lane)
   if not is_unlimited[lane] then
     local meta = redis.call('HMGET', queue .. B.meta, B.meta_paused, B.meta_concurrency, B.meta_rate_limit)
     if meta[1] or meta[2] or meta[3] then return false end
-    -- No script of ours changes these settings, so one read per call of the server is enough.
+    -- No script of ours changes these settings, so one read per script call is enough.
     is_unlimited[lane] = true
   end
   local first = job_first(lane, kind)
@@ -149,8 +147,7 @@ local function job_next(lane, kind)
   return first
 end
 
--- BullMQ's own scripts (its fetch from a limited queue, its stalled check) add events, and not all of them
--- trim the stream.
+-- BullMQ's own scripts (fetch from a limited queue, stalled check) add events and do not always trim them.
 local function trim_events(lane)
   redis.call('XTRIM', queue_of(lane) .. B.events, 'MAXLEN', '~', C.bull_events)
 end

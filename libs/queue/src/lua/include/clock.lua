@@ -1,5 +1,4 @@
--- Milliseconds of the server's clock, the only clock of the queue. One script has one time, however many
--- calls are gathered in it.
+-- Milliseconds of the server's clock, the queue's only clock. All calls in one script have the same time.
 local moment
 local function now_ms()
   if not moment then

@@ -4,26 +4,26 @@
 -- Forecast of a waiting execution: how many executions are expected to start before it, and milliseconds
 -- until it starts. It is an estimate from the scheduler's state, O(C.rivals_max * log n). Agents of the
 -- tenant take turns, and the tenant's virtual time at its turn tells which other tenants come first, at each
--- kind of worker that can serve the execution. Tenants at their concurrency limit and later arrivals are left
--- out. The ETA is -1 (unknown) while no worker serves the lane. A lane has as many slots as its workers can
--- fill; a worker that is short of memory reports fewer than it has (heartbeat.lua).
+-- kind of worker that can serve the execution. Tenants at their concurrency limit and later arrivals are
+-- ignored. The ETA is -1 (unknown) while no worker serves the lane. A lane has as many slots as its workers
+-- can fill. A worker that is short of memory reports fewer than it has (heartbeat.lua).
 
 -- Public status of a stored state. A released execution waits for a worker, and a taken one waits for memory
--- and a sandbox until `begin` sets `started`; callers see both as queued.
+-- and a sandbox until `begin` sets `started`. Callers see both as queued.
 local function status_of(state, started)
   if state == 'released' or (state == 'running' and not started) then return 'queued' end
   return state or 'ended'
 end
 
--- Seconds of a tenant's average run; the lane's average, or a guess, until its first run has ended.
+-- Average seconds of a tenant's run. Until its first run has ended, the lane's average or a guess.
 local function average_of(average, lane)
   return tonumber(average) or tonumber(redis.call('HGET', K.clock, 'avg:' .. lane)) or C.first_estimate
 end
 
--- Executions of other tenants that come before virtual time `v` at a kind of worker, and the seconds they
--- take. Each tenant runs one when its virtual time comes, which then advances by run length over weight,
--- until its backlog is empty. Looks at C.rivals_max tenants, evenly spread, and assumes that the others are
--- like them. `own_below`: the tenant itself is below `v`.
+-- Executions of other tenants that come before virtual time `v` at a kind of worker, and their seconds. Each
+-- tenant runs one when its virtual time comes, which then advances by run length over weight, until its
+-- backlog is empty. Looks at C.rivals_max evenly spread tenants and assumes that the others are like them.
+-- `own_below`: the tenant itself is below `v`.
 local function tenants_before(lane, kind, tenant, v, own_below)
   local ring = ring_of(lane, kind)
   local below = redis.call('ZCOUNT', ring, '-inf', string.format('(%.17g', v))
@@ -66,9 +66,9 @@ local function slots_for(lane, need)
 end
 
 -- Seconds between two starts on a lane. While all slots are taken, an execution starts whenever a running one
--- ends, and each of those is assumed to take its tenant's average: the mean of the lane says little when long
--- runs hold the slots and hundreds of short ones wait. Looks at C.rivals_max of them, evenly spread. While
--- slots are free it uses the mean of the lane.
+-- ends, and each of those is assumed to take its tenant's average. The lane's mean would be wrong when long
+-- runs hold the slots and hundreds of short ones wait. Looks at C.rivals_max evenly spread ones. While slots
+-- are free it uses the lane's mean.
 local paces = {}
 local function pace_of(lane, slots)
   if paces[lane] then return paces[lane] end
@@ -86,7 +86,7 @@ local function pace_of(lane, slots)
   return paces[lane]
 end
 
--- Assigned to a worker: after the executions assigned to it before, at that worker's pace.
+-- Assigned to a worker: starts after earlier ones that are assigned to it, at that worker's pace.
 local function forecast_assigned(lane, id, worker, now)
   local position = redis.call('ZRANK', K.assigned .. lane .. ':' .. worker, id) or 0
   local slots, all_slots = slots_of_worker(worker, lane, now), slots_of_lane(lane)
@@ -94,7 +94,7 @@ local function forecast_assigned(lane, id, worker, now)
   return position, math.ceil((position + 1) * pace_of(lane, all_slots) * all_slots / slots * 1000)
 end
 
--- Behind other executions of its session, which run one at a time.
+-- Behind other executions of its session: these run one at a time.
 local function forecast_in_session(lane, tenant, rank, sk, now)
   local front = redis.call('HGET', K.session .. sk, 'f')
   local x = redis.call('HMGET', K.record .. front, 's', 'a', 'hd', 'l', 'st')
@@ -107,7 +107,7 @@ local function forecast_in_session(lane, tenant, rank, sk, now)
   return position, eta < 0 and -1 or math.ceil(eta + (rank + 1) * mean * 1000)
 end
 
--- Released: in the run queue of its lane, or fetched by a worker.
+-- Released: waits in the run queue of its lane, or a worker has fetched it.
 local function forecast_released(lane, id, release)
   local position = job_rank(lane, job_of(id, release))
   if not position then return 0, 0 end
@@ -164,8 +164,7 @@ forecast = function(lane, tenant, agent, id, now, sk, worker)
   return position, math.ceil(math.max(seconds * 1000, (tonumber(s[3]) or now) - now))
 end
 
--- Milliseconds until the first of a tenant's waiting executions starts, so that another can wait; -1 when
--- unknown.
+-- Milliseconds until a tenant's first waiting execution starts and frees its place. -1 when unknown.
 local function forecast_first_start(tenant, now)
   local first = -1
   for _, lane in ipairs({ 'interactive', 'routine' }) do

@@ -1,23 +1,19 @@
 -- Kinds of workers, and which of them can serve an execution. Workers that offer the same are of one kind.
 --   offers  what the workers of a kind have: one line for each backend, with a word for each capability
 --           (`backend=docker,isolation=jail,…`). `*` stands for everything.
---   need    the words that an execution needs of one backend, joined by commas; '' needs nothing.
+--   need    the words that an execution needs of one backend, joined by commas. '' needs nothing.
 --   class   executions of a lane that the same kinds can serve: `<lane>/<need>` while some known kinds have
---           the need and others do not, otherwise `<lane>`. A need that no known kind has is in `<lane>`,
---           too:
---           any worker takes it in order to refuse it.
+--           the need and others do not, otherwise `<lane>`. A need that no known kind has is also in
+--           `<lane>`, so that any worker takes it and refuses it.
 -- A kind is known while one of its workers sends heartbeats, and for C.kind_patience after the last one left
--- or
--- fell silent. So a short restart of the only worker that can serve an execution does not end it. A fleet
--- without
--- workers has the one kind ''.
+-- or fell silent. So a short restart of the only worker that can serve an execution does not end it. A fleet
+-- without workers has the one kind ''.
 local kinds_read
 local function known_kinds()
   if not kinds_read then
     kinds_read = redis.call('ZRANGE', K.kinds, 0, -1)
     if #kinds_read == 0 then kinds_read = { '' } end
-    -- Names begin with the isolation, so what any kind may run goes to the strongest kind that has a free
-    -- slot.
+    -- Names begin with the isolation, so work for any kind goes to the strongest one with a free slot.
     if #kinds_read > 1 then table.sort(kinds_read, function(a, b) return a > b end) end
   end
   return kinds_read
@@ -32,7 +28,7 @@ local function is_known(kind)
   return false
 end
 
--- True when one line of `offers` has every word of the need; with `every`, when each line has.
+-- True when one line of `offers` has every word of the need. With `every`: when each line has.
 local function has(offers, need, every)
   if offers == '*' then return true end
   for line in string.gmatch(offers, '[^\n]+') do
@@ -49,7 +45,7 @@ local function has(offers, need, every)
   return every or false
 end
 
--- The kinds that can serve a need, as a set, or false when all known kinds can or none can; and the words of
+-- The kinds that can serve a need, as a set (false when all known kinds can or none can), and the words of
 -- the need that distinguish kinds. O(kinds * length of offers) for a need that is new since the fleet
 -- changed, otherwise O(1).
 local servers_read = {}
@@ -81,8 +77,7 @@ local function servers_of(need)
   return known
 end
 
--- A worker of no known kind (its heartbeats stopped, or Redis lost them) serves nothing until its next
--- heartbeat.
+-- A worker of no known kind (heartbeats stopped or lost) serves nothing until its next heartbeat.
 local function serves(kind, need)
   if not is_known(kind) then return false end
   if not need or need == '' or are_kinds_alike() then return true end
@@ -98,7 +93,7 @@ end
 
 local function need_of_class(class) return string.match(class, '/(.*)$') or '' end
 
--- How many executions of a lane may be outstanding at a kind, and how many at it in all lanes.
+-- How many executions may be outstanding at a kind: in this lane, and in all lanes.
 local function window_of(kind, lane)
   local prefix = are_kinds_alike() and '' or kind .. ':'
   local w = redis.call('HMGET', K.window, prefix .. lane, prefix .. 'total')

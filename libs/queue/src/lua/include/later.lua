@@ -1,4 +1,4 @@
--- Deferred writes: the calls gathered into one script often write the same keys, and write_now makes each of
+-- Deferred writes: calls gathered into one script often write the same keys, and write_now makes each of
 -- these writes once for all of them. Code that reads such a key calls write_now first, and a script that
 -- defers writes calls it at its end.
 local later, counted = {}, {}

@@ -1,16 +1,16 @@
 --- @include slots
 -- Taking an execution: what take.lua, take-lost.lua, take-assigned.lua and next.lua share.
 
--- The record fields that decide about a take, and those that `own` needs, in one read.
+-- Reads the record fields that decide about a take, and those that `own` needs.
 local function read_for_take(id)
   return redis.call('HMGET', K.record .. id, 'at', 'eq', 'tp', 'bg', 'req', 'can', 't', 'sk', 'dw', 's', 'rel',
     'f', 'd', 'life', 'k', 'nd', 'l', 'a', 'sc', 'est', 'ho')
 end
 
--- Names the run of the server by its run ID, or '' where the server hides it. A server that came back may
--- have lost its last second (AOF everysec), and a promoted replica what it had not received; both have
--- another run ID. The script asks the server itself (4 us), because a client repeats an unanswered call with
--- what it knew of the server before.
+-- Names the run of the server by its run ID, or '' if the server hides it. A restarted server may have lost
+-- its last second (AOF everysec), and a promoted replica the writes that it had not received. Both have
+-- another run ID. The script asks the server (4 us), because a client that repeats a call sends what it knew
+-- before.
 local known_run_id
 local function run_id()
   if not known_run_id then
@@ -27,9 +27,9 @@ local function is_current(x, release)
 end
 
 -- True when the session of a run stays with its live owner, although that owner lacks the amounts (memory,
--- seconds) that this one execution asks for. The files of the run are there, and later executions that ask
--- for no more find them again. Sessions that a request names are different: they refuse other amounts than
--- the first execution's, and they move with the worker.
+-- seconds) that this execution asks for. The owner has the files of the run, and later executions that ask
+-- for less find them there. Sessions that a request names refuse other amounts than the first execution's,
+-- and move with the worker.
 local function keeps_owner(sk, worker, need, now)
   if not string.find(sk, ':run:', 1, true) then return false end
   local owner = redis.call('HGET', K.session .. sk, 'w')
@@ -45,7 +45,7 @@ end
 
 -- Makes a worker the owner of a released or running execution, and returns the reply of a take. `direct`: the
 -- execution has no BullMQ job, and field `dw` is its lock, which the owner's heartbeats renew. If Redis
--- restarted since the execution was accepted, its record can be stale. The fence then rises past every value
+-- restarted since the execution was accepted, its record can be stale. Then the fence rises past every value
 -- that could have been issued, and the reply tells the worker.
 local function own(id, x, worker, kind, now, direct)
   local key = K.record .. id
@@ -60,15 +60,15 @@ local function own(id, x, worker, kind, now, direct)
   if not direct and x[15] ~= kind and not are_kinds_alike() then
     slot_move(x[17], x[7], id, x[15], kind, tonumber(x[20]))
   end
-  -- The mark of `begin` and, on a second line, the fence of the last program that was handed to its sandbox.
+  -- The mark of `begin` and, on a second line, the fence of the last hand-over to a sandbox.
   local began = x[4] and (x[4] .. '\n' .. (x[21] or '')) or ''
   return { 'taken', fence, attempt, x[2], now, x[3], began, x[5], x[6] and '1' or '', deliveries, x[7],
     is_older and '1' or '' }
 end
 
--- Puts an execution back into its backlog, as the next one of its agent, when it was released or taken and
--- has not begun. Its former owner can write nothing more, because the execution is no longer running.
--- Deliveries stay counted. `x`: from read_for_take.
+-- Puts a released or taken execution that has not begun back into its backlog, as the next one of its agent.
+-- Its former owner can write nothing more, because the execution is no longer running. Deliveries stay
+-- counted. `x`: from read_for_take.
 local function put_back(id, x, now)
   local key, tenant, lane = K.record .. id, x[7], x[17]
   redis.call('HDEL', key, 'w', 'tk', 'dw')

@@ -24,7 +24,7 @@ local function promote(now)
       local x = redis.call('HMGET', K.record .. id, 't', 'a', 'p', 'sk', 'po', 'sc')
       if x[1] then redis.call('HINCRBY', K.tenant .. x[1], 'd', -1) end
       if x[5] then
-        -- Delayed by requeue.lua after its turn: it keeps its score and stays the front of its session.
+        -- requeue.lua delayed it after its turn, so it keeps its score and stays the front of its session.
         redis.call('HDEL', K.record .. id, 'po')
         redis.call('HSET', K.record .. id, 's', 'queued')
         backlog_push(lane, x[1], x[2], id, tonumber(x[6]), now, true)
@@ -43,8 +43,8 @@ local function promote(now)
   end
 end
 
--- Releases the next execution of a lane that a kind can serve, by adding its job to the run queue; false when
--- none may go. On the way it assigns executions of sessions with a live owner to that worker. These do not
+-- Releases the next execution of a lane that a kind can serve by adding its job to the run queue. False when
+-- none may go. Executions of sessions with a live owner are assigned to that worker instead. They do not
 -- count against the window, because the worker takes them when it has a slot. `steps.left` bounds how many
 -- other tenants and executions one call looks at.
 local function release_next(lane, kind, now, steps)
@@ -126,7 +126,7 @@ local function all_rings()
   return rings
 end
 
--- Releases until the windows of all kinds are full. With several kinds it fills all free slots first,
+-- Releases until the windows of all kinds are full. With several kinds it first fills all free slots,
 -- strongest isolation first, and only then releases beyond the slots. So an execution that any kind may run
 -- does not wait for one kind while another has a slot.
 local function pick(now)
@@ -143,7 +143,6 @@ local function pick(now)
   end
 end
 
--- True when a tenant is in a ring of the lane.
 local function anybody_waits_in(lane)
   for _, kind in ipairs(known_kinds()) do
     if redis.call('EXISTS', ring_of(lane, kind)) == 1 then return true end

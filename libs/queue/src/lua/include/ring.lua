@@ -1,10 +1,10 @@
 --- @include tenant
 --- @include kinds
--- Each kind of worker serves tenants in an order of its own. The ring of a lane and a kind is a sorted set of
--- the tenants that may be served there, by the virtual time that they used of the kind. A tenant is in it
--- exactly when it has a backlog that the kind can serve, is below its concurrency limit and is not parked.
--- Otherwise `vt:<lane>:<kind>` of the tenant keeps the time. Each kind has a virtual time of its own, because
--- kinds advance at different speeds and their times cannot be compared.
+-- Each kind of worker serves tenants in its own order. The ring of a lane and a kind is a sorted set of the
+-- tenants that may be served there, by the virtual time that they used of the kind. A tenant is in it exactly
+-- when it has a backlog that the kind can serve, is below its concurrency limit and is not parked. Otherwise
+-- `vt:<lane>:<kind>` of the tenant keeps the time. Kinds advance at different speeds, so each has a virtual
+-- time of its own.
 
 -- Classes of a lane in which a tenant has a backlog. O(such classes); one if all workers are of one kind.
 local function classes_of(lane, tenant)
@@ -38,8 +38,7 @@ local function clock_of(lane, kind)
   return tonumber(redis.call('HGET', K.clock, 'v:' .. lane .. ':' .. kind)) or 0
 end
 
--- Enters at the later of the kind's virtual clock and the tenant's own time, so idling earns no credit and
--- debts stay.
+-- Enters at the later of the kind's clock and the tenant's own time, so idling earns nothing and debts stay.
 local function ring_enter(lane, tenant)
   local classes, s
   for _, kind in ipairs(known_kinds()) do
@@ -66,7 +65,7 @@ local function ring_enter_lanes(tenant)
   if (queued[2] or '0') ~= '0' then ring_enter('routine', tenant) end
 end
 
--- Removes a tenant from the rings of kinds that can serve nothing in the rest of its backlog.
+-- Removes a tenant from the rings of kinds that can serve nothing in its remaining backlog.
 local function ring_trim(lane, tenant)
   local classes = classes_of(lane, tenant)
   if #classes == 0 then redis.call('ZREM', K.queued .. lane, tenant) end

@@ -1,21 +1,15 @@
 --- @include backlog
--- Sessions. The record of an execution that names one has `sk` = `<tenant>:<key>`.
+-- Sessions. The record of an execution that names a session has `sk` = `<tenant>:<key>`.
 --   front     (`f` of the session) the one execution of the session that may be in a backlog, assigned,
---             released or
---             running. The others wait behind it in `sq:<sk>` in order of arrival, so they run one at a time
---             and hold
---             no slot.
+--             released or running. The others wait behind it in `sq:<sk>` in order of arrival, so they run
+--             one at a time and hold no slot.
 --   owner     (`w`) the worker that took its last execution and therefore has its sandbox. The entry outlives
---             the last
---             execution by C.session_ttl, the longest idle time of a session; a stale entry costs affinity
---             only. The
---             owner of a run's session stays the same for an execution that only asks for larger amounts
---             (own.lua).
+--             the last execution by C.session_ttl, the longest idle time of a session. A stale entry only
+--             costs affinity. The owner of a run's session stays the same for an execution that only asks for
+--             larger amounts (own.lua).
 --   assigned  executions that the scheduler picked for a session with a live owner: a sorted set per lane and
---             worker, by
---             virtual time. They still wait (depth, cancel, overdue), and only the owner takes them
---             (take-assigned.lua).
---             When a worker leaves, drains or falls silent, they return to the backlogs.
+--             worker, by virtual time. They still wait (depth, cancel, overdue), and only the owner takes them
+--             (take-assigned.lua). When a worker leaves, drains or falls silent, they return to the backlogs.
 
 -- Makes `id` the front of its session and returns true, or queues it behind the front and returns false.
 local function session_enter(sk, id, sequence)
@@ -41,7 +35,7 @@ local function enter_queue(lane, tenant, agent, id, score, sequence, sk, now)
   end
 end
 
--- After `id` ended: the next one of its session enters its backlog with its original score. O(log n).
+-- After `id` ended: moves the next one of its session to its backlog with its original score. O(log n).
 local function session_leave(sk, id)
   if not sk then return end
   if redis.call('ZREM', K.session_queue .. sk, id) == 1 then return end
@@ -59,8 +53,7 @@ local function session_leave(sk, id)
   backlog_insert(x[1], x[2], x[3], head, tonumber(x[4]))
 end
 
--- Slots of a worker in a lane, and its kind. 0 slots when it drains, is unknown, or was silent for longer
--- than its lock time.
+-- Slots of a worker in a lane, and its kind. 0 slots when it drains, is unknown, or is silent too long.
 local function slots_of_worker(worker, lane, now)
   local beat = tonumber(redis.call('ZSCORE', K.beats, worker) or '0')
   local raw = redis.call('HGET', K.workers, worker)
@@ -70,7 +63,7 @@ local function slots_of_worker(worker, lane, now)
   return tonumber(lane == 'routine' and routine or interactive), kind
 end
 
--- The virtual time at which a tenant's turn comes at a kind.
+-- The virtual time of a tenant's next turn at a kind.
 local function turn_at(lane, tenant, kind)
   local v = redis.call('ZSCORE', ring_of(lane, kind), tenant)
   if v then return tonumber(v) end
@@ -79,8 +72,8 @@ local function turn_at(lane, tenant, kind)
 end
 
 -- Assigns a picked id to the owner of its session, if that worker is alive, serves the lane and has what the
--- execution needs. Its score is the virtual time of the tenant's turn at the owner's kind, plus one step for
--- each execution of the tenant that is assigned already.
+-- execution needs. The score is the virtual time of the tenant's turn at the owner's kind, plus one step for
+-- each execution of the tenant that is already assigned.
 local function assign(lane, tenant, id, sk, need, step, now)
   local worker = redis.call('HGET', K.session .. sk, 'w')
   if not worker then return false end
@@ -93,7 +86,7 @@ local function assign(lane, tenant, id, sk, need, step, now)
   return true
 end
 
--- Removes an id from a worker's assigned queue; false when it was not there.
+-- Removes an id from a worker's assigned queue. False when it was not there.
 local function unassign(lane, tenant, id, worker)
   if redis.call('ZREM', K.assigned .. lane .. ':' .. worker, id) == 0 then return false end
   if redis.call('HINCRBY', K.tenant .. tenant, 'h:' .. lane, -1) <= 0 then
@@ -103,7 +96,7 @@ local function unassign(lane, tenant, id, worker)
   return true
 end
 
--- Returns executions assigned to a worker that takes no more to the backlogs; true when none is left.
+-- Returns a worker's assigned executions to the backlogs when it takes no more. True when none is left.
 local function unassign_all(worker)
   local left = C.sweep_max
   for _, lane in ipairs({ 'interactive', 'routine' }) do

@@ -1,6 +1,6 @@
 --- @include later
 --- @include session
--- Slots. A tenant holds one from the release of an execution to its end. Its virtual time is charged with an
+-- Slots. A tenant holds one from the release of an execution to its end. Its virtual time is charged an
 -- estimate at release and corrected to the time used at the end, so long runs cost more than short ones.
 
 -- Share of a tenant without a concurrency limit of its own. While its runs are short it may use every slot,
@@ -8,7 +8,7 @@
 -- the slots to others: of the fleet, and of each lane at each kind of worker. With fewer than four slots
 -- there is no quarter to leave.
 
--- How many executions a tenant may have outstanding in a window. `mean`: seconds that its last runs took.
+-- How many executions a tenant may have outstanding in a window. `mean`: seconds of its last runs.
 local function share_of(tenant, mean, window)
   mean = tonumber(mean)
   if has_own_concurrency(tenant) or mean and mean < C.long_run then return math.huge end
@@ -24,9 +24,9 @@ local function has_its_share(lane, kind, tenant, out, out_here, mean)
   return out >= share_of(tenant, mean, fleet_window()) or out_here >= share_of(tenant, mean, here)
 end
 
--- Seconds that the tenant's next execution is expected to take: its own mean, or else the mean of the lane.
--- The very first guess is low, because an overcharge moves the virtual clock at which others enter, and only
--- this tenant gets it back.
+-- Seconds that the tenant's next execution is expected to take: its own mean, or else the lane's. The first
+-- guess is low, because an overcharge moves the clock at which others enter, and only this tenant gets it
+-- back.
 local function estimate_of(mean, lane)
   return tonumber(mean) or tonumber(redis.call('HGET', K.clock, 'mean:' .. lane)) or C.first_estimate
 end
@@ -41,8 +41,7 @@ local function charge(lane, tenant, kind, amount)
 end
 
 -- Takes a slot: counts the execution as outstanding for its tenant, lane and kind (`k` of the record) and
--- stores the estimate.
--- Returns the tenant's new count. At its concurrency limit the tenant leaves the rings.
+-- stores the estimate. Returns the tenant's new count. At its concurrency limit the tenant leaves the rings.
 local function slot_take(lane, tenant, id, kind, concurrency, estimate, now)
   local outstanding = redis.call('HINCRBY', K.tenant .. tenant, 'n', 1)
   redis.call('HINCRBY', K.tenant .. tenant, 'n:' .. lane .. ':' .. kind, 1)
@@ -56,8 +55,7 @@ local function slot_take(lane, tenant, id, kind, concurrency, estimate, now)
   return outstanding
 end
 
--- Moves slot and charge to another kind, because a worker of that kind took an execution released for the
--- first one.
+-- Moves slot and charge to another kind, when its worker took an execution released for the first one.
 local function slot_move(lane, tenant, id, from, to, estimate)
   count_out(lane, from, -1)
   count_out(lane, to, 1)
@@ -69,17 +67,16 @@ local function slot_move(lane, tenant, id, from, to, estimate)
   redis.call('HSET', K.record .. id, 'k', to)
 end
 
--- Updates two moving averages of run lengths and returns them with the count of runs. The quick one, over
+-- Updates two moving averages of run lengths and returns them with the count of runs. The fast one, over
 -- about five runs, is for the next charge, which is corrected at the end. The one over about C.average_runs
--- runs is for ETAs, which nobody corrects.
+-- runs is for ETAs, which are never corrected.
 local function averages_with(used, mean, average, runs)
   mean, average = tonumber(mean) or used, tonumber(average) or used
   runs = math.min(C.average_runs, (tonumber(runs) or 0) + 1)
   return mean + (used - mean) * 0.2, average + (used - average) / runs, runs
 end
 
--- Values of one lane and kind that slot_free read and updated. Further calls gathered into this script reuse
--- them.
+-- Values of one lane and kind that slot_free read and updated. Later calls in the same script reuse them.
 local freed = { tenants = {} }
 
 local function note_length(lane, used)
@@ -89,7 +86,7 @@ local function note_length(lane, used)
   for i, field in ipairs({ 'mean:', 'avg:', 'runs:' }) do set_later(K.clock, field .. lane, x[i]) end
 end
 
--- Frees the slot of `id` at a kind. `used`: seconds; nil when it did not run, and then the whole charge is
+-- Frees the slot of `id` at a kind. `used`: seconds. Nil when it did not run, and then the whole charge is
 -- returned. With `defer_writes` and an empty backlog, the writes wait for write_now. Returns whether it had a
 -- slot, and whether its tenant has a backlog.
 local function slot_free(lane, tenant, id, kind, estimate, used, defer_writes)

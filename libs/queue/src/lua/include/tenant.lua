@@ -1,5 +1,5 @@
--- Limits of a tenant: weight, concurrency, depth. Stored as `w|c|m`; an empty part means the default. A
--- script reads them once, because only limits.lua changes them, and it does so first.
+-- Limits of a tenant: weight, concurrency, depth. Stored as `w|c|m`, where an empty part means the default. A
+-- script reads them once, because only limits.lua changes them, before it reads them.
 local limits_read = {}
 local function limits_of(tenant)
   local raw = limits_read[tenant]
@@ -18,8 +18,7 @@ local function has_own_concurrency(tenant)
   return raw and string.match(raw, '^[^|]*|([^|]*)|') ~= '' or false
 end
 
--- Number of waiting executions of a tenant (both backlogs and delayed), and its state at a kind for a direct
--- release (enqueue.lua).
+-- A tenant's number of waiting executions, and its state at a kind for a direct release (enqueue.lua).
 local function waiting_of(tenant, lane, kind)
   local s = redis.call('HMGET', K.tenant .. tenant, 'q:interactive', 'q:routine', 'd', 'n', 'park', 'mean',
     'vt:' .. lane .. ':' .. kind, 'n:' .. lane .. ':' .. kind)
@@ -29,7 +28,7 @@ local function waiting_of(tenant, lane, kind)
   return waiting, state
 end
 
--- Lets the state of a tenant expire that has nothing queued and nothing running.
+-- Lets the state of a tenant expire when it has nothing queued or running.
 local function expire_if_idle(tenant)
   for _, count in pairs(redis.call('HMGET', K.tenant .. tenant, 'n', 'q:interactive', 'q:routine', 'd')) do
     if count and tonumber(count) > 0 then return end

@@ -1,7 +1,7 @@
 """A plugin of pytest that writes a JSON line when a test starts and another when it has ended.
 
-So a run that dies leaves a report of the tests until then. The environment names the report. The plugin removes
-the variable, so that no worker of xdist and no pytest inside a test writes to the report.
+So a run that dies leaves a report of the tests until then. The environment names the report. The plugin
+removes the variable, so that no worker of xdist and no pytest inside a test writes to the report.
 """
 import json
 import os
@@ -10,7 +10,7 @@ import traceback
 
 import pytest
 
-# The reader reads 8 MiB: 500 messages of 4 KiB, and names and places of all others.
+# The reader accepts 8 MiB: 500 messages of 4 KiB, and the names and places of all others.
 MESSAGE_MAX, MESSAGES = 4096, 500
 HEAD_MAX = 1024
 FRAME = re.compile(r'^(?:E?\s+File ")?(\S[^:"\n]*\.py)(?:", line |:)(\d{1,7})', re.M)
@@ -37,8 +37,7 @@ class Report:
         config.pluginmanager.register(self)
 
     def line(self, **fields):
-        # Opened late, because `pytest --version` is not a run. Appended to, because a command may run pytest
-        # twice.
+        # Opened late, because `pytest --version` is no run. Appended, because a command may run pytest twice.
         self.out = self.out or open(self.path, "a", encoding="utf-8", errors="backslashreplace")
         self.out.write(json.dumps(fields, ensure_ascii=False) + "\n" if fields else "")
         self.out.flush()
@@ -52,16 +51,16 @@ class Report:
         if text:
             for path, frame in FRAME.findall(text):
                 path = os.path.normpath(os.path.join(self.here, path))
-                # Or below a folder, whose conftest.py was not loaded.
+                # The second case is a folder whose conftest.py was not loaded.
                 if file and (path == file or path.startswith(file + os.sep)):
                     file, number = path, int(frame)
             self.messages += 1
-            # A long trace is cut at its beginning: its end says what went wrong.
+            # A long trace loses its beginning, because its end says what went wrong.
             text = head[:HEAD_MAX] + "\n" + text[HEAD_MAX - MESSAGE_MAX :] if self.messages <= MESSAGES else ""
         self.line(t="test", name=name[:1024], status=status, file=file, line=number, ms=ms, message=text)
 
     def place(self, location):
-        # Lines are counted from 0 there.
+        # pytest counts lines from 0 here.
         return os.path.normpath(os.path.join(self.root, location[0])), location[1] and location[1] + 1
 
     def failed(self, report, status, place, ms=None):
@@ -91,7 +90,7 @@ class Report:
         self.line(t="start", name=nodeid[:1024], file=file, line=number)
 
     def pytest_runtest_logreport(self, report):
-        # Written after the fixtures are undone, because they may have replaced what is needed here.
+        # Written after the fixtures are undone, because they may have replaced functions that this needs.
         self.told.setdefault(report.nodeid, []).append(report)
 
     def pytest_runtest_logfinish(self, nodeid):
@@ -111,7 +110,7 @@ class Report:
         self.test("pytest", "errored", (None, None), None, "", str(excrepr))
 
     def pytest_sessionfinish(self):
-        # A worker of xdist that died does not end its test.
+        # An xdist worker that died does not end its test.
         for nodeid in list(self.told):
             self.pytest_runtest_logfinish(nodeid)
         self.line(t="end")

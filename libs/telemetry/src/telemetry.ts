@@ -1,16 +1,16 @@
-/** Starts telemetry. The SDK is loaded only when this is called. */
+/** What telemetry is started with, and what it offers. */
 import type { Meter, Tracer } from '@opentelemetry/api'
 import type { Instruments } from './instruments.ts'
 import type { RecentSpan } from './recent-spans.ts'
 
 export interface TelemetryOptions {
-  /** `service.name`, e.g. `cofferdam-worker`. */
+  /** `service.name`, such as `cofferdam-worker`. */
   service: string
   /** `service.version`: the version of the app's package. */
   version: string
-  /** `service.instance.id`, e.g. the worker id. Default: a new UUID. */
+  /** `service.instance.id`, such as the worker ID. Default: a new UUID. */
   instance?: string
-  /** Base URL of an OTLP/HTTP receiver, e.g. `http://127.0.0.1:4318`. Default: nothing is exported. */
+  /** Base URL of an OTLP/HTTP receiver, such as `http://127.0.0.1:4318`. Default: nothing is exported. */
   otlpEndpoint?: string
   /** Redacts secrets in all exported and shown text. */
   redact: (text: string) => string
@@ -21,7 +21,7 @@ export interface TelemetryOptions {
   sampleRatio?: number
   /** An execution that runs or waits this long is slow. Default 10,000. */
   slowMs?: number
-  /** Spans kept for `recentSpans`; 0 keeps none. Default 8,192. */
+  /** Spans kept for `recentSpans`. 0 keeps none. Default 8,192. */
   recentSpans?: number
   /** Time between exports of metrics. Default 15,000. */
   metricsIntervalMs?: number
@@ -40,34 +40,19 @@ export interface EndedTrace {
 }
 
 export interface Telemetry extends AsyncDisposable {
-  /**
-   * True when this is the process's global telemetry, which libs get from @opentelemetry/api. Only the first
-   * one is.
-   */
+  /** True for the process's global telemetry (the first one started), which libs use. */
   readonly isGlobal: boolean
-  /** The fleet's instruments. */
   readonly instruments: Instruments
   tracer(name: string): Tracer
   meter(name: string): Meter
   /** Ended spans of a trace in this process, redacted, parents before children. */
   recentSpans(traceId: string): RecentSpan[]
-  /**
-   * Calls `listener` when the spans of an execution here are complete, sent or not. Returns a function that
-   * stops it.
-   */
+  /** Calls `listener` with each execution's complete spans, sent or not. Returns a function to stop. */
   onTrace(listener: (trace: EndedTrace) => void): () => void
-  /**
-   * The body of /metrics in the format for `accept`. Never throws: metrics that cannot be read are omitted.
-   */
+  /** The body of /metrics in the format for `accept`. Never throws: unreadable metrics are omitted. */
   prometheus(accept?: string): Promise<{ contentType: string; body: string }>
-  /** Exports what is buffered; gives up after 3 s. Never throws. */
+  /** Exports what is buffered, within 3 s. Never throws. */
   forceFlush(): Promise<void>
   /** Flushes and stops within 3 s. Idempotent. Never throws. */
   shutdown(): Promise<void>
-}
-
-/** Starts tracing and metrics for this process. Throws only for an invalid endpoint URL. */
-export async function startTelemetry(options: TelemetryOptions): Promise<Telemetry> {
-  const { startSdk } = await import('./sdk.ts')
-  return startSdk(options)
 }
