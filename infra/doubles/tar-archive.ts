@@ -1,4 +1,4 @@
-/** A gzipped tar (ustar) of a small tree, the same bytes for the same tree; paths up to 100 bytes. */
+/** A gzipped tar (ustar) of a small tree; the same tree gives the same bytes. Paths up to 100 bytes. */
 import { gzipSync } from 'node:zlib'
 
 const BLOCK = 512
@@ -19,7 +19,7 @@ function header(path: string, size: number): Buffer {
   block.write(path, 0)
   block.write(octal(0o644, 7), 100)
   block.write(octal(0, 7) + octal(0, 7), 108)
-  // Time 1985-10-26, as npm writes it: the same tree gives the same digest.
+  // 1985-10-26, the time in npm's archives, so that the same tree gives the same digest.
   block.write(octal(size, 11) + octal(499_162_500, 11), 124)
   block.write(' '.repeat(8) + '0', 148)
   block.write('ustar\u000000', 257)

@@ -1,9 +1,9 @@
 /**
  * Builds the sandbox image of the docker and gvisor backends: `node infra/images/build.ts [--full] [--from
  * auto|registry|debian] [--force] [--quiet]`. The tag is a digest of the inputs. If an image with that tag
- * exists, only `latest` (or `full`) is pointed to it.
+ * exists, only `latest` (or `full`) is changed to it.
  *
- *   registry  on python and node images that are on this host or can be pulled (see the Dockerfile)
+ *   registry  from python and node images that are on this host or can be pulled (see the Dockerfile)
  *   debian    from packages of the host's own apt sources, imported as one layer; needs no registry
  *   auto      an image that exists on this host, else registry, else debian
  */
@@ -45,15 +45,15 @@ export interface BuildOptions {
 
 export interface BuiltImage {
   tag: string
-  /** Its second name, which always points to the newest build. */
+  /** Second name, which always points to the newest build. */
   name: string
   flavour: Flavour
-  /** False when the image existed already. */
+  /** False if the image existed already. */
   built: boolean
   sizeBytes: number
 }
 
-/** Finds the image or builds it. Rejects with a message that says what is missing and what to do. */
+/** Finds or builds the image. The error message says what is missing and what to do. */
 export async function buildSandboxImage(options: BuildOptions = {}): Promise<BuiltImage> {
   const docker = options.docker ?? new Docker()
   const say = options.onStep ?? (() => {})
@@ -119,7 +119,7 @@ async function importDebian(build: {
   const { scratch, agent, npm, size } = build
   await makeDebianRoot({ root, scratch, agent, npm, node, size })
   build.say('importing')
-  // Owned by root and in a fixed order, whoever builds.
+  // Owned by root and in a fixed order, whoever builds it.
   const tar = spawn(
     'tar',
     ['-C', root, '--owner=0', '--group=0', '--numeric-owner', '--sort=name', '-c', '.'],
@@ -141,7 +141,7 @@ async function importDebian(build: {
   await finished(build.docker, answer)
 }
 
-/** Reads a daemon's progress stream to its end; rejects with the error that it carries. */
+/** Reads a daemon's progress stream to its end. Rejects with an error in the stream. */
 function finished(docker: Docker, stream: NodeJS.ReadableStream): Promise<void> {
   const { promise, resolve, reject } = Promise.withResolvers<void>()
   docker.modem.followProgress(stream, (error: Error | null, events: { error?: string }[]) => {
@@ -220,7 +220,7 @@ async function inScratch(work: (scratch: string) => Promise<void>): Promise<void
   }
 }
 
-/** The pinned Node for this architecture, as npm installed it; null on a host that is not Linux. */
+/** The pinned Node for this architecture, as installed by npm; null if this host is not Linux. */
 function nodeBinary(): string | null {
   try {
     const manifest = createRequire(import.meta.url).resolve(`node-linux-${process.arch}/package.json`)

@@ -36,7 +36,7 @@ export async function run(
   return promise
 }
 
-/** True when the command can be started at all. */
+/** Whether the command can be started. */
 export async function exists(command: string): Promise<boolean> {
   return run(command, ['--version']).then(
     () => true,

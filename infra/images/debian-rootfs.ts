@@ -1,7 +1,7 @@
 /**
  * A root directory from Debian packages, for hosts without a registry. apt resolves against an empty system
- * and downloads with the sources, keys and mirror that the host is configured with; dpkg-deb unpacks. Nothing
- * is executed from the packages except their Python, by its own loader, so neither root nor chroot is needed.
+ * and downloads with the host's sources, keys and mirror; dpkg-deb unpacks. Only the packages' Python is
+ * executed, by its own loader, so neither root nor chroot is needed.
  */
 import { existsSync } from 'node:fs'
 import { readdir, readFile, rm, symlink, writeFile, mkdir, cp, chmod, appendFile } from 'node:fs/promises'
@@ -10,7 +10,7 @@ import { SURROUNDINGS, type ImageSize } from '@cofferdam/contract'
 import { exists, run } from './command.ts'
 import { AGENT_DIRECTORY, DEBIAN_PACKAGES, NSSWITCH } from './recipe.ts'
 
-/** Null when a root directory can be built here; else why not and what to do. */
+/** Why no root directory can be built here and what to do; null if it can. */
 export async function whyNoDebian(): Promise<string | null> {
   for (const command of ['apt-get', 'dpkg-deb', 'tar'])
     if (!(await exists(command))) return `${command} is not installed: this way needs Debian or Ubuntu.`
@@ -24,8 +24,8 @@ export async function debianSuite(): Promise<string> {
 }
 
 /**
- * Fills `root` (an empty directory). `scratch` takes downloads. `agent` is the directory of the guest agent,
- * `npm` that of the npm package, `node` the binary to copy. Throws with the output of the failing command.
+ * Fills `root`, an empty directory. `scratch`: for downloads; `agent`: directory of the guest agent; `npm`:
+ * of the npm package; `node`: the binary to copy. Throws with the failing command's output.
  */
 export async function makeDebianRoot(paths: {
   root: string
@@ -96,7 +96,7 @@ async function downloadPackages(scratch: string, packages: readonly string[]): P
   return names.toSorted().map((name) => join(archives, name))
 }
 
-/** Since bookworm /bin, /sbin and /lib are links into /usr, which packages that still ship them rely on. */
+/** Since bookworm /bin, /sbin and /lib are links into /usr; some packages still use them. */
 async function mergeUsr(root: string): Promise<void> {
   for (const name of ['bin', 'sbin', 'lib', 'lib64']) {
     await mkdir(join(root, name), { recursive: true })
@@ -107,7 +107,7 @@ async function mergeUsr(root: string): Promise<void> {
   }
 }
 
-/** Does what the packages' own scripts would do, as far as a sandbox needs it. */
+/** Does the necessary parts of the packages' own scripts. */
 async function configure(root: string): Promise<void> {
   const at = (path: string): string => join(root, path)
   await writeFile(
@@ -122,13 +122,13 @@ async function configure(root: string): Promise<void> {
     'usr/bin/awk': 'mawk',
     'usr/bin/python': 'python3',
   }
-  // Debian's own name of it, which a package script links.
+  // Debian's name for it, which a package script links.
   if (existsSync(at('usr/bin/which.debianutils'))) links['usr/bin/which'] = 'which.debianutils'
   for (const [path, target] of Object.entries(links)) {
     await rm(at(path), { force: true })
     await symlink(target, at(path))
   }
-  // numpy's linear algebra: Debian chooses among implementations by links that a package script makes.
+  // numpy's linear algebra: a package script in Debian selects an implementation by links.
   for (const name of await readdir(at('usr/lib')))
     if (name.endsWith('-linux-gnu'))
       for (const library of ['blas', 'lapack'])
@@ -141,7 +141,7 @@ async function configure(root: string): Promise<void> {
   await chmod(at('tmp'), 0o1777)
 }
 
-/** The directory where Node's own packages install npm, so that `npm root -g` and `npx` agree. */
+/** The directory into which Node's own packages install npm, so that `npm root -g` and `npx` agree. */
 async function placeNpm(root: string, npm: string): Promise<void> {
   await cp(npm, join(root, 'usr/lib/node_modules/npm'), { recursive: true })
   for (const name of ['npm', 'npx'])
@@ -171,19 +171,18 @@ async function removeUseless(root: string, size: ImageSize): Promise<void> {
     'srv',
     'opt',
   ]
-  // Character sets beyond UTF-8, which libc has built in.
+  // Character sets other than UTF-8, which libc has built in.
   for (const name of await readdir(join(root, 'usr/lib')))
     if (name.endsWith('-linux-gnu')) useless.push(`usr/lib/${name}/gconv`)
   useless.push(...(await uselessPython(root)))
-  // Debian's own Perl modules, which git's rarer commands take.
+  // Debian's Perl modules, for rare git commands.
   if (size === 'slim') useless.push('usr/share/perl5')
   for (const path of useless) await rm(join(root, path), { recursive: true, force: true })
 }
 
 /**
- * Tests of the data packages (70 MB), which nothing imports, and Debian's mark that pip must leave the
- * interpreter alone: the image's root is read-only, and what an execution installs goes below its own work
- * directory.
+ * Tests of the data packages (70 MB), which nothing imports, and Debian's mark that pip must not change the
+ * interpreter: the image's root is read-only, and executions install into their work directory.
  */
 async function uselessPython(root: string): Promise<string[]> {
   const paths: string[] = []
@@ -211,7 +210,7 @@ async function compile(root: string): Promise<void> {
   const directories = [`usr/lib/${python}`, 'usr/lib/python3/dist-packages', AGENT_DIRECTORY.slice(1)]
   const options = [
     '-I -m compileall -q --invalidation-mode unchecked-hash'.split(' '),
-    // Tracebacks show the paths inside of the image. Test data that is no valid Python stays away.
+    // Tracebacks show paths inside the image. Invalid Python in test data is skipped.
     ['-s', root, '-p', '/', '-x', '/(test|tests|lib2to3)/'],
   ]
   await run(

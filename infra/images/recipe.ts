@@ -6,43 +6,39 @@ import { guestDigest } from '@cofferdam/sandbox/guest'
 /** Repository of both images. On this host `latest` names the newest slim build, `full` the full one. */
 export const REPOSITORY = 'cofferdam/sandbox'
 
-/** Where the agent lies in the image; libs/sandbox/src/docker/container-options.ts starts it from here. */
+/** Path of the agent in the image; libs/sandbox/src/docker/container-options.ts starts it there. */
 export const AGENT_DIRECTORY = '/usr/lib/cofferdam/agent'
 
 /**
- * The default user of the image, for example in a container pool of Azure: agent and program then share this
- * user. The docker backend sets other users. The Dockerfile must name the same user.
+ * The image's default user, for example in an Azure container pool, where agent and program share it. The
+ * docker backend sets other users. The Dockerfile must name the same user.
  */
 export const IMAGE_USER = '65534:65534'
 
-/** Digest of the agent in the image; the docker backend compares it with its own (libs/sandbox/src/docker/choose-host.ts). */
+/** Digest of the agent; the docker backend compares it (libs/sandbox/src/docker/choose-host.ts). */
 export const AGENT_LABEL = 'cofferdam.guest'
 
-/** Which of the two images it is; the docker backend tells what is in it (libs/sandbox/src/docker/choose-host.ts). */
+/** Which of the two images it is, for the docker backend (libs/sandbox/src/docker/choose-host.ts). */
 export const SIZE_LABEL = 'cofferdam.image'
 
-/** How getaddrinfo(3) finds names. */
+/** Configures how getaddrinfo(3) resolves names. */
 export const NSSWITCH = 'passwd: files\ngroup: files\nhosts: files myhostname dns\n'
 
-/** Increase it when a change of the build scripts changes the image. */
+/** Increase it if a change of the build scripts changes the image. */
 const RECIPE_VERSION = 5
 
 /** Bases of the registry flavour. */
 export const PYTHON_IMAGE = 'python:3.13-slim'
 export const NODE_IMAGE = 'node:26-slim'
 
-/**
- * npm of both flavours, with its digest in the registry. Same version as `packageManager` in package.json.
- */
+/** npm of both flavours, with its registry digest. Same version as `packageManager` in package.json. */
 export const NPM = {
   version: '11.19.1',
   integrity:
     'sha512-ztsxKxt/kkIaAs+2i0GU6I+DRmUdrNasxTZKJe9TCdSjKxlhah/4r/hl5ygMD6XAg1qZ9c2TNomR4qgOydp10g==',
 } as const
 
-/**
- * Python packages that the registry flavour adds if its base lacks them. The Debian flavour uses Debian's.
- */
+/** Python packages that the registry flavour adds if missing. The Debian flavour uses Debian's. */
 export const PYTHON_PACKAGES: Record<ImageSize, readonly string[]> = {
   slim: ['numpy==2.3.5', 'pandas==2.3.3', 'pytest==8.4.2'],
   full: [
@@ -76,10 +72,9 @@ const FULL_TOOLS = [
 ] as const
 
 /**
- * Packages of the Debian flavour: the interpreters, what shell scripts take for granted, pytest and pip for
- * tasks, numpy and pandas for the preload set `data`, the runtime libraries that node needs, the locale
- * C.UTF-8, and what resolves localhost and the host name without /etc/hosts, in whose place Docker puts an
- * empty file. Their dependencies follow by apt's own resolution.
+ * Packages of the Debian flavour: interpreters, usual shell tools, pytest and pip for tasks, numpy and pandas
+ * for the preload set `data`, libraries of node, the locale C.UTF-8, and a resolver of localhost and the host
+ * name without /etc/hosts, which Docker replaces with an empty file. apt adds their dependencies.
  */
 const SLIM_PACKAGES = [
   'base-files',
@@ -125,14 +120,12 @@ export const DEBIAN_PACKAGES: Record<ImageSize, readonly string[]> = {
   ],
 }
 
-/** What the registry flavour installs from its base's Debian. */
+/** Packages that the registry flavour installs from its base's Debian. */
 export const toolsOf = (size: ImageSize): readonly string[] => (size === 'full' ? FULL_TOOLS : [])
 
 export type Flavour = 'registry' | 'debian'
 
-/**
- * The image's name and tag by its inputs. `node`: version of the copied binary (not in the registry flavour).
- */
+/** Image name and tag by the inputs. `node`: version of the copied binary (Debian flavour only). */
 export function imageTag(flavour: Flavour, inputs: { size: ImageSize; node: string; suite: string }): string {
   const parts =
     flavour === 'registry'

@@ -19,7 +19,7 @@ import {
 // A reachable registry begins to answer within two seconds. Behind a silent firewall a request would hang.
 const FIRST_ANSWER_MS = 8_000
 
-/** Makes sure that both bases are on this host; null when they are, else why not. */
+/** Ensures that both bases are on this host. Returns null, or why they are not. */
 export async function pullBases(
   docker: Docker,
   images: readonly string[] = [PYTHON_IMAGE, NODE_IMAGE],
@@ -63,7 +63,7 @@ export async function buildOnRegistry(build: {
   docker: Docker
   tag: string
   size: ImageSize
-  /** Receives the Dockerfile; contains the guest agent as `agent` and the npm package as `npm`. */
+  /** Receives the Dockerfile. Contains the guest agent as `agent` and the npm package as `npm`. */
   scratch: string
   /** Default: the bases of recipe.ts. */
   bases?: { python: string; node: string }

@@ -1,5 +1,5 @@
-# Rights for Cofferdam at Amazon Bedrock AgentCore. Interpreters themselves are made by `cofferdam provision agentcore`: they
-# come and go with tenants, and Terraform would have to know them all.
+# Rights for Cofferdam at Amazon Bedrock AgentCore. `cofferdam provision agentcore` creates the interpreters,
+# because they come and go with tenants, which Terraform cannot track.
 
 terraform {
   required_version = ">= 1.5"

@@ -1,4 +1,4 @@
-/** Serves the tarballs of a folder (`npm pack` makes them): `node infra/doubles/npm/main.ts --port 0 --dir FOLDER`. */
+/** Serves a folder's tarballs (from `npm pack`): `node infra/doubles/npm/main.ts --port 0 --dir FOLDER`. */
 import { filesOf, mirrorArguments } from '@cofferdam/backend-remote/double'
 import { startNpmMirror } from './npm-mirror.ts'
 import { readTarball } from './npm-package.ts'

@@ -1,17 +1,17 @@
-/** The npm registry protocol (packuments, full and abbreviated, and tarballs) on loopback, over tarballs in memory. */
+/** The npm registry protocol on loopback: full and abbreviated packuments, and tarballs from memory. */
 import { listen, type MirrorServer } from '@cofferdam/backend-remote/double'
 import { integrityOf, shasumOf, type Tarball } from './npm-package.ts'
 
 export interface NpmMirrorOptions {
   port?: number
-  /** The last of a name is its `latest`. */
+  /** The last version of a name is its `latest`. */
   tarballs: readonly Tarball[]
-  /** Bytes that are served instead of a tarball's own, by `name@version`, while its integrity stays. */
+  /** Bytes to serve instead of a tarball's own, by `name@version`, with unchanged integrity. */
   tampered?: ReadonlyMap<string, Buffer>
 }
 
 export interface NpmMirror extends MirrorServer {
-  /** What npm takes as registry. */
+  /** Registry URL for npm. */
   url: string
 }
 

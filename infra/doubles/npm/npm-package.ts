@@ -1,4 +1,4 @@
-/** Real npm tarballs out of a name, a version and a few files. */
+/** Creates real npm tarballs from a name, a version and a few files. */
 import { createHash } from 'node:crypto'
 import { gunzipSync } from 'node:zlib'
 import { tarArchive } from '../tar-archive.ts'
@@ -7,7 +7,7 @@ export interface NpmPackage {
   name: string
   version: string
   dependencies?: Record<string, string>
-  /** Content by path, package.json aside; default: an index.js that exports the version. */
+  /** Content by path, without package.json. Default: an index.js that exports the version. */
   files?: Record<string, string>
 }
 
@@ -49,7 +49,7 @@ export function buildTarball({ name, version, dependencies, files }: NpmPackage)
   }
 }
 
-/** The manifest inside a packed tarball; throws when there is none. */
+/** The manifest in a packed tarball. Throws if there is none. */
 export function readTarball(bytes: Buffer): Tarball {
   const tar = gunzipSync(bytes)
   for (let at = 0; at + 512 <= tar.length;) {

@@ -1,4 +1,4 @@
-/** Serves the wheels and sdists of a folder: `node infra/doubles/pypi/main.ts --port 0 --dir FOLDER`. */
+/** Serves a folder's wheels and sdists: `node infra/doubles/pypi/main.ts --port 0 --dir FOLDER`. */
 import { filesOf, mirrorArguments } from '@cofferdam/backend-remote/double'
 import { startPypiMirror } from './pypi-mirror.ts'
 

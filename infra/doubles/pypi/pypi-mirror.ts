@@ -1,4 +1,4 @@
-/** A PyPI simple API (PEP 503, 658, 691) on loopback, over distributions in memory. */
+/** A PyPI simple API (PEP 503, 658, 691) on loopback, with distributions from memory. */
 import { createHash } from 'node:crypto'
 import type { ServerResponse } from 'node:http'
 import { listen, type MirrorServer } from '@cofferdam/backend-remote/double'
@@ -7,20 +7,20 @@ import type { Distribution } from './python-package.ts'
 export interface PypiMirrorOptions {
   port?: number
   distributions: readonly Distribution[]
-  /** HTML only, as older mirrors are. */
+  /** HTML only, like older mirrors. */
   htmlOnly?: boolean
-  /** Bytes that are served instead of a file's own, while its digest stays: a mirror that was broken into. */
+  /** Bytes to serve instead of a file's own, with unchanged digest, like a hacked mirror. */
   tampered?: ReadonlyMap<string, Buffer>
 }
 
 export interface PypiMirror extends MirrorServer {
-  /** What pip takes as index URL. */
+  /** Index URL for pip. */
   url: string
 }
 
 const normalized = (name: string): string => name.toLowerCase().replaceAll(/[-_.]+/g, '-')
 const sha256 = (bytes: Buffer): string => createHash('sha256').update(bytes).digest('hex')
-/** Name of the project that a file belongs to: the files of this double have no hyphen in it. */
+/** Project name of a file: names in this double contain no hyphen. */
 const projectOf = (filename: string): string => normalized(filename.split('-')[0] ?? '')
 
 export async function startPypiMirror(options: PypiMirrorOptions): Promise<PypiMirror> {

@@ -1,4 +1,4 @@
-/** Real wheels and sdists out of a name, a version and a few modules. */
+/** Creates real wheels and sdists from a name, a version and a few modules. */
 import { createHash } from 'node:crypto'
 import { tarArchive } from '../tar-archive.ts'
 import { zipArchive } from './zip-archive.ts'
@@ -9,7 +9,7 @@ export interface PythonPackage {
   /** Requirements (PEP 508). */
   requires?: readonly string[]
   requiresPython?: string
-  /** Content by path; default: one module of the package's name with its `__version__`. */
+  /** Content by path. Default: one module with the package's name and its `__version__`. */
   files?: Record<string, string>
 }
 

@@ -1,7 +1,7 @@
-/** A zip archive (stored, no compression) of a small tree, the same bytes for the same tree. APPNOTE 6.3 §4.3. */
+/** A zip archive (uncompressed) of a small tree; the same tree gives the same bytes. APPNOTE 6.3 §4.3. */
 import { crc32 } from 'node:zlib'
 
-/** 1980-01-01: the first moment that the format can say. */
+/** 1980-01-01, the earliest date of the format. */
 const DOS_DATE = 0x21
 /** `-rw-r--r--` of a regular file, in the upper half. */
 const UNIX_MODE = 0o100644 * 0x1_00_00

@@ -9,7 +9,7 @@ test('README.md shows the capabilities that the backends declare', async () => {
     docker: {},
     gvisor: {},
     agentcore: {},
-    // With a custom-container pool. An interpreter pool can do less (src/azure/README.md).
+    // With a custom-container pool. An interpreter pool can do less (libs/backends/azure/README.md).
     azure: { container_endpoint: 'https://pool.invalid' },
     e2b: {},
     kubernetes: {},

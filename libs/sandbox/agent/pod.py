@@ -49,9 +49,9 @@ def configure(connection):
 
 
 def hello(connection, server):
-    """The options of the agent, and the Listener of a session or None. None for a peer that is no worker.
+    """The agent's options, and the Listener of a session or None. None if the peer is no worker.
 
-    Reads byte by byte, because what follows belongs to the agent.
+    Reads byte by byte, because later bytes belong to the agent.
     """
     connection.settimeout(HELLO_SECONDS)
     line = b""

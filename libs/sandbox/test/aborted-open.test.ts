@@ -1,7 +1,4 @@
-/**
- * Opens that are given up while the helper binary still forks: whatever it made must be gone, seen from
- * /proc.
- */
+/** Opens that are aborted while the helper binary forks: nothing of them may remain in /proc. */
 import { spawn } from 'node:child_process'
 import { chmodSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -17,7 +14,7 @@ const withBwrap = needs('bwrap')
 const runtimeDir = runtimeFolder()
 const program = { type: 'command' as const, argv: ['true'] }
 
-/** Living processes whose command line contains the text; zombies have none. */
+/** Living processes whose command line contains the text. Zombies have none. */
 function running(text: string): string[] {
   return readdirSync('/proc').filter((name) => {
     try {
@@ -28,12 +25,11 @@ function running(text: string): string[] {
   })
 }
 
-withBwrap.it('an open that is aborted while its helper forks leaves no process', async () => {
+withBwrap.it('leaves no process of an open that is aborted while its helper forks', async () => {
   const marker = `fork${newSandboxId()}`
   const stand = join(runtimeDir, 'bwrap')
-  // Stands for bwrap between its clone and the moment at which the child is bound to its parent's life: it
-  // never says which child it has, and makes one after the other. The trial start, which has no --info-fd, is
-  // bwrap's own.
+  // Simulates bwrap between its clone and the moment at which the child dies with its parent: it never
+  // reports its child, and forks repeatedly. The trial start, without --info-fd, uses the real bwrap.
   writeFileSync(
     stand,
     `#!/bin/bash
@@ -82,7 +78,7 @@ esac
   expect(await backend.owners()).toEqual([])
 })
 
-withBwrap.it('a sweep finds what a worker started and died before it wrote down', async () => {
+withBwrap.it('sweeps a process whose worker died before it wrote the record', async () => {
   await using backend = await createBackend(
     processConfigSchema.parse({ jail: 'bwrap', runtime_dir: runtimeDir }),
     {},

@@ -1,4 +1,4 @@
-/** What the conformance tests of host backends share: a backend on one rung, and kills from outside. */
+/** Shared by conformance tests of host backends: a backend on one rung, and kills from outside. */
 import { chmodSync, existsSync, mkdtempSync, readdirSync, readFileSync, readlinkSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -11,7 +11,7 @@ import { createBackend as createNone } from '../src/none/index.ts'
 import { processConfigSchema } from '../src/process/config.ts'
 import { createBackend as createProcess } from '../src/process/index.ts'
 
-/** A runtime folder of this run's own, removed at its end. */
+/** A runtime folder for this run, removed at its end. */
 export function runtimeFolder(): string {
   const folder = mkdtempSync(join(tmpdir(), 'cofferdam-rung-'))
   chmodSync(folder, 0o755)
@@ -20,9 +20,9 @@ export function runtimeFolder(): string {
 }
 
 /**
- * Factory and options for `exerciseBackend`; the folder of the run is removed at its end. With
- * `options.warmOwner` the backend gets pools, and what they leave of records and uids is looked for. Cgroups
- * are looked for by the ids of this run's own slots.
+ * Factory and options for `exerciseBackend`; the run's folder is removed at its end. With `options.warmOwner`
+ * the backend has pools, and leftover records and uids are checked. Cgroups are checked by the IDs of this
+ * run's slots.
  */
 export function onRung(
   rung: 'bwrap' | 'self' | 'plain' | 'none',
@@ -31,7 +31,7 @@ export function onRung(
 ): [() => Promise<Backend>, ExerciseOptions] {
   const runtimeDir = runtimeFolder()
   const { warmOwner } = options
-  // A cell that ends early shows only as another session; the log says why.
+  // A cell that ends early only shows as another session; the log has the reason.
   const logger = { ...SILENT, warn: (fields: object, message: string) => console.warn(message, fields) }
   const deps = { logger, ...(warmOwner === undefined ? {} : { warm: warmSlots(warmOwner) }) }
   const records = join(runtimeDir, 'sandboxes', rung === 'none' ? 'none' : 'process')
@@ -48,7 +48,7 @@ export function onRung(
       try {
         return await open(spec, signal)
       } finally {
-        // Also those that wait in pools, and one that is just starting.
+        // Includes slots that wait in pools or are starting.
         for (const slot of recorded(spec.owner)) slots.add(slot)
       }
     }
@@ -62,7 +62,7 @@ export function onRung(
   return [factory, { leftovers, ...options }]
 }
 
-/** Folders of a slot's cgroup, in every hierarchy, where a worker in this process's groups makes them. */
+/** Folders of a slot's cgroup in every hierarchy, where a worker in this process's group creates them. */
 function cgroupsNamed(slot: string): string[] {
   const lines = readFileSync('/proc/self/cgroup', 'utf8').split('\n')
   return lines
@@ -74,10 +74,10 @@ function cgroupsNamed(slot: string): string[] {
     .filter((folder) => existsSync(folder))
 }
 
-/** Uids that slots of this runtime folder hold. */
+/** Uids held by slots of this runtime folder. */
 export const uidsInUse = (runtimeDir: string): string[] => namesIn(join(runtimeDir, 'uids'))
 
-/** The slots among these that hold a uid. */
+/** Which of these slots hold a uid. */
 export function holdersOfUids(runtimeDir: string, slots: string[]): string[] {
   const holders = uidsInUse(runtimeDir).map((uid) => readlinkSync(join(runtimeDir, 'uids', uid)))
   return holders.filter((slot) => slots.includes(slot))
@@ -91,7 +91,7 @@ function namesIn(folder: string): string[] {
   }
 }
 
-/** Kills the first process of a sandbox, as an operator or the kernel might. */
+/** Kills the first process of a sandbox, like an operator or the kernel. */
 export async function killAgent(sandbox: Sandbox): Promise<void> {
   process.kill(Number(sandbox.ref.handle['pid']), 'SIGKILL')
 }

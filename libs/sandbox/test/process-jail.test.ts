@@ -1,4 +1,4 @@
-/** Attacks from inside of a jail, and the ends of sandboxes whose worker died; seen from the host. */
+/** Attacks from inside a jail, and the end of sandboxes whose worker died, seen from the host. */
 import { spawn } from 'node:child_process'
 import { existsSync, mkdirSync, readFileSync, readdirSync, rmdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -55,7 +55,7 @@ async function run(
   return { exit, ...seen }
 }
 
-/** Each line: what was tried, and the errno name, `killed`, or what came back. */
+/** Each line: the attempt, and the errno name, `killed`, or the result. */
 const ATTACKS = `
 import ctypes, errno, os, platform, resource, socket
 libc = ctypes.CDLL(None, use_errno=True)
@@ -121,7 +121,7 @@ const CLOSED = ['EPERM', 'EACCES', 'ENOENT', 'EROFS', 'ENOSYS', 'EINVAL', 'ENETU
 function attacks(name: string, settings: { jail: 'bwrap' | 'self'; namespaces?: boolean }): void {
   const runtimeDir = runtimeFolder()
   let backend: Backend
-  /** Names this host in records; a real sandbox says which. */
+  /** Names this host in records; taken from a real sandbox. */
   let place = ''
   beforeAll(async () => {
     backend = await createBackend(processConfigSchema.parse({ ...settings, runtime_dir: runtimeDir }), {})
@@ -136,7 +136,7 @@ function attacks(name: string, settings: { jail: 'bwrap' | 'self'; namespaces?: 
     return await run(sandbox, program)
   }
 
-  test('refuses what a jailed program must not do', async () => {
+  test('refuses forbidden actions of a jailed program', async () => {
     const { stdout, exit } = await once(python(ATTACKS))
     expect(exit.exitCode).toBe(0)
     const lines = stdout
@@ -153,7 +153,7 @@ function attacks(name: string, settings: { jail: 'bwrap' | 'self'; namespaces?: 
     }
   })
 
-  test('cannot end, stop or confuse its agent', async () => {
+  test('protects its agent from being ended, stopped or confused', async () => {
     const { exit, stdout } = await once(
       python(`
 import os, signal
@@ -169,7 +169,7 @@ os._exit(7)
     expect({ stdout, exitCode: exit.exitCode }).toEqual({ stdout: 'alive\n', exitCode: 7 })
   })
 
-  test('a fork bomb ends with its sandbox', async () => {
+  test('ends a fork bomb with its sandbox', async () => {
     const marker = `bomb${newSandboxId()}`
     const program: Program = { type: 'command', shell: `f() { f | f & }; f; exec -a ${marker} sleep 60` }
     const sandbox = await backend.open(specOf(program, { pids: 32 }), signal)
@@ -181,7 +181,7 @@ os._exit(7)
     await expect(running).rejects.toMatchObject({ code: 'sandbox_lost' })
   })
 
-  test('no two sandboxes have one hash seed or one layout of addresses', async () => {
+  test('gives each sandbox its own hash seed and address layout', async () => {
     const program = python(`import ctypes
 print(hash('seed'), ctypes.cast(ctypes.CDLL(None).getpid, ctypes.c_void_p).value, id(object()))`)
     const [first, second] = [await once(program), await once(program)].map(({ stdout }) =>
@@ -191,7 +191,7 @@ print(hash('seed'), ctypes.cast(ctypes.CDLL(None).getpid, ctypes.c_void_p).value
     for (const [at, value] of first!.entries()) expect(second![at]).not.toBe(value)
   })
 
-  test('hands no descriptor of the worker on', async () => {
+  test('gives programs no descriptor of the worker', async () => {
     const program: Program = { type: 'command', shell: 'echo /proc/self/fd/* /dev/fd/*' }
     const worker = spawn(
       process.execPath,
@@ -201,7 +201,7 @@ print(hash('seed'), ctypes.cast(ctypes.CDLL(None).getpid, ctypes.c_void_p).value
         newWorkerId('abcdefabcdef'),
         JSON.stringify(program),
       ],
-      // fd 9 is what a worker inherits itself: Node does not close it for its children.
+      // fd 9 is one that a worker inherits itself: Node does not close it for its children.
       { stdio: ['ignore', 'pipe', 'inherit', ...Array<'ignore'>(6).fill('ignore'), 'ignore'] },
     )
     let said = ''
@@ -211,9 +211,9 @@ print(hash('seed'), ctypes.cast(ctypes.CDLL(None).getpid, ctypes.c_void_p).value
     expect(said).not.toMatch(/fd\/(?:[4-9]|\d\d+)\b/)
   })
 
-  test('writes no more than its disk, and the host gets it back', async () => {
+  test('limits writes to its disk, whose space the host gets back', async () => {
     if (!backend.capabilities.enforces.includes('disk')) {
-      // Without a mount of its own a work directory has no size; every other rung has one.
+      // Without its own mount a work directory has no size; every other rung has one.
       expect(name).toBe('self-jail without namespaces')
       return
     }
@@ -232,13 +232,12 @@ os._exit(0)`),
     expect(exit.diskLimitHit || stdout === '27\n').toBe(true)
   })
 
-  test('kills for memory without a cgroup too, and says so', async () => {
+  test('kills a program for memory without a cgroup too, and reports that', async () => {
     await using weak = await createBackend(
       processConfigSchema.parse({ ...settings, cgroups: false, runtime_dir: runtimeDir }),
       {},
     )
-    // Twice what it may, and no more: the net of resource limits below the watch is wider, and a busy watch
-    // looks late.
+    // Up to twice the limit: resource limits are a wider net, and a busy watch looks late.
     const program = python(`
 import time
 held = []
@@ -253,7 +252,7 @@ time.sleep(60)`)
     expect(weak.capabilities.enforces).not.toContain('memory')
   })
 
-  test('starts Node without a cgroup, too, for a program that may have little memory', async () => {
+  test('starts Node without a cgroup for a program with little memory', async () => {
     await using weak = await createBackend(
       processConfigSchema.parse({ ...settings, cgroups: false, runtime_dir: runtimeDir }),
       {},
@@ -263,7 +262,7 @@ time.sleep(60)`)
     expect(await run(sandbox, program)).toMatchObject({ stdout: 'on\n', exit: { exitCode: 0 } })
   })
 
-  test('a worker that is killed takes its sandboxes along, and another sweeps the record', async () => {
+  test('ends the sandboxes of a killed worker, and another worker sweeps the record', async () => {
     const marker = `left${newSandboxId()}`
     const dead = newWorkerId('abcdefabcdef')
     const worker = spawn(
@@ -291,7 +290,7 @@ time.sleep(60)`)
   })
 
   needs('cgroup-v1').it(
-    'the cgroup of a dead worker’s sandbox is found though that worker stood in another group',
+    'finds the cgroup of a dead worker’s sandbox although that worker was in another group',
     async () => {
       const parent = `/sys/fs/cgroup/memory/${newSandboxId()}`
       mkdirSync(parent)
@@ -323,7 +322,7 @@ time.sleep(60)`)
     },
   )
 
-  test('a worker that is killed takes its idle slots and cells along, and another sweeps them', async () => {
+  test('ends idle slots and cells of a killed worker, and another worker sweeps them', async () => {
     const dead = newWorkerId('abcdefabcdef')
     const worker = spawn(
       process.execPath,
@@ -347,7 +346,7 @@ time.sleep(60)`)
           return []
         }
       })
-    // One that waits in the pool, besides the cell where there are cells.
+    // One that waits in the pool, besides the cell if there are cells.
     const cells = JSON.parse(said) as number[]
     await vi.waitFor(() => expect(pids().length).toBeGreaterThan(cells.length), {
       timeout: 20_000,
@@ -363,7 +362,7 @@ time.sleep(60)`)
       interval: 20,
     })
     expect(await backend.owners()).toContain(dead)
-    // A slot that was just beginning has a folder and may have no uid yet.
+    // A starting slot has a folder, but perhaps no uid yet.
     const slots = readdirSync(folder)
     const holders = holdersOfUids(runtimeDir, slots)
     if (process.getuid?.() === 0) expect(holders.length).toBeGreaterThanOrEqual(waiting.length)
@@ -372,7 +371,7 @@ time.sleep(60)`)
     expect(holdersOfUids(runtimeDir, slots)).toEqual([])
   })
 
-  test('where memory is only watched, none can be had that no look sees', async () => {
+  test('refuses memory that the memory watch cannot see', async () => {
     await using weak = await createBackend(
       processConfigSchema.parse({ ...settings, cgroups: false, runtime_dir: runtimeDir }),
       {},
@@ -390,7 +389,7 @@ except OSError as e: print(errno.errorcode[e.errno])`)
     await using sandbox = await weak.open(specOf(program), signal)
     expect((await run(sandbox, program)).stdout).toBe('-1 EPERM\n-1 EPERM\nEPERM\n')
     if (!weak.capabilities.enforces.includes('disk')) return
-    // A tmpfs is memory too: it is counted, also when nobody has it open or mapped.
+    // A tmpfs is memory too, and counts even if nobody has it open or mapped.
     const filler = python(`
 import time
 with open('big', 'wb') as f:
@@ -403,7 +402,7 @@ time.sleep(60)`)
     expect(exit.oomKills).toBeGreaterThan(0)
   })
 
-  // bwrap counts files as memory: the case before this one holds it.
+  // bwrap counts files as memory, which the previous case covers.
   const onFolders = settings.jail === 'bwrap' ? () => undefined : test
   onFolders('keeps the number of files and their bytes within bounds', async () => {
     const program = python(`
@@ -415,12 +414,12 @@ except OSError as e: print(errno.errorcode[e.errno])`)
     const { exit, stdout } = await once(program, { disk_mib: 8 })
     if (backend.capabilities.enforces.includes('disk')) expect(stdout).toBe('ENOSPC\n')
     else if (exit.signal !== null) expect(exit).toMatchObject({ signal: 'SIGKILL', diskLimitHit: true })
-    // Done within one interval of the watch: then the folder is gone with the sandbox all the same.
+    // If it finished within one interval of the watch, the sandbox's end still removes the folder.
     else expect(stdout).toBe('all\n')
   })
 
   needs('root').it(
-    'gives each sandbox a uid of its own when the worker is root, and takes it back',
+    'gives each sandbox its own uid if the worker is root, and frees it afterwards',
     async () => {
       const uidOf = (sandbox: Sandbox): string =>
         /^Uid:\t(\d+)/m.exec(
@@ -461,8 +460,7 @@ print(json.dumps({'read': read, 'mounts': mounts, 'root': os.path.exists('/root'
     expect(new Set(Object.values(seen.read))).toEqual(new Set(['']))
     if (!backend.capabilities.enforces.includes('disk')) return
     expect([seen.root, seen.home, seen.sys]).toEqual([false, false, false])
-    // Root fields of mounts name where a bind comes from: system folders and our own runtime folder, nothing
-    // else.
+    // Root fields of mounts name a bind's source: only system folders and our runtime folder.
     const sources = seen.mounts
       .trim()
       .split('\n')
@@ -477,7 +475,7 @@ print(json.dumps({'read': read, 'mounts': mounts, 'root': os.path.exists('/root'
         )
   })
 
-  test('answers its own loopback where it has a network of its own, and reaches no other family', async () => {
+  test('has a loopback in its own network, and no other socket family', async () => {
     const { stdout } = await once(
       python(`
 import errno, socket
@@ -496,7 +494,7 @@ print(*[attempt(*what) for what in ((16, 3), (17, 3), (38, 5), (40, 1), (31, 3),
     for (const answer of families.split(' ')) expect(['EAFNOSUPPORT', 'EPERM']).toContain(answer)
   })
 
-  test('sweeps without killing a process that only has the pid of a dead sandbox', async () => {
+  test('sweeps without killing a process that reuses a dead sandbox’s pid', async () => {
     const innocent = spawn('sleep', ['60'])
     try {
       const victim = newWorkerId('abcdefabcdef')
@@ -521,7 +519,7 @@ if (isLongTier())
   needs('landlock-jail').describe(LANDLOCK, () => attacks(LANDLOCK, { jail: 'self', namespaces: false }))
 
 const ladderFolder = runtimeFolder()
-test('never falls to no fence by itself, and says what a plain subprocess is', async () => {
+test('never drops isolation by itself, and declares a plain subprocess as such', async () => {
   const runtime_dir = ladderFolder
   await using none = await createBackend(
     processConfigSchema.parse({ jail: 'bwrap', bwrap: '/nonexistent', runtime_dir }),
@@ -536,13 +534,13 @@ test('never falls to no fence by itself, and says what a plain subprocess is', a
   await expect(none.open(specOf(python('')), signal)).rejects.toMatchObject({ code: 'backend_unavailable' })
 
   await using plain = await createBackend(processConfigSchema.parse({ jail: 'plain', runtime_dir }), {})
-  // Below `jail`: a tenant gets it only when its policy asks for no more than a process.
+  // Lower than `jail`: a tenant gets it only if its policy asks for no more than a process.
   expect(plain.isolation).toBe('process')
   expect(isAtLeast(plain.isolation, 'jail')).toBe(false)
   expect(plain.capabilities.sessions).toEqual([])
 })
 
-/** Command lines of living host processes that contain the text. */
+/** Command lines of living host processes with this text. */
 function commandLines(text: string): string[] {
   return readdirSync('/proc').flatMap((name) => {
     if (!/^\d+$/.test(name) || Number(name) === process.pid) return []

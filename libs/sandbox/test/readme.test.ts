@@ -1,4 +1,4 @@
-/** The package as somebody uses it who has no fleet: the README's example, and what its text promises. */
+/** The package without a fleet: the README's example, and the promises of its text. */
 import { execFile } from 'node:child_process'
 import { readFile } from 'node:fs/promises'
 import { fileURLToPath } from 'node:url'
@@ -10,7 +10,7 @@ import { expect } from 'vitest'
 const { it } = needsBackend('process')
 const HERE = fileURLToPath(new URL('..', import.meta.url))
 
-it('prints what README.md says when its example is run', async () => {
+it('prints the output shown in README.md for its example', async () => {
   const readme = await readFile(new URL('../README.md', import.meta.url), 'utf8')
   const [, example = ''] = /```ts\n([^]*?)```/.exec(readme) ?? []
   const [, printed = ''] = /It prints `(.*?)`/.exec(readme) ?? []
@@ -19,7 +19,7 @@ it('prints what README.md says when its example is run', async () => {
   expect(stdout).toBe(`${printed}\n`)
 })
 
-it('asks a program to end at the soft deadline and keeps what it printed', async () => {
+it('asks a program to end at the soft deadline and keeps its output', async () => {
   await using sandbox = await openSandbox({ limits: { soft_timeout_ms: 500, hard_timeout_ms: 60_000 } })
   const ended = await sandbox.run('import time\nprint("so far", flush=True)\ntime.sleep(600)')
   expect(ended).toMatchObject({ timedOut: 'soft', stdout: 'so far\n' })
@@ -35,13 +35,13 @@ it('kills a program that ignores its deadlines', async () => {
   expect(ended).toMatchObject({ timedOut: 'hard', exitCode: null, signal: 'SIGKILL' })
 })
 
-it('refuses a second program where nothing is kept', async () => {
+it('refuses a second program if nothing is kept', async () => {
   await using sandbox = await openSandbox()
   expect((await sandbox.run('exit(3)')).exitCode).toBe(3)
   await expect(sandbox.run('print(1)')).rejects.toMatchObject({ code: 'conflict' })
 })
 
-it('says what is missing on a host that lacks the backend', async () => {
+it('reports what is missing on a host that lacks the backend', async () => {
   await expect(openSandbox({ config: { python: '/nowhere/python3' } })).rejects.toMatchObject({
     code: 'backend_unavailable',
     message: expect.stringContaining('apt install python3'),

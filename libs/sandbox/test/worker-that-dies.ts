@@ -1,7 +1,7 @@
 /**
- * Run as a process of its own. With `idle`: keeps warm slots and a cell that nobody uses, names the pids of
- * all, and waits to be killed. With a marker: opens a sandbox whose program leaves processes, says so, and
- * waits to be killed. With a program as JSON: runs that, passes its output on and ends.
+ * Runs as its own process. With `idle`: keeps warm slots and an unused cell, prints the pids of all, and
+ * waits to be killed. With a marker: opens a sandbox whose program leaves processes, reports that, and waits
+ * to be killed. With a program as JSON: runs it, passes its output on and ends.
  */
 import {
   DEFAULT_LIMITS,
@@ -55,7 +55,7 @@ if (marker === 'idle') {
     const slot = await backend.open(spec(python, 'job'), signal)
     await slot.run(python, io)
     await slot[Symbol.asyncDispose]()
-    // The next slot is warming now or stands: a warm one shows that the pool works.
+    // The next slot is warming or ready. A warm one shows that the pool works.
     if (slot.warm) break
   }
   if (backend.capabilities.sessions.length > 0) {

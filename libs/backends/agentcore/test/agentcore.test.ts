@@ -134,7 +134,7 @@ describeAgentcore('agentcore', (at) => {
       expect({ signal: exit.signal, stdout }).toEqual({ signal: 'SIGKILL', stdout: 'up\n' })
     })
 
-    it('of the session end its program, and the error names that reason', async () => {
+    it('end a program with its session, and the error names that reason', async () => {
       const program = python('import time\ntime.sleep(60)')
       const sandbox = await open(program)
       const before = at.double.calls.length

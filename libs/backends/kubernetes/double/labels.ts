@@ -51,10 +51,7 @@ export function metadataCauses(metadata: { name: string; labels?: unknown; annot
   ]
 }
 
-/**
- * Path of the first label or annotation whose value is not text; null for none. A server cannot decode such a
- * body.
- */
+/** Path of the first non-text label or annotation, which no server decodes; null for none. */
 export function untextual(metadata: { labels?: unknown; annotations?: unknown }): string | null {
   for (const field of ['labels', 'annotations'] as const) {
     const given = metadata[field]

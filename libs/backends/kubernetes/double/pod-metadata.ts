@@ -77,10 +77,7 @@ export function adoptedMetadata(sandbox: KubeObject, claim: KubeObject): Require
   return { labels: { ...Object.fromEntries(kept), [LAUNCH_TYPE]: 'warm', ...identity(claim) }, annotations }
 }
 
-/**
- * Metadata of a claim's pod template: the template's plus the claim's. Throws if the two have different
- * values.
- */
+/** Metadata of a claim's pod template: template plus claim. Throws for different values. */
 export function claimedTemplate(of: PodMetadata, template: string, claim: KubeObject): PodMetadata {
   const { labels = {}, annotations = {} } = additional(claim)
   const own = { ...of.labels, ...identity(claim), [TEMPLATE_REF_HASH]: nameHash(template) }

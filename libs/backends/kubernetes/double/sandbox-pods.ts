@@ -95,10 +95,7 @@ export class SandboxPods {
     if (pod !== undefined) this.#store.update(pod, { metadata: podMetadata(adopted) })
   }
 
-  /**
-   * Ends a pod whose object was deleted, like its node. The Sandbox stays. Undefined if that pod does not
-   * run.
-   */
+  /** Ends a pod whose object was deleted, but not its Sandbox. Undefined if the pod does not run. */
   async evict(uid: string): Promise<Pick<Running, 'sandbox' | 'namespace' | 'owner'> | undefined> {
     const running = this.all().find((one) => one.uid === uid)
     if (running === undefined || this.#evicted.has(uid)) return undefined

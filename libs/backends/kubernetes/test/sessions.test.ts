@@ -252,40 +252,37 @@ needs('bwrap').describe('kubernetes sessions', { timeout: 60_000 }, () => {
       ['after 3', 'before it connects', false, true],
       ['run 2', 'while its program runs', false, false],
     ]
-    it.each(PHASES)(
-      '(%s) %s: the next worker can use the session',
-      async (stopAt, _what, goesOn, isRunning) => {
-        newKey()
-        const spec = specOf(APPEND)
-        const given = JSON.stringify({
-          settings: settings(),
-          redisUrl: server.url,
-          spec,
-          turns: 2,
-          stopAt,
-        })
-        const script = new URL('worker-that-dies.ts', import.meta.url)
-        const child = fork(script, [given], { stdio: ['ignore', 'inherit', 'inherit', 'ipc'] })
-        const exited = once(child, 'exit')
-        await Promise.race([
-          once(child, 'message'),
-          exited.then(() => Promise.reject(new Error('it ended by itself'))),
-        ])
-        const [claim] = double.claims()
-        child.kill('SIGKILL')
-        await exited
-        if (claim !== undefined && !isRunning)
-          // Nobody asked for this pod's end, so the end of the program ends it.
-          await vi.waitFor(() => expect(podOf(claim.name)).toBeUndefined(), SOON)
-        await passLease()
-        const before = goesOn ? await entry() : null
-        const after = await turn(two, APPEND)
-        expect(after).toMatchObject(
-          goesOn ? { said: 'xx 2\n', fresh: false, id: before?.sessionId } : { said: 'x 1\n', fresh: true },
-        )
-        expect(double.claims().map(({ name: found }) => found)).toEqual([after.ref.handle['claim']])
-      },
-    )
+    it.each(PHASES)('(%s) %s: the next worker goes on', async (stopAt, _what, goesOn, isRunning) => {
+      newKey()
+      const spec = specOf(APPEND)
+      const given = JSON.stringify({
+        settings: settings(),
+        redisUrl: server.url,
+        spec,
+        turns: 2,
+        stopAt,
+      })
+      const script = new URL('worker-that-dies.ts', import.meta.url)
+      const child = fork(script, [given], { stdio: ['ignore', 'inherit', 'inherit', 'ipc'] })
+      const exited = once(child, 'exit')
+      await Promise.race([
+        once(child, 'message'),
+        exited.then(() => Promise.reject(new Error('it ended by itself'))),
+      ])
+      const [claim] = double.claims()
+      child.kill('SIGKILL')
+      await exited
+      if (claim !== undefined && !isRunning)
+        // Nobody asked for this pod's end, so the end of the program ends it.
+        await vi.waitFor(() => expect(podOf(claim.name)).toBeUndefined(), SOON)
+      await passLease()
+      const before = goesOn ? await entry() : null
+      const after = await turn(two, APPEND)
+      expect(after).toMatchObject(
+        goesOn ? { said: 'xx 2\n', fresh: false, id: before?.sessionId } : { said: 'x 1\n', fresh: true },
+      )
+      expect(double.claims().map(({ name: found }) => found)).toEqual([after.ref.handle['claim']])
+    })
   })
 
   describe('a lease that was lost', () => {

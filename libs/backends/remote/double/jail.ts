@@ -21,10 +21,7 @@ export const NODE = '/opt/node/bin/node'
 
 export interface JailOptions {
   hostname: string
-  /**
-   * `root`: without a user namespace and with a container root's capabilities (CONTAINER_CAPABILITIES). Needs
-   * root on this host.
-   */
+  /** `root`: no user namespace, capabilities of a container's root; needs root on this host. */
   uid: number | 'root'
   /** The command, which must listen on SOCKET. */
   command: readonly string[]
@@ -49,10 +46,7 @@ export interface Jail extends AsyncDisposable {
   hang(): Promise<void>
 }
 
-/**
- * Why jails cannot run here; null if they can. Opens one to find out: bubblewrap may be installed but not
- * allowed to create namespaces.
- */
+/** Opens a jail to find out why jails cannot run here; null if they can. */
 export function missing(): string | null {
   if (process.platform !== 'linux') return 'doubles that run programs need Linux'
   const namespaces = ['--unshare-all', '--unshare-user', '--die-with-parent']

@@ -1,7 +1,4 @@
-/**
- * Shared by both mirror doubles: a loopback HTTP server that closes completely, the files of a folder, and
- * the command line.
- */
+/** Shared by both mirror doubles: a loopback HTTP server, the files of a folder, the command line. */
 import { readdirSync, readFileSync } from 'node:fs'
 import { createServer, type RequestListener } from 'node:http'
 import { createServer as createTlsServer } from 'node:https'

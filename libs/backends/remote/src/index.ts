@@ -1,7 +1,4 @@
-/**
- * Shared by the vendors' backends: our agent over their channels, a fleet's sessions, leftovers of lost
- * opens.
- */
+/** Shared by vendors' backends: our agent over their channels, a fleet's sessions, lost opens. */
 export * from './aborted-after.ts'
 export * from './forgotten-sessions.ts'
 export * from './http-answer.ts'

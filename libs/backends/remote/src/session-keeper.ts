@@ -32,10 +32,7 @@ export interface SessionKeeper<Held> {
   logger: BackendLogger
   /** Throws `conflict` if this execution cannot use the session. */
   refuse(entry: SessionEntry, spec: SandboxSpec): void
-  /**
-   * Null: it cannot be attached, and must be ended. Throws, and changes nothing, if the vendor is
-   * unreachable.
-   */
+  /** Null: it cannot be attached and must be ended. Throws, unchanged, if the vendor is unreachable. */
   attach(at: AtRest): Promise<Held | null>
   /** The entry before a fresh sandbox is requested, with which a dead worker's sandbox is found. */
   promise(

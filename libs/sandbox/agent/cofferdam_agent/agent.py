@@ -25,7 +25,7 @@ UNKNOWN = 2**64 - 1
 
 
 class Agent:
-    """`ready` says R on the same channel. `started_with_us` is what main() says."""
+    """`ready` sends R on the same channel. `started_with_us` is explained at main()."""
 
     def __init__(self, options, split, channel, meters, ready, started_with_us):
         self.options = options
@@ -40,14 +40,14 @@ class Agent:
         self.run = None
         self.clean_after = None
         self.last_usage = (0, 0, None, None, 0, None, None)
-        # Proven clean, and no frame came since.
+        # True if the sandbox was proven clean and no frame came since.
         self.is_clean = False
         self.wake = reap.open_wake()
         if self.state == "idle":
             self.processes.begin()
 
     def attach(self, channel):
-        """Continues with another worker where the last one left."""
+        """Continues with another worker where the last one stopped."""
         for fd in {self.channel.fd_in, self.channel.fd_out}:
             os.close(fd)
         self.channel, self.tunnel = channel, None
@@ -115,7 +115,7 @@ class Agent:
         self.channel.send("Z", bytes([OK if refused is None else refused.status]) + payload)
 
     def send_usage(self):
-        """Of the running program so far, else of the last one."""
+        """The use of the running program so far, or of the last one."""
         if self.run is not None:
             self.last_usage = self.run.usage(self.meters) or self.last_usage
         self.channel.send("A", struct.pack("<7Q", *(UNKNOWN if v is None else v for v in self.last_usage)))
@@ -167,7 +167,7 @@ class Agent:
             self.processes.on_reaped(pid)
 
     def end(self):
-        """The main process ended: kills what it left. Its pipes are emptied by the loop."""
+        """The main process has ended: kills what it left. The loop empties its pipes."""
         run = self.run
         self.state = "ending"
         run.end.disk_full = run.end.disk_full or self.options.own_disk and self.work.is_full()

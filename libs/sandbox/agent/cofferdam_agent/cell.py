@@ -1,8 +1,8 @@
-"""Makes a cell what it was when it was fresh, and proves it, between two executions.
+"""Restores a cell's fresh state between two executions, and proves it.
 
 `clean` empties every folder that a program can write to (writable_paths.py) and removes its System V objects.
 Files from before the first program stay. `prove` compares used bytes and inodes with those of the fresh cell.
-It also compares the limits and scheduling of the agent, which a process with its uid can change and which
+It also compares the agent's limits and scheduling, which a process with its uid can change and which
 everything that it starts inherits.
 """
 import os
@@ -14,8 +14,8 @@ from .root import Root, WIPE_S
 from .sysv import SystemV
 from .workdir import IO_ERROR, WorkError
 
-# The kernel frees files of killed processes a moment later (sockets in flight by its own collector), and on a
-# busy host that moment is long. With WIPE_S it stays below the 8 s that the worker waits.
+# The kernel frees files of killed processes a moment later (sockets in flight by its own collector), on a
+# busy host much later. Together with WIPE_S this stays below the worker's 8 s.
 FREE_S = 3.0
 
 
@@ -33,7 +33,7 @@ class Cell:
         self.was_in_reach = not split or os.geteuid() != 0
 
     def clean(self, keep):
-        """Raises WorkError when the cell cannot be proven clean. Nothing of a program runs any more."""
+        """Raises WorkError if the cell cannot be proven clean. No program runs any more."""
         until = time.monotonic() + WIPE_S
         try:
             for root in self.roots:
@@ -45,7 +45,7 @@ class Cell:
         self.prove(keep, had_objects)
 
     def prove(self, keep, had_objects):
-        """No process runs that could make System V objects, so if none were left, there are none."""
+        """No running process could create System V objects, so once there are none, there stay none."""
         if self.was_in_reach and fingerprint(os.getpid(), self.agent) != self.agent:
             # A nice value cannot be lowered again without a capability.
             raise WorkError(IO_ERROR, "a program changed the agent's limits or scheduling")

@@ -22,12 +22,12 @@ class Closed(Exception):
     """The worker closed the channel or broke the protocol."""
 
 
-# A worker listens before it starts us: a connect that takes longer than this will never come about.
+# A worker listens before it starts us, so a slower connect never succeeds.
 CONNECT_TIMEOUT_S = 5.0
 
 
 def connect(path):
-    """A descriptor for both directions. Ends the agent with a last word on stderr when nobody listens."""
+    """Connects a descriptor for both directions, or ends the agent with a message on stderr."""
     import _socket  # `socket` itself pulls in enum and selectors
 
     opened = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
@@ -112,7 +112,7 @@ class Channel:
         return self.pending < PENDING_MAX
 
     def send_and_drain(self, kind, data):
-        """For much at once: waits for a slow worker, and for nothing else."""
+        """Sends a large amount and waits for a slow worker, and for nothing else."""
         self.send(kind, data)
         while self.pending > PENDING_MAX:
             poller = select.poll()
@@ -141,7 +141,7 @@ class Channel:
 
 
 def read_some(fd):
-    """Bytes, b'' at the end, None when nothing is there now."""
+    """Returns bytes, b'' at the end, None if nothing is available now."""
     try:
         return os.read(fd, TO_HOST_MAX)
     except BlockingIOError:

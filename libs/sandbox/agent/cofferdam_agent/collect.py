@@ -34,14 +34,14 @@ def _list(send, found):
                 batch = b""
             batch += item
     finally:
-        # What was found counts, also where the search ended early.
+        # Entries found so far count, even if the search ended early.
         if batch:
             send("F", batch)
 
 
 def back_up(work, send, payload):
-    """Answers B: h path, d bytes, x (ignore this file), e. The program may write meanwhile: a file that it
-    replaces by rename is whole, one that it writes in place may be half new.
+    """Answers B: h path, d bytes, x (ignore this file), e. The program may write meanwhile: a file replaced
+    by rename is complete, one written in place may be half new.
     """
     most_files, left = struct.unpack_from("<II", payload)
     globs = [glob.decode("utf-8", "surrogateescape") for glob in payload[8:].split(b"\0")]

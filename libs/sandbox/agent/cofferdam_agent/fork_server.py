@@ -37,7 +37,7 @@ class ForkServer:
         self.pid = self.child.pid
 
     def begin(self):
-        """It is ready, and no program runs yet."""
+        """Called when it is ready, before a program runs."""
         self.mark = fingerprint(self.pid)
 
     def is_fit(self):
@@ -46,7 +46,7 @@ class ForkServer:
         return self.split or is_intact(self.pid, self.mark)
 
     def fork(self):
-        """A new waiting interpreter. Its ready line, with its pid, comes on its control pipe."""
+        """Forks a waiting interpreter. Its ready line, with its pid, comes on its control pipe."""
         self.forks += 1
         child, theirs = spawn.pipes(True)
         uid, gid = (self.options.uid, self.options.gid) if self.split else (-1, -1)
@@ -76,10 +76,10 @@ class ForkServer:
 
 
 def fingerprint(pid, mark=None):
-    """What another process of the same uid could change from outside and a fork would inherit.
+    """Settings that another process with the same uid could change and a fork would inherit.
 
-    What was refused when `mark` was taken is not asked again, because a program with our uid and filter is
-    refused it too.
+    A value that could not be read for `mark` is not read again: a program with our uid and filter cannot
+    change it.
     """
     asked = [(os.getpriority, os.PRIO_PROCESS, pid), (os.sched_getscheduler, pid), (_sched_priority, pid)]
     asked += [(os.sched_getaffinity, pid), (linux.scheduling, pid)]
@@ -102,7 +102,7 @@ def _text(path):
 
 
 class _Refused(int):
-    """The errno of a question that this sandbox refuses to every process inside."""
+    """The errno of a call that this sandbox refuses to every process inside."""
 
 
 def _ask(call, *args):

@@ -1,6 +1,5 @@
-"""What the agent and an interpreter that waits in its gate (python-gate, node-gate, bash-gate) agree on: the
-command and environment that start it, the messages on its control pipe, and the variables that it reads only
-at its start.
+"""Shared by the agent and an interpreter that waits in its gate (python-gate, node-gate, bash-gate): command
+and environment of its start, messages on its control pipe, and variables that it reads only at its start.
 """
 import os
 
@@ -10,7 +9,7 @@ def folder_of(name):
 
 
 def argv_of(language, entry, options):
-    """Command of an interpreter that waits in its gate, then runs `entry` as a bare start would."""
+    """The command of an interpreter that waits in its gate and then runs `entry` like a bare start."""
     if language == "python":
         return [options.python, entry]
     return [options.node, "--require", os.path.join(folder_of("node-gate"), "gate.cjs"), entry]
@@ -76,7 +75,7 @@ def _with_length(fields):
 
 
 def with_commands(env, run):
-    """A program that cannot import a module finds the command for progress reports at the end of its PATH."""
+    """For programs without modules: adds the command for progress reports at the end of PATH."""
     if run.language in ("python", "javascript", "typescript") or "PATH" not in env:
         return env
     return dict(env, PATH=env["PATH"] + ":" + folder_of("bin"))

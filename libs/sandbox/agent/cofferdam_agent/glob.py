@@ -9,15 +9,15 @@ _SLASH = ord("/")
 
 
 class Globs:
-    """The states are the bits of an int; one bit per token of each glob, and one for its end."""
+    """States are bits of an int: one per token of each glob, and one for its end."""
 
     def __init__(self, globs):
         at, start = 0, 0
         self._end = 0
-        # What passes a token: by byte, and any byte but a slash.
+        # Which tokens a byte passes: by byte, and any byte but a slash.
         self._literal, self._any = {}, 0
-        # What may stay at a token for a byte of a name, and for a slash; what may be passed without a byte,
-        # and only where a part begins.
+        # Tokens that stay for a byte of a name, and for a slash; tokens that may be skipped anywhere, and
+        # only at the start of a part.
         self._stay, self._stay_slash, self._skip, self._skip_at_part = 0, 0, 0, 0
         for glob in globs:
             start |= 1 << at
@@ -38,12 +38,12 @@ class Globs:
                 at += 1
             self._end |= 1 << at
             at += 1
-        # Beside one step of a short glob; Python's ints are slow by the word.
+        # Relative to a step with short globs, because Python's ints get slower with their length.
         self.step_cost = 1 + at // 1024
         self.start = self._closed(start, True)
 
     def after(self, states, data):
-        """The states after more bytes of a path; 0 when nothing that begins so can match."""
+        """The states after more bytes of a path; 0 if nothing with this beginning can match."""
         for byte in data:
             is_slash = byte == _SLASH
             passed = self._literal.get(byte, 0) | (0 if is_slash else self._any)
@@ -74,7 +74,7 @@ def _tokens(glob):
             token, size = _ALL, 2
         else:
             token, size = {b"*": _STAR, b"?": _ANY}.get(glob[at : at + 1], glob[at]), 1
-        # Of equal ones in a row the others add nothing, but a step each.
+        # Repeated equal tokens change nothing but cost a step each.
         if token not in (_STAR, _PARTS, _ALL) or not tokens or tokens[-1] != token:
             tokens.append(token)
         at += size

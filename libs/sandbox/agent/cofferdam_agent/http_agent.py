@@ -21,7 +21,7 @@ from .workdir import WorkError
 FOLDER = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 # A worker asks at least every 20 s. Four lost answers in a row mean that it is dead.
 LIFE_SECONDS = 90
-# Bytes that wait for a request: as many as an answer holds. The agent then waits with its own bounded queue.
+# Bytes that wait for a request, as many as an answer holds. Beyond them the agent itself queues.
 HELD_MAX = 1024 * 1024
 SEND_SECONDS = 10
 
@@ -53,7 +53,7 @@ class Pod:
         channel, fence, options = asked["channel"], asked["fence"], asked["options"]
         if not isinstance(channel, str) or len(channel) < 32 or not all(isinstance(option, str) for option in options):
             raise Refused(400, "not a worker's")
-        # No request of the last worker may be half sent.
+        # The last worker's requests must be complete.
         with self.sending, self.change:
             if asked.get("boot") not in (None, self.boot):
                 raise Refused(410, "another incarnation")

@@ -30,7 +30,7 @@ class KeptInterpreter:
         self.pid = child.pid
         self._unread = b""
         self.broken = False
-        # The run in it, which closes its pipes when the interpreter does not outlive it.
+        # Its current run, which closes the pipes if the interpreter does not outlive it.
         self.run = None
 
     def begin(self, message):
@@ -89,9 +89,7 @@ class KeptInterpreter:
             time.sleep(0.0001)
 
     def kill_children(self, until):
-        """Kills its children. It is stopped and nobody else waits for them, so an unchanged list of dead is
-        final.
-        """
+        """Kills its children. It is stopped and only it waits for them, so an unchanged list is final."""
         before = None
         while time.monotonic() < until:
             children = _children_of(self.pid)
@@ -118,7 +116,7 @@ class KeptInterpreters:
         self.meters = meters
         self.waiting = waiting
         self.kept = kept
-        # Families that had one, whose state a program of the session may rely on.
+        # Families that had one, on whose state a program of the session may rely.
         self.known = set()
 
     def bind(self, run, env):
@@ -200,7 +198,7 @@ class KeptInterpreters:
                 self.end(kept)
 
     def end_all(self):
-        """The next program finds none of them and relies on none."""
+        """Ends all of them, so that the next program relies on none."""
         for kept in list(self.kept.values()):
             self.end(kept)
         self.known.clear()
@@ -213,7 +211,7 @@ class KeptInterpreters:
 
 
 def _children_of(pid):
-    """Of all its threads; None when it cannot be read."""
+    """The children of all its threads; None if they cannot be read."""
     found = set()
     try:
         for thread in os.listdir("/proc/%d/task" % pid):

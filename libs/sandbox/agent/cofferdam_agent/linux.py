@@ -1,6 +1,6 @@
-"""The few system calls that Python 3.8 has no name for. All are best effort: 0 or -1 comes back.
+"""The few system calls that Python 3.8 lacks. All are best effort: they return 0 or -1.
 
-What every start calls goes through `_ctypes` itself: `import ctypes` would be 3 ms of a start of 15.
+Calls of every start use `_ctypes` directly: `import ctypes` would take 3 ms of a start of 15.
 """
 import _ctypes
 import os
@@ -15,7 +15,7 @@ PR_SET_NO_NEW_PRIVS = 38
 
 
 def _call(name, *numbers):
-    """Of numbers below 2**31, which arrive extended to a whole register."""
+    """Calls a function with numbers below 2**31, which are extended to a full register."""
     return _ctypes.call_function(_ctypes.dlsym(_handle, name), numbers)
 
 
@@ -35,11 +35,11 @@ def prctl(option, value):
 
 
 def set_file_ids(uid, gid):
-    """Lets this process touch files as another user while its signals and ids stay root's (setfsuid(2)).
+    """Lets this process access files as another user while its signals and IDs stay root's (setfsuid(2)).
 
-    gVisor has no setfsuid; there the effective ids change instead. Signals to the program still work, because
-    they look at the sender's effective uid too; signals from it still do not, because our real and saved uids
-    stay 0.
+    gVisor has no setfsuid, so the effective IDs change there. Signals to the program still work, since they
+    depend on the sender's effective uid too. Signals from it still fail, since our real and saved uids stay
+    0.
     """
     _call("setfsgid", gid)
     _call("setfsuid", uid)
@@ -49,10 +49,9 @@ def set_file_ids(uid, gid):
 
 
 def kill_all_of(uid, gid):
-    """SIGKILL to every process of the program's user in one call, which no fork escapes, and to nobody
-    else's.
+    """Sends SIGKILL to all processes of the program's user in one call, which no fork escapes.
 
-    For PID 1 only, which the program cannot signal while both have one uid.
+    Only for PID 1, which the program cannot signal while both have one uid.
     """
     os.setresuid(uid, uid, 0)
     try:
@@ -65,7 +64,7 @@ def kill_all_of(uid, gid):
         set_file_ids(uid, gid)
 
 
-# ioprio_get and sched_getattr by machine; others lack what would be asked.
+# Numbers of ioprio_get and sched_getattr by machine; others cannot be read.
 _NUMBERS = {"x86_64": (252, 315), "aarch64": (31, 275)}.get(os.uname().machine)
 
 

@@ -61,7 +61,7 @@ def main(argv, started_with_us=None, listener=None):
     options = Options(argv)
     if started_with_us is None:
         _close_inherited(None if listener is None else listener.server.fileno())
-    # Before: a process that is not dumpable cannot open its own counters.
+    # Open them first: a non-dumpable process cannot open its own counters.
     counters = meters.Meters(options.cgroup)
     _protect()
     fds = _take_channel(options.socket)
@@ -93,7 +93,7 @@ def _serve(agent, listener):
         try:
             agent.step()
         except Closed:
-            # When a worker goes during a turn, its program and this sandbox end with it.
+            # If a worker disappears during a turn, its program and this sandbox end too.
             if listener is None or not agent.is_clean:
                 raise
             connection = listener.next_worker().detach()
@@ -101,7 +101,7 @@ def _serve(agent, listener):
 
 
 def _close_inherited(spared):
-    """Whatever else the worker had open without close-on-exec must not reach a program."""
+    """Closes all other descriptors that the worker passed on, which must not reach a program."""
     try:
         open_now = [int(name) for name in os.listdir("/proc/self/fd")]
     except (OSError, ValueError):

@@ -4,7 +4,7 @@ import sys
 
 DEFAULT_PATH = "/usr/local/bin:/usr/local/sbin:/usr/bin:/usr/sbin:/bin:/sbin"
 LANGUAGES = ("python", "javascript", "typescript", "bash", "none")
-# `node` names the runner of both languages for a host that does not care which file name comes.
+# `node` selects the runner of both languages, for a host that accepts either file name.
 ALIASES = {"node": "javascript"}
 
 

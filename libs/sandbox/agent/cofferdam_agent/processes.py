@@ -22,7 +22,7 @@ class Processes:
         self.ready = ready
         self.waiting = WaitingInterpreter(options, split, work.path, started_with_us)
         self.cell = None
-        # What a session keeps, by the family of its language, and who runs programs in it.
+        # A session's kept interpreters by language family, and what runs programs in them.
         self.kept = {}
         self.kept_interpreters = None
         # The language whose next interpreter was not started while kept interpreters could reach it.
@@ -53,8 +53,7 @@ class Processes:
             self.ready.say({})
 
     def prepare_after(self, run):
-        # Nothing starts beside processes that may still run: the next clean proves them gone or ends this
-        # cell.
+        # Start nothing beside processes that may still run: the next clean ends them or this cell.
         if self.options.cell and run.end.proven_gone and not (run.end.interpreter_lives and run.language != "python"):
             self.prepare_beside_kept(run.language)
 
@@ -123,7 +122,7 @@ class Processes:
                 self.kept_interpreters.end(kept)
 
     def finish(self, run):
-        """What the run left is dead, and its pipes are empty."""
+        """Called when the run's leftovers are dead and its pipes are empty."""
         if run.session is not None:
             self.kept_interpreters.finish(run)
 

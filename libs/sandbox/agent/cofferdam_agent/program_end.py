@@ -1,9 +1,9 @@
-"""How the end of a program is seen, and what the worker is told about it.
+"""How the end of a program is noticed, and what the worker is told about it.
 
     SIGCHLD, wait4 ── the main process has a status ── whatever it left is killed ── its pipes are empty ── V, X
 
-The exit status is the kernel's, so a program cannot forge it. Only a run in an interpreter that the session
-keeps has no process of its own: there the interpreter says the exit code, and lives on.
+The exit status is the kernel's, so a program cannot forge it. Only a run in a kept interpreter has no process
+of its own: there the interpreter reports the exit code and lives on.
 """
 import _signal as signal
 import os
@@ -15,7 +15,7 @@ from .streams import read_all
 
 # The largest value (contract BOUNDS.valueBytes). 'V' and a u32 length precede it on the pipe.
 VALUE_MAX = 32 * 1024
-# How long the pipes are read when it is not proven that every process that could write to them is gone.
+# How long to read the pipes if processes that could write to them are not proven gone.
 DRAIN_S = 0.25
 
 
@@ -43,7 +43,7 @@ class ProgramEnd:
         self.interpreter_lives = True
 
     def interpreter_lost(self):
-        """The interpreter did not outlive the end of its run. The run's status stays what it was."""
+        """The interpreter ended with its run, whose status stays the same."""
         self.interpreter_lives, self.used = False, _Unknown
 
     def killed_others(self, proven_gone, process_limit):

@@ -20,7 +20,7 @@ KEY_SIZE = 32
 LINE_MAX = 4096
 # A worker answers at once.
 CANDIDATE_SECONDS = 5
-# More connections at once are a program's, left from its turn: the oldest are closed.
+# Further connections are left from a program's turn; the oldest are closed.
 CANDIDATES_MAX = 16
 
 

@@ -1,13 +1,13 @@
-"""Parses the control pipe of a gate and takes the program's progress reports out of it.
+"""Parses the control pipe of a gate and extracts the program's progress reports.
 
     R…\\n  ready    P<fraction> <text>\\n  progress    V<u32><bytes>  value    D<code>\\n  end of a session's run
 
-The program writes on the same pipe, so all of it is hearsay: the worker reads a report, and judges it. Of
-more than ten reports a second the newest is sent, and the last one before the end always.
+The program can write to the same pipe, so nothing here is trusted: the worker checks each report. At most ten
+reports a second are sent, always the newest, and always the last one before the end.
 """
 import time
 
-# Fraction, 240 characters of at most four bytes, and what stands around them.
+# A fraction, 240 characters of at most four bytes, and the frame around them.
 LINE_MAX = 1024
 VALUE_MAX = 32 * 1024
 GAP_S = 0.1
@@ -24,7 +24,7 @@ class Reports:
         self._sent_at = None
 
     def feed(self, data):
-        """The complete messages of `data` that are no reports. Raises ValueError for an unknown message."""
+        """Complete messages in `data` except reports. Raises ValueError for an unknown message."""
         self._held += data
         words = b""
         while self._held:

@@ -12,11 +12,11 @@ _SCOPE_ABSTRACT_UNIX, _SCOPE_SIGNAL = 1, 2
 
 
 def create_rules():
-    """A descriptor of Landlock rules that forbid signals to processes outside of the domain; -1 where the
-    kernel has no scopes.
+    """Landlock rules that forbid signals outside of the domain, as a descriptor; -1 if the kernel has no
+    scopes.
 
-    Each process that restricts itself by it gets a domain of its own. Used where agent and program share a
-    uid and no pid namespace protects the agent as PID 1.
+    Each process that applies them gets its own domain. Used if agent and program share a uid and no pid
+    namespace protects the agent as PID 1.
     """
     import ctypes
 
@@ -44,21 +44,20 @@ _ALLOW, _FAIL = 0x7FFF0000, 0x00050000
 
 
 def forbid_queues():
-    """Forbids POSIX message queues to this process and its children, after PR_SET_NO_NEW_PRIVS. Raises when
-    it cannot.
+    """Forbids POSIX message queues to this process and its children, after PR_SET_NO_NEW_PRIVS, or raises.
 
-    For programs of a cell: a queue lives as long as its namespace and no directory lists it, so one run would
-    leave it to the next.
+    For programs of a cell: a queue lives as long as its namespace and is in no directory, so it would reach
+    the next run.
     """
     try:
         resource.setrlimit(resource.RLIMIT_MSGQUEUE, (0, 0))
     except (OSError, ValueError):
-        # gVisor has queues, and takes no limit for them.
+        # gVisor has queues but ignores the limit for them.
         linux.load_filter(_refusing(*_CALLS[os.uname().machine]))
 
 
 def _refusing(arch, number):
-    """A filter that fails mq_open as the limit would."""
+    """A filter that makes mq_open fail like the limit does."""
     steps = (
         (_LOAD, 0, 0, _ARCH_AT),
         (_IF_EQUAL, 0, 3, arch),

@@ -29,7 +29,7 @@ class Run:
         self.session = None
         self.found = "none"
         self.begun_in_session = False
-        # Whether the worker wants progress reports, and what parses them.
+        # Whether the worker wants progress reports, and their parser.
         self.report = job.get("report", False)
         self.reports = None
         # Port on the loopback where the program may connect; None when it may not.
@@ -67,7 +67,7 @@ class Run:
         return self.end.status is not None
 
     def command(self, env):
-        """Arguments of a program that no gate waits for."""
+        """The command of a program without a waiting interpreter."""
         if self.kind == "script":
             return ["bash", self.entry] + self.argv
         if self.kind == "shell":
@@ -160,7 +160,7 @@ class GivenFiles:
     def __init__(self, work, declared):
         self.work = work
         self.declared = declared
-        # Index, descriptor and bytes to come of the one that is being written.
+        # Index, descriptor and missing bytes of the file that is being written.
         self.opened = None
 
     def take(self, payload):

@@ -1,9 +1,8 @@
-"""How a program is started: fork, then what the child becomes before exec, in the order of `_become`.
+"""Starts a program: fork, then the steps of the child before exec, in the order of `_become`.
 
-A session of its own, its pipes as descriptors 0 to 2 and the control pipes, default signals, limits, the
-program's uid, no new privileges, and the filters that the options name. It dies with the agent. processes.py
-decides whether a program gets a new process at all; one that a waiting interpreter runs got all this when
-that interpreter was started.
+The child gets its own session, its pipes as descriptors 0 to 2, the control pipes, default signals, limits,
+the program's uid, no new privileges, and the filters of the options. It dies with the agent. processes.py
+decides whether a program gets a new process at all. A waiting interpreter got all this at its own start.
 """
 import _signal as signal
 import os
@@ -47,7 +46,7 @@ class Child:
 
 
 def pipes(gated, has_input=True, control=None, reports=False):
-    """A child of the given kind without its pid, and the five ends that the process itself must have."""
+    """A child of the given kind without its pid, and the five pipe ends for the process itself."""
     in_read, in_write = os.pipe() if has_input else (os.open(os.devnull, os.O_RDONLY), None)
     out_read, out_write = os.pipe()
     err_read, err_write = os.pipe()
@@ -61,11 +60,10 @@ def pipes(gated, has_input=True, control=None, reports=False):
 
 
 def spawn(argv, env, cwd, options, split, gated, has_input=True, control=None, reports=False):
-    """Without input a program gets /dev/null. A gate learns only with its first message whether there is
-    input.
+    """Without input a program gets /dev/null. A gate learns from its first message whether there is input.
 
-    `control` is the socket of a fork server, which keeps the agent's uid and gets no Landlock scope: its
-    forks become programs, not the server itself.
+    `control`: the socket of a fork server, which keeps the agent's uid and gets no Landlock scope, because
+    only its forks become programs.
     """
     child, theirs = pipes(gated, has_input, control, reports)
     parent = os.getpid()
@@ -89,7 +87,7 @@ def spawn(argv, env, cwd, options, split, gated, has_input=True, control=None, r
 
 def _become(argv, env, cwd, options, split, parent, fds, serves_forks):
     os.setsid()
-    # The agent is not dumpable, and a process that is not cannot write its own /proc files.
+    # A non-dumpable process, like the agent, cannot write its own /proc files.
     linux.prctl(linux.PR_SET_DUMPABLE, 1)
     for number, fd in zip((0, 1, 2, CONTROL_IN, CONTROL_OUT), fds):
         if fd is not None:
@@ -110,7 +108,7 @@ def _become(argv, env, cwd, options, split, parent, fds, serves_forks):
     if split and serves_forks:
         os.seteuid(0)
     elif split:
-        # Only root may change groups; the agent's effective uid is another one where setfsuid is missing.
+        # Only root may change groups. Without setfsuid the agent's effective uid is another one.
         os.seteuid(0)
         os.setgroups([])
         os.setresgid(options.gid, options.gid, options.gid)
@@ -137,7 +135,7 @@ def _become(argv, env, cwd, options, split, parent, fds, serves_forks):
 
 
 def _prefer_for_oom():
-    """The kernel's OOM killer takes the program before the agent."""
+    """Makes the kernel's OOM killer choose the program before the agent."""
     try:
         with open("/proc/self/oom_score_adj", "w") as out:
             out.write("500")

@@ -1,4 +1,4 @@
-"""The program's input, as far as it has arrived, and its output, up to its byte cap."""
+"""The program's input as it arrives, and its output up to its byte cap."""
 import os
 import struct
 
@@ -7,7 +7,7 @@ from .workdir import REFUSED, WorkError
 
 
 def read_all(fd, most):
-    """What is in a pipe that nobody writes to any more, at most about `most` bytes."""
+    """Reads a pipe without writers to its end, or to about `most` bytes."""
     found = b""
     try:
         while len(found) < most:
@@ -21,7 +21,7 @@ def read_all(fd, most):
 
 
 class Input:
-    """`size` is what the worker declared; None when the program has none."""
+    """`size`: the size declared by the worker; None for a program without input."""
 
     def __init__(self, size):
         self.size = size

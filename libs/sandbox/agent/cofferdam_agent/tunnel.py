@@ -18,9 +18,9 @@ import struct
 
 from .channel import Closed, TO_HOST_MAX
 
-# Same numbers as in src/tunnel.ts and src/tunnel-connection.ts. 256 KiB carry 100 MB/s at 2.5 ms between
-# program and worker, more than a container's attach stream can. Browsers and package managers open at most 64
-# connections.
+# Same numbers as in libs/sandbox/src/guest (tunnel.ts, tunnel-connection.ts). 256 KiB carry 100 MB/s at 2.5
+# ms between program and worker, more than a container's attach stream can. Browsers and package managers open
+# at most 64 connections.
 WINDOW = 256 * 1024
 CONNECTIONS_MAX = 64
 # If the queue is full, the kernel retries a connection only after a second.

@@ -12,14 +12,14 @@ from .workdir import DIR_FLAGS
 
 
 def are_two(options):
-    """Makes the work directory on the way."""
+    """Also creates the work directory."""
     if os.geteuid() != 0 or not _can_setuid():
         return False
     return _makes(options) or (_hands_over(options) and _makes(options))
 
 
 class FilesOfProgram:
-    """Within it this thread touches files as the program would."""
+    """A context in which this thread accesses files like the program."""
 
     def __init__(self, options, two):
         self.ids = (options.uid, options.gid) if two else None
@@ -44,7 +44,7 @@ def _makes(options):
 
 
 def _hands_over(options):
-    """Of root's folders only this last one changes its owner, and never what a link in its place names."""
+    """Changes the owner of only this last folder of root's, never of a link's target in its place."""
     try:
         os.makedirs(options.work, 0o755, exist_ok=True)
         fd = os.open(options.work, DIR_FLAGS)

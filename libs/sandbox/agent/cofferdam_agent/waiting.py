@@ -15,11 +15,11 @@ from . import gate, reap, spawn
 
 ENTRIES = {"python": "main.py", "javascript": "main.js", "typescript": "main.ts"}
 MESSAGE_MAX = 64 * 1024
-# How long a program waits for an interpreter that is still starting. After that it gets one of its own.
+# How long a program waits for a starting interpreter, before it gets its own.
 START_S = 20
 # A fork takes a few milliseconds, an interpreter ten times that.
 START_LOOK_MS = 100
-# A message of no bytes, which the gate answers with a line end.
+# An empty message, which the gate answers with a newline.
 ARE_YOU_THERE = bytes(4)
 
 
@@ -35,11 +35,11 @@ class WaitingInterpreter:
         self.version = None
         self.preloaded = set()
         self.failure = None
-        # gVisor (release 20221219) dies of the fork server, with Go's exit code 2; it also lacks this list.
-        # There a cell starts an interpreter after each run.
+        # gVisor (release 20221219), which lacks this list, crashes with the fork server (Go's exit code 2).
+        # There a cell starts a new interpreter after each run.
         self.has_forks = options.cell and os.path.exists("/proc/self/task/%d/children" % os.getpid())
         if self.has_forks:
-            # Only here: what it imports would make the start of every other agent longer.
+            # Imported only here, because it would slow down every other agent's start.
             from . import fork_server
 
             self.fork_servers = fork_server
@@ -67,7 +67,7 @@ class WaitingInterpreter:
     # ---- starting
 
     def prepare(self, language):
-        """Makes the next one wait; False when this language has none."""
+        """Starts the next one; False if this language has none."""
         if language not in ENTRIES:
             return False
         if self.child is not None:
@@ -154,7 +154,7 @@ class WaitingInterpreter:
             poller = select.poll()
             poller.register(self.starting(), select.POLLIN)
             if not poller.poll(START_LOOK_MS):
-                # A fork server may obey a SIGSTOP of the last program only after it was found fit.
+                # The fork server may stop late, by the last program's SIGSTOP, after it passed the check.
                 server = self.fork_server
                 is_stuck = server is not None and server.mark is not None and not server.is_fit()
                 if time.monotonic() > until or is_stuck:
@@ -176,7 +176,7 @@ class WaitingInterpreter:
             self.child.mark = self.fork_servers.fingerprint(self.child.pid)
 
     def take(self, run, env_of_run):
-        """The waiting interpreter, if the run behaves in it as in a fresh one; else None."""
+        """The waiting interpreter if the run behaves in it like in a fresh one; otherwise None."""
         child = self.child
         if child is None:
             return None
@@ -215,7 +215,7 @@ class WaitingInterpreter:
             return False
 
     def is_shadowed(self):
-        """True when a file of the program has the name of a module that is imported already."""
+        """True if a file of the program has the name of an imported module."""
         if not self.preloaded:
             return False
         if "*" in self.preloaded:
@@ -241,7 +241,7 @@ class WaitingInterpreter:
             server.end()
 
     def on_reaped(self, pid):
-        """True when it was one of ours."""
+        """True if the process was one of ours."""
         if self.fork_server is not None and pid == self.fork_server.pid and self.fork_server.mark is not None:
             self.fork_server.close()
             self.fork_server = None

@@ -1,6 +1,5 @@
-"""Folders that a program can write to: the work directory and, in a sandbox with mounts of its own, every
-writable tmpfs and message queue file system. In other sandboxes: the folders of HOME and TMPDIR beside the
-work directory.
+"""Folders that a program can write to: the work directory and, in a sandbox with its own mounts, every
+writable tmpfs and message queue file system; otherwise also the folders of HOME and TMPDIR.
 """
 import os
 
@@ -27,12 +26,12 @@ def _above(path):
 
 
 def _is_programs(path):
-    """Not /dev, whose devices are on a tmpfs, nor the tmpfs mounts that cover parts of /proc and /sys."""
+    """Excludes /dev, whose devices are on a tmpfs, and tmpfs mounts that mask parts of /proc and /sys."""
     return path != "/dev" and not path.startswith(("/proc", "/sys")) and os.path.isdir(path) and is_writable(path)
 
 
 def is_writable(path):
-    """Found out by creating a file, while this process has the program's ids for file systems."""
+    """Tests by creating a file, while this process has the program's file IDs."""
     probe = os.path.join(path, ".cofferdam-%d" % os.getpid())
     try:
         os.close(os.open(probe, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))

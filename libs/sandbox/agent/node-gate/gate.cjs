@@ -31,8 +31,8 @@ function readExactly(size) {
 }
 
 function wait() {
-  // Loaded now, because nearly every program needs it for its first output: 1.5 ms and more. The streams are
-  // not made now, because they would be handles that a bare run has not opened yet.
+  // Loaded now, because nearly every program needs it for its first output (1.5 ms and more). The streams are
+  // created later, because a bare run has no such handles yet.
   require('node:net')
   require('node:vm')
   fs.writeSync(CONTROL_OUT, `R${process.version}\n`)
@@ -64,7 +64,7 @@ function setEnvironment(items) {
 
 // ---- The interpreter that a session keeps
 
-/** Replaces what Node calls to run the entry: no file is run, and session.cjs waits for the runs. */
+/** Replaces the function with which Node runs the entry: session.cjs waits for runs instead. */
 function serveSession() {
   const { serve } = require('./session.cjs')
   const pid = process.pid
@@ -135,8 +135,8 @@ function offerReports() {
 // ---- TypeScript beyond what Node strips by itself
 
 /**
- * Imports of other files or packages, decorators, and keywords of what is more than types. May match too
- * much: typescript.cjs then parses properly.
+ * Imports of other files or packages, decorators, and syntax beyond types. May match too often:
+ * typescript.cjs then parses properly.
  */
 const MAY_NEED_HOOKS =
   /(?:\bfrom|\bimport|\brequire\s*\()\s*\(?\s*['"](?!node:)|(?:^|[\s(,{;])@[A-Za-z_$(]|\b(?:enum|namespace|module|public|private|protected|readonly|override)\b|\bimport\s+(?:type\s+)?[\w$]+\s*=|\bexport\s*=|(?:[=(,?:;&|[!]|\breturn)\s*<[A-Za-z]/m

@@ -23,7 +23,7 @@ def prctl(option, value):
 
 
 def serve(gate, ready, without_input):
-    """Returns in the forks: a function that makes one the program's."""
+    """Returns only in forks: a function that turns the fork into the program's process."""
     gate.freeze()
     agent = os.getppid()
     channel = _socket.socket(_socket.AF_UNIX, _socket.SOCK_SEQPACKET, 0, gate.CONTROL_IN)

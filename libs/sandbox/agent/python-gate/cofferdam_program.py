@@ -126,9 +126,9 @@ def is_valueless(node):
 
 
 def unwatched():
-    """An iterator that says, each time it is asked, whether no trace or profile function and no tool of
-    `sys.monitoring` watches the program. It is made of C functions alone, because the watcher would see a
-    call of a Python function. It compares by identity, because the watcher may have an `__eq__` of its own.
+    """An iterator of whether no trace or profile function and no tool of `sys.monitoring` watches the
+    program. Made only of C functions, because a watcher would see a Python call. Compares by identity,
+    because a watcher may have its own `__eq__`.
     """
     watchers = [sys.gettrace, sys.getprofile]
     if hasattr(sys, "monitoring"):
@@ -178,10 +178,10 @@ class Hook:
 
 
 class WarningsAreErrors:
-    """While compiling: what would warn is run as it is, so that the warning comes once and from CPython
-    itself.
+    """Turns warnings of the compilation into errors. Such a source then runs unchanged, so that its warning
+    comes once, from CPython itself.
 
-    Works on the interpreter's own list of filters, because importing `warnings` would be a trace.
+    Uses the interpreter's own list of filters, because importing `warnings` would leave a trace.
     """
 
     def __enter__(self):

@@ -98,7 +98,7 @@ def become(ours, theirs, control, options):
         os.umask(0o022)
     except BaseException:
         os._exit(126)
-    # Set by bwrap: the program's own variables come with it.
+    # Set by bwrap. The program brings its own variables.
     os.environ.pop("PWD", None)
 
 
@@ -117,7 +117,7 @@ def limit(wanted):
 
 
 def prefer_for_oom():
-    """The kernel's OOM killer takes the program before the agent."""
+    """Makes the kernel's OOM killer choose the program before the agent."""
     try:
         with open("/proc/self/oom_score_adj", "w") as out:
             out.write("500")

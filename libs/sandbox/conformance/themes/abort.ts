@@ -12,24 +12,21 @@ export function abort(h: Harness): void {
     await expect(h.open(programs.exit(0), {}, AbortSignal.abort(reason))).rejects.toBe(reason)
   })
 
-  test.each([0, 3, 10, 30, 60, 100, 150, 250])(
-    'leaves nothing if open is aborted after %i ms',
-    async (ms) => {
-      const stop = new AbortController()
-      const reason = new StopReason('cancelled')
-      const opening = h.open(programs.exit(0), {}, stop.signal)
-      const settled = opening.then(
-        async (sandbox) => {
-          await sandbox[Symbol.asyncDispose]()
-          return 'opened'
-        },
-        (error: unknown) => error,
-      )
-      await sleep(ms)
-      stop.abort(reason)
-      expect(['opened', reason]).toContain(await settled)
-    },
-  )
+  test.each([0, 3, 10, 30, 60, 100, 150, 250])('leaves nothing if aborted after %i ms', async (ms) => {
+    const stop = new AbortController()
+    const reason = new StopReason('cancelled')
+    const opening = h.open(programs.exit(0), {}, stop.signal)
+    const settled = opening.then(
+      async (sandbox) => {
+        await sandbox[Symbol.asyncDispose]()
+        return 'opened'
+      },
+      (error: unknown) => error,
+    )
+    await sleep(ms)
+    stop.abort(reason)
+    expect(['opened', reason]).toContain(await settled)
+  })
 
   test('ignores an abort after open has resolved', async () => {
     const stop = new AbortController()

@@ -2,9 +2,7 @@ import { Duplex } from 'node:stream'
 import { expect, test } from 'vitest'
 import { openAttachStream } from './attach-stream.ts'
 
-/**
- * The daemon's side of a hijacked connection; `push` sends to the worker, `received` is what came from it.
- */
+/** The daemon's side of a hijacked connection. `push` sends to the worker; `received`: the worker's data. */
 function connection(): { socket: Duplex; received: Buffer[]; reads: () => number } {
   const received: Buffer[] = []
   let reads = 0
@@ -28,7 +26,7 @@ function packed(stream: 1 | 2, payload: string | Buffer): Buffer {
   return Buffer.concat([head, body])
 }
 
-test('takes stdout out of the packets and keeps stderr for error messages', async () => {
+test('extracts stdout from the packets and keeps stderr for error messages', async () => {
   const { socket } = connection()
   const attached = openAttachStream(socket)
   socket.push(Buffer.concat([packed(1, 'ab'), packed(2, 'agent: oops\n'), packed(1, 'cd')]))
@@ -37,7 +35,7 @@ test('takes stdout out of the packets and keeps stderr for error messages', asyn
   expect(attached.stderrTail()).toBe('agent: oops')
 })
 
-test('puts packets together that arrive in single bytes', async () => {
+test('reassembles packets that arrive as single bytes', async () => {
   const { socket } = connection()
   const attached = openAttachStream(socket)
   const bytes = Buffer.concat([packed(1, 'hello '), packed(2, 'x'), packed(1, ''), packed(1, 'world')])
@@ -46,7 +44,7 @@ test('puts packets together that arrive in single bytes', async () => {
   expect(Buffer.concat(await attached.readable.toArray()).toString()).toBe('hello world')
 })
 
-test('keeps the last 4 KiB of stderr, however much there is', async () => {
+test('keeps only the last 4 KiB of stderr', async () => {
   const { socket } = connection()
   const attached = openAttachStream(socket)
   for (let n = 0; n < 100; n += 1) socket.push(packed(2, 'y'.repeat(1000)))
@@ -57,12 +55,12 @@ test('keeps the last 4 KiB of stderr, however much there is', async () => {
   expect(attached.stderrTail().endsWith('the end')).toBe(true)
 })
 
-test('stops reading the connection while nobody reads its stdout', async () => {
+test('stops reading the connection while nobody reads stdout', async () => {
   const total = 400
   let sent = 0
   const chunk = packed(1, Buffer.alloc(16_384, 'z'))
   const socket = new Duplex({
-    // An endless program: gives one packet for each time that it is asked.
+    // An endless program: sends one packet per read.
     read() {
       sent += 1
       this.push(sent <= total ? chunk : null)
@@ -75,7 +73,7 @@ test('stops reading the connection while nobody reads its stdout', async () => {
   attached.readable.once('readable', () => {})
   await new Promise((resolve) => setImmediate(resolve))
   await new Promise((resolve) => setImmediate(resolve))
-  // 64 KiB in our reader and 64 KiB in the socket's, in packets of 16 KiB, and a few on their way.
+  // 64 KiB in our reader and 64 KiB in the socket's, in packets of 16 KiB, and a few in flight.
   expect(sent).toBeLessThan(20)
   let got = 0
   for await (const bytes of attached.readable) got += (bytes as Buffer).length

@@ -9,7 +9,7 @@ const choice = async (change: Partial<DockerConfig> = {}): Promise<ReturnType<ty
   return createHostChoice(await connectDaemon(config), config, SILENT)
 }
 
-test('prefers crun, but not beside AppArmor, and leaves all else to the daemon', () => {
+test('prefers crun without AppArmor, and otherwise the daemon’s default', () => {
   const Runtimes = { runc: {}, crun: {}, runsc: {} }
   const SecurityOptions = ['name=seccomp,profile=builtin']
   expect(automaticRuntime({ Runtimes, SecurityOptions })).toBe('crun')
@@ -18,16 +18,16 @@ test('prefers crun, but not beside AppArmor, and leaves all else to the daemon',
   expect(automaticRuntime({ Runtimes: { runc: {}, runsc: {} }, SecurityOptions })).toBeNull()
 })
 
-test('tries the socket first, and stays with what worked', async () => {
+test('tries the socket first, and keeps the transport that worked', async () => {
   const host = await choice()
   expect(host.transport).toEqual({ use: 'socket', isProven: false })
   host.socketWorks()
-  // One container that fails later is no reason to leave it.
+  // One later failure of a container is no reason to change.
   host.socketFails('refused')
   expect(host.transport).toEqual({ use: 'socket', isProven: true })
 })
 
-test('falls back to the attach stream where the first sandbox did not reach the socket', async () => {
+test('falls back to the attach stream if the first sandbox did not reach the socket', async () => {
   const host = await choice()
   host.socketFails('refused')
   expect(host.transport).toEqual({ use: 'attach', isProven: true })
@@ -37,17 +37,17 @@ test.each([
   ['gVisor, which closes host sockets', { runtime: 'runsc' }],
   ['Kata, which is another machine', { runtime: 'io.containerd.kata.v2' }],
   ['a setting', { transport: 'attach' as const }],
-])('uses the attach stream alone for %s', async (_why, change) => {
+])('uses only the attach stream for %s', async (_why, change) => {
   expect((await choice(change)).transport).toEqual({ use: 'attach', isProven: true })
 })
 
-test('a socket that the settings demand is not given up', async () => {
+test('keeps using the socket if the settings demand it', async () => {
   const host = await choice({ transport: 'socket' })
   host.socketFails('refused')
   expect(host.transport).toEqual({ use: 'socket', isProven: false })
 })
 
-test('gives up a runtime that it chose itself, for every start that failed on it, and none that was named', async () => {
+test('replaces an automatically chosen runtime that fails, but never a configured one', async () => {
   const host = await choice()
   expect([host.runtimeFails('crun', 'no'), host.runtimeFails('crun', 'no')]).toEqual([true, true])
   expect(host.runtimeFails(null, 'no')).toBe(false)

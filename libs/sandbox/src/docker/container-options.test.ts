@@ -14,7 +14,7 @@ const slot: ContainerSpec = {
   limits: { memory_mib: 256, cpus: 0.5, pids: 64, disk_mib: 64 },
 }
 
-test('hardens the container in every way that a container can be hardened', () => {
+test('sets every hardening option of the container', () => {
   const options = containerOptions(slot)
   expect(options).toMatchObject({
     name: `cofferdam-${slot.slotId}`,
@@ -57,7 +57,7 @@ test('hardens the container in every way that a container can be hardened', () =
   expect(options.AttachStdout).toBe(true)
 })
 
-test('binds nothing but the folder of the socket, read-only, and never lets the daemon make it', () => {
+test('mounts only the socket’s folder, read-only, and never lets the daemon create it', () => {
   const options = containerOptions({ ...slot, socketFolder: '/tmp/cofd-0/0a1b/2c3d' })
   expect(options.HostConfig?.Mounts).toEqual([
     { Type: 'bind', Source: '/tmp/cofd-0/0a1b/2c3d', Target: '/run/cofferdam', ReadOnly: true },
@@ -67,7 +67,7 @@ test('binds nothing but the folder of the socket, read-only, and never lets the 
   expect(options).toMatchObject({ AttachStdin: true, AttachStdout: false, AttachStderr: true })
 })
 
-test('starts a cell with its modules imported', () => {
+test('starts a cell with its preload modules', () => {
   const { Entrypoint: argv } = containerOptions({ ...slot, cell: true, preload: ['numpy', 'pandas'] })
   expect(argv).toEqual(expect.arrayContaining(['--cell']))
   expect((argv as string[]).join(' ')).toContain('--preload numpy --preload pandas')
@@ -79,7 +79,7 @@ test('reads no counters of a virtual machine and gives it no socket', () => {
   expect(options.HostConfig).toMatchObject({ Runtime: 'io.containerd.kata.v2' })
 })
 
-test('never gives a disk that is larger than the memory it lies in', () => {
+test('never gives a disk larger than the memory that holds it', () => {
   const options = containerOptions({ ...slot, limits: { ...slot.limits, memory_mib: 32, disk_mib: 1024 } })
   expect(options.HostConfig?.Tmpfs?.['/tmp']).toContain('size=32m')
 })
@@ -99,7 +99,7 @@ test('gives a larger disk more files, one per page', () => {
   expect(options.HostConfig?.Tmpfs?.['/tmp']).toContain('size=1024m,nr_inodes=262144,')
 })
 
-test('lets the agent hold the number of processes where the cgroup counts those of another kernel', () => {
+test('lets the agent limit processes if the cgroup counts those of another kernel', () => {
   const argv = (runtime: string | null): string =>
     [containerOptions({ ...slot, runtime }).Entrypoint ?? []].flat().join(' ')
   expect(argv('runsc')).toContain('--rlimit nproc=63')

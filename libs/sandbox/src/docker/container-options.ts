@@ -1,7 +1,4 @@
-/**
- * The options of one sandbox's container. All hardening is in this pure function, so that a test can check
- * it.
- */
+/** The options of a sandbox's container. This pure function has all hardening, so tests can check it. */
 import { SURROUNDINGS, type SandboxId } from '@cofferdam/contract'
 import { agentArgv } from '../guest/index.ts'
 import type Docker from 'dockerode'
@@ -80,9 +77,7 @@ export interface ContainerSpec extends SlotSpec {
 /** The container's name. Kill and clean-up use it, because a container's ID may never have arrived. */
 export const containerName = (slotId: SandboxId): string => `cofferdam-${slotId}`
 
-/**
- * Options of the create call. /tmp is a tmpfs, so files count as memory: `disk_mib` is cut to `memory_mib`.
- */
+/** Options of the create call. /tmp is a tmpfs, so `disk_mib` is cut to `memory_mib`. */
 export function containerOptions(slot: ContainerSpec): Docker.ContainerCreateOptions {
   const { limits } = slot
   const kind = runtimeKind(slot.runtime)
@@ -123,8 +118,7 @@ export function containerOptions(slot: ContainerSpec): Docker.ContainerCreateOpt
     // The end of our stream ends the agent's input, and with it the container.
     StdinOnce: true,
     Tty: false,
-    // NetworkDisabled avoids the prestart hook (start 296 to 127 ms below Docker 28). NetworkMode is for the
-    // rest.
+    // NetworkDisabled avoids the prestart hook: start 296 to 127 ms below Docker 28.
     NetworkDisabled: true,
     HostConfig: {
       NetworkMode: 'none',
@@ -150,8 +144,7 @@ export function containerOptions(slot: ContainerSpec): Docker.ContainerCreateOpt
       Init: false,
       MaskedPaths: MASKED_PATHS,
       ReadonlyPaths: READONLY_PATHS,
-      // Mounts, not Binds: the daemon then refuses a missing folder instead of creating it (another host's
-      // worker).
+      // Mounts, not Binds: the daemon then refuses a missing folder instead of creating it.
       ...(slot.socketFolder === null
         ? {}
         : {

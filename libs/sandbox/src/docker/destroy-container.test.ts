@@ -1,4 +1,4 @@
-/** A daemon of our own making on a unix socket: what it says of a container that was told to end. */
+/** Tests with a fake daemon on a unix socket: its answers about a container that was told to end. */
 import { createServer, type RequestListener } from 'node:http'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
@@ -8,7 +8,7 @@ import { connectDaemon, type Daemon } from './daemon.ts'
 import { destroyContainer, endedByItself } from './destroy-container.ts'
 
 const NAME = 'cofferdam-sbx_1'
-/** Long enough for any answer here. */
+/** Longer than any answer here takes. */
 const WITHIN_MS = 60_000
 
 /** `asked` collects method and path of every call. */
@@ -35,7 +35,7 @@ const says =
     response.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(body))
   }
 
-/** What the daemon lists beside `answer`. */
+/** What the daemon lists, besides `answer`. */
 const listing =
   (answer: RequestListener, names: () => string[] = () => []): RequestListener =>
   (request, response) =>
@@ -46,13 +46,13 @@ const listing =
         )(request, response)
       : answer(request, response)
 
-test('a container that the daemon has removed by itself needs no other call', async () => {
+test('makes no further call if the daemon has removed the container by itself', async () => {
   const { daemon, asked } = await daemonThat(says(200, { StatusCode: 0, Error: null }))
   expect(await endedByItself(daemon, NAME, WITHIN_MS)).toBe(true)
   expect(asked).toEqual([`POST /containers/${NAME}/wait?condition=removed`])
 })
 
-test('a container that is gone already has ended', async () => {
+test('reports a missing container as ended', async () => {
   const { daemon } = await daemonThat(listing(says(404, { message: `No such container: ${NAME}` })))
   expect(await endedByItself(daemon, NAME, WITHIN_MS)).toBe(true)
 })
@@ -60,17 +60,17 @@ test('a container that is gone already has ended', async () => {
 test.each([
   ['could not remove it', says(200, { StatusCode: 0, Error: { Message: 'driver failed to remove' } })],
   ['refuses', says(403, { message: 'forbidden' })],
-])('a daemon that %s is asked to kill and remove', async (_what, answer) => {
+])('kills and removes the container if the daemon %s', async (_what, answer) => {
   const { daemon } = await daemonThat(answer)
   expect(await endedByItself(daemon, NAME, WITHIN_MS)).toBe(false)
 })
 
-test('does not wait for a daemon that says nothing', async () => {
+test('does not wait for a daemon that does not answer', async () => {
   const { daemon } = await daemonThat(() => undefined)
   expect(await endedByItself(daemon, NAME, 1)).toBe(false)
 })
 
-test('counts a container that the daemon removes between our kill and the call to remove it', async () => {
+test('counts a container that the daemon removes between our kill and our remove call', async () => {
   const { daemon } = await daemonThat(
     listing((request, response) =>
       request.method === 'GET'
@@ -81,13 +81,13 @@ test('counts a container that the daemon removes between our kill and the call t
   expect(await destroyContainer(daemon, NAME, { heedsKillLate: true })).toBe(true)
 })
 
-test('counts no container that was never there, however it is ended', async () => {
+test('does not count a container that never existed', async () => {
   const { daemon } = await daemonThat(listing(says(404, { message: `No such container: ${NAME}` })))
   for (const heedsKillLate of [true, false])
     expect(await destroyContainer(daemon, NAME, { heedsKillLate })).toBe(false)
 })
 
-test('a container is not gone before the list of the daemon is without it', async () => {
+test('waits until the daemon’s list is without the container', async () => {
   let left = 2
   const { daemon, asked } = await daemonThat(
     listing(says(404, { message: `No such container: ${NAME}` }), () => (left-- > 0 ? [NAME] : [])),

@@ -30,7 +30,7 @@ const spec = (): SandboxSpec => ({
   session: null,
 })
 
-/** A daemon that answers as the given listener, on a socket of its own. */
+/** A fake daemon with this listener, on its own socket. */
 async function withDaemon(
   answer: RequestListener,
   use: (socketPath: string) => Promise<void>,
@@ -55,7 +55,7 @@ const reply =
     response.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(body))
   }
 
-test('says that no daemon answers, and opens nothing', async () => {
+test('reports that no daemon answers, and opens nothing', async () => {
   const backend = await createDockerBackend({ host: '/nonexistent/docker.sock' })
   expect(await backend.probe(never)).toMatchObject({
     ok: false,
@@ -66,7 +66,7 @@ test('says that no daemon answers, and opens nothing', async () => {
   await backend[Symbol.asyncDispose]()
 })
 
-test('says that the image is missing and how to build it', async () => {
+test('reports that the image is missing and how to build it', async () => {
   const info = reply(200, INFO)
   const missing = reply(404, { message: 'No such image: cofferdam/sandbox:latest' })
   await withDaemon(
@@ -86,7 +86,7 @@ test('says that the image is missing and how to build it', async () => {
   )
 })
 
-test('says which runtimes there are when the one that is wanted is not', async () => {
+test('lists the available runtimes if the configured one is missing', async () => {
   await withDaemon(reply(200, INFO), async (host) => {
     const backend = await createDockerBackend({ host, runtime: 'runsc' })
     expect(await backend.probe(never)).toMatchObject({
@@ -112,19 +112,19 @@ test('does not wait for a daemon that hangs', async () => {
   )
 })
 
-test('kills by a ref of its own making only', async () => {
+test('kills only by its own refs', async () => {
   const backend = await createDockerBackend({ host: '/nonexistent/docker.sock' })
   const ref = { backend: 'docker', id: newSandboxId(), handle: { slot: '../../somebody-elses' } }
   await expect(backend.kill(ref)).rejects.toMatchObject({ code: 'invalid_request' })
 })
 
-test('refuses a host that is no address', async () => {
+test('refuses an invalid host address', async () => {
   await expect(createDockerBackend({ host: 'what is this' })).rejects.toMatchObject({
     code: 'config_invalid',
   })
 })
 
-test('says that the image holds another agent and how to mend it', async () => {
+test('reports that the image has another agent and how to fix that', async () => {
   await withDaemon(
     (request, response) =>
       (request.url?.includes('/info') === true
@@ -152,7 +152,7 @@ const withInfo =
   (request, response) =>
     (request.url?.includes('/info') === true ? reply(200, info) : image)(request, response)
 
-test('takes crun where the daemon has it and nothing else is named', async () => {
+test('uses crun if the daemon has it and no runtime is configured', async () => {
   const info = { ...INFO, Runtimes: { runc: {}, crun: {} } }
   await withDaemon(withInfo(info), async (host) => {
     const features = async (runtime: string | null): Promise<string> => {
@@ -166,7 +166,7 @@ test('takes crun where the daemon has it and nothing else is named', async () =>
   })
 })
 
-test('leaves crun alone beside AppArmor, and says so', async () => {
+test('does not use crun with AppArmor, and reports that', async () => {
   const info = {
     ...INFO,
     Runtimes: { runc: {}, crun: {} },
@@ -183,7 +183,7 @@ test('leaves crun alone beside AppArmor, and says so', async () => {
   })
 })
 
-test('knows Kata by its names, as a virtual machine with no claim that was not tested', async () => {
+test('recognises Kata by its names as a virtual machine, and declares only tested features', async () => {
   await withDaemon(withInfo(INFO), async (host) => {
     await using kata = await createDockerBackend({ host, runtime: 'kata' })
     expect(kata.isolation).toBe('microvm')
@@ -193,7 +193,7 @@ test('knows Kata by its names, as a virtual machine with no claim that was not t
       why: 'The daemon has no runtime "kata"; it has runc.',
       fix: expect.stringContaining('/dev/kvm'),
     })
-    // Docker 28 takes the name of a shim that is not registered.
+    // Docker 28 accepts the name of an unregistered shim.
     await using shim = await createDockerBackend({ host, runtime: 'io.containerd.kata.v2' })
     const probe = await shim.probe(never)
     expect(probe.ok && probe.features).toContain('frames on the attach stream')
@@ -204,7 +204,7 @@ test('knows Kata by its names, as a virtual machine with no claim that was not t
   })
 })
 
-test('keeps the image that it began with when the tag moves, and says so', async () => {
+test('keeps its first image if the tag moves, and reports that', async () => {
   let id = 'sha256:aaaaaaaaaaaaaaaa'
   await withDaemon(
     (request, response) =>
@@ -233,7 +233,7 @@ test.each([
   ['runsc', '6.1.0', '6.1.0', true],
   ['runc', '6.1.0', '6.1.0', false],
 ])(
-  "a runtime called %s with kernel %j on a host with %j is on the host's kernel: %s",
+  "tells for runtime %s with kernel %j on a host with %j whether it uses the host's kernel: %s",
   (runtime, inside, host, is) => {
     expect(runsOnHostKernel(runtimeKind(runtime), inside, host)).toBe(is)
   },

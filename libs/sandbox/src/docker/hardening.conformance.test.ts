@@ -1,6 +1,6 @@
 /**
- * What the docker backend adds to the contract: known attacks against a hardened container, and what
- * must keep working under the seccomp profile.
+ * Additions of the docker backend to the contract: known attacks against a hardened container, and what must
+ * work under the seccomp profile.
  */
 import { spawn } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
@@ -21,7 +21,7 @@ import { createDockerBackend } from './index.ts'
 const docker = new Docker()
 let backend: Backend
 
-// A fleet of this file's own, so that no janitor takes its sandboxes.
+// A separate fleet, so that no janitor sweeps its sandboxes.
 const owner = newWorkerId('facade000001')
 const python = (source: string): Program => ({ type: 'script', language: 'python', source })
 
@@ -68,7 +68,7 @@ needs('docker').describe('docker hardening', { timeout: 60_000 }, () => {
     await backend[Symbol.asyncDispose]()
   })
 
-  test('forbids the system calls that have led out of containers', async () => {
+  test('forbids system calls that have been used to escape from containers', async () => {
     const said = await output(
       python(`
 import ctypes, errno, json, platform, socket
@@ -97,13 +97,13 @@ print(json.dumps(out))
 `),
     )
     const { clone3, ...rest } = JSON.parse(said) as Record<string, string>
-    // libc falls back to clone, whose flags the filter can read, when clone3 does not exist.
+    // Without clone3, libc falls back to clone, whose flags the filter can read.
     expect(clone3).toBe('ENOSYS')
     expect(new Set(Object.values(rest))).toEqual(new Set(['EPERM']))
     expect(Object.keys(rest)).toHaveLength(23)
   })
 
-  test('protects the agent from the program: no signal, no trace, no limit, no memory, no way back to root', async () => {
+  test('protects the agent from signals, tracing, limits and memory access of the program', async () => {
     const said = await output(
       python(`
 import json, os, resource, signal
@@ -129,7 +129,7 @@ print(json.dumps(out))
     expect(new Set(Object.values(JSON.parse(said) as object))).toEqual(new Set(['PermissionError']))
   })
 
-  test('has a read-only root, one bounded folder to write to, and nothing about the host', async () => {
+  test('has a read-only root, one limited writable folder, and no data about the host', async () => {
     const said = await output(
       python(`
 import json, os
@@ -233,7 +233,7 @@ END
     expect(await output(program)).toBe('all good\n')
   })
 
-  test('a sandbox ends with the worker that is killed with SIGKILL', async () => {
+  test('ends a sandbox if its worker is killed with SIGKILL', async () => {
     const orphaned = newWorkerId('facade000002')
     const source = `
       const { createDockerBackend } = await import(${JSON.stringify(fileURLToPath(new URL('index.ts', import.meta.url)))})

@@ -15,7 +15,7 @@ const lay = (files: Record<string, string>): void => {
   }
 }
 
-test('reads what a container used since its program began, and its peak above what it took while idle (v1)', () => {
+test('reads a container’s use since its program began, and its peak above the idle memory (v1)', () => {
   const memory = `memory/docker/${ID}`
   lay({
     [`cpuacct/docker/${ID}/cpuacct.usage`]: '1000000000',
@@ -34,7 +34,7 @@ test('reads what a container used since its program began, and its peak above wh
   expect(counters.used()).toEqual({ cpu_ms: 250, peak_memory_bytes: 20_000_000 })
 })
 
-test('reads the same of v2, and null of a container that is gone', () => {
+test('reads the same of v2, and null for a container that is gone', () => {
   const folder = `system.slice/docker-${ID}.scope`
   lay({
     [`${folder}/cpu.stat`]: 'usage_usec 5000\nuser_usec 4000\n',

@@ -19,10 +19,7 @@ export interface HostCounters {
 }
 
 export interface HostCounterSource {
-  /**
-   * False if the container's cgroup is not visible (remote daemon, worker in a container). Known after the
-   * first try.
-   */
+  /** False if the container's cgroup is not visible (remote daemon, worker in a container). */
   readonly isAvailable: boolean
   /** Null if not available. */
   of(containerName: string): Promise<HostCounters | null>

@@ -14,7 +14,7 @@ async function listening(killsOfHost: (() => number) | null) {
   return { events, say, [Symbol.dispose]: () => events.close() }
 }
 
-it('takes the event as evidence', async () => {
+it('reports an OOM after the event', async () => {
   using daemon = await listening(null)
   daemon.events.begin('one')
   daemon.say('oom')
@@ -22,7 +22,7 @@ it('takes the event as evidence', async () => {
   expect(await daemon.events.happened('one')).toBe(true)
 })
 
-it('takes the kernel’s count as evidence when the event was lost', async () => {
+it('reports an OOM by the kernel’s count if the event was lost', async () => {
   let kills = 7
   using daemon = await listening(() => kills)
   daemon.events.begin('one')
@@ -31,7 +31,7 @@ it('takes the kernel’s count as evidence when the event was lost', async () =>
   expect(await daemon.events.happened('one')).toBe(true)
 })
 
-it('reports no OOM for a sandbox that was dead before its program, whatever the host counts', async () => {
+it('reports no OOM for a sandbox that died before its program, whatever the host counts', async () => {
   let kills = 7
   using daemon = await listening(() => kills)
   daemon.say('die', { exitCode: '137' })
@@ -45,13 +45,13 @@ it.each<[string, string, (() => number) | null]>([
   ['killed from outside', '137', () => 7],
   ['that ended by itself', '0', vi.fn(() => 8).mockReturnValueOnce(7)],
   ['killed where the event is never lost', '137', null],
-])('takes a sandbox %s for no OOM', async (_what, exitCode, killsOfHost) => {
+])('reports no OOM for a sandbox %s', async (_what, exitCode, killsOfHost) => {
   using daemon = await listening(killsOfHost)
   daemon.events.begin('one')
   daemon.say('die', { exitCode })
   expect(await daemon.events.happened('one')).toBe(false)
 })
 
-it('reads the count of this host where its kernel keeps one', () => {
+it('reads this host’s count if its kernel has one', () => {
   expect(Number.isInteger(countOomKills())).toBe(process.platform === 'linux')
 })

@@ -6,7 +6,7 @@ import { createPreloadOffer } from './preload-offer.ts'
 const sets = { data: ['numpy', 'pandas'], web: ['httpx'] }
 const failure = (text: string): CofferdamError => new CofferdamError('sandbox_open_failed', text)
 
-test('offers every set until the image proves that it cannot import one', () => {
+test('offers every set until a start shows that the image cannot import it', () => {
   const offer = createPreloadOffer(sets, SILENT)
   expect(offer.names()).toEqual(['data', 'web'])
   offer.failed(['httpx'], failure("did not start: ModuleNotFoundError: No module named 'httpx'"))
@@ -16,7 +16,7 @@ test('offers every set until the image proves that it cannot import one', () => 
   ])
 })
 
-test('a start that failed for another reason says nothing about the set', () => {
+test('keeps offering a set after a start that failed for another reason', () => {
   const offer = createPreloadOffer(sets, SILENT)
   offer.failed(['httpx'], failure('the agent was not ready in time'))
   offer.failed([], failure('ModuleNotFoundError: no'))

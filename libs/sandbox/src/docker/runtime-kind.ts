@@ -9,9 +9,7 @@ import {
 
 export interface RuntimeKind {
   isolation: Isolation
-  /**
-   * Programs should run on another kernel than the host's, and each start verifies it (`runsOnHostKernel`).
-   */
+  /** Programs should run on a kernel other than the host's; each start verifies it. */
   hasOwnKernel: boolean
   capabilities: Capabilities
   /** The container's pids limit for a program that may have `pids` processes. */
@@ -24,9 +22,7 @@ export interface RuntimeKind {
   hasCgroup: boolean
   /** Whether programs inside can connect to a unix socket of the host. */
   reachesHostSockets: boolean
-  /**
-   * CPU time and memory come from the container's cgroup on this host; `measures` applies if it is visible.
-   */
+  /** CPU time and memory come from the container's cgroup on this host, if that is visible. */
   countsOnHost: boolean
   /** The runtime's kill waits for a busy inner kernel, so the container is killed from this host first. */
   heedsKillLate: boolean
@@ -116,10 +112,7 @@ const VIRTUAL_MACHINE: RuntimeKind = {
   heedsKillLate: false,
 }
 
-/**
- * By the runtime's name: `runsc`, `runsc-kvm`; `kata`, `kata-qemu`, `io.containerd.kata.v2`; else the host's
- * kernel.
- */
+/** By name: `runsc`, `runsc-kvm`; `kata`, `kata-qemu`, `io.containerd.kata.v2`; others: the host's kernel. */
 export function runtimeKind(runtime: string | null): RuntimeKind {
   if (runtime === null) return HOST_KERNEL
   const name = runtime.replace(/^io\.containerd\./, '')

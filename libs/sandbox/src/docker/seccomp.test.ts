@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 import { ALLOWED, FORBIDDEN, seccompProfile } from './seccomp.ts'
 
-test('lets none of the forbidden calls in', () => {
+test('allows none of the forbidden calls', () => {
   const allowed = new Set(ALLOWED)
   expect(FORBIDDEN.filter((name) => allowed.has(name))).toEqual([])
   expect(FORBIDDEN).toContain('io_uring_setup')
@@ -11,7 +11,7 @@ test('names each call once', () => {
   expect(ALLOWED.filter((name, index) => ALLOWED.indexOf(name) !== index)).toEqual([])
 })
 
-test('denies by default, on one architecture per host, and lets clone make no namespace', () => {
+test('denies by default, has one architecture per host, and allows clone no namespace', () => {
   expect(seccompProfile()).toMatchObject({
     defaultAction: 'SCMP_ACT_ERRNO',
     archMap: [

@@ -26,7 +26,7 @@ async function connected(path: string): Promise<Socket> {
   return socket
 }
 
-test('takes one connection, then leaves neither socket nor folder to a second one', async () => {
+test('accepts one connection, and then removes socket and folder', async () => {
   const folders = createSocketFolders(root)
   const channel = await folders.listen(owner)
   const path = join(channel.folder, 's')
@@ -62,7 +62,7 @@ test('drops every connection but the first one', async () => {
   await Promise.all(closed)
 })
 
-test('lets nobody else on the host in, and only enter and connect from inside', async () => {
+test('is closed to other users of the host, and allows only to connect from inside', async () => {
   const channel = await createSocketFolders(root).listen(owner)
   const mode = async (path: string): Promise<string> => ((await stat(path)).mode & 0o777).toString(8)
   expect(await mode(root)).toBe('700')
@@ -72,14 +72,14 @@ test('lets nobody else on the host in, and only enter and connect from inside', 
   await channel.close()
 })
 
-test('tells a program that reads its mounts nothing: no worker, no sandbox, no number in the names', async () => {
+test('shows a program that reads its mounts no worker, sandbox or number in the names', async () => {
   const channel = await createSocketFolders(root).listen(owner)
   expect(channel.folder.slice(root.length)).toMatch(/^\/[0-9a-f]{16}\/[0-9a-f]{12}$/)
   expect(channel.folder).not.toContain(owner.slice(4, 16))
   await channel.close()
 })
 
-test('stops waiting when it is told to, and closes without a trace', async () => {
+test('stops waiting after an abort, and closes without a trace', async () => {
   const folders = createSocketFolders(root)
   const channel = await folders.listen(owner)
   const reason = new Error('enough')
@@ -92,7 +92,7 @@ test('stops waiting when it is told to, and closes without a trace', async () =>
   expect(await readdir(scratch)).toEqual([])
 })
 
-test('sweeps what a worker left that died while it listened, and nothing of another', async () => {
+test('sweeps what a dead worker left while it listened, and nothing of another worker', async () => {
   const died = createSocketFolders(root)
   const other = newWorkerId('0123456789ab')
   const left = await died.listen(owner)
@@ -100,12 +100,12 @@ test('sweeps what a worker left that died while it listened, and nothing of anot
   await createSocketFolders(root).sweep(owner)
   await expect(stat(left.folder)).rejects.toMatchObject({ code: 'ENOENT' })
   expect((await stat(kept.folder)).isDirectory()).toBe(true)
-  // It makes its folder again when it is not dead after all.
+  // If the worker is alive after all, it creates its folder again.
   const again = await died.listen(owner)
   await Promise.all([left.close(), kept.close(), again.close()])
 })
 
-test('removes the folders of workers that nobody knows any more, by their age', async () => {
+test('removes old folders of unknown workers', async () => {
   const folders = createSocketFolders(root)
   const [old, young] = [await folders.listen(owner), await folders.listen(newWorkerId('0123456789ab'))]
   const anHourAgo = Date.now() / 1000 - 3_700
@@ -115,7 +115,7 @@ test('removes the folders of workers that nobody knows any more, by their age', 
   await Promise.all([old.close(), young.close()])
 })
 
-test('removes them when a worker begins, too: one whose containers died with it is swept by nobody', async () => {
+test('removes old folders when a worker starts too, because nobody sweeps some dead workers', async () => {
   const old = await createSocketFolders(root).listen(owner)
   const anHourAgo = Date.now() / 1000 - 3_700
   await utimes(join(old.folder, '..'), anHourAgo, anHourAgo)

@@ -41,7 +41,7 @@ async function run(...steps: FakeStep[]): Promise<{ exit: Exit; stdout: string; 
   return { exit, ...text }
 }
 
-test('does nothing for any other text', () => {
+test('ignores any other text', () => {
   expect(parseSteps('import os\nprint("hello")\n\n[1, 2]\n"text"\n{ not json')).toEqual([])
 })
 
@@ -59,13 +59,13 @@ test('returns the evidence that a script asks for', async () => {
   expect((await run({ usage: { cpu_ms: 12 } })).exit.usage).toMatchObject({ cpu_ms: 12, read_bytes: null })
 })
 
-test('counts a flood without making it', async () => {
+test('counts a flood without creating it', async () => {
   const { exit, stdout } = await run({ repeat: { text: 'ab', times: 1_000_000_000 } })
   expect(stdout).toBe('ab'.repeat(500))
   expect(exit).toMatchObject({ outputBytes: { stdout: 2_000_000_000 }, outputDropped: { stdout: true } })
 })
 
-test('a sandbox that dies rejects the run', async () => {
+test('rejects the run of a sandbox that dies', async () => {
   await expect(run({ print: 'a' }, { die: true })).rejects.toMatchObject({ code: 'sandbox_lost' })
 })
 

@@ -22,10 +22,7 @@ const WORD = 'cofferdam'
 export interface GuestRun {
   readonly frames: readonly Buffer[]
   readonly exit: Promise<Exit>
-  /**
-   * Takes O or E. Read no other frame until the promise resolves. Throws `protocol_violation`, like the
-   * others.
-   */
+  /** Takes O or E; read no other frame until it resolves. All throw `protocol_violation`. */
   output(stream: 'stdout' | 'stderr', payload: Buffer): void | Promise<void>
   /** Takes T. */
   capReached(payload: Buffer): void

@@ -9,7 +9,7 @@ const frame = (type: string, payload: Uint8Array): Buffer => {
 }
 
 describe('the frame decoder', () => {
-  test('finds the same frames however the stream is cut', () => {
+  test('finds the same frames however the stream is split', () => {
     const frames = [
       frame('O', Buffer.from('abc')),
       frame('E', Buffer.alloc(0)),
@@ -26,7 +26,7 @@ describe('the frame decoder', () => {
     }
   })
 
-  test('puts together a flood of frames that chunks cut in one piece of memory', () => {
+  test('assembles a flood of split frames in one reused buffer', () => {
     const decoder = createFrameDecoder()
     const stream = Buffer.concat(Array.from({ length: 50 }, () => frame('O', Buffer.alloc(TO_HOST_MAX, 'x'))))
     const used = new Set<ArrayBufferLike>()
@@ -39,7 +39,7 @@ describe('the frame decoder', () => {
     expect([bytes, used.size]).toEqual([50 * TO_HOST_MAX, 1])
   })
 
-  test('takes a frame of 64 KiB and refuses one byte more before it arrives', () => {
+  test('accepts a frame of 64 KiB and refuses one byte more before it arrives', () => {
     const [largest] = [...createFrameDecoder().push(frame('O', Buffer.alloc(TO_HOST_MAX)))]
     expect(largest?.payload.length).toBe(TO_HOST_MAX)
     const head = frame('O', Buffer.alloc(0))
@@ -56,7 +56,7 @@ describe('the frame decoder', () => {
   })
 })
 
-test('refuses to send more than the agent takes', () => {
+test('refuses to send a larger frame than the agent accepts', () => {
   expect(encodeFrame('I', Buffer.from('hi')).toString('latin1')).toBe('I\x02\0\0\0hi')
   expect(() => encodeFrame('F', Buffer.alloc(TO_AGENT_MAX + 1))).toThrow(RangeError)
 })

@@ -1,4 +1,4 @@
-/** The host's end against a guest that lies, floods, stalls and dies; the guest is a pair of streams. */
+/** The host's end with a guest that lies, floods, stalls and dies. The guest is a pair of streams. */
 import { PassThrough } from 'node:stream'
 import type { Program, RunIo } from '@cofferdam/contract'
 import { expect, test, vi } from 'vitest'
@@ -67,7 +67,7 @@ const io = (change: Partial<RunIo> = {}): RunIo => ({
   ...change,
 })
 
-test('binds in one write, hands output on and turns X into evidence', async () => {
+test('binds in one write, passes output on and turns X into evidence', async () => {
   const { session, say, sent } = guest()
   expect(await session.ready()).toMatchObject({ languages: { python: '3.11.2' } })
   await session.write([{ path: 'a.txt', bytes: Buffer.from('A') }])
@@ -135,7 +135,7 @@ test.each<[string, (g: Guest) => void]>([
   expect(g.readable.destroyed).toBe(true)
 })
 
-test('takes no frame before R and no other shape of R', async () => {
+test('accepts no frame before R and no other form of R', async () => {
   const early = guest(false)
   early.say('O', Buffer.from('x'))
   await expect(early.session.ready()).rejects.toMatchObject({ code: 'protocol_violation' })
@@ -144,7 +144,7 @@ test('takes no frame before R and no other shape of R', async () => {
   await expect(odd.session.ready()).rejects.toMatchObject({ code: 'protocol_violation' })
 })
 
-test('reads nothing while output is not taken, so a flood stays in the guest', async () => {
+test('reads nothing while the caller has not taken output, so a flood stays in the guest', async () => {
   const { session, say, readable } = guest()
   const gate = Promise.withResolvers<void>()
   let seen = 0
@@ -162,7 +162,7 @@ test('reads nothing while output is not taken, so a flood stays in the guest', a
   const block = Buffer.alloc(60_000)
   for (let n = 0; n < 100; n++) say('O', block)
   await vi.waitFor(() => expect(seen).toBe(60_000), 15_000)
-  // Some turns of the loop later it is still the first block only, and the stream holds the rest.
+  // Some turns of the event loop later it still has only the first block, and the stream holds the rest.
   for (let n = 0; n < 20; n++) await new Promise(setImmediate)
   expect(seen).toBe(60_000)
   expect(readable.readableLength + readable.writableLength).toBeGreaterThan(5_000_000)
@@ -172,7 +172,7 @@ test('reads nothing while output is not taken, so a flood stays in the guest', a
   expect(seen).toBe(6_000_000)
 })
 
-test('rejects what is pending with sandbox_lost when the channel ends, and everything after', async () => {
+test('rejects pending and later calls with sandbox_lost if the channel ends', async () => {
   const { session, readable, closed } = guest()
   const running = session.run(PROGRAM, io(), {})
   running.catch(() => {})
@@ -188,7 +188,7 @@ test('rejects what is pending with sandbox_lost when the channel ends, and every
   expect(closed).toHaveBeenCalledTimes(1)
 })
 
-test('believes an X that came before the channel ended, however slowly output is taken', async () => {
+test('accepts an X from before the channel’s end, however slowly output is taken', async () => {
   const { session, say, readable } = guest()
   const running = session.run(
     PROGRAM,
@@ -201,7 +201,7 @@ test('believes an X that came before the channel ended, however slowly output is
   expect((await running).exitCode).toBe(0)
 })
 
-test('stops waiting with the reason of the signal', async () => {
+test('stops waiting with the signal’s reason', async () => {
   const { session } = guest()
   const stop = new AbortController()
   const running = session.run(PROGRAM, io({ signal: stop.signal }), {})
@@ -211,7 +211,7 @@ test('stops waiting with the reason of the signal', async () => {
   await expect(session.run(PROGRAM, io({ signal: stop.signal }), {})).rejects.toBe(reason)
 })
 
-test('refuses a listing with more entries or bytes than were asked for', async () => {
+test('refuses a listing with more entries or bytes than requested', async () => {
   const g = guest()
   const listing = g.session.list(['**'], 1)
   listing.catch(() => {})
@@ -238,7 +238,7 @@ test.each([
   await expect(reading).rejects.toMatchObject({ code })
 })
 
-test('destroys the session when an agent cannot prove that a cell is clean', async () => {
+test('destroys the session if an agent cannot prove that a cell is clean', async () => {
   const g = guest()
   const cleaning = g.session.clean('none')
   cleaning.catch(() => {})
@@ -248,7 +248,7 @@ test('destroys the session when an agent cannot prove that a cell is clean', asy
   expect(g.closed).toHaveBeenCalledTimes(1)
 })
 
-test('cleans after a run that nobody waits for, and takes only the answer that comes after its end', async () => {
+test('cleans after an abandoned run, and accepts only an answer after the run’s end', async () => {
   const g = guest()
   const stop = new AbortController()
   const running = g.session.run(PROGRAM, io({ signal: stop.signal }), {}, { keepInterpreter: true })
@@ -278,7 +278,7 @@ test('forgets queued files when a cell is cleaned', async () => {
   expect(g.sent().toString('latin1')).not.toContain('secret.txt')
 })
 
-test('refuses programs that no agent runs and paths that lead out, before anything is sent', async () => {
+test('refuses unsupported programs and paths that lead outside, before it sends anything', async () => {
   const { session, sent } = guest()
   await expect(session.run({ type: 'install' }, io(), {})).rejects.toMatchObject({
     code: 'capability_missing',

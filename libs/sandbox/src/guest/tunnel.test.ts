@@ -1,4 +1,4 @@
-/** The worker's end of connections against a guest that forges frames; the guest is a pair of streams. */
+/** The worker's end of connections with a guest that forges frames. The guest is a pair of streams. */
 import { PassThrough, type Duplex } from 'node:stream'
 import { expect, test, vi } from 'vitest'
 import type { GuestSession } from './guest-session.ts'
@@ -129,7 +129,7 @@ test.each<[string, (g: Guest) => void]>([
   expect(g.connections.every((connection) => connection.destroyed)).toBe(true)
 })
 
-test('ends the session for a connection of a run that may not connect, and between runs', async () => {
+test('ends the session for a connection between runs or in a run that may not connect', async () => {
   const may = await guest({ mayConnect: false })
   may.say('N', u32(1))
   await expect(may.running).rejects.toMatchObject({ code: 'protocol_violation' })
@@ -144,7 +144,7 @@ test('ends the session for a connection of a run that may not connect, and betwe
   await vi.waitFor(() => expect(after.session.closed).toBe(true), 15_000)
 })
 
-test('takes exactly the window, and gives no credit until somebody reads', async () => {
+test('accepts exactly the window, and gives no credit until somebody reads', async () => {
   const g = await guest()
   open(g, 1)
   const before = g.sent().length
@@ -156,7 +156,7 @@ test('takes exactly the window, and gives no credit until somebody reads', async
   expect(g.sent().length).toBe(before)
 })
 
-test('ignores what crossed the end that it has just said, and frees the place', async () => {
+test('ignores frames that crossed its end of the connection, which no longer counts', async () => {
   const g = await guest()
   open(g, 64)
   await vi.waitFor(() => expect(g.connections).toHaveLength(64), 15_000)
@@ -170,20 +170,20 @@ test('ignores what crossed the end that it has just said, and frees the place', 
   expect(g.session.closed).toBe(false)
 })
 
-test('sends no more than the credit, and the rest when more comes', async () => {
+test('sends no more than the credit, and the rest with more credit', async () => {
   const g = await guest()
   open(g, 1)
   await vi.waitFor(() => expect(g.connections).toHaveLength(1), 15_000)
   const before = g.sent().length
   g.connections[0]!.end(Buffer.alloc(WINDOW + 100))
-  // Four frames of 64 KiB with head and id.
+  // Four frames of 64 KiB with head and ID.
   await vi.waitFor(() => expect(g.sent().length - before).toBe(WINDOW + 4 * 9), 15_000)
   g.say('W', u32(1, 100))
   const rest = 100 + 9 + frame('Q', quit(1, 0)).length
   await vi.waitFor(() => expect(g.sent().length - before).toBe(WINDOW + 4 * 9 + rest), 15_000)
 })
 
-test('holds little for a flood of one-byte frames that nobody reads', async () => {
+test('buffers a flood of unread one-byte frames compactly', async () => {
   const g = await guest()
   open(g, 64)
   const byte = Buffer.concat(Array.from({ length: 6000 }, () => frame('D', data(1, 1))))
@@ -197,13 +197,13 @@ test('holds little for a flood of one-byte frames that nobody reads', async () =
   }
   g.say('N', u32(65))
   await expect(g.running).rejects.toMatchObject({ code: 'protocol_violation' })
-  // 64 × 120,000 bytes are 8 MB; as single buffers they would be a GB.
+  // 64 × 120,000 bytes are 8 MB; as separate buffers they would be a GB.
   expect(process.memoryUsage().rss - before).toBeLessThan(128 << 20)
 }, 30_000)
 
-test('stops reading a guest that provokes answers and does not read them', async () => {
+test('stops reading a guest that causes answers but does not read them', async () => {
   const g = await guest({ reads: false, refuses: true })
-  // Until the worker takes no more: a MiB of frames waits on the guest's side.
+  // Until the worker accepts no more, and a MiB of frames waits on the guest's side.
   for (let id = 1; g.toHost.writableLength < 1 << 20; id++) {
     expect(id).toBeLessThan(500_000)
     g.say('N', u32(id))
@@ -216,7 +216,7 @@ test('stops reading a guest that provokes answers and does not read them', async
   g.session.close()
 }, 30_000)
 
-test('refuses a run that may connect when the agent knows no connections', async () => {
+test('refuses a run that may connect if the agent does not support connections', async () => {
   const { features: _none, ...older } = READY
   const toHost = new PassThrough()
   const session = createGuestSession({ readable: toHost, writable: new PassThrough() })

@@ -1,6 +1,5 @@
 /**
- * The host's end against a guest that lies about progress and copies of files; the guest is a pair of
- * streams.
+ * The host's end with a guest that lies about progress and copies of files. The guest is a pair of streams.
  */
 import { PassThrough } from 'node:stream'
 import type { Program, Progress } from '@cofferdam/contract'
@@ -58,8 +57,8 @@ const lostBy = async (closed: ReturnType<typeof vi.fn>): Promise<void> => {
   expect(closed.mock.calls[0]?.[0]).toMatchObject({ code: 'protocol_violation' })
 }
 
-describe('a guest that speaks of progress', () => {
-  it('is heard while the program that may report runs', async () => {
+describe('a guest that reports progress', () => {
+  it('is heard while a program runs that may report', async () => {
     const { run, say, heard, sent } = guest()
     run(PROGRAM)
     await vi.waitFor(() => expect(sent()).toContain('"report":true'), 15_000)
@@ -68,7 +67,7 @@ describe('a guest that speaks of progress', () => {
     await vi.waitFor(() => expect(heard).toEqual([{ fraction: 0.5, message: 'half' }]), 15_000)
   })
 
-  it('is not asked, and is destroyed for speaking, when the program has not named it', async () => {
+  it('is destroyed for a report of a program that may not report', async () => {
     const { run, say, closed, sent } = guest()
     run(PLAIN)
     await vi.waitFor(() => expect(sent()).toContain('"op":"run"'), 15_000)
@@ -77,7 +76,7 @@ describe('a guest that speaks of progress', () => {
     await lostBy(closed)
   })
 
-  it('is not asked when it is older than progress', async () => {
+  it('is not asked for reports if it does not support them', async () => {
     const { run, sent } = guest([])
     run(PROGRAM)
     await vi.waitFor(() => expect(sent()).toContain('"op":"run"'), 15_000)
@@ -98,8 +97,8 @@ describe('a guest that speaks of progress', () => {
   })
 })
 
-describe('a guest that is asked for copies', () => {
-  it('gives whole files, leaves out what it takes back, and paths that lead out of the work directory', async () => {
+describe('a guest that is asked for copies of files', () => {
+  it('returns complete files, without withdrawn ones and paths outside the folder', async () => {
     const { session, say } = guest()
     const files = session.snapshot({ ...ASK, maxFiles: 4 })
     for (const part of [
@@ -136,7 +135,7 @@ describe('a guest that is asked for copies', () => {
     await expect(files).rejects.toMatchObject({ code: 'protocol_violation' })
   })
 
-  it('is destroyed for copies that nobody asked for, and for going on after their end', async () => {
+  it('is destroyed for unrequested copies, and for data after their end', async () => {
     const unasked = guest()
     unasked.say('B', 'ha')
     await lostBy(unasked.closed)
@@ -148,7 +147,7 @@ describe('a guest that is asked for copies', () => {
     await lostBy(late.closed)
   })
 
-  it('refuses a second question beside the first, and any of an older agent', async () => {
+  it('refuses a second concurrent request, and any request to an older agent', async () => {
     const { session } = guest()
     const first = session.snapshot(ASK)
     first.catch(() => undefined)
@@ -159,7 +158,7 @@ describe('a guest that is asked for copies', () => {
   })
 })
 
-describe('a report', () => {
+describe('a progress report', () => {
   it.each([
     ['0', { fraction: 0, message: '' }],
     ['.5 x', { fraction: 0.5, message: 'x' }],
@@ -171,11 +170,11 @@ describe('a report', () => {
     ['0x1', null],
     ['NaN', null],
     ['', null],
-  ])('%j is %j', (text, expected) => {
+  ])('in the frame %j is read as %j', (text, expected) => {
     expect(parseReport(Buffer.from(text))).toEqual(expected)
   })
 
-  it('may be made by programs in which the word stands, in their text or in a file', () => {
+  it('is allowed for programs with the word in their text or in a file', () => {
     expect(mentionsReports(PLAIN, [])).toBe(false)
     expect(
       mentionsReports(PLAIN, [{ path: 'a.py', bytes: Buffer.from('x'.repeat(100) + 'cofferdam') }]),

@@ -9,13 +9,13 @@ import { createCgroups, type Cgroup } from './cgroups.ts'
 
 const LIMITS: SlotLimits = { memory_mib: 64, cpus: 1, pids: 16, disk_mib: 16 }
 /**
- * Half of the age at which an empty group is swept: whoever sweeps beside this test spares it, and a sweep
- * this much later, and a minute, does not. The groups of other tests are younger than that.
+ * Half of the age at which a sweep removes an empty group. Parallel sweeps spare it; a sweep later by this
+ * and a minute does not. Groups of other tests are younger.
  */
 const HALF_MS = 300_000
 const cgroups = createCgroups(null)
 
-needs('cgroups').describe('groups', () => {
+needs('cgroups').describe('cgroups of slots', () => {
   const children: ChildProcess[] = []
   const made: Cgroup[] = []
   afterEach(async () => {
@@ -42,7 +42,7 @@ needs('cgroups').describe('groups', () => {
   const isThere = (group: Cgroup): boolean[] => group.folders.map((folder) => existsSync(folder))
   const all = (group: Cgroup, there: boolean): boolean[] => group.folders.map(() => there)
 
-  test('are removed when they are old and nobody uses them, also if some controllers have none any more', async () => {
+  test('are removed if they are old and unused, even if some controllers have lost theirs', async () => {
     const [whole, part] = [await groupOf(HALF_MS), await groupOf(HALF_MS)]
     rmdirSync(part.folders[0] ?? '')
     await sweepLater()
@@ -50,7 +50,7 @@ needs('cgroups').describe('groups', () => {
     expect(isThere(part)).toEqual(all(part, false))
   })
 
-  test('stay while they are young or a process is in them', async () => {
+  test('are kept while they are young or contain a process', async () => {
     const [young, busy] = [await groupOf(0), await groupOf(HALF_MS)]
     const child = spawn('sleep', ['600'], { stdio: 'ignore' })
     children.push(child)
@@ -61,19 +61,19 @@ needs('cgroups').describe('groups', () => {
     expect(busy.pids()).toEqual([child.pid])
   })
 
-  test('are removed though their last process ends a moment late', async () => {
+  test('are removed although their last process ends a moment late', async () => {
     const group = await groupOf(0)
     const child = spawn('sleep', ['600'], { stdio: 'ignore' })
     children.push(child)
     await group.join(child.pid ?? 0)
-    // After the first tries, and long before the last.
+    // After the first attempts, and long before the last.
     setTimeout(() => child.kill('SIGKILL'), 50)
     expect(await group.remove()).toBe(true)
     expect(isThere(group)).toEqual(all(group, false))
     await vi.waitFor(() => expect(child.signalCode).toBe('SIGKILL'), 15_000)
   })
 
-  test('count anew at every reading, from files that stay open until they are closed', async () => {
+  test('read fresh counters every time, from files that stay open until they are closed', async () => {
     const group = await groupOf(0)
     const child = spawn('sh', ['-c', 'read go; while :; do :; done'], { stdio: ['pipe', 'ignore', 'ignore'] })
     children.push(child)
@@ -88,7 +88,7 @@ needs('cgroups').describe('groups', () => {
     expect(openFilesOf(group)).toEqual([])
   })
 
-  test('count each process once, and at once', async () => {
+  test('count each process once, and immediately', async () => {
     const group = await groupOf(0)
     expect(group.countPids()).toBe(0)
     for (let n = 1; n <= 2; n++) {
@@ -100,7 +100,7 @@ needs('cgroups').describe('groups', () => {
     }
   })
 
-  test('a process with many threads is still one', async () => {
+  test('count a process with many threads once', async () => {
     const group = await groupOf(0)
     const child = spawn(process.execPath, ['-e', 'process.stdin.resume()'], {
       stdio: ['pipe', 'ignore', 'ignore'],
@@ -113,7 +113,7 @@ needs('cgroups').describe('groups', () => {
   })
 })
 
-/** Tasks in it, where a folder's controller counts them. */
+/** Number of its tasks, if the controller of a folder counts them. */
 const countOf = (folder: string): number =>
   existsSync(`${folder}/pids.current`) ? Number(readFileSync(`${folder}/pids.current`, 'latin1')) : 0
 

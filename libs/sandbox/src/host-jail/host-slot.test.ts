@@ -1,7 +1,4 @@
-/**
- * The host's own proof that a cell is clean: real processes stand in for what is left, a pair of streams for
- * the agent.
- */
+/** The host's proof that a cell is clean: real processes as leftovers, a pair of streams as the agent. */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { PassThrough } from 'node:stream'
@@ -22,7 +19,7 @@ const READY = {
   bootMs: 9,
 }
 
-/** It has two children, and stands in for an agent. */
+/** Stands in for an agent, with two children. */
 const agent = spawn('sh', ['-c', 'sleep 600 & sleep 600 & echo up; wait'], {
   detached: true,
   stdio: ['ignore', 'pipe', 'inherit'],
@@ -34,7 +31,7 @@ beforeAll(async () => {
 })
 afterAll(() => process.kill(-(agent.pid ?? 0), 'SIGKILL'))
 
-/** A slot whose agent answers every clean by saying that so many processes of its own wait. */
+/** A slot whose agent answers every clean with this number of waiting processes. */
 function slotThatSays(waiting: number): GuestSlot {
   const [readable, writable] = [new PassThrough(), new PassThrough()]
   const say = (type: string, body: Buffer): void => {
@@ -72,15 +69,15 @@ const clean = async (waiting: number, keep: 'files' | 'interpreter' = 'files'): 
   await slot.destroy()
 }
 
-it('is clean with as many processes as its agent says to let wait', async () => {
+it('is clean with as many processes as its agent reports as waiting', async () => {
   await clean(2)
 })
 
-it.each([0, 1])('is not clean with two processes when its agent lets only %i wait', async (waiting) => {
+it.each([0, 1])('is not clean with two processes if its agent reports only %i', async (waiting) => {
   await expect(clean(waiting)).rejects.toMatchObject({ code: 'sandbox_lost' })
 })
 
-it('refuses an agent that says that more processes wait than an agent ever has', async () => {
+it('refuses an agent that reports more waiting processes than agents ever have', async () => {
   await expect(clean(3)).rejects.toMatchObject({ code: 'protocol_violation' })
 })
 

@@ -1,4 +1,4 @@
-/** The memory watch, against a real process. */
+/** The memory watch with a real process. */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { expect, it } from 'vitest'
@@ -6,7 +6,7 @@ import { watchMemory } from './memory-watch.ts'
 
 const MiB = 1024 * 1024
 
-/** Takes 64 MiB in a second thread, when the first one has ended. */
+/** Takes 64 MiB in a second thread after the first one has ended. */
 const WITHOUT_FIRST_THREAD = `import ctypes, platform, sys, threading
 def go_on():
     while open("/proc/self/stat").read().rpartition(")")[2].split()[0] != "Z": pass
@@ -15,7 +15,7 @@ def go_on():
 threading.Thread(target=go_on).start()
 ctypes.CDLL(None).syscall(60 if platform.machine() == "x86_64" else 93, 0)`
 
-it.runIf(process.platform === 'linux')('sees what a process without its first thread holds', async () => {
+it.runIf(process.platform === 'linux')('measures a process whose first thread has ended', async () => {
   const root = spawn('/bin/sh', ['-c', 'exec 3<&0; python3 -c "$0" <&3 & wait $!', WITHOUT_FIRST_THREAD], {
     stdio: ['pipe', 'inherit', 'inherit'],
   })

@@ -38,8 +38,7 @@ export function createPlainRung(parts: HostParts, isolation: Isolation): Rung {
         cell: spec.cell,
         work: `${folder}/work`,
         hold: true,
-        // Prevents a program from killing the agent, whose children would leave the tree (from Linux 6.12
-        // on).
+        // Prevents a program from killing the agent, which would free its children (from Linux 6.12 on).
         scope: true,
         env: { HOME: `${folder}/tmp`, TMPDIR: `${folder}/tmp` },
         rlimits: {

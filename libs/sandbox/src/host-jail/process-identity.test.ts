@@ -1,4 +1,4 @@
-/** What identifies a process of ours, against real processes. */
+/** Identities of real processes. */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { beforeAll, describe, expect, it } from 'vitest'
@@ -13,7 +13,7 @@ import {
   waitGone,
 } from './process-identity.ts'
 
-/** Its first thread ends, which /proc shows as a zombie, and another one says so and goes on. */
+/** Its first thread ends, which /proc shows as a zombie; another one reports that and continues. */
 const WITHOUT_FIRST_THREAD = `import ctypes, platform, sys, threading
 def go_on():
     while open("/proc/self/stat").read().rpartition(")")[2].split()[0] != "Z": pass
@@ -24,13 +24,13 @@ ctypes.CDLL(None).syscall(60 if platform.machine() == "x86_64" else 93, 0)`
 
 const isLinux = process.platform === 'linux'
 
-describe.runIf(isLinux)('a process of ours', () => {
+describe.runIf(isLinux)('the identity of a process', () => {
   let place = ''
   beforeAll(async () => {
     place = await thisPlace()
   })
 
-  it('is the agent when it is our child, or the child of one that holds its namespaces', async () => {
+  it('is the agent’s for our child, or for the child of the process with its namespaces', async () => {
     const holder = spawn('/bin/sh', ['-c', 'sleep 60 & echo $!; read line; kill $!'], {
       stdio: ['pipe', 'pipe', 'inherit'],
     })
@@ -43,7 +43,7 @@ describe.runIf(isLinux)('a process of ours', () => {
     expect(agentOf(holder.pid, below, place)).toBeNull()
   })
 
-  it('is never a process of the host that has the same pid as one of another namespace', async () => {
+  it('is never that of a host process with the same pid as one in another namespace', async () => {
     const holder = spawn('/bin/sh', ['-c', 'read line'], { stdio: ['pipe', 'inherit', 'inherit'] })
     expect(agentOf(holder.pid, 1, place)).toBeNull()
     expect(agentOf(holder.pid, process.pid, place)).toBeNull()
@@ -52,7 +52,7 @@ describe.runIf(isLinux)('a process of ours', () => {
     await once(holder, 'exit')
   })
 
-  it('is only killed while it is the same one', async () => {
+  it('allows a kill only while it is the same process', async () => {
     const child = spawn('/bin/sh', ['-c', 'read line'], { stdio: ['pipe', 'inherit', 'inherit'] })
     const identity = identityOf(child.pid ?? 0, place)
     if (identity === null) throw new Error('no identity')
@@ -63,7 +63,7 @@ describe.runIf(isLinux)('a process of ours', () => {
     expect(await waitGone(identity, place, 5000)).toBe(true)
   })
 
-  it('runs until its last thread has ended', async () => {
+  it('counts as running until its last thread has ended', async () => {
     const child = spawn('python3', ['-c', WITHOUT_FIRST_THREAD], { stdio: ['pipe', 'pipe', 'inherit'] })
     await once(child.stdout, 'data')
     const pid = child.pid ?? 0

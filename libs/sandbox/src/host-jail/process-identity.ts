@@ -62,9 +62,7 @@ export function agentOf(child: number | undefined, pid: number, place: string): 
   return { pid, start: stat.start, place }
 }
 
-/**
- * False also for a zombie, which runs nothing. A namespace's init becomes one only after all others are gone.
- */
+/** False also for a zombie. A namespace's init becomes one only after all others are gone. */
 export function isRunning(identity: ProcessIdentity, place: string): boolean {
   if (identity.place !== place) return false
   const stat = statOf(identity.pid)

@@ -5,18 +5,15 @@ import { newSandboxId, newWorkerId } from '@cofferdam/contract'
 import { expect, test } from 'vitest'
 import { createRecords } from './records.ts'
 
-/**
- * Six thousand calls of the file system: 2 s on a quiet disk, and a busy journal takes milliseconds for each.
- */
+/** Six thousand file system calls: 2 s on an idle disk, milliseconds each with a busy journal. */
 const TEST_MS = 120_000
 
-test('makes a folder while the last other one of its owner is removed', { timeout: TEST_MS }, async () => {
+test('creates a folder while its owner’s last other one is removed', { timeout: TEST_MS }, async () => {
   const root = mkdtempSync(join(tmpdir(), 'cofferdam-records-'))
   try {
     const records = createRecords(root)
     const owner = newWorkerId('0123456789ab')
-    // Each remove takes the empty folder of the owner from under the others' creates: some hundred times a
-    // run.
+    // Each remove deletes the owner's empty folder during others' creates, about a hundred times per run.
     const turns = async (): Promise<void> => {
       for (let turn = 0; turn < 400; turn++) {
         const id = newSandboxId()

@@ -32,9 +32,7 @@ const isOwner = (name: string): name is WorkerId => /^wrk_[A-Za-z0-9_-]{1,120}$/
 export const isSlotId = (name: unknown): name is SandboxId =>
   typeof name === 'string' && /^sbx_[A-Za-z0-9]{1,64}$/.test(name)
 
-/**
- * Unused remains of a slot of this age are leftovers: a start takes ten minutes at most (ready_timeout_ms).
- */
+/** Unused remains of this age are leftovers: a start takes at most ten minutes (ready_timeout_ms). */
 export const ORPHAN_MS = 600_000
 
 export interface Records {

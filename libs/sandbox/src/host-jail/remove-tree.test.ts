@@ -12,10 +12,10 @@ beforeEach(() => {
 })
 afterEach(() => rmSync(base, { recursive: true, force: true }))
 
-test('removes directories that are nested beyond any path', async () => {
+test('removes directories nested deeper than any path can express', async () => {
   const root = join(base, 'deep')
   mkdirSync(root)
-  // Each step is relative to the last, as a program makes them.
+  // Each step is relative to the previous one, as in a program.
   execFileSync(
     'sh',
     [
@@ -33,7 +33,7 @@ test('removes directories that are nested beyond any path', async () => {
   expect(existsSync(root)).toBe(false)
 })
 
-test('removes links, locked directories and names that look like its own, and follows nothing', async () => {
+test('removes links, locked directories and names like its own, and follows no link', async () => {
   const root = join(base, 'odd')
   const outside = join(base, 'outside')
   mkdirSync(outside)

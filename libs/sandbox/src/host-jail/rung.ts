@@ -34,9 +34,7 @@ export interface Rung {
   readonly network: Capabilities['network']
   /** Whether the program's uid must own and reach `folder`. */
   readonly usesFolder: boolean
-  /**
-   * The sandbox's own file systems that programs can fill, as inner paths; empty if they write to `folder`.
-   */
+  /** Inner paths of the sandbox's own fillable file systems; empty if programs write to `folder`. */
   readonly ownDisks: readonly string[]
   /** Whether the agent finds its own values in /proc. */
   readonly showsProc: boolean

@@ -12,15 +12,15 @@ beforeAll(() => {
 })
 afterAll(() => rmSync(runtimeDir, { recursive: true, force: true }))
 
-it('gives back the uids of slots whose worker died before it did, and no others', async () => {
+it('frees only the uids of slots whose worker died before it freed them', async () => {
   const uids = createSlotUids(runtimeDir, { first: 1_900_000_000, count: 4 })
   const now = Date.now()
   const [lost, waiting, starting] = [60, 60, 1].map((age) => newSandboxId(now - age * MINUTE_MS))
   if (lost === undefined || waiting === undefined || starting === undefined) throw new Error('three ids')
   for (const id of [lost, waiting, starting]) uids.take(id)
-  // A slot of another backend of this host that waits for its program.
+  // A waiting slot of another backend on this host.
   mkdirSync(join(runtimeDir, 'sandboxes', 'process', 'wrk_other', waiting), { recursive: true })
-  // This process runs as that uid: whoever had the slot, something of it still lives.
+  // This process has that uid, so something of the uid's slot is still alive.
   const alive = newSandboxId(now - 60 * MINUTE_MS)
   symlinkSync(alive, join(runtimeDir, 'uids', String(process.getuid?.())))
   expect(await uids.sweep(now)).toBe(1)

@@ -1,4 +1,4 @@
-/** Real processes, looked at with what /proc shows. */
+/** Tests with real processes, observed in /proc. */
 import { readdirSync, readFileSync } from 'node:fs'
 import { once } from 'node:events'
 import { text } from 'node:stream/consumers'
@@ -9,8 +9,8 @@ import { createStarter, type StartCommand, type StartedProcess, type Starter } f
 const asRoot = needs('root')
 const PYTHON = '/usr/bin/python3'
 /**
- * A helper that stands still is waited for so long; the start of one takes 30 ms on a quiet machine, and all
- * of it on one that is too slow.
+ * Longest wait for a helper that stands still. A start takes 30 ms on an idle machine; on a slow machine the
+ * whole time may pass.
  */
 const PATIENCE_MS = 2000
 
@@ -27,7 +27,7 @@ const sh = (script: string, change: Partial<StartCommand> = {}): StartCommand =>
   ...change,
 })
 
-/** Exit code, what was said on stdout, stderr and fd 3. */
+/** Exit code, and output on stdout, stderr and fd 3. */
 async function ran(started: StartedProcess): Promise<unknown[]> {
   const { child, info } = started
   const said = Promise.all([text(child.stdout!), text(child.stderr!), text(info)])
@@ -45,7 +45,7 @@ test('gives a process its arguments, environment, streams and folder, and no oth
     user: null,
   })
   started.child.stdin!.write('line\n')
-  // 4: what `ls` lists with.
+  // 4 is the descriptor with which `ls` lists.
   expect(await ran(started)).toEqual([
     3,
     null,
@@ -55,17 +55,17 @@ test('gives a process its arguments, environment, streams and folder, and no oth
   ])
 })
 
-test('starts with no signal ignored or blocked', async () => {
+test('starts a process with no signal ignored or blocked', async () => {
   const [, , said] = await ran(await starter().start(sh('/bin/grep -E "Sig(Blk|Ign)" /proc/self/status')))
   expect(said).toBe('SigBlk:\t0000000000000000\nSigIgn:\t0000000000000000\n')
 })
 
-test('starts with no right to leave a core file', async () => {
+test('starts a process without the right to write a core file', async () => {
   const [, , said] = await ran(await starter().start(sh('ulimit -S -c; ulimit -H -c')))
   expect(said).toBe('0\n0\n')
 })
 
-asRoot.it('starts as another user without any group of ours', async () => {
+asRoot.it('starts a process as another user without our groups', async () => {
   const user = { uid: 65_533, gid: 65_532 }
   const [, , said] = await ran(
     await starter().start(sh('/bin/grep -E "^(Uid|Gid|Groups)" /proc/self/status', { user })),
@@ -73,20 +73,17 @@ asRoot.it('starts as another user without any group of ours', async () => {
   expect(said).toMatch(/^Uid:(\t65533){4}\nGid:(\t65532){4}\nGroups:\t\s*\n$/)
 })
 
-asRoot.it(
-  'starts without the mounts in which nothing lies that is needed, and changes those of nobody else',
-  async () => {
-    const made = createStarter(PYTHON, ['/proc', '/dev/null', '/usr'])
-    onTestFinished(() => made.close())
-    const [, , said] = await ran(await made.start(sh('/bin/cat /proc/self/mountinfo')))
-    const inside = mountPoints(String(said))
-    expect(inside).toEqual(expect.arrayContaining(['/', '/proc']))
-    expect(inside).not.toContain('/sys')
-    expect(mountPoints(readFileSync('/proc/self/mountinfo', 'latin1'))).toContain('/sys')
-  },
-)
+asRoot.it('hides mounts without needed files from the process, and changes no other mounts', async () => {
+  const made = createStarter(PYTHON, ['/proc', '/dev/null', '/usr'])
+  onTestFinished(() => made.close())
+  const [, , said] = await ran(await made.start(sh('/bin/cat /proc/self/mountinfo')))
+  const inside = mountPoints(String(said))
+  expect(inside).toEqual(expect.arrayContaining(['/', '/proc']))
+  expect(inside).not.toContain('/sys')
+  expect(mountPoints(readFileSync('/proc/self/mountinfo', 'latin1'))).toContain('/sys')
+})
 
-asRoot.it('keeps the mount of a needed link that leads to another one', async () => {
+asRoot.it('keeps the mount of a needed link that leads to another mount', async () => {
   const made = createStarter(PYTHON, ['/proc', '/usr', '/dev/fd'])
   onTestFinished(() => made.close())
   const [, , said] = await ran(await made.start(sh('/bin/cat /proc/self/mountinfo')))
@@ -110,7 +107,7 @@ test('kills what it started, and reports the signal', async () => {
   expect(() => process.kill(child.pid!, 0)).toThrow('ESRCH')
 })
 
-test('serves more processes than one helper has channels, and keeps no helper for those that ended', async () => {
+test('serves more processes than one helper has channels, and ends unused helpers', async () => {
   const before = helpers()
   const made = starter()
   for (let i = 0; i < 70; i++) expect((await ran(await made.start(sh('exit 0'))))[0]).toBe(0)
@@ -119,13 +116,13 @@ test('serves more processes than one helper has channels, and keeps no helper fo
   expect(helpers()).toEqual(before)
 })
 
-test('gives each of many processes streams of its own', async () => {
+test('gives each of many processes its own streams', async () => {
   const made = starter()
   const all = Array.from({ length: 40 }, async (_, i) => (await ran(await made.start(sh(`echo ${i}`))))[2])
   expect(await Promise.all(all)).toEqual(Array.from({ length: 40 }, (_, i) => `${i}\n`))
 })
 
-test('ends what a helper started when the helper dies, and begins another one', async () => {
+test('ends a dead helper’s processes, and starts another helper', async () => {
   const before = helpers()
   const made = starter()
   const { child } = await made.start(sh('exec /bin/sleep 1000'))
@@ -136,7 +133,7 @@ test('ends what a helper started when the helper dies, and begins another one', 
   expect((await ran(await made.start(sh('echo again'))))[2]).toBe('again\n')
 })
 
-test('gives a late helper no more starts, keeps its processes, and ends it after the last of them', async () => {
+test('gives a late helper no more starts, and ends it after the last of its processes', async () => {
   const before = helpers()
   const made = createStarter(PYTHON, [], PATIENCE_MS)
   onTestFinished(() => made.close())
@@ -151,7 +148,7 @@ test('gives a late helper no more starts, keeps its processes, and ends it after
   for (const pid of late) process.kill(pid, 'SIGCONT')
   expect(child.signalCode).toBe(null)
   process.kill(child.pid!, 0)
-  // What it was asked for too late has ended by itself, else it would stay for it.
+  // A start that was requested too late has ended by itself, or else the helper would stay for it.
   child.kill('SIGKILL')
   expect(await once(child, 'exit')).toEqual([null, 'SIGKILL'])
   await vi.waitFor(() => expect(helpers().filter((pid) => late.includes(pid))).toEqual([]), 15_000)
@@ -170,7 +167,7 @@ test('kills a hanging helper when the starter is closed', async () => {
   expect(helpers()).not.toContain(Number(helper))
 })
 
-/** Children of this process that are starters. */
+/** Starters among the children of this process. */
 function helpers(): number[] {
   return readdirSync('/proc')
     .filter((name) => /^\d+$/.test(name))

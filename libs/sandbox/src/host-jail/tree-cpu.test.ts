@@ -1,10 +1,10 @@
-/** CPU time of processes that are no more than their own record, against real ones. */
+/** CPU time of ended processes that only have a record, with real processes. */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { expect, it } from 'vitest'
 import { treeCpuMs } from './tree-cpu.ts'
 
-/** Leaves a child that computed as a zombie, says so, and waits. */
+/** Leaves a child as a zombie after it computed, reports that, and waits. */
 const NEVER_WAITS = `import os, sys, time
 child = os.fork()
 if child == 0:
@@ -14,10 +14,10 @@ os.waitid(os.P_PID, child, os.WEXITED | os.WNOWAIT)
 print("on", flush=True)
 sys.stdin.read()`
 
-it.runIf(process.platform === 'linux')('counts what ended and is not waited for', async () => {
+it.runIf(process.platform === 'linux')('counts the CPU time of an unreaped child', async () => {
   const child = spawn('python3', ['-c', NEVER_WAITS], { stdio: ['pipe', 'pipe', 'inherit'] })
   await once(child.stdout, 'data')
-  // Two ticks of the kernel less.
+  // Minus two ticks of the kernel.
   expect(treeCpuMs(child.pid ?? 0)).toBeGreaterThanOrEqual(180)
   child.stdin.end()
   await once(child, 'exit')

@@ -1,7 +1,7 @@
 import { exerciseBackend, fakePrograms } from '../../conformance/index.ts'
 import { createHostileBackend } from './index.ts'
 
-// Without tricks it must behave; what is merely late must still keep the contract.
+// Without tricks it must behave. A backend that is only late must also keep the contract.
 await exerciseBackend('hostile', () => createHostileBackend(), { programs: fakePrograms, refsAreLocal: true })
 
 await exerciseBackend(

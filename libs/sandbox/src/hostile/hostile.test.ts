@@ -46,7 +46,7 @@ async function runWith(tricks: HostileTricks, signal = never) {
   return { exit, chunks }
 }
 
-test('an open that hangs ends by its abort alone', async () => {
+test('ends a hanging open only by its abort', async () => {
   await using backend = createHostileBackend({ tricks: [{ open: 'hangs' }] })
   const stop = new AbortController()
   const reason = new StopReason('cancelled')
@@ -56,7 +56,7 @@ test('an open that hangs ends by its abort alone', async () => {
   expect(backend.opened).toBe(1)
 })
 
-test('an open that fails does so with ours or with a foreign error', async () => {
+test('fails an open with our error or with a foreign one', async () => {
   await using backend = createHostileBackend({ tricks: [{ open: 'fails' }, { open: 'throws_foreign' }, {}] })
   await expect(backend.open(spec(), never)).rejects.toMatchObject({ code: 'sandbox_open_failed' })
   await expect(backend.open(spec(), never)).rejects.toBeInstanceOf(TypeError)
@@ -79,28 +79,28 @@ test('lies about what it counted', async () => {
   expect(exit.outputBytes.stdout).toBe(-1)
 })
 
-test('floods beyond the agreed bytes, and crumbles', async () => {
+test('floods beyond the agreed bytes, and splits output into single bytes', async () => {
   const flooded = await runWith({ flood_bytes: 1_000_000 })
   expect(flooded.chunks.reduce((sum, chunk) => sum + chunk.length, 0)).toBe(1_000_006)
   const crumbled = await runWith({ crumbles_output: true })
   expect(crumbled.chunks.map((chunk) => chunk.length)).toEqual([1, 1, 1, 1, 1, 1])
 })
 
-test('talks after the exit', async () => {
+test('sends output after the exit', async () => {
   const { chunks } = await runWith({ exit: 'talks_after_exit' })
   await new Promise((resolve) => setImmediate(resolve))
   await new Promise((resolve) => setImmediate(resolve))
   expect(Buffer.concat(chunks).toString()).toBe('hello\nafter the end\n')
 })
 
-test('is slow to dispose, and finishes', async () => {
+test('disposes slowly, and finishes', async () => {
   await using backend = createHostileBackend({ tricks: [{ dispose_slow_ms: 30 }] })
   const sandbox = await backend.open(spec(), never)
   await sandbox[Symbol.asyncDispose]()
   expect(await backend.owners()).toEqual([])
 })
 
-test('names files that are not there', async () => {
+test('lists files that do not exist', async () => {
   await using backend = createHostileBackend({ tricks: [{ files_lie: true }] })
   await using sandbox = await backend.open(spec(), never)
   expect((await sandbox.list(['**'], 10))[0]).toEqual({ path: '../../etc/passwd', size: -1 })

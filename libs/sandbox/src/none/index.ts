@@ -1,6 +1,4 @@
-/**
- * The `none` backend: the agent in a plain subprocess, without isolation. A tenant's policy must allow it.
- */
+/** The `none` backend: the agent in a subprocess without isolation. A tenant's policy must allow it. */
 import type { Backend } from '@cofferdam/contract'
 import type { BackendDeps } from '../deps.ts'
 import { openHost } from '../host-jail/open-host.ts'

@@ -1,4 +1,4 @@
-/** Conformance of the plain subprocess: everything but isolation. */
+/** Conformance of the plain subprocess, without isolation. */
 import { exerciseBackend, RUNG_THEMES } from '../../conformance/index.ts'
 import { killAgent, onRung } from '../../test/host-rungs.ts'
 

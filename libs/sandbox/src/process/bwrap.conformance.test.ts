@@ -1,4 +1,4 @@
-/** Conformance of the bwrap rung: real sandboxes, killed from outside with what /proc shows. */
+/** Conformance of the bwrap rung: real sandboxes, killed from outside by their pids in /proc. */
 import { newWorkerId } from '@cofferdam/contract'
 import { isLongTier } from '@cofferdam/embedded/needs'
 import { exerciseBackend } from '../../conformance/index.ts'

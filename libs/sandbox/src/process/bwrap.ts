@@ -31,9 +31,7 @@ const sized = (folder: string, bytes: number): string[] => [
   folder,
 ]
 
-/**
- * After the mounts: makes the root read-only, reports the child's pid on fd 3, reads the filter from fd 4.
- */
+/** After the mounts: read-only root, the child's pid on fd 3, the filter from fd 4. */
 const START = ['--remount-ro', '/', '--info-fd', '3', '--seccomp', '4']
 
 /** Arguments that do not change from sandbox to sandbox. */

@@ -1,10 +1,8 @@
-/**
- * Conformance of the self-jail where the host gives no namespaces: Landlock, seccomp and the process tree.
- */
+/** Conformance of the self-jail on a host without namespaces: Landlock, seccomp and the process tree. */
 import { exerciseBackend, pythonPrograms } from '../../conformance/index.ts'
 import { killAgent, onRung } from '../../test/host-rungs.ts'
 
-/** /proc is closed altogether here, which the suite's program takes for a failure. */
+/** /proc is closed here, which the suite's program reports as an error. */
 const look = (): ReturnType<typeof pythonPrograms.look> => ({
   type: 'script',
   language: 'python',

@@ -1,7 +1,4 @@
-/**
- * The filter is executed here by a small BPF machine: what it answers is asked of the bytes, not of their
- * maker.
- */
+/** A small BPF machine executes the filter here, so the tests check its bytes. */
 import { describe, expect, test } from 'vitest'
 import { ALLOWED, FORBIDDEN } from '../docker/seccomp.ts'
 import { bareFilter, DENIED_CALLS, noNetworkFilter, seccompFilter, type SeccompArch } from './seccomp.ts'
@@ -12,7 +9,7 @@ const KILL = 0x80000000
 const EPERM = 0x50001
 const ENOSYS = 0x50026
 
-/** Runs classic BPF over a struct seccomp_data. */
+/** Runs classic BPF on a struct seccomp_data. */
 function run(filter: Buffer, arch: number, nr: number, ...args: number[]): number {
   const data = Buffer.alloc(64)
   data.writeUInt32LE(nr, 0)
@@ -75,10 +72,10 @@ describe.each<[SeccompArch, Record<string, number>]>([
   const filter = seccompFilter(arch, false)
   const ask = (call: number, ...args: number[]): number => run(filter, ARCH[arch], call, ...args)
 
-  test('lets ordinary calls pass', () => {
+  test('allows ordinary calls', () => {
     for (const call of [nr['read']!, nr['execve']!, nr['socketpair']!]) expect(ask(call)).toBe(ALLOW)
   })
-  test('refuses what loosens a jail', () => {
+  test('refuses calls that weaken a jail', () => {
     for (const call of [
       nr['ptrace']!,
       nr['unshare']!,
@@ -92,27 +89,27 @@ describe.each<[SeccompArch, Record<string, number>]>([
     ])
       expect(ask(call), String(call)).toBe(EPERM)
   })
-  test('kills another architecture’s calls', () => {
+  test('kills a process for another architecture’s calls', () => {
     expect(run(filter, 0x40000003, nr['read']!)).toBe(KILL)
   })
-  test('lets threads and forks be, but no namespace', () => {
+  test('allows threads and forks, but no namespace', () => {
     expect(ask(nr['clone']!, 0x3d0f00)).toBe(ALLOW)
     expect(ask(nr['clone']!, 17)).toBe(ALLOW)
     for (const flag of [0x20000, 0x2000000, 0x4000000, 0x8000000, 0x10000000, 0x20000000, 0x40000000])
       expect(ask(nr['clone']!, flag | 17)).toBe(EPERM)
     expect(ask(435)).toBe(ENOSYS)
   })
-  test('lets a process limit itself and nobody else', () => {
+  test('lets a process limit only itself', () => {
     expect(ask(nr['prlimit']!, 0, 7)).toBe(ALLOW)
     expect(ask(nr['prlimit']!, 1, 7)).toBe(EPERM)
   })
-  test('keeps personality and terminal injection shut', () => {
+  test('refuses personality changes and terminal injection', () => {
     expect(ask(nr['personality']!, 0xffffffff)).toBe(ALLOW)
     expect(ask(nr['personality']!, 0x0400000)).toBe(EPERM)
     expect(ask(nr['ioctl']!, 0, 0x5412)).toBe(EPERM)
     expect(ask(nr['ioctl']!, 0, 0x541b)).toBe(ALLOW)
   })
-  test('opens local sockets, or none', () => {
+  test('allows local sockets, or none', () => {
     const shut = bareFilter(arch, false)
     for (const family of [1, 2, 10]) {
       expect(ask(nr['socket']!, family)).toBe(ALLOW)
@@ -128,25 +125,22 @@ describe.each<[SeccompArch, Record<string, number>]>([
 test.each([
   ['x64', 319, 29],
   ['arm64', 279, 194],
-] as const)(
-  'where memory is only watched %s programs get none that no look can see',
-  (arch, memfd, shmget) => {
-    for (const call of [memfd, shmget]) {
-      expect(run(seccompFilter(arch, true), ARCH[arch], call)).toBe(EPERM)
-      expect(run(bareFilter(arch, true), ARCH[arch], call)).toBe(EPERM)
-      expect(run(seccompFilter(arch, false), ARCH[arch], call)).toBe(ALLOW)
-    }
-  },
-)
+] as const)('refuses %s programs memory that the memory watch cannot see', (arch, memfd, shmget) => {
+  for (const call of [memfd, shmget]) {
+    expect(run(seccompFilter(arch, true), ARCH[arch], call)).toBe(EPERM)
+    expect(run(bareFilter(arch, true), ARCH[arch], call)).toBe(EPERM)
+    expect(run(seccompFilter(arch, false), ARCH[arch], call)).toBe(ALLOW)
+  }
+})
 
-test('denies all that the profile for containers forbids, and nothing that it allows', () => {
-  // Old 32-bit names and calls that are decided by their arguments or that no 64-bit machine has.
+test('denies everything that the container profile forbids, and nothing that it allows', () => {
+  // Old 32-bit names, and calls that depend on arguments or do not exist on 64-bit machines.
   const elsewhere = ['umount', 'clone', 'personality', 'socket']
   expect(FORBIDDEN.filter((name) => !DENIED_CALLS.includes(name) && !elsewhere.includes(name))).toEqual([])
   expect(ALLOWED.filter((name) => DENIED_CALLS.includes(name))).toEqual([])
 })
 
-test.each(['x64', 'arm64'] as const)('knows no call of %s that is newer than itself', (arch) => {
+test.each(['x64', 'arm64'] as const)('has no call of %s above its highest known number', (arch) => {
   for (const call of [470, 471, 500, 1023])
     for (const filter of [seccompFilter(arch, false), bareFilter(arch, true)])
       expect(run(filter, ARCH[arch], call), String(call)).toBe(ENOSYS)
@@ -185,7 +179,7 @@ test.each([
       aio: 0,
     },
   ],
-] as const)('without namespaces %s programs change no mode, owner or priority of others', (arch, nr) => {
+] as const)('without namespaces refuses %s programs changes of mode and owner', (arch, nr) => {
   const ask = (call: number, ...args: number[]): number =>
     run(bareFilter(arch, false), ARCH[arch], call, ...args)
   for (const call of [nr.chmod, nr.fchmod, nr.shmget, nr.watch, nr.aio]) {

@@ -25,7 +25,7 @@ afterEach(async () => {
   vi.useRealTimers()
 })
 
-test('a session keeps its cell: the second turn is warm, of the same id, and not fresh', async () => {
+test('keeps a session’s cell: the second turn is warm, has the same ID, and is not fresh', async () => {
   const { take } = open(stage({ instant: true }))
   const first = await take(inSession('a'))
   expect([first.warm, first.session?.fresh]).toEqual([false, true])
@@ -36,7 +36,7 @@ test('a session keeps its cell: the second turn is warm, of the same id, and not
   expect(first.slot.cleaned).toEqual(['files'])
 })
 
-test('a session of scope none is fresh each time, and an interpreter session says where to run', async () => {
+test('makes a session of scope none fresh each time, and keeps an interpreter', async () => {
   const { take } = open(stage({ instant: true }))
   for (const wanted of [inSession('n', 'none'), inSession('n', 'none')]) {
     const turn = await take(wanted)
@@ -46,7 +46,7 @@ test('a session of scope none is fresh each time, and an interpreter session say
   expect((await take(inSession('i', 'interpreter'))).keepsInterpreter).toBe(true)
 })
 
-test('turns of one session follow each other in order of arrival, also behind a cell that was lost', async () => {
+test('gives turns of a session in order of arrival, even after a lost cell', async () => {
   const { take } = open(stage({ instant: true }))
   const order: number[] = []
   const holder = await take(inSession('a'))
@@ -83,7 +83,7 @@ test('never lets a later caller overtake a waiter between two turns', async () =
   expect(order).toEqual(['waiter', 'newcomer'])
 })
 
-test('a waiter that gives up does not cost the next one its turn', async () => {
+test('keeps the next waiter’s turn if one gives up', async () => {
   const { take } = open(stage({ instant: true }))
   const holder = await take(inSession('a'))
   const stop = new AbortController()
@@ -96,7 +96,7 @@ test('a waiter that gives up does not cost the next one its turn', async () => {
   expect((await next).slot).toBe(holder.slot)
 })
 
-test('a failed start leaves the turn to the next waiter', async () => {
+test('gives the turn to the next waiter after a failed start', async () => {
   const on = stage()
   const { take } = open(on)
   const first = take(inSession('a'))
@@ -119,7 +119,7 @@ test('never shares a cell between tenants, sessions, or tenant reuse of other li
     spec({ reuse: 'tenant' }),
     spec({ reuse: 'tenant', tenantId: 'other' }),
     spec({ reuse: 'tenant', limits: { ...DEFAULT_LIMITS, memory_mib: 512 } }),
-    // Keys that would be equal if they were only joined.
+    // Keys that would be equal if the parts were only joined.
     inSession('a","session","b'),
   ]
   const slots = new Set<MemorySlot>()
@@ -131,7 +131,7 @@ test('never shares a cell between tenants, sessions, or tenant reuse of other li
   expect(slots.size).toBe(wanted.length)
 })
 
-test('a tenant has as many cells at once as it may, and nothing is kept in them', async () => {
+test('gives a tenant its maximum of cells, which keep nothing', async () => {
   const { cells, take } = open(stage({ instant: true, config: { cells: { max_per_tenant: 2 } } }))
   const tenant = spec({ reuse: 'tenant' })
   const [a, b] = [await take(tenant), await take(tenant)]
@@ -143,7 +143,7 @@ test('a tenant has as many cells at once as it may, and nothing is kept in them'
   expect([a.session, b.slot.cleaned]).toEqual([null, ['none']])
 })
 
-test('destroys a cell that cannot be proven clean; the next turn is fresh and has a new id', async () => {
+test('destroys a cell that cannot be proven clean; the next turn is fresh with a new ID', async () => {
   const on = stage({ instant: true })
   const { take } = open(on)
   const first = await take(inSession('a'))
@@ -156,14 +156,14 @@ test('destroys a cell that cannot be proven clean; the next turn is fresh and ha
   expect(on.events).toContainEqual({ type: 'dropped', backend: 'memory', why: 'unclean' })
 })
 
-test('a lost turn destroys the cell without cleaning it; ending twice is ending once', async () => {
+test('destroys the cell of a lost turn without cleaning, and ignores a second end', async () => {
   const { cells, take } = open(stage({ instant: true }))
   const turn = await take(inSession('a'))
   await Promise.all([turn.end(true), turn.end(false)])
   expect([turn.slot.isDestroyed, turn.slot.cleaned, cells.count]).toEqual([true, [], 0])
 })
 
-test('refuses other limits or another scope for a session that is open, which stays as it is', async () => {
+test('refuses other limits or another scope for an open session, and leaves it unchanged', async () => {
   const { take } = open(stage({ instant: true }))
   const first = await take(inSession('a'))
   await first.end(false)
@@ -177,7 +177,7 @@ test('refuses other limits or another scope for a session that is open, which st
   expect([again.slot, again.session?.fresh]).toEqual([first.slot, false])
 })
 
-test('ends a session that was idle for too long: its own time, or the configured one', async () => {
+test('ends a session after its own idle time, or the configured one', async () => {
   const on = stage({ instant: true })
   const { cells, take } = open(on)
   const short = await take(spec({ reuse: 'session', session: { key: 's', scope: 'files', idleMs: 10_000 } }))
@@ -189,7 +189,7 @@ test('ends a session that was idle for too long: its own time, or the configured
   expect([usual.slot.isDestroyed, cells.count, on.held()]).toEqual([true, 0, 0])
 })
 
-test('ends a cell at its age once it is idle, however often it was used', async () => {
+test('ends an idle cell at its maximum age, however often it was used', async () => {
   const on = stage({ instant: true, config: { cells: { max_age_ms: 60_000 } } })
   const { take } = open(on)
   const first = await take(inSession('a'))
@@ -205,7 +205,7 @@ test('ends a cell at its age once it is idle, however often it was used', async 
   expect(on.events).toContainEqual({ type: 'dropped', backend: 'memory', why: 'age' })
 })
 
-test('replaces a cell that keeps nothing after so many runs', async () => {
+test('replaces a cell that keeps nothing after its maximum of runs', async () => {
   const on = stage({ instant: true, config: { cells: { max_runs: 3 } } })
   const { take } = open(on)
   const slots: MemorySlot[] = []
@@ -218,7 +218,7 @@ test('replaces a cell that keeps nothing after so many runs', async () => {
   expect(slots[0]?.isDestroyed).toBe(true)
 })
 
-test('the longest idle cell that keeps nothing gives way to a new one; busy ones never do', async () => {
+test('gives up the longest idle cell that keeps nothing for a new one, but no busy cell', async () => {
   const { cells, take } = open(stage({ instant: true, config: { cells: { max: 2 } } }))
   const session = await take(inSession('a'))
   await session.end(false)
@@ -232,7 +232,7 @@ test('the longest idle cell that keeps nothing gives way to a new one; busy ones
   expect([third.slot.isDestroyed, again.slot.isDestroyed, cells.count]).toEqual([false, false, 2])
 })
 
-test('a cell whose channel closes while it is idle is gone at once', async () => {
+test('removes an idle cell at once if its channel closes', async () => {
   const on = stage({ instant: true })
   const { cells, take } = open(on)
   const turn = await take(inSession('a'))
@@ -243,7 +243,7 @@ test('a cell whose channel closes while it is idle is gone at once', async () =>
   expect((await take(inSession('a'))).session?.fresh).toBe(true)
 })
 
-test('gives memory back when an execution waits for it, and keeps no idle cell that has none', async () => {
+test('returns memory if an execution waits for it, and keeps no idle cell without memory', async () => {
   const each = bytesOf(kindOf(inSession('a'), {}))
   const on = stage({ instant: true, budget: each })
   const { cells, take } = open(on)
@@ -257,7 +257,7 @@ test('gives memory back when an execution waits for it, and keeps no idle cell t
   expect([a.slot.isDestroyed, cells.count, on.held()]).toEqual([true, 0, 0])
 })
 
-test('close destroys idle and busy cells, opens no more and leaves no timer', async () => {
+test('destroys all cells on close, opens no more and leaves no timer', async () => {
   const on = stage()
   const { cells, take } = open(on)
   const idling = take(inSession('a'))
@@ -290,7 +290,7 @@ const files = (key: string): SandboxSpec => ({
   limits: { ...inSession(key).limits, memory_mib: 16 },
 })
 
-test('lets operations on files join a session whatever its limits, and begin none', async () => {
+test('lets file operations join a session with any limits, and create none', async () => {
   const on = stage({ instant: true })
   const { cells, take } = open(on)
   await expect(take(files('a'))).rejects.toMatchObject({ code: 'session_not_found' })

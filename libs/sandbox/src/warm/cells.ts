@@ -46,9 +46,7 @@ export interface Turn<S extends CellSlot> {
 }
 
 export interface Cells<S extends CellSlot> {
-  /**
-   * Waits for the turn. Rejects like `start`, with `conflict` for other limits, or with the signal's reason.
-   */
+  /** Waits for the turn. Rejects like `start`, with `conflict` for other limits, or by the signal. */
   take(spec: SandboxSpec, kind: SlotKind, signal: AbortSignal): Promise<Turn<S>>
   readonly count: number
   /** Destroys every cell and opens no more. */

@@ -22,7 +22,7 @@ afterEach(async () => {
   vi.useRealTimers()
 })
 
-/** Long enough for a refill to have begun and, on an instant stage, to be over. */
+/** Long enough for a refill to begin and, on an instant stage, to finish. */
 const refilled = () => vi.advanceTimersByTimeAsync(30)
 
 /** A pool with one waiting slot. */
@@ -36,7 +36,7 @@ async function withOneIdle(on: Stage): Promise<{ pool: SlotPools<MemorySlot>; sl
   return { pool, slot }
 }
 
-test('starts a slot for the first caller, and gives a waiting one to the second', async () => {
+test('starts a slot for the first caller, and gives a warm one to the second', async () => {
   const on = stage({ instant: true })
   const pool = open(on)
   expect(await pool.take(python, OWNER, never)).toMatchObject({ warm: false })
@@ -55,7 +55,7 @@ test('gives every slot to one caller only', async () => {
   expect(new Set(taken).size).toBe(20)
 })
 
-test('keeps kinds apart: language, preload, limits', async () => {
+test('separates kinds by language, preload and limits', async () => {
   const on = stage({ instant: true })
   const { pool } = await withOneIdle(on)
   const others: SlotKind[] = [
@@ -79,7 +79,7 @@ test('starts a slot with its own label for an execution of another owner', async
   expect(pool.idle).toBe(1)
 })
 
-test('refills after a start that a caller waits for, not beside it', async () => {
+test('refills after a caller’s own start, not during it', async () => {
   const on = stage()
   const pool = open(on)
   const cold = pool.take(python, OWNER, never)
@@ -92,7 +92,7 @@ test('refills after a start that a caller waits for, not beside it', async () =>
   expect(await cold).toMatchObject({ warm: false })
 })
 
-test('starts one beside a caller’s start after several cold starts without a refill', async () => {
+test('refills during a caller’s start after several cold starts in a row', async () => {
   const on = stage()
   const pool = open(on)
   for (let n = 0; n < 4; n += 1) {
@@ -112,7 +112,7 @@ test('starts one beside a caller’s start after several cold starts without a r
   expect(await pool.take(python, OWNER, never)).toMatchObject({ warm: true })
 })
 
-test('gives the next warming slot to whoever has waited longest', async () => {
+test('gives the next warming slot to the longest waiter', async () => {
   const on = stage()
   const pool = open(on)
   pool.keep(python, 2)
@@ -123,7 +123,7 @@ test('gives the next warming slot to whoever has waited longest', async () => {
   const second = pool.take(python, OWNER, never).then(({ slot }) => order.push(`second ${slot.spec.slotId}`))
   await settled()
   const [a, b] = [...on.starting]
-  // The younger start is ready first: what counts is who waited longer.
+  // The younger start is ready first, but the longest waiter gets it.
   b!.ready()
   await settled()
   a!.ready()
@@ -131,7 +131,7 @@ test('gives the next warming slot to whoever has waited longest', async () => {
   expect(order).toEqual([`first ${b!.spec.slotId}`, `second ${a!.spec.slotId}`])
 })
 
-test('does not wait for a slot that somebody else waits for already', async () => {
+test('does not wait for a slot that another caller waits for', async () => {
   const on = stage()
   const pool = open(on)
   pool.keep(python, 1)
@@ -139,13 +139,13 @@ test('does not wait for a slot that somebody else waits for already', async () =
   const first = pool.take(python, OWNER, never)
   const second = pool.take(python, OWNER, never)
   await settled()
-  // One was warming, for the first; the second has its own start.
+  // One was warming for the first caller; the second has its own start.
   expect(on.starting.length).toBeGreaterThanOrEqual(2)
   while (on.starting.length > 0) on.starting[0]?.ready()
   expect([(await first).warm, (await second).warm]).toEqual([true, false])
 })
 
-test('a waiter whose warming slot fails starts its own', async () => {
+test('starts a slot for a waiter whose warming slot fails', async () => {
   const on = stage()
   const pool = open(on)
   pool.keep(python, 1)
@@ -158,7 +158,7 @@ test('a waiter whose warming slot fails starts its own', async () => {
   expect(await taking).toMatchObject({ warm: false })
 })
 
-test('a waiter whose warming slot dies while it is handed over starts its own', async () => {
+test('starts a slot for a waiter whose warming slot dies at the hand-over', async () => {
   const on = stage()
   const pool = open(on)
   pool.keep(python, 1)
@@ -172,7 +172,7 @@ test('a waiter whose warming slot dies while it is handed over starts its own', 
   expect(await taking).toMatchObject({ warm: false })
 })
 
-test('a waiter that gives up leaves the slot to the pool', async () => {
+test('keeps the slot of a waiter that gives up in the pool', async () => {
   const on = stage()
   const pool = open(on)
   pool.keep(python, 1)
@@ -200,7 +200,7 @@ test('never gives out a slot whose channel closed, and destroys it', async () =>
   expect((await taking).slot).not.toBe(slot)
 })
 
-test('destroys a slot that it finds closed before its listener was called', async () => {
+test('destroys a closed slot whose listener was not called yet', async () => {
   const on = stage()
   const { pool, slot } = await withOneIdle(on)
   slot.alive = false
@@ -222,7 +222,7 @@ test('replaces a slot that waited too long', async () => {
   expect(on.events).toContainEqual({ type: 'dropped', backend: 'memory', why: 'age' })
 })
 
-test('gives surplus back when demand falls, down to the floor', async () => {
+test('gives up surplus slots down to the floor if demand falls', async () => {
   const on = stage({ instant: true })
   const pool = open(on)
   pool.keep(python, 8)
@@ -236,7 +236,7 @@ test('gives surplus back when demand falls, down to the floor', async () => {
   )
 })
 
-test('gives up a kind that nobody asks for, but not one that is kept', async () => {
+test('gives up an unused kind, but not one with a floor', async () => {
   const on = stage({ instant: true })
   const { pool } = await withOneIdle(on)
   await pool.take(bash, OWNER, never)
@@ -249,7 +249,7 @@ test('gives up a kind that nobody asks for, but not one that is kept', async () 
   ).toContain('python')
 })
 
-test('the kind that was not asked for longest gives way to a new one', async () => {
+test('gives up the least recently used kind for a new one', async () => {
   const on = stage({ instant: true, config: { pools: { max_kinds: 2 } } })
   const pool = open(on)
   const kinds = [100, 200, 300].map((memory_mib) => ({ ...python, limits: { ...python.limits, memory_mib } }))
@@ -265,7 +265,7 @@ test('the kind that was not asked for longest gives way to a new one', async () 
   expect(first.warm).toBe(false)
 })
 
-test('gives memory back when an execution waits for it, and takes no more than there is', async () => {
+test('returns memory if an execution waits for it, and takes no more than available', async () => {
   const each = bytesOf(python)
   const on = stage({ instant: true, budget: 3 * each })
   const pool = open(on)
@@ -280,7 +280,7 @@ test('gives memory back when an execution waits for it, and takes no more than t
   expect([warm, on.held()]).toEqual([true, 0])
 })
 
-test('rests after a start that failed, then tries again', async () => {
+test('pauses after a failed start, then tries again', async () => {
   const on = stage()
   const pool = open(on)
   pool.keep(python, 1)
@@ -295,7 +295,7 @@ test('rests after a start that failed, then tries again', async () => {
   expect(on.events.filter(({ type }) => type === 'warm_failed')).toHaveLength(1)
 })
 
-test('refills only after the taken slot was used, or soon when its program runs for long', async () => {
+test('refills after the taken slot’s program has ended, or soon if it runs for long', async () => {
   const on = stage()
   const { pool } = await withOneIdle(on)
   await pool.take(python, OWNER, never)
@@ -305,7 +305,7 @@ test('refills only after the taken slot was used, or soon when its program runs 
   expect(on.starting.length).toBeGreaterThan(0)
 })
 
-test('warms one at a time on two cores while programs run', async () => {
+test('warms one slot at a time on two cores while programs run', async () => {
   const on = stage({ cores: 2 })
   const left = on.deps.refillGate.executing()
   const pool = open(on)
@@ -317,14 +317,14 @@ test('warms one at a time on two cores while programs run', async () => {
   expect(on.starting).toHaveLength(2)
 })
 
-test('an empty pool costs a start, never an error', async () => {
+test('starts a slot for an empty pool without an error', async () => {
   const on = stage({ instant: true, config: { pools: { enabled: false } } })
   const pool = open(on)
   for (let i = 0; i < 3; i += 1) expect(await pool.take(python, OWNER, never)).toMatchObject({ warm: false })
   expect(pool.idle).toBe(0)
 })
 
-test('close destroys what waits, stops what warms, gives all memory back and starts nothing any more', async () => {
+test('destroys waiting slots on close, stops starts and returns all memory', async () => {
   const on = stage()
   const { pool, slot } = await withOneIdle(on)
   pool.keep(python, 3)

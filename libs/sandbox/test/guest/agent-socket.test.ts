@@ -1,4 +1,4 @@
-/** The agent with its frames on a unix socket and stdin as a life line only. */
+/** The agent with frames on a unix socket and stdin only as a life line. */
 import { spawn, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
 import { chmodSync, unlinkSync } from 'node:fs'
@@ -55,7 +55,7 @@ async function startAgent(): Promise<{
   return { child, socket, session: createGuestSession({ readable: socket, writable: socket }), path }
 }
 
-test('speaks frames on the socket in both directions and nothing on stdout', async () => {
+test('sends and receives frames only on the socket', async () => {
   const { child, session, path } = await startAgent()
   let stdout = ''
   child.stdout!.on('data', (chunk: Buffer) => (stdout += chunk.toString()))
@@ -65,7 +65,7 @@ test('speaks frames on the socket in both directions and nothing on stdout', asy
   const exit = await session.run(
     { type: 'command', shell: `cat in; cat; ls -l /proc/self/fd >&2; test ! -e ${path}` },
     {
-      // Slow enough that frames wait in the agent, so that its socket must be polled for both directions.
+      // So slow that frames wait in the agent, which must then poll its socket for both directions.
       onOutput: async (_stream, chunk) => {
         got += chunk.length
         await new Promise((resolve) => setImmediate(resolve))
@@ -85,7 +85,7 @@ test('speaks frames on the socket in both directions and nothing on stdout', asy
   expect(child.exitCode).toBe(0)
 })
 
-test('hands neither the socket nor the life line to a program', async () => {
+test('gives a program neither the socket nor the life line', async () => {
   const { session } = await startAgent()
   let listing = ''
   await session.run(
@@ -105,7 +105,7 @@ test.each<[string, (child: ChildProcess, socket: Socket) => void]>([
   ['the life line ends', (child) => child.stdin!.end()],
   ['the life line carries a byte', (child) => child.stdin!.write('x')],
   ['the socket ends', (_child, socket) => socket.destroy()],
-])('kills all and exits when %s', async (_name, act) => {
+])('kills everything and exits if %s', async (_name, act) => {
   const { child, socket, session } = await startAgent()
   const up = Promise.withResolvers<number>()
   const running = session.run(
@@ -125,7 +125,7 @@ test.each<[string, (child: ChildProcess, socket: Socket) => void]>([
   await expect(running).rejects.toMatchObject({ code: 'sandbox_lost' })
 })
 
-test('says on stderr which socket nobody listens on, and ends', async () => {
+test('names the socket without listener on stderr, and ends', async () => {
   const path = join(lab.folder(), 'none.sock')
   const child = spawnAgent(path)
   let stderr = ''

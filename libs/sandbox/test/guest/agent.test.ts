@@ -1,4 +1,4 @@
-/** The agent with real programs: values, files, ends of every kind, and programs that try to confuse it. */
+/** The agent with real programs: values, files, all kinds of ends, and attacks on the agent. */
 import { chmodSync, mkdirSync, readFileSync, readdirSync, rmSync, statSync, symlinkSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Program } from '@cofferdam/contract'
@@ -25,11 +25,11 @@ const script = (language: 'javascript' | 'typescript' | 'bash', source: string):
   source,
 })
 
-/** Whose program it is, and that it can write where it works. */
+/** Prints the program's user, and writes to its work directory. */
 const WHOSE = python("import os\nopen('made', 'w').write('x')\n[os.getuid(), sorted(os.listdir())]")
 
-needs('root').describe('a root’s agent', () => {
-  /** A folder of root's, in which no other user can make anything. */
+needs('root').describe('an agent that is root', () => {
+  /** A folder of root in which other users can create nothing. */
   function rootsFolder(mode: number): string {
     const folder = join('/tmp', `cofferdam-root-${process.pid}-${mode}`)
     mkdirSync(folder)
@@ -41,7 +41,7 @@ needs('root').describe('a root’s agent', () => {
   test.each([
     ['that is not there yet', () => undefined],
     ['that another root made', (work: string) => mkdirSync(work)],
-  ])('hands a work directory %s over to the program’s user', async (_words, prepare) => {
+  ])('gives a work directory %s to the program’s user', async (_words, prepare) => {
     const work = join(rootsFolder(0o755), 'work')
     prepare(work)
     const { exit, stderr } = await lab.once(WHOSE, { work })
@@ -49,13 +49,13 @@ needs('root').describe('a root’s agent', () => {
     expect(statSync(join(work, 'made')).uid).toBe(PROGRAM_UID)
   })
 
-  test('runs programs as itself where no other user reaches the work directory', async () => {
+  test('runs programs as itself if no other user can reach the work directory', async () => {
     const work = join(rootsFolder(0o700), 'work')
     const { exit } = await lab.once(WHOSE, { work })
     expect(JSON.parse(exit.valueJson ?? 'null')).toEqual([0, ['made', 'main.py']])
   })
 
-  test('hands over nothing that a link in place of the work directory names', async () => {
+  test('changes no owner through a link in place of the work directory', async () => {
     const folder = rootsFolder(0o755)
     mkdirSync(join(folder, 'roots'))
     symlinkSync('roots', join(folder, 'work'))
@@ -64,7 +64,7 @@ needs('root').describe('a root’s agent', () => {
   })
 })
 
-/** Live processes of the host whose command line contains the text; an oracle outside of the agent. */
+/** Live host processes whose command line contains the text, as a check from outside the agent. */
 function processesWith(text: string): string[] {
   return readdirSync('/proc').filter((name) => {
     if (!/^\d+$/.test(name) || Number(name) === process.pid) return false
@@ -94,7 +94,7 @@ test.each([
     undefined,
   ],
   ['nothing after an error', 'import atexit\natexit.register(lambda: 1/0)\n1 / 0', undefined],
-])('python value: %s', async (_name, source, expected) => {
+])('reports the value of a Python program: %s', async (_name, source, expected) => {
   const { exit, stdout } = await lab.once(python(source))
   expect(exit.valueJson).toBe(expected)
   expect(stdout).not.toContain('ran')
@@ -117,7 +117,7 @@ test.each([
   expect({ stdout: stdout.replace('1\n', ''), stderr }).toEqual({ stdout: '', stderr: '' })
 })
 
-test('runs TypeScript that must be transformed, with the right line in the trace', async () => {
+test('runs TypeScript that needs transforming, with correct lines in the trace', async () => {
   const source = `enum Level { low, high }
 class Point { constructor(public x: number, private y = 2) {} sum() { return this.x + this.y } }
 console.log(Level[1], new Point(3).sum())
@@ -129,14 +129,14 @@ throw new Error('line four')`
   expect(exit.exitCode).toBe(1)
 })
 
-test('serves a program that was not the one it waited for', async () => {
+test('runs a program of another language than its waiting interpreter’s', async () => {
   const agent = await lab.start('python')
   const { stdout } = await agent.run(script('javascript', 'console.log(6 * 7)'))
   expect(stdout).toBe('42\n')
   await stop(agent)
 })
 
-test('starts a fresh interpreter for variables that are read only at its start', async () => {
+test('starts a fresh interpreter for variables that are read only at start', async () => {
   const agent = await lab.start('python')
   const { stdout } = await agent.run(
     python('import sys, os\nprint(hash("a"), sys.flags.optimize, os.environ["PYTHONHASHSEED"])'),
@@ -147,7 +147,7 @@ test('starts a fresh interpreter for variables that are read only at its start',
   await stop(agent)
 })
 
-test('leaves the caller a main.py of his own', async () => {
+test('keeps a caller’s own main.py', async () => {
   const { stdout } = await lab.once(python('import main, sys\nprint(main.x, sys.argv[0])'), {
     files: [{ path: 'main.py', bytes: Buffer.from('x = "yours"') }],
   })
@@ -167,7 +167,7 @@ test('runs commands: argv, shell, not found, not executable', async () => {
   expect((await lab.once({ type: 'command', shell: large })).stdout).toBe('done\n')
 })
 
-/** Seconds: of one test's own among all that sleep on this machine. */
+/** Seconds that identify a test's own process among all that sleep on this machine. */
 let slept = 0
 const sleepSeconds = (): string => `98760${++slept}.${process.pid}`
 
@@ -176,7 +176,7 @@ test.each([
   ['a daemon with a session of its own that holds stdout', 'setsid sleep $S & echo on'],
   ['a daemon that ignores every signal', `(trap '' INT TERM HUP; setsid sleep $S) & echo on`],
   ['a stopped child', 'sleep $S & kill -STOP $!; echo on'],
-])('kills what a program leaves: %s', async (_name, shell) => {
+])('kills a process that a program leaves: %s', async (_name, shell) => {
   const seconds = sleepSeconds()
   const agent = await lab.start('none')
   const { stdout, exit } = await agent.run({ type: 'command', shell: `S=${seconds}; ${shell}` })
@@ -185,7 +185,7 @@ test.each([
   await stop(agent)
 })
 
-test('kills everything when its channel closes in the middle', async () => {
+test('kills everything if its channel closes during a run', async () => {
   const seconds = sleepSeconds()
   const agent = await lab.start('none')
   const program: Program = {
@@ -200,7 +200,7 @@ test('kills everything when its channel closes in the middle', async () => {
   await expect(running).rejects.toMatchObject({ code: 'sandbox_lost' })
 })
 
-test('soft stop: SIGINT, then SIGTERM after half of the grace', async () => {
+test('sends SIGINT at a soft stop, then SIGTERM after half of the grace', async () => {
   const agent = await lab.start('none')
   const started = Promise.withResolvers<void>()
   const running = agent.run(
@@ -218,7 +218,7 @@ test('soft stop: SIGINT, then SIGTERM after half of the grace', async () => {
   await stop(agent)
 })
 
-test('counts what lies beyond the cap and never blocks the program', async () => {
+test('counts output beyond the cap and never blocks the program', async () => {
   const { exit } = await (async () => {
     const agent = await lab.start('none')
     const ran = await agent.run(
@@ -233,7 +233,7 @@ test('counts what lies beyond the cap and never blocks the program', async () =>
   expect(exit.outputDropped).toEqual({ stdout: true, stderr: false })
 })
 
-test('a program that closes its streams, or dies with input unread, ends as itself', async () => {
+test('reports the exit of a program that closes its streams or leaves input unread', async () => {
   expect((await lab.once({ type: 'command', shell: 'exec <&- >&- 2>&-; exit 5' })).exit.exitCode).toBe(5)
   const unread = await lab.once({ type: 'command', shell: 'exit 6' }, { stdin: 'x'.repeat(1 << 20) })
   expect(unread.exit.exitCode).toBe(6)
@@ -244,14 +244,14 @@ test.each([
   ['a huge length', `os.write(199, b'V\\xff\\xff\\xff\\xff' + b'x' * 100)`],
   ['not JSON', `os.write(199, b'V\\x03\\x00\\x00\\x00{{{')`],
   ['its end', `os.close(199)`],
-])('a program that writes %s to the control pipe only loses its value', async (_name, attack) => {
+])('drops only the value of a program that writes %s to the control pipe', async (_name, attack) => {
   const { exit, stdout } = await lab.once(python(`import os\n${attack}\nprint("on")\n[1, 2]`))
   expect(stdout).toBe('on\n')
   expect(exit).toMatchObject({ exitCode: 0 })
   expect(exit.valueJson).toBeUndefined()
 })
 
-test('a program that forges frames on every descriptor it can find is not believed', async () => {
+test('ignores frames that a program forges on every descriptor', async () => {
   const forged = `import os, struct
 x = b'{"code":0}'
 for fd in range(3, 256):
@@ -261,7 +261,7 @@ os._exit(3)`
   expect((await lab.once(python(forged))).exit.exitCode).toBe(3)
 })
 
-test('hands no descriptor of the worker to a program', async () => {
+test('gives a program no descriptor of the worker', async () => {
   const agent = await lab.start('none')
   const { stdout } = await agent.run({ type: 'command', argv: ['ls', '-l', '/proc/self/fd'] })
   const targets = stdout.split('\n').filter((line) => line.includes('->'))
@@ -270,7 +270,7 @@ test('hands no descriptor of the worker to a program', async () => {
   await stop(agent)
 })
 
-test('lists by globs, reads, removes, and follows no link', async () => {
+test('lists by globs, reads and removes files, and follows no link', async () => {
   const agent = await lab.start('none')
   await agent.session.write([
     { path: 'a.txt', bytes: Buffer.from('a') },
@@ -297,10 +297,10 @@ test('lists by globs, reads, removes, and follows no link', async () => {
   await stop(agent)
 })
 
-test('ends a search that is too much work, gives what it found, and counts the CPU time', async () => {
+test('ends an expensive search early, returns what it found, and counts the CPU time', async () => {
   const agent = await lab.start('none')
-  // 1,500 names of 200 bytes, each held against two patterns of which nothing is said before their ends:
-  // beyond the budget of work.
+  // 1,500 names of 200 bytes, matched against two patterns that only their ends decide: beyond the work
+  // limit.
   const shell = 'touch 0found; mkdir z; cd z; printf "%0200d\\n" $(seq 1500) | xargs touch'
   await agent.run({ type: 'command', shell })
   const before = await agent.session.usage()
@@ -309,12 +309,12 @@ test('ends a search that is too much work, gives what it found, and counts the C
   expect(listed.partial).toBe(true)
   expect(listed.map(({ path }) => path)).toEqual(['0found'])
   expect((await agent.session.usage()).cpu_ms ?? 0).toBeGreaterThan((before.cpu_ms ?? 0) + 50)
-  // Nothing below a folder can match: it is not entered.
+  // Nothing below the folder can match, so it is not entered.
   expect((await agent.session.list(['0*'], 100)).partial).toBe(undefined)
   await stop(agent)
 })
 
-test('looks at a file for less than 40 microseconds of CPU time, and enters no folder that it need not', async () => {
+test('spends less than 40 microseconds of CPU time per file, and skips unnecessary folders', async () => {
   const agent = await lab.start('none')
   const folders = 100
   const made = await agent.run({
@@ -354,13 +354,13 @@ E`,
   expect(wide.ms).toBeLessThan(folders * 100 * 0.04)
   for (const narrow of [await listed(...names, '!**/package-*'), await listed('*', 'lib/**')]) {
     expect(narrow.paths).toEqual([])
-    // Two ticks of that clock: what nothing costs.
+    // At most two ticks of that clock, so practically nothing.
     expect(narrow.ms).toBeLessThanOrEqual(20)
   }
   await stop(agent)
 })
 
-test('writes over a link without following it', async () => {
+test('overwrites a link without following it', async () => {
   const outside = lab.folder()
   const agent = await lab.start('none')
   await agent.run({ type: 'command', shell: `ln -s ${outside}/target link; ln -s ${outside} dir` })
@@ -383,7 +383,7 @@ test('keeps a fresh interpreter waiting after each run of a session', async () =
   await stop(agent)
 })
 
-test('says why an interpreter did not start', async () => {
+test('reports why an interpreter did not start', async () => {
   const agent = await lab.start('javascript', { node: '/no/such/node', hold: true })
   agent.session.release()
   await expect(agent.session.ready()).rejects.toMatchObject({
@@ -393,7 +393,7 @@ test('says why an interpreter did not start', async () => {
   await stop(agent)
 })
 
-test('reports usage while a program runs and of the last one after', async () => {
+test('reports usage of a running program and afterwards of the last one', async () => {
   const agent = await lab.start('python')
   const program = python(
     'import time\nend = time.process_time() + 0.2\nwhile time.process_time() < end: pass',
@@ -406,7 +406,7 @@ test('reports usage while a program runs and of the last one after', async () =>
   await stop(agent)
 })
 
-test('names the interpreter that a program wants to find', () => {
+test('finds the interpreter that a program needs', () => {
   expect(languageOf(python(''))).toBe('python')
   expect(languageOf({ type: 'command', argv: ['x'] })).toBe('none')
 })

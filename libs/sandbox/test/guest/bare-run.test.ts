@@ -1,4 +1,4 @@
-/** A program in the agent prints, ends and fails exactly as without it: same bytes, same exit code, same traceback. */
+/** A program prints, exits and fails with the agent as without it: same bytes, code and traceback. */
 import type { Language, ProgramFile } from '@cofferdam/contract'
 import { isLongTier } from '@cofferdam/embedded/needs'
 import { afterAll, beforeAll, expect, test } from 'vitest'
@@ -308,7 +308,7 @@ const BASH: Case[] = [
   { name: 'killing itself', source: 'kill -TERM $$' },
 ]
 
-/** Ids and addresses differ from run to run. */
+/** IDs and addresses differ from run to run. */
 const steady = (text: string): string =>
   text
     .replaceAll(/0x[0-9a-f]{6,}/g, '0xADDR')
@@ -322,7 +322,7 @@ const all: [Language, Case][] = [
   ...BASH.map((c): [Language, Case] => ['bash', c]),
 ]
 
-/** In a cell, Python runs in a fork of a start that was held half-way; the rest starts as anywhere. */
+/** In a cell, Python runs in a fork of a half-finished start; other languages start as usual. */
 const inCell = [
   ...PYTHON,
   {
@@ -339,7 +339,7 @@ const ways: [Language, string, Way, Case][] = [
 const shared = inCell.map((c): [Language, string, Way, Case] => ['python', c.name, 'shared', c])
 
 for (const each of isLongTier() ? [test.each(ways), sharing.it.each(shared)] : [test.each(ways)])
-  each('%s, %s: as without us (%s)', async (language, _name, way, { source, argv, stdin, files }) => {
+  each('runs %s, %s, as without us (%s)', async (language, _name, way, { source, argv, stdin, files }) => {
     const program = { type: 'script' as const, language, source, ...(argv === undefined ? {} : { argv }) }
     const work = lab.folder()
     const options = {

@@ -1,4 +1,4 @@
-/** Cells with real agents: forks of the fork server, what a program can do to it, and the proof that nothing stays. */
+/** Cells with real agents: fork server, attacks on it, and the proof that nothing stays. */
 import {
   chmodSync,
   chownSync,
@@ -27,7 +27,7 @@ const python = (source: string): Program => ({ type: 'script', language: 'python
 const bash = (source: string): Program => ({ type: 'script', language: 'bash', source })
 const isRoot = process.getuid?.() === 0
 
-/** A place as a backend makes it: own processes, System V objects and mounts; the work directory on a small tmpfs. */
+/** A place like a backend's: own processes, System V objects and mounts; work directory on a small tmpfs. */
 function jailed(user: boolean, last = 'true'): { within: string[]; work: string } {
   const room = lab.folder()
   const script = `mount -t tmpfs -o size=32m,nr_inodes=20k,mode=1777 tmpfs "$1"; mount -t tmpfs -o size=8m,mode=1777 tmpfs /dev/shm; ${last}; shift; exec "$@"`
@@ -40,14 +40,14 @@ function jailed(user: boolean, last = 'true'): { within: string[]; work: string 
 
 interface Place {
   name: string
-  /** Agent and program have different uids. */
+  /** Whether agent and program have different uids. */
   isSplit: boolean
   hasOwnPids: boolean
   needs: readonly PartName[]
   open: () => { within?: string[]; work?: string }
 }
 
-test('what a session installed is found by its later runs, whatever waited before', async () => {
+test('shows later runs what a session installed, whatever interpreter waited before', async () => {
   const agent = await lab.start('python', { cell: true })
   const files = [
     { path: '.packages/sums.py', bytes: Buffer.from('add = lambda a, b: a + b\n') },
@@ -65,7 +65,7 @@ test('what a session installed is found by its later runs, whatever waited befor
   await stop(agent)
 })
 
-test('says how many processes wait for the next program, whatever ran before', async () => {
+test('reports how many processes wait for the next program, whatever ran before', async () => {
   const agent = await lab.start('none', { cell: true })
   const node: Program = { type: 'script', language: 'javascript', source: '1' }
   const waiting: number[] = []
@@ -101,7 +101,7 @@ const PLACES: Place[] = [
     needs: ['user-namespaces', 'setpriv'],
     open: () => {
       const { within, work } = jailed(true)
-      // Only uid 0 exists in there, so the agent must not try to become another one.
+      // Only uid 0 exists there, so the agent must not try to use another one.
       return { within: [...within, 'setpriv', '--bounding-set=-all'], work }
     },
   },
@@ -114,7 +114,7 @@ const TRIED = isLongTier() ? PLACES : PLACES.filter(({ name }) => DAILY.includes
 const startCell = (place: Place, options: { preload?: string[]; work?: string } = {}): Promise<Agent> =>
   lab.start('python', { cell: true, ...place.open(), ...options })
 
-/** Where thousands of files go quickly whatever the disk is doing (on ext4 beside a busy Postgres: 8 s): cells have theirs on a tmpfs, too. */
+/** In memory, because thousands of files on a busy disk take long (ext4 beside Postgres: 8 s). */
 function memoryFolder(): string {
   const path = mkdtempSync('/dev/shm/cofferdam-cell-')
   chmodSync(path, 0o755)
@@ -134,7 +134,7 @@ print(json.dumps([[resource.getrlimit(getattr(resource, n)) for n in names], os.
 
 const KILL_ALL = 'kill -9 of all'
 const ATTACKS: Record<string, string> = {
-  // Only in a pid namespace: elsewhere it would reach every process of this user on the machine.
+  // Only in a pid namespace: elsewhere it would reach all processes of this user.
   [KILL_ALL]: `try: os.kill(-1, 9)
 except OSError as e: told.append(e.errno)`,
   SIGSTOP: `for pid in others:
@@ -168,9 +168,9 @@ except OSError as e: told.append(e.errno)`,
         try: call(); told.append("done")
         except OSError as e: told.append(e.errno)`,
 }
-/** The program aims at every other child of the agent that runs Python: the fork server and what waits. */
+/** Attacks every other Python child of the agent: the fork server and the waiting interpreter. */
 const attack = (body: string): Program => python(attackSource(body, 'os.getppid()'))
-/** The same out of a shell, so that a fork for the next Python program waits beside it. */
+/** The same from a shell, beside which a fork for the next Python program waits. */
 const attackBeside = (body: string): Program =>
   bash(
     `exec 3<<'END'\n${attackSource(body, 'parent_of(os.getppid())')}\nEND\n/usr/bin/python3 /dev/fd/3; true`,
@@ -214,7 +214,7 @@ threading.Thread(target=aim, daemon=True).start()`
 
 for (const place of TRIED)
   needs(...place.needs).describe(`a cell in ${place.name}`, () => {
-    test('gives every run what the first one had, and no process of an earlier one', async () => {
+    test('gives every run the first one’s state, and no process of an earlier one', async () => {
       const cell = await startCell(place)
       const seen: string[] = []
       const pids = new Set<number>()
@@ -233,7 +233,7 @@ for (const place of TRIED)
     })
 
     const attacks = Object.entries(ATTACKS).filter(([name]) => place.hasOwnPids || name !== KILL_ALL)
-    test.each(attacks)('lets no program change the next run by %s', async (_name, body) => {
+    test.each(attacks)('prevents a program from changing the next run by %s', async (_name, body) => {
       const cell = await startCell(place)
       const before = (await cell.run(python(STATE))).stdout
       const hit = await cell.run(attack(body))
@@ -250,12 +250,12 @@ for (const place of TRIED)
     })
 
     test.each(attacks)(
-      'lets no program beside a waiting fork change the next run by %s',
+      'prevents a program beside a waiting fork from changing the next run by %s',
       async (_name, body) => {
         const cell = await startCell(place)
         const before = (await cell.run(python(STATE))).stdout
         const hit = await cell.run(attackBeside(body))
-        // The fork server, and the fork that waits; a kill takes the shell, too, and with it what was told.
+        // The fork server and the waiting fork. A kill also hits the shell and loses its output.
         if (hit.stdout !== '') expect(hit.stdout).toMatch(/^\[2/)
         await cell.session.clean('none')
         const after = await cell.run(python(STATE))
@@ -264,11 +264,11 @@ for (const place of TRIED)
       },
     )
 
-    test('lets no interpreter that a session kept change what waits for the next one', async () => {
+    test('prevents a kept interpreter from changing the waiting one', async () => {
       const cell = await startCell(place)
       const before = (await cell.run(python(STATE))).stdout
-      // Stopped after its run, it is woken by a timer of its own, and its thread aims at whoever is new. One that wakes while it is
-      // being stopped is killed, as happens on a busy machine: then there is nobody to aim, and the next one is tried.
+      // It is stopped after its run, but its timer wakes it and its thread attacks new processes. If it wakes
+      // while it is being stopped, it is killed, as happens on a busy machine; then the next one is tried.
       const isKept = (): boolean => cell.session.interpreterAlive()
       for (let tries = 0; tries < 10 && !isKept(); tries += 1)
         await cell.run(python(WAKES_ITSELF), {}, {}, { keepInterpreter: true })
@@ -282,7 +282,7 @@ for (const place of TRIED)
       await stop(cell)
     })
 
-    test('wipes what hides: deep trees, closed directories, odd names, links, and much of it', async () => {
+    test('wipes deep trees, locked directories, unusual names, links, and many files', async () => {
       const cell = await startCell(place, place.hasOwnPids ? {} : { work: memoryFolder() })
       await cell.run(
         python(`import os, sys
@@ -306,9 +306,9 @@ os.chmod(".", 0o500)`),
       await stop(cell)
     })
 
-    test('keeps the work directory, and nothing that runs, with keep files', async () => {
+    test('keeps the work directory but no process with keep files', async () => {
       const cell = await startCell(place)
-      // Its own among all that sleep on this machine.
+      // Its own process among all that sleep on this machine.
       const sleeper = `sleep 600.${process.pid}`
       await cell.run(bash(`echo one > kept; (trap "" TERM; setsid ${sleeper}) & echo up`))
       await cell.session.clean('files')
@@ -318,7 +318,7 @@ os.chmod(".", 0o500)`),
       await stop(cell)
     })
 
-    test('ends a run that is still going when it is cleaned', async () => {
+    test('ends a run that is still going when the cell is cleaned', async () => {
       const cell = await startCell(place)
       const enough = new AbortController()
       const running = cell.run(python('import time\nprint("up", flush=True)\ntime.sleep(600)'), {
@@ -332,13 +332,13 @@ os.chmod(".", 0o500)`),
     })
   })
 
-/** What keeps a process from the processor, as a busy machine does: cgroups v1 or v2. */
+/** Keeps a process from the processor, like a busy machine: cgroups v1 or v2. */
 const FREEZER = [
   { root: '/sys/fs/cgroup/freezer', file: 'freezer.state', hold: 'FROZEN', go: 'THAWED', said: 'FROZEN' },
   { root: '/sys/fs/cgroup', file: 'cgroup.freeze', hold: '1', go: '0', said: 'frozen 1' },
 ].find(({ root }) => existsSync(join(root, 'cgroup.procs')))
 
-/** Holds it until the function that comes back is called. */
+/** Freezes it until the returned function is called. */
 async function hold(
   pid: number,
   { root, file, hold: held, go, said }: typeof FREEZER & {},
@@ -358,7 +358,7 @@ async function hold(
 
 const oneUid = PLACES.find((place) => place.name === 'a process with one uid')!
 needs('freezer', ...oneUid.needs).it.each(['SIGINT', 'SIGSTOP', 'SIGKILL'] as const)(
-  'a %s that what waits has not acted upon when its program ended does not reach the next run',
+  'protects the next run from a %s that its waiting interpreter has not yet handled',
   async (signal) => {
     const cell = await startCell(oneUid)
     await cell.run(bash('true'))
@@ -369,7 +369,7 @@ needs('freezer', ...oneUid.needs).it.each(['SIGINT', 'SIGSTOP', 'SIGKILL'] as co
     process.kill(Number(waits), signal)
     await cell.session.clean('none')
     const after = cell.run(python('print(2)'))
-    // The agent has the run: what waits is looked at in the same moment.
+    // The agent has the run, so it checks the waiting interpreter at the same moment.
     await expect.poll(() => existsSync(join(cell.work, 'main.py')), { timeout: 20_000 }).toBe(true)
     letGo()
     expect(await after).toMatchObject({ stdout: '2\n', stderr: '' })
@@ -378,7 +378,7 @@ needs('freezer', ...oneUid.needs).it.each(['SIGINT', 'SIGSTOP', 'SIGKILL'] as co
 
 for (const place of TRIED.filter(({ hasOwnPids }) => !hasOwnPids))
   needs(...place.needs).it(
-    `a cell in ${place.name} is not given up for what others keep on the same tmpfs`,
+    `keeps a cell in ${place.name} although others have files on the same tmpfs`,
     async () => {
       const cell = await startCell(place, { work: memoryFolder() })
       await cell.run(bash('echo one > left'))
@@ -389,7 +389,7 @@ for (const place of TRIED.filter(({ hasOwnPids }) => !hasOwnPids))
     },
   )
 
-needs('mounts').it('a cell without /proc wipes the mounts that it has', async () => {
+needs('mounts').it('wipes the mounts of a cell without /proc', async () => {
   const cell = await lab.start('python', { cell: true, ...jailed(false, 'mount -t tmpfs tmpfs /proc') })
   expect(await cell.run(bash('ls /proc; echo x > /dev/shm/left; echo x > note'))).toMatchObject({
     exit: { exitCode: 0 },
@@ -421,7 +421,7 @@ open("../beside", "w").write("x")`),
       await stop(cell)
     })
 
-    test('is given up when the work directory is not the one it was', async () => {
+    test('is given up if the work directory was replaced', async () => {
       const cell = await startCell(place)
       await cell.run(bash('here=$PWD; cd ..; mv work other && ln -s /etc work; ls -ld $here'))
       const cleaning = cell.session.clean('none')
@@ -430,7 +430,7 @@ open("../beside", "w").write("x")`),
     })
   })
 
-test('a preload is there before the program, changes no answer, and is not used where it could', async () => {
+test('imports a preload before the program, and not where it could change a result', async () => {
   const room = lab.folder()
   const libs = join(room, 'libs')
   mkdirSync(libs)
@@ -457,7 +457,7 @@ print(counted.random.random() == 0)`),
   const draw = python('import random\nprint(random.random(), random.getrandbits(64))')
   const draws = [await cell.run(draw), await cell.run(draw), await cell.run(draw)].map((ran) => ran.stdout)
   expect(new Set(draws).size).toBe(3)
-  // Its own file of that name, and its own number of threads: a fresh interpreter without the preload.
+  // With its own file of that name or its own number of threads, it gets an interpreter without the preload.
   await cell.session.write([{ path: 'decimal.py', bytes: Buffer.from('mine = 1') }])
   expect((await cell.run(python('import decimal\nprint(decimal.mine)'))).stdout).toBe('1\n')
   await cell.session.clean('none')
@@ -475,7 +475,7 @@ test.each([
   ['holds_a_thread', 'left a thread running'],
   ['holds_a_file', 'left a file or socket open'],
   ['fails', 'ZeroDivisionError'],
-])('does not wait with a preload that is wrong: %s', async (name, said) => {
+])('refuses to wait with an unsuitable preload: %s', async (name, said) => {
   const libs = join(lab.folder(), 'libs')
   mkdirSync(libs)
   writeFileSync(
@@ -492,7 +492,7 @@ test.each([
     })
 })
 
-test('serves four languages in one cell', async () => {
+test('runs four languages in one cell', async () => {
   const cell = await lab.start('python', { cell: true })
   const script = (language: 'javascript' | 'typescript', source: string): Program => ({
     type: 'script',

@@ -1,7 +1,4 @@
-/**
- * Python programs that do something at or after their last statement end as a bare run of them does. The five that a
- * caller would miss first stand in ending.test.ts.
- */
+/** Python programs that act at or after their last statement end like in a bare run (see ending.test.ts). */
 import type { Program, ProgramFile } from '@cofferdam/contract'
 import { needs } from '@cofferdam/embedded/needs'
 import { afterAll, beforeAll, expect, test } from 'vitest'
@@ -20,7 +17,7 @@ const python = (source: string): Program & { type: 'script' } => ({
 })
 const file = (path: string, text: string): ProgramFile => ({ path, bytes: Buffer.from(text) })
 
-/** Says what a trace or profile function sees, without a call that it would see itself. */
+/** Reports what a trace or profile function sees, without a call that it would see itself. */
 const WATCHER = `import os, sys
 write = os.write
 def tell(frame, event, arg):
@@ -265,7 +262,7 @@ for (const way of WAYS)
       way === 'shared' ? lab.startShared() : lab.start('python', { cell: way === 'cell' })
 
     test.each(CASES.map((c) => [c.name, c] as const))(
-      'ends as without us: %s',
+      'ends as without the agent: %s',
       async (_name, { source, files }) => {
         const work = lab.folder()
         const options = { work, ...(files === undefined ? {} : { files }) }
@@ -280,7 +277,7 @@ for (const way of WAYS)
       },
     )
 
-    test('writes what stands in the buffers of open files before the run is over', async () => {
+    test('writes buffers of open files before the run is over', async () => {
       const agent = await start()
       await agent.run(python('f = open("out.txt", "w")\nf.write("x" * 70000)\nprint(1)'))
       expect((await agent.session.read('out.txt', 100_000)).length).toBe(70_000)
@@ -300,16 +297,16 @@ for (const way of WAYS)
       await stop(agent)
     })
 
-    test('ends as a bare run does when a soft stop comes at any moment of its end', async () => {
+    test('ends like a bare run if a soft stop comes at any moment of its end', async () => {
       const agent = await lab.start('python', { cell: true })
       for (let n = 0; n < 10; n++) {
         const ran = agent.run(python('print("on", flush=True)'), {
-          // The signal after this one would come half of it later, and is none of this test's.
+          // The SIGTERM that follows half of this later is not part of this test.
           onOutput: () => agent.session.interrupt(60_000),
         })
         const { exit, stdout, stderr } = await ran
         expect(stdout).toBe('on\n')
-        // The signal comes before the end, during finalisation or after the end, and is what a bare run makes of it.
+        // The signal comes before, during or after finalisation, with the same effect as in a bare run.
         if (exit.signal !== null) expect(exit.signal).toBe('SIGINT')
         else
           expect({ code: exit.exitCode, ignored: /^(?:$|Exception ignored)/.test(stderr) }).toEqual({

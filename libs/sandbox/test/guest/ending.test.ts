@@ -1,4 +1,4 @@
-/** A Python program ends as a bare run of it does: with its handlers, its finalisers, its threads and its exit code. */
+/** A Python program ends like in a bare run: handlers, finalisers, threads and exit code. */
 import type { Program } from '@cofferdam/contract'
 import { needs } from '@cofferdam/embedded/needs'
 import { afterAll, beforeAll, expect, test } from 'vitest'
@@ -19,7 +19,7 @@ const python = (source: string): Program & { type: 'script' } => ({
 interface Ending {
   name: string
   source: string
-  /** What a bare run writes and returns, so that the comparison cannot agree on nothing. */
+  /** A bare run's output and exit code, so that two empty results cannot count as equal. */
   stdout: string
   exitCode: number
 }
@@ -63,7 +63,7 @@ const WAYS: Way[] = ['alone', 'cell', 'shared']
 for (const way of WAYS)
   (way === 'shared' ? sharing : needs()).describe(`an interpreter by way of: ${way}`, () => {
     test.each(ENDINGS.map((ending) => [ending.name, ending] as const))(
-      'ends as a bare run does with %s',
+      'ends like a bare run with %s',
       async (_name, { source, stdout, exitCode }) => {
         const work = lab.folder()
         const bare = await lab.bare(python(source), { work })

@@ -1,4 +1,4 @@
-/** Sessions that keep their interpreter: state between runs, ends of a run that are not its end, and what may not go on. */
+/** Sessions that keep their interpreter: state between runs, ends of runs, and what must not continue. */
 import { readFileSync, readdirSync } from 'node:fs'
 import type { Exit, Language, Program } from '@cofferdam/contract'
 import { afterAll, beforeAll, expect, test, vi } from 'vitest'
@@ -11,7 +11,7 @@ beforeAll(async () => {
 afterAll(() => lab.close())
 
 const KEEP = { keepInterpreter: true }
-/** Seconds: of this file's own among all that sleep on this machine. */
+/** Seconds that identify this file's own processes among all that sleep on this machine. */
 const SLEEP = `9877.${process.pid}`
 type Step = (
   source: string,
@@ -32,7 +32,7 @@ async function session(language: Language, cell: boolean): Promise<{ agent: Agen
   }
 }
 
-/** State letters of the children of a process: an oracle outside of the agent. */
+/** State letters of a process's children, as a check from outside the agent. */
 const childrenOf = (pid: number): { pid: number; state: string }[] =>
   readdirSync('/proc')
     .filter((name) => /^\d+$/.test(name))
@@ -45,7 +45,7 @@ const childrenOf = (pid: number): { pid: number; state: string }[] =>
       }
     })
 
-test.each([false, true])('python keeps names, modules and directory (cell: %s)', async (cell) => {
+test.each([false, true])('Python keeps variables, modules and directory (cell: %s)', async (cell) => {
   const { agent, step } = await session('python', cell)
   const first = await step(
     'import math, os\nx = 20\ndef f(n):\n    return n / 0\nos.mkdir("d"); os.chdir("d")\nx + 1',
@@ -83,7 +83,7 @@ ZeroDivisionError: division by zero
   await stop(agent)
 })
 
-test('a second interpreter in a kept python leaves the words of the agent alone', async () => {
+test('a second interpreter in a kept Python does not disturb the agent’s protocol', async () => {
   const { agent, step } = await session('python', true)
   const made = await step(`try:
     import _interpreters as interpreters
@@ -98,7 +98,7 @@ x = 1`)
   await stop(agent)
 })
 
-test.each([false, true])('javascript and typescript share their names (cell: %s)', async (cell) => {
+test.each([false, true])('JavaScript and TypeScript share their variables (cell: %s)', async (cell) => {
   const { agent, step } = await session('javascript', cell)
   expect(await step('const a = 1; let b = [2]; function f() { return a + b[0] }\nf()')).toMatchObject({
     stderr: '',
@@ -142,7 +142,7 @@ test.each([false, true])('javascript and typescript share their names (cell: %s)
   await stop(agent)
 })
 
-test('javascript and typescript may import as modules do, and later runs see the names', async () => {
+test('JavaScript and TypeScript may use imports, and later runs see the names', async () => {
   const { agent, step } = await session('javascript', true)
   const first = await step(
     [
@@ -173,7 +173,7 @@ test('javascript and typescript may import as modules do, and later runs see the
   expect((await step("import x from 'no-such-package'")).stderr).toContain(
     "Cannot find package 'no-such-package'",
   )
-  // Text that only looks like one stays as it is.
+  // Text that only looks like an import stays unchanged.
   const text = await step("const code = `\nimport a from 'b'\n`\nconsole.log(code.trim(), await 1)")
   expect(text.stdout).toBe("import a from 'b' 1\n")
   const typed = await agent.run(
@@ -194,7 +194,7 @@ test('javascript and typescript may import as modules do, and later runs see the
   await stop(agent)
 })
 
-test.each([false, true])('bash is the same shell (cell: %s)', async (cell) => {
+test.each([false, true])('Bash is the same shell in every run (cell: %s)', async (cell) => {
   const { agent, step } = await session('bash', cell)
   expect(await step('x=1; f() { echo "f $x $1"; }; mkdir d; cd d; false')).toMatchObject({
     stdout: '',
@@ -213,7 +213,7 @@ test.each([false, true])('bash is the same shell (cell: %s)', async (cell) => {
   await stop(agent)
 })
 
-test('python awaits at the top level and runs !commands, as a notebook does', async () => {
+test('Python awaits at the top level and runs !commands, like a notebook', async () => {
   const { agent, step } = await session('python', false)
   const lines = (...each: string[]): string => each.join('\n')
   const first = await step(
@@ -227,7 +227,7 @@ test('python awaits at the top level and runs !commands, as a notebook does', as
     ),
   )
   expect(first).toMatchObject({ stderr: '', exit: { exitCode: 0, valueJson: '21' } })
-  // The loop is the same in the next run.
+  // The next run uses the same loop.
   const second = await step(lines('lock = asyncio.Lock()', 'await lock.acquire()', 'print(x)'))
   expect(second.stdout).toBe('20\n')
   const third = await step(lines('lock.release()', 'async with lock:', '    print(lock.locked())'))
@@ -257,7 +257,7 @@ test('python awaits at the top level and runs !commands, as a notebook does', as
 })
 
 test.each([false, true])(
-  'between runs everything else is dead and the interpreter stands still (cell: %s)',
+  'between runs the interpreter is stopped and everything else is dead (cell: %s)',
   async (cell) => {
     const { agent, step } = await session('python', cell)
     const ran = await step(`import os, subprocess, threading, sys
@@ -356,7 +356,7 @@ test.each<[Language, string, string, Exit['interpreter'], string]>([
   await stop(agent)
 })
 
-test('what a run writes after it closed its output arrives with it, not with the next', async () => {
+test('output that a run writes after closing its streams belongs to that run', async () => {
   const { agent, step } = await session('python', false)
   expect((await step('import os\nos.close(1)\nprint("late")')).stdout).toBe('late\n')
   expect((await step('print("next")')).stdout).toBe('next\n')
@@ -380,7 +380,7 @@ test('clean keeps the interpreter with its files, or ends it', async () => {
   await stop(agent)
 })
 
-test('three languages keep their state beside each other', async () => {
+test('three languages keep their state side by side', async () => {
   const { agent, step } = await session('python', true)
   const other = (language: 'bash' | 'javascript', source: string): Promise<Ran> =>
     agent.run({ type: 'script', language, source }, {}, {}, KEEP)
@@ -390,7 +390,7 @@ test('three languages keep their state beside each other', async () => {
   expect((await step('print(x)')).stdout).toBe('1\n')
   expect((await other('bash', 'echo $x')).stdout).toBe('2\n')
   expect((await other('javascript', 'console.log(x)')).stdout).toBe('3\n')
-  // A program that is not kept ends as ever, and takes none of them with it.
+  // A program that is not kept ends as usual and leaves the kept interpreters alone.
   expect((await agent.run({ type: 'command', shell: 'sleep 60 & echo on' })).stdout).toBe('on\n')
   expect((await step('print(x)')).stdout).toBe('1\n')
   await stop(agent)

@@ -1,4 +1,4 @@
-/** Counters: read from trees that look like cgroup v1 and v2, and of real programs whose use is known. */
+/** Counters: from file trees like cgroup v1 and v2, and of real programs with known use. */
 import { spawnSync } from 'node:child_process'
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
@@ -17,7 +17,7 @@ afterAll(() => lab.close())
 
 type Figures = Record<string, number | null>
 
-/** What Meters reads from a tree of files, before and after the changes. */
+/** What Meters reads from a tree of files before and after the changes. */
 function readings(
   before: Record<string, string>,
   changes: Record<string, string> = {},
@@ -79,7 +79,7 @@ test('reads cgroup v2: sums since bind, peaks as they are', () => {
   })
 })
 
-test('reads cgroup v1, also under the long name of its CPU hierarchy', () => {
+test('reads cgroup v1, even under the long name of its CPU hierarchy', () => {
   const { 'cpuacct/cpuacct.usage': usage, ...rest } = V1
   for (const tree of [V1, { ...rest, 'cpu,cpuacct/cpuacct.usage': usage }]) {
     const [version, then, seen] = readings(tree, { 'memory/memory.oom_control': 'oom_kill 2\n' })
@@ -91,7 +91,7 @@ test('reads cgroup v1, also under the long name of its CPU hierarchy', () => {
   }
 })
 
-test('says null for each file that is not there or holds something else', () => {
+test('reports null for each missing or invalid file', () => {
   const unknown = { cpuUs: null, memPeak: null, oomKills: null, pidsPeak: null, pidsHit: null }
   expect(readings({ 'cgroup.controllers': '' })[2]).toMatchObject(unknown)
   expect(readings({ 'memory/x': '' })[2]).toMatchObject(unknown)
@@ -104,7 +104,7 @@ test('says null for each file that is not there or holds something else', () => 
   expect(odd[2]).toMatchObject({ cpuUs: null, memPeak: null, oomKills: null, pidsPeak: 4 })
 })
 
-/** Reads 3 MB and writes 2 MB of files, in a child, a grandchild, and one that is killed as a leftover. */
+/** Reads 3 MB and writes 2 MB of files in a child, a grandchild, and a leftover that is killed. */
 const BUSY: Program = {
   type: 'command',
   shell: `head -c 1000000 /dev/zero > a
@@ -114,10 +114,10 @@ setsid sh -c 'cat a > /dev/null; echo > done; exec sleep 1000' &
 read done < done`,
 }
 
-test('counts the reads and writes of all that a program started, also of what was killed', async () => {
+test('counts reads and writes of all of a program’s processes, even killed ones', async () => {
   const agent = await lab.start('none')
   const { exit } = await agent.run(BUSY)
-  // head and cat: 3 MB in, 3 MB out; the rest is loaders and the shell.
+  // head and cat: 3 MB in, 3 MB out. The rest are loaders and the shell.
   for (const bytes of [exit.usage.read_bytes, exit.usage.write_bytes]) {
     expect(bytes).toBeGreaterThanOrEqual(3_000_000)
     expect(bytes).toBeLessThan(4_000_000)
@@ -126,11 +126,11 @@ test('counts the reads and writes of all that a program started, also of what wa
   await stop(agent)
 })
 
-needs('root', 'setpriv').it('counts them also without any right', async () => {
+needs('root', 'setpriv').it('counts them without any privileges too', async () => {
   const work = lab.folder()
   const agent = await lab.start('none', {
     work,
-    // A Python built elsewhere finds its own library, as in start-agent.ts.
+    // A Python built elsewhere needs its own library, as in start-agent.ts.
     within: ['setpriv', ...AS_PROGRAM, 'env', `LD_LIBRARY_PATH=${join(dirname(dirname(PYTHON)), 'lib')}`],
   })
   const { exit } = await agent.run(BUSY)
@@ -148,7 +148,7 @@ test('does not count what the waiting interpreter read while it started', async 
   await stop(agent)
 })
 
-needs('mounts').it('measures the disk where the work directory has one of its own', async () => {
+needs('mounts').it('measures the disk if the work directory has its own', async () => {
   const work = lab.folder()
   const agent = await lab.start('none', {
     work,
@@ -167,7 +167,7 @@ needs('mounts').it('measures the disk where the work directory has one of its ow
     type: 'command',
     shell: 'head -c 3000000 /dev/zero > a; head -c 99999 a > b; rm b',
   })
-  // Whole pages of tmpfs.
+  // Whole tmpfs pages.
   expect(exit.usage.disk_bytes).toBe(Math.ceil(3_000_000 / 4096) * 4096)
   await stop(agent)
 })

@@ -31,9 +31,9 @@ async function reported(agent: Agent, program: Program, files: ProgramFile[] = [
 
 const file = (path: string, text: string): ProgramFile => ({ path, bytes: Buffer.from(text) })
 
-describe('progress', () => {
+describe('a progress report', () => {
   it.each(['python', 'none'] as const)(
-    'is heard from Python, with an agent that waits with %s',
+    'arrives from Python if the agent’s waiting language is %s',
     async (waits) => {
       const agent = await lab.start(waits)
       const source = 'import cofferdam\ncofferdam.progress(0.4, "fitting é")\n"a value"'
@@ -55,7 +55,7 @@ describe('progress', () => {
       'typescript',
       "import { progress } from 'cofferdam'\nenum Part { One = 0.25 }\nprogress(Part.One, 'a')\nexport default 7",
     ],
-  ] as const)('is heard from %s: %s', async (language, source) => {
+  ] as const)('arrives from %s: %s', async (language, source) => {
     for (const waits of [language, 'none'] as const) {
       const agent = await lab.start(waits)
       const { heard, ran } = await reported(agent, script(language, source))
@@ -65,7 +65,7 @@ describe('progress', () => {
     }
   })
 
-  it('is heard from bash and from shell commands by a command of its own', async () => {
+  it('arrives from bash and shell commands by a separate command', async () => {
     const agent = await lab.start('none')
     const shell = { type: 'command', shell: 'cofferdam-progress .5 half  of "it"; echo done' } as const
     for (const program of [script('bash', shell.shell), shell]) {
@@ -76,7 +76,7 @@ describe('progress', () => {
     agent.session.close()
   })
 
-  it('is heard from interpreters that a session keeps', async () => {
+  it('arrives from interpreters that a session keeps', async () => {
     const agent = await lab.start('none', { cell: true })
     for (const n of [1, 2]) {
       const inPython = await reported(
@@ -99,7 +99,7 @@ describe('progress', () => {
     agent.session.close()
   })
 
-  it('of a flood the newest is heard, about ten a second, and the last one always', async () => {
+  it('arrives about ten times a second in a flood, and always as the last one', async () => {
     const agent = await lab.start('python')
     const source = [
       'import cofferdam, time',
@@ -111,7 +111,7 @@ describe('progress', () => {
     ].join('\n')
     const startedAt = performance.now()
     const { heard } = await reported(agent, python(source))
-    // A second, and what the agent has still to read of it then: a busy machine is longer at that.
+    // A second, plus the time that the agent still needs on a busy machine.
     const seconds = (performance.now() - startedAt) / 1000
     expect(heard.length).toBeGreaterThan(1)
     expect(heard.length).toBeLessThanOrEqual(10 * seconds + 2)
@@ -119,7 +119,7 @@ describe('progress', () => {
     agent.session.close()
   })
 
-  it('is a module that the program’s own module of that name stands in front of', async () => {
+  it('comes from a module that the program’s own module of that name hides', async () => {
     const agent = await lab.start('none')
     const own = await reported(agent, python('import cofferdam\nprint(cofferdam.mine)'), [
       file('cofferdam.py', 'mine = 1'),
@@ -132,7 +132,7 @@ describe('progress', () => {
     agent.session.close()
   })
 
-  it('finds the word in any file of the program, and leaves no trace where it stands in none', async () => {
+  it('is possible if any file contains the word, and otherwise leaves no trace', async () => {
     const agent = await lab.start('none')
     const helper = await reported(agent, python('import steps'), [
       file('steps.py', 'import cofferdam\ncofferdam.progress(0.7)'),
@@ -147,7 +147,7 @@ describe('progress', () => {
     plain.session.close()
   })
 
-  it('adds no variable and no file that a child inherits', async () => {
+  it('adds no variable or descriptor that a child inherits', async () => {
     const agent = await lab.start('none')
     const source = [
       'import cofferdam, os, subprocess, sys',
@@ -173,7 +173,7 @@ describe('progress', () => {
       [{ fraction: 0.5, message: 'a' }],
     ],
     ['half a line', 'os.write(199, b"P0.5 a")', []],
-  ])('survives a program that writes %s', async (_what, line, expected) => {
+  ])('still works if a program writes %s', async (_what, line, expected) => {
     const agent = await lab.start('none')
     const { heard, ran } = await reported(agent, python(`import cofferdam, os\n${line}`))
     expect(heard).toEqual(expected)
@@ -183,14 +183,14 @@ describe('progress', () => {
     agent.session.close()
   })
 
-  it('cuts a message, at more characters than are shown', async () => {
+  it('has its message cut, at more characters than are shown', async () => {
     const agent = await lab.start('none')
     const { heard } = await reported(agent, python('import cofferdam\ncofferdam.progress(0.5, "é" * 5000)'))
     expect(heard).toEqual([{ fraction: 0.5, message: 'é'.repeat(240) }])
     agent.session.close()
   })
 
-  it('does nothing where there is no sandbox', () => {
+  it('does nothing outside of a sandbox', () => {
     const folder = fileURLToPath(new URL('../../agent/', import.meta.url))
     const inPython = ['-c', 'import cofferdam; cofferdam.progress(0.5, "x"); print("ok")']
     const env = { PYTHONPATH: `${folder}python-lib`, PYTHONDONTWRITEBYTECODE: '1' }

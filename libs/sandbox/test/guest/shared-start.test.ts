@@ -1,4 +1,4 @@
-/** One start of Python for the agent and the program's interpreter: what the program gets of it, and what it cannot reach. */
+/** One Python start for agent and interpreter: what the program gets of it, and what it cannot reach. */
 import type { Program } from '@cofferdam/contract'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { optionsAsGiven } from '../../src/guest/agent-argv.ts'
@@ -14,7 +14,7 @@ afterAll(() => lab.close())
 const python = (source: string): Program => ({ type: 'script', language: 'python', source })
 const common = { python: '/usr/bin/python3', guestDir: '/opt/cofferdam' } as const
 
-test('is only for a sandbox that serves one Python program', () => {
+test('a shared start is only for a sandbox with a single Python program', () => {
   for (const other of [
     { language: 'bash' },
     { language: 'javascript' },
@@ -25,7 +25,7 @@ test('is only for a sandbox that serves one Python program', () => {
     expect(sharedStart({ ...common, language: 'python', env: { [name]: '1' } })).toBeNull()
 })
 
-test('tells the agent nothing by what the program can read of its own start', () => {
+test('a shared start passes no agent option in what the program can read', () => {
   const start = sharedStart({
     ...common,
     language: 'python',
@@ -35,14 +35,14 @@ test('tells the agent nothing by what the program can read of its own start', ()
   })
   expect(start?.argv).toEqual(['/usr/bin/python3', 'main.py'])
   expect(Object.keys(start?.env ?? {})).toEqual(['PATH', 'HOME', 'LANG', 'TMPDIR', 'TZ', 'PYTHONPATH'])
-  // Its open files it has already.
+  // The limit of open files is already set.
   expect(start?.options).toEqual(
     optionsAsGiven({ ...common, language: 'python', ownDisk: true, rlimits: { fsize: 7 } }),
   )
 })
 
 sharing.describe('as the init of a namespace', () => {
-  test('the program’s interpreter is a fork of the first process, which its environment shows', async () => {
+  test('the program’s interpreter is a fork of the first process, as its environment shows', async () => {
     const agent = await lab.startShared({ variables: { PWD: '/elsewhere', LEFT: 'over' } })
     const { stdout } = await agent.run(
       python(
@@ -53,7 +53,7 @@ sharing.describe('as the init of a namespace', () => {
     await stop(agent)
   })
 
-  test('nothing of the agent is left in it: no module, object, class, file or word', async () => {
+  test('the interpreter contains no module, object, class, file or word of the agent', async () => {
     const agent = await lab.startShared({ ownDisk: true })
     const { stdout, stderr } = await agent.run(
       python(`import gc, os, sys
@@ -73,7 +73,7 @@ print(names, sorted(str(m) for m in made if "cofferdam_agent" in str(m) or "coff
     await stop(agent)
   })
 
-  test('neither the agent’s memory nor its channel can be opened or traced', async () => {
+  test('the program can open or trace neither the agent’s memory nor its channel', async () => {
     const agent = await lab.startShared()
     const { stdout } = await agent.run(
       python(`import ctypes, os
@@ -87,7 +87,7 @@ print(open("/proc/self/status").read().count("NoNewPrivs:\\t1"), os.getsid(0) ==
     await stop(agent)
   })
 
-  test('limits hold in the program, and not in the agent', async () => {
+  test('limits apply to the program, and not to the agent', async () => {
     const agent = await lab.startShared({ rlimits: { nofile: 64, fsize: 4096 } })
     const { stdout } = await agent.run(
       python('import resource as r\nprint(r.getrlimit(r.RLIMIT_NOFILE), r.getrlimit(r.RLIMIT_FSIZE))'),
@@ -98,7 +98,7 @@ print(open("/proc/self/status").read().count("NoNewPrivs:\\t1"), os.getsid(0) ==
     await stop(agent)
   })
 
-  test('imports a preload once it is released', async () => {
+  test('the interpreter imports a preload once it is released', async () => {
     const agent = await lab.startShared({ preload: ['decimal'] })
     const { stdout } = await agent.run(
       python(
@@ -109,7 +109,7 @@ print(open("/proc/self/status").read().count("NoNewPrivs:\\t1"), os.getsid(0) ==
     await stop(agent)
   })
 
-  test('a preload that fails is said by its name', async () => {
+  test('the agent reports a failed preload by its name', async () => {
     await expect(lab.startShared({ preload: ['nowhere_at_all'] })).rejects.toMatchObject({
       code: 'sandbox_open_failed',
       details: { said: expect.stringContaining('nowhere_at_all') as string },

@@ -1,4 +1,4 @@
-/** A real agent as a plain child of the test, and the bare run that it must agree with. */
+/** Starts a real agent as a child of the test, and the bare run to compare with. */
 import { spawn, type ChildProcess } from 'node:child_process'
 import { chmodSync, chownSync, mkdirSync, mkdtempSync, realpathSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -14,11 +14,11 @@ import {
 } from '../../src/guest/index.ts'
 import type { AgentOptions, GuestSession } from '../../src/guest/index.ts'
 
-/** Another one by COFFERDAM_TEST_PYTHON: the gate leans on how CPython starts, which differs between versions. */
+/** COFFERDAM_TEST_PYTHON selects another one, because the gate depends on CPython's start, which varies. */
 export const PYTHON = process.env['COFFERDAM_TEST_PYTHON'] ?? '/usr/bin/python3'
 /**
- * A user that owns nothing on a usual host, and another one for whatever runs beside this file, another run on this host too. Not nobody: a
- * Postgres of other tests may be his, whose shared memory a cell in the host's namespaces would take for what its program left.
+ * A user that owns nothing on a usual host, and another for each concurrent run. Not nobody: a Postgres of
+ * other tests may be nobody's, and a cell in the host's namespaces would take its memory for leftovers.
  */
 export const PROGRAM_UID = 1_800_000_000 + process.pid
 const BASE_ENV: Record<string, string> = {
@@ -27,7 +27,7 @@ const BASE_ENV: Record<string, string> = {
   LANG: 'C.UTF-8',
   TMPDIR: '/tmp',
   TZ: 'UTC',
-  // A Python built elsewhere finds its own library.
+  // A Python built elsewhere needs its own library.
   ...(PYTHON === '/usr/bin/python3' ? {} : { LD_LIBRARY_PATH: join(dirname(dirname(PYTHON)), 'lib') }),
 }
 
@@ -49,27 +49,27 @@ export interface Agent {
   ): Promise<Ran>
 }
 
-/** How a Python program finds its interpreter: started for it alone, forked in a cell, forked from the agent's own start. */
+/** How a Python program gets its interpreter: its own start, a cell's fork, a fork of the agent's start. */
 export type Way = 'alone' | 'cell' | 'shared'
 
 export interface Lab {
-  /** Where the guest's files are, which no other file of tests uses. */
+  /** Folder of the guest's files, used by no other test file. */
   readonly guestDir: string
   /** A fresh folder that the program's user owns. */
   folder(): string
-  /** `within` is a command that runs the agent's command (unshare, setpriv, …). */
+  /** `within`: a command that runs the agent's command (unshare, setpriv, …). */
   start(
     language: Language | 'none',
     options?: Partial<AgentOptions> & { within?: readonly string[]; proxyPort?: number },
   ): Promise<Agent>
-  /** One start for agent and interpreter, as PID 1 of a namespace of its own, without rights. */
+  /** One start for agent and interpreter, as PID 1 of a namespace, without privileges. */
   startShared(options?: Partial<AgentOptions> & { variables?: Record<string, string> }): Promise<Agent>
   /** Starts, writes, runs, stops. */
   once(
     program: Program,
     options?: { files?: ProgramFile[]; stdin?: string; work?: string; way?: Way },
   ): Promise<Ran>
-  /** The same program without us. */
+  /** The same program without the agent. */
   bare(program: Program, options?: { files?: ProgramFile[]; stdin?: string; work: string }): Promise<Bare>
   close(): Promise<void>
 }
@@ -82,9 +82,9 @@ export interface Bare {
 
 const isRoot = process.getuid?.() === 0
 export const AS_PROGRAM = [`--reuid=${PROGRAM_UID}`, `--regid=${PROGRAM_UID}`, '--clear-groups']
-/** The agent's options for it, where the agent may become somebody else. */
+/** Options for the program's user, if the agent may change its uid. */
 export const programUser = isRoot ? { uid: PROGRAM_UID, gid: PROGRAM_UID } : {}
-/** An init without rights; for a test that is not root, in a user namespace where nobody is mapped. */
+/** An init without privileges. If the test is not root, in a user namespace without mapped users. */
 const AS_INIT = [
   'unshare',
   ...(isRoot ? [] : ['--user']),
@@ -93,7 +93,7 @@ const AS_INIT = [
   '--no-new-privs',
 ]
 
-/** What `startShared` needs of this host. */
+/** Parts of this host that `startShared` needs. */
 export const sharing = needs(isRoot ? 'mounts' : 'user-namespaces', 'setpriv')
 
 /** Installs the guest files once for all tests of a file. */
@@ -160,7 +160,7 @@ export async function openLab(): Promise<Lab> {
         work,
       })
       const [command, ...args] = [...within, ...argv]
-      // fd 3 stands for what a worker inherited itself and therefore passes on: no program may see it.
+      // fd 3 stands for a descriptor that a worker inherited and passes on. No program may see it.
       const stdio: ('pipe' | 'inherit' | 'ignore')[] = ['pipe', 'pipe', 'inherit', 'ignore']
       const child = spawn(command!, args, { stdio, env: {} })
       const agent = speakWith(child, work, proxyPort)
@@ -222,7 +222,7 @@ export async function openLab(): Promise<Lab> {
         stdio: [stdin === undefined ? 'ignore' : 'pipe', 'pipe', 'pipe'],
         ...programUser,
       })
-      // A program may end without having read it all.
+      // A program may end without reading all input.
       child.stdin?.on('error', () => undefined)
       child.stdin?.end(stdin)
       const seen = { stdout: '', stderr: '' }
@@ -240,7 +240,7 @@ export async function openLab(): Promise<Lab> {
   return lab
 }
 
-/** Closes the channel, which ends the agent and all that it started. */
+/** Closes the channel, which ends the agent and all its processes. */
 export async function stop(agent: Agent): Promise<void> {
   agent.session.close()
   if (agent.child.exitCode === null && agent.child.signalCode === null)

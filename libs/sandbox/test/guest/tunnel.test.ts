@@ -1,4 +1,4 @@
-/** Connections of real programs through a real agent; the proxy on the worker's side is a small server of Node's own. */
+/** Connections of real programs through a real agent. The worker's proxy is a small Node server. */
 import { readFileSync } from 'node:fs'
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import { createServer as createTcpServer, type AddressInfo } from 'node:net'
@@ -16,8 +16,8 @@ beforeAll(async () => {
 afterAll(() => lab.close())
 
 /**
- * Agents of this file share the loopback of the machine, unlike sandboxes. Below the ports that the kernel gives to whoever names none
- * (32768 and up): another test would be given this one between its look here and the agent's listening.
+ * The agents of this file share the machine's loopback, unlike sandboxes. Below the ports that the kernel
+ * assigns (from 32768), because another test could get this port before the agent listens.
  */
 async function freePort(): Promise<number> {
   for (;;) {
@@ -51,7 +51,7 @@ async function withAgent<T>(
   }
 }
 
-/** Runs with `serve` behind every connection, and checks that none outlives the run. */
+/** Runs with `serve` for every connection, and checks that none outlives the run. */
 async function connect(agent: Wired, program: Program, serve: (connection: Duplex) => void): Promise<Ran> {
   const ran = await agent.run(program, {
     onConnection(connection) {
@@ -64,7 +64,7 @@ async function connect(agent: Wired, program: Program, serve: (connection: Duple
 }
 
 const python = (source: string): Program => ({ type: 'script', language: 'python', source })
-/** Begins a program that connects by itself. */
+/** Beginning of a program that connects by itself. */
 const SOCKET = `import os, socket, struct, threading, time
 def connect():
     host, port = os.environ["http_proxy"].rpartition("/")[2].split(":")
@@ -97,10 +97,10 @@ test.each<[string, 'python' | 'javascript' | 'none', Program]>([
       source: `fetch('http://example.test/path', { method: 'POST', body: 'body' }).then((r) => r.text()).then((t) => process.stdout.write(t))`,
     },
   ],
-])('carries what %s asks of its proxy', async (name, language, program) => {
+])('carries the proxy requests of %s', async (name, language, program) => {
   await withAgent(language, async (agent) => {
     const server = createServer(answer)
-    // Node's own proxy support asks for a tunnel, also for http.
+    // Node's own proxy support uses CONNECT even for http.
     server.on('connect', (request, socket: Duplex) => {
       expect(request.url).toBe('example.test:80')
       socket.write('HTTP/1.1 200 OK\r\n\r\n')
@@ -162,7 +162,7 @@ test('listens only while a run may connect, run after run', async () => {
 })
 
 test.each(['up', 'down'])(
-  'carries 128 MB %s without holding them',
+  'carries 128 MB %s without buffering them',
   async (direction) => {
     const total = 128_000_000
     await withAgent('python', async (agent) => {
@@ -203,7 +203,7 @@ print(n)`
         connection.resume()
       })
       expect(stdout.trim()).toBe(String(total))
-      // Two windows, the pipe's buffers, and what the collector has not collected yet; not the 128 MB.
+      // Two windows, the pipe's buffers, and uncollected garbage, but not the 128 MB.
       expect(peak - before).toBeLessThan(96 << 20)
       const highest = /VmHWM:\s+(\d+) kB/.exec(readFileSync(`/proc/${agent.child.pid}/status`, 'utf8'))
       expect(Number(highest?.[1])).toBeLessThan(40_000)
@@ -212,7 +212,7 @@ print(n)`
   60_000,
 )
 
-test('serves 64 connections at once and lets the 65th wait until one is over', async () => {
+test('serves 64 connections at once, and the 65th waits until one has ended', async () => {
   await withAgent('python', async (agent) => {
     let most = 0
     const held: Duplex[] = []
@@ -235,7 +235,7 @@ print(sorted(got) == sorted(b"%d" % n for n in range(100)))`),
         connection.on('data', (chunk: Buffer) => {
           connection.end(chunk.subarray(0, -1))
         })
-        // Until all places are taken nobody is answered.
+        // Answers nobody before all 64 connections are open.
         connection.pause()
         if (most === 64) for (const one of held.splice(0)) one.resume()
       },
@@ -246,7 +246,7 @@ print(sorted(got) == sorted(b"%d" % n for n in range(100)))`),
   })
 })
 
-test('keeps the other direction open when one has ended', async () => {
+test('keeps one direction open after the other has ended', async () => {
   await withAgent('python', async (agent) => {
     const up = await connect(
       agent,
@@ -290,7 +290,7 @@ print(connect().recv(10))`),
   })
 })
 
-test('hands a reset on in either direction', async () => {
+test('passes a reset on in both directions', async () => {
   await withAgent('python', async (agent) => {
     const errors: string[] = []
     const { stdout } = await connect(
@@ -324,7 +324,7 @@ print(c.recv(10))`),
   })
 })
 
-test('stops a writer, on either end, whose reader does not read, and output goes on', async () => {
+test('stops a writer on either end whose reader does not read, while output continues', async () => {
   await withAgent('python', async (agent) => {
     let written = 0
     const done = Promise.withResolvers<void>()
@@ -345,7 +345,7 @@ while sent < 256 * 1024 or idle < 20:
 print("x" * 300000)
 print(sent)`),
       (connection) => {
-        // Nobody reads here, and over there nobody does either.
+        // Nobody reads at either end.
         const block = Buffer.alloc(65_536)
         const more = (): void => {
           while (connection.writable && written < 64 << 20) {
@@ -360,7 +360,7 @@ print(sent)`),
     await done.promise
     const [text, sent] = stdout.trim().split('\n')
     expect(text).toHaveLength(300_000)
-    // A window, and what the kernel holds for a loopback connection (tcp_rmem and tcp_wmem: up to some 10 MB).
+    // A window, and the kernel's buffers of a loopback connection (tcp_rmem and tcp_wmem: up to about 10 MB).
     expect(Number(sent)).toBeLessThan(24 << 20)
     expect(written).toBeLessThan(24 << 20)
   })
@@ -404,7 +404,7 @@ while True: os.write(1, bytes(65536))`),
   })
 }, 30_000)
 
-test('ends all connections with the run, and refuses those of an aborted one without harm', async () => {
+test('ends all connections with the run, and refuses those of an aborted run', async () => {
   await withAgent('python', async (agent) => {
     const first = await connect(
       agent,
@@ -433,7 +433,7 @@ test('ends all connections with the run, and refuses those of an aborted one wit
   })
 })
 
-test('refuses a run that may connect where the port is taken, before the program begins', async () => {
+test('refuses a run that may connect before it begins if the port is taken', async () => {
   const taken = createTcpServer().listen(0, '127.0.0.1')
   await once(taken, 'listening')
   const { port } = taken.address() as AddressInfo
@@ -448,8 +448,8 @@ test('refuses a run that may connect where the port is taken, before the program
   await stop(agent)
 })
 
-// Who may mount may also make a network namespace.
-needs('mounts').it('refuses it where the loopback is down', async () => {
+// Those who may mount may also create a network namespace.
+needs('mounts').it('refuses a run that may connect if the loopback is down', async () => {
   const agent = await lab.start('none', { within: ['unshare', '--net'] })
   await expect(
     agent.run({ type: 'command', shell: 'touch ran' }, { onConnection: () => {} }),

@@ -1,7 +1,4 @@
-/**
- * TypeScript as its users write it: what tsc and bundlers resolve and compile runs here, and nothing else
- * pays for it.
- */
+/** TypeScript as users write it: what tsc and bundlers compile runs here, at no cost to others. */
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { ProgramFile } from '@cofferdam/contract'
@@ -26,7 +23,7 @@ async function ran(source: string, files: Record<string, string> = {}): Promise<
   return stdout + stderr
 }
 
-test('modules are found without their ending, by that of their JavaScript, and as a folder', async () => {
+test('finds modules without an ending, by their JavaScript ending, and as a folder', async () => {
   const source = `import { a } from './a'
 import { b } from './lib/b.js'
 import { c } from './lib'
@@ -46,7 +43,7 @@ console.log(a, b, c, d, data.e, require === undefined)`
   ).toBe('1\n')
 })
 
-test('paths of tsconfig.json lead to modules, also with comments and from another file that it extends', async () => {
+test('resolves paths of tsconfig.json, even with comments and from an extended file', async () => {
   const files = {
     'tsconfig.json': '{ // what is ours\n "extends": "./base.json", }',
     'base.json':
@@ -59,7 +56,7 @@ test('paths of tsconfig.json lead to modules, also with comments and from anothe
   ).toBe('1 2\n')
 })
 
-test('imports that are types only are left out, from files and from packages', async () => {
+test('drops imports of only types, from files and from packages', async () => {
   const files = {
     'types.ts':
       'export interface Point { x: number }\nexport const zero = 0\nexport default interface Named { name: string }',
@@ -76,7 +73,7 @@ throw new Error('line five')`
   expect(printed).toContain('main.ts:5')
 })
 
-test('decorators run, the standard ones and those of experimentalDecorators with metadata', async () => {
+test('runs standard decorators and experimentalDecorators with metadata', async () => {
   const standard = `function twice(method: () => number, _context: ClassMethodDecoratorContext) { return function (this: unknown) { return 2 * method.call(this) } }
 class A { @twice n() { return 21 } }
 console.log(new A().n())
@@ -93,7 +90,7 @@ console.log(seen.join())`
   expect(await ran(legacy, config)).toBe('name,parameter 0\n')
 })
 
-test('a missing module is reported in the words of a bare run, without a frame of ours', async () => {
+test('reports a missing module like a bare run, without our frames', async () => {
   const program = {
     type: 'script',
     language: 'typescript',
@@ -104,7 +101,7 @@ test('a missing module is reported in the words of a bare run, without a frame o
   expect(stderr).not.toContain('node-gate')
 })
 
-test('a program that needs nothing of it loads nothing of it', async () => {
+test('loads none of this for a program that does not need it', async () => {
   const said = 'process._rawDebug("loaded"); exports.install = () => {}'
   writeFileSync(join(lab.guestDir, 'node-gate/typescript.cjs'), said)
   const plain = `interface A { n: number }
