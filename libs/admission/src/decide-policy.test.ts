@@ -185,6 +185,14 @@ const TABLE: Row[] = [
     then: 'internal-only',
   },
   {
+    when: 'a regulated tenant installs packages under a safe template',
+    tenant: { ...REGULATED, packages: { pypi: ['*'], npm: [] } },
+    request: { ...USING, program: { type: 'install' } },
+    template: SAFE,
+    then: 'policy_denied network_not_allowed',
+    says: /in the names of packages/,
+  },
+  {
     when: 'the template of a regulated tenant leaves a network open',
     tenant: { ...REGULATED, network: 'none' },
     request: USING,

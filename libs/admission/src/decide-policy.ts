@@ -61,6 +61,11 @@ export type PolicyDecision =
       message: string
     }
 
+/** An install reaches the package proxy even under network `none`, and its code chooses the names it asks for. */
+const NO_INSTALLS =
+  'Tenants of a regulated tier install no packages: code that an installation runs could send data out in the ' +
+  'names of packages. Put the packages into the sandbox image.'
+
 /** The default of a request (contract: request.ts). A template may narrow it silently. */
 const UNSAID: Environment = 'default-public'
 
@@ -78,6 +83,7 @@ export function decidePolicy(facts: PolicyFacts): PolicyDecision {
   if (tenant.compliance_tier !== 'standard') {
     const missing = missingForRegulated(template)
     if (missing.length > 0) return refuse('tenant_sandbox_disabled', tierMessage(tenant, missing))
+    if (request.program.type === 'install') return refuse('network_not_allowed', NO_INSTALLS)
   }
 
   const environment = template?.environment ?? request.environment

@@ -78,6 +78,8 @@ describe('narrowerNetwork', () => {
           '*.example.com',
           '*.a.example.com',
           'example.com',
+          '*.1.1.1',
+          '9.1.1.1',
         ),
         fc.constantFrom('', ':80', ':443', ':8443'),
       )

@@ -52,8 +52,10 @@ function partsOf(entry: string): Entry {
 /** The entry that covers what both cover, or null. */
 function meet(a: Entry, b: Entry): string | null {
   const host = covers(a.host, b.host) ? b.host : covers(b.host, a.host) ? a.host : null
+  // A wildcard over an address allows nothing.
+  if (host === null || (host.startsWith('*.') && isAddress(host))) return null
   const port = a.port ?? b.port
-  if (host === null || port === null) return host
+  if (port === null) return host
   return hasPort(a, Number(port)) && hasPort(b, Number(port)) ? `${host}:${port}` : null
 }
 
@@ -62,4 +64,7 @@ const hasPort = (entry: Entry, port: number): boolean =>
 
 /** `*.example.com` covers every name below example.com and every narrower wildcard, but not example.com. */
 const covers = (wide: string, narrow: string): boolean =>
-  wide === narrow || (wide.startsWith('*.') && narrow.endsWith(wide.slice(1)))
+  wide === narrow || (wide.startsWith('*.') && narrow.endsWith(wide.slice(1)) && !isAddress(narrow))
+
+/** A host whose last label is a number is an IPv4 address (WHATWG URL), and no wildcard covers one. */
+const isAddress = (host: string): boolean => /(^|\.)(\d+|0x[\da-f]*)$/.test(host)

@@ -51,7 +51,10 @@ export const tenantPolicySchema = z.strictObject({
   retention_days: z.int().min(1).max(180),
   /** Literal values, 12 bytes or more each, that are redacted from all output of the tenant's programs. */
   redact: z.array(z.string().min(12).max(4096)).max(64),
-  /** What a program may reach. A request can only restrict it. Private addresses are always refused. */
+  /**
+   * What a program may reach. A request can only restrict it. Under `public` it may list hosts with any port.
+   * Private addresses are always refused.
+   */
   network: networkSchema.default('public'),
   /** Packages that `install` may fetch: `name`, `name==1.2.*`, `@scope/*`, `*`. Default: none. */
   packages: packagesSchema.default({ pypi: [], npm: [] }),
