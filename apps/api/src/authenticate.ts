@@ -114,3 +114,19 @@ export function underBoundTemplate<T extends { template_id?: string | undefined 
     )
   return { ...asked, template_id: bound }
 }
+
+/**
+ * Throws `forbidden` when the caller's key is bound to a template and the stored request runs under another
+ * one, or under none. Otherwise such a key could run it, or change what becomes of its results.
+ */
+export function requireBoundTemplate(
+  { caller }: FastifyRequest,
+  stored: { template_id?: string | undefined },
+): void {
+  const bound = caller?.templateId ?? null
+  if (bound !== null && stored.template_id !== bound)
+    throw new CofferdamError(
+      'forbidden',
+      `The API key is bound to the template ${bound}. It may run, change and delete only routines of it.`,
+    )
+}

@@ -319,6 +319,16 @@ describe('the API keys of a tenant', () => {
       headers,
     })
     expect(changed.status).toBe(403)
+    // A routine that another caller made without the template is not this key's to run, redirect or delete.
+    const free = await scene.call({ method: 'POST', url: '/v1/routines', payload, headers: scene.acme })
+    const at = `/v1/routines/${free.json.routine_id}`
+    for (const call of [
+      { method: 'POST', url: `${at}/run`, payload: {} },
+      { method: 'PATCH', url: at, payload: { name: 'mine' } },
+      { method: 'DELETE', url: at },
+    ] as const)
+      expect((await scene.call({ ...call, headers })).status, `${call.method} ${call.url}`).toBe(403)
+    expect((await scene.call({ url: at, headers })).json).toMatchObject({ name: 'bound' })
     for (const one of await scene.producer.live('acme', 10)) await scene.producer.cancel(one.execution_id)
     const unknown = await scene.call({ method: 'POST', url, payload: { label: 'x', template_id: 'none' } })
     expect([unknown.status, unknown.json.error.code]).toEqual([404, 'not_found'])

@@ -3,7 +3,7 @@ import { randomUUID } from 'node:crypto'
 import { CofferdamError, routineIdSchema, routineRunSchema } from '@cofferdam/contract'
 import { fireRoutine } from '@cofferdam/routines'
 import { z } from 'zod'
-import { tenantScope } from '../authenticate.ts'
+import { requireBoundTemplate, tenantScope } from '../authenticate.ts'
 import type { App, RouteContext } from '../route-context.ts'
 import { changeEventSchema, DEFAULT_PAGE, FAILURES, limitQuery } from '../wire-schemas.ts'
 
@@ -40,7 +40,8 @@ export function routineRuns(app: App, context: RouteContext): void {
     },
     async (request) => {
       const { id } = request.params
-      foundRoutine(await store.routines.get(tenantScope(request), id))
+      const routine = foundRoutine(await store.routines.get(tenantScope(request), id))
+      requireBoundTemplate(request, routine.request)
       const trigger = { key: `by-hand:${request.body?.key ?? randomUUID()}`, scheduledAtMs: null }
       const run = await fireRoutine({ routines: store.routines, producer }, id, trigger)
       return foundRoutine(run)

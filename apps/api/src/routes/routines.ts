@@ -17,7 +17,14 @@ import { checkSchedule, nextRunMs } from '@cofferdam/routines'
 import type { StoredRoutine } from '@cofferdam/store'
 import type { FastifyRequest } from 'fastify'
 import { z } from 'zod'
-import { actorOf, requireTenant, tenantFilter, tenantScope, underBoundTemplate } from '../authenticate.ts'
+import {
+  actorOf,
+  requireBoundTemplate,
+  requireTenant,
+  tenantFilter,
+  tenantScope,
+  underBoundTemplate,
+} from '../authenticate.ts'
 import { cutPage } from '../cursors.ts'
 import { REDIS_MS } from '../make-live.ts'
 import type { App, RouteContext } from '../route-context.ts'
@@ -143,6 +150,7 @@ function addOne(app: App, context: RouteContext): void {
       const patch = boundPatch(request, request.body)
       checkSchedule(patch.schedule)
       const before = foundRoutine(await store.routines.get(scope, request.params.id))
+      requireBoundTemplate(request, before.request)
       if (typeof patch.callback_url === 'string' || patch.request?.callback_url !== undefined)
         await requireCallbackSecret(context, before.tenant_id)
       const routine = foundRoutine(
@@ -167,7 +175,9 @@ function addOne(app: App, context: RouteContext): void {
     },
     async (request, reply) => {
       const { id } = request.params
-      if (!(await store.routines.remove(tenantScope(request), id, actorOf(request)))) throw noRoutine()
+      const scope = tenantScope(request)
+      requireBoundTemplate(request, foundRoutine(await store.routines.get(scope, id)).request)
+      if (!(await store.routines.remove(scope, id, actorOf(request)))) throw noRoutine()
       await schedule(context, () => context.schedules.forget(id))
       return reply.code(204).send()
     },
