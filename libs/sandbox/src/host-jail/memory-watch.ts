@@ -44,7 +44,7 @@ export function watchMemory(root: number, limitBytes: number, disks: readonly st
     }
   }
 
-  // One look at a time: a slow /proc makes looks rarer, never parallel.
+  // Waits for the last look before the next, so that a slow /proc never causes two at once.
   async function lookAndWait(): Promise<void> {
     await look().catch(() => {})
     if (!isStopped) wait()
