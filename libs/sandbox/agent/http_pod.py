@@ -7,7 +7,7 @@ can guess. Then it moves bytes with numbered requests. If an answer was lost, th
 again, which has no second effect. http_agent.py has the states.
 
   POST /v1/attach
-      takes {"channel", "fence", "boot", "options"} and answers {"pod", "fresh"}; `boot` is the incarnation that
+      takes {"channel", "fence", "boot", "options"}, answers {"pod", "fresh"}; `boot` is the incarnation that
       the worker expects, or null
   POST /v1/send?channel=&at=N
       takes bytes for the agent, from the N-th on; answers {"at"}, which is how many the agent has now

@@ -27,7 +27,7 @@ def writable(path):
     return not is_masked or -1
 
 
-# Kernel files: handlers that it runs as root, switches, memory.
+# Files of the kernel: settings, memory, and names of programs that the kernel runs as root.
 for path in (
     "/proc/sys/kernel/core_pattern", "/proc/sys/kernel/modprobe", "/proc/sys/kernel/hotplug", "/proc/sys/kernel/ns_last_pid",
     "/proc/sys/kernel/yama/ptrace_scope", "/proc/sys/fs/binfmt_misc/register", "/proc/sys/vm/overcommit_memory", "/proc/sys/vm/panic_on_oom",

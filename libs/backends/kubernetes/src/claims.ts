@@ -2,7 +2,7 @@
  * Sandboxes by SandboxClaim (Agent Sandbox, extensions.agents.x-k8s.io).
  *
  *   followed ─▶ made ─▶ ready, with a pod's address ─▶ lost | let go | released
- *                 └─ a reason that does not heal, or the deadline ─▶ deleted, told
+ *                 └─ a reason that waiting does not fix, or the deadline ─▶ deleted, and an error is thrown
  *
  * The worker deletes its claims. If the worker died, the cluster deletes them at their `shutdownTime`. The
  * claim of a session has no owner label, so that no janitor deletes it. The registry says who may use it.

@@ -158,7 +158,7 @@ class Meters:
         return self.read()
 
     def exclude(self, at_bind, pid, is_fork):
-        """Takes out what the waiting interpreter used before; the kernel adds it when the interpreter ends.
+        """Excludes what the waiting interpreter used before: the kernel adds it when the interpreter ends.
         """
         if self.version is None:
             at_bind["cpuUs"] += cpu_us_of(pid)
@@ -186,7 +186,7 @@ def since(now, then, is_reused=False):
         if now[name] is not None:
             out[name] = None if then[name] is None else max(0, now[name] - then[name])
     if not out["readBytes"] and not out["writeBytes"]:
-        # Every program reads something at its start, so this kernel does not add up (gVisor).
+        # Every program reads something at its start, so 0 means that the kernel does not count (gVisor).
         out["readBytes"] = out["writeBytes"] = None
     for name in ("memPeak", "pidsPeak"):
         if is_reused and now[name] == then[name]:
