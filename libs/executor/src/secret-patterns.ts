@@ -204,7 +204,7 @@ function boundaryLine(bytes: Uint8Array, from: number, end: number): number | 'm
 const ALNUM_UNDERSCORE = byteClass(['AZ', 'az', '09'], '_')
 const ALNUM_DASH = byteClass(['AZ', 'az', '09'], '-')
 
-/** Every pattern. Minimum lengths: ThinkWork's where it had one, else below the vendor's documented one. */
+/** Every pattern. Minimum lengths come from an earlier product or are below what the vendor documents. */
 export const SECRET_PATTERNS: readonly SecretPattern[] = [
   authorization,
   bearer,
