@@ -32,7 +32,7 @@ export interface SecretPattern {
 
 interface TokenShape {
   body: ByteClass
-  /** Bytes of `body` after the anchor that make it a token. */
+  /** Least number of bytes of `body` that must follow the anchor in a token. */
   min: number
   /** A token must contain a member of this class, which words lack. */
   needs?: ByteClass

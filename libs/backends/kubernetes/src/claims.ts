@@ -25,7 +25,7 @@ const SESSION_LABEL = 'cofferdam.dev/session'
 const FLEET_LABEL = 'cofferdam.dev/fleet'
 /** The process whose watch sees the claim: the one that created it, or that took it over. */
 const WATCHER_LABEL = 'cofferdam.dev/watcher'
-/** An API server gives up on a request after a minute (`--request-timeout`). Later it carries out none. */
+/** An API server carries out no request later than a minute after it came (`--request-timeout`). */
 const LATE_MS = 90_000
 /** Above this number the API server has an outage. The cluster's clock deletes the claims that do not fit. */
 const DOUBTED_MAX = 1000

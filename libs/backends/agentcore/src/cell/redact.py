@@ -140,7 +140,7 @@ class RedactingBuffer(io.RawIOBase):
 
 
 class RedactingStream(io.TextIOWrapper):
-    """Passes other attributes on: ipykernel tells its stdout by `set_parent` which cell prints."""
+    """A text stream that redacts. Has the attributes of `stream` too: ipykernel calls its `set_parent`."""
 
     def __init__(self, redactor, stream):
         self._stream = stream
