@@ -98,7 +98,7 @@ export const namesHalf = (line: CommandLine): boolean =>
 
 /**
  * The policy fields that the flags name, in the API's form. If flags name only some parts of `commands`,
- * `packages` or `templates`, the others come from `now` (default: a new tenant's policy). Throws `UsageError`.
+ * `packages` or `templates`, the rest is from `now` (default: a new tenant's policy). Throws `UsageError`.
  */
 export function policyOf(line: CommandLine, now?: Halves): Record<string, unknown> {
   return withoutUndefined({

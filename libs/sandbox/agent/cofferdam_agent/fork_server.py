@@ -37,7 +37,7 @@ class ForkServer:
         self.pid = self.child.pid
 
     def begin(self):
-        """Called when it is ready, before a program runs."""
+        """Called when the fork server is ready, before a program runs."""
         self.mark = fingerprint(self.pid)
 
     def is_fit(self):

@@ -162,7 +162,7 @@ class Meters:
         """
         if self.version is None:
             at_bind["cpuUs"] += cpu_us_of(pid)
-        # A fork starts at zero. A cell's interpreter hides its value until it belongs to the program.
+        # A fork starts at zero. In a cell, the agent cannot read the value while the interpreter waits.
         used = _io_of(pid) or ((0, 0) if is_fork else None)
         for at, name in enumerate(("readBytes", "writeBytes")):
             at_bind[name] = None if used is None or at_bind[name] is None else at_bind[name] + used[at]
