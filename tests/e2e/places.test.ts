@@ -186,7 +186,7 @@ for (const backend of ['docker', 'process'] as const)
           reason: 'cpu_time_limit',
         })
         expect(result.duration_ms).toBeLessThan(20_000)
-        // An interpreter needs 30 ms of CPU time to start, or ten times as much.
+        // An interpreter needs 30 ms of CPU time to start, sometimes ten times as much.
         const sleeper = 'import time; time.sleep(2.2); print("rested")'
         expect(await run(backend, 'python', sleeper, { limits: { cpu_time_ms: 2000 } })).toMatchObject({
           stdout: 'rested\n',

@@ -71,7 +71,7 @@ export async function expectExactBooks(
   return rows
 }
 
-/** The charged rows of the UTC day that ends at `resetsAt`: midnight can have passed since the first. */
+/** The rows that were charged in the UTC day that ends at `resetsAt`. Others may be of the day before. */
 export function chargedToday(rows: readonly AuditRow[], resetsAt: string): AuditRow[] {
   const fromMs = Date.parse(resetsAt) - DAY_MS
   return rows.filter((row) => row.quota_charged && Date.parse(row.charged_at ?? '') >= fromMs)

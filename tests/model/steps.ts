@@ -129,7 +129,7 @@ const stepArb = fc.oneof(
       concurrency: fc.option(fc.integer({ min: 1, max: 2 }), { freq: 3 }),
     }),
   ),
-  // A second, or more than a lost job, a lock, three locks or the longest wait; or the clock goes back.
+  // 600 ms, or longer than `lostReleaseMs`, a lock, three locks or the longest wait. Or the clock goes back.
   record(
     5,
     fc.record({

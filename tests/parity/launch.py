@@ -1,4 +1,4 @@
-"""Runs one program bare: what a person types in an empty folder, and nothing of ours around it.
+"""Runs one program as if a person typed it in an empty folder, with nothing of this product around it.
 
 Started as PID 1 of a throw-away sandbox with JSON on stdin: entry, source, argv, env, stdin (text or null), rlimits.
 After the program and all that it left are gone, the last line on stderr is MARK and the wait status.
@@ -47,9 +47,9 @@ def start(job, outputs):
 
 
 def run_to_end(main, sources):
-    """Copies what is written until all is gone. One thread, so that the program's children get the ids of a bare run.
+    """Copies the output until all processes are gone. Starts no thread, because that would take a process id.
 
-    Our own output is what the caller made it, a socket perhaps: a program gets pipes, as in `... | cat`.
+    The program writes to pipes, as in `... | cat`. Our own output may be something else, such as a socket.
     """
     wake, wake_write = os.pipe()
     os.set_blocking(wake_write, False)

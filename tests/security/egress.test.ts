@@ -239,11 +239,11 @@ print(made)`),
         `${target.name}: a flood of connections, ${most - descriptors} descriptors more at most, ${Math.round((peakMemoryOf(target.pid) - memory) / MiB)} MiB`,
       )
       expect(stdout).toBe('200\n10000\n')
-      // One connection to an origin for each of 64, and those of the sandbox.
+      // 64 connections to origins, and those of the sandbox.
       expect(most - descriptors).toBeLessThan(64 + 24)
       expect(peakMemoryOf(target.pid) - memory).toBeLessThan(160 * MiB)
       await eventually(() => {
-        // Only pooled sandboxes that started after the first count. The connections had hundreds.
+        // Pooled sandboxes that started since then may remain. The connections had hundreds of descriptors.
         expect(descriptorsOf(target)).toBeLessThanOrEqual(descriptors + 4 * IDLE_MAX + 4)
         expect(origins.open.size).toBe(0)
       })
@@ -282,7 +282,7 @@ print(total >> 20, up.getresponse().status)`),
         console.log(
           `${target.name}: ${2 * size} MiB through the proxy grew the worker by ${Math.round(grown / MiB)} MiB`,
         )
-        // Both directions, and a heap that Node collects late. It does not grow with the amount of data.
+        // Buffers of both directions, and garbage that Node collects late. Does not grow with the data.
         expect(grown).toBeLessThan(192 * MiB)
       },
     )

@@ -102,7 +102,7 @@ await onTargets(
       console.log(
         `${target.name}: ${slots.length} wait after 30 executions, ${warm} of them warm; descriptors ${start} to ${descriptorsOf(target)}`,
       )
-      // Four per waiting sandbox (channel, stderr, record). The first ten runs opened lasting ones.
+      // Up to four for each waiting sandbox (channel, stderr, record). `start` counts what always stays open.
       await eventually(() => expect(descriptorsOf(target)).toBeLessThanOrEqual(start + 4 * IDLE_MAX + 4))
     }, 240_000)
   },

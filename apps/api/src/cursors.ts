@@ -1,6 +1,6 @@
 /**
- * Pages of lists. A cursor says where a page ended. It is sealed with AES-256-GCM and a key of the fleet that
- * lies in Postgres, so it reveals nothing of that row and works only for one list and one tenant.
+ * Pages of lists. A cursor says after which row a page ended. It is encrypted with AES-256-GCM and a key of
+ * the fleet that is in Postgres. So it reveals nothing about that row, and works for one list and one tenant.
  *
  *   cursor = base64url(nonce 12 B, tag 16 B, sealed position)      associated data: list, tenant
  *

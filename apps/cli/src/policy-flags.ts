@@ -97,8 +97,8 @@ export const namesHalf = (line: CommandLine): boolean =>
   ].some((name) => textFlag(line, name) !== undefined)
 
 /**
- * The policy fields that the flags name, in the API's form. A half that no flag names is taken from `now`
- * (default: the policy of a new tenant). Throws `UsageError`.
+ * The policy fields that the flags name, in the API's form. If flags name only some parts of `commands`,
+ * `packages` or `templates`, the rest is from `now` (default: a new tenant's policy). Throws `UsageError`.
  */
 export function policyOf(line: CommandLine, now?: Halves): Record<string, unknown> {
   return withoutUndefined({

@@ -59,7 +59,7 @@ export async function provisionAgentcore(
   return isDone || dryRun ? EXIT.ok : EXIT.platform
 }
 
-/** What is requested now, beyond what was requested earlier. */
+/** The interpreters that this command requests, in addition to those of earlier commands. */
 async function wishesOf(
   store: Store,
   tenantId: string | undefined,

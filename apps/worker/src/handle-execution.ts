@@ -14,7 +14,7 @@ import type { WorkerDeps } from './worker-deps.ts'
 
 /** Rejects only when the execution could not even be ended as our failure. */
 export async function handleExecution(taken: Taken, deps: WorkerDeps): Promise<void> {
-  // The earlier owner began an interrupted attempt.
+  // If the attempt is `interrupted`, an earlier worker had already begun it.
   let began = taken.interrupted !== null
   let mayHaveBegun = began
   const begin: Taken['begin'] = async (...args) => {

@@ -1,7 +1,7 @@
 /**
  * Destroys sandboxes of dead workers. In each round a backend lists the owners of its sandboxes, and those
  * without heartbeats are swept. A sandbox outlives its owner at most by the heartbeat timeout plus JANITOR_MS
- * (promise 6 of SPECIFICATION.md).
+ * (promise 26 of SPECIFICATION.md).
  */
 import { fleetOf, type Backend, type WorkerId } from '@cofferdam/contract'
 import { repeat } from './periodic.ts'

@@ -54,7 +54,7 @@ export const commonParts = (taken: Taken, tenant: TenantPolicy, deps: WorkerDeps
     refusesBackend: async (backend) => (await deps.switches.get(backend)?.refuses(taken.request)) ?? null,
   }) satisfies Partial<Attempt>
 
-/** Every suitable backend is full, and one of them will have room. */
+/** Requeues the attempt if every suitable backend is full, because one of them will have capacity again. */
 function requeuedWhenFull(taken: Taken, outcome: Outcome, deps: WorkerDeps): AttemptResult {
   if (outcome.ending !== 'provisioning' || outcome.reason !== 'backend_full' || outcome.began)
     return { next: 'end', outcome }

@@ -12,7 +12,7 @@
 --   - The refund deletes the ledger entry, so a second call changes nothing.
 --   - The reservation of the attempt is removed, and nothing of it counts as used.
 --   - A counter is lowered only while it still counts the window of the charge.
---   - The rate limit is not refunded: it bounds starts, and this was one.
+--   - The rate limit is not refunded, because it bounds starts and the attempt was started.
 -- Complexity O(1).
 
 local entry = redis.call('GET', KEYS[1])

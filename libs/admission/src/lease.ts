@@ -6,7 +6,7 @@ import type { Lease } from './verdict.ts'
 /** Leases per script call: bounds how long one call holds the server (about 2 µs each). */
 const BATCH = 500
 
-/** Renews leases and returns those that had expired or been released. One call per tenant and 500 leases. */
+/** Renews leases and returns those that had expired or been released. One script call renews up to 500. */
 export async function renewLeases(
   scripts: Scripts,
   leases: readonly Lease[],

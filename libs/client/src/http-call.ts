@@ -112,7 +112,7 @@ export const unreachable = (target: HttpTarget, cause: unknown): CofferdamError 
 
 const urlOf = (baseUrl: string, path: string): string => `${baseUrl.replace(/\/+$/, '')}/v1${path}`
 
-/** The API's error with its own code. An answer in another shape (from a proxy) by its status. */
+/** The error that the API sent. If the answer has another shape (from a proxy), its status gives the code. */
 async function errorOf(response: Response): Promise<CofferdamError> {
   const body = errorBodySchema.safeParse(await response.json().catch(() => null))
   const status = { status: response.status }

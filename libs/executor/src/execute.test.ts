@@ -477,7 +477,7 @@ describe('the choice of a backend', () => {
       passedOver: [{ backend: 'full', reason: 'backend_full' }],
     })
 
-    // Nobody asked for an hour, so nobody was waiting.
+    // An hour without any attempt does not count as an hour of waiting.
     await clock.advance(FULL_MAX_MS)
     expect(await executor.execute(attemptOf())).toMatchObject(waits)
     const waitTooLong = async (): Promise<void> => {

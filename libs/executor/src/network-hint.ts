@@ -6,7 +6,7 @@ import { explainPackages, type PackagesSeen } from '@cofferdam/tasks'
 /** Printed by glibc, musl, Node, curl, git, wget, Go and requests when no name server can be reached. */
 const LOOKUP_FAILED =
   /Temporary failure in name resolution|Name or service not known|getaddrinfo (?:EAI_AGAIN|ENOTFOUND)|Could not resolve host|unable to resolve host|Failed to resolve|dial tcp: lookup/
-/** All that a quiet pip prints when it cannot look up its index, and what Debian's pip prints without one. */
+/** The only trace when `pip -q` cannot look up its index, and what Debian's pip prints if no index is set. */
 const NO_INDEX = /\(from versions: none\)|externally-managed-environment/
 const OF_PACKAGES =
   /\bpip\b|\bnpm (?:error|ERR!)|pypi\.org|files\.pythonhosted\.org|registry\.npmjs\.org|\byarn\b|\(from versions: none\)|externally-managed-environment/

@@ -32,7 +32,7 @@ export interface SecretPattern {
 
 interface TokenShape {
   body: ByteClass
-  /** Bytes of `body` after the anchor that make it a token. */
+  /** Least number of bytes of `body` that must follow the anchor in a token. */
   min: number
   /** A token must contain a member of this class, which words lack. */
   needs?: ByteClass
@@ -204,7 +204,7 @@ function boundaryLine(bytes: Uint8Array, from: number, end: number): number | 'm
 const ALNUM_UNDERSCORE = byteClass(['AZ', 'az', '09'], '_')
 const ALNUM_DASH = byteClass(['AZ', 'az', '09'], '-')
 
-/** Every pattern. Minimum lengths: ThinkWork's where it had one, else below the vendor's documented one. */
+/** Every pattern. Minimum lengths come from an earlier product or are below what the vendor documents. */
 export const SECRET_PATTERNS: readonly SecretPattern[] = [
   authorization,
   bearer,

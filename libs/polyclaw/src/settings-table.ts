@@ -23,7 +23,7 @@ export interface SandboxSettings {
 
 export interface SandboxWork {
   kind: 'making' | 'removing'
-  /** As it was claimed. */
+  /** The plan that the work was claimed with. */
   plan: unknown
 }
 

@@ -100,7 +100,7 @@ function open(address: RedisAddress, url: string, options: RedisOptions): Redis 
         retryDelayOnFailover: 200,
         redisOptions: { ...redisOptions, ...login },
       })
-      // It has the same commands, events and `status`. Only `duplicate` differs (duplicateOf).
+      // A cluster client has the same commands, events and `status`. Only `duplicate` differs (duplicateOf).
       return cluster as unknown as Redis
     }
   }

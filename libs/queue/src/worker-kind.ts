@@ -9,7 +9,7 @@ import type { Offer } from './needs.ts'
 export interface WorkerKind {
   /** Begins with the strongest isolation that it offers, so that names sort by isolation. */
   name: string
-  /** One line per backend: its words, joined by commas. */
+  /** One line per backend: what it can do (`Offer`), joined by commas. */
   offers: string
 }
 

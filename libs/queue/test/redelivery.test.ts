@@ -229,7 +229,7 @@ describe('ownership', () => {
     const { execution_id } = await producer.put(requestOf(), { awaitReply: true })
     await begun.opened
     const lock = `{cofferdam}:interactive:${execution_id}:lock`
-    // Prevents searches for jobs without a lock: one between two renewals would rightly take over.
+    // Prevents a search for jobs without a lock, which would rightly take this job before the next renewal.
     await bench.redis.set('{cofferdam}:interactive:stalled-check', 1)
     await bench.redis.del(lock)
     await vi.waitFor(async () => expect(await bench.redis.exists(lock)).toBe(1), 20_000)

@@ -1,20 +1,25 @@
-"""First process of a session's container at a vendor that forwards plain requests only: the agent's frames
-over HTTP.
+"""Carries the agent's frames over HTTP, as the first process of a session's container, at a vendor that
+forwards only plain HTTP requests.
 
 Start: `python3 -I -S http_pod.py LISTEN [OPTIONS OF agent.py that belong to the image]`. LISTEN is a TCP port
-or the path of a unix socket. A worker attaches with a channel name of its own choosing, which nobody inside
-can guess. It then moves bytes by numbered requests: a request whose answer was lost is sent again and has no
-second effect. States: http_agent.py.
+or the path of a unix socket. A worker attaches with a channel name that it chooses and that no program inside
+can guess. Then it moves bytes with numbered requests. If an answer was lost, the worker sends the request
+again, which has no second effect. http_agent.py has the states.
 
-  POST /v1/attach   {"channel", "fence", "boot", "options"} → {"pod", "fresh"}     boot: the incarnation that is expected, or null
-  POST /v1/send?channel=&at=N         bytes for the agent from its N-th on → {"at"}: how many it has now (perhaps not all of these)
-  POST /v1/receive?channel=&at=N&wait=MS   what the agent wrote from its N-th byte on; earlier bytes are dropped
-  POST /v1/release?channel=&at=N&keep=files|interpreter|none    the turn is over: proves the container clean; another may attach
-  GET  /health
+  POST /v1/attach
+      takes {"channel", "fence", "boot", "options"}, answers {"pod", "fresh"}; `boot` is the incarnation that
+      the worker expects, or null
+  POST /v1/send?channel=&at=N
+      takes bytes for the agent, from the N-th on; answers {"at"}, which is how many the agent has now
+  POST /v1/receive?channel=&at=N&wait=MS
+      answers what the agent wrote, from the N-th byte on, and drops earlier bytes
+  POST /v1/release?channel=&at=N&keep=files|interpreter|none
+      ends the turn and proves the container clean, so that another worker may attach
+  GET /health
 
-Errors are JSON with `pod`, so that they cannot be mistaken for the vendor's own: 409 when another worker
-holds the pod, 410 when it is over or another incarnation. An attached pod without a request for LIFE_SECONDS
-ends, and its container with it.
+Errors are JSON with `pod`, so that the vendor's own errors look different: 409 when another worker holds the
+pod, 410 when the pod is over or is another incarnation. If an attached pod gets no request for LIFE_SECONDS,
+it ends, and its container with it.
 """
 import json
 import os

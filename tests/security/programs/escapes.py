@@ -27,7 +27,7 @@ def writable(path):
     return not is_masked or -1
 
 
-# Kernel files: handlers that it runs as root, switches, memory.
+# Files of the kernel: settings, memory, and names of programs that the kernel runs as root.
 for path in (
     "/proc/sys/kernel/core_pattern", "/proc/sys/kernel/modprobe", "/proc/sys/kernel/hotplug", "/proc/sys/kernel/ns_last_pid",
     "/proc/sys/kernel/yama/ptrace_scope", "/proc/sys/fs/binfmt_misc/register", "/proc/sys/vm/overcommit_memory", "/proc/sys/vm/panic_on_oom",
@@ -86,7 +86,7 @@ for folder in ("/usr/lib/cofferdam/agent", "/usr/lib/cofferdam", "/opt/cofferdam
         attempt("write " + path, lambda: writable(path) if os.path.isfile(path) else os.close(os.open(path + "/new", os.O_CREAT | os.O_WRONLY)))
 for path in ("/etc/ld.so.preload", "/etc/ld.so.cache", "/usr/lib/python3/dist-packages/x.pth", "/usr/lib/x86_64-linux-gnu/libc.so.6"):
     attempt("write " + path, lambda: os.close(os.open(path, os.O_WRONLY | os.O_CREAT)))
-# Sockets that lead out: the runtime's, and the agent's own, which was unlinked after it had connected.
+# Sockets that lead out of the sandbox: those of the runtimes, and the agent's own, which was unlinked.
 for path in ["/var/run/docker.sock", "/run/docker.sock", "/run/containerd/containerd.sock", "/run/crio/crio.sock", "/run/podman/podman.sock", "/run/dbus/system_bus_socket", "/run/systemd/private"] + glob.glob(sys.argv[1] + "/*") + [sys.argv[1] + "/s"]:
     for kind in (socket.SOCK_STREAM, socket.SOCK_DGRAM, socket.SOCK_SEQPACKET):
         attempt("connect " + path, lambda: socket.socket(socket.AF_UNIX, kind).connect(path))

@@ -11,7 +11,7 @@ import { RUNNING_VARIABLES } from './running-programs.ts'
 
 /** A command by its constant words, or a part of the text that does not tell what it runs. */
 export type Found =
-  | { argv: readonly Argument[]; /** Builtins and functions count. */ byShell: boolean; ownFunction: boolean }
+  | { argv: readonly Argument[]; /** May be a builtin or function. */ byShell: boolean; ownFunction: boolean }
   | { unclear: string; why: string }
 
 /** Levels of texts inside texts (`sh -c "sh -c …"`). People nest less, and each level doubles the quotes. */

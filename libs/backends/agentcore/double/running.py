@@ -9,7 +9,7 @@ import time
 import uuid
 
 HOME, KERNEL = "/home/user", "/opt/kernel.py"
-# After a program ends, a daemon of it may keep its pipes open for ever. Wait this long for the end of the
+# A daemon that a program left may keep the program's pipes open for ever. Wait this long for the end of the
 # pipes, then read what they hold.
 DRAIN_S = 0.2
 # Stop reading a pipe that never runs empty after this time.

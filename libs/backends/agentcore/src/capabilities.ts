@@ -13,7 +13,7 @@ export function capabilitiesOf(settings: AgentcoreConfig, keepsTurns: boolean): 
     stdin: true,
     files: true,
     artifacts: true,
-    // Live as far as the service passes output on; output of background programs is polled.
+    // Output is live if the service passes it on early. For background programs, the worker polls.
     streaming: true,
     // A session keeps the whole state of its machine, and nothing can prove that it is clean.
     sessions: keepsTurns ? ['interpreter'] : [],

@@ -8,7 +8,7 @@ import type { CallMore, DataPlane, SessionPlace } from './data-plane.ts'
 import { retryLost, retryThrottled, ATTEMPTS } from './retry-calls.ts'
 import { readAnswer, type Answer } from './read-answer.ts'
 
-/** Longest wait for the account's rate. Before a sandbox is open it is 10 s: another backend may serve. */
+/** Longest wait for the account's rate. Before a sandbox is open it is 10 s, as others may serve then. */
 const TURN_MS = 60_000
 
 export interface CellRequests {

@@ -10,7 +10,7 @@ import { retryLost } from './retry-calls.ts'
 import type { Answer } from './read-answer.ts'
 import { runOnce, type ProgramRequest, type Ran } from './run-once.ts'
 
-/** An empty listing is the cheapest sign of life. Besides 10 s for a turn in the rate, it has this long. */
+/** An empty listing is the cheapest sign of life. Its time includes up to 10 s of waiting for the rate. */
 const SIGN_OF_LIFE = { op: 'list', globs: [], most: 0 }
 const SIGN_MAX = 1024
 const SIGN_MS = 15_000

@@ -68,7 +68,7 @@ export async function runOnce(
       const result = await carry(requests, base, { ...request, once, nonce, onStarted }, signal)
       const answer = await requests.answered(result, nonce, request.maxOutput)
       if (answer === null) requireKilled(result)
-      // An earlier attempt of this call began it, but its stream was throttled.
+      // An earlier attempt of this loop began the program, but its stream was throttled.
       if (answer?.head.outcome !== undefined) throw new Error('begun before')
       const [stdout, stderr] = [withoutLines(result.stdout, nonce), withoutLines(result.stderr, nonce)]
       return { answer, result: { ...result, stdout, stderr } }

@@ -18,7 +18,7 @@ const YOUNG_MS = 10_000
 const REMEMBERED_MAX = 10_000
 
 interface Call {
-  /** The service holds it open until it has something to say. */
+  /** A poll: the service keeps the call open until the agent has something to send. */
   isPoll: boolean
   stop: AbortController
   sinceMs: number

@@ -146,12 +146,12 @@ def result(wish):
 
 
 def exchange(wish, frames):
-    """Feeds and reads the agent at once, as either side may be full. Drops its ready frame unless asked."""
+    """Sends frames to an agent while reading its answers, because either buffer may fill up."""
     import subprocess
 
     mine, agents = socket.socketpair()
     command = [sys.executable, "-I", "-S", os.path.join(HERE, "guest", "agent.py"), *wish["options"]]
-    # The service's stderr reports a crash.
+    # The agent's stderr becomes the execution's, so a crash is reported there.
     agent = subprocess.Popen(command, stdin=agents, stdout=agents)
     agents.close()
     mine.setblocking(False)

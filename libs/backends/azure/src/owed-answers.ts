@@ -20,7 +20,7 @@ export interface OwedAnswers {
   heard(bytes: Buffer): void
 }
 
-/** Creates the count of one channel, from its first byte on. */
+/** Counts the open answers of one channel. Must see its bytes from the first one on. */
 export function countOwedAnswers(): OwedAnswers {
   const decoder = createFrameDecoder()
   let owed = 1

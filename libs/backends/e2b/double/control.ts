@@ -166,7 +166,7 @@ export class Control {
   #live(box: Box, seconds: number): void {
     clearTimeout(box.expiry)
     box.endAt = Date.now() + seconds * 1000
-    // Node.js has no longer timer; this one is long enough to count as none.
+    // 2^31 - 1 ms is the longest timer that Node.js has, and longer than any sandbox lives here.
     box.expiry = setTimeout(() => void this.end(box), Math.min(seconds * 1000, 2 ** 31 - 1)).unref()
   }
 

@@ -34,7 +34,7 @@ export async function createSandbox(
   } catch (error) {
     if (madeNone(error)) throw error
     const slot = metadata[SLOT]
-    // It may be created after this search, and lives no longer than that.
+    // The sandbox may appear after this search. Until this time it can appear, and then its life is over.
     const untilMs = Date.now() + lifeMs
     await left
       .end(slot, () => killBySlot(api, slot), { comesUntilMs: untilMs, endsAtMs: untilMs })

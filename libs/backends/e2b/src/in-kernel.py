@@ -94,7 +94,7 @@ def frames(code):
             if not line.strip():
                 continue
             frame = json.loads(line)
-            # The last line may lack its newline: cut JSON would not parse.
+            # Accept the last line without a newline: if it had been cut, it would not parse.
             if frame["type"] == "end_of_execution":
                 return
             if not line.endswith(b"\n"):

@@ -79,7 +79,7 @@ export function createKeeper(parts: KeeperParts): SessionKeeper<RemoteSlot> {
       const at = { created, slot, ready: JSON.parse(ready) as GuestReady }
       joined = await joinSlot(parts, slotSpec(spec), at, AbortSignal.any([patience.signal, lease.signal]))
     } catch (error) {
-      // Even if nobody waits: a late answer would confuse the next worker that joins.
+      // Give the session up even after an abort: a late answer would confuse the next worker that joins.
       logger.warn({ err: error, session: entry.sessionId }, 'e2b: a session does not answer and is ended')
       return null
     }

@@ -2,7 +2,7 @@
  * Sandboxes by SandboxClaim (Agent Sandbox, extensions.agents.x-k8s.io).
  *
  *   followed ─▶ made ─▶ ready, with a pod's address ─▶ lost | let go | released
- *                 └─ a reason that does not heal, or the deadline ─▶ deleted, told
+ *                 └─ a reason that waiting does not fix, or the deadline ─▶ deleted, and an error is thrown
  *
  * The worker deletes its claims. If the worker died, the cluster deletes them at their `shutdownTime`. The
  * claim of a session has no owner label, so that no janitor deletes it. The registry says who may use it.
@@ -25,7 +25,7 @@ const SESSION_LABEL = 'cofferdam.dev/session'
 const FLEET_LABEL = 'cofferdam.dev/fleet'
 /** The process whose watch sees the claim: the one that created it, or that took it over. */
 const WATCHER_LABEL = 'cofferdam.dev/watcher'
-/** An API server gives up on a request after a minute (`--request-timeout`). Later it carries out none. */
+/** An API server carries out no request later than a minute after it came (`--request-timeout`). */
 const LATE_MS = 90_000
 /** Above this number the API server has an outage. The cluster's clock deletes the claims that do not fit. */
 const DOUBTED_MAX = 1000

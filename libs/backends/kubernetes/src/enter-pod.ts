@@ -22,7 +22,7 @@ export async function takenIn(
       return await greeted(socket, () => greetFresh(socket, pod, options, hold, signal))
     } catch (error) {
       if (signal.aborted) throw last ?? error
-      // `signal` reports if the claim gets another pod. A session is not retried: its key was already sent.
+      // Retries at this pod until `signal` says that the claim lost it. Not for a session: its key was sent.
       if (!(error instanceof NotTakenIn) || hold !== null) throw error
       last = error
     }

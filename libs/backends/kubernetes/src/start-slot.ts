@@ -2,8 +2,8 @@
  * Claims a pod and starts its agent, until its interpreter waits for a program.
  *
  *   claim ──dial──hello──(frames)──R──▶ slot        any failure or abort: the claim is deleted, then thrown
- *     │  ▲└ no way in, and the claim has another pod by now; until then it is dialled again
- *     └──(another's image) agent put in ─┘
+ *     │  ▲└ the greeting fails: dialled again, or the next pod if the claim has another one by now
+ *     └──(foreign image) the agent is uploaded ─┘
  *   pod of a session ──dial──hello again──R──▶ slot      any failure: the connection is closed, then thrown
  *
  * The claim is followed while its channel is open. If the claim loses its pod, the channel is closed.

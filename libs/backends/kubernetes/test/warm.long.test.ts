@@ -10,7 +10,7 @@ import { jobSpec, printed, python } from '@cofferdam/backend-remote/testing'
 
 const FLEET = '4be24be24be2'
 const PROGRAM = python('print(6 * 7)')
-/** For actions of the worker or the double. */
+/** How long to wait for an action of the worker or the double. */
 const SOON = { timeout: 30_000, interval: 10 }
 
 needs('bwrap').describe('warm pods of the kubernetes backend', { timeout: 60_000 }, () => {

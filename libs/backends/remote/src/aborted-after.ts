@@ -1,4 +1,4 @@
-/** A grace time for calls in flight when an attempt is aborted: to learn how they ended is cheaper. */
+/** Lets calls in flight end after an abort: knowing how they ended can save the session. */
 
 /** Aborts `ms` after `signal` does, with its reason. */
 export function abortedAfter(signal: AbortSignal, ms: number): { signal: AbortSignal } & Disposable {

@@ -8,9 +8,9 @@
 const LEFT_MAX = 1000
 
 export interface LeftTimes {
-  /** Until then it may appear (again): it is ended once more although it was gone. */
+  /** Until then it may appear, or appear again, so it is ended once more even if it was gone before. */
   comesUntilMs?: number
-  /** From then on the vendor has ended it by itself. */
+  /** By then the vendor has ended it by itself. */
   endsAtMs?: number
 }
 

@@ -38,7 +38,7 @@ export interface SessionKeeper<Held> {
   promise(
     at: Pick<AtRest, 'spec' | 'idleMs'> & { key: string; epoch: number },
   ): Promise<Pick<SessionEntry, 'handle' | 'expiresAtMs'>>
-  /** Throws like an open, after it ended the entry's sandbox. */
+  /** Starts the sandbox. If that fails, ends the entry's sandbox and throws like `open`. */
   start(at: Promised): Promise<Kept<Held>>
   /** Proves it clean and releases it. Returns the entry's changes. Throws if it must be ended instead. */
   rest(held: Held, at: Pick<AtRest, 'spec' | 'entry' | 'idleMs'>): Promise<Rested>

@@ -157,7 +157,7 @@ function turnOf<Held>(
     }
   }
   function refuseUnwritten(error: unknown): void {
-    // The write may have failed, so no holder joins it.
+    // `fenced`: the write did not take effect, so no later holder joins this sandbox, and it can be ended.
     if (isCofferdamError(error) && error.code === 'fenced') throw error
     // Otherwise the entry may be written. The next holder or the reaper decides by it.
     keeper.logger.warn(about(keeper, entry, error), 'a session may begin anew')

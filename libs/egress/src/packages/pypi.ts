@@ -15,7 +15,7 @@ import {
   type SimpleFile,
 } from './simple-index.ts'
 
-/** JSON first, because it has more and a schema reads it. HTML is for mirrors that have nothing else. */
+/** Prefers JSON: it has more fields, and a schema can check it. Some mirrors have only HTML. */
 const ACCEPT = `${SIMPLE_JSON}, ${SIMPLE_HTML};q=0.2, text/html;q=0.1`
 
 export function createPypi({ mirror, rules, ledger, base, signal: execution }: RegistryDeps): ServeRegistry {

@@ -1,6 +1,7 @@
-# The shell that a session keeps: reads what to run on descriptor 198, sources it, reports its exit code on
-# 199. `exit`, or an error under `set -e`, ends the shell, and the next run gets a fresh one. Fields end with
-# NUL; their number comes first. Descriptors 195 and 196 are copies of its outputs: each run gets them anew.
+# The shell that a session keeps. It reads what to run from descriptor 198, sources it, and reports its exit
+# code on 199. `exit`, or an error under `set -e`, ends the shell, and the next run gets a fresh one. A
+# message is the number of its fields and then the fields, each ending with NUL. Descriptors 195 and 196 are
+# copies of the shell's outputs, from which each run gets its own.
 exec 195>&1 196>&2
 while IFS= builtin read -r -d '' -u 198 __cofferdam_n; do
   {
@@ -9,7 +10,7 @@ while IFS= builtin read -r -d '' -u 198 __cofferdam_n; do
       IFS= builtin read -r -d '' -u 198 __cofferdam_field || builtin exit 0
       __cofferdam+=("$__cofferdam_field")
     done
-    # stdin, entry, number of arguments, arguments, variables
+    # The fields: stdin, entry, number of arguments, arguments, variables.
     __cofferdam_input=${__cofferdam[0]:-/dev/null}
     for __cofferdam_field in "${__cofferdam[@]:$((3 + __cofferdam[2]))}"; do builtin export "$__cofferdam_field"; done
     __cofferdam_entry=${__cofferdam[1]}

@@ -6,8 +6,8 @@
     idle, proven clean, in a pod that keeps a session: end of input ── the next worker attaches ── R ── idle
 
 Where to look: spawn.py starts a program's process, soft_stop.py asks it to stop, program_end.py sees its end,
-and processes.py has every other process of the sandbox. Only killing those that a program left blocks, for
-two seconds at most.
+and processes.py has every other process of the sandbox. Only one step blocks, for at most two seconds: the
+one that kills the processes that a program left.
 """
 import os
 import select

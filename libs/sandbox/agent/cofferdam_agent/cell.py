@@ -29,7 +29,7 @@ class Cell:
         self.roots = [Root(path, owns_mounts and is_on_own_mount(path)) for path in writable_paths(options, work, owns_mounts)]
         self.objects = SystemV(options, split, split or owns_mounts)
         self.agent = fingerprint(os.getpid())
-        # True if the agent takes the program's uid for a moment, in the reach of the program's processes.
+        # True if programs can reach the agent, because it has their uid, always or for a moment.
         self.was_in_reach = not split or os.geteuid() != 0
 
     def clean(self, keep):
@@ -45,7 +45,7 @@ class Cell:
         self.prove(keep, had_objects)
 
     def prove(self, keep, had_objects):
-        """No running process could create System V objects, so once there are none, there stay none."""
+        """Called when all programs are gone, so nobody creates System V objects after their removal."""
         if self.was_in_reach and fingerprint(os.getpid(), self.agent) != self.agent:
             # A nice value cannot be lowered again without a capability.
             raise WorkError(IO_ERROR, "a program changed the agent's limits or scheduling")

@@ -14,7 +14,7 @@ TO_HOST_MAX = 64 * 1024
 TO_AGENT_MAX = 1024 * 1024
 # Below malloc's threshold for mmap (128 KiB), which would cost three system calls for each read.
 READ_SIZE = 64 * 1024
-# Output waits here for a slow worker before the program's pipes are left unread: four frames.
+# Output that may wait for a slow worker before the agent stops reading the program's pipes: four frames.
 PENDING_MAX = 4 * TO_HOST_MAX
 
 

@@ -17,7 +17,7 @@ from . import gate, linux, reap, restrictions, spawn
 # All forks share its address layout and hash seed, so it is replaced after an hour or a thousand forks.
 AGE_MAX_S = 3600
 FORKS_MAX = 1000
-# Process files that the owner may write. Root owns them of a non-dumpable process, but may be mapped.
+# Files in /proc that their owner may write. Root owns those of a non-dumpable process, but may be mapped.
 _FILES = ("oom_score_adj", "coredump_filter", "autogroup")
 _LIMITS = [getattr(resource, name) for name in sorted(dir(resource)) if name.startswith("RLIMIT_")]
 
@@ -37,7 +37,7 @@ class ForkServer:
         self.pid = self.child.pid
 
     def begin(self):
-        """Called when it is ready, before a program runs."""
+        """Called when the fork server is ready, before a program runs."""
         self.mark = fingerprint(self.pid)
 
     def is_fit(self):

@@ -15,7 +15,7 @@ def argv_of(language, entry, options):
     return [options.node, "--require", os.path.join(folder_of("node-gate"), "gate.cjs"), entry]
 
 
-# Libraries start threads at import, and threads do not survive a fork: one thread in a preload.
+# Set to 1 during a preload: these libraries start threads at import, which do not survive a fork.
 ONE_THREAD = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS")
 
 

@@ -53,7 +53,7 @@ class Pod:
         channel, fence, options = asked["channel"], asked["fence"], asked["options"]
         if not isinstance(channel, str) or len(channel) < 32 or not all(isinstance(option, str) for option in options):
             raise Refused(400, "not a worker's")
-        # The last worker's requests must be complete.
+        # Wait until the last worker's requests are complete.
         with self.sending, self.change:
             if asked.get("boot") not in (None, self.boot):
                 raise Refused(410, "another incarnation")

@@ -1,6 +1,6 @@
 """The few system calls that Python 3.8 lacks. All are best effort: they return 0 or -1.
 
-Calls of every start use `_ctypes` directly: `import ctypes` would take 3 ms of a start of 15.
+Calls that every start makes use `_ctypes` directly: `import ctypes` would take 3 of a start's 15 ms.
 """
 import _ctypes
 import os

@@ -158,11 +158,11 @@ class Meters:
         return self.read()
 
     def exclude(self, at_bind, pid, is_fork):
-        """Takes out what the waiting interpreter used before; the kernel adds it when the interpreter ends.
+        """Excludes what the waiting interpreter used before: the kernel adds it when the interpreter ends.
         """
         if self.version is None:
             at_bind["cpuUs"] += cpu_us_of(pid)
-        # A fork starts at zero. A cell's interpreter hides its value until it belongs to the program.
+        # A fork starts at zero. In a cell, the agent cannot read the value while the interpreter waits.
         used = _io_of(pid) or ((0, 0) if is_fork else None)
         for at, name in enumerate(("readBytes", "writeBytes")):
             at_bind[name] = None if used is None or at_bind[name] is None else at_bind[name] + used[at]
@@ -186,7 +186,7 @@ def since(now, then, is_reused=False):
         if now[name] is not None:
             out[name] = None if then[name] is None else max(0, now[name] - then[name])
     if not out["readBytes"] and not out["writeBytes"]:
-        # Every program reads something at its start, so this kernel does not add up (gVisor).
+        # Every program reads something at its start, so 0 means that the kernel does not count (gVisor).
         out["readBytes"] = out["writeBytes"] = None
     for name in ("memPeak", "pidsPeak"):
         if is_reused and now[name] == then[name]:

@@ -48,7 +48,7 @@ class ProgramEnd:
 
     def killed_others(self, proven_gone, process_limit):
         self.proven_gone = proven_gone
-        # Without a cgroup that counts refused forks: as many processes as allowed, itself included.
+        # Whether the program used its whole limit, for sandboxes without a cgroup that counts refused forks.
         self.at_limit = process_limit is not None and self.left + 1 >= process_limit
         self._drain_until = None if proven_gone else time.monotonic() + DRAIN_S
 

@@ -9,7 +9,7 @@ import _signal as signal
 import os
 import time
 
-# gVisor lacks this list, and it is not proven that every orphan becomes our child there, so it kills first.
+# gVisor lacks this list, and may not make every orphan our child. So kill there before waiting.
 LISTS_CHILDREN = os.path.exists("/proc/self/task/%d/children" % os.getpid())
 
 

@@ -24,7 +24,7 @@ class Run:
         self.stdin_size = job.get("stdin")
         self.caps = job.get("caps", {"out": 0, "err": 0})
         self.files = GivenFiles(work, job.get("files", []))
-        # Whether the session keeps the interpreter, its KeptInterpreter, and kept, restarted or none.
+        # `keep`: whether the session keeps the interpreter. `found`: whether the run found it kept.
         self.keep = job.get("keep", False)
         self.session = None
         self.found = "none"

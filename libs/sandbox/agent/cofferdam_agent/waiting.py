@@ -169,7 +169,7 @@ class WaitingInterpreter:
         return self.child is not None and not self.child.is_fork
 
     def release(self):
-        """For a program that does not take it: drops an interpreter in its reach, or fingerprints it."""
+        """For a program that does not use it: drops it if the program can reach it, or fingerprints it."""
         if self.options.cell and self.is_exposed():
             self.drop()
         elif self.child is not None and self.child.is_fork and not self.split and self.child.mark is None:

@@ -159,7 +159,7 @@ function hasOtherTypeScript(entry) {
 }
 
 function open() {
-  // A program's worker threads load preload modules again; they and a Node without our pipes pass.
+  // Worker threads of a program load this file again. They do not wait, nor does a Node without our pipes.
   if (!require('node:worker_threads').isMainThread) return removeTraces()
   let program
   try {

@@ -27,7 +27,7 @@ const inode = inodeOfPipe()
 exports.progress = function progress(fraction, message = '') {
   const part = Math.min(1, Math.max(0, Number(fraction) || 0))
   const text = String(message).slice(0, MESSAGE_MAX).replace(/\s+/g, ' ').trim()
-  // If a program opened another file there, it means that file.
+  // If the program opened another file under this number, nothing is written to it.
   if (inode === null || inodeOfPipe() !== inode) return
   try {
     fs.writeSync(PIPE, `P${part.toFixed(6)} ${text}\n`)

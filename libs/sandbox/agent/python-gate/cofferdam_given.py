@@ -68,7 +68,7 @@ def set_environment(env):
 
 
 def drop_own_variables(here):
-    """Most other variables are the program's already and need not be set: 0.2 ms in a fork."""
+    """Removes only our own variables. Setting all of the program's would take 0.2 ms in a fork."""
     os.environ.pop("COFFERDAM_PRELOAD", None)
     if os.environ.get("PYTHONPATH") == here:
         del os.environ["PYTHONPATH"]

@@ -16,7 +16,7 @@ from itertools import repeat, starmap
 from cofferdam_value import message_of
 
 HOOK = "__cofferdam__"
-# The last statement. Without call and value if a trace or profile function would see the call.
+# The program's last statement. It does not call the hook if a trace or profile function would see that.
 END = compile("if -{0}: {0}(True)\nelse: del {0}.value".format(HOOK), HOOK, "exec", _ast.PyCF_ONLY_AST).body[0]
 # Larger sources run without a value: the syntax tree takes about 100 times the memory of its source.
 SOURCE_MAX = 128 * 1024
@@ -141,7 +141,7 @@ def unwatched():
 class Hook:
     """The byte code first calls it without an argument, and with one at the end if `value` is set."""
 
-    # `-hook` asks whether nobody watches: a profile function does not see an operator.
+    # `-hook` returns whether nobody watches. It is an operator because no profile function sees one.
     __neg__ = unwatched().__next__
 
     def __init__(self, filename, entry, hidden, control):
@@ -165,7 +165,7 @@ class Hook:
             self.tell(self.value)
 
     def __deepcopy__(self, _memo):
-        """A program that copies the builtins meets it, because it is among them while the program runs."""
+        """Lets a program deep-copy the builtins, which contain this hook while the program runs."""
         return self
 
     def tell(self, value):

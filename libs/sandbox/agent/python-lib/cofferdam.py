@@ -28,7 +28,7 @@ def progress(fraction, message=""):
     fraction = float(fraction)
     fraction = min(1.0, max(0.0, fraction)) if fraction == fraction else 0.0
     text = " ".join(str(message)[:_MESSAGE_MAX].split())
-    # If a program opened another file there, it means that file.
+    # If the program opened another file under this number, nothing is written to it.
     if _inode is None or not _is_pipe() or _os.fstat(_PIPE).st_ino != _inode:
         return
     try:

@@ -28,13 +28,13 @@ export function watchFolder(folder: string, diskMib: number, agent: number): Fol
 
   async function look(): Promise<void> {
     const isFull = await holdsMore(Buffer.from(folder), diskMib)
-    // Killing gives no files back, so every process of the program follows until nobody makes more.
+    // A kill does not free files, so all processes of the program are killed until none writes more.
     for (const pid of isFull && !isStopped ? descendants(agent) : []) {
       kills++
       signal(pid)
     }
   }
-  // One look at a time: a slow disk makes looks rarer, never parallel.
+  // Waits for the last look before the next, so that a slow disk never causes two at once.
   function wait(): void {
     timer = setTimeout(
       () =>

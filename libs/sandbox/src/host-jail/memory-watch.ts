@@ -30,7 +30,7 @@ export function watchMemory(root: number, limitBytes: number, disks: readonly st
 
   async function look(): Promise<void> {
     const pids = descendants(root)
-    // Killing does not free files, so all processes of the program follow until none creates more.
+    // A kill does not free files. If they take too much, each look kills another process until none is left.
     const inFiles = fileBytes(disks)
     const left = limitBytes - inFiles
     let sizes = await sizesOf(pids, residentOf)
@@ -44,7 +44,7 @@ export function watchMemory(root: number, limitBytes: number, disks: readonly st
     }
   }
 
-  // One look at a time: a slow /proc makes looks rarer, never parallel.
+  // Waits for the last look before the next, so that a slow /proc never causes two at once.
   async function lookAndWait(): Promise<void> {
     await look().catch(() => {})
     if (!isStopped) wait()

@@ -27,9 +27,9 @@ import type { DropReason, WarmDeps, WarmEvent } from './warm-deps.ts'
 const TEND_MS = 1_000
 
 /**
- * Killing, wiping and proving take milliseconds, with a full tmpfs some hundred, on a busy host seconds,
- * where giving up would cost the session its files. After this time the cell is destroyed, before the
- * executor stops waiting for the proof (20 s) and reports a leak.
+ * Longest time to clean a cell; then it is destroyed. Cleaning takes milliseconds, or seconds on a busy
+ * host. Long, because a destroyed cell loses its session's files. Less than the 20 s after which the executor
+ * reports a leak.
  */
 const CLEAN_MS = 8_000
 

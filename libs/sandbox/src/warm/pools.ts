@@ -36,7 +36,7 @@ export function createSlotPools<S extends Slot>(parts: PoolParts<S>): SlotPools<
   const settings = deps.config.pools
   const pools = new Map<string, SlotPool<S>>()
   const closing = new AbortController()
-  /** Starts with a waiting caller. */
+  /** Number of current starts that a caller waits for. */
   let starting = 0
   const work = new Set<Promise<unknown>>()
   const tending = setInterval(tend, TEND_MS)

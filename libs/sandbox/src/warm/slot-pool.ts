@@ -19,7 +19,7 @@ import type { DropReason, WarmDeps } from './warm-deps.ts'
 
 /** Refill waits until a short program has run and answered, but not for long programs. */
 const REFILL_AFTER_MS = 25
-/** Cold starts before a parallel refill: short programs on a fast backend gave it no chance for seconds. */
+/** Refill in parallel after this many cold starts: many short programs would delay the refill for seconds. */
 const COLD_IN_A_ROW = 4
 /** Pause of a kind after a failed start, so that a broken image does not start containers in a loop. */
 const REST_AFTER_FAILURE_MS = 5_000

@@ -29,13 +29,13 @@ export interface Slot {
   readonly alive: boolean
   /** Calls `listener` once when the channel closes, or at once if it has. */
   onClosed(listener: () => void): void
-  /** Destroys it and proves it. Idempotent. */
+  /** Destroys the sandbox and proves that it is gone. Idempotent. */
   destroy(): Promise<void>
 }
 
 /** A slot that can be cleaned between runs. */
 export interface CellSlot extends Slot {
-  /** Kills, wipes and proves. Rejects without proof before the signal; then the cell is destroyed. */
+  /** Kills and wipes what runs left. Rejects if not proven before the signal; then destroy the cell. */
   clean(keep: SessionScope, signal: AbortSignal): Promise<void>
 }
 

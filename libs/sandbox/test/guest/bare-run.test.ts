@@ -322,7 +322,7 @@ const all: [Language, Case][] = [
   ...BASH.map((c): [Language, Case] => ['bash', c]),
 ]
 
-/** In a cell, Python runs in a fork of a half-finished start; other languages start as usual. */
+/** In a cell, Python is a fork of a prepared interpreter; other languages start as usual. */
 const inCell = [
   ...PYTHON,
   {

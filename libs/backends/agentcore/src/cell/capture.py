@@ -12,7 +12,7 @@ class Capture:
     def __init__(self, name, limit, spool, redactor, live):
         self._name, self._left, self._parts, self.bytes, self.dropped = name, limit, [], 0, False
         self._redaction, self._live, self._shows = Redaction(redactor), live, True
-        # A process may outlive the program, so the reader may come when all is over.
+        # A process that outlives the program keeps the reader thread running after the end of the capture.
         self._lock = threading.Lock()
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
         self._spool = os.open(os.path.join(spool, name), flags, 0o600)

@@ -7,7 +7,7 @@ import sys
 import threading
 import time
 
-# Processes that outlive the program may keep its pipes open. What the program wrote is in them by then.
+# How long to read after the program's end, because processes that outlive it may keep its pipes open.
 DRAIN_S = 0.2
 READ = 65536
 VALUE_MAX = 64 * 1024

@@ -25,7 +25,7 @@ class Live:
         self._lock = threading.Lock()
 
     def through(self, fd):
-        """Writes to `fd` from now on: the interpreter's own stream is the program's until it ends."""
+        """Writes to `fd` from now on, because the program has the interpreter's own stream until it ends."""
         with self._lock:
             self._fd = fd
 
@@ -63,7 +63,7 @@ class Live:
         elif can_write(self._fd):
             os.write(self._fd, line.encode())
         else:
-            # Nobody reads, and the program must not wait. The missing number ends the preview.
+            # Nobody reads now, and the program must not wait. Drop the line: the gap ends the live output.
             self._left = 0
 
 

@@ -45,7 +45,7 @@ TOKEN = bytes(range(48, 58)) + bytes(range(65, 91)) + bytes(range(97, 123)) + b"
 
 
 def open_look(data):
-    """Number of bytes at the end that begin a token by its looks and do not complete it."""
+    """Number of bytes at the end that look like an incomplete token."""
     tail = data[-HOLD_MAX:]
     run = len(tail.rstrip(TOKEN))
     starts = [found.start() for found in (BEGUN.search(tail, run), KEY_BEGUN.search(tail)) if found is not None]
@@ -119,7 +119,7 @@ class Redaction:
 
 
 class RedactingBuffer(io.RawIOBase):
-    """Holds back what may become a secret, until more bytes decide and not until a flush or newline."""
+    """Holds back what may become a secret until later bytes decide, even across a flush or a newline."""
 
     def __init__(self, redactor, sink, flush):
         self._redactor, self._sink, self._flush, self._held = redactor, sink, flush, b""
@@ -140,7 +140,7 @@ class RedactingBuffer(io.RawIOBase):
 
 
 class RedactingStream(io.TextIOWrapper):
-    """Passes other attributes on: ipykernel tells its stdout by `set_parent` which cell prints."""
+    """A text stream that redacts. Has the attributes of `stream` too: ipykernel calls its `set_parent`."""
 
     def __init__(self, redactor, stream):
         self._stream = stream

@@ -1,6 +1,6 @@
 /**
- * Provisioning at AgentCore: creates, checks, forgets and collects tenants' interpreters. README.md says who
- * may run it and with which rights. Loads no SDK before the first call.
+ * Provisioning at AgentCore: creates, checks, forgets and collects tenants' interpreters. OPERATIONS.md says
+ * which rights it needs. Loads no SDK before the first call.
  */
 import { CofferdamError, type Environment } from '@cofferdam/contract'
 import { isAwsFailure } from './aws-failure.ts'

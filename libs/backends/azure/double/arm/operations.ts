@@ -58,7 +58,7 @@ export class Operations {
     return PLACES.status.test(path) || PLACES.result.test(path)
   }
 
-  /** Ends with the poll after `polls` others, which also calls `finish`. */
+  /** Begins an operation. After `polls` polls, the next poll calls `finish` and ends it. */
   begin(
     status: number,
     way: Way,
