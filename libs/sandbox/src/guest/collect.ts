@@ -1,5 +1,6 @@
 /** Requests for files in the sandbox (C). Answers: F frames within the agreed bytes, then Z with a status. */
 import { CofferdamError, type Listing } from '@cofferdam/contract'
+import { createGrowingBytes } from './growing-bytes.ts'
 import { encodeFrame, violation } from './protocol.ts'
 
 /** Status byte of Z; the agent's workdir.py has the same numbers. */
@@ -40,19 +41,17 @@ export interface Collection<T> extends Collector {
 export function createCollector<T>(maxBytes: number, parse: (bytes: Buffer, done: Done) => T): Collection<T> {
   const answered = Promise.withResolvers<T>()
   answered.promise.catch(() => {})
-  const chunks: Buffer[] = []
-  let size = 0
+  const received = createGrowingBytes()
   return {
     result: answered.promise,
     take(payload) {
-      size += payload.length
-      if (payload.length === 0 || size > maxBytes) throw violation('frame F beyond the agreed bytes')
-      // A copy, because the frame is a view of the stream's chunk.
-      chunks.push(Buffer.from(payload))
+      if (payload.length === 0 || received.size + payload.length > maxBytes)
+        throw violation('frame F beyond the agreed bytes')
+      received.push(payload)
     },
     finish(answer) {
       if (answer instanceof CofferdamError) answered.reject(answer)
-      else answered.resolve(parse(Buffer.concat(chunks, size), answer))
+      else answered.resolve(parse(received.bytes(), answer))
     },
     abandon: (reason) => answered.reject(reason),
   }

@@ -8,6 +8,7 @@
 import { CofferdamError, pathSchema, type ProgramFile, type Usage } from '@cofferdam/contract'
 import { parseUsage } from './evidence.ts'
 import type { SendFrames } from './frame-writer.ts'
+import { createGrowingBytes, type GrowingBytes } from './growing-bytes.ts'
 import { encodeFrame, violation } from './protocol.ts'
 
 export interface BackupRequest {
@@ -84,13 +85,13 @@ function createBackup({ maxFiles, maxBytes }: BackupRequest): Backup {
   const copied = Promise.withResolvers<ProgramFile[]>()
   copied.promise.catch(() => {})
   const done: ProgramFile[] = []
-  let open: { path: string; chunks: Buffer[] } | null = null
+  let open: { path: string; content: GrowingBytes } | null = null
   let bytes = 0
   let heads = 0
 
   const close = (): void => {
     if (open !== null && pathSchema.safeParse(open.path).success)
-      done.push({ path: open.path, bytes: Buffer.concat(open.chunks) })
+      done.push({ path: open.path, bytes: open.content.bytes() })
     open = null
   }
   return {
@@ -102,13 +103,13 @@ function createBackup({ maxFiles, maxBytes }: BackupRequest): Backup {
           close()
           heads += 1
           if (heads > maxFiles || body.length > 4096) throw violation('more files than requested')
-          open = { path: body.toString('utf8'), chunks: [] }
+          open = { path: body.toString('utf8'), content: createGrowingBytes() }
           return false
         case 'd':
           bytes += body.length
-          if (open === null || bytes > maxBytes) throw violation('more bytes of files than requested')
-          // A copy, because the frame is a view of the stream's chunk.
-          open.chunks.push(Buffer.from(body))
+          if (open === null || body.length === 0 || bytes > maxBytes)
+            throw violation('more bytes of files than requested')
+          open.content.push(body)
           return false
         case 'x':
           open = null

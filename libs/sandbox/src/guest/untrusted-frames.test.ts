@@ -124,6 +124,7 @@ describe('a guest that is asked for copies of files', () => {
     ['more bytes than asked for', ['ha', 'd0123456789', 'd0']],
     ['more files than asked for', ['ha', 'hb', 'hc']],
     ['bytes of no file', ['dx']],
+    ['a piece without bytes', ['ha', 'd']],
     ['another shape', ['?']],
     ['a path without end', [`h${'x'.repeat(5000)}`]],
   ])('is destroyed for %s', async (_what, parts) => {
