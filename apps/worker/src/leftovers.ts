@@ -9,7 +9,7 @@
  *   the worker closes → one last kill → the janitors of other workers destroy what is left
  */
 import { setTimeout as after } from 'node:timers/promises'
-import { inTime, type Backend, type SandboxRef } from '@cofferdam/contract'
+import { inTime, unlessAborted, type Backend, type SandboxRef } from '@cofferdam/contract'
 
 /** An end under way may still save a session for its next turn. The executor holds the memory as long. */
 const END_MS = 60_000
@@ -52,7 +52,7 @@ export function createLeftovers(deps: {
 
   async function succeeds(ending: Promise<void>): Promise<boolean> {
     const late = (): Error => new Error('the end of a sandbox is still under way')
-    return await inTime(ending, END_MS, late).then(
+    return await unlessAborted(inTime(ending, END_MS, late), closing.signal).then(
       () => true,
       () => false,
     )

@@ -5,16 +5,39 @@ import { expect, it } from 'vitest'
 import { createMemoryHeadroom } from './memory-headroom.ts'
 
 const MiB = 1_048_576
+const NO_BLOBS = {
+  create: () => Promise.reject(new Error('nothing is stored here')),
+  read: () => Promise.resolve(null),
+  delete: () => Promise.resolve(),
+}
 
-it('admits routines up to their share of the memory, and interactive executions beyond it', async () => {
-  const blobs = {
-    create: () => Promise.reject(new Error('nothing is stored here')),
-    read: () => Promise.resolve(null),
-    delete: () => Promise.resolve(),
-  }
+it('returns all memory of an execution that this worker took twice', async () => {
   const memory = createMemoryBudget(1000 * MiB)
   const headroom = createMemoryHeadroom(
-    createExecutor({ backends: new Map(), order: [], blobs, memory }),
+    createExecutor({ backends: new Map(), order: [], blobs: NO_BLOBS, memory }),
+  )
+  const taken = {
+    executionId: 'exe_1',
+    lane: 'interactive',
+    request: { limits: { ...DEFAULT_LIMITS, memory_mib: 600 } },
+  } as Taken
+  const [first, second] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
+  const both = [headroom.reserve(taken, () => first.promise), headroom.reserve(taken, () => second.promise)]
+  first.resolve()
+  second.resolve()
+  await Promise.all(both)
+  // With 600 MiB left over, a second execution of that size would find no room.
+  const ended = Promise.withResolvers<void>()
+  const third = headroom.reserve({ ...taken, executionId: 'exe_2' } as Taken, () => ended.promise)
+  expect(headroom.isFree()).toBe(true)
+  ended.resolve()
+  await third
+})
+
+it('admits routines up to their share of the memory, and interactive executions beyond it', async () => {
+  const memory = createMemoryBudget(1000 * MiB)
+  const headroom = createMemoryHeadroom(
+    createExecutor({ backends: new Map(), order: [], blobs: NO_BLOBS, memory }),
     0.5,
   )
   const ended = Promise.withResolvers<void>()

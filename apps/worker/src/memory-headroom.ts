@@ -60,7 +60,8 @@ export function createMemoryHeadroom(executor: Executor, routineShare = 1): Memo
     async reserve({ executionId, request, lane }, work) {
       const bytes = executor.hostMemory(request)
       if (lane === 'routine') routineBytes += bytes
-      reserved.set(executionId, bytes)
+      // This worker can take an execution again before it has noticed that it lost it.
+      reserved.set(executionId, (reserved.get(executionId) ?? 0) + bytes)
       reservedBytes += bytes
       try {
         await work()

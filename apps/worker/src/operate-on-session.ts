@@ -9,6 +9,7 @@
 import {
   isCofferdamError,
   outcomeWithoutRun,
+  stopCauseOf,
   type Backend,
   type Outcome,
   type SessionName,
@@ -25,6 +26,7 @@ import type { WorkerDeps } from './worker-deps.ts'
  * that ends the session right after the result waits this long.
  */
 const RELEASE_WAIT_MS = 5000
+const CANCELLED = 'The execution was cancelled before it began.'
 
 export async function operateOnSession(
   taken: Taken,
@@ -82,6 +84,8 @@ async function endClaimed(
       session: id === null ? null : { id, fresh: false, interpreter: 'none' },
     }
   } catch (error) {
+    if (signal.aborted && stopCauseOf(signal) === 'cancelled')
+      return outcomeWithoutRun('cancelled', 'cancelled', CANCELLED)
     signal.throwIfAborted()
     if (!isCofferdamError(error)) throw error
     return outcomeWithoutRun('error', error.code, error.message)

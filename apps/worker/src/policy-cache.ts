@@ -85,6 +85,9 @@ export function createPolicyCache(deps: {
     return copy
   }
 
+  /** The copy may be from another host, whose clock is ahead or was set back. */
+  const isYoungerThan = (ms: number, { at_ms }: Cached): boolean => Math.abs(now() - at_ms) < ms
+
   function parse(name: string, text: string | null): Cached | null {
     if (text === null) return null
     const last = parsed.get(name)
@@ -112,11 +115,11 @@ export function createPolicyCache(deps: {
     const field = templateId ?? ''
     const name = `${key} ${field}`
     const cached = parse(name, await readCopy(name, key, field))
-    if (cached !== null && now() - cached.at_ms < FRESH_MS) return cached
+    if (cached !== null && isYoungerThan(FRESH_MS, cached)) return cached
     try {
       return await refresh(tenantId, templateId, cached)
     } catch (error) {
-      if (cached !== null && isStoreAway(error)) return cached
+      if (cached !== null && isYoungerThan(STALE_MS, cached) && isStoreAway(error)) return cached
       throw error
     }
   }

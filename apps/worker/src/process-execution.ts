@@ -38,7 +38,8 @@ async function run(taken: Taken, { policy, admitted }: Run, deps: WorkerDeps): P
   await using attempt = await startAttempt(taken, policy.tenant, admitted, deps)
   const result = await attempt.result
   const chargedAtMs = await finalCharge(taken, result, admitted, deps)
-  if (result.next === 'requeue') return requeue(taken, result.back)
+  // Awaited here: with a rejection that comes while the attempt is disposed, nobody would handle it.
+  if (result.next === 'requeue') return await requeue(taken, result.back)
 
   const facts = { ...policy, caps: admitted.caps, chargedAtMs }
   const recorded = await recordAttempt(taken, result.outcome, facts, deps)

@@ -9,6 +9,7 @@
 import {
   isCofferdamError,
   outcomeWithoutRun,
+  stopCauseOf,
   type AttemptRecord,
   type Outcome,
   type OutputView,
@@ -82,9 +83,22 @@ async function findRecord(taken: Taken, attempt: number, deps: WorkerDeps): Prom
         { err: error, execution_id: taken.executionId },
         'cannot look up an interrupted attempt yet',
       )
-      await delay(STORE_POLL_MS, undefined, { signal: taken.signal })
+      await pause(taken.signal)
     }
   }
+}
+
+/**
+ * Rejects when the worker drains or has lost the execution. A cancelled one has to wait, too: how it ended
+ * stands in the audit row that may be there.
+ */
+async function pause(signal: AbortSignal): Promise<void> {
+  const isCancelled = (): boolean => signal.aborted && stopCauseOf(signal) === 'cancelled'
+  if (isCancelled()) await delay(STORE_POLL_MS)
+  else
+    await delay(STORE_POLL_MS, undefined, { signal }).catch((error: unknown) => {
+      if (!isCancelled()) throw error
+    })
 }
 
 async function killOldSandbox(taken: Taken, interrupted: Interrupted, deps: WorkerDeps): Promise<void> {

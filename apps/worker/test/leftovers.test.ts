@@ -55,6 +55,13 @@ test('kills a sandbox that failed to end', async () => {
   await leftovers[Symbol.asyncDispose]()
 })
 
+test('kills a sandbox whose end hangs when the worker closes', async () => {
+  const { leftovers, seen } = vendor(0)
+  leftovers.add(refOf('a'), new Promise<void>(() => {}))
+  await leftovers[Symbol.asyncDispose]()
+  expect([seen.killed, seen.gone]).toEqual([['a'], ['a']])
+})
+
 test('tries one last kill when the worker closes', async () => {
   const { leftovers, seen } = vendor(Number.POSITIVE_INFINITY)
   leftovers.add(refOf('a'))

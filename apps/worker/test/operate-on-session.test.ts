@@ -5,6 +5,7 @@ import {
   newSessionId,
   newWorkerId,
   CofferdamError,
+  StopReason,
   type AttemptRecord,
   type Backend,
   type SessionName,
@@ -68,6 +69,7 @@ async function askedToEnd(
   backend: Backend,
   tenantDaily: number | null = null,
   registry: Sessions = sessions,
+  stop: AbortSignal = signal,
 ): Promise<AttemptRecord> {
   const settled: AttemptRecord[] = []
   const taken = {
@@ -89,7 +91,7 @@ async function askedToEnd(
     mayHaveRun: false,
     // No other worker of the fleet can do it.
     route: async () => false,
-    signal,
+    signal: stop,
     settle: async (record: AttemptRecord) => void settled.push(record),
   } as unknown as Taken
   const deps = {
@@ -116,6 +118,22 @@ it('ends the session at its backend without opening it, forgets it, and charges 
   expect(result.error_message).toBe(undefined)
   expect([audit.quota_charged, audit.backend, ended]).toEqual([false, backend.name, ['main']])
   expect(await sessions.find(name)).toBe(null)
+})
+
+it('ends cancelled when the caller cancels it while the session is in use', async () => {
+  const { backend, name, ended } = await stage(async () => true)
+  const stop = new AbortController()
+  await using _turn = await sessions.claim(name, newWorkerId('0123456789ab'), { waitMs: 0, signal })
+  const registry: Sessions = {
+    ...sessions,
+    claim(...asked) {
+      const claimed = sessions.claim(...asked)
+      stop.abort(new StopReason('cancelled'))
+      return claimed
+    },
+  }
+  const { result } = await askedToEnd(backend, null, registry, stop.signal)
+  expect([result.ending, ended]).toEqual(['cancelled', []])
 })
 
 it('waits until the last turn releases the session', async () => {

@@ -100,6 +100,10 @@ it('sees a change within a second, uses a copy while Postgres is away, or else f
     await redis.hset('cfd:{acme}:policy', '', strange)
     await expect(cache.read(ASKED)).rejects.toMatchObject({ code: 'store_unavailable' })
   }
+  // From a worker whose clock is ahead: such a copy never gets older, so nothing would ever replace it.
+  const ahead = { policy: tenant, caps, template: null, at_ms: nowMs + 7_200_000 }
+  await redis.hset('cfd:{acme}:policy', '', JSON.stringify(ahead))
+  await expect(cache.read(ASKED)).rejects.toMatchObject({ code: 'store_unavailable' })
   await redis.flushall()
   await expect(enabled()).rejects.toMatchObject({ code: 'store_unavailable' })
 })

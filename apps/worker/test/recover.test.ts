@@ -1,9 +1,11 @@
 /** The record of an attempt whose worker died: its charge and its streamed output. */
 import {
+  CofferdamError,
   executionRequestSchema,
   newExecutionId,
   newSandboxId,
   newWorkerId,
+  StopReason,
   type AttemptRecord,
 } from '@cofferdam/contract'
 import type { Interrupted, Taken } from '@cofferdam/queue'
@@ -115,3 +117,33 @@ it.each([
     expect(calls).toEqual([call])
   },
 )
+
+it('waits for Postgres although the caller cancels, and publishes the ending that the audit row has', async () => {
+  const stop = new AbortController()
+  const lookups = Promise.withResolvers<void>()
+  const row = { result: { ending: 'ok' } } as AttemptRecord
+  let isAway = true
+  const taken = {
+    executionId: newExecutionId(),
+    request: { tenant_id: 'acme', agent_id: 'a' },
+    attempt: 1,
+    interrupted: null,
+    mayHaveRun: true,
+    signal: stop.signal,
+  } as unknown as Taken
+  const deps = {
+    store: {
+      findAttempt: async () => {
+        lookups.resolve()
+        if (isAway) throw new CofferdamError('store_unavailable')
+        return row
+      },
+    },
+    logger: { warn: () => undefined },
+  } as unknown as WorkerDeps
+  const recovering = recover(taken, deps)
+  await lookups.promise
+  stop.abort(new StopReason('cancelled'))
+  isAway = false
+  expect(await recovering).toMatchObject({ next: 'republish', record: row })
+})
