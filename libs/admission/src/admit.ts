@@ -42,7 +42,7 @@ export async function admit(key: AttemptKey, most: Settlement, deps: AdmitDeps):
     )
     if (asked?.reply.code === 'fenced')
       throw new CofferdamError('fenced', 'The attempt was admitted to a later owner.')
-    if (asked !== null) return settle(asked.reply, key, { token, serverRun: asked.serverRun }, deps)
+    if (asked !== null) return await settle(asked.reply, key, { token, serverRun: asked.serverRun }, deps)
     deps.logger?.warn({ tenant_id: key.tenantId }, 'counters stay unseeded; failing closed')
   } catch (error) {
     if (isCofferdamError(error) && error.code === 'fenced') throw error

@@ -141,7 +141,7 @@ export function audit(app: App, context: RouteContext): void {
         if (!reply.sent) throw error
         request.log.warn({ err: error }, 'audit export broke off')
       }
-      return reply
+      return await reply
     },
   )
 

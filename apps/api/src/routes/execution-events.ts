@@ -63,7 +63,7 @@ export function executionEvents(app: App, context: RouteContext): void {
       // 204 tells EventSource not to reconnect.
       if (first?.done === true) return await reply.code(204).send()
       await relay(reply, first, iterator, signal, context.limits.heartbeatMs)
-      return reply
+      return await reply
     },
   )
 

@@ -78,7 +78,7 @@ export function executions(app: App, context: RouteContext): void {
         const { status, body } = await enqueueAndWait(context, request, reply, execution, timeoutMs)
         const caps = status === 200 ? body.caps : null
         void reply.headers(rateLimitHeaders(caps ?? (await (early ?? budgetNow())), context.now()))
-        return reply.code(status).send(body)
+        return await reply.code(status).send(body)
       } catch (error) {
         if (isCofferdamError(error) && error.code === 'queue_full')
           void reply.headers(rateLimitHeaders(await (early ?? budgetNow()), context.now()))
