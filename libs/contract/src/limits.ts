@@ -45,6 +45,14 @@ export const BOUNDS = {
   workspaceFileBytes: 8 * MiB,
   /** Every path is matched against every rule. */
   workspaceRules: 256,
+  /** Folders above a file. The deepest file of a machine with several SDKs lies in 19 folders. */
+  workspaceFolders: 32,
+  /** Parts of a rule's pattern: as many names as a path may have, and some `**` between them. */
+  patternParts: 40,
+  /** Parts `**`. Two are common. */
+  patternGlobstars: 8,
+  /** All characters `*` of a pattern: one for each part, another for each `**`, and some more in names. */
+  patternStars: 64,
   /** One progress message, in characters. */
   progressMessageLength: 200,
 } as const

@@ -1,5 +1,5 @@
 /** Detects collisions of paths: names of the same file on some file system, and a file that is a folder. */
-import { pathSchema } from '@cofferdam/contract'
+import { BOUNDS, pathSchema } from '@cofferdam/contract'
 import { foldPath } from './fold-names.ts'
 
 /** True for a path inside the workspace that every supported file system can store. */
@@ -16,6 +16,11 @@ export function isCarriable(path: string): boolean {
       .split('/')
       .every((part) => part !== '')
   )
+}
+
+/** True for a path in more folders than rules and archives are matched and read to. */
+export function isTooDeep(path: string): boolean {
+  return path.split('/').length - 1 > BOUNDS.workspaceFolders
 }
 
 export interface PathIndex {
