@@ -32,7 +32,7 @@ function conflictName(path: string, mark: string, index: PathIndex): string | nu
   const parts = path.split('/')
   for (let at = parts.length - 1; at >= 0; at -= 1) {
     const name = parts.map((part, index) => (index === at ? part + mark : part)).join('/')
-    if (isCarriable(name) && index.clash(name) === null) return name
+    if (isCarriable(name) && !index.clashes(name)) return name
   }
   return null
 }

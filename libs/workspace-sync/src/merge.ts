@@ -180,7 +180,7 @@ function createDraft(
           conflicted.push({ path, kept_as: null })
       }
     },
-    isFree: (path) => index.clash(path) === null,
+    isFree: (path) => !index.clashes(path),
     collide(path, facts) {
       if (onConflict === 'host-wins' || onConflict === 'fail') conflicted.push({ path, kept_as: null })
       // Even with `sandbox-wins`, because the colliding file is another file.
