@@ -39,6 +39,8 @@ export const BOUNDS = {
   /** All files that an attempt may leave to the next one. The same bound as for artifacts. */
   checkpointBytes: 16 * MiB,
   checkpointFiles: 256,
+  /** Workspaces of a tenant: as many as routines, and one page lists them all. */
+  workspaces: 1000,
   /** A workspace is written into a sandbox at once, so the bounds of `files` apply. */
   workspaceFiles: 1000,
   workspaceBytes: 16 * MiB,

@@ -31,7 +31,7 @@ export interface WorkspaceStore {
    * Replaces the manifest and returns the new version. Null when the version is not `expectedVersion`, or the
    * manifest is not `expectedManifest` if given: a workspace that was deleted and created again counts from 1
    * again. `contents` has the bytes that the workspace does not have yet. Bytes that no path uses any more
-   * are deleted.
+   * are deleted. Throws `too_many_workspaces` if the tenant may not create another one.
    */
   commit(
     workspace: WorkspaceName,
