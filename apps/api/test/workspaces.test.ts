@@ -1,6 +1,7 @@
 /** Workspaces over HTTP: archives in both directions, versions, and the separation of tenants. */
+import { CofferdamError } from '@cofferdam/contract'
 import { packArchive, unpackArchive } from '@cofferdam/workspace-sync'
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { afterAll, beforeAll, expect, onTestFinished, test, vi } from 'vitest'
 import { openScene, type Scene } from './scene.ts'
 
 let scene: Scene
@@ -73,6 +74,23 @@ test('an archive with a secret and a body that is no archive are refused and cha
   const none = await scene.call({ method: 'PUT', url: url('s'), headers: scene.acme, payload })
   expect([none.status, none.json.error.details.reason]).toEqual([400, 'not_an_archive'])
   expect((await scene.call({ method: 'GET', url: url('s'), headers: scene.acme })).status).toBe(404)
+})
+
+test('a tenant that has too many workspaces is told what to do', async () => {
+  const commit = vi
+    .spyOn(scene.store.workspaces, 'commit')
+    .mockRejectedValueOnce(new CofferdamError('too_many_workspaces'))
+  onTestFinished(() => commit.mockRestore())
+  const { status, json } = await put('one-more', { a: '1' }, 0)
+  expect([status, json.error]).toEqual([
+    409,
+    expect.objectContaining({
+      code: 'too_many_workspaces',
+      message: expect.stringContaining('1000 workspaces already'),
+      hint: expect.stringContaining('Delete workspaces'),
+      retry: 'never',
+    }),
+  ])
 })
 
 test('another tenant can neither read, write nor remove a workspace', async () => {

@@ -11,7 +11,7 @@ import {
   type Manifest,
   type Sandbox,
 } from '@cofferdam/contract'
-import { factsOf, type CompiledRules } from '@cofferdam/workspace-sync'
+import { createPauses, factsOf, type CompiledRules } from '@cofferdam/workspace-sync'
 
 /** Twice the limit of a workspace, because a program may create files that the rules refuse. */
 const MAX_ENTRIES = 2 * BOUNDS.workspaceFiles
@@ -70,7 +70,9 @@ export async function readSandbox({
       if (isCofferdamError(error) && ['payload_too_large', 'not_found'].includes(error.code)) return null
       throw error
     })
+  const pause = createPauses()
   for (const { path, size } of entries) {
+    await pause()
     signal.throwIfAborted()
     if (OWN_FOLDER.test(path) || manifest.has(path)) continue
     if (!pathSchema.safeParse(path).success) {
@@ -103,13 +105,32 @@ export async function readSandbox({
   const links = (await sandbox.links?.(['**'], LINKS_NAMED)) ?? []
   for (const { path } of links)
     if (!base.has(path) && !OWN_FOLDER.test(path)) leaveOut(path.slice(0, BOUNDS.pathLength), 'not_a_file')
-  const listed = entries.map(({ path }) => path)
+  const isListed = finderOf(entries.map(({ path }) => path))
   for (const path of base.keys()) {
+    await pause()
     signal.throwIfAborted()
-    if (manifest.has(path) || listed.some((other) => other === path || other.startsWith(`${path}/`))) continue
+    if (manifest.has(path) || isListed(path)) continue
     if (await isSomethingElse(sandbox, path)) leaveOut(path, 'not_a_file')
   }
   return { manifest, bytes, refused }
+}
+
+/** Whether a path is one of these, or a folder of one of them. A program can leave thousands of each. */
+function finderOf(paths: readonly string[]): (path: string) => boolean {
+  const known = new Set(paths)
+  const sorted = paths.toSorted((a, b) => (a < b ? -1 : 1))
+  return (path) => {
+    if (known.has(path)) return true
+    // The paths in a folder stand together in the sorted list, so the first one from its name on decides.
+    const prefix = `${path}/`
+    let [from, to] = [0, sorted.length]
+    while (from < to) {
+      const middle = (from + to) >> 1
+      if ((sorted[middle] ?? '') < prefix) from = middle + 1
+      else to = middle
+    }
+    return sorted[from]?.startsWith(prefix) === true
+  }
 }
 
 /** True when something other than a regular file has this path. Such entries are unlisted but not deleted. */

@@ -1,7 +1,7 @@
 /** Reads a sandbox in which a program replaced files of the workspace by links and folders. */
 import { BOUNDS, CofferdamError, type Manifest, type Sandbox } from '@cofferdam/contract'
 import { compileRules, factsOf } from '@cofferdam/workspace-sync'
-import { expect, it } from 'vitest'
+import { expect, it, onTestFinished, vi } from 'vitest'
 import { readSandbox } from '../src/read-sandbox.ts'
 
 const CONTENT = Buffer.from('content')
@@ -57,4 +57,38 @@ it('reports links that the program made, at most a hundred, and none of its task
   const [long] = (await read(['x'.repeat(60_000)])).refused.filter(({ path }) => path !== 'was')
   expect(long?.path).toHaveLength(BOUNDS.pathLength)
   expect((await read(made)).refused.filter(({ path }) => path.startsWith('link-'))).toHaveLength(100)
+})
+
+it('reports files that lie too deep without reading them', async () => {
+  const deep = `${'d/'.repeat(33)}file`
+  const found = await readSandbox({
+    sandbox: sandboxOf(['kept', deep], []),
+    base: new Map([['kept', facts]]),
+    rules: compileRules(undefined),
+    inputs: { mayBe: () => false, are: () => false },
+    signal: new AbortController().signal,
+  })
+  expect(found.refused).toEqual([{ path: deep, reason: 'too_deep' }])
+  expect([...found.manifest.keys()]).toEqual(['kept'])
+})
+
+it('lets other work of the worker have its turn between files, and stops when it is told to', async () => {
+  // Every look at the clock shows that a slice of time is over.
+  let time = 0
+  const clock = vi.spyOn(performance, 'now').mockImplementation(() => (time += 1000))
+  onTestFinished(() => clock.mockRestore())
+  const stop = new AbortController()
+  // None of these files is read, so reading itself never waits.
+  const reading = readSandbox({
+    sandbox: sandboxOf(
+      Array.from({ length: 1000 }, (_, at) => `out/${at}`),
+      [],
+    ),
+    base: new Map(),
+    rules: compileRules([{ pattern: 'out', direction: 'never' }]),
+    inputs: { mayBe: () => false, are: () => false },
+    signal: stop.signal,
+  })
+  setImmediate(() => stop.abort(new Error('told to stop')))
+  await expect(reading).rejects.toThrow('told to stop')
 })

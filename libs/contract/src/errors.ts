@@ -4,6 +4,7 @@
  * wire, not by `instanceof`. docs/errors.md is generated from the table.
  */
 import { z } from 'zod'
+import { BOUNDS } from './limits.ts'
 
 interface ErrorEntry {
   http: number
@@ -87,6 +88,13 @@ export const ERRORS = {
     false,
     'The current state does not allow this change.',
     'Read the current state, then send a change that fits it.',
+  ),
+  too_many_workspaces: entry(
+    409,
+    'never',
+    false,
+    `The tenant has ${BOUNDS.workspaces} workspaces already, so this one was not created.`,
+    'Delete workspaces that are no longer needed, or use one that exists.',
   ),
   request_timeout: entry(
     408,

@@ -39,12 +39,22 @@ export const BOUNDS = {
   /** All files that an attempt may leave to the next one. The same bound as for artifacts. */
   checkpointBytes: 16 * MiB,
   checkpointFiles: 256,
+  /** Workspaces of a tenant: as many as routines, and one page lists them all. */
+  workspaces: 1000,
   /** A workspace is written into a sandbox at once, so the bounds of `files` apply. */
   workspaceFiles: 1000,
   workspaceBytes: 16 * MiB,
   workspaceFileBytes: 8 * MiB,
   /** Every path is matched against every rule. */
   workspaceRules: 256,
+  /** Folders above a file. The deepest file of a machine with several SDKs lies in 19 folders. */
+  workspaceFolders: 32,
+  /** Parts of a rule's pattern: as many names as a path may have, and some `**` between them. */
+  patternParts: 40,
+  /** Parts `**`. Two are common. */
+  patternGlobstars: 8,
+  /** All characters `*` of a pattern: one for each part, another for each `**`, and some more in names. */
+  patternStars: 64,
   /** One progress message, in characters. */
   progressMessageLength: 200,
 } as const

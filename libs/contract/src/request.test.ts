@@ -104,6 +104,11 @@ describe('executionRequestSchema', () => {
       { ...valid, program: { ...valid.program, source: 'é'.repeat(600_000) } },
       /^program\.source: .*a string of 600000/,
     ],
+    [
+      'a pattern of too many wildcards',
+      { ...valid, workspace: { name: 'w', rules: [{ pattern: `${'**/'.repeat(169)}zz`, direction: 'in' }] } },
+      /^workspace\.rules\.0\.pattern: expected at most 8 parts "\*\*"/,
+    ],
     ['a number as a body', 3, /^\(root\): .*got number 3/],
     ['null', null, /^\(root\): .*got null/],
     ['a bad traceparent', { ...valid, traceparent: '00-xyz' }, /^traceparent: expected a W3C traceparent/],

@@ -31,7 +31,7 @@ export interface WorkspaceStore {
    * Replaces the manifest and returns the new version. Null when the version is not `expectedVersion`, or the
    * manifest is not `expectedManifest` if given: a workspace that was deleted and created again counts from 1
    * again. `contents` has the bytes that the workspace does not have yet. Bytes that no path uses any more
-   * are deleted.
+   * are deleted. Throws `too_many_workspaces` if the tenant may not create another one.
    */
   commit(
     workspace: WorkspaceName,
@@ -52,11 +52,23 @@ export type SyncDirection = (typeof SYNC_DIRECTIONS)[number]
 export const CONFLICT_POLICIES = ['keep-both', 'fail', 'host-wins', 'sandbox-wins'] as const
 export type ConflictPolicy = (typeof CONFLICT_POLICIES)[number]
 
-/** Whether a text is a pattern for paths inside a workspace. */
-export function isPattern(text: string): boolean {
+/**
+ * Why a text is no pattern for paths inside a workspace. Null when it is one. The bounds keep matching cheap:
+ * a worker matches every path against every rule.
+ */
+export function patternProblem(text: string): string | null {
   const parts = text.split('/').filter((part) => part !== '' && part !== '.')
   // eslint-disable-next-line no-control-regex
-  return parts.length > 0 && !text.startsWith('/') && !/[\0\\]/.test(text) && !parts.includes('..')
+  if (parts.length === 0 || text.startsWith('/') || /[\0\\]/.test(text) || parts.includes('..'))
+    return 'expected a relative path without "..", backslashes or NUL; * and ** are wildcards'
+  if (parts.filter((part) => part === '**').length > BOUNDS.patternGlobstars)
+    return `expected at most ${BOUNDS.patternGlobstars} parts "**"; several in a row mean the same as one`
+  if (parts.length > BOUNDS.patternParts)
+    return `expected at most ${BOUNDS.patternParts} parts; name a folder to mean everything in it`
+  // Names are compared after this normalization, which makes asterisks of some other characters.
+  return text.normalize('NFKC').split('*').length - 1 > BOUNDS.patternStars
+    ? `expected at most ${BOUNDS.patternStars} characters "*"; split the pattern into several rules`
+    : null
 }
 
 export const syncRuleSchema = z.strictObject({
@@ -64,7 +76,10 @@ export const syncRuleSchema = z.strictObject({
   pattern: z
     .string()
     .max(BOUNDS.pathLength)
-    .refine(isPattern, 'expected a relative path without "..", backslashes or NUL; * and ** are wildcards'),
+    .superRefine((text, context) => {
+      const problem = patternProblem(text)
+      if (problem !== null) context.addIssue({ code: 'custom', message: problem })
+    }),
   direction: z.enum(SYNC_DIRECTIONS),
   /** Lets sandboxes write files that control programs outside of them, such as `mcp_servers.json`. */
   control: z.boolean().optional(),

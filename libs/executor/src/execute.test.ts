@@ -99,6 +99,23 @@ describe('a program that ends by itself', () => {
     expect(attempt.text.stdout).toBe('<redacted>')
   })
 
+  it('ends as the program did when its workspace cannot be stored, and names the reason', async () => {
+    const backend = scriptedBackend({})
+    const test = harness([backend])
+    const workspace = {
+      name: 'one-more',
+      enter: async () => {},
+      leave: () => Promise.reject(new CofferdamError('too_many_workspaces')),
+    }
+    const attempt = attemptOf({ workspace: { name: 'one-more' } }, { workspace })
+    expect(await test.executor.execute(attempt)).toMatchObject({
+      ending: 'ok',
+      workspace: { name: 'one-more', status: 'failed', reason: 'too_many_workspaces', applied: [] },
+    })
+    expect(attempt.notices).toEqual([expect.stringContaining('too_many_workspaces')])
+    expect(backend.live).toBe(0)
+  })
+
   it('has a notice of the variables that were left out', async () => {
     const { attempt, backend } = await executed(undefined, { env: { LD_PRELOAD: 'x', A: 'b' } })
     expect(attempt.notices).toEqual([expect.stringContaining('LD_PRELOAD')])

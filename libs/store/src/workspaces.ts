@@ -3,6 +3,7 @@
  * commit is one transaction that locks the workspace's row, so of several concurrent commits one wins.
  */
 import {
+  BOUNDS,
   CofferdamError,
   type FileFacts,
   type Manifest,
@@ -12,9 +13,10 @@ import {
 import { sql, type Kysely, type Transaction } from 'kysely'
 import { asTenant } from './connect.ts'
 import type { OutputKeys } from './output-keys.ts'
-import { openBytes, sealBytes, type SealedLocation } from './sealed-format.ts'
+import { openBytes } from './sealed-format.ts'
 import { sqlState, translating } from './store-errors.ts'
 import type { Database } from './tables.ts'
+import { keepContents, locationOf, writeContents } from './workspace-contents.ts'
 
 export interface WorkspaceSummary {
   name: string
@@ -26,7 +28,7 @@ export interface WorkspaceSummary {
 
 /** Every method throws `store_unavailable`. */
 export interface Workspaces extends WorkspaceStore {
-  /** By name, at most 1,000. */
+  /** By name, all that the tenant may have. */
   list(tenantId: string): Promise<WorkspaceSummary[]>
   /** False when there was none. */
   remove(workspace: WorkspaceName): Promise<boolean>
@@ -35,9 +37,8 @@ export interface Workspaces extends WorkspaceStore {
 /** A file as stored in the row. */
 type StoredFile = [path: string, sha256: string, size: number, mode: number]
 
-const MAX_LIST = 1000
-/** A batch has at most this and one file of 8 MiB. More could exceed the statement timeout. */
-const WRITE_BATCH_BYTES = 4 * 1024 * 1024
+/** First key of a tenant's advisory lock. Locks with two keys differ from those with one. */
+const CREATE_LOCK = 7020
 
 export function createWorkspaces(app: Kysely<Database>, keys: OutputKeys): Workspaces {
   const as = <T>(tenantId: string, work: (tx: Transaction<Database>) => Promise<T>): Promise<T> =>
@@ -86,6 +87,8 @@ export function createWorkspaces(app: Kysely<Database>, keys: OutputKeys): Works
             .onConflict((oc) => oc.columns(['tenant_id', 'name']).doNothing())
             .executeTakeFirstOrThrow()
           if (numInsertedOrUpdatedRows === 0n) return null
+          // Without the lock, so that a tenant which has too many already writes no contents in vain.
+          await refuseTooMany(tx, tenantId)
         } else {
           const now = await find(tx, tenantId, name).forUpdate().executeTakeFirst()
           if (now?.version !== change.expectedVersion) return null
@@ -101,6 +104,7 @@ export function createWorkspaces(app: Kysely<Database>, keys: OutputKeys): Works
         }
         await writeContents(tx, keys, { tenantId, name }, change.contents)
         await keepContents(tx, { tenantId, name }, change.manifest)
+        if (change.expectedVersion === 0) await countAlone(tx, tenantId)
         return version
       }),
     list: (tenantId) =>
@@ -110,7 +114,7 @@ export function createWorkspaces(app: Kysely<Database>, keys: OutputKeys): Works
           .select(['name', 'version', 'files', 'updated_at'])
           .where('tenant_id', '=', tenantId)
           .orderBy('name')
-          .limit(MAX_LIST)
+          .limit(BOUNDS.workspaces)
           .execute()
         return rows.map(({ files, ...row }) => ({
           ...row,
@@ -137,6 +141,26 @@ const find = (tx: Transaction<Database>, tenantId: string, name: string) =>
     .where('tenant_id', '=', tenantId)
     .where('name', '=', name)
 
+/** Counts the committed workspaces and those of this transaction. */
+async function refuseTooMany(tx: Transaction<Database>, tenantId: string): Promise<void> {
+  const { count } = await tx
+    .selectFrom('workspaces')
+    .select((eb) => eb.fn.countAll<number>().as('count'))
+    .where('tenant_id', '=', tenantId)
+    .executeTakeFirstOrThrow()
+  if (Number(count) > BOUNDS.workspaces) throw new CofferdamError('too_many_workspaces')
+}
+
+/**
+ * The last statements before the commit. Transactions that create workspaces of the same tenant count one
+ * after the other, and each sees what those before it committed, so the bound is exact. The lock is not held
+ * while contents are written: others would wait longer than a statement may take.
+ */
+async function countAlone(tx: Transaction<Database>, tenantId: string): Promise<void> {
+  await sql`select pg_advisory_xact_lock(${CREATE_LOCK}, hashtext(${tenantId}))`.execute(tx)
+  await refuseTooMany(tx, tenantId)
+}
+
 const storedText = (manifest: Manifest): string =>
   JSON.stringify(
     [...manifest].map(([path, { sha256, size, mode }]): StoredFile => [path, sha256, size, mode]),
@@ -144,60 +168,3 @@ const storedText = (manifest: Manifest): string =>
 
 const manifestOf = (files: readonly StoredFile[]): Manifest =>
   new Map(files.map(([path, sha256, size, mode]) => [path, { sha256, size, mode }]))
-
-const locationOf = (tenant: string, name: string, sha256: string): SealedLocation => ({
-  tenant,
-  location: `workspace/${name}/${sha256}`,
-})
-
-async function writeContents(
-  tx: Transaction<Database>,
-  keys: OutputKeys,
-  { tenantId, name }: WorkspaceName,
-  contents: ReadonlyMap<string, Uint8Array>,
-): Promise<void> {
-  const { current } = keys
-  let batch: { tenant_id: string; name: string; sha256: string; content: Buffer; sealed: boolean }[] = []
-  let bytes = 0
-  const flush = async (): Promise<void> => {
-    if (batch.length > 0)
-      await tx
-        .insertInto('workspace_contents')
-        .values(batch)
-        .onConflict((oc) => oc.columns(['tenant_id', 'name', 'sha256']).doNothing())
-        .execute()
-    batch = []
-    bytes = 0
-  }
-  for (const [sha256, text] of contents) {
-    const content =
-      current === null ? Buffer.from(text) : sealBytes(current, locationOf(tenantId, name, sha256), text)
-    batch.push({ tenant_id: tenantId, name, sha256, content, sealed: current !== null })
-    bytes += content.length
-    if (bytes >= WRITE_BATCH_BYTES) await flush()
-  }
-  await flush()
-}
-
-/** Deletes contents that no path uses. Throws `internal` when the content of a path is missing. */
-async function keepContents(
-  tx: Transaction<Database>,
-  { tenantId, name }: WorkspaceName,
-  manifest: Manifest,
-): Promise<void> {
-  const named = [...new Set([...manifest.values()].map(({ sha256 }) => sha256))]
-  await tx
-    .deleteFrom('workspace_contents')
-    .where('tenant_id', '=', tenantId)
-    .where('name', '=', name)
-    .where(sql<boolean>`sha256 <> all(${named})`)
-    .execute()
-  const { held } = await tx
-    .selectFrom('workspace_contents')
-    .select((eb) => eb.fn.countAll<number>().as('held'))
-    .where('tenant_id', '=', tenantId)
-    .where('name', '=', name)
-    .executeTakeFirstOrThrow()
-  if (Number(held) !== named.length)
-    throw new CofferdamError('internal', 'A commit of a workspace names contents that it did not bring.')
-}

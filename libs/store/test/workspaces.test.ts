@@ -1,13 +1,15 @@
 /** Workspaces in Postgres: versions, contents, separate tenants, and concurrent commits. */
 import { createHash } from 'node:crypto'
-import type { FileFacts } from '@cofferdam/contract'
+import { BOUNDS, type FileFacts } from '@cofferdam/contract'
+import pg from 'pg'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { openTestStore, type TestStore } from './open-test-store.ts'
 
 let t: TestStore
 beforeAll(async () => {
   t = await openTestStore()
-  for (const tenant of ['acme', 'globex']) await t.store.tenants.create({ tenant_id: tenant }, 'ops')
+  for (const tenant of ['acme', 'globex', 'full', 'racing'])
+    await t.store.tenants.create({ tenant_id: tenant }, 'ops')
 })
 afterAll(() => t.close())
 
@@ -78,6 +80,64 @@ test('tenants have their own workspaces', async () => {
   await expect(
     workspaces.commit({ tenantId: 'nobody', name: 'x' }, change(0, { a: 'x' })),
   ).rejects.toMatchObject({ code: 'not_found' })
+})
+
+/** Gives a tenant workspaces without files, named `w1` and so on. */
+const give = (tenant: string, count: number) =>
+  t.owner(
+    `insert into workspaces (tenant_id, name, version, files)
+     select $1, 'w' || n, 1, '[]' from generate_series(1, $2) n`,
+    [tenant, count],
+  )
+
+test('a tenant with 1,000 workspaces gets no other one, but can use and replace those that it has', async () => {
+  const { workspaces } = t.store
+  const at = (name: string) => ({ tenantId: 'full', name })
+  await give('full', BOUNDS.workspaces)
+  expect(await workspaces.list('full')).toHaveLength(1000)
+  await expect(workspaces.commit(at('more'), change(0, { a: 'one' }))).rejects.toMatchObject({
+    code: 'too_many_workspaces',
+    message: expect.stringContaining('1000 workspaces'),
+  })
+  expect((await workspaces.read(at('more'))).version).toBe(0)
+  expect((await workspaces.contents(at('more'), [sha('one')])).size).toBe(0)
+  expect(await workspaces.commit(at('w1'), change(1, { a: 'two' }))).toBe(2)
+  // It exists, so this is a matter of its version.
+  expect(await workspaces.commit(at('w1'), change(0, { a: 'two' }))).toBeNull()
+  expect(await workspaces.commit({ tenantId: 'globex', name: 'more' }, change(0, { a: '1' }))).toBe(1)
+  await workspaces.remove(at('w2'))
+  expect(await workspaces.commit(at('more'), change(0, { a: 'one' }))).toBe(1)
+})
+
+test('of several that create the last possible workspace at once, one succeeds', async () => {
+  const { workspaces } = t.store
+  await give('racing', BOUNDS.workspaces - 1)
+  // Commits wait for the gate, after everything else in their transactions.
+  await t.owner(`
+    create function wait_at_gate() returns trigger language plpgsql as
+      $$ begin perform pg_advisory_xact_lock(1); return null; end $$;
+    create constraint trigger gate after insert on workspaces deferrable initially deferred
+      for each row when (new.tenant_id = 'racing') execute function wait_at_gate()`)
+  const gate = new pg.Client({ connectionString: t.url })
+  await gate.connect()
+  await gate.query('select pg_advisory_lock(1)')
+  const names = ['new-1', 'new-2', 'new-3']
+  const ending = Promise.allSettled(
+    names.map((name) => workspaces.commit({ tenantId: 'racing', name }, change(0, { a: name }))),
+  )
+  const waiting = async () =>
+    (
+      await t.owner(`select from pg_locks where locktype = 'advisory' and not granted
+        and database = (select oid from pg_database where datname = current_database())`)
+    ).rows.length
+  try {
+    await expect.poll(waiting, { timeout: 60_000 }).toBe(names.length)
+  } finally {
+    await gate.end()
+  }
+  const codes = (await ending).map((end) => (end.status === 'fulfilled' ? end.value : end.reason.code))
+  expect(codes.toSorted()).toEqual([1, 'too_many_workspaces', 'too_many_workspaces'])
+  expect((await t.owner(`select from workspaces where tenant_id = 'racing'`)).rows).toHaveLength(1000)
 })
 
 test('one of several commits at the same version wins, and none is lost when each is repeated', async () => {

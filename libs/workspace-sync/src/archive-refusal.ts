@@ -1,4 +1,5 @@
 /** Why an archive was refused: a stable word, the entry's name, and a sentence. */
+import { BOUNDS } from '@cofferdam/contract'
 
 const SENTENCES = {
   not_an_archive: 'It is no zip archive, or a part of it is missing.',
@@ -10,6 +11,7 @@ const SENTENCES = {
   ratio: 'It unpacks to far more than it holds, as bombs do.',
   overlap: 'Two entries share bytes, as bombs do.',
   bad_name: 'A name is absolute, leads out, or cannot stand on every file system.',
+  too_deep: `A file lies in more than ${BOUNDS.workspaceFolders} folders. Move it higher up.`,
   not_a_file: 'An entry is a link, a device, or another thing that is neither file nor folder.',
   duplicate: 'A name is there twice.',
   name_collision: 'Two names are one file on some file systems, or one is the folder of the other.',

@@ -10,7 +10,7 @@ import {
   type WorkspaceReport,
   type WorkspaceStore,
 } from '@cofferdam/contract'
-import { merge, type MergeResult } from './merge.ts'
+import { mergeWithPauses, type MergeResult } from './merge.ts'
 import { diffManifests } from './manifest.ts'
 import type { CompiledRules } from './rules.ts'
 
@@ -38,7 +38,7 @@ const MAX_LISTED = 1000
 export async function carryBack(store: WorkspaceStore, input: CarryBackInput): Promise<WorkspaceReport> {
   for (let round = 0; round < MAX_ROUNDS; round += 1) {
     const { version, manifest: host } = await store.read(input.workspace)
-    const result = merge({ ...input, host })
+    const result = await mergeWithPauses({ ...input, host })
     const { changed, deleted } = diffManifests(host, result.manifest)
     if (changed.size + deleted.length === 0)
       return report(input, result, version, result.status === 'failed' ? 'failed' : 'unchanged')

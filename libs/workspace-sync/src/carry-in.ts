@@ -1,12 +1,14 @@
 /** Finds what to write to a sandbox so that it has the current workspace. */
 import {
   CofferdamError,
+  type FileFacts,
   type Manifest,
   type ProgramFile,
   type WorkspaceName,
   type WorkspaceStore,
 } from '@cofferdam/contract'
 import { diffManifests } from './manifest.ts'
+import { createPauses } from './pauses.ts'
 import type { CompiledRules } from './rules.ts'
 
 export interface CarriedIn {
@@ -39,7 +41,12 @@ export async function carryIn(
 ): Promise<CarriedIn> {
   for (let round = 0; round < MAX_ROUNDS; round += 1) {
     const now = await store.read(workspace)
-    const manifest = new Map([...now.manifest].filter(([path]) => rules.refusesIn(path) === null))
+    const manifest = new Map<string, FileFacts>()
+    const pause = createPauses()
+    for (const [path, facts] of now.manifest) {
+      await pause()
+      if (rules.refusesIn(path) === null) manifest.set(path, facts)
+    }
     const { changed, deleted } = diffManifests(held, manifest)
     const hashes = new Set([...changed.values()].map(({ sha256 }) => sha256))
     const contents = await store.contents(workspace, [...hashes])

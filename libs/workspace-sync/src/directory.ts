@@ -8,8 +8,9 @@ import { isCarriable } from './path-index.ts'
 import type { CompiledRules, RuleRefusal } from './rules.ts'
 
 const { O_RDONLY, O_NOFOLLOW, O_NONBLOCK } = constants
-/** Enough for any project. A path of 512 bytes has at most 256 parts. */
-const MAX_DEPTH = 256
+
+/** A folder that is refused for one of these is skipped with everything in it. */
+const WITH_CONTENTS: readonly string[] = ['too_deep', 'never_list', 'bad_name']
 
 export interface ReadDirectory {
   files: ProgramFile[]
@@ -25,19 +26,19 @@ export async function readDirectory(
 ): Promise<ReadDirectory> {
   const found: ReadDirectory = { files: [], refused: [] }
   let [total, seen] = [0, 0]
-  const visit = async (folder: FileHandle, prefix: string, depth: number): Promise<void> => {
+  const visit = async (folder: FileHandle, prefix: string): Promise<void> => {
     for (const entry of (await readdir(below(folder), { withFileTypes: true })).toSorted(byName)) {
       const path = prefix + entry.name
       seen += 1
-      if (seen > MAX_FOLDER_ENTRIES + limits.entries || depth > MAX_DEPTH)
+      if (seen > MAX_FOLDER_ENTRIES + limits.entries)
         throw tooLarge(`The directory holds more than ${MAX_FOLDER_ENTRIES} entries.`)
       const refusal = isCarriable(path) ? rules.refusesIn(path) : 'bad_name'
       if (entry.isDirectory()) {
         // A folder that no rule allows can contain files that a rule allows.
-        if (refusal === 'never_list' || refusal === 'bad_name') found.refused.push({ path, reason: refusal })
+        if (refusal !== null && WITH_CONTENTS.includes(refusal)) found.refused.push({ path, reason: refusal })
         else {
           await using inner = await openFolder(folder, entry.name)
-          await visit(inner, `${path}/`, depth + 1)
+          await visit(inner, `${path}/`)
         }
       } else if (refusal !== null) found.refused.push({ path, reason: refusal })
       else if (!entry.isFile()) found.refused.push({ path, reason: 'not_a_file' })
@@ -51,7 +52,7 @@ export async function readDirectory(
     }
   }
   await using handle = await openRoot(root)
-  await visit(handle, '', 0)
+  await visit(handle, '')
   return found
 }
 

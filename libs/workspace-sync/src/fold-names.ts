@@ -23,25 +23,3 @@ function foldLetters(text: string): string {
     .toLowerCase()
     .normalize('NFKC')
 }
-
-/** Whether a folded name matches a folded pattern. `*` matches any characters. At worst quadratic. */
-export function matchesPart(glob: string, text: string): boolean {
-  let [g, t, star, mark] = [0, 0, -1, 0]
-  while (t < text.length) {
-    if (glob[g] === '*') {
-      star = g
-      mark = t
-      g += 1
-    } else if (glob[g] === text[t]) {
-      g += 1
-      t += 1
-    } else if (star >= 0) {
-      // Let the last star match one more character.
-      g = star + 1
-      mark += 1
-      t = mark
-    } else return false
-  }
-  while (glob[g] === '*') g += 1
-  return g === glob.length
-}

@@ -10,8 +10,10 @@
  * The merge is idempotent. `keep-both` loses nothing: the sandbox's version gets a new name.
  */
 import { BOUNDS, type ConflictPolicy, type FileFacts, type Manifest } from '@cofferdam/contract'
+import { freeName } from './conflict-names.ts'
 import { diffManifests, sameFacts } from './manifest.ts'
 import { createPathIndex, isCarriable, type PathIndex } from './path-index.ts'
+import { atOnce, withPauses } from './pauses.ts'
 import type { CompiledRules, RuleRefusal } from './rules.ts'
 
 export type MergeRefusal =
@@ -53,12 +55,24 @@ const DEFAULT_LIMITS = {
 }
 
 /** Merges. The same input gives the same result. */
-export function merge(input: MergeInput): MergeResult {
+export const merge = (input: MergeInput): MergeResult => atOnce(steps(input))
+
+/** The same for a process that has other work to do. `rules` and the manifests must not change meanwhile. */
+export const mergeWithPauses = (input: MergeInput): Promise<MergeResult> => withPauses(steps(input))
+
+/** Yields after each path. */
+function* steps(input: MergeInput): Generator<void, MergeResult> {
   const { base, host, sandbox, rules } = input
-  const draft = createDraft(input)
+  const index = createPathIndex()
+  for (const path of host.keys()) {
+    index.add(path)
+    yield
+  }
+  const draft = createDraft(input, index)
   const diff = diffManifests(base, sandbox)
   // Deletions first, because a file may have become a folder.
   for (const path of diff.deleted.toSorted()) {
+    yield
     const now = host.get(path)
     if (now === undefined) continue
     const refusal = rules.refusesOut(path)
@@ -67,6 +81,7 @@ export function merge(input: MergeInput): MergeResult {
     else draft.conflict(path, undefined)
   }
   for (const [path, facts] of [...diff.changed].toSorted(([a], [b]) => (a < b ? -1 : 1))) {
+    yield
     const now = host.get(path)
     if (sameFacts(now, facts)) continue
     const refusal = isCarriable(path) ? rules.refusesOut(path) : 'bad_name'
@@ -91,9 +106,12 @@ interface Draft {
   result(): MergeResult
 }
 
-function createDraft({ base, host, sandbox, onConflict, job, limits = DEFAULT_LIMITS }: MergeInput): Draft {
+/** `index` has the paths of `host`. */
+function createDraft(
+  { base, host, sandbox, onConflict, job, limits = DEFAULT_LIMITS }: MergeInput,
+  index: PathIndex,
+): Draft {
   const files = new Map(host)
-  const index = createPathIndex(files.keys())
   let total = [...files.values()].reduce((sum, { size }) => sum + size, 0)
   const taken: MergeResult['taken'] = new Map()
   const applied: MergeResult['applied'] = []
@@ -162,7 +180,7 @@ function createDraft({ base, host, sandbox, onConflict, job, limits = DEFAULT_LI
           conflicted.push({ path, kept_as: null })
       }
     },
-    isFree: (path) => index.clash(path) === null,
+    isFree: (path) => !index.clashes(path),
     collide(path, facts) {
       if (onConflict === 'host-wins' || onConflict === 'fail') conflicted.push({ path, kept_as: null })
       // Even with `sandbox-wins`, because the colliding file is another file.
@@ -175,38 +193,4 @@ function createDraft({ base, host, sandbox, onConflict, job, limits = DEFAULT_LI
         : { status: 'merged', manifest: files, taken, applied, conflicted, refused }
     },
   }
-}
-
-/** Most names that one execution may create for one path. Several only if the host changes during merges. */
-const MAX_VERSIONS = 16
-
-/**
- * `<name>.conflict-<job>`, with a number from the second on. Returns an existing name with the same bytes.
- * Null when no name is free.
- */
-function freeName(
-  path: string,
-  job: string,
-  facts: FileFacts,
-  { base, files, sandbox, index }: Record<'base' | 'files' | 'sandbox', Manifest> & { index: PathIndex },
-): string | null {
-  for (let version = 1; version <= MAX_VERSIONS; version += 1) {
-    const name = conflictName(path, version === 1 ? `.conflict-${job}` : `.conflict-${job}-${version}`, index)
-    if (name === null) return null
-    // A sandbox file of that name would later overwrite it in this merge, and a deleted one would delete it.
-    const others = [files.get(name), sandbox.get(name)]
-    if (!base.has(name) && others.every((there) => there === undefined || sameFacts(there, facts)))
-      return name
-  }
-  return null
-}
-
-/** Appends the mark to the last part, or to the part that collides. Null when every name is too long. */
-function conflictName(path: string, mark: string, index: PathIndex): string | null {
-  const parts = path.split('/')
-  for (let at = parts.length - 1; at >= 0; at -= 1) {
-    const name = parts.map((part, index) => (index === at ? part + mark : part)).join('/')
-    if (isCarriable(name) && index.clash(name) === null) return name
-  }
-  return null
 }

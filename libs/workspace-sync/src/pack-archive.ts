@@ -11,7 +11,10 @@ const deflate = promisify(deflateRaw)
 const DOS_DATE = 0x21
 const METHOD = { stored: 0, deflated: 8 } as const
 
-/** Throws ArchiveRefusal for files that `unpackArchive` would refuse. Omits nothing silently. */
+/**
+ * Throws ArchiveRefusal for files that `unpackArchive` would refuse, except those that lie too deep: a
+ * workspace that has some from before that bound can still be read. Omits nothing silently.
+ */
 export async function packArchive(
   files: readonly ProgramFile[],
   limits: ArchiveLimits = DEFAULT_ARCHIVE_LIMITS,
@@ -25,7 +28,7 @@ export async function packArchive(
   for (const file of files.toSorted((a, b) => (a.path < b.path ? -1 : 1))) {
     if (!isCarriable(file.path)) throw new ArchiveRefusal('bad_name', file.path)
     if (packed.has(file.path)) throw new ArchiveRefusal('duplicate', file.path)
-    if (index.clash(file.path) !== null) throw new ArchiveRefusal('name_collision', file.path)
+    if (index.clashes(file.path)) throw new ArchiveRefusal('name_collision', file.path)
     packed.add(file.path)
     index.add(file.path)
     const { local, central } = await entryOf(file, at, limits)

@@ -1,6 +1,6 @@
 /** Detects collisions of paths: names of the same file on some file system, and a file that is a folder. */
-import { pathSchema } from '@cofferdam/contract'
-import { foldPath } from './fold-names.ts'
+import { BOUNDS, pathSchema } from '@cofferdam/contract'
+import { foldPart, foldPath } from './fold-names.ts'
 
 /** True for a path inside the workspace that every supported file system can store. */
 export function isCarriable(path: string): boolean {
@@ -18,58 +18,77 @@ export function isCarriable(path: string): boolean {
   )
 }
 
+/** True for a path in more folders than rules and archives are matched and read to. */
+export function isTooDeep(path: string): boolean {
+  return path.split('/').length - 1 > BOUNDS.workspaceFolders
+}
+
 export interface PathIndex {
-  /** The path that collides with `path`. Null when there is none. A path does not collide with itself. */
-  clash(path: string): string | null
+  /** Whether the path is the same file as another one somewhere, or one of them the folder of the other. */
+  clashes(path: string): boolean
   add(path: string): void
   delete(path: string): void
 }
 
-/** Stores the folded paths and the folders that they need. */
-export function createPathIndex(paths: Iterable<string> = []): PathIndex {
-  const byFold = new Map<string, string>()
-  /** Folded folder → its spelling and the number of its files. */
-  const folders = new Map<string, Map<string, number>>()
+/** What has a folded name: at most one file, and folders by their spelling with the number of files. */
+interface Place {
+  file: string | null
+  folders: Map<string, number>
+  below: Map<string, Place>
+}
 
-  const eachFolder = (path: string, visit: (folded: string, spelled: string) => void): void => {
+const newPlace = (): Place => ({ file: null, folders: new Map(), below: new Map() })
+
+/** A place on the way to a path, and the part of the path that leads there. */
+interface Step {
+  place: Place
+  part: string
+  isLast: boolean
+}
+
+/** A tree of folded names. Each call folds each part of a path once, whatever its depth. */
+export function createPathIndex(paths: Iterable<string> = []): PathIndex {
+  const root = newPlace()
+
+  /** The place of each part of the path. With `make`, of all of them, otherwise as far as they exist. */
+  function* placesOf(path: string, make: boolean): Generator<Step> {
+    let place = root
     const parts = path.split('/')
-    for (let length = 1; length < parts.length; length += 1) {
-      const spelled = parts.slice(0, length).join('/')
-      visit(foldPath(spelled), spelled)
+    for (const [at, part] of parts.entries()) {
+      // Folding makes slashes of some characters, and these separate names as well.
+      for (const name of foldPart(part).split('/')) {
+        const next = place.below.get(name) ?? (make ? newPlace() : undefined)
+        if (next === undefined) return
+        if (make) place.below.set(name, next)
+        place = next
+      }
+      yield { place, part, isLast: at === parts.length - 1 }
     }
   }
   const index: PathIndex = {
-    clash(path) {
-      const folded = foldPath(path)
-      const same = byFold.get(folded)
-      if (same !== undefined && same !== path) return same
-      const below = folders.get(folded)?.keys().next().value
-      if (below !== undefined) return below
-      let found: string | null = null
-      eachFolder(path, (folder, spelled) => {
-        const file = byFold.get(folder)
-        const other = [...(folders.get(folder)?.keys() ?? [])].find((spelling) => spelling !== spelled)
-        found ??= file ?? other ?? null
-      })
-      return found
+    clashes(path) {
+      for (const { place, part, isLast } of placesOf(path, false)) {
+        if (isLast) return (place.file !== null && place.file !== path) || place.folders.size > 0
+        if (place.file !== null) return true
+        for (const spelling of place.folders.keys()) if (spelling !== part) return true
+      }
+      return false
     },
     add(path) {
-      byFold.set(foldPath(path), path)
-      eachFolder(path, (folder, spelled) => {
-        const spellings = folders.get(folder) ?? new Map<string, number>()
-        folders.set(folder, spellings.set(spelled, (spellings.get(spelled) ?? 0) + 1))
-      })
+      for (const { place, part, isLast } of placesOf(path, true))
+        if (isLast) place.file = path
+        else place.folders.set(part, (place.folders.get(part) ?? 0) + 1)
     },
     delete(path) {
-      if (byFold.get(foldPath(path)) !== path) return
-      byFold.delete(foldPath(path))
-      eachFolder(path, (folder, spelled) => {
-        const spellings = folders.get(folder)
-        const left = (spellings?.get(spelled) ?? 0) - 1
-        if (left > 0) spellings?.set(spelled, left)
-        else spellings?.delete(spelled)
-        if (spellings?.size === 0) folders.delete(folder)
-      })
+      const places = [...placesOf(path, false)]
+      const last = places.at(-1)
+      if (last?.isLast !== true || last.place.file !== path) return
+      last.place.file = null
+      for (const { place, part } of places.slice(0, -1)) {
+        const left = (place.folders.get(part) ?? 0) - 1
+        if (left > 0) place.folders.set(part, left)
+        else place.folders.delete(part)
+      }
     },
   }
   for (const path of paths) index.add(path)

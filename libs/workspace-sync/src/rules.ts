@@ -2,18 +2,26 @@
  * Which files of a workspace go into sandboxes and which come back. Paths are folded and matched part by
  * part, so no spelling of a name bypasses a rule.
  *
- *   never-list (cannot be overridden) ─► first matching rule ─► no rule matches: never
- *                                          └─ control file, and the rule lacks `control`: into sandboxes only
+ *   too deep ─► never-list (cannot be overridden) ─► first matching rule ─► no rule matches: never
+ *                                                     └─ control file, the rule lacks `control`: only in
  */
-import { BOUNDS, CofferdamError, isPattern, type SyncDirection, type SyncRule } from '@cofferdam/contract'
-import { foldGlob, foldPart, matchesPart } from './fold-names.ts'
+import {
+  BOUNDS,
+  CofferdamError,
+  patternProblem,
+  type SyncDirection,
+  type SyncRule,
+} from '@cofferdam/contract'
+import { foldGlob, foldPart } from './fold-names.ts'
 import { CONTROL_NAMES, NEVER_NAMES } from './guarded-names.ts'
+import { compileNames, compilePath } from './match-path.ts'
+import { isTooDeep } from './path-index.ts'
 
 /** The rules of a request that has none. */
 const DEFAULT_RULES: readonly SyncRule[] = [{ pattern: '**', direction: 'both' }]
 
-/** Why a path is not copied. */
-export type RuleRefusal = 'never_list' | 'control_file' | 'no_rule' | 'rule'
+/** Why a path is not copied. `too_deep`: it lies in more folders than a workspace may have. */
+export type RuleRefusal = 'too_deep' | 'never_list' | 'control_file' | 'no_rule' | 'rule'
 
 /** Rules, validated and folded once. */
 export interface CompiledRules {
@@ -25,73 +33,78 @@ export interface CompiledRules {
 
 /** True for secrets and machine-specific folders, in any spelling and folder. */
 export function isNever(path: string): boolean {
-  return guarded(path, NEVER)
+  return hasPart(path, isNeverName)
 }
 
 /** True for files that control programs outside of the sandbox. */
 export function isControl(path: string): boolean {
-  return guarded(path, CONTROL)
+  return hasPart(path, isControlName)
 }
 
-const NEVER = NEVER_NAMES.map(foldGlob)
-const CONTROL = CONTROL_NAMES.map(foldGlob)
+const isNeverName = compileNames(NEVER_NAMES.map(foldGlob))
+const isControlName = compileNames(CONTROL_NAMES.map(foldGlob))
 
-function guarded(path: string, names: readonly string[]): boolean {
-  // Paths with a backslash are refused elsewhere, but also guarded here.
-  return path.split(/[/\\]/).some((part) => {
-    const folded = foldPart(part)
-    return names.some((name) => matchesPart(name, folded))
-  })
+/** Paths with a backslash are refused elsewhere, but also guarded here. */
+const hasPart = (path: string, matches: (name: string) => boolean): boolean =>
+  path.split(/[/\\]/).some((part) => matches(foldPart(part)))
+
+/** More than the paths of a workspace and of what one program leaves: no path is matched twice in a merge. */
+const MAX_JUDGED = 4 * BOUNDS.workspaceFiles
+
+interface Verdict {
+  in: RuleRefusal | null
+  out: RuleRefusal | null
 }
 
 /** Throws `invalid_request` for an invalid pattern. */
 export function compileRules(rules: readonly SyncRule[] = DEFAULT_RULES): CompiledRules {
   const compiled = rules.map(({ pattern, direction, control = false }) => ({
-    parts: patternParts(pattern),
+    matches: compilePath(patternParts(pattern)),
     direction,
     control,
   }))
-  const refuses = (path: string, way: 'in' | 'out'): RuleRefusal | null => {
-    if (isNever(path)) return 'never_list'
-    const parts = path.split('/').map(foldPart)
-    const rule = compiled.find((candidate) => matchesPath(candidate.parts, parts))
-    if (rule === undefined) return 'no_rule'
-    if (!allows(rule.direction, way)) return 'rule'
-    return way === 'out' && !rule.control && isControl(path) ? 'control_file' : null
+  const both = (refusal: RuleRefusal): Verdict => ({ in: refusal, out: refusal })
+  const judge = (path: string): Verdict => {
+    if (isTooDeep(path)) return both('too_deep')
+    if (isNever(path)) return both('never_list')
+    const names = path.split('/').map(foldPart)
+    const rule = compiled.find(({ matches }) => matches(names))
+    if (rule === undefined) return both('no_rule')
+    const { direction, control } = rule
+    return {
+      in: allows(direction, 'in') ? null : 'rule',
+      out: !allows(direction, 'out') ? 'rule' : !control && isControl(path) ? 'control_file' : null,
+    }
+  }
+  const judged = new Map<string, Verdict>()
+  const verdictOn = (path: string): Verdict => {
+    const known = judged.get(path)
+    if (known !== undefined) return known
+    if (judged.size >= MAX_JUDGED) judged.clear()
+    const verdict = judge(path)
+    judged.set(path, verdict)
+    return verdict
   }
   return {
-    refusesIn: (path) => refuses(path, 'in'),
-    refusesOut: (path) => refuses(path, 'out'),
+    refusesIn: (path) => verdictOn(path).in,
+    refusesOut: (path) => verdictOn(path).out,
   }
 }
 
 const allows = (direction: SyncDirection, way: 'in' | 'out'): boolean =>
   direction === 'both' || direction === way
 
-/** The parts of a pattern: `./a//b/` is `a/b`. Throws `invalid_request` if it leads out of the workspace. */
+/** The parts of a pattern: `./a//b/` is `a/b`. Throws `invalid_request` if a rule cannot have it. */
 export function patternParts(pattern: string): string[] {
-  const parts = pattern.split('/').filter((part) => part !== '' && part !== '.')
-  const isBad = pattern.length > BOUNDS.pathLength || !isPattern(pattern)
-  if (isBad)
+  const problem =
+    pattern.length > BOUNDS.pathLength
+      ? `expected at most ${BOUNDS.pathLength} characters`
+      : patternProblem(pattern)
+  if (problem !== null)
     throw new CofferdamError(
       'invalid_request',
-      `"${pattern.slice(0, 100)}" is no pattern of a workspace: ` +
-        'expected a relative path without "..", backslashes or NUL.',
+      `"${pattern.slice(0, 100)}" is no pattern of a workspace: ${problem}.`,
     )
+  const parts = pattern.split('/').filter((part) => part !== '' && part !== '.')
   return parts.map(foldGlob)
-}
-
-/** A pattern matches a path and everything below it. At worst quadratic, bounded by BOUNDS.pathLength. */
-function matchesPath(pattern: readonly string[], path: readonly string[]): boolean {
-  // reached[j]: whether the pattern's parts so far match the first j parts of the path.
-  let reached = Array.from({ length: path.length + 1 }, (_, at) => at === 0)
-  for (const part of pattern) {
-    const next = Array.from({ length: path.length + 1 }, () => false)
-    for (let at = 0; at <= path.length; at += 1) {
-      if (part === '**') next[at] = reached[at] === true || (at > 0 && next[at - 1] === true)
-      else if (at > 0) next[at] = reached[at - 1] === true && matchesPart(part, path[at - 1] ?? '')
-    }
-    reached = next
-  }
-  return reached.includes(true)
 }

@@ -7,7 +7,8 @@ import { crc32, inflateRaw } from 'node:zlib'
 import type { ProgramFile } from '@cofferdam/contract'
 import { ArchiveRefusal } from './archive-refusal.ts'
 import { DEFAULT_ARCHIVE_LIMITS, MAX_FOLDER_ENTRIES, type ArchiveLimits } from './limits.ts'
-import { createPathIndex, isCarriable } from './path-index.ts'
+import { createPathIndex, isCarriable, isTooDeep } from './path-index.ts'
+import { withPauses } from './pauses.ts'
 
 const inflate = promisify(inflateRaw)
 const EOCD = 0x06054b50
@@ -39,8 +40,10 @@ export async function unpackArchive(
 ): Promise<ProgramFile[]> {
   const bytes = Buffer.from(archive.buffer, archive.byteOffset, archive.length)
   const { entries, directoryAt } = readDirectory(bytes, limits)
-  refuseNames(entries)
   const files = entries.filter(({ isFolder }) => !isFolder)
+  // Before the names are indexed, because that costs the most.
+  if (files.length > limits.entries) throw new ArchiveRefusal('too_many_entries', null)
+  await withPauses(refuseNames(entries))
   refuseSizes(files, bytes.length, limits)
   const places = placesOf(bytes, entries, directoryAt)
   const unpacked: ProgramFile[] = []
@@ -127,24 +130,28 @@ function utf8(raw: Buffer): string {
   }
 }
 
-function refuseNames(entries: readonly DirectoryEntry[]): void {
+/** Yields after each entry. */
+function* refuseNames(entries: readonly DirectoryEntry[]): Generator<void, void> {
   const index = createPathIndex()
   const seen = new Set<string>()
   for (const { name, isFolder } of entries) {
+    yield
+    if (isTooDeep(name)) throw new ArchiveRefusal('too_deep', name)
     if (!isCarriable(name)) throw new ArchiveRefusal('bad_name', name)
     if (seen.has(name)) throw new ArchiveRefusal('duplicate', name)
     seen.add(name)
     if (isFolder) continue
-    if (index.clash(name) !== null) throw new ArchiveRefusal('name_collision', name)
+    if (index.clashes(name)) throw new ArchiveRefusal('name_collision', name)
     index.add(name)
   }
   // A folder entry may have the name of a folder that files need, but not of a file.
-  for (const { name, isFolder } of entries)
-    if (isFolder && index.clash(`${name}/-`) !== null) throw new ArchiveRefusal('name_collision', name)
+  for (const { name, isFolder } of entries) {
+    yield
+    if (isFolder && index.clashes(`${name}/-`)) throw new ArchiveRefusal('name_collision', name)
+  }
 }
 
 function refuseSizes(files: readonly DirectoryEntry[], packed: number, limits: ArchiveLimits): void {
-  if (files.length > limits.entries) throw new ArchiveRefusal('too_many_entries', null)
   let total = 0
   for (const { name, size } of files) {
     total += size

@@ -5,7 +5,7 @@ import { scheduleSeed } from '@cofferdam/embedded/testing'
 import { packArchive, unpackArchive } from '@cofferdam/workspace-sync'
 import type { ProgramFile } from '@cofferdam/contract'
 import fc from 'fast-check'
-import { expect, test } from 'vitest'
+import { expect, onTestFinished, test, vi } from 'vitest'
 
 const text = (path: string, content: string): ProgramFile => ({ path, bytes: Buffer.from(content) })
 
@@ -144,6 +144,41 @@ test.each<[string, Lie[], string]>([
   ['a file too large', [{ size: 9 * 1024 * 1024 }], 'file_too_large'],
 ])('refuses an archive with %s', async (_what, lies, reason) => {
   await expect(unpackArchive(forged(lies))).rejects.toMatchObject({ name: 'ArchiveRefusal', reason })
+})
+
+test('refuses 1,000 empty files in 250 folders, and names the first one', async () => {
+  const deep = Array.from({ length: 1000 }, (_, at) => `${'d/'.repeat(250)}${at}`)
+  const archive = forged(deep.map((name) => ({ name, body: Buffer.alloc(0) })))
+  await expect(unpackArchive(archive)).rejects.toMatchObject({ reason: 'too_deep', entry: deep[0] })
+  await expect(unpackArchive(archive)).rejects.toThrow('more than 32 folders')
+})
+
+test('folds each name of an archive a few times, however deep its files lie', async () => {
+  const [files, depth] = [50, 32]
+  const names = Array.from({ length: files }, (_, at) => `${'日/'.repeat(depth)}${at}`)
+  const archive = forged(names.map((name) => ({ name })))
+  const normalize = vi.spyOn(String.prototype, 'normalize')
+  onTestFinished(() => normalize.mockRestore())
+  expect(await unpackArchive(archive)).toHaveLength(files)
+  // Folding normalizes twice. Each path is checked, compared with those before it, and stored.
+  expect(normalize.mock.calls.length).toBeLessThanOrEqual(files * (depth + 1) * 2 * 3)
+})
+
+test('other work of the process gets its turn while the names of an archive are checked', async () => {
+  // Every look at the clock shows that a slice of time is over.
+  let time = 0
+  const clock = vi.spyOn(performance, 'now').mockImplementation(() => (time += 1000))
+  onTestFinished(() => clock.mockRestore())
+  const folders = Array.from({ length: 200 }, (_, at) => ({ name: `d${at}/`, body: Buffer.alloc(0) }))
+  let [turns, isDone] = [0, false]
+  const count = (): void => {
+    turns += 1
+    if (!isDone) setImmediate(count)
+  }
+  setImmediate(count)
+  await unpackArchive(forged(folders.map((folder) => ({ ...folder, attributes: 0 }))))
+  isDone = true
+  expect(turns).toBeGreaterThanOrEqual(200)
 })
 
 test('refuses an archive with too many entries or bytes, and bytes that are no archive', async () => {

@@ -1,6 +1,6 @@
 /** Copies a workspace into a sandbox and back, while other replicas use the same workspace. */
 import { carryBack, carryIn, compileRules, EMPTY_MANIFEST, manifestOf } from '@cofferdam/workspace-sync'
-import { expect, test } from 'vitest'
+import { expect, onTestFinished, test, vi } from 'vitest'
 import { memoryStore, type MemoryStore } from './memory-store.ts'
 
 const workspace = { tenantId: 't', name: 'w' }
@@ -89,4 +89,27 @@ test('commits nothing if nothing changed', async () => {
   const store = memoryStore({ a: '1' })
   const back = await execution(store, { a: '1' }, 'j1')
   expect(await back()).toMatchObject({ status: 'unchanged', version: 1 })
+})
+
+test('other work of the process gets its turn while many files are judged and merged', async () => {
+  // Every look at the clock shows that a slice of time is over.
+  let time = 0
+  const clock = vi.spyOn(performance, 'now').mockImplementation(() => (time += 1000))
+  onTestFinished(() => clock.mockRestore())
+  let turns = 0
+  const count = (): void => {
+    turns += 1
+    turning = setImmediate(count)
+  }
+  let turning = setImmediate(count)
+  onTestFinished(() => clearImmediate(turning))
+  const files = Object.fromEntries(Array.from({ length: 100 }, (_, at) => [`f${at}`, 'old']))
+  const store = memoryStore(files)
+  const after = Object.fromEntries(Object.keys(files).map((path) => [path, 'new']))
+  const back = await execution(store, after, 'j')
+  expect(turns).toBeGreaterThanOrEqual(100)
+  turns = 0
+  expect((await back()).applied).toHaveLength(100)
+  // One turn for each file of the workspace, and one for each that changed.
+  expect(turns).toBeGreaterThanOrEqual(200)
 })

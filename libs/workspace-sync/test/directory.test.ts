@@ -86,6 +86,16 @@ test('reads files, reports what it skips, and follows no link', async () => {
   ])
 })
 
+test('skips folders that lie too deep, and names them', async () => {
+  const deepest = 'd/'.repeat(32)
+  await mkdir(join(root, `${deepest}d/d/d`), { recursive: true })
+  await writeFile(join(root, `${deepest}file`), 'read')
+  await writeFile(join(root, `${deepest}d/d/file`), 'too deep')
+  const { files, refused } = await readDirectory(root, compileRules())
+  expect(files.map(({ path }) => path)).toEqual([`${deepest}file`])
+  expect(refused).toEqual([{ path: `${deepest}d/d`, reason: 'too_deep' }])
+})
+
 test('refuses a directory that exceeds the limits, and reads no part of it', async () => {
   await writeFile(join(root, 'a'), '123456')
   await writeFile(join(root, 'b'), '123456')

@@ -125,6 +125,19 @@ test('refuses paths that may not come out, cannot be stored or do not fit, with 
   ])
 })
 
+test('leaves out what lies too deep, and leaves a deep file of the workspace as it is', () => {
+  const deep = `${'d/'.repeat(33)}file`
+  const before = { [`${deep}-changed`]: '1', [`${deep}-deleted`]: '1' }
+  const { texts, refused } = merged(before, before, {
+    [`${deep}-changed`]: '2',
+    [`${deep}-new`]: '3',
+    ok: '4',
+  })
+  expect(texts).toEqual({ ...before, ok: '4' })
+  const paths = [`${deep}-deleted`, `${deep}-changed`, `${deep}-new`]
+  expect(refused).toEqual(paths.map((file) => ({ path: file, reason: 'too_deep' })))
+})
+
 const path = fc.constantFrom('a', 'A', 'b', 'a/x', 'a/y', 'b/c', 'B/c', '.env', 'a.conflict-j1', 'skills/s')
 const texts = fc.dictionary(path, fc.constantFrom('1', '2', '3', '4', ''), { maxKeys: 8 })
 /** A workspace never has two names of the same file. */

@@ -36,7 +36,7 @@ export function tenantWorkspaces(app: App, context: RouteContext): void {
       schema: {
         operationId: 'listWorkspaces',
         tags: ['workspaces'],
-        summary: 'The workspaces of a tenant, by name, at most 1,000.',
+        summary: 'The workspaces of a tenant, by name. There are at most 1,000.',
         params: tenantParams,
         response: { 200: z.strictObject({ workspaces: z.array(summarySchema) }), ...FAILURES },
       },
@@ -93,8 +93,9 @@ export function tenantWorkspaces(app: App, context: RouteContext): void {
         summary: 'Replace all files of a workspace with those of a zip archive, or create it.',
         description:
           'All or nothing. An archive is refused that contains links, devices, names that lead out of the ' +
-          'folder, names that ' +
-          'are one file on some systems, more than a workspace may hold, or what looks like secrets.',
+          'folder, names that are one file on some systems, files in more than 32 folders, more than a ' +
+          'workspace may hold, or what looks like secrets. A tenant has at most 1,000 workspaces: 409 ' +
+          'too_many_workspaces when it would get another one.',
         params: workspaceParams,
         body: z.strictObject({
           archive_base64: z.base64().max(MAX_ARCHIVE_BASE64),
