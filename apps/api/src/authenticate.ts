@@ -70,6 +70,9 @@ export function tenantScope(request: FastifyRequest): string | null {
   return scope === 'admin' ? null : scope.tenant_id
 }
 
+/** Whether the caller has an admin key, and so may see secrets of tenants and details of hosts. */
+export const isAdmin = (request: FastifyRequest): boolean => tenantScope(request) === null
+
 /** Throws `forbidden` unless the caller may act for `tenantId`. */
 export function requireTenant(request: FastifyRequest, tenantId: string): void {
   const own = tenantScope(request)

@@ -75,6 +75,17 @@ export const nextCursorSchema = z.string().nullable().meta({ description: 'Null 
 /** A tenant with everything that an operator decides about it. */
 export const tenantSchema = z.strictObject({ policy: tenantPolicySchema, caps: tenantCapsSchema })
 
+/**
+ * A policy as its tenant may read it. `redact` is left out rather than emptied: a PUT without it is refused,
+ * and a PATCH without it keeps the values, so that nobody who writes back what they read deletes them.
+ */
+export const readablePolicySchema = tenantPolicySchema.extend({
+  redact: tenantPolicySchema.shape.redact
+    .optional()
+    .meta({ description: 'Only for admin keys. These values are secrets; other keys never see them.' }),
+})
+export const readableTenantSchema = z.strictObject({ policy: readablePolicySchema, caps: tenantCapsSchema })
+
 /** What a PATCH of a policy may name: any field except the tenant. */
 export const policyPatchSchema = tenantPolicyPatchSchema
   .refine((patch) => Object.keys(patch).length > 0, 'expected at least one field')
@@ -110,6 +121,8 @@ export const COMPONENTS: readonly (readonly [string, z.ZodType])[] = [
   ['ExecutionResult', resultSchema],
   ['ExecutionState', executionStateSchema],
   ['ExecutionTrace', executionTraceSchema],
+  ['ReadableTenant', readableTenantSchema],
+  ['ReadableTenantPolicy', readablePolicySchema],
   ['Routine', routineSchema],
   ['RoutineRun', routineRunSchema],
   ['Template', templateSchema],

@@ -75,7 +75,7 @@ describe('backends', () => {
     await write('wrk_old', { at_ms: Date.now() - 61_000, backends: [report('ghost', true)] })
     await write('wrk_bad', { at_ms: Date.now(), backends: [{ name: 'half' }] })
     await scene.redis.hset('{cofferdam}:backends', 'wrk_worse', 'not json')
-    const { json } = await scene.call({ url: '/v1/backends', headers: scene.acme })
+    const { json } = await scene.call({ url: '/v1/backends' })
     expect(json.backends).toEqual([
       {
         name: 'bwrap',
@@ -92,6 +92,26 @@ describe('backends', () => {
           { worker: 'wrk_2', report: report('docker', true) },
         ],
       },
+    ])
+  })
+
+  it('show a key of a tenant their state, but not why a probe failed', async () => {
+    const secret = 'connect ECONNREFUSED 10.1.2.3:2375 /run/secret.sock'
+    const probe = { ok: false, why: `its probe failed: ${secret}`, fix: `ssh ops@10.1.2.3`, stack: secret }
+    const bad = { ...report('docker', false), probe }
+    const backends = [bad, report('bwrap', true)]
+    await scene.redis.del('{cofferdam}:backends')
+    const text = JSON.stringify({ at_ms: Date.now(), backends })
+    await scene.redis.hset('{cofferdam}:backends', 'wrk_1', text)
+    const full = await scene.call({ url: '/v1/backends' })
+    expect(full.json.backends[1].workers).toEqual([{ worker: 'wrk_1', report: bad }])
+
+    const shown = await scene.call({ url: '/v1/backends', headers: scene.acme })
+    expect(shown.text).not.toMatch(/10\.1\.2\.3|ECONNREFUSED|secret\.sock/)
+    const hidden = { ok: false, why: expect.stringContaining('admin key'), fix: expect.any(String) }
+    expect(shown.json.backends).toEqual([
+      full.json.backends[0],
+      { ...full.json.backends[1], workers: [{ worker: 'wrk_1', report: { ...bad, probe: hidden } }] },
     ])
   })
 

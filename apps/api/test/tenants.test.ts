@@ -90,6 +90,46 @@ describe('tenants', () => {
   })
 })
 
+describe('the values to redact', () => {
+  const values = ['correct-horse-battery', 'staple-of-the-donkey']
+  const paths = ['/v1/tenants/initrode', '/v1/tenants/initrode/policy', '/v1/tenants/initrode/policy/events']
+  let own: { authorization: string }
+  beforeAll(async () => {
+    await scene.store.tenants.create({ tenant_id: 'initrode', policy: { redact: values } }, 'test')
+    const { key } = await scene.store.keys.create({ tenant_id: 'initrode' }, 'test')
+    own = { authorization: `Bearer ${key}` }
+  })
+  const policyOf = (json: { policy?: object } & object) => json.policy ?? json
+
+  it('are shown to admins only, and nothing else is left out', async () => {
+    for (const url of paths.slice(0, 2)) {
+      const full = policyOf((await scene.call({ url })).json)
+      expect(full).toMatchObject({ redact: values })
+      const shown = policyOf((await scene.call({ url, headers: own })).json)
+      const { redact: _hidden, ...rest } = full as { redact: string[] }
+      expect(shown).toEqual(rest)
+    }
+  })
+
+  it('appear in no answer to a key of the tenant', async () => {
+    for (const url of paths) {
+      const { status, text } = await scene.call({ url, headers: own })
+      expect([url, status]).toEqual([url, 200])
+      for (const value of values) expect(text).not.toContain(value)
+    }
+  })
+
+  it('survive when an admin writes back what a key of the tenant read', async () => {
+    const url = '/v1/tenants/initrode/policy'
+    const { json: read } = await scene.call({ url, headers: own })
+    const put = await scene.call({ method: 'PUT', url, payload: { ...read, retention_days: 12 } })
+    expect(put).toMatchObject({ status: 400, json: { error: { code: 'invalid_request' } } })
+    const { tenant_id: _id, ...fields } = read
+    const patch = await scene.call({ method: 'PATCH', url, payload: { ...fields, retention_days: 12 } })
+    expect(patch).toMatchObject({ status: 200, json: { retention_days: 12, redact: values } })
+  })
+})
+
 describe('the policy of a tenant', () => {
   it('can be patched and replaced, and the workers’ cached copy is deleted', async () => {
     await cachePolicy('acme')

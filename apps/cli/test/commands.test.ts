@@ -382,6 +382,8 @@ needs('process').describe('the command', () => {
     expect(key).toMatch(/^cfd_[0-9a-f]{40}$/)
     const withKey = here({ COFFERDAM_API_KEY: key })
     expect((await runHere(['run', '-', '-l', 'bash', '--tenant', 'keyed'], withKey, 'true')).status).toBe(0)
+    const own = await runHere(['tenant', 'show', 'keyed'], withKey)
+    expect(own).toMatchObject({ status: 0, stdout: expect.stringContaining('shown to admin keys only') })
     for (const args of [
       ['tenant', 'list'],
       ['run', '-', '-l', 'bash', '--tenant', 'demo'],

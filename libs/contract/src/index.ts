@@ -2,6 +2,7 @@
 export * from './audit-row.ts'
 export * from './backend.ts'
 export * from './blob.ts'
+export * from './bounded-record.ts'
 export * from './capabilities.ts'
 export * from './caps.ts'
 export * from './compose.ts'

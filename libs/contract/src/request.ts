@@ -3,6 +3,7 @@
  * `executionRequestSchema` trusts what it has parsed.
  */
 import { z } from 'zod'
+import { boundedRecord } from './bounded-record.ts'
 import { isolationSchema } from './isolation.ts'
 import { BOUNDS, limitsSchema, MAX_LIMITS, utf8 } from './limits.ts'
 import { pathSchema, programSchema, type FileOperation } from './program.ts'
@@ -137,19 +138,15 @@ export const executionRequestSchema = z
     program: programSchema,
     stdin: utf8(BOUNDS.stdinBytes).optional(),
     files: z.array(fileSchema).max(BOUNDS.fileCount).optional(),
-    env: z
-      .record(
-        z
-          .string()
-          .max(BOUNDS.envNameLength)
-          .regex(/^[A-Za-z_][A-Za-z0-9_]*$/, 'expected a shell-style variable name'),
-        utf8(BOUNDS.envValueBytes).refine((v) => !v.includes('\0'), 'expected no NUL byte'),
-      )
-      .refine(
-        (e) => Object.keys(e).length <= BOUNDS.envCount,
-        `expected at most ${BOUNDS.envCount} variables`,
-      )
-      .optional(),
+    env: boundedRecord(
+      z
+        .string()
+        .max(BOUNDS.envNameLength)
+        .regex(/^[A-Za-z_][A-Za-z0-9_]*$/, 'expected a shell-style variable name'),
+      utf8(BOUNDS.envValueBytes).refine((v) => !v.includes('\0'), 'expected no NUL byte'),
+      BOUNDS.envCount,
+      'variables',
+    ).optional(),
     artifacts: z.array(z.string().min(1).max(BOUNDS.pathLength)).max(BOUNDS.artifactGlobs).optional(),
     session: z
       .strictObject({

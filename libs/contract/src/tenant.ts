@@ -1,5 +1,6 @@
 /** Per-tenant policy and caps. Changes take effect without a restart. */
 import { z } from 'zod'
+import { boundedRecord } from './bounded-record.ts'
 import { isolationSchema } from './isolation.ts'
 import { DEFAULT_LIMITS, MAX_LIMITS } from './limits.ts'
 import { MICRO } from './price.ts'
@@ -30,12 +31,7 @@ const templatesSchema = z.strictObject({
   /** Refuse executions that no template applies to. */
   required: z.boolean(),
   /** The template of each agent, which applies whatever template a request names. */
-  agents: z
-    .record(nameSchema, nameSchema)
-    .refine(
-      (agents) => Object.keys(agents).length <= MAX_BOUND_AGENTS,
-      `expected at most ${MAX_BOUND_AGENTS} agents`,
-    ),
+  agents: boundedRecord(nameSchema, nameSchema, MAX_BOUND_AGENTS, 'agents'),
 })
 
 const outputRetention = z.int().min(1).max(180).nullable()
@@ -117,12 +113,17 @@ export const DEFAULT_TENANT_RULES: Omit<
 const cap = z.int().min(0).max(1_000_000_000)
 /** A billion units: with everything in flight far below 2^53, so Lua and JavaScript count exactly. */
 const MOST_COST = 1_000_000_000 * MICRO
+/**
+ * Agents of one tenant with an hourly cap of their own. Their names and caps take at most 1.5 MB, in the
+ * tenant's row and in Redis.
+ */
+const MAX_CAPPED_AGENTS = 10_000
 /** Caps and queue limits of a tenant. Null means the fleet's default. A cap of 0 stops the tenant. */
 export const tenantCapsSchema = z.strictObject({
   tenant_daily: cap.nullable(),
   agent_hourly: cap.nullable(),
   /** Hourly caps of single agents, instead of `agent_hourly`. */
-  agents: z.record(nameSchema, cap),
+  agents: boundedRecord(nameSchema, cap, MAX_CAPPED_AGENTS, 'agents'),
   /** Executions that may run at once. */
   concurrency: z.int().min(1).max(100_000).nullable(),
   /** Executions that may be queued at once. */

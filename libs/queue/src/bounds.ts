@@ -14,6 +14,17 @@ export const QUEUE_BOUNDS = {
    * (24 h). Put and each take extend the expiry, so one day more than delay and waiting together is enough.
    */
   blobTtlMs: 3 * BOUNDS.queueWaitMs,
+  /**
+   * Large parts of a request that is not accepted yet. A put stores them and enqueues within the timeouts of
+   * a producer's commands (5 s each, connect.ts) and `connectPatienceMs`. If it takes longer, it stores them
+   * again, so this bound costs time and never content.
+   */
+  unacceptedBlobTtlMs: 60_000,
+  /**
+   * How often a put stores its large parts. Another call can delete one only if it created it and was
+   * refused meanwhile. This call creates it then, so a third time takes two more such calls in between.
+   */
+  blobAttempts: 5,
   /** A request whose small parts together exceed this is stored as one blob, so that records stay small. */
   recordBytes: 4 * INLINE_BYTES,
   inlineBytes: INLINE_BYTES,

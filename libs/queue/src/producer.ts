@@ -30,6 +30,7 @@ import { cancelPage, type CancelledPage, type TenantCancel } from './cancel-tena
 import { createGuard } from './connect.ts'
 import { endUnstarted, type RedactReason } from './end-unstarted.ts'
 import { withEnqueueSpan } from './enqueue-span.ts'
+import { enqueueWithBlobs } from './enqueue-with-blobs.ts'
 import { createEventTails } from './event-tails.ts'
 import { nonNegative, resultOf, stateOf } from './execution-state.ts'
 import { KEYS } from './keys.ts'
@@ -37,7 +38,7 @@ import { readEvents } from './live-events.ts'
 import { needOf } from './needs.ts'
 import { readStats, type QueueStats } from './queue-stats.ts'
 import { createReplies } from './replies.ts'
-import { dehydrate, hydrate, storeBlobs, withReuse, withTenantSession } from './request-blobs.ts'
+import { dehydrate, hydrate, withReuse, withTenantSession } from './request-blobs.ts'
 import { list, numberOrNull, run, runCoded, SCRIPTS, text, type Reply } from './scripts.ts'
 import { createServerRun } from './server-run.ts'
 
@@ -130,10 +131,9 @@ export function createProducer({
     const request = await withTenantSession(redis, asked)
     const { json, blobs } = dehydrate(request)
     const idempotency = idempotencyName(request)
-    await storeBlobs(redis, blobs)
     if (awaitReply) await replies.expect(id)
     const runId = await serverRun()
-    const enqueued = runCoded(redis, SCRIPTS.enqueue, KEYS.record + id, [
+    const enqueued = enqueueWithBlobs(redis, KEYS.record + id, blobs, [
       id,
       request.tenant_id,
       request.agent_id,

@@ -36,20 +36,6 @@ export function dehydrate(request: ExecutionRequest): StoredRequest {
 const isLarge = (value: string, bytes: number): boolean =>
   value.length > bytes || (value.length * 3 > bytes && Buffer.byteLength(value) > bytes)
 
-/** Stores missing blobs and extends the expiry of those that exist. */
-export async function storeBlobs(redis: Redis, blobs: StoredRequest['blobs']): Promise<void> {
-  if (blobs.size === 0) return
-  const entries = [...blobs]
-  const known = await Promise.all(
-    entries.map(([sha]) => redis.pexpire(KEYS.blob + sha, QUEUE_BOUNDS.blobTtlMs)),
-  )
-  await Promise.all(
-    entries
-      .filter((_entry, index) => known[index] !== 1)
-      .map(([sha, content]) => redis.set(KEYS.blob + sha, content, 'PX', QUEUE_BOUNDS.blobTtlMs)),
-  )
-}
-
 /** Restores a stored request. Null when a blob is gone. Extends the expiry of the blobs that it reads. */
 export async function hydrate(redis: Redis, json: string): Promise<ExecutionRequest | null> {
   let stored: unknown = JSON.parse(json)

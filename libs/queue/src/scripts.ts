@@ -38,6 +38,8 @@ const CONSTANTS = {
   session_ttl: QUEUE_BOUNDS.sessionTtlMs,
   waiter_ttl: QUEUE_BOUNDS.waiterTtlMs,
   idle_tenant_ttl: QUEUE_BOUNDS.idleTenantTtlMs,
+  blob_ttl: QUEUE_BOUNDS.blobTtlMs,
+  unaccepted_blob_ttl: QUEUE_BOUNDS.unacceptedBlobTtlMs,
   inline_reply: QUEUE_BOUNDS.inlineReplyBytes,
   event_entries: QUEUE_BOUNDS.eventEntries,
   event_bytes: QUEUE_BOUNDS.eventStreamBytes,
@@ -98,16 +100,21 @@ function load(name: string): Script {
 
 /**
  * Loads a gathered script. The part before its line `--- @each` is set up once for all calls, and the part
- * after an optional line `--- @end` runs once after all of them.
+ * after an optional line `--- @end` runs once after all of them. A file of lua/include/ that `around` names
+ * replaces the body of each call, and calls that body as `accept(KEYS, ARGV)`.
  */
-function loadGathered(name: string): Script {
-  const [shared = '', body = ''] = read(name).split(/^--- @each$/m)
+function loadGathered(name: string, around?: string): Script {
+  const [before = '', body = ''] = read(name).split(/^--- @each$/m)
   const [each = '', end = ''] = body.split(/^--- @end$/m)
-  return { name, ...textOf(togetherText(expand(shared, new Set()), each, end)), isGathered: true }
+  const shared = expand(before, new Set())
+  if (around === undefined) return { name, ...textOf(togetherText(shared, each, end)), isGathered: true }
+  const accept = `${shared}local function accept(KEYS, ARGV)\n${each}\nend\n`
+  const source = togetherText(accept, read(`include/${around}`), end)
+  return { name, ...textOf(source), isGathered: true }
 }
 
 export const SCRIPTS = {
-  enqueue: loadGathered('enqueue'),
+  enqueue: loadGathered('enqueue', 'keep-blobs'),
   pick: load('pick'),
   take: load('take'),
   takeAssigned: load('take-assigned'),
@@ -141,10 +148,10 @@ const gatherings = new WeakMap<Redis, Map<Script, Gathered>>()
 export async function run(
   redis: Redis,
   script: Script,
-  key: string,
+  key: string | readonly string[],
   args: readonly (string | number)[],
 ): Promise<Reply> {
-  const call = { keys: [key], args }
+  const call = { keys: [key].flat(), args }
   return await (script.isGathered ? gatheredOf(redis, script)(call) : evaluate(redis, script, call))
 }
 
@@ -175,7 +182,7 @@ async function evaluate(redis: Redis, { source, sha1 }: Text, { keys, args }: Sc
 export async function runCoded(
   redis: Redis,
   script: Script,
-  key: string,
+  key: string | readonly string[],
   args: readonly (string | number)[],
 ): Promise<{ code: string; rest: Reply[] }> {
   const reply = await run(redis, script, key, args)

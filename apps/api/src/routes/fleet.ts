@@ -10,7 +10,7 @@ import {
 } from '@cofferdam/contract'
 import type { Redis } from 'ioredis'
 import { z } from 'zod'
-import { oneTenant } from '../authenticate.ts'
+import { isAdmin, oneTenant } from '../authenticate.ts'
 import { enqueueAndWait } from '../enqueue-and-wait.ts'
 import type { App, RouteContext } from '../route-context.ts'
 import { readTraceparent } from '../trace-id.ts'
@@ -71,10 +71,16 @@ export function fleet(app: App, context: RouteContext): void {
         operationId: 'listBackends',
         tags: ['backends'],
         summary: 'What each worker says about its backends.',
+        description:
+          'Why a probe failed, and what to do about it, is for admin keys: such texts name hosts, paths and ' +
+          'addresses. Other keys get a general text instead.',
         response: { 200: z.strictObject({ backends: z.array(summarySchema) }), ...FAILURES },
       },
     },
-    async () => ({ backends: await readBackendReports(context.redis, context.now()) }),
+    async (request) => {
+      const backends = await readBackendReports(context.redis, context.now())
+      return { backends: isAdmin(request) ? backends : backends.map(withoutDetails) }
+    },
   )
 
   app.post(
@@ -137,6 +143,25 @@ export async function readBackendReports(redis: Redis, nowMs: number): Promise<B
     }
   }
   return [...byName.values()].sort((a, b) => a.name.localeCompare(b.name))
+}
+
+/**
+ * The summary without the details of failed probes. `why` and `fix` stay as fields, because the contract's
+ * Probe has them. All others go, also those that workers of another version add.
+ */
+function withoutDetails({ workers, ...summary }: BackendSummary): BackendSummary {
+  return {
+    ...summary,
+    workers: workers.map(({ worker, report }) =>
+      report.probe.ok ? { worker, report } : { worker, report: { ...report, probe: UNEXPLAINED } },
+    ),
+  }
+}
+
+const UNEXPLAINED = {
+  ok: false,
+  why: 'This worker cannot use the backend now. Only an admin key sees the reason.',
+  fix: 'Use another backend, or ask an operator.',
 }
 
 function parseReports(text: string, nowMs: number): BackendReport[] {

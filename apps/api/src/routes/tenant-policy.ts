@@ -21,9 +21,10 @@ import {
   nameRuleProblems,
   nextCursorSchema,
   policyPatchSchema,
+  readablePolicySchema,
   tenantParams,
 } from '../wire-schemas.ts'
-import { findTenant } from './tenants.ts'
+import { findTenant, readablePolicy, REDACT_IS_FOR_ADMINS } from './tenants.ts'
 
 const eventSchema = changeEventSchema(
   z.string().meta({ description: 'created, deleted, template, or the part that changed.' }),
@@ -45,11 +46,12 @@ function addPolicy(app: App, context: RouteContext): void {
         operationId: 'getPolicy',
         tags: ['tenants'],
         summary: 'The policy of a tenant.',
+        description: REDACT_IS_FOR_ADMINS,
         params: tenantParams,
-        response: { 200: tenantPolicySchema, ...FAILURES },
+        response: { 200: readablePolicySchema, ...FAILURES },
       },
     },
-    async (request) => (await findTenant(context, request.params.id)).policy,
+    async (request) => readablePolicy(request, (await findTenant(context, request.params.id)).policy),
   )
 
   const change = {

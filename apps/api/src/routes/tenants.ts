@@ -1,8 +1,15 @@
 /** POST and GET /v1/tenants, GET /v1/tenants/{id}, and POST /v1/tenants/{id}/cancel. */
-import { CofferdamError, nameSchema, tenantCapsPatchSchema, tenantPolicySchema } from '@cofferdam/contract'
+import {
+  CofferdamError,
+  nameSchema,
+  tenantCapsPatchSchema,
+  tenantPolicySchema,
+  type TenantPolicy,
+} from '@cofferdam/contract'
 import type { Tenant } from '@cofferdam/store'
+import type { FastifyRequest } from 'fastify'
 import { z } from 'zod'
-import { actorOf } from '../authenticate.ts'
+import { actorOf, isAdmin } from '../authenticate.ts'
 import { cutPage } from '../cursors.ts'
 import { applyCaps } from '../make-live.ts'
 import type { App, RouteContext } from '../route-context.ts'
@@ -15,6 +22,7 @@ import {
   namedFields,
   nameRuleProblems,
   nextCursorSchema,
+  readableTenantSchema,
   tenantParams,
   tenantSchema,
 } from '../wire-schemas.ts'
@@ -103,11 +111,15 @@ export function tenants(app: App, context: RouteContext): void {
         operationId: 'getTenant',
         tags: ['tenants'],
         summary: 'Policy and caps of a tenant.',
+        description: REDACT_IS_FOR_ADMINS,
         params: tenantParams,
-        response: { 200: tenantSchema, ...FAILURES },
+        response: { 200: readableTenantSchema, ...FAILURES },
       },
     },
-    async (request) => findTenant(context, request.params.id),
+    async (request) => {
+      const { policy, caps } = await findTenant(context, request.params.id)
+      return { policy: readablePolicy(request, policy), caps }
+    },
   )
 
   app.post(
@@ -156,4 +168,16 @@ export async function findTenant(context: RouteContext, tenantId: string): Promi
   const tenant = await context.store.tenants.get(tenantId)
   if (tenant === null) throw new CofferdamError('not_found', 'There is no tenant of that id.')
   return tenant
+}
+
+/** For the description of a route that answers with `readablePolicy`. */
+export const REDACT_IS_FOR_ADMINS =
+  'The values to redact are secrets. Only an admin key sees them; for other keys the field is left out.'
+
+/** The policy as the caller may see it: an admin key whole, a key of the tenant without `redact`. */
+export function readablePolicy(
+  request: FastifyRequest,
+  { redact, ...rest }: TenantPolicy,
+): Omit<TenantPolicy, 'redact'> & { redact?: string[] } {
+  return isAdmin(request) ? { ...rest, redact } : rest
 }

@@ -9,7 +9,9 @@ import { showChanges, table } from '../table.ts'
 import type { Terminal } from '../terminal.ts'
 import { UsageError } from '../usage-error.ts'
 
-const tenantSchema = z.object({ policy: tenantPolicySchema, caps: tenantCapsSchema })
+/** Keys of tenants get a policy without the values to redact. */
+const shownPolicySchema = tenantPolicySchema.partial({ redact: true })
+const tenantSchema = z.object({ policy: shownPolicySchema, caps: tenantCapsSchema })
 const tenantPageSchema = z.object({ tenants: z.array(tenantSchema), next_cursor: z.string().nullable() })
 const templatesSchema = z.object({ templates: z.array(templateSchema) })
 const keysSchema = z.object({
@@ -94,7 +96,9 @@ function print({ policy, caps }: Tenant, terminal: Terminal): void {
   for (const [name, value] of Object.entries(policy))
     if (name !== 'tenant_id' && name !== 'redact')
       terminal.line(`  ${name.padEnd(16)} ${JSON.stringify(value)}`)
-  terminal.line(`  ${'redact'.padEnd(16)} ${policy.redact.length} literal values`)
+  const { redact } = policy
+  const values = redact === undefined ? 'shown to admin keys only' : `${redact.length} literal values`
+  terminal.line(`  ${'redact'.padEnd(16)} ${values}`)
   terminal.line(terminal.style('dim', `  caps: ${JSON.stringify(caps)}`))
 }
 

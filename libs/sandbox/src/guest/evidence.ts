@@ -1,7 +1,7 @@
 /** Parses the agent's reports in JSON (R, X) and binary (A). Strict: programs may forge them. */
 import { constants } from 'node:os'
 import { z } from 'zod'
-import { BOUNDS, INTERPRETER_FINDINGS, type Exit, type Usage } from '@cofferdam/contract'
+import { boundedRecord, BOUNDS, INTERPRETER_FINDINGS, type Exit, type Usage } from '@cofferdam/contract'
 import { PROTOCOL_VERSION, violation } from './protocol.ts'
 
 const count = z.int().min(0).max(Number.MAX_SAFE_INTEGER)
@@ -12,7 +12,7 @@ const readySchema = z.union([
     /** Python that runs the agent. */
     agentPython: z.string().max(64),
     /** The language whose interpreter waits, with its version; empty for bash and none. */
-    languages: z.record(z.string().max(32), z.string().max(64)),
+    languages: boundedRecord(z.string().max(32), z.string().max(64), 32, 'languages'),
     cgroup: z.enum(['v1', 'v2']).nullable(),
     /** True when agent and program have different uids. */
     uidSplit: z.boolean(),

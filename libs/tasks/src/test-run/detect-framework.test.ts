@@ -115,6 +115,13 @@ describe('a test script', () => {
     expect(withOptions(script)).toBe(expected)
   })
 
+  it('is not read from a manifest with more than 1,000 scripts', () => {
+    const many = Object.fromEntries(Array.from({ length: 1000 }, (_, n) => [`s${n}`, 'x']))
+    expect(withOptions('mocha', many)).toBeUndefined()
+    delete many['s0']
+    expect(withOptions('mocha', many)).toBe('mocha --json')
+  })
+
   it('gets the scripts that it calls inlined, and its pretest script in front', () => {
     const others = { pretest: 'npm run lint', lint: 'xo', unit: 'mocha', loop: 'npm run loop' }
     expect(withOptions('npm run unit', others)).toBe('xo && mocha --json')

@@ -2,14 +2,17 @@
  * Reads a package's `test` script: which test runner it calls, and where our reporter's options go. Changes
  * only the one part of `a && b && c` that calls a known runner. Everything else runs unchanged.
  */
-import type { TestFramework } from '@cofferdam/contract'
+import { boundedRecord, type TestFramework } from '@cofferdam/contract'
 import { z } from 'zod'
 
 export type ScriptRunner = Extract<TestFramework, 'jest' | 'vitest' | 'mocha' | 'node:test'>
 
+/** A manifest with more scripts counts as one without. Programs write manifests of up to 8 MiB. */
+const MAX_SCRIPTS = 1000
+
 const manifestSchema = z.object({
   name: z.string().optional().catch(undefined),
-  scripts: z.record(z.string(), z.string()).catch({}).default({}),
+  scripts: boundedRecord(z.string(), z.string(), MAX_SCRIPTS, 'scripts').catch({}).default({}),
   dependencies: z.record(z.string(), z.unknown()).catch({}).default({}),
   devDependencies: z.record(z.string(), z.unknown()).catch({}).default({}),
   jest: z.unknown().optional(),
