@@ -1,10 +1,12 @@
 /**
  * Keeps the files that an attempt leaves to the next one: one blob per execution, and in Redis the ref of the
- * newest. A blob without such a ref is deleted with the blobs of its day.
+ * newest. Only the execution's owner replaces that ref, so a worker that lost it cannot delete the blob of the
+ * next owner. A blob without such a ref is deleted with the blobs of its day.
  */
 import {
   BOUNDS,
   CofferdamError,
+  isCofferdamError,
   pathSchema,
   type BlobStore,
   type ExecutionId,
@@ -64,12 +66,17 @@ export function createCheckpoints(deps: {
       await sink.abort()
       throw error
     }
-    if (taken.signal.aborted && taken.signal.reason?.stopCause === 'lock_lost') {
-      // The new owner writes its own checkpoint.
-      await blobs.delete(ref)
-      throw new CofferdamError('fenced')
+    let before: string | null
+    try {
+      // Its connection to Redis may still be broken, so do not wait for the answer.
+      if (taken.signal.aborted && taken.signal.reason?.stopCause === 'lock_lost')
+        throw new CofferdamError('fenced')
+      before = await taken.keep('checkpoint', executionId, ref, KEPT_MS)
+    } catch (error) {
+      // The new owner keeps its own. After another error Redis may have the ref, so the blob stays.
+      if (isCofferdamError(error) && error.code === 'fenced') await blobs.delete(ref)
+      throw error
     }
-    const before = await redis.set(keyOf(executionId), ref, 'PX', KEPT_MS, 'GET')
     if (before !== null) await blobs.delete(before)
   }
 

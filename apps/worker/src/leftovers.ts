@@ -23,8 +23,11 @@ const CLOSE_MS = 5_000
 const KEPT_MAX = 1_000
 
 export interface Leftovers extends AsyncDisposable {
-  /** Kills it until it is gone. `ending` is its end, if that is under way. */
-  add(ref: SandboxRef, ending?: Promise<void>): void
+  /**
+   * Kills it until it is gone. `ending` is its end, if that is under way. Resolves to true when it is proven
+   * gone, and to false if this worker gives up. Never rejects.
+   */
+  add(ref: SandboxRef, ending?: Promise<void>): Promise<boolean>
   /** Number of sandboxes that may still exist. */
   readonly size: number
 }
@@ -37,17 +40,19 @@ export function createLeftovers(deps: {
   pauseMs?: number
 }): Leftovers {
   const closing = new AbortController()
-  const kept = new Map<SandboxRef, Promise<void>>()
+  const kept = new Map<SandboxRef, Promise<boolean>>()
 
-  /** Never rejects. */
-  async function endOf(ref: SandboxRef, ending: Promise<void> | undefined): Promise<void> {
-    const isEnded = ending !== undefined && (await succeeds(ending))
+  /** Whether it is gone. Never rejects. */
+  async function endOf(ref: SandboxRef, ending: Promise<void> | undefined): Promise<boolean> {
+    let isGone = (ending !== undefined && (await succeeds(ending))) || (await isKilled(ref))
     let pauseMs = deps.pauseMs ?? FIRST_PAUSE_MS
-    while (!isEnded && !(await isKilled(ref)) && !closing.signal.aborted) {
+    while (!isGone && !closing.signal.aborted) {
       await after(pauseMs, undefined, { ref: false, signal: closing.signal }).catch(() => undefined)
       pauseMs = Math.min(pauseMs * 2, LAST_PAUSE_MS)
+      isGone = await isKilled(ref)
     }
     kept.delete(ref)
+    return isGone
   }
 
   async function succeeds(ending: Promise<void>): Promise<boolean> {
@@ -74,10 +79,14 @@ export function createLeftovers(deps: {
     get size() {
       return kept.size
     },
-    add(ref, ending) {
-      if (kept.size >= KEPT_MAX || closing.signal.aborted)
-        return deps.onError(new Error('left to its vendor’s own clock'), ref)
-      kept.set(ref, endOf(ref, ending))
+    async add(ref, ending) {
+      if (kept.size >= KEPT_MAX || closing.signal.aborted) {
+        deps.onError(new Error('left to its vendor’s own clock'), ref)
+        return false
+      }
+      const gone = endOf(ref, ending)
+      kept.set(ref, gone)
+      return await gone
     },
     async [Symbol.asyncDispose]() {
       closing.abort()

@@ -96,7 +96,7 @@ export async function openBackends(
     memory,
     ...(egress === null ? {} : { egress }),
     log: logger,
-    onLeaked: ({ ref, ending }) => leftovers.add(ref, ending),
+    onLeaked: ({ ref, ending }) => void leftovers.add(ref, ending),
   })
   owned.defer(
     telemetry.instruments.observeMemory(() => ({

@@ -10,6 +10,17 @@ import type { WorkerDeps } from './worker-deps.ts'
 const CONCURRENCY_RETRY_MS = 1000
 /** Running attempts return their reservation when they end. Short enough for programs of 100 ms. */
 const RESERVED_RETRY_MS = 100
+/**
+ * A raised cap unparks its tenant, but finds no execution that waits alone, so these ask again. With 10,000
+ * of them (the default of max_queued), that is 33 claims per second.
+ */
+const ALONE_RETRY_MS = 5 * 60_000
+/** Caps that can refuse one execution of a tenant and admit another, of another agent or a smaller one. */
+const REFUSES_ONE: ReadonlySet<CapDimension> = new Set([
+  'agent_hourly',
+  'tenant_daily_cpu',
+  'tenant_daily_cost',
+])
 
 export async function afterRefusal(
   taken: Taken,
@@ -30,8 +41,12 @@ export async function afterRefusal(
       taken.nowMs() + RESERVED_RETRY_MS,
       `Waits for what running executions may still use of the ${dimension} cap.`,
     )
-  if (taken.request.on_cap === 'defer' && !refused.killSwitch && !neverFits(taken, refused, deps))
-    return waitFor(withJitter(refused.resetsAtMs), `Waits for the ${dimension} cap.`)
+  if (taken.request.on_cap === 'defer' && !refused.killSwitch && !neverFits(taken, refused, deps)) {
+    const why = `Waits for the ${dimension} cap.`
+    if (!REFUSES_ONE.has(dimension)) return waitFor(withJitter(refused.resetsAtMs), why)
+    const untilMs = withJitter(Math.min(refused.resetsAtMs, taken.nowMs() + ALONE_RETRY_MS))
+    return { next: 'requeue', back: { waits: 'alone', untilMs, why } }
+  }
   return endByCap(refused, dimension, policy)
 }
 

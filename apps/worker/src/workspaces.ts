@@ -54,18 +54,19 @@ interface Remembered {
 
 export interface Workspaces {
   /** Undefined when the request names no workspace. Throws `invalid_request` for malformed rules. */
-  open(taken: Pick<Taken, 'request' | 'executionId'>): WorkspaceTurn | undefined
+  open(taken: Pick<Taken, 'request' | 'executionId' | 'keep'>): WorkspaceTurn | undefined
 }
 
 export function createWorkspaces(deps: { redis: Redis; store: WorkspaceStore }): Workspaces {
   const { redis, store } = deps
-  const keyOf = (sandbox: Sandbox, tenantId: string, name: string): string | null =>
-    sandbox.session === null ? null : `${KEYS.workspace}${tenantId}:${sandbox.session.id}:${name}`
+  /** The key after its prefix. Null without a session: nothing is left for another execution. */
+  const nameOf = (sandbox: Sandbox, tenantId: string, name: string): string | null =>
+    sandbox.session === null ? null : `${tenantId}:${sandbox.session.id}:${name}`
 
-  async function recall(key: string | null, isFresh: boolean): Promise<Remembered> {
+  async function recall(name: string | null, isFresh: boolean): Promise<Remembered> {
     const nothing = { clean: isFresh, held: EMPTY_MANIFEST, inputs: [] }
-    if (key === null || isFresh) return nothing
-    const text = await redis.get(key)
+    if (name === null || isFresh) return nothing
+    const text = await redis.get(KEYS.workspace + name)
     const parsed = rememberedSchema.safeParse(text === null ? null : JSON.parse(text))
     if (!parsed.success) return nothing
     const { files, ...rest } = parsed.data
@@ -73,14 +74,20 @@ export function createWorkspaces(deps: { redis: Redis; store: WorkspaceStore }):
     return { ...rest, held }
   }
 
-  async function remember(key: string | null, { held, ...rest }: Remembered): Promise<void> {
-    if (key === null) return
+  /** Throws `fenced` if another worker owns the execution: that one's turn decides what the sandbox holds. */
+  async function remember(
+    taken: Pick<Taken, 'keep'>,
+    name: string | null,
+    { held, ...rest }: Remembered,
+  ): Promise<void> {
+    if (name === null) return
     const files = [...held].map(([path, { sha256, size, mode }]) => [path, sha256, size, mode])
-    await redis.set(key, JSON.stringify({ ...rest, files }), 'PX', KEPT_MS)
+    await taken.keep('workspace', name, JSON.stringify({ ...rest, files }), KEPT_MS)
   }
 
   return {
-    open({ request, executionId }) {
+    open(taken) {
+      const { request, executionId } = taken
       const field = request.workspace
       if (field === undefined) return undefined
       const rules = compileRules(field.rules)
@@ -120,8 +127,8 @@ export function createWorkspaces(deps: { redis: Redis; store: WorkspaceStore }):
       return {
         name: field.name,
         async enter(sandbox, signal) {
-          const key = keyOf(sandbox, request.tenant_id, field.name)
-          const remembered = await recall(key, sandbox.session?.fresh ?? true)
+          const name = nameOf(sandbox, request.tenant_id, field.name)
+          const remembered = await recall(name, sandbox.session?.fresh ?? true)
           let { held } = remembered
           inputs = [...remembered.inputs, ...inputs].slice(-MAX_INPUTS)
           if (!remembered.clean) {
@@ -137,12 +144,12 @@ export function createWorkspaces(deps: { redis: Redis; store: WorkspaceStore }):
           }
           carried = await carryIn(store, workspace, rules, held)
           signal.throwIfAborted()
-          await remember(key, { clean: false, held, inputs })
+          await remember(taken, name, { clean: false, held, inputs })
           for (const path of carried.removed) await sandbox.remove(path)
           if (carried.files.length > 0) await sandbox.write(carried.files)
           // Separates this write from that of the request's files, so that each has its own size limit.
           if (carried.files.length > 0) await sandbox.list(['*'], 1)
-          await remember(key, { clean: false, held: carried.manifest, inputs })
+          await remember(taken, name, { clean: false, held: carried.manifest, inputs })
         },
         async leave(sandbox, signal) {
           const given = carried
@@ -154,7 +161,7 @@ export function createWorkspaces(deps: { redis: Redis; store: WorkspaceStore }):
             signal,
           )
           // After a failed merge the next execution of the session merges again.
-          await remember(keyOf(sandbox, request.tenant_id, field.name), {
+          await remember(taken, nameOf(sandbox, request.tenant_id, field.name), {
             clean: report.status !== 'failed',
             held: report.status === 'failed' ? given.manifest : held,
             inputs,

@@ -30,8 +30,9 @@ const untilEmpty = (leftovers: Leftovers) => expect.poll(() => leftovers.size, {
 
 test('kills a sandbox until its backend confirms it', async () => {
   const { leftovers, seen } = vendor(3)
-  leftovers.add(refOf('a'))
+  const gone = leftovers.add(refOf('a'))
   await untilEmpty(leftovers)
+  expect(await gone).toBe(true)
   expect(seen).toEqual({ killed: ['a', 'a', 'a', 'a'], gone: ['a'], errors: 3 })
   await leftovers[Symbol.asyncDispose]()
 })
@@ -39,7 +40,7 @@ test('kills a sandbox until its backend confirms it', async () => {
 test('does not kill a sandbox that ends late but cleanly, because it may have saved a session', async () => {
   const { leftovers, seen } = vendor(0)
   const ending = Promise.withResolvers<void>()
-  leftovers.add(refOf('a'), ending.promise)
+  void leftovers.add(refOf('a'), ending.promise)
   expect(leftovers.size).toBe(1)
   ending.resolve()
   await untilEmpty(leftovers)
@@ -49,7 +50,7 @@ test('does not kill a sandbox that ends late but cleanly, because it may have sa
 
 test('kills a sandbox that failed to end', async () => {
   const { leftovers, seen } = vendor(0)
-  leftovers.add(refOf('a'), Promise.reject(new Error('the vendor was away')))
+  void leftovers.add(refOf('a'), Promise.reject(new Error('the vendor was away')))
   await untilEmpty(leftovers)
   expect(seen.gone).toEqual(['a'])
   await leftovers[Symbol.asyncDispose]()
@@ -64,12 +65,12 @@ test('kills a sandbox whose end hangs when the worker closes', async () => {
 
 test('tries one last kill when the worker closes', async () => {
   const { leftovers, seen } = vendor(Number.POSITIVE_INFINITY)
-  leftovers.add(refOf('a'))
+  const gone = leftovers.add(refOf('a'))
   await expect.poll(() => seen.errors, { timeout: 20_000 }).toBeGreaterThan(0)
   await leftovers[Symbol.asyncDispose]()
-  expect(leftovers.size).toBe(0)
+  expect([leftovers.size, await gone]).toEqual([0, false])
   const tries = seen.errors
-  leftovers.add(refOf('b'))
+  expect(await leftovers.add(refOf('b'))).toBe(false)
   expect(leftovers.size).toBe(0)
   expect(seen.errors).toBe(tries + 1)
   expect(seen.killed).not.toContain('b')

@@ -123,6 +123,7 @@ export const SCRIPTS = {
   begin: loadGathered('begin'),
   handover: loadGathered('handover'),
   append: load('append'),
+  keep: load('keep'),
   settle: loadGathered('settle'),
   requeue: load('requeue'),
   endUnstarted: load('end-unstarted'),

@@ -27,7 +27,7 @@ import { KEYS, type Lane } from './keys.ts'
 import type { LaneJob } from './lane-source.ts'
 import { readStreamed, type Streamed } from './live-events.ts'
 import { createOwnership } from './ownership.ts'
-import { numberOrNull, runCoded, SCRIPTS, type Script } from './scripts.ts'
+import { numberOrNull, runCoded, SCRIPTS, text, type Script } from './scripts.ts'
 
 export interface EndingInfo {
   /** Milliseconds that the tenant is charged for. */
@@ -69,6 +69,12 @@ export interface Taken {
   handOver(): Promise<void>
   /** Appends an output, notice or progress event, buffered, in order and with best effort. Ignores others. */
   emit(event: ExecutionEvent): void
+  /**
+   * Keeps the ref of its newest checkpoint, or what a session's sandbox holds of a workspace (KEYS.checkpoint,
+   * KEYS.workspace). Returns the ref that it replaced, null if there is none. Throws CofferdamError fenced,
+   * and what Redis throws.
+   */
+  keep(what: Kept, name: string, value: string, keptMs: number): Promise<string | null>
   /** Output of this attempt that was streamed so far, even by a former owner. Throws what Redis throws. */
   streamed(): Promise<Streamed>
   /**
@@ -92,6 +98,8 @@ export interface Taken {
   /** Requeues it before begin as the next of its agent. Throws like settle, and `conflict` after begin. */
   giveBack(): Promise<void>
 }
+
+export type Kept = 'checkpoint' | 'workspace'
 
 /** The reply of the take. */
 export type TakenFacts = Pick<
@@ -199,6 +207,12 @@ export function createTaken({ job, ...facts }: TakenFacts, deps: TakenDeps): Hel
     emit(event) {
       if (!owned.over && (event.type === 'output' || event.type === 'notice' || event.type === 'progress'))
         events.emit(event)
+    },
+    async keep(what, name, value, keptMs) {
+      if (owned.over) throw new CofferdamError('fenced')
+      const { code, rest } = await script(SCRIPTS.keep, [executionId, fence, what, name, value, keptMs])
+      if (code !== 'ok') throw new CofferdamError('fenced')
+      return text(rest[0]) || null
     },
     streamed: () => readStreamed(deps.redis, executionId, attempt),
     settle: (record, { slotMs, outbox = false }) =>

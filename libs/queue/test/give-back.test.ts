@@ -187,6 +187,33 @@ describe('putting an execution back', () => {
     expect(starts).toEqual(['first', 'other', 'first', 'second'])
   })
 
+  it('brings a parked tenant back when its limits are written, because a cap may have been raised', async () => {
+    const producer = bench.producer()
+    const starts: string[] = []
+    const parked = gate()
+    let isCapped = true
+    bench.consumer({
+      slots: 1,
+      async process(one) {
+        starts.push(one.request.agent_id)
+        if (!isCapped) return await endWith('ok')(one)
+        await one.defer(one.nowMs() + 600_000, 'tenant_daily')
+        parked.open()
+      },
+    })
+    const put = (agent_id: string) =>
+      producer.put(requestOf({ tenant_id: 'capped', agent_id }), { awaitReply: true })
+    const first = await put('first')
+    await parked.opened
+    const second = await put('second')
+    isCapped = false
+    await producer.setTenantLimits('capped', { weight: 1, concurrency: null, max_queued: null })
+    for (const { execution_id } of [first, second])
+      expect(await producer.wait(execution_id, { timeoutMs: 30_000 })).toMatchObject({ ok: true, attempt: 1 })
+    expect(starts).toEqual(['first', 'first', 'second'])
+    expect(await bench.redis.zcard(KEYS.parked)).toBe(0)
+  })
+
   it('shows a put-off execution as delayed, blocks nothing else, and keeps its position', async () => {
     const producer = bench.producer()
     const starts: string[] = []

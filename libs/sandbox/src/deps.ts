@@ -15,10 +15,11 @@ export interface BackendDeps {
   /** Gets failures that no caller waits for, such as a failed clean-up. Absent: nothing is logged. */
   logger?: BackendLogger
   /**
-   * Called if an `open` failed and may have left a sandbox. The caller kills it by this ref until that
-   * succeeds. Absent: the vendor's own deadline ends it.
+   * Called if a sandbox that nobody holds may be left: an `open` failed, or a waiting sandbox could not be
+   * destroyed. The caller kills it by this ref until that succeeds. Resolves to true when it is proven gone,
+   * and to false if the caller gives up. Never rejects. Absent: the vendor's own deadline ends it.
    */
-  onLeft?: (ref: SandboxRef) => void
+  onLeft?: (ref: SandboxRef) => Promise<boolean>
   /** Shared by all backends of a worker. Absent: no slot is started in advance. */
   warm?: WarmDeps
   /** The fleet's sessions, for backends whose sandboxes any worker can attach to. Absent: no sessions. */

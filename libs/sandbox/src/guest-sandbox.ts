@@ -23,7 +23,7 @@ import {
 } from '@cofferdam/contract'
 import type { GuestSession } from './guest/index.ts'
 import type { GuestSlot, RunWatch } from './guest-slot.ts'
-import type { BoundSlot } from './warm/index.ts'
+import { refOf, type BoundSlot } from './warm/index.ts'
 
 /** Equal soft and hard deadlines still leave a program time for its last output. */
 const GRACE_MIN_MS = 100
@@ -59,14 +59,8 @@ export class GuestSandbox implements Sandbox {
     spec: SandboxSpec,
     bound: BoundSlot<GuestSlot>,
   ) {
-    const { handle, vendorRef } = bound.slot
     this.id = spec.sandboxId
-    this.ref = {
-      backend: backend.name,
-      id: spec.sandboxId,
-      handle: { ...handle },
-      ...(vendorRef === undefined ? {} : { vendorRef }),
-    }
+    this.ref = refOf(backend.name, spec.sandboxId, bound.slot)
     this.isolation = backend.isolation
     this.warm = bound.warm
     this.session = bound.session

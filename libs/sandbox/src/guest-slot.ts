@@ -1,5 +1,5 @@
 /** A started sandbox with a waiting guest agent, as pools and cells hold it. */
-import { CofferdamError, type Exit, type SandboxRef, type SandboxSpec, type Usage } from '@cofferdam/contract'
+import { CofferdamError, type Exit, type SandboxSpec, type Usage } from '@cofferdam/contract'
 import type { GuestSession } from './guest/index.ts'
 import type { CellSlot, SlotSpec } from './warm/slot.ts'
 
@@ -17,10 +17,6 @@ export interface RunWatch {
 
 export interface GuestSlot extends CellSlot {
   readonly session: GuestSession
-  /** Enough to find it again, without secrets, for the ref. */
-  readonly handle: SandboxRef['handle']
-  /** Its name in the vendor's logs, not secret. Absent without a vendor. */
-  readonly vendorRef?: string
   /** The end of the agent's stderr; empty if unavailable. */
   stderrTail(): string
   /** Watches a run that is about to start. Absent if nobody sees more than the agent. */

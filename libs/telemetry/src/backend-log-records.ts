@@ -153,14 +153,17 @@ export const BACKEND_LOG_FACTS: Readonly<Record<string, LogFacts>> = {
     from: 'worker',
     about: 'At the end of a worker; the janitor of another one does it.',
   },
-  'a cell was not destroyed': { level: 'warn', from: 'worker', about: 'The janitor tries again.' },
+  'a waiting sandbox was not destroyed': {
+    level: 'warn',
+    from: 'worker',
+    about: 'Its worker kills it again until it is gone, and counts its memory as used until then.',
+  },
   'a cell could not be proven clean and is destroyed': {
     level: 'warn',
     from: 'worker',
     about:
       'A session goes on in a fresh place, under another id. Often: a program works against the cleaning.',
   },
-  'a warm slot was not destroyed': { level: 'warn', from: 'worker', about: 'The janitor tries again.' },
   'a warm slot did not start': {
     level: 'warn',
     from: 'worker',

@@ -76,7 +76,7 @@ export async function startSlot(parts: SlotParts, wish: SlotWish, signal: AbortS
 async function endOrTell(parts: SlotParts, { identifier, handle, spec }: SlotWish): Promise<void> {
   await parts.atPool.end(identifier).catch((error: unknown) => {
     warnOfLeft(parts.logger, identifier, error)
-    parts.onLeft?.({ backend: parts.backend, id: spec.slotId, handle })
+    void parts.onLeft?.({ backend: parts.backend, id: spec.slotId, handle })
   })
 }
 

@@ -61,6 +61,7 @@ export function createE2bBackend(
     // A waiting machine costs money.
     deps: deps.warm === undefined ? null : withoutPools(remoteWarm(deps.warm)),
     logger,
+    onLeft: deps.onLeft,
   })
   const capabilities = capabilitiesOf(settings, deps)
 

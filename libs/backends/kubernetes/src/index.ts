@@ -45,6 +45,7 @@ export function createKubernetesBackend(
     start: (spec, signal) => startSlot({ claims, config: settings, waitMs }, spec, signal),
     deps: deps.warm === undefined ? null : remoteWarm(deps.warm),
     logger,
+    onLeft: deps.onLeft,
   })
   const { isolation, session_secret_file: secretFile, runtime } = settings
   const kept =

@@ -51,7 +51,13 @@ export async function createDockerBackend(
     readyTimeoutMs: settings.ready_timeout_ms,
     logger,
   }
-  const warmth = createWarmth<GuestSlot>({ backend: name, start, deps: deps.warm ?? null, logger })
+  const warmth = createWarmth<GuestSlot>({
+    backend: name,
+    start,
+    deps: deps.warm ?? null,
+    logger,
+    onLeft: deps.onLeft,
+  })
   const offer = createPreloadOffer(warmth.preloadSets, logger)
   const capabilities: Capabilities = {
     ...kind.capabilities,

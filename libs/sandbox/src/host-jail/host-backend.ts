@@ -84,6 +84,7 @@ export async function createHostBackend(options: HostBackendOptions, signal: Abo
     },
     deps: deps.warm ?? null,
     logger,
+    onLeft: deps.onLeft,
   })
 
   return {

@@ -9,7 +9,12 @@ function open(on: Stage): {
   cells: Cells<MemorySlot>
   take: (spec: SandboxSpec, signal?: AbortSignal) => Promise<Turn<MemorySlot>>
 } {
-  const cells = createCells<MemorySlot>({ backend: 'memory', start: on.start, deps: on.deps })
+  const cells = createCells<MemorySlot>({
+    backend: 'memory',
+    start: on.start,
+    deps: on.deps,
+    onLeft: on.onLeft,
+  })
   made.push(cells)
   return {
     cells,
@@ -319,4 +324,48 @@ test('reports a session when its turn begins and ends, and when it is gone', asy
   await (await take(inSession('a'))).end(true)
   const name = `${inSession('a').tenantId}/memory/a`
   expect(told).toEqual([`${name} busy`, `${name} idle`, `${name} busy`, `${name} gone`])
+})
+
+test('has an idle cell killed whose destroy failed, and holds its memory until it is gone', async () => {
+  const on = stage({ instant: true })
+  const { cells, take } = open(on)
+  const turn = await take(inSession('a'))
+  await turn.end(false)
+  const { slot } = turn
+  const bytes = bytesOf(slot.spec)
+  slot.stuck = new Error('the daemon does not answer')
+  on.press(1)
+  await settled()
+  const { slotId } = slot.spec
+  expect(on.left.map(({ ref }) => ref)).toEqual([{ backend: 'memory', id: slotId, handle: { slot: slotId } }])
+  expect([cells.count, on.held()]).toEqual([0, bytes])
+  // The session begins again in another sandbox.
+  expect((await take(inSession('a'))).slot).not.toBe(slot)
+  on.left[0]!.answer(true)
+  await settled()
+  expect(on.held()).toBe(0)
+})
+
+test('leaves a cell to the caller whose turn it was, when its destroy fails', async () => {
+  const on = stage({ instant: true })
+  const { take } = open(on)
+  const turn = await take(inSession('a'))
+  turn.slot.stuck = new Error('the daemon does not answer')
+  await expect(turn.end(true)).rejects.toThrow('does not answer')
+  expect([on.left, on.held()]).toEqual([[], 0])
+})
+
+test('has a cell killed that its caller cannot use and that has no memory to wait', async () => {
+  const first = inSession('a')
+  const bytes = bytesOf(kindOf(first, {}))
+  const on = stage({ instant: true, budget: bytes })
+  const { take } = open(on)
+  const turn = await take(first)
+  await turn.end(false)
+  turn.slot.stuck = new Error('the daemon does not answer')
+  const refused = take(inSession('a', 'files', { limits: { ...DEFAULT_LIMITS, memory_mib: 99 } }))
+  // An execution takes the cell's memory as soon as it does not wait any more.
+  expect(on.deps.memory.tryAcquire(bytes)).not.toBeNull()
+  await expect(refused).rejects.toMatchObject({ code: 'conflict' })
+  expect(on.left.map(({ ref }) => ref.id)).toEqual([turn.slot.spec.slotId])
 })

@@ -17,8 +17,9 @@ import {
   type SandboxSpec,
   type SessionId,
 } from '@cofferdam/contract'
-import { SILENT, type BackendLogger } from '../deps.ts'
+import { SILENT, type BackendDeps, type BackendLogger } from '../deps.ts'
 import { createCellDomains, shownCell, type Cell, type Domain } from './cell-domains.ts'
+import { createLeftSlots } from './left-slots.ts'
 import { refuseBeginning, unlike } from './session-refusals.ts'
 import { bytesOf, type CellSlot, type SlotKind, type SlotSpec } from './slot.ts'
 import type { DropReason, WarmDeps, WarmEvent } from './warm-deps.ts'
@@ -58,9 +59,11 @@ export function createCells<S extends CellSlot>(parts: {
   start(spec: SlotSpec, signal: AbortSignal): Promise<S>
   deps: WarmDeps
   logger?: BackendLogger
+  onLeft?: BackendDeps['onLeft'] | undefined
 }): Cells<S> {
   const { deps, backend, logger = SILENT } = parts
   const settings = deps.config.cells
+  const left = createLeftSlots({ backend, onLeft: parts.onLeft, logger })
   const domains = createCellDomains<S>(backend, settings)
   const work = new Set<Promise<unknown>>()
   let closed = false
@@ -82,7 +85,7 @@ export function createCells<S extends CellSlot>(parts: {
       if (domains.count > settings.max) evict()
       const slot = await parts.start({ ...kind, slotId: newSandboxId(), owner: spec.owner }, signal)
       if (closed) {
-        await slot.destroy()
+        await slot.destroy().catch((error: unknown) => left.add(slot, null, error))
         throw new CofferdamError('shutting_down')
       }
       const cell: Cell<S> = {
@@ -133,25 +136,26 @@ export function createCells<S extends CellSlot>(parts: {
     if (session !== null) deps.onSession?.(session, shownCell(cell, settings.max_age_ms))
   }
 
-  /** Removes the cell at once, so that nobody gets it; resolves when it is proven gone. */
+  /**
+   * Removes the cell at once, so that nobody gets it; resolves when it is proven gone. If it rejects, the
+   * caller still holds the cell and its memory.
+   */
   async function discard(domain: Domain<S>, cell: Cell<S>, why: DropReason): Promise<void> {
     if (!domain.cells.delete(cell)) return await cell.slot.destroy()
     if (domain.session !== null) deps.onSession?.(domain.session, null)
     cell.idleSinceMs = null
     observe({ type: 'dropped', backend, why })
-    const gone = cell.slot.destroy().finally(() => cell.memory?.[Symbol.dispose]())
-    const settled = gone
-      .catch((error: unknown) => logger.warn({ err: error, backend }, 'a cell was not destroyed'))
-      .finally(() => work.delete(settled))
+    const gone = cell.slot.destroy().then(() => cell.memory?.[Symbol.dispose]())
+    const settled = gone.catch(() => undefined).finally(() => work.delete(settled))
     work.add(settled)
     domain.count -= 1
     domains.freed(domain)
     await gone
   }
 
-  /** The same without a waiter; `discard` logs a failure. */
+  /** The same for a cell that nobody holds. */
   function drop(domain: Domain<S>, cell: Cell<S>, why: DropReason): void {
-    discard(domain, cell, why).catch(() => {})
+    discard(domain, cell, why).catch((error: unknown) => left.add(cell.slot, cell.memory, error))
   }
 
   async function endTurn(domain: Domain<S>, cell: Cell<S>, lost: boolean): Promise<void> {
@@ -194,7 +198,7 @@ export function createCells<S extends CellSlot>(parts: {
       const problem = unlike(taken, spec, kind.limits)
       if (problem !== null) {
         // Nothing ran, so it is still clean.
-        await rest(domain, taken)
+        await rest(domain, taken).catch((error: unknown) => left.add(taken.slot, taken.memory, error))
         throw new CofferdamError('conflict', problem)
       }
       taken.runs += 1

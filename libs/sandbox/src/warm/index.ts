@@ -5,6 +5,7 @@ export { refuseBeginning, unlike } from './session-refusals.ts'
 export {
   kindOf,
   mayRunNode,
+  refOf,
   type CellSlot,
   type Preloads,
   type Slot,

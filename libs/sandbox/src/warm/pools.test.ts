@@ -9,7 +9,12 @@ const bash: SlotKind = { ...python, language: 'bash' }
 
 const pools: SlotPools<MemorySlot>[] = []
 function open(on: Stage): SlotPools<MemorySlot> {
-  const made = createSlotPools<MemorySlot>({ backend: 'memory', start: on.start, deps: on.deps })
+  const made = createSlotPools<MemorySlot>({
+    backend: 'memory',
+    start: on.start,
+    deps: on.deps,
+    onLeft: on.onLeft,
+  })
   pools.push(made)
   return made
 }
@@ -335,4 +340,32 @@ test('destroys waiting slots on close, stops starts and returns all memory', asy
   await vi.advanceTimersByTimeAsync(20_000)
   expect(on.starting).toHaveLength(0)
   expect(vi.getTimerCount()).toBe(0)
+})
+
+test('has a slot killed whose destroy failed, and holds its memory until it is gone', async () => {
+  const on = stage()
+  const { pool, slot } = await withOneIdle(on)
+  const { slotId } = slot.spec
+  slot.stuck = new Error('the daemon does not answer')
+  on.press(1)
+  await settled()
+  expect(pool.idle).toBe(0)
+  expect(on.left.map(({ ref }) => ref)).toEqual([{ backend: 'memory', id: slotId, handle: { slot: slotId } }])
+  expect(on.held()).toBe(bytesOf(python))
+  on.left[0]!.answer(true)
+  await settled()
+  expect(on.held()).toBe(0)
+})
+
+test('keeps the memory of a slot that nobody proves gone, and closes without waiting for it', async () => {
+  const on = stage()
+  const { pool, slot } = await withOneIdle(on)
+  slot.stuck = new Error('the daemon does not answer')
+  slot.die()
+  await settled()
+  await pool.close()
+  expect(on.left).toHaveLength(1)
+  on.left[0]!.answer(false)
+  await settled()
+  expect(on.held()).toBe(bytesOf(python))
 })

@@ -5,7 +5,8 @@
  * earlier caller waits for, or starts one.
  */
 import { newSandboxId, type WorkerId } from '@cofferdam/contract'
-import { SILENT, type BackendLogger } from '../deps.ts'
+import { SILENT, type BackendDeps, type BackendLogger } from '../deps.ts'
+import { createLeftSlots } from './left-slots.ts'
 import { createSlotPool, type SlotPool } from './slot-pool.ts'
 import { bytesOf, keyOf, type Slot, type SlotKind, type SlotSpec } from './slot.ts'
 import type { WarmDeps } from './warm-deps.ts'
@@ -29,11 +30,13 @@ export interface PoolParts<S extends Slot> {
   start(spec: SlotSpec, signal: AbortSignal): Promise<S>
   deps: WarmDeps
   logger?: BackendLogger
+  onLeft?: BackendDeps['onLeft'] | undefined
 }
 
 export function createSlotPools<S extends Slot>(parts: PoolParts<S>): SlotPools<S> {
   const { deps, backend, logger = SILENT } = parts
   const settings = deps.config.pools
+  const left = createLeftSlots({ backend, onLeft: parts.onLeft, logger })
   const pools = new Map<string, SlotPool<S>>()
   const closing = new AbortController()
   /** Number of current starts that a caller waits for. */
@@ -56,6 +59,7 @@ export function createSlotPools<S extends Slot>(parts: PoolParts<S>): SlotPools<
     const pool = createSlotPool<S>({
       ...parts,
       logger,
+      left,
       kind,
       closing: closing.signal,
       isStarting: () => starting > 0,

@@ -4,6 +4,7 @@ import {
   newExecutionId,
   newSandboxId,
   newWorkerId,
+  type SandboxRef,
   type SandboxSpec,
 } from '@cofferdam/contract'
 import { warmConfigSchema, type WarmConfig } from './config.ts'
@@ -21,10 +22,14 @@ export class MemorySlot implements CellSlot {
   readonly cleaned: string[] = []
   /** Set to make the next clean fail. */
   unclean: Error | null = null
+  /** Set to make destroys fail. */
+  stuck: Error | null = null
   readonly spec: SlotSpec
+  readonly handle: { slot: string }
   readonly #listeners: (() => void)[] = []
   constructor(spec: SlotSpec) {
     this.spec = spec
+    this.handle = { slot: spec.slotId }
   }
   onClosed(listener: () => void): void {
     if (this.alive) this.#listeners.push(listener)
@@ -37,8 +42,9 @@ export class MemorySlot implements CellSlot {
     for (const listener of this.#listeners.splice(0)) listener()
   }
   async destroy(): Promise<void> {
-    this.isDestroyed = true
     this.die()
+    if (this.stuck !== null) throw this.stuck
+    this.isDestroyed = true
   }
   async clean(keep: string): Promise<void> {
     this.cleaned.push(keep)
@@ -61,6 +67,9 @@ export interface Stage {
   /** Every slot that became ready. */
   slots: MemorySlot[]
   events: WarmEvent[]
+  /** Sandboxes that the worker was told to kill, each with the answer that the test gives. */
+  left: { ref: SandboxRef; answer(isGone: boolean): void }[]
+  onLeft: (ref: SandboxRef) => Promise<boolean>
   /** Bytes held now. */
   held(): number
   /** Simulates an execution that waits for memory. */
@@ -80,12 +89,19 @@ export function stage(
   const events: WarmEvent[] = []
   const starting: Start[] = []
   const slots: MemorySlot[] = []
+  const left: Stage['left'] = []
   const listeners: ((bytes: number) => void)[] = []
   let held = 0
   return {
     starting,
     slots,
     events,
+    left,
+    onLeft(ref) {
+      const { promise, resolve } = Promise.withResolvers<boolean>()
+      left.push({ ref, answer: resolve })
+      return promise
+    },
     held: () => held,
     press: (bytes) => listeners.forEach((listener) => listener(bytes)),
     start(spec, signal) {

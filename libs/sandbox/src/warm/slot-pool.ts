@@ -13,6 +13,7 @@ import { newSandboxId } from '@cofferdam/contract'
 import type { BackendLogger } from '../deps.ts'
 import { createDemand } from './demand.ts'
 import { createIdleSlots } from './idle-slots.ts'
+import type { LeftSlots } from './left-slots.ts'
 import { createLine } from './line.ts'
 import { bytesOf, keyOf, type Slot, type SlotKind, type SlotSpec } from './slot.ts'
 import type { DropReason, WarmDeps } from './warm-deps.ts'
@@ -31,6 +32,8 @@ export interface SlotPoolParts<S extends Slot> {
   start(spec: SlotSpec, signal: AbortSignal): Promise<S>
   deps: WarmDeps
   logger: BackendLogger
+  /** Gets slots whose destroy failed. */
+  left: LeftSlots
   /** Aborts when no more slots should warm. */
   closing: AbortSignal
   /** A caller waits for a start of any kind; a parallel refill would slow it by half (measured). */
@@ -89,10 +92,10 @@ export function createSlotPool<S extends Slot>(parts: SlotPoolParts<S>): SlotPoo
   function discard(slot: S, memory: Disposable, why: DropReason): void {
     deps.observe?.({ type: 'dropped', backend, why })
     parts.track(
-      slot
-        .destroy()
-        .catch((error: unknown) => logger.warn({ err: error, backend }, 'a warm slot was not destroyed'))
-        .finally(() => memory[Symbol.dispose]()),
+      slot.destroy().then(
+        () => memory[Symbol.dispose](),
+        (error: unknown) => parts.left.add(slot, memory, error),
+      ),
     )
   }
 

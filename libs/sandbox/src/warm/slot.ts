@@ -1,6 +1,14 @@
 /** Slots: sandboxes started before their program is known, and the key of what they fit. */
 import { languageOf } from '../guest/index.ts'
-import type { Language, Limits, SandboxId, SandboxSpec, SessionScope, WorkerId } from '@cofferdam/contract'
+import type {
+  Language,
+  Limits,
+  SandboxId,
+  SandboxRef,
+  SandboxSpec,
+  SessionScope,
+  WorkerId,
+} from '@cofferdam/contract'
 
 /** Limits that are fixed at a sandbox's start. Slots with other limits never fit. */
 export type SlotLimits = Pick<Limits, 'memory_mib' | 'cpus' | 'pids' | 'disk_mib'>
@@ -25,6 +33,10 @@ export interface SlotSpec extends SlotKind {
 /** A started sandbox in which nothing has run. */
 export interface Slot {
   readonly spec: SlotSpec
+  /** Enough to find it again, without secrets, for the ref. */
+  readonly handle: SandboxRef['handle']
+  /** Its name in the vendor's logs, not secret. Absent without a vendor. */
+  readonly vendorRef?: string
   /** False once its channel has closed: it can only be destroyed. */
   readonly alive: boolean
   /** Calls `listener` once when the channel closes, or at once if it has. */
@@ -38,6 +50,18 @@ export interface CellSlot extends Slot {
   /** Kills and wipes what runs left. Rejects if not proven before the signal; then destroy the cell. */
   clean(keep: SessionScope, signal: AbortSignal): Promise<void>
 }
+
+/** What `kill` needs to find the slot's sandbox. `id` names its execution's sandbox, or the slot itself. */
+export const refOf = (
+  backend: string,
+  id: SandboxId,
+  { handle, vendorRef }: Pick<Slot, 'handle' | 'vendorRef'>,
+): SandboxRef => ({
+  backend,
+  id,
+  handle: { ...handle },
+  ...(vendorRef === undefined ? {} : { vendorRef }),
+})
 
 /** Modules of each preload set by name; `none` always exists and is empty. */
 export type Preloads = Readonly<Record<string, readonly string[]>>

@@ -1,9 +1,10 @@
 /** One backend's warm slots and cells, behind the single call of `open`. */
 import type { SandboxSpec, SessionId } from '@cofferdam/contract'
-import { SILENT, type BackendLogger } from '../deps.ts'
+import { SILENT, type BackendDeps, type BackendLogger } from '../deps.ts'
 import { createCells } from './cells.ts'
 import { START_LIMITS, warmConfigSchema } from './config.ts'
 import { createSlotPools } from './pools.ts'
+import { createLeftSlots } from './left-slots.ts'
 import { createRefillGate } from './refill-gate.ts'
 import { kindOf, type CellSlot, type Preloads, type SlotSpec } from './slot.ts'
 import type { WarmDeps } from './warm-deps.ts'
@@ -42,6 +43,8 @@ export interface WarmthParts<S extends CellSlot> {
   /** Null (a backend alone, as in tests): no pools, cells without a budget. */
   deps: WarmDeps | null
   logger?: BackendLogger
+  /** Gets waiting slots that could not be destroyed. */
+  onLeft: BackendDeps['onLeft']
 }
 
 export function createWarmth<S extends CellSlot>(parts: WarmthParts<S>): Warmth<S> {
@@ -51,6 +54,7 @@ export function createWarmth<S extends CellSlot>(parts: WarmthParts<S>): Warmth<
   const shared = { ...parts, deps }
   const pools = createSlotPools(shared)
   const cells = createCells(shared)
+  const left = createLeftSlots({ backend, onLeft: parts.onLeft, logger })
   const abandoned = new Set<Promise<void>>()
 
   return {
@@ -77,11 +81,12 @@ export function createWarmth<S extends CellSlot>(parts: WarmthParts<S>): Warmth<
       }
     },
     abandon(bound) {
+      // Its memory is the execution's now, which opens another one, so none is held for it here.
       // A cell reports this itself.
       if (!bound.slot.spec.cell) deps.observe?.({ type: 'dropped', backend, why: 'died' })
       const ended = bound
         .end(true)
-        .catch((error: unknown) => logger.warn({ err: error, backend }, 'a warm slot was not destroyed'))
+        .catch((error: unknown) => left.add(bound.slot, null, error))
         .finally(() => abandoned.delete(ended))
       abandoned.add(ended)
     },
