@@ -20,7 +20,7 @@ it('returns all memory of an execution that this worker took twice', async () =>
     executionId: 'exe_1',
     lane: 'interactive',
     request: { limits: { ...DEFAULT_LIMITS, memory_mib: 600 } },
-  } as Taken
+  } as unknown as Taken
   const [first, second] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
   const both = [headroom.reserve(taken, () => first.promise), headroom.reserve(taken, () => second.promise)]
   first.resolve()
@@ -28,7 +28,7 @@ it('returns all memory of an execution that this worker took twice', async () =>
   await Promise.all(both)
   // With 600 MiB left over, a second execution of that size would find no room.
   const ended = Promise.withResolvers<void>()
-  const third = headroom.reserve({ ...taken, executionId: 'exe_2' } as Taken, () => ended.promise)
+  const third = headroom.reserve({ ...taken, executionId: 'exe_2' } as unknown as Taken, () => ended.promise)
   expect(headroom.isFree()).toBe(true)
   ended.resolve()
   await third

@@ -58,7 +58,7 @@ test('kills a sandbox that failed to end', async () => {
 
 test('kills a sandbox whose end hangs when the worker closes', async () => {
   const { leftovers, seen } = vendor(0)
-  leftovers.add(refOf('a'), new Promise<void>(() => {}))
+  void leftovers.add(refOf('a'), new Promise<void>(() => {}))
   await leftovers[Symbol.asyncDispose]()
   expect([seen.killed, seen.gone]).toEqual([['a'], ['a']])
 })

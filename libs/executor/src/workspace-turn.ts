@@ -1,5 +1,5 @@
 /** Puts a workspace into the sandbox before the program and merges it back after, as the caller defines. */
-import { isCofferdamError, type Sandbox, type WorkspaceReport, unlessAborted } from '@cofferdam/contract'
+import { isCofferdamError, type WorkspaceReport, unlessAborted } from '@cofferdam/contract'
 import { withDeadline } from './clock.ts'
 import type { WorkspaceTurn } from './attempt.ts'
 import { listeners, type ProgramRun } from './attempt-state.ts'
