@@ -130,6 +130,6 @@ export function requireBoundTemplate(
   if (bound !== null && stored.template_id !== bound)
     throw new CofferdamError(
       'forbidden',
-      `The API key is bound to the template ${bound}. It may run, change and delete only routines of it.`,
+      `The API key is bound to the template ${bound}. It may run, change and delete only routines that run under it.`,
     )
 }

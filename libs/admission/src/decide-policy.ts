@@ -61,10 +61,10 @@ export type PolicyDecision =
       message: string
     }
 
-/** An install reaches the package proxy even under network `none`, and its code chooses the names it asks for. */
+/** An install reaches the package proxy even under network `none`, and its code chooses the names. */
 const NO_INSTALLS =
-  'Tenants of a regulated tier install no packages: code that an installation runs could send data out in the ' +
-  'names of packages. Put the packages into the sandbox image.'
+  'Tenants of a regulated tier install no packages: code that an installation runs could send data out in ' +
+  'the names of packages. Put the packages into the sandbox image.'
 
 /** The default of a request (contract: request.ts). A template may narrow it silently. */
 const UNSAID: Environment = 'default-public'

@@ -62,7 +62,8 @@ describe('/metrics', () => {
     expect(contentType).toBe('application/openmetrics-text; version=1.0.0; charset=utf-8')
     const lines = body.split('\n')
     expect(lines).toContain(
-      `cofferdam_execution_wait_seconds_bucket{le="0.25"} 2 # {trace_id="${'a'.repeat(32)}"} 0.2 1700000000.5`,
+      'cofferdam_execution_wait_seconds_bucket{le="0.25"} 2 ' +
+        `# {trace_id="${'a'.repeat(32)}"} 0.2 1700000000.5`,
     )
     expect(lines).toContain('# TYPE cofferdam_execution_endings counter')
     expect(lines.filter((line) => line.includes('trace_id'))).toHaveLength(2)
@@ -86,10 +87,10 @@ describe('/metrics', () => {
       'cofferdam_execution_wait_seconds_bucket{le="+Inf"} 2',
       'cofferdam_execution_wait_seconds_sum 0.4',
       'cofferdam_execution_wait_seconds_count 2',
-      'cofferdam_execution_duration_seconds_bucket{cofferdam_ending="cap_exceeded",cofferdam_backend="none",le="0.1"} ' +
-        '2',
-      'cofferdam_caps_refusals_total{cofferdam_cap_dimension="tenant_daily",cofferdam_cap_kill_switch="true"} ' +
-        '2',
+      'cofferdam_execution_duration_seconds_bucket' +
+        '{cofferdam_ending="cap_exceeded",cofferdam_backend="none",le="0.1"} 2',
+      'cofferdam_caps_refusals_total' +
+        '{cofferdam_cap_dimension="tenant_daily",cofferdam_cap_kill_switch="true"} 2',
       'cofferdam_redactions_total 6',
     ])
       expect(lines).toContain(expected)
@@ -143,8 +144,8 @@ describe('/metrics', () => {
       'cofferdam_queue_age_seconds{cofferdam_lane="interactive"} 1.5',
       'cofferdam_queue_age_seconds{cofferdam_lane="routine"} 0',
       'cofferdam_pool_slots_total{cofferdam_backend="docker",cofferdam_state="taken_warm"} 1',
-      'cofferdam_pool_slots_total{cofferdam_backend="docker",cofferdam_state="dropped",cofferdam_pool_why="age"} ' +
-        '1',
+      'cofferdam_pool_slots_total' +
+        '{cofferdam_backend="docker",cofferdam_state="dropped",cofferdam_pool_why="age"} 1',
       'cofferdam_pool_warm_up_seconds_count{cofferdam_backend="docker"} 1',
       'cofferdam_memory_budget_bytes{cofferdam_state="limit"} 1024',
       'cofferdam_memory_waiting 2',
