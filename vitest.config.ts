@@ -51,7 +51,12 @@ export default defineConfig({
       {
         test: {
           name: 'unit',
-          include: ['{apps,libs,libs/backends}/*/src/**/*.test.ts', 'scripts/*.test.ts', 'bench/*.test.ts'],
+          include: [
+            '{apps,libs,libs/backends}/*/src/**/*.test.ts',
+            'infra/doubles/*/*.test.ts',
+            'scripts/*.test.ts',
+            'bench/*.test.ts',
+          ],
           exclude: [...NOT_LONG, '**/*.conformance.test.ts'],
           ...UNIT,
           ...TWO_AT_A_TIME,
