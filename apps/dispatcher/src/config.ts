@@ -30,7 +30,7 @@ export const DISPATCHER_FIELDS = {
     example: 'cofferdam.config.yaml',
   },
   drainMs: {
-    variable: 'COFFERDAM_DISPATCHER_DRAIN_MS',
+    variable: 'COFFERDAM_DRAIN_MS',
     schema: wholeNumber(0, 3_600_000).default(300_000),
     description:
       'How long sessions may go on after the first SIGTERM until their turn is over, milliseconds; then their ' +
