@@ -45,7 +45,7 @@ export function streamEvents(
     if (left <= 0) breakOff()
   })
   if (isReplayed) send(session.events)
-  const unsubscribe = session.subscribe(isReordered ? reordered(send) : send)
+  const unsubscribe = session.subscribe((batch) => send(isReordered ? batch.toReversed() : batch))
   const pings = setInterval(() => {
     if (!response.writableEnded) response.write(PING)
   }, pingMs).unref()
@@ -53,18 +53,4 @@ export function streamEvents(
     clearInterval(pings)
     unsubscribe()
   })
-}
-
-/** Collects what comes within one turn of the event loop, and passes it on in reverse order. */
-function reordered(send: (batch: readonly SessionEvent[]) => void): (batch: readonly SessionEvent[]) => void {
-  let held: SessionEvent[] = []
-  return (batch) => {
-    if (held.length === 0)
-      setImmediate(() => {
-        const reversed = held.toReversed()
-        held = []
-        send(reversed)
-      })
-    held.push(...batch)
-  }
 }

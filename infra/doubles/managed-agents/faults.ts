@@ -31,7 +31,7 @@ export const faultSchema = z.discriminatedUnion('kind', [
   z.strictObject({ kind: z.literal('cut'), after_events: z.number().int().min(0).max(100_000), ...WHEN }),
   /** Begins an event stream with the whole history, and sends each event twice. */
   z.strictObject({ kind: z.literal('replay'), ...WHEN }),
-  /** Sends events that came at the same time in reverse order, such as the idle before the tool use. */
+  /** Sends the events of one step in reverse order: the idle before its tool uses, running before the result. */
   z.strictObject({ kind: z.literal('reorder'), ...WHEN }),
 ])
 export type Fault = z.output<typeof faultSchema>

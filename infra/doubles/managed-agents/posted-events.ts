@@ -26,8 +26,8 @@ const image = z.strictObject({ type: z.literal('image'), source: z.union([base64
 const document = z.strictObject({
   type: z.literal('document'),
   source: z.union([base64, plain, url, file]),
-  context: z.string().nullish(),
-  title: z.string().nullish(),
+  context: z.string().nullable().exactOptional(),
+  title: z.string().nullable().exactOptional(),
 })
 const searchResult = z.strictObject({
   type: z.literal('search_result'),
@@ -42,21 +42,21 @@ const resultContent = z.array(z.discriminatedUnion('type', [text, image, documen
 const toolResult = z.strictObject({
   type: z.literal('user.tool_result'),
   tool_use_id: z.string(),
-  content: resultContent.optional(),
-  is_error: z.boolean().nullish(),
+  content: resultContent.exactOptional(),
+  is_error: z.boolean().nullable().exactOptional(),
 })
 const customToolResult = z.strictObject({
   type: z.literal('user.custom_tool_result'),
   custom_tool_use_id: z.string(),
-  content: resultContent.optional(),
-  is_error: z.boolean().nullish(),
+  content: resultContent.exactOptional(),
+  is_error: z.boolean().nullable().exactOptional(),
 })
 const confirmation = z
   .strictObject({
     type: z.literal('user.tool_confirmation'),
     tool_use_id: z.string(),
     result: z.enum(['allow', 'deny']),
-    deny_message: z.string().nullish(),
+    deny_message: z.string().nullable().exactOptional(),
   })
   .refine(({ result, deny_message: why }) => result === 'deny' || why === undefined || why === null, {
     error: 'deny_message is only allowed when result is deny',

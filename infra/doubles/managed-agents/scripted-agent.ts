@@ -78,12 +78,16 @@ export const playScript =
   }
 
 function agentOf(session: Session): Agent {
+  /** Throws if the session has ended, also while the agent did something else. */
+  const requireLife = (): void => {
+    if (session.isDeleted || session.status === 'terminated') throw new SessionOver('the session has ended')
+  }
   const until = async (holds: () => boolean): Promise<void> => {
-    while (!isOver(session) && !holds()) await session.change()
-    if (isOver(session)) throw new SessionOver('the session has ended')
+    for (requireLife(); !holds(); requireLife()) await session.change()
   }
   return {
     async useTools(...uses) {
+      requireLife()
       session.run()
       const asked = uses.map(askedFor)
       const open = asked.filter(({ call }) => call.open).map(({ call }) => call)
@@ -96,11 +100,13 @@ function agentOf(session: Session): Agent {
       return asked.map(({ call }) => call)
     },
     say(text) {
+      requireLife()
       session.run()
       const content = [{ type: 'text' as const, text }]
       session.append({ type: 'agent.message', id: newId('sevt'), processed_at: stamp(), content })
     },
     endTurn(type = 'end_turn') {
+      requireLife()
       session.idle(type === 'requires_action' ? { type, event_ids: [] } : { type })
     },
     async nextMessage() {
@@ -113,8 +119,6 @@ function agentOf(session: Session): Agent {
     terminate: () => session.terminate(),
   }
 }
-
-const isOver = (session: Session): boolean => session.isDeleted || session.status === 'terminated'
 
 /** The call, and its events: the use, and the refusal that follows a denied one. */
 function askedFor(use: ToolUse): { call: ToolCall; events: SessionEvent[] } {

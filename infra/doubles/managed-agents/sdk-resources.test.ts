@@ -7,10 +7,14 @@ import {
   SessionMemoryStores,
   setupSkills,
 } from '@anthropic-ai/sdk/tools/agent-toolset/node'
+import { needs } from '@cofferdam/embedded/needs'
 import { afterEach, beforeEach, expect, it } from 'vitest'
 import { startManagedAgents, type ManagedAgentsDouble } from './managed-agents-double.ts'
 import { claim, clientOf, handOver, poll, textOfResult, tokenIn, tool, workerClientOf } from './sdk-judge.ts'
 import type { Session } from './session.ts'
+
+/** The SDK unpacks archives with this program. */
+const withUnzip = needs('unzip')
 
 let double: ManagedAgentsDouble
 let workdir: string
@@ -31,7 +35,7 @@ async function memoryOf(session: Session): Promise<SessionMemoryStores> {
   return stores
 }
 
-it.each([true, false])('the SDK unpacks a skill into the workdir (pinned: %s)', async (pinned) => {
+withUnzip.it.each([true, false])('the SDK unpacks a skill into the workdir (pinned: %s)', async (pinned) => {
   const session = double.createSession({
     skills: [{ name: 'invoices', pinned, files: { 'SKILL.md': '# Invoices', 'scripts/sum.py': 'print(1)' } }],
   })
@@ -47,7 +51,7 @@ it.each([true, false])('the SDK unpacks a skill into the workdir (pinned: %s)', 
   await expect(readFile(join(workdir, 'skills/invoices/SKILL.md'))).rejects.toThrow('ENOENT')
 })
 
-it('a worker’s tools see the skills of the session', async () => {
+withUnzip.it('a worker’s tools see the skills of the session', async () => {
   const session = double.createSession({
     skills: [{ name: 'invoices', files: { 'SKILL.md': '# Invoices' } }],
     script: [{ tool_use: { name: 'read', input: { file_path: 'skills/invoices/SKILL.md' } } }],

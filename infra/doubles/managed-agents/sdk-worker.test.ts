@@ -70,7 +70,7 @@ it('the worker runs a session’s calls with the SDK’s own tools and stops the
     script: [
       bash('echo hello > notes.txt; cat notes.txt'),
       { tool_use: { name: 'read', input: { file_path: 'notes.txt' } } },
-      bash('exit 3'),
+      bash('echo no; (exit 3)'),
       { message: 'Done.' },
     ],
   })
@@ -82,6 +82,7 @@ it('the worker runs a session’s calls with the SDK’s own tools and stops the
   expect(textOfResult(first).trim()).toBe('hello')
   expect(textOfResult(second)).toContain('hello')
   expect(third?.result?.isError).toBe(true)
+  expect(textOfResult(third)).toContain('no')
   expect([...session.results.values()].map(({ answers }) => answers)).toEqual([1, 1, 1])
   expect(statesOf()).toEqual(['queued', 'starting', 'active', 'stopped'])
   expect(session.events.map(({ type }) => type)).toEqual([
