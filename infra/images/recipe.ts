@@ -25,7 +25,7 @@ export const SIZE_LABEL = 'cofferdam.image'
 export const NSSWITCH = 'passwd: files\ngroup: files\nhosts: files myhostname dns\n'
 
 /** Increase it if a change of the build scripts changes the image. */
-const RECIPE_VERSION = 5
+const RECIPE_VERSION = 6
 
 /** Bases of the registry flavour. */
 export const PYTHON_IMAGE = 'python:3.13-slim'

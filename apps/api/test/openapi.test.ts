@@ -68,6 +68,8 @@ describe('the OpenAPI document', () => {
       'GET /v1/sessions/{backend}/{key}',
       'GET /v1/sessions/{backend}/{key}/files',
       'GET /v1/sessions/{backend}/{key}/files/{path}',
+      'GET /v1/sessions/{id}/outputs',
+      'GET /v1/sessions/{id}/outputs/{path}',
       'GET /v1/tenants',
       'GET /v1/tenants/{id}',
       'GET /v1/tenants/{id}/callback-secret',

@@ -18,7 +18,7 @@ import {
 } from '@cofferdam/contract'
 import { isolatedRedis } from '@cofferdam/embedded/testing'
 import { connectRedis, createConsumer, createProducer, type Producer, type Taken } from '@cofferdam/queue'
-import { createStore, type Store } from '@cofferdam/store'
+import { createStore, type OutputKey, type Store } from '@cofferdam/store'
 import { createTestDatabase, PATIENT_TIMEOUTS } from '@cofferdam/store/testing'
 import type { FastifyInstance, InjectOptions } from 'fastify'
 import type { Redis } from 'ioredis'
@@ -61,7 +61,10 @@ export const execution = (source: string, extra: object = {}): Record<string, un
 })
 
 /** Starts everything. The tenants acme and globex exist and have one key each. */
-export async function openScene(limits: Partial<ApiLimits> = {}): Promise<Scene> {
+export async function openScene(
+  limits: Partial<ApiLimits> = {},
+  outputKeys: readonly OutputKey[] = [],
+): Promise<Scene> {
   await using owned = new AsyncDisposableStack()
   const dataDir = owned.adopt(await mkdtemp(join(tmpdir(), 'cofferdam-api-')), (dir) =>
     rm(dir, { recursive: true, force: true }),
@@ -78,6 +81,7 @@ export async function openScene(limits: Partial<ApiLimits> = {}): Promise<Scene>
       databaseUrl: database.url,
       blobDir: join(dataDir, 'blobs'),
       timeouts: PATIENT_TIMEOUTS,
+      outputKeys,
     }),
   )
   const producer = owned.use(

@@ -1,5 +1,5 @@
 /** Sessions and their files on the command line, against a real `up`. */
-import { chmodSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { chmodSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { needs } from '@cofferdam/embedded/needs'
@@ -59,6 +59,66 @@ onProcess.it('lists a session, writes and reads a file of it, and ends it', asyn
   expect(gone.status).not.toBe(0)
   expect(gone.stderr).toContain('There is no session with that key')
 })
+
+onProcess.it(
+  'lists and gets what was collected from a session, also when the session has ended',
+  async () => {
+    const made =
+      'import os; os.makedirs(".session/outputs"); open(".session/outputs/plot.png", "w").write("png")\n'
+    writeFileSync(path.join(cwd, 'outputs.py'), made)
+    expect(await run('run', 'outputs.py', '--session', 'sesn_1')).toMatchObject({ status: 0 })
+    const none = await sessions('outputs', 'sesn_1')
+    expect(none.stdout).toBe('Nothing was collected from this session, or it has expired.\n')
+    const collected = await collect({ path: '.session/outputs', limits: {} })
+    expect(collected).toMatchObject({ ok: true, artifacts: [{ path: 'plot.png' }] })
+    writeFileSync(path.join(cwd, 'big.py'), 'open(".session/outputs/two words", "w").write("12345")\n')
+    expect(await run('run', 'big.py', '--session', 'sesn_1')).toMatchObject({ status: 0 })
+    await collect({ path: '.session/outputs', limits: { artifact_bytes: 4 } })
+    expect(await sessions('rm', 'process/sesn_1')).toMatchObject({ status: 0 })
+
+    const listed = await sessions('outputs', 'sesn_1')
+    expect(listed.stdout).toMatch(/^BYTES +STORED +PATH\n3 +20\S+Z +"plot.png"\n$/)
+    expect(listed.stderr).toMatch(/^Left out of exe_[0-9a-f]{32}: "two words", 5 bytes \(too_large\)\n$/)
+    const { outputs, newest, truncated } = JSON.parse((await sessions('outputs', 'sesn_1', '--json')).stdout)
+    expect(outputs).toMatchObject([{ path: 'plot.png', size: 3 }])
+    expect([newest.omitted, truncated]).toEqual([
+      [{ path: 'two words', size: 5, reason: 'too_large' }],
+      false,
+    ])
+
+    expect(await sessions('outputs', 'sesn_1', 'plot.png')).toMatchObject({ status: 0 })
+    const got = await sessions('outputs', 'sesn_1', 'plot.png', '--output', 'again.png', '--json')
+    expect(JSON.parse(got.stdout)).toEqual({ file: path.join(cwd, 'again.png'), bytes: 3 })
+    for (const name of ['plot.png', 'again.png'])
+      expect(readFileSync(path.join(cwd, name), 'utf8')).toBe('png')
+    const missing = await sessions('outputs', 'sesn_1', 'nothing.png')
+    expect([missing.status, missing.stderr]).toEqual([1, expect.stringContaining('no output of that path')])
+    expect(existsSync(path.join(cwd, 'nothing.png'))).toBe(false)
+    expect((await sessions('outputs', 'sesn_1', '--output', 'x')).stderr).toContain(
+      '--output needs a file to get',
+    )
+    expect((await sessions('ls', '--output', 'x')).stderr).toContain('--output needs a file to get')
+  },
+)
+
+/** Collects from the session sesn_1, as the dispatcher does. */
+async function collect({ path: folder, limits }: { path: string; limits: object }): Promise<unknown> {
+  const key = readFileSync(path.join(dataDir, 'admin.key'), 'utf8').trim()
+  const reply = await fetch(`${url}/v1/executions?wait=30s`, {
+    method: 'POST',
+    headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
+    body: JSON.stringify({
+      tenant_id: 'demo',
+      agent_id: 'cli',
+      run_id: 'sesn_1',
+      backend: 'process',
+      program: { type: 'files', op: 'collect', path: folder },
+      session: { key: 'sesn_1' },
+      limits,
+    }),
+  })
+  return await reply.json()
+}
 
 onProcess.it('explains how to name a session, and suggests the nearest verb', async () => {
   expect((await sessions('files', 'desk')).stderr).toContain('BACKEND/KEY')

@@ -98,6 +98,7 @@ export function composeAttempt(facts: AttemptFacts): AttemptRecord {
     usage: outcome.usage === null ? null : { ...outcome.usage, ...chargedUsage(charge) },
     artifacts: outcome.artifacts.map(({ path, size, sha256 }) => ({ path, size, sha256 })),
     ...leftOut(outcome),
+    ...(outcome.collectedFrom === undefined ? {} : { collected_from: outcome.collectedFrom }),
     ...(outcome.tests === undefined ? {} : { tests: outcome.tests }),
     ...(outcome.install === undefined ? {} : { install: outcome.install }),
     ...(outcome.workspace === undefined ? {} : { workspace: outcome.workspace }),

@@ -96,8 +96,16 @@ export const SURROUNDINGS = {
    */
   shmBytes: 16 * MiB,
   workFolder: '/tmp/work',
-  /** Symbolic links, for programs that expect these folders. */
-  links: { '/var/tmp': '/tmp', '/mnt/data': '/tmp/work' },
+  /**
+   * Symbolic links, for programs that expect these folders. The last two are Anthropic's names for an agent's
+   * outputs (`/mnt/session/outputs`) and memory. They dangle until somebody creates their targets.
+   */
+  links: {
+    '/var/tmp': '/tmp',
+    '/mnt/data': '/tmp/work',
+    '/mnt/session': '/tmp/work/.session',
+    '/mnt/memory': '/tmp/work/.session/memory',
+  },
 } as const
 
 export const MAX_LIMITS = {

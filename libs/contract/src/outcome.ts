@@ -28,6 +28,8 @@ export interface Outcome {
   artifactsOmitted?: readonly OmittedArtifact[]
   /** More files may match than the two lists name. */
   artifactsIncomplete?: boolean
+  /** As `collected_from` of the result, redacted. Undefined for everything but `collect`. */
+  collectedFrom?: string
   /** Names of the request's variables that were not set. */
   envDropped?: readonly string[]
   backend: string | null

@@ -1,6 +1,6 @@
 /** What an execution runs, or does with the files of a session. */
 import { z } from 'zod'
-import { BOUNDS, utf8 } from './limits.ts'
+import { BOUNDS, utf8, type Limits } from './limits.ts'
 
 /**
  * A relative path inside the work directory: no `..`, no empty or `.` parts, no leading slash, no NUL. A
@@ -40,7 +40,7 @@ export const PACKAGE_MANAGERS = ['pip', 'npm', 'yarn', 'pnpm'] as const
 export type PackageManager = (typeof PACKAGE_MANAGERS)[number]
 
 /** Operations on the files of a session that run no code. */
-export const FILE_OPERATIONS = ['list', 'read', 'write', 'remove', 'end'] as const
+export const FILE_OPERATIONS = ['list', 'read', 'write', 'remove', 'collect', 'end'] as const
 export type FileOperation = (typeof FILE_OPERATIONS)[number]
 
 const argSchema = utf8(BOUNDS.argBytes).refine((a) => !a.includes('\0'), 'expected no NUL byte')
@@ -80,13 +80,31 @@ export const programSchema = z.discriminatedUnion('type', [
   /** Operation of `/v1/sessions` on an existing session, in order with its executions. Runs no user code. */
   z.strictObject({
     type: z.literal('files'),
-    /** `write` stores the request's `files`, `read` makes `path` an artifact, `end` destroys the session. */
+    /**
+     * `write` stores the request's `files`. `read` makes `path` an artifact, and `collect` every regular file
+     * below `path`, within `limits.artifact_*`. `end` destroys the session.
+     */
     op: z.enum(FILE_OPERATIONS),
-    /** The file for `read` and `remove`, or the folder for `list` (default: the whole work directory). */
+    /**
+     * The file for `read` and `remove`, or the folder for `collect` and `list` (default of `list`: the whole
+     * work directory).
+     */
     path: pathSchema.optional(),
   }),
 ])
 export type Program = z.infer<typeof programSchema>
+
+/**
+ * Time of a `collect`, milliseconds. The other file operations have 30 s for 8 MiB to or from a remote
+ * sandbox. At that rate, the largest artifact (MAX_LIMITS.artifact_bytes, 64 MiB) takes eight times as long.
+ */
+export const COLLECT_TIMEOUT_MS = 240_000
+
+/** How long a turn in a sandbox may take, milliseconds. A later hard deadline gives a `collect` more time. */
+export const turnMsOf = (turn: { program: Program; limits: Pick<Limits, 'hard_timeout_ms'> }): number =>
+  turn.program.type === 'files' && turn.program.op === 'collect'
+    ? Math.max(turn.limits.hard_timeout_ms, COLLECT_TIMEOUT_MS)
+    : turn.limits.hard_timeout_ms
 
 /** The text that is hashed for the audit row: the program as submitted, without wrapper or environment. */
 export function programSource(program: Program): string {

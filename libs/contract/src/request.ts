@@ -198,7 +198,7 @@ export const executionRequestSchema = z
   })
   .refine((r) => r.program.type !== 'files' || r.program.path !== undefined || !needsPath(r.program.op), {
     path: ['program', 'path'],
-    message: 'expected the path of a file',
+    message: 'expected the path of a file, or of the folder to collect',
   })
   .refine((r) => r.reuse !== 'tenant' || r.session === undefined, {
     path: ['reuse'],
@@ -209,7 +209,7 @@ export const executionRequestSchema = z
     message: `expected at most ${BOUNDS.filesTotalBytes} bytes in all`,
   })
 
-const needsPath = (op: FileOperation): boolean => op === 'read' || op === 'remove'
+const needsPath = (op: FileOperation): boolean => op === 'read' || op === 'remove' || op === 'collect'
 
 /** The effective reuse scope: a request that names a session has scope `session`. */
 export const reuseOf = (

@@ -163,6 +163,8 @@ export const resultSchema = z.strictObject({
   artifacts_omitted: z.array(omittedArtifactSchema).max(BOUNDS.artifactsOmitted).optional(),
   /** True when collecting ended early, so more files may match than the two lists name. Otherwise absent. */
   artifacts_incomplete: z.boolean().optional(),
+  /** The folder of a `collect`, to which the paths of its artifacts are relative. Otherwise absent. */
+  collected_from: z.string().max(BOUNDS.pathLength).optional(),
   /** Variables of `env` that were not set, because they change how programs start. Absent when empty. */
   env_dropped: z.array(z.string()).max(BOUNDS.envCount).optional(),
   tests: testReportSchema.optional(),

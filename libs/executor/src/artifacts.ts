@@ -1,7 +1,7 @@
 /**
- * Takes the files that the request's globs match out of the sandbox and stores them, with at most one file in
- * memory. Names each file that is left out, with the reason. The sandbox is not trusted about paths or sizes.
- * The program chooses the names, so they are redacted like its output.
+ * Takes the files that globs match out of the sandbox and stores them, with at most one file in memory. Names
+ * each file that is left out, with the reason. The sandbox is not trusted about paths or sizes. The program
+ * chooses the names, so they are redacted like its output.
  */
 import { createHash } from 'node:crypto'
 import {
@@ -15,16 +15,20 @@ import {
   type Entry,
   type Limits,
   type OmittedArtifact,
+  type Outcome,
   type Program,
   type Sandbox,
   unlessAborted,
 } from '@cofferdam/contract'
+import type { ExecutorParts } from './attempt.ts'
 
 export type StoredArtifact = Artifact & { ref: string }
 
 export interface ArtifactOptions {
   sandbox: Pick<Sandbox, 'list' | 'read'>
   globs: readonly string[]
+  /** Takes only files below this folder, and names them relative to it. Default: the work directory. */
+  folder?: string
   limits: Pick<Limits, 'artifact_bytes' | 'artifacts_total_bytes' | 'artifact_count'>
   /** The backend puts the caller's program into the work directory. It is not an artifact. */
   program: Program
@@ -43,6 +47,8 @@ export interface CollectedArtifacts {
   omitted: OmittedArtifact[]
   /** More files may match than both lists name. */
   incomplete: boolean
+  /** Why the sandbox listed nothing. Undefined when it did. */
+  failure?: unknown
 }
 
 /** For a request without artifacts, or a program that was stopped. */
@@ -50,9 +56,29 @@ export const NO_ARTIFACTS: CollectedArtifacts = { stored: [], omitted: [], incom
 
 type Omission = OmittedArtifact['reason']
 
+/** The part of an outcome that a collection is. */
+export const collectedPart = ({
+  stored,
+  omitted,
+  incomplete,
+}: CollectedArtifacts): Pick<Outcome, 'artifacts' | 'artifactsOmitted' | 'artifactsIncomplete'> => ({
+  artifacts: stored,
+  ...(omitted.length === 0 ? {} : { artifactsOmitted: omitted }),
+  ...(incomplete ? { artifactsIncomplete: true } : {}),
+})
+
+/** Deletes the artifacts of an attempt that this worker does not end. Never rejects. */
+export async function discardArtifacts(
+  { blobs, log }: Pick<ExecutorParts, 'blobs' | 'log'>,
+  { stored }: CollectedArtifacts,
+): Promise<void> {
+  for (const deletion of await Promise.allSettled(stored.map(({ ref }) => blobs.delete(ref))))
+    if (deletion.status === 'rejected') log.warn({ err: deletion.reason }, 'an artifact could not be deleted')
+}
+
 /** Never rejects: an artifact that cannot be taken is named as left out and changes no ending. */
 export async function collectArtifacts(options: ArtifactOptions): Promise<CollectedArtifacts> {
-  const { globs, limits, program, signal } = options
+  const { globs, limits, program, signal, folder } = options
   const found: CollectedArtifacts = { stored: [], omitted: [], incomplete: false }
   if (globs.length === 0) return found
   const names = new Set<string>()
@@ -64,7 +90,8 @@ export async function collectArtifacts(options: ArtifactOptions): Promise<Collec
   let room = limits.artifacts_total_bytes
   for (const entry of waiting) {
     const isFull = found.stored.length >= limits.artifact_count
-    const shown = shownPath(options.redact(entry.path), names)
+    const name = folder === undefined ? entry.path : entry.path.slice(folder.length + 1)
+    const shown = shownPath(options.redact(name), names)
     if (signal.aborted) omit(shown, entry, 'out_of_time')
     else if (!isSafe(entry.path)) omit(shown, entry, 'unsafe_name')
     else if (isFull && !mayBeProgram(program, entry)) omit(shown, entry, 'too_many')
@@ -91,19 +118,24 @@ export async function collectArtifacts(options: ArtifactOptions): Promise<Collec
 
 /** The matching files, each path once. Marks `found` as incomplete if there may be more. */
 async function listed(options: ArtifactOptions, found: CollectedArtifacts): Promise<Entry[]> {
-  const { sandbox, globs, limits, signal } = options
+  const { sandbox, globs, limits, signal, folder } = options
   // One more than both lists hold, to see that there are more, and one for the program itself.
   const most = limits.artifact_count + BOUNDS.artifactsOmitted + 2
   try {
     const listing = await unlessAborted(sandbox.list(globs, most), signal)
     if (listing.partial === true || listing.length >= most) found.incomplete = true
-    return [...new Map(listing.slice(0, most).map((entry) => [entry.path, entry])).values()]
+    const entries = listing.slice(0, most).filter(({ path }) => isBelow(folder, path))
+    return [...new Map(entries.map((entry) => [entry.path, entry])).values()]
   } catch (error) {
     if (!signal.aborted) options.onError(error, 'artifacts could not be listed')
+    found.failure = error
     found.incomplete = true
     return []
   }
 }
+
+const isBelow = (folder: string | undefined, path: string): boolean =>
+  folder === undefined || path.startsWith(`${folder}/`)
 
 /** Whether a file may be the program, whose name only the backend knows: same size, in no folder. */
 const mayBeProgram = (program: Program, { path, size }: Entry): boolean =>

@@ -9,7 +9,7 @@ import {
 } from '@cofferdam/contract'
 import { NO_PACKAGES } from '@cofferdam/tasks'
 import { besidesEnding, keyOf, type ProgramRun } from './attempt-state.ts'
-import type { CollectedArtifacts } from './artifacts.ts'
+import { collectedPart, type CollectedArtifacts } from './artifacts.ts'
 import type { RunEnd } from './deadlines.ts'
 import { describeErrorLine } from './error-line.ts'
 import { packageAccess } from './execution-egress.ts'
@@ -70,9 +70,7 @@ export async function conclude(
     stderr,
     ...(value === undefined ? {} : { value }),
     usage: exit?.usage ?? null,
-    artifacts: artifacts.stored,
-    ...(artifacts.omitted.length === 0 ? {} : { artifactsOmitted: artifacts.omitted }),
-    ...(artifacts.incomplete ? { artifactsIncomplete: true } : {}),
+    ...collectedPart(artifacts),
     ...placeOf(held),
     ...(exit?.serviceExecutionTime === undefined ? {} : { serviceExecutionTime: exit.serviceExecutionTime }),
     redactionCount: output.redactionCount,

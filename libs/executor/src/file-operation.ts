@@ -17,16 +17,18 @@ import {
   type Outcome,
   type Program,
   type Sandbox,
+  turnMsOf,
   unlessAborted,
 } from '@cofferdam/contract'
 import { besidesEnding, blobKeyOf, type AttemptState } from './attempt-state.ts'
+import { collectFolder } from './collect-folder.ts'
 import { turnOf, type HeldSandbox } from './held-sandbox.ts'
 import { writeFiles } from './prepare-sandbox.ts'
 import { compileRules } from './redaction-rules.ts'
 import { redactText } from './redactor.ts'
 import { withDeadline } from './clock.ts'
 
-/** Enough for 8 MiB to or from a remote sandbox. */
+/** Enough for 8 MiB to or from a remote sandbox. A `collect` has more (COLLECT_TIMEOUT_MS). */
 const OPERATION_TIMEOUT_MS = 30_000
 /** Most names that are read. One more is requested, so that `truncated` is known. */
 const LIST_MAX = 1000
@@ -45,7 +47,7 @@ interface Operation {
 
 /** The part of an outcome that is decided here. */
 type Done = Pick<Outcome, 'ending' | 'reason' | 'failureReason'> &
-  Partial<Pick<Outcome, 'value' | 'artifacts'>>
+  Partial<Pick<Outcome, 'value' | 'artifacts' | 'artifactsOmitted' | 'artifactsIncomplete' | 'collectedFrom'>>
 
 /**
  * Carries out the operation. There is no point of no return, because nothing of the user runs: if this worker
@@ -58,7 +60,8 @@ export async function operateOnFiles(
 ): Promise<Outcome> {
   const { signal, request } = state.attempt
   const timeout = new Error('the sandbox did not answer')
-  using bound = withDeadline(state.parts.clock, signal, OPERATION_TIMEOUT_MS, timeout)
+  const timeoutMs = program.op === 'collect' ? turnMsOf(request) : OPERATION_TIMEOUT_MS
+  using bound = withDeadline(state.parts.clock, signal, timeoutMs, timeout)
   let done: Done
   // A session whose backend had to make a new sandbox no longer has any files.
   if (
@@ -71,7 +74,11 @@ export async function operateOnFiles(
   } else {
     try {
       const operation = { state, program, sandbox, signal: bound.signal }
-      done = await unlessAborted(operate(operation), bound.signal)
+      // A collection ends by itself at its deadline, with what it has by then.
+      done =
+        program.op === 'collect'
+          ? await operate(operation)
+          : await unlessAborted(operate(operation), bound.signal)
     } catch (error) {
       signal.throwIfAborted()
       // The state of an operation that hangs is unknown. It must not hold up the session's next turn.
@@ -96,7 +103,7 @@ export async function operateOnFiles(
 const failed = (reason: string, message: string): Done => outcomeWithoutRun('error', reason, message)
 
 async function operate(operation: Operation): Promise<Done> {
-  const { state, program, sandbox } = operation
+  const { state, program, sandbox, signal } = operation
   const path = program.path ?? ''
   const ok: Done = { ending: 'ok', reason: null, failureReason: null }
   const op: FileOperation = program.op
@@ -118,6 +125,10 @@ async function operate(operation: Operation): Promise<Done> {
     case 'remove':
       await sandbox.remove(path)
       return ok
+    case 'collect': {
+      const what = { sandbox, folder: path, globs: globsBelow(path), redact: redactor(state), signal }
+      return { ...ok, ...(await collectFolder(state, what)) }
+    }
     case 'end':
       if (sandbox.retire === undefined)
         return {

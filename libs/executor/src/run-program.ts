@@ -3,7 +3,7 @@ import { availableParallelism } from 'node:os'
 import { SpanStatusCode } from '@opentelemetry/api'
 import { BOUNDS, CofferdamError, type Outcome, type RunIo } from '@cofferdam/contract'
 import { isFenced, listeners, type ProgramRun } from './attempt-state.ts'
-import type { CollectedArtifacts } from './artifacts.ts'
+import { discardArtifacts, type CollectedArtifacts } from './artifacts.ts'
 import { keepCheckpoints } from './checkpoint.ts'
 import {
   chargeCollection,
@@ -126,10 +126,7 @@ async function supervise(
 
 /** Another worker owns the attempt, so nothing of this one may stay, not even in the blob store. */
 async function abandon(run: ProgramRun, output: Output, artifacts: CollectedArtifacts): Promise<never> {
-  const { blobs, log } = run.parts
-  const deletions = artifacts.stored.map(({ ref }) => blobs.delete(ref))
-  for (const deletion of await Promise.allSettled(deletions))
-    if (deletion.status === 'rejected') log.warn({ err: deletion.reason }, 'an artifact could not be deleted')
+  await discardArtifacts(run.parts, artifacts)
   await output.abandon()
   run.spans.run
     .setAttribute(ATTRIBUTE.errorType, 'fenced')

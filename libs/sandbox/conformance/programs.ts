@@ -316,6 +316,14 @@ def linked():
     with open('/mnt/data/given') as source:
         return source.read()
 
+def outputs_and_memory():
+    os.makedirs('.session/outputs')
+    os.makedirs('.session/memory')
+    for path in ('/mnt/session/outputs/given', '/mnt/memory/given'):
+        with open(path, 'w') as out:
+            out.write(path)
+    return [open(path).read() for path in ('.session/outputs/given', '.session/memory/given')]
+
 def shm_bytes():
     shm = os.statvfs('/dev/shm')
     return shm.f_blocks * shm.f_frsize
@@ -336,6 +344,7 @@ print(json.dumps({
     'work': os.getcwd(),
     'writable': {folder: can_write(folder) for folder in (home, tempfile.gettempdir(), '/var/tmp', '/mnt/data')},
     'data': tried(linked),
+    'linked': tried(outputs_and_memory),
     'shm_bytes': tried(shm_bytes),
 }))
 `),

@@ -35,6 +35,13 @@ import { createCallbackSecrets, type CallbackSecrets } from './callback-secrets.
 import { createOutputKeys, type OutputKey } from './output-keys.ts'
 import { createRetention, type Retention } from './retention.ts'
 import { createRoutines, type Routines } from './routines.ts'
+import {
+  findOutput,
+  listOutputs,
+  type OutputsPage,
+  type OutputsQuery,
+  type SessionOutput,
+} from './session-outputs.ts'
 import { mayBeStored, translating } from './store-errors.ts'
 import { silentLogger, type StoreLogger } from './store-logger.ts'
 import type { StorableAttempt } from './attempt-columns.ts'
@@ -83,6 +90,10 @@ export interface Store extends AsyncDisposable {
   findExecution(tenantId: string | null, executionId: ExecutionId): Promise<StoredExecution | null>
   listExecutions(filter: InvocationFilter): Promise<Page<ExecutionState>>
   listAudit(filter: InvocationFilter): Promise<Page<AuditRow>>
+  /** The newest version of each file that `collect` operations of a run stored, by path. */
+  listOutputs(query: OutputsQuery & { limit: number; after?: string }): Promise<OutputsPage>
+  /** One of them. Null when there is none, or it has expired. Its blob may be gone all the same. */
+  findOutput(query: OutputsQuery & { path: string }): Promise<SessionOutput | null>
   /** Audit rows in the order of recording. A reader that follows the cursor gets every row once. */
   feed(filter: FeedFilter): Promise<FeedPage>
   chargedCounts(tenantId: string, atMs: number, unsettled?: readonly AttemptName[]): Promise<ChargedCounts>
@@ -183,6 +194,9 @@ export async function createStore(options: StoreOptions): Promise<Store> {
     listExecutions: (filter) =>
       reading('the executions', filter.tenantId, (db) => listResults(db, filter, keys)),
     listAudit: (filter) => reading('the audit rows', filter.tenantId, (db) => listInvocations(db, filter)),
+    listOutputs: (query) =>
+      reading('the outputs of a session', query.tenantId, (db) => listOutputs(db, query)),
+    findOutput: (query) => reading('the outputs of a session', query.tenantId, (db) => findOutput(db, query)),
     feed: (filter) => reading('the audit feed', filter.tenantId, (db) => feedPage(db, filter)),
     chargedCounts: (tenantId, atMs, unsettled) =>
       reading('the charged attempts', tenantId, (db) => countCharged(db, tenantId, atMs, unsettled)),

@@ -99,7 +99,7 @@ export const matchesEveryKey = (filter: InvocationFilter): boolean =>
   rowConditions(filter).length === 0 && (filter.tenantId !== null || filter.agentId === undefined)
 
 /** The smallest version-7 UUID of a millisecond. */
-function firstUuidAt(ms: number): string {
+export function firstUuidAt(ms: number): string {
   const hex = ms.toString(16).padStart(12, '0')
   return `${hex.slice(0, 8)}-${hex.slice(8)}-0000-0000-000000000000`
 }

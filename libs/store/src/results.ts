@@ -125,5 +125,6 @@ function toStoredResult(row: ResultRow, keys: OutputKeys): StoredResult {
 
 const artifactRefSchema = artifactSchema.extend({ ref: artifactSchema.shape.path }).loose()
 
-const artifactRefs = (value: unknown): (Artifact & { ref: string })[] =>
+/** The artifacts of a row with their references. Leaves out what has another shape. */
+export const artifactRefs = (value: unknown): (Artifact & { ref: string })[] =>
   Array.isArray(value) ? value.filter((one) => artifactRefSchema.safeParse(one).success) : []

@@ -12,6 +12,7 @@ import { mountedSandbox } from './mounted-sandbox.ts'
 import { routineRuns } from './routine-runs.ts'
 import { routines } from './routines.ts'
 import { sessionFiles } from './session-files.ts'
+import { sessionOutputs } from './session-outputs.ts'
 import { sessions } from './sessions.ts'
 import { tenantCaps } from './tenant-caps.ts'
 import { tenantCredentials } from './tenant-credentials.ts'
@@ -27,6 +28,7 @@ const V1 = [
   executionFiles,
   sessions,
   sessionFiles,
+  sessionOutputs,
   tenants,
   tenantPolicy,
   tenantCaps,

@@ -6,6 +6,7 @@ import { encodePath, openApi, type ApiConnection } from '../api-connection.ts'
 import { API_FLAGS, type Command, type Context } from '../command.ts'
 import { EXIT } from '../exit-status.ts'
 import { findVerb, textFlag, verbUsage, type Verb } from '../parse-command-line.ts'
+import { sessionOutputs } from '../session-outputs.ts'
 import { table } from '../table.ts'
 import { UsageError } from '../usage-error.ts'
 
@@ -14,6 +15,8 @@ interface Call {
   words: readonly string[]
   /** Names the tenant. Empty for a tenant's own key. */
   query: { tenant_id?: string }
+  /** The value of --output. */
+  output: string | undefined
   context: Context
 }
 
@@ -23,18 +26,27 @@ const VERBS: Record<string, Verb<(call: Call) => Promise<void>>> = {
   files: { usage: 'BACKEND/KEY [FOLDER]', run: files },
   get: { usage: 'BACKEND/KEY PATH [FILE]', run: get },
   put: { usage: 'BACKEND/KEY FILE [PATH]', run: put },
+  outputs: { usage: 'ID [PATH]', run: sessionOutputs },
 }
 
 export const command: Command = {
   usage: verbUsage(VERBS),
   details:
     'A session is named by its backend and its key. Each command waits its turn, behind what runs in the ' +
-    'session now.',
+    'session now.\n' +
+    'outputs needs no sandbox. It lists the newest version of each file that was collected from the ' +
+    'session ID, or gets one\n' +
+    'of them. ID is the run_id of the collections.',
   flags: {
     tenant: {
       type: 'string',
       value: 'NAME',
       description: 'tenant of the session; needed with an admin key, which has no tenant',
+    },
+    output: {
+      type: 'string',
+      value: 'FILE',
+      description: 'for outputs ID PATH: the file to write (default: the name of the output, here)',
     },
     ...API_FLAGS,
   },
@@ -44,12 +56,17 @@ export const command: Command = {
     'cofferdam sessions put docker/notebook data.csv --tenant demo',
     'cofferdam sessions get docker/notebook out/plot.png plot.png --tenant demo',
     'cofferdam sessions rm docker/notebook --tenant demo',
+    'cofferdam sessions outputs sesn_0123 --tenant demo',
+    'cofferdam sessions outputs sesn_0123 report.pdf --output report.pdf --tenant demo',
   ],
   async run(context, line) {
     const { run, words } = findVerb('sessions', VERBS, line.words)
     const tenant = textFlag(line, 'tenant')
     const query = tenant === undefined ? {} : { tenant_id: tenant }
-    await run({ api: openApi(context, line), words, query, context })
+    const output = textFlag(line, 'output')
+    if (output !== undefined && (line.words[0] !== 'outputs' || words.length < 2))
+      throw new UsageError('--output needs a file to get: cofferdam sessions outputs ID PATH --output FILE.')
+    await run({ api: openApi(context, line), words, query, output, context })
     return EXIT.ok
   },
 }

@@ -7,6 +7,7 @@
 import {
   CofferdamError,
   isCofferdamError,
+  turnMsOf,
   type SessionEntry,
   type SessionRegistry,
 } from '@cofferdam/contract'
@@ -57,7 +58,7 @@ export function createKeeper(parts: KeeperParts): SessionKeeper<RemoteSlot> {
 
   async function attach({ spec, lease, entry, signal, begins }: AtRest): Promise<RemoteSlot | null> {
     const { sandbox, slot, ready } = entry.handle
-    const lifeMs = spec.limits.hard_timeout_ms + marginMs
+    const lifeMs = turnMsOf(spec) + marginMs
     const isKept = typeof sandbox === 'string' && typeof slot === 'string' && typeof ready === 'string'
     const leftMs = vendorEndOf(entry) - Date.now()
     // File operations take seconds and must not cost the session its files.

@@ -5,7 +5,7 @@
  * refuses its fence, which is not higher than the last. If a worker dies in a turn, its pod ends with the
  * connection.
  */
-import type { SandboxSpec, SessionEntry, SessionRegistry } from '@cofferdam/contract'
+import { turnMsOf, type SandboxSpec, type SessionEntry, type SessionRegistry } from '@cofferdam/contract'
 import type { BackendLogger } from '@cofferdam/sandbox/backend'
 import {
   createForgottenSessions,
@@ -100,8 +100,7 @@ export function createKeptSessions(parts: KeptParts): KeptSessions {
   })
 
   /** The time of a claim in milliseconds: a turn, the idle time after it, and the margin. */
-  const lifeOf = (spec: SandboxSpec, idleMs: number): number =>
-    spec.limits.hard_timeout_ms + idleMs + LIFE_MARGIN_MS
+  const lifeOf = (spec: SandboxSpec, idleMs: number): number => turnMsOf(spec) + idleMs + LIFE_MARGIN_MS
 
   const keeper: SessionKeeper<RemoteSlot> = {
     backend: parts.backend,

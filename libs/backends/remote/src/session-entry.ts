@@ -1,5 +1,5 @@
 /** The registry entry of a session that any worker attaches to: during a turn, and between two turns. */
-import { CofferdamError, type SandboxSpec, type SessionEntry } from '@cofferdam/contract'
+import { CofferdamError, turnMsOf, type SandboxSpec, type SessionEntry } from '@cofferdam/contract'
 import type { BackendDeps } from '@cofferdam/sandbox/backend'
 import { warmConfigSchema, unlike, type SlotLimits } from '@cofferdam/sandbox/warm'
 
@@ -29,7 +29,7 @@ export function inTurn(entry: SessionEntry, spec: SandboxSpec, moreMs = 0): Sess
     // A file request does not count as a run.
     runs: (entry.runs ?? 0) + (spec.program.type === 'files' ? 0 : 1),
     usedAtMs,
-    idleAtMs: usedAtMs + moreMs + spec.limits.hard_timeout_ms,
+    idleAtMs: usedAtMs + moreMs + turnMsOf(spec),
   }
 }
 

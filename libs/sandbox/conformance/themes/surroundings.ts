@@ -28,6 +28,8 @@ export interface Surroundings {
   writable: Record<string, boolean>
   /** Content of a work directory's file when read below /mnt/data. */
   data: string
+  /** Content of files below .session of the work directory that were written by their names below /mnt. */
+  linked: string[]
   shm_bytes: number
 }
 
@@ -70,6 +72,10 @@ const OF_THE_TREE: Row[] = [
     ({ writable }) => expect(writable).toEqual({ '/tmp': true, '/var/tmp': true, '/mnt/data': true }),
   ],
   ['the work directory as /mnt/data', ({ data }) => expect(data).toBe('of the work directory')],
+  [
+    "folders for an agent's outputs and memory at /mnt/session/outputs and /mnt/memory",
+    ({ linked }) => expect(linked).toEqual(['/mnt/session/outputs/given', '/mnt/memory/given']),
+  ],
   ['the locale that LANG names', ({ locale }) => expect(locale).toMatch(/^C\.UTF-?8$/i)],
   ['16 MiB of shared memory', ({ shm_bytes: bytes }) => expect(bytes).toBe(SURROUNDINGS.shmBytes)],
 ]

@@ -1,0 +1,132 @@
+/**
+ * GET /v1/sessions/{id}/outputs and outputs/{path}: what the file operation `collect` stored for a session.
+ * The ID is the `run_id` of these executions. Neither call reaches a sandbox.
+ */
+import {
+  artifactSchema,
+  executionIdSchema,
+  nameSchema,
+  omittedArtifactSchema,
+  pathSchema,
+} from '@cofferdam/contract'
+import type { SessionOutput } from '@cofferdam/store'
+import { z } from 'zod'
+import { oneTenant } from '../authenticate.ts'
+import type { App, RouteContext } from '../route-context.ts'
+import { byteResponses, sendFile } from '../send-bytes.ts'
+import { DEFAULT_PAGE, FAILURES, limitQuery, namedFields, nextCursorSchema } from '../wire-schemas.ts'
+
+const outputsParams = z.strictObject({
+  id: nameSchema.meta({ description: 'The `run_id` of the collections.' }),
+})
+const tenantQuery = z.strictObject({
+  tenant_id: nameSchema
+    .optional()
+    .meta({ description: 'Whose outputs; for admin keys, which have no tenant.' }),
+})
+
+/** A cursor holds a path: 512 characters of 3 bytes, more where secrets were replaced, in base64. */
+const pathCursor = z.string().min(1).max(8192).meta({
+  description: 'next_cursor of the page before, for the same session and tenant. Its content is opaque.',
+})
+
+const outputSchema = artifactSchema.extend({
+  path: z.string().meta({ description: 'Relative to the folder that was collected.' }),
+  execution_id: executionIdSchema.meta({ description: 'The collection that stored this version.' }),
+  stored_at: z.iso.datetime(),
+})
+
+const outputsSchema = z.strictObject({
+  outputs: z.array(outputSchema),
+  newest: z
+    .strictObject({
+      execution_id: executionIdSchema,
+      stored_at: z.iso.datetime(),
+      omitted: z.array(omittedArtifactSchema),
+      incomplete: z.boolean().meta({ description: 'More files may have been there than are named.' }),
+    })
+    .nullable()
+    .meta({ description: 'The newest collection, with what it left out. Null if there is none.' }),
+  truncated: z
+    .boolean()
+    .meta({ description: 'There are too many collections, so the oldest were not looked at.' }),
+  next_cursor: nextCursorSchema,
+})
+
+export function sessionOutputs(app: App, context: RouteContext): void {
+  const { store, cursors } = context
+
+  app.get(
+    '/sessions/:id/outputs',
+    {
+      schema: {
+        operationId: 'listSessionOutputs',
+        tags: ['sessions'],
+        summary: 'The newest version of each file that was collected from a session, by path.',
+        description: 'They stay when the sandbox is gone, for as long as artifacts.',
+        params: outputsParams,
+        querystring: tenantQuery.extend({ limit: limitQuery.optional(), cursor: pathCursor.optional() }),
+        response: { 200: outputsSchema, ...FAILURES },
+      },
+    },
+    async (request) => {
+      const { id: runId } = request.params
+      const { tenant_id, cursor, limit = DEFAULT_PAGE } = request.query
+      const tenantId = oneTenant(request, tenant_id)
+      return cursors.page({ list: `outputs of ${runId}`, tenantId }, cursor, async (after) => {
+        const asked = { tenantId, runId, nowMs: context.now(), limit, ...namedFields({ after }) }
+        const { rows, next_cursor, newest, truncated } = await store.listOutputs(asked)
+        return {
+          outputs: rows.map(shown),
+          newest:
+            newest === null
+              ? null
+              : {
+                  execution_id: newest.executionId,
+                  stored_at: newest.storedAt,
+                  omitted: newest.omitted,
+                  incomplete: newest.incomplete,
+                },
+          truncated,
+          next_cursor,
+        }
+      })
+    },
+  )
+
+  app.get(
+    '/sessions/:id/outputs/*',
+    {
+      schema: {
+        operationId: 'getSessionOutput',
+        tags: ['sessions'],
+        summary: 'The newest version of one output; takes Range.',
+        description: 'Always a download: a program wrote it, so no browser may show it as a page.',
+        params: outputsParams.extend({ '*': pathSchema }),
+        querystring: tenantQuery,
+        response: { ...byteResponses('application/octet-stream', 'file'), ...FAILURES },
+      },
+    },
+    async (request, reply) => {
+      const { id: runId, '*': path } = request.params
+      const tenantId = oneTenant(request, request.query.tenant_id)
+      const found = await store.findOutput({ tenantId, runId, nowMs: context.now(), path })
+      const missing = 'The session has no output of that path, or it has expired.'
+      return sendFile(request, reply, store.blobs, found ?? undefined, missing)
+    },
+  )
+}
+
+const shown = ({
+  path,
+  size,
+  sha256,
+  executionId,
+  storedAt,
+}: SessionOutput): z.output<typeof outputSchema> => ({
+  path,
+  size,
+  sha256,
+  execution_id: executionId,
+  stored_at: storedAt,
+})

@@ -1,0 +1,53 @@
+/**
+ * The file operation `collect`: every regular file below a folder of the session becomes an artifact, within
+ * the same limits and with the same names for what was left out as the artifacts of a program.
+ */
+import { BOUNDS, type Outcome, type Sandbox } from '@cofferdam/contract'
+import { collectArtifacts, collectedPart, discardArtifacts } from './artifacts.ts'
+import { blobKeyOf, listeners, type AttemptState } from './attempt-state.ts'
+
+interface FolderToCollect {
+  sandbox: Sandbox
+  /** A missing folder has no files. */
+  folder: string
+  /** Match everything below the folder. Other files that they match are left out. */
+  globs: readonly string[]
+  /** Programs chose the names. */
+  redact: (text: string) => string
+  /** At its deadline, the files that are stored by then are kept. */
+  signal: AbortSignal
+}
+
+type Collected = Pick<Outcome, 'artifacts' | 'artifactsOmitted' | 'artifactsIncomplete' | 'collectedFrom'>
+
+/**
+ * Throws why the sandbox could not be listed, and the reason of the attempt's own signal. Another worker may
+ * then repeat the operation, so nothing stays in the blob store.
+ */
+export async function collectFolder(
+  state: AttemptState,
+  { sandbox, folder, globs, redact, signal }: FolderToCollect,
+): Promise<Collected> {
+  const { parts, attempt } = state
+  const { limits, program } = attempt.request
+  const collected = await collectArtifacts({
+    sandbox,
+    globs,
+    folder,
+    limits,
+    program,
+    blobs: parts.blobs,
+    key: blobKeyOf(attempt),
+    redact,
+    signal,
+    ...listeners(state),
+  })
+  try {
+    attempt.signal.throwIfAborted()
+    if (collected.failure !== undefined) throw collected.failure
+  } catch (error) {
+    await discardArtifacts(parts, collected)
+    throw error
+  }
+  return { ...collectedPart(collected), collectedFrom: redact(folder).slice(0, BOUNDS.pathLength) }
+}
