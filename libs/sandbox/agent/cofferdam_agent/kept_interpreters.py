@@ -3,6 +3,8 @@
     start ──session message──> waits ──run──> runs ──D──> SIGSTOP, its children are killed ──run (SIGCONT)──> …
     any ──it dies, or breaks the protocol of the control pipe──> gone: that run ends with its exit, the next starts a fresh one
 
+In a session that keeps processes, an interpreter is not stopped and keeps its children. If it dies, they live on.
+
 The interpreter says when a run is over and with which code. A program of the session can forge that for its
 own session's runs, and for nothing else.
 """
@@ -107,15 +109,18 @@ class KeptInterpreter:
 
 
 class KeptInterpreters:
-    """`kept`: the interpreters by family. Processes reads it too."""
+    """`kept`: the interpreters by family. Processes reads it too. `late`: the LateOutput of a session that
+    keeps processes; None in others.
+    """
 
-    def __init__(self, options, work, split, meters, waiting, kept):
+    def __init__(self, options, work, split, meters, waiting, kept, late):
         self.options = options
         self.work = work
         self.split = split
         self.meters = meters
         self.waiting = waiting
         self.kept = kept
+        self.late = late
         # Families that had one, on whose state a program of the session may rely.
         self.known = set()
 
@@ -127,6 +132,8 @@ class KeptInterpreters:
         else:
             run.found = "restarted" if family in self.known else "none"
             self.kept[family] = KeptInterpreter(self.start(run, env), family)
+            if self.late is not None:
+                self.late.begin(self.kept[family])
             self.known.add(family)
         run.session = self.kept[family]
         run.session.run = run
@@ -202,6 +209,15 @@ class KeptInterpreters:
         for kept in list(self.kept.values()):
             self.end(kept)
         self.known.clear()
+
+    def on_died(self, kept):
+        """It has died without a run, or after its run has ended."""
+        if self.late is None:
+            self.end(kept)
+            return
+        self.kept.pop(kept.family, None)
+        if kept.run is None:
+            self.late.lose(kept)
 
     def end(self, kept):
         self.kept.pop(kept.family, None)
