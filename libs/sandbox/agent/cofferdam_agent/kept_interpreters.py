@@ -3,7 +3,8 @@
     start ──session message──> waits ──run──> runs ──D──> SIGSTOP, its children are killed ──run (SIGCONT)──> …
     any ──it dies, or breaks the protocol of the control pipe──> gone: that run ends with its exit, the next starts a fresh one
 
-In a session that keeps processes, an interpreter is not stopped and keeps its children. If it dies, they live on.
+In a session that keeps processes, an interpreter is not stopped and keeps its children. If it dies, they
+live on.
 
 The interpreter says when a run is over and with which code. A program of the session can forge that for its
 own session's runs, and for nothing else.
@@ -213,17 +214,21 @@ class KeptInterpreters:
     def on_died(self, kept):
         """It has died without a run, or after its run has ended."""
         if self.late is None:
-            self.end(kept)
-            return
-        self.kept.pop(kept.family, None)
-        if kept.run is None:
-            self.late.lose(kept)
+            reap.kill_group(kept.pid)
+        self.forget(kept)
 
     def end(self, kept):
-        self.kept.pop(kept.family, None)
         reap.kill_group(kept.pid)
-        if kept.run is None:
+        self.forget(kept)
+
+    def forget(self, kept):
+        self.kept.pop(kept.family, None)
+        if kept.run is not None:
+            return  # The end of its run closes the pipes.
+        if self.late is None:
             kept.child.close()
+        else:
+            self.late.lose(kept)
 
 
 def _children_of(pid):

@@ -1,7 +1,7 @@
 """Output of background processes while no program of their language runs, in a session that keeps processes.
 
-    a kept interpreter has no run   its output pipes are read here, because background processes write to them
-    an interpreter or command ends  processes that still write to its pipes do not notice, because they stay open here
+    a kept interpreter has no run   its output pipes are read here: background processes write to them
+    an interpreter or command ends  its output pipes stay open here, so that no writer gets SIGPIPE
     the next run of that language   begins with what was kept: the newest 64 KiB of each output
 
 A command's pipes are read too, but what comes after its end is dropped, because no later program is its
@@ -40,10 +40,12 @@ class LateOutput:
 
     def begin(self, kept):
         """An interpreter that the session keeps has started."""
-        child = kept.child
-        self._pipes += [_Pipe(child.stdout, kept, (kept.family, "O")), _Pipe(child.stderr, kept, (kept.family, "E"))]
-        # Between runs nothing is expected on the control pipe, but a thread that reports must not block.
-        self._pipes.append(_Pipe(child.control_out, kept))
+        self._pipes += [
+            _Pipe(kept.child.stdout, kept, (kept.family, "O")),
+            _Pipe(kept.child.stderr, kept, (kept.family, "E")),
+            # Between runs nothing is expected on the control pipe, but a thread that reports must not block.
+            _Pipe(kept.child.control_out, kept),
+        ]
 
     def lose(self, kept):
         """A kept interpreter has ended."""

@@ -5,8 +5,8 @@ interpreters that a session keeps, and whatever a program left.
     a program ends     everything but waiting and kept interpreters is killed, then the next interpreter is started
     between two        in a cell: kept interpreters are killed too, unless the session wants them, and the cell is proven clean
 
-In a session that keeps processes, the end of a program kills nothing and nothing is proven between two, because
-the sandbox is that session's alone and ends with it. No interpreter waits beside background processes.
+In a session that keeps processes, the end of a program kills nothing and nothing is proven between two,
+because the sandbox is that session's alone and ends with it. No interpreter waits beside its processes.
 """
 import os
 import select
