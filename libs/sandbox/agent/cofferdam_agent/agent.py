@@ -247,7 +247,8 @@ class Agent:
             run.watch(watch, channel.has_room())
             if self.tunnel is not None:
                 self.tunnel.watch(watch, channel.has_room())
-            timeout = min((ms for ms in (timeout, run.next_timer_ms()) if ms is not None), default=None)
+            due_ms = run.next_timer_ms()
+            timeout = due_ms if timeout is None else min(timeout, timeout if due_ms is None else due_ms)
         for fd, events in poller.poll(timeout):
             if events & select.POLLNVAL or fd == channel.fd_in and events & select.POLLERR:
                 raise Closed("poll %d on fd %d" % (events, fd))

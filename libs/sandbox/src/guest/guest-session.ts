@@ -39,9 +39,9 @@ export interface GuestSession {
   interpreterAlive(): boolean
   /**
    * Ends an execution in a cell: kills what runs, wipes what it wrote except `keep`, and forgets queued
-   * files. With `processes` it only forgets queued files. Resolves when the agent has proven that nothing else is left, to the number of its own processes
+   * files. Resolves when the agent has proven that nothing else is left, to the number of its own processes
    * that wait for the next program (at most a fork server and an interpreter). Rejects with `sandbox_lost`
-   * when it cannot: then destroy the cell.
+   * when it cannot: then destroy the cell. With `processes` it only forgets queued files.
    */
   clean(keep: Kept, signal?: AbortSignal): Promise<number>
   /** SIGINT to the program, SIGTERM after half of `graceMs`. Never throws. */

@@ -10,7 +10,7 @@ export function capabilitiesOf(
   preloads: readonly string[],
 ): Capabilities {
   // Background processes need limits that hold between executions, when no run is watched.
-  const holds = cgroups !== null && (rung?.ownDisks.length ?? 0) > 0
+  const limitsStay = cgroups !== null && (rung?.ownDisks.length ?? 0) > 0
   return {
     languages: LANGUAGES,
     programs: ['script', 'command'],
@@ -21,7 +21,7 @@ export function capabilitiesOf(
     streaming: true,
     // Only if everything that a run can leave is in namespaces of the slot. Otherwise it may write to
     // folders, shared memory and message queues of the host, which a wipe cannot clean.
-    sessions: rung?.ownsPids !== true ? [] : SESSION_SCOPES.filter((scope) => scope !== 'processes' || holds),
+    sessions: rung?.ownsPids !== true ? [] : SESSION_SCOPES.filter((scope) => scope !== 'processes' || limitsStay),
     preloads,
     value: true,
     progress: true,
