@@ -184,7 +184,12 @@ class KeptInterpreters:
             is_broken = True
         if is_broken:
             run.session.broken = True
-            reap.kill_group(run.child.pid)  # The end of the run is then the exit status of this process.
+            # The end of the run is then the exit status of this process. It may have ended already: its pipe
+            # can end before its exit is seen. So a session that keeps processes spares its children here.
+            if self.late is None:
+                reap.kill_group(run.child.pid)
+            else:
+                reap.kill(run.child.pid)
         elif code is not None:
             run.end.seen_in_session(code, run.began)
 

@@ -2,7 +2,7 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { PassThrough } from 'node:stream'
-import { DEFAULT_LIMITS, newSandboxId, newWorkerId } from '@cofferdam/contract'
+import { DEFAULT_LIMITS, newSandboxId, newWorkerId, type SessionScope } from '@cofferdam/contract'
 import { createGuestSession } from '../guest/index.ts'
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import type { GuestSlot } from '../guest-slot.ts'

@@ -122,7 +122,6 @@ async function play(sequence: readonly Step[]): Promise<void> {
 
   for (const [n, step] of sequence.entries()) {
     await take(step, n)
-    await agent.session.clean('processes')
     const listed = await agent.session.list(['job-*', 'file-*'], 100)
     expect(new Set(listed.map(({ path }) => path)), `after step ${n}`).toEqual(model.files)
     await vi.waitFor(
@@ -132,6 +131,7 @@ async function play(sequence: readonly Step[]): Promise<void> {
       },
       { timeout: 10_000, interval: 5 },
     )
+    await agent.session.clean('processes')
   }
   const pids = model.jobs.map(({ name }) => pidIn(at(name)))
   await stop(agent)
