@@ -28,7 +28,7 @@ export interface DispatcherOptions {
 /** How often a drain asks whether a session's turn is over. */
 const IDLE_LOOK_MS = 1000
 
-/** Starts to poll. Rejects when Redis does not answer. */
+/** Starts to poll. Redis may start later. Rejects when the port of the metrics is taken. */
 export async function runDispatcher(
   config: DispatcherConfig,
   options: DispatcherOptions = {},
@@ -54,8 +54,8 @@ export async function runDispatcher(
         ...(config.otlpEndpoint === undefined ? {} : { otlpEndpoint: config.otlpEndpoint }),
       }),
     )
-  const redis = owned.adopt(connectRedis(config.redisUrl, 'producer'), (one) => one.disconnect())
-  await redis.ping()
+  // While Redis is away, a session that begins waits. Its item's lease decides for how long.
+  const redis = owned.adopt(connectRedis(config.redisUrl, 'worker'), (one) => one.disconnect())
   const client = owned.use(createClient({ redisUrl: config.redisUrl }))
   const polling = new AbortController()
   owned.defer(() => polling.abort())

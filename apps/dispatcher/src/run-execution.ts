@@ -62,3 +62,13 @@ async function whileRedisIsAway<T>(signal: AbortSignal, call: () => Promise<T>):
     await after(REDIS_PAUSE_MS, undefined, { signal })
   }
 }
+
+/** Runs an execution that may run twice. Rejects when it did not end in `ms`. */
+export async function runWithin(
+  client: Client,
+  request: ExecutionRequestInput,
+  ms: number,
+): Promise<ExecutionResult> {
+  const signal = AbortSignal.timeout(ms)
+  return await resultOf(client, await acceptOnce(client, request, signal), signal)
+}

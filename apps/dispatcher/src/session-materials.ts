@@ -9,11 +9,11 @@ import { join } from 'node:path'
 import { openMemories } from './memories.ts'
 import { readFolder } from './read-folder.ts'
 import type { SessionSandbox } from './session-sandbox.ts'
-import type { Roots } from './tools/index.ts'
+import type { ToolRoots } from './tools/tool.ts'
 
 export interface Materials {
   /** The folders that file tools may use. */
-  roots: Roots
+  roots: ToolRoots
   /** Keeps changed memories, if the last time is long ago. After each call. */
   sync(): Promise<void>
   /** Keeps changed memories. At the end. */

@@ -7,7 +7,7 @@ import {
   type FileOperation,
 } from '@cofferdam/contract'
 import type { EnvironmentConfig } from './config.ts'
-import type { ToolPlan } from './tools/index.ts'
+import type { ToolPlan } from './tools/tool.ts'
 
 /** Folders in the work directory. `SURROUNDINGS.links` gives them the names that agents know. */
 export const SESSION_FOLDERS = { outputs: '.session/outputs', memory: '.session/memory' } as const

@@ -14,12 +14,13 @@ import {
   type ExecutionId,
   type ExecutionResult,
   type FileIn,
+  type Program,
 } from '@cofferdam/contract'
 import type { Logger } from '@cofferdam/telemetry'
 import type { EnvironmentConfig } from './config.ts'
-import { acceptOnce, resultOf } from './run-execution.ts'
+import { acceptOnce, resultOf, runWithin } from './run-execution.ts'
 import { SESSION_FOLDERS, sessionRequests } from './session-requests.ts'
-import type { ToolAnswer, ToolPlan } from './tools/index.ts'
+import type { ToolAnswer, ToolPlan } from './tools/tool.ts'
 
 export interface SessionSandboxDeps {
   client: Client
@@ -70,7 +71,7 @@ export function openSessionSandbox(deps: SessionSandboxDeps): SessionSandbox {
 
   /** Calls wait for it, one after the other. A refusal or failure is their answer, and the next call tries again. */
   const prepare = (): Promise<ExecutionResult> => {
-    const running = client.run(requests.prepare(provided), { timeoutMs: PREPARE_MS }).then((result) => {
+    const running = runWithin(client, requests.prepare(provided), PREPARE_MS).then((result) => {
       if (result.ok) backend = result.backend
       else prepared = null
       return result
@@ -84,9 +85,7 @@ export function openSessionSandbox(deps: SessionSandboxDeps): SessionSandbox {
   }
 
   const operate = async (op: 'collect' | 'end', path?: string): Promise<ExecutionResult | null> =>
-    backend === null
-      ? null
-      : await client.run(requests.operate(op, backend, path), { timeoutMs: OPERATION_MS })
+    backend === null ? null : await runWithin(client, requests.operate(op, backend, path), OPERATION_MS)
 
   /** The result of the call. `onAccepted` is told the execution that may have to be cancelled. */
   const carryOut = async (
@@ -94,10 +93,15 @@ export function openSessionSandbox(deps: SessionSandboxDeps): SessionSandbox {
     { toolUseId, plan, signal }: Call,
     onAccepted: (id: ExecutionId) => void,
   ): Promise<{ result: ExecutionResult; isReplaced: boolean }> => {
-    const attempt = async (key: string): Promise<ExecutionResult> => {
-      const id = await acceptOnce(client, requests.call(key, toolUseId, agentId, plan), signal)
+    const run = async (key: string, program: Program): Promise<ExecutionResult> => {
+      const request = requests.call(key, toolUseId, agentId, { ...plan, program })
+      const id = await acceptOnce(client, request, signal)
       onAccepted(id)
       return resultOf(client, id, signal)
+    }
+    const attempt = async (key: string): Promise<ExecutionResult> => {
+      if (plan.before !== undefined) await run(`${key}:before`, plan.before)
+      return run(key, plan.program)
     }
     const ready = await unlessAborted(prepared ?? prepare(), signal)
     if (!ready.ok) return { result: ready, isReplaced: false }
@@ -136,7 +140,7 @@ export function openSessionSandbox(deps: SessionSandboxDeps): SessionSandbox {
     },
 
     inspect: async (argv, stdin) =>
-      backend === null ? null : await client.run(requests.inspect(argv, stdin), { timeoutMs: OPERATION_MS }),
+      backend === null ? null : await runWithin(client, requests.inspect(argv, stdin), OPERATION_MS),
 
     async collect() {
       if (!hasNewCalls) return

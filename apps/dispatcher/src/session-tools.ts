@@ -4,7 +4,8 @@ import { ToolError } from '@anthropic-ai/sdk/lib/tools/ToolError'
 import type { SessionHold } from './session-holder.ts'
 import type { Materials } from './session-materials.ts'
 import type { SessionSandbox } from './session-sandbox.ts'
-import { TOOLSET, ToolInputError, type Tool, type ToolPlan, type Roots } from './tools/index.ts'
+import { ToolInputError, type Tool, type ToolPlan, type ToolRoots } from './tools/tool.ts'
+import { TOOLSET } from './tools/toolset.ts'
 
 export interface ServedSession {
   sandbox: SessionSandbox
@@ -27,7 +28,7 @@ export function sessionTools(session: ServedSession): BetaRunnableTool<unknown>[
     type: 'custom' as const,
     name: tool.name,
     description: tool.description,
-    input_schema: tool.inputSchema,
+    input_schema: { ...tool.inputSchema, required: [...(tool.inputSchema.required ?? [])] },
     parse: (input: unknown) => input,
     async run(input: unknown, context?: BetaToolRunContext) {
       session.onCall(1)
@@ -80,7 +81,7 @@ async function yieldTo(
   throw signal.reason
 }
 
-function planOf(tool: Tool, input: unknown, roots: Roots): ToolPlan {
+function planOf(tool: Tool, input: unknown, roots: ToolRoots): ToolPlan {
   try {
     return tool.plan(input, roots)
   } catch (error) {

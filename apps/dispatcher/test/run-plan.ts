@@ -105,7 +105,13 @@ export class Session implements AsyncDisposable {
     child.stdin.on('error', () => {})
     child.stdin.end(plan.stdin ?? '')
     const { code, signal, timedOut } = await ended(child, deadline(plan), once(child, 'close'))
-    return { code, signal, timedOut, stdout: Buffer.concat(parts.stdout), stderr: Buffer.concat(parts.stderr) }
+    return {
+      code,
+      signal,
+      timedOut,
+      stdout: Buffer.concat(parts.stdout),
+      stderr: Buffer.concat(parts.stderr),
+    }
   }
 
   async #script(source: string, timeoutMs: number): Promise<Ended> {

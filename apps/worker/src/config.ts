@@ -153,7 +153,7 @@ export const fileSchema = z.strictObject({
     })
     .prefault({}),
   /** The dispatcher checks it. */
-  dispatcher: z.unknown(),
+  dispatcher: z.unknown().optional(),
 })
 
 export type WorkerConfig = ReturnType<typeof readConfig<typeof WORKER_FIELDS>>['config'] & {
