@@ -328,7 +328,11 @@ describe('infra/kubernetes/dispatcher', () => {
     expect(spec.triggers).toHaveLength(1)
     const [{ metricType, metadata }] = spec.triggers
     // With `Value`, an HPA multiplies the present number of pods by the metric.
-    expect([metricType, metadata.threshold, metadata.ignoreNullValues]).toEqual(['AverageValue', '1', 'false'])
+    expect([metricType, metadata.threshold, metadata.ignoreNullValues]).toEqual([
+      'AverageValue',
+      '1',
+      'false',
+    ])
     expect(problemsOf(metadata.query)).toEqual([])
   })
 

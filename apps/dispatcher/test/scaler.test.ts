@@ -32,7 +32,9 @@ needs('bwrap').describe('the scaler of a warm pool', () => {
     const warmPool = createWarmPool({ api_server: apiServer, token_file: null, api_timeout_ms: 1000 })
     return createScaler({
       environments: [{ id: 'env_a', pool: 'cofferdam' }],
-      pools: [{ name: 'cofferdam', settings: spareSettingsSchema.parse({ max: 4, hold_seconds: 60 }), warmPool }],
+      pools: [
+        { name: 'cofferdam', settings: spareSettingsSchema.parse({ max: 4, hold_seconds: 60 }), warmPool },
+      ],
       readDepth: async () => depth,
       logger: { info: log, warn: log } as ScalerOptions['logger'],
       everyMs: null,
@@ -85,7 +87,11 @@ needs('bwrap').describe('the scaler of a warm pool', () => {
     const { status } = await fetch(poolUrl().replace(/\/cofferdam$/, ''), {
       method: 'POST',
       headers: { 'Content-Type': 'application/json' },
-      body: JSON.stringify({ ...before, metadata: { name: 'cofferdam' }, spec: { ...before.spec, replicas: 0 } }),
+      body: JSON.stringify({
+        ...before,
+        metadata: { name: 'cofferdam' },
+        spec: { ...before.spec, replicas: 0 },
+      }),
     })
     expect(status).toBe(201)
     await scaler.step()

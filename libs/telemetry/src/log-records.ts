@@ -244,7 +244,8 @@ export const LOG_FACTS: Readonly<Record<string, LogFacts>> = {
   'a warm pool is gone': {
     level: 'warn',
     from: 'dispatcher',
-    about: 'The SandboxWarmPool of that name does not exist, so sessions start cold or not at all. Install it.',
+    about:
+      'The SandboxWarmPool of that name does not exist, so sessions start cold or not at all. Install it.',
   },
   'a warm pool is scaled again': {
     level: 'info',

@@ -6,9 +6,7 @@ const REFILL_SECONDS = 15
 it('estimates a steady rate within a sixth', () => {
   const arrivals = createArrivals(0, REFILL_SECONDS)
   for (let ms = 0; ms <= 3_600_000; ms += 10_000) arrivals.arrived(ms)
-  const rates = Array.from({ length: 11 }, (_, i) =>
-    arrivals.perSecond(3_600_000 + i * 1000, REFILL_SECONDS),
-  )
+  const rates = Array.from({ length: 11 }, (_, i) => arrivals.perSecond(3_600_000 + i * 1000, REFILL_SECONDS))
   const mean = rates.reduce((sum, rate) => sum + rate, 0) / rates.length
   expect(Math.abs(mean / 0.1 - 1)).toBeLessThan(1 / 6)
 })

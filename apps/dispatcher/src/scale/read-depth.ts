@@ -18,10 +18,8 @@ export function createReadDepth(client: Anthropic): ReadDepth {
     const stats: unknown = await client.beta.environments.work.stats(environmentId, null, options)
     const found = statsSchema.safeParse(stats)
     if (found.success) return found.data.depth
-    throw new CofferdamError(
-      'protocol_violation',
-      'The control plane answered statistics without a depth.',
-      { cause: found.error },
-    )
+    throw new CofferdamError('protocol_violation', 'The control plane answered statistics without a depth.', {
+      cause: found.error,
+    })
   }
 }

@@ -15,8 +15,8 @@ export const spareSettingsSchema = z
       .max(1000)
       .default(50)
       .describe(
-        'Spare pods at most. More than `max_sessions` of all dispatchers are never used. The sample of GKE ' +
-          'allows 50.',
+        'Spare pods at most. More than the sessions that the dispatchers serve at once are never used. The ' +
+          'sample of GKE allows 50.',
       ),
     safety: z
       .number()
@@ -39,7 +39,7 @@ export const spareSettingsSchema = z
       .max(120)
       .default(15)
       .describe(
-        'Time until a used pod is replaced, as long as the dispatcher has measured none: 10–20 s on GKE.',
+        'Time until a used pod is replaced, as long as the dispatcher has measured none: 10–20 s are reported for GKE.',
       ),
     hold_seconds: z
       .number()

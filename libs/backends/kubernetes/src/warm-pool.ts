@@ -9,7 +9,9 @@ import { kubernetesConfigSchema } from './config.ts'
 import { createKubeApi, type KubeAnswer } from './kube-api.ts'
 
 /** The server leaves `replicas` out if it is 0 (autoscaling/v1). */
-const scaleSchema = z.object({ spec: z.object({ replicas: z.int().min(0).default(0) }).default({ replicas: 0 }) })
+const scaleSchema = z.object({
+  spec: z.object({ replicas: z.int().min(0).default(0) }).default({ replicas: 0 }),
+})
 
 /**
  * Each call is one request without retries. Throws `backend_unavailable` if the API server does not answer
