@@ -28,8 +28,8 @@ export function createSparePlan(settings: SpareSettings, nowMs: number): SparePl
   })
   let state = keptFrom(settings.min, nowMs)
   return {
-    arrived: arrivals.arrived,
-    sandboxReady: refill.sandboxReady,
+    arrived: (now) => arrivals.arrived(now),
+    sandboxReady: (tookMs, now) => refill.sandboxReady(tookMs, now),
     next(now, depth, current) {
       if (current !== null && current !== state.spare) state = keptFrom(current, now)
       const refillSeconds = refill.seconds(now)
