@@ -31,11 +31,10 @@ needs('bwrap').describe('the scaler of a warm pool', () => {
     const log = (_: unknown, message: string): void => void logged.push(message)
     const warmPool = createWarmPool({ api_server: apiServer, token_file: null, api_timeout_ms: 1000 })
     return createScaler({
-      environments: [{ id: 'env_a', pool: 'cofferdam' }],
+      environments: [{ id: 'env_a', pool: 'cofferdam', readDepth: async () => depth }],
       pools: [
         { name: 'cofferdam', settings: spareSettingsSchema.parse({ max: 4, hold_seconds: 60 }), warmPool },
       ],
-      readDepth: async () => depth,
       logger: { info: log, warn: log } as ScalerOptions['logger'],
       everyMs: null,
       now: () => time.ms,

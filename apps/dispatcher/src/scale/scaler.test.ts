@@ -10,18 +10,18 @@ const POOLS = ['first', 'second'].map((name) => ({
   warmPool: null,
 }))
 
-function scalerWith(options: Partial<ScalerOptions> = {}) {
+/** Environments and their pools. */
+const OF = { env_a: 'first', env_b: 'first', env_c: 'second' }
+
+type Options = Partial<ScalerOptions> & { readDepth?: ReadDepth; of?: Record<string, string> }
+
+function scalerWith({ readDepth, of = OF, ...options }: Options = {}) {
   const time = { ms: 0 }
   const logged: string[] = []
   const log = (_: unknown, message: string): void => void logged.push(message)
   const scaler = createScaler({
-    environments: [
-      { id: 'env_a', pool: 'first' },
-      { id: 'env_b', pool: 'first' },
-      { id: 'env_c', pool: 'second' },
-    ],
+    environments: Object.entries(of).map(([id, pool]) => ({ id, pool, readDepth: readDepth ?? null })),
     pools: POOLS,
-    readDepth: null,
     logger: { info: log, warn: log } as ScalerOptions['logger'],
     everyMs: null,
     now: () => time.ms,
@@ -79,7 +79,7 @@ it('says once per outage that a depth cannot be read, and goes on with the arriv
     if (!answers) throw new Error('503')
     return 1
   }
-  const { scaler, logged } = scalerWith({ environments: [{ id: 'env_a', pool: 'first' }], readDepth })
+  const { scaler, logged } = scalerWith({ of: { env_a: 'first' }, readDepth })
   scaler.onArrival('env_a')
   await scaler.step()
   await scaler.step()
@@ -100,7 +100,7 @@ it('joins a call during a step to that step', async () => {
     reads += 1
     return gate.promise
   }
-  const { scaler } = scalerWith({ environments: [{ id: 'env_a', pool: 'first' }], readDepth })
+  const { scaler } = scalerWith({ of: { env_a: 'first' }, readDepth })
   const both = Promise.all([scaler.step(), scaler.step()])
   gate.resolve(0)
   await both
@@ -119,8 +119,7 @@ it('steps by its own timer, and not after it is disposed of', async () => {
     signal.addEventListener('abort', () => stopped.resolve())
     return stopped.promise.then(() => 0)
   }
-  const environments = [{ id: 'env_a', pool: 'first' }]
-  const { scaler, logged } = scalerWith({ environments, readDepth, everyMs: 1 })
+  const { scaler, logged } = scalerWith({ of: { env_a: 'first' }, readDepth, everyMs: 1 })
   await second.promise
   // Waits for the step under way, whose read ends by the signal.
   await scaler[Symbol.asyncDispose]()
@@ -129,8 +128,6 @@ it('steps by its own timer, and not after it is disposed of', async () => {
 })
 
 it('refuses an environment whose pool does not exist, and one that it does not know', () => {
-  expect(() => scalerWith({ environments: [{ id: 'env_a', pool: 'third' }] })).toThrow(
-    'environment env_a: there is no pool "third"',
-  )
+  expect(() => scalerWith({ of: { env_a: 'third' } })).toThrow('environment env_a: there is no pool "third"')
   expect(() => scalerWith().scaler.onArrival('env_z')).toThrow('unknown environment env_z')
 })

@@ -24,12 +24,17 @@ export interface ScaledPool {
   warmPool: WarmPool | null
 }
 
-export interface ScalerOptions {
-  /** Each environment with the name of the pool that its sessions take sandboxes from. */
-  environments: readonly { id: string; pool: string }[]
-  pools: readonly ScaledPool[]
+export interface ScaledEnvironment {
+  id: string
+  /** Name of the pool that its sessions take sandboxes from. */
+  pool: string
   /** Null without an API key: then an empty poll means 0, and otherwise the depth is unknown. */
   readDepth: ReadDepth | null
+}
+
+export interface ScalerOptions {
+  environments: readonly ScaledEnvironment[]
+  pools: readonly ScaledPool[]
   logger: Pick<Logger, 'info' | 'warn'>
   /** Time between two steps. Null: the caller steps. Default 5,000. */
   everyMs?: number | null
@@ -56,8 +61,7 @@ export interface Scaler extends AsyncDisposable {
   readings(): DispatcherPoolReading[]
 }
 
-interface Environment {
-  id: string
+interface Environment extends ScaledEnvironment {
   /** Null if it is unknown. */
   depth: number | null
   isDepthFailing: boolean
@@ -73,18 +77,18 @@ interface Pool extends ScaledPool {
 
 /** Starts its timer unless `everyMs` is null. Throws if an environment names a pool that does not exist. */
 export function createScaler(options: ScalerOptions): Scaler {
-  const { readDepth, logger, everyMs = EVERY_MS, now = () => performance.now() } = options
+  const { logger, everyMs = EVERY_MS, now = () => performance.now() } = options
   const pools = options.pools.map((pool): Pool => {
     const plan = createSparePlan(pool.settings, now())
     return { ...pool, plan, environments: [], sessions: 0, trouble: null }
   })
   const known = new Map<string, { pool: Pool; environment: Environment }>()
-  for (const { id, pool: name } of options.environments) {
-    const pool = pools.find((each) => each.name === name)
-    if (pool === undefined) throw new Error(`environment ${id}: there is no pool "${name}"`)
-    const environment = { id, depth: null, isDepthFailing: false }
+  for (const given of options.environments) {
+    const pool = pools.find(({ name }) => name === given.pool)
+    if (pool === undefined) throw new Error(`environment ${given.id}: there is no pool "${given.pool}"`)
+    const environment = { ...given, depth: null, isDepthFailing: false }
     pool.environments.push(environment)
-    known.set(id, { pool, environment })
+    known.set(given.id, { pool, environment })
   }
   const closing = new AbortController()
   let running: Promise<void> | null = null
@@ -121,9 +125,9 @@ export function createScaler(options: ScalerOptions): Scaler {
   }
 
   async function updateDepth(environment: Environment): Promise<void> {
-    if (readDepth === null) return
+    if (environment.readDepth === null) return
     try {
-      environment.depth = await readDepth(environment.id, closing.signal)
+      environment.depth = await environment.readDepth(environment.id, closing.signal)
       environment.isDepthFailing = false
     } catch (error) {
       environment.depth = null
@@ -149,7 +153,7 @@ export function createScaler(options: ScalerOptions): Scaler {
       const { pool, environment } = of(environmentId)
       pool.sessions += 1
       // There may be more items. Statistics say so, a poll does not.
-      if (readDepth === null) environment.depth = null
+      if (environment.readDepth === null) environment.depth = null
       if (isNew) pool.plan.arrived(now())
     },
     onSessionEnd(environmentId) {

@@ -39,7 +39,8 @@ export const spareSettingsSchema = z
       .max(120)
       .default(15)
       .describe(
-        'Time until a used pod is replaced, as long as the dispatcher has measured none: 10–20 s are reported for GKE.',
+        'Time until a used pod is replaced, as long as the dispatcher has measured none. 10–20 s are ' +
+          'reported for GKE.',
       ),
     hold_seconds: z
       .number()
