@@ -114,7 +114,8 @@ function fill(base: string, files: Files): void {
   for (const [at, [path, content]] of Object.entries(files).entries()) {
     const full = join(base, path)
     mkdirSync(dirname(full), { recursive: true })
-    if (typeof content === 'object' && 'to' in content) symlinkSync(content.to.replaceAll('<base>', base), full)
+    if (typeof content === 'object' && 'to' in content)
+      symlinkSync(content.to.replaceAll('<base>', base), full)
     else {
       writeFileSync(full, content, { mode: 0o644 })
       utimesSync(full, 1_700_000_000 - at, 1_700_000_000 - at)

@@ -85,7 +85,10 @@ function limitsFor(timeoutMs: number): ToolPlan['limits'] {
  */
 export function scriptOf(command: string): string {
   // The SDK's shell reads commands from a pipe, where bash skips NUL.
-  const quoted = `'${command.replaceAll('\0', '').toWellFormed().replaceAll("'", String.raw`'\''`)}'`
+  const quoted = `'${command
+    .replaceAll('\0', '')
+    .toWellFormed()
+    .replaceAll("'", String.raw`'\''`)}'`
   return [
     `{ if [[ \${1-} == cofferdam-inner ]]; then builtin set --; BASH_ARGV0=/bin/bash;`,
     `builtin eval "\${__cofferdam_x:+builtin set -x;}"${quoted}`,
@@ -158,5 +161,7 @@ function outputOf(result: ExecutionResult, path: string, status: string): string
 /** Messages of bash begin with the file of the command, which the agent has not written. */
 function nameShell(text: string, path: string): string {
   if (path === '') return text
-  return text.replaceAll(`${path}: eval: line `, '/bin/bash: line ').replaceAll(`${path}: line `, '/bin/bash: line ')
+  return text
+    .replaceAll(`${path}: eval: line `, '/bin/bash: line ')
+    .replaceAll(`${path}: line `, '/bin/bash: line ')
 }

@@ -98,7 +98,10 @@ describe('a file that is not text', () => {
     execFileSync('mkfifo', [work('fifo')])
     mkdirSync(work('folder'))
     for (const file_path of ['fifo', 'folder'])
-      for (const [tool, more] of [['read', {}], ['edit', { old_string: 'x', new_string: 'y' }]] as const)
+      for (const [tool, more] of [
+        ['read', {}],
+        ['edit', { old_string: 'x', new_string: 'y' }],
+      ] as const)
         expect(await run(tool, { file_path, ...more })).toEqual({
           text: `${tool}: ${file_path} is not a regular file`,
           isError: true,
@@ -111,16 +114,26 @@ describe('a file that is not text', () => {
     symlinkSync('/dev/zero', work('zero'))
     symlinkSync('/proc/self', work('self'))
     for (const file_path of ['zero', '/dev/zero', 'self/environ', '/proc/self/mem', '/proc/1/../self/maps'])
-      for (const [tool, more] of [['read', {}], ['write', { content: 'x' }]] as const)
-        expect((await run(tool, { file_path, ...more })).text).toMatch(/ is outside the session's working directory/)
+      for (const [tool, more] of [
+        ['read', {}],
+        ['write', { content: 'x' }],
+      ] as const)
+        expect((await run(tool, { file_path, ...more })).text).toMatch(
+          / is outside the session's working directory/,
+        )
   })
 
   it('is bounded by what it has and not by the size that it reports', async () => {
     const roots = { ...rootsBelow(base), allowed: ['/proc/self', '/dev'] }
     const read = (input: object) => session.answer(TOOLSET.read.plan(input, roots))
-    expect(await read({ file_path: '/dev/zero' })).toEqual({ text: 'read: /dev/zero is not a regular file', isError: true })
+    expect(await read({ file_path: '/dev/zero' })).toEqual({
+      text: 'read: /dev/zero is not a regular file',
+      isError: true,
+    })
     // Its reported size is 0.
-    const maps = await session.answer(TOOLSET.read.plan({ file_path: '/proc/cpuinfo' }, { ...roots, allowed: ['/proc'] }))
+    const maps = await session.answer(
+      TOOLSET.read.plan({ file_path: '/proc/cpuinfo' }, { ...roots, allowed: ['/proc'] }),
+    )
     expect(maps).toMatchObject({ isError: false, text: expect.stringContaining('processor') as string })
   })
 })
@@ -169,12 +182,14 @@ describe('a search', () => {
     expect(text).toMatch(/^glob: timed out after 1s$|^no matches$/)
   })
 
-  it.each(['{a,b}'.repeat(20), '{1..99999999}', '{1..200}{1..200}', `${'{a,'.repeat(500)}${'}'.repeat(500)}`])(
-    'by a glob with endless alternatives is refused %#',
-    async (pattern) => {
-      expect((await bounded('glob', { pattern })).isError).toBe(true)
-    },
-  )
+  it.each([
+    '{a,b}'.repeat(20),
+    '{1..99999999}',
+    '{1..200}{1..200}',
+    `${'{a,'.repeat(500)}${'}'.repeat(500)}`,
+  ])('by a glob with endless alternatives is refused %#', async (pattern) => {
+    expect((await bounded('glob', { pattern })).isError).toBe(true)
+  })
 
   it.each<[ToolName, string]>([
     ['glob', '!('.repeat(2000)],
@@ -228,7 +243,26 @@ describe('a search', () => {
 
 describe('bytes of any kind', () => {
   it('are read as JavaScript decodes them', async () => {
-    const bytes = fc.array(fc.constantFrom(0x00, 0x41, 0x80, 0xbf, 0xc0, 0xc3, 0xe0, 0xa0, 0xed, 0xf0, 0x9f, 0xf4, 0x90, 0xff, 0x0a), { maxLength: 40 })
+    const bytes = fc.array(
+      fc.constantFrom(
+        0x00,
+        0x41,
+        0x80,
+        0xbf,
+        0xc0,
+        0xc3,
+        0xe0,
+        0xa0,
+        0xed,
+        0xf0,
+        0x9f,
+        0xf4,
+        0x90,
+        0xff,
+        0x0a,
+      ),
+      { maxLength: 40 },
+    )
     await fc.assert(
       fc.asyncProperty(bytes, async (values) => {
         writeFileSync(work('a'), Buffer.from(values))
@@ -240,10 +274,14 @@ describe('bytes of any kind', () => {
 
   it('are written as JavaScript encodes them', async () => {
     await fc.assert(
-      fc.asyncProperty(fc.string({ unit: 'binary', maxLength: 30 }), fc.constantFrom('', '\ud800', '\udfff'), async (text, half) => {
-        await run('write', { file_path: 'a', content: half + text })
-        expect(readFileSync(work('a'))).toEqual(Buffer.from(half + text))
-      }),
+      fc.asyncProperty(
+        fc.string({ unit: 'binary', maxLength: 30 }),
+        fc.constantFrom('', '\ud800', '\udfff'),
+        async (text, half) => {
+          await run('write', { file_path: 'a', content: half + text })
+          expect(readFileSync(work('a'))).toEqual(Buffer.from(half + text))
+        },
+      ),
       { numRuns: 40 },
     )
   })
@@ -264,14 +302,33 @@ describe('a command', () => {
 
   it('that is not valid leaves the shell as it was', async () => {
     await run('bash', { command: 'x=kept' })
-    for (const command of ['(', ')', 'if', 'fi', '}', "'", '"', '$(', 'a() {', '<<', 'case x', '`', '&&', 'for', '[[', '((', '${'])
+    for (const command of [
+      '(',
+      ')',
+      'if',
+      'fi',
+      '}',
+      "'",
+      '"',
+      '$(',
+      'a() {',
+      '<<',
+      'case x',
+      '`',
+      '&&',
+      'for',
+      '[[',
+      '((',
+      '${',
+    ])
       expect((await run('bash', { command })).text).not.toContain('terminated')
     expect(await run('bash', { command: 'echo $x' })).toEqual({ text: 'kept', isError: false })
   })
 
   it('finds no file descriptors or variables of ours', async () => {
     const { text } = await run('bash', {
-      command: 'for fd in /proc/$$/fd/*; do echo ${fd##*/}; done | sort -n | tr "\\n" " "; compgen -v cofferdam; echo $#',
+      command:
+        'for fd in /proc/$$/fd/*; do echo ${fd##*/}; done | sort -n | tr "\\n" " "; compgen -v cofferdam; echo $#',
     })
     expect(text.split(' ')).not.toContain('194')
     expect(text).toMatch(/\n?0$/)

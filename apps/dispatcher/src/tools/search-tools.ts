@@ -33,7 +33,8 @@ const searchInput = z.object({ pattern: optional(z.string()), path: optional(z.s
 
 export const glob: Tool = {
   name: 'glob',
-  description: 'Match files under the workdir against a glob pattern. Results are mtime-sorted, newest first.',
+  description:
+    'Match files under the workdir against a glob pattern. Results are mtime-sorted, newest first.',
   inputSchema: {
     type: 'object',
     properties: {

@@ -21,12 +21,55 @@ const text = fc.array(word, { maxLength: 6 }).map((words) => words.join(' '))
 const line = fc.integer({ min: -2, max: 5 })
 
 const command = fc.constantFrom(
-  ...['cd d', 'cd /', 'cd ..', 'pwd', 'x=$((x + 1)); echo $x', 'export E="$x-$E"; env | grep ^E=', 'exit', 'exit 3'],
-  ...['f() { echo "f $1"; return 2; }', 'f 1', 'f 2 | cat', 'cat <<EOF\n$x\nEOF', "cat <<'EOF'\n$x\nEOF", 'false', 'set -e'],
-  ...['set +e', 'sleep 1000 >/dev/null 2>&1 &', 'kill %% && wait', 'jobs | wc -l', 'echo new >>new; cat new', 'ls -A | sort'],
-  ...['rm -rf d', 'mkdir -p d/e; echo one >d/e/f', 'echo err >&2; echo out', 'nosuch', 'read v; echo "[$v]"', 'umask 077'],
-  ...['shopt -s nullglob; echo *.none', "trap 'echo bye' EXIT", 'ln -sfn ../outside out2; cat out2/s', 'type f | head -1'],
-  ...['(cd /; x=9); echo $x', 'printf "a\\033[1mb"', 'unset x; echo ${x-none}', 'true # comment', 'local y=1', '[[ -e a ]]'],
+  ...[
+    'cd d',
+    'cd /',
+    'cd ..',
+    'pwd',
+    'x=$((x + 1)); echo $x',
+    'export E="$x-$E"; env | grep ^E=',
+    'exit',
+    'exit 3',
+  ],
+  ...[
+    'f() { echo "f $1"; return 2; }',
+    'f 1',
+    'f 2 | cat',
+    'cat <<EOF\n$x\nEOF',
+    "cat <<'EOF'\n$x\nEOF",
+    'false',
+    'set -e',
+  ],
+  ...[
+    'set +e',
+    'sleep 1000 >/dev/null 2>&1 &',
+    'kill %% && wait',
+    'jobs | wc -l',
+    'echo new >>new; cat new',
+    'ls -A | sort',
+  ],
+  ...[
+    'rm -rf d',
+    'mkdir -p d/e; echo one >d/e/f',
+    'echo err >&2; echo out',
+    'nosuch',
+    'read v; echo "[$v]"',
+    'umask 077',
+  ],
+  ...[
+    'shopt -s nullglob; echo *.none',
+    "trap 'echo bye' EXIT",
+    'ln -sfn ../outside out2; cat out2/s',
+    'type f | head -1',
+  ],
+  ...[
+    '(cd /; x=9); echo $x',
+    'printf "a\\033[1mb"',
+    'unset x; echo ${x-none}',
+    'true # comment',
+    'local y=1',
+    '[[ -e a ]]',
+  ],
 )
 
 const call: fc.Arbitrary<Call> = fc.oneof(
@@ -35,9 +78,14 @@ const call: fc.Arbitrary<Call> = fc.oneof(
   { weight: 2, arbitrary: path.map((file_path): Call => ['read', { file_path }]) },
   {
     weight: 1,
-    arbitrary: fc.tuple(path, line, line).map(([file_path, ...view_range]): Call => ['read', { file_path, view_range }]),
+    arbitrary: fc
+      .tuple(path, line, line)
+      .map(([file_path, ...view_range]): Call => ['read', { file_path, view_range }]),
   },
-  { weight: 2, arbitrary: fc.tuple(path, text).map(([file_path, content]): Call => ['write', { file_path, content }]) },
+  {
+    weight: 2,
+    arbitrary: fc.tuple(path, text).map(([file_path, content]): Call => ['write', { file_path, content }]),
+  },
   {
     weight: 2,
     arbitrary: fc
@@ -47,7 +95,19 @@ const call: fc.Arbitrary<Call> = fc.oneof(
   {
     weight: 1,
     arbitrary: fc
-      .constantFrom('*', '**', '**/*', 'd/*', '**/[a-f]*', '{a,d/*}', 'link/*', 'out/*', '.*/*', '!(a)', '**/*.txt')
+      .constantFrom(
+        '*',
+        '**',
+        '**/*',
+        'd/*',
+        '**/[a-f]*',
+        '{a,d/*}',
+        'link/*',
+        'out/*',
+        '.*/*',
+        '!(a)',
+        '**/*.txt',
+      )
       .map((pattern): Call => ['glob', { pattern }]),
   },
   {
