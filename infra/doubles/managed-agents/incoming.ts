@@ -16,13 +16,18 @@ const KEPT_HEADERS = [
   'x-stainless-retry-count',
 ]
 
+const tooLarge = (): WireError =>
+  new WireError(413, 'invalid_request_error', `a request has at most ${BODY_MAX} bytes`)
+
 /** The parsed body. Undefined without one. Throws a 413, and a 400 if it is not JSON. */
 export async function readBody(request: IncomingMessage): Promise<unknown> {
   const parts: Buffer[] = []
   let size = 0
+  // Before the first byte, so that the client reads the answer instead of a broken connection.
+  if (Number(request.headers['content-length'] ?? 0) > BODY_MAX) throw tooLarge()
   for await (const part of request as AsyncIterable<Buffer>) {
     size += part.length
-    if (size > BODY_MAX) throw new WireError(413, 'invalid_request_error', `at most ${BODY_MAX} bytes`)
+    if (size > BODY_MAX) throw tooLarge()
     parts.push(part)
   }
   if (size === 0) return undefined

@@ -244,3 +244,8 @@ it('a body that is not JSON is answered with 400', async () => {
   const { id } = await claim(double)
   expect((await asWorker('POST', `/${id}/stop`, '{')).status).toBe(400)
 })
+
+it('a body of more than 32 MiB is answered with 413', async () => {
+  const large = 'x'.repeat(32 * 1024 * 1024)
+  expect((await asWorker('POST', '/work_none/ack', { large })).status).toBe(413)
+})
