@@ -131,7 +131,9 @@ function failFirst(faults: readonly Fault[], response: ServerResponse): boolean 
   return true
 }
 
-function requireHeaders(headers: IncomingHttpHeaders, { betas }: Route): void {
+function requireHeaders(headers: IncomingHttpHeaders, { betas, path }: Route): void {
+  // The double's own endpoints are not Anthropic's.
+  if (path.startsWith('/_double/')) return
   if (headers['anthropic-version'] === undefined) throw badRequest('anthropic-version: header is required')
   const sent = String(headers['anthropic-beta'] ?? '').split(',')
   const isSent = sent.some((beta) => betas?.includes(beta.trim()) === true)
