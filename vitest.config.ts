@@ -24,7 +24,7 @@ const PARTLY_SHORT = [
   'tests/faults/{caps,chaos,crowd,worker-killed}.test.ts',
   'libs/{sandbox,backends/*}/src/**/*.conformance.test.ts',
   'libs/sandbox/test/process-jail.test.ts',
-  'libs/sandbox/test/guest/{bare-run,cell}.test.ts',
+  'libs/sandbox/test/guest/{background-sequences,bare-run,cell}.test.ts',
   'libs/admission/test/{commands-of-bash,never-passed}.test.ts',
   'libs/queue/test/{fairness,session}.test.ts',
   'tests/model/queue.test.ts',
@@ -51,7 +51,12 @@ export default defineConfig({
       {
         test: {
           name: 'unit',
-          include: ['{apps,libs,libs/backends}/*/src/**/*.test.ts', 'scripts/*.test.ts', 'bench/*.test.ts'],
+          include: [
+            '{apps,libs,libs/backends}/*/src/**/*.test.ts',
+            'infra/doubles/*/*.test.ts',
+            'scripts/*.test.ts',
+            'bench/*.test.ts',
+          ],
           exclude: [...NOT_LONG, '**/*.conformance.test.ts'],
           ...UNIT,
           ...TWO_AT_A_TIME,

@@ -19,6 +19,7 @@ import { z } from 'zod'
 import { API_FIELDS } from '../apps/api/src/config.ts'
 import { CLI_FIELDS } from '../apps/cli/src/config.ts'
 import { EXIT, exitStatusFor } from '../apps/cli/src/exit-status.ts'
+import { DISPATCHER_FIELDS, environmentSchema } from '../apps/dispatcher/src/config.ts'
 import { fileSchema, WORKER_FIELDS } from '../apps/worker/src/config.ts'
 import { telemetryPage } from './telemetry-page.ts'
 
@@ -238,6 +239,11 @@ function configurationPage(): string {
     ...section('API', '`cofferdam api`, or `node apps/api/src/main.ts`.', API_FIELDS),
     ...section('Worker', '`cofferdam worker`, or `node apps/worker/src/main.ts`.', WORKER_FIELDS),
     ...section(
+      'Dispatcher',
+      '`cofferdam dispatcher`, or `node apps/dispatcher/src/main.ts`.',
+      DISPATCHER_FIELDS,
+    ),
+    ...section(
       'Command',
       'The `cofferdam` command itself reads these variables, and `NO_COLOR` and `FORCE_COLOR`.',
       CLI_FIELDS,
@@ -266,6 +272,14 @@ function configurationPage(): string {
     ...fileSection('egress', 'The most that programs may reach, and the package mirrors.'),
     ...fileSection('callbacks', 'Addresses that results may be posted to (docs/routines.md).'),
     ...fileSection('telemetry', 'Settings of what is sent to the collector.'),
+    '### `dispatcher.environments`',
+    '',
+    'The Managed Agents environments that `cofferdam dispatcher` serves (docs/operations/dispatcher.md): a list.',
+    '',
+    ...keyTable(
+      flattened(z.toJSONSchema(environmentSchema, { io: 'input', unrepresentable: 'any' }) as JsonSchema),
+    ),
+    '',
     '### `provisioning.agentcore`',
     '',
     'How tenants get code interpreters of their own (libs/backends/agentcore/OPERATIONS.md).',

@@ -23,6 +23,7 @@ PROGRAMS = {
     "ip": ["ip"],
     "kubectl": ["kubectl"],
     "openssl": ["openssl"],
+    "unzip": ["unzip"],
     "redis-server": ["redis-server", "redis-check-rdb", "redis-cli", "valkey-server"],
     "initdb": ["initdb", "postgres"],
 }

@@ -5,6 +5,7 @@ import { ENDINGS, ERROR_CLASSES, ERRORS, EXIT_STATUSES } from '@cofferdam/contra
 import { describe, expect, it } from 'vitest'
 import { API_FIELDS } from '../../apps/api/src/config.ts'
 import { CLI_FIELDS } from '../../apps/cli/src/config.ts'
+import { DISPATCHER_FIELDS } from '../../apps/dispatcher/src/config.ts'
 import { fileSchema, WORKER_FIELDS } from '../../apps/worker/src/config.ts'
 import { GENERATED_PAGES } from '../../scripts/generated-docs.ts'
 
@@ -51,6 +52,7 @@ describe('docs/configuration.md', () => {
   it.each([
     ['API', API_FIELDS],
     ['Worker', WORKER_FIELDS],
+    ['Dispatcher', DISPATCHER_FIELDS],
     ['Command', CLI_FIELDS],
   ])('lists every variable of the %s and no other', (heading, fields) => {
     expect(firstCells(page, heading)).toEqual(Object.values(fields).map((field) => field.variable))

@@ -1,7 +1,7 @@
 /** Sessions, tenant cells, warm slots and preload sets as a client sees them, through queue and worker. */
 import { mkdtemp, writeFile } from 'node:fs/promises'
 import path from 'node:path'
-import type { ExecutionRequestInput, ExecutionResult } from '@cofferdam/contract'
+import type { ExecutionRequestInput, ExecutionResult, SessionScope } from '@cofferdam/contract'
 import { needs } from '@cofferdam/embedded/needs'
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import { startFleet, type Fleet, type FleetWorker } from '../fleet.ts'
@@ -50,7 +50,7 @@ for (const backend of ['docker', 'process'] as const)
     `on ${backend}`,
     { timeout: 120_000 },
     () => {
-      const session = (name: string, scope: 'none' | 'files' | 'interpreter') => ({
+      const session = (name: string, scope: SessionScope) => ({
         session: { key: `${backend}-${name}`, scope },
       })
 
@@ -104,6 +104,26 @@ for (const backend of ['docker', 'process'] as const)
         await run(backend, 'python', 'import os; os._exit(0)', repl)
         expect(await run(backend, 'python', '"x" in globals()', repl)).toMatchObject({
           value: false,
+          session: { fresh: false, interpreter: 'restarted' },
+        })
+      })
+
+      it('keeps a server running for later executions, also after one that hung', async () => {
+        const terminal = session('terminal', 'processes')
+        const server = `python3 -m http.server 3000 --bind 127.0.0.1 >/dev/null 2>&1 &
+until (: >/dev/tcp/127.0.0.1/3000) 2>/dev/null; do sleep 0.1; done; echo up`
+        const call = `exec 3<>/dev/tcp/127.0.0.1/3000; printf 'GET / HTTP/1.0\\r\\n\\r\\n' >&3; head -1 <&3`
+        expect(await run(backend, 'bash', server, terminal)).toMatchObject({ ok: true, stdout: 'up\n' })
+        expect(await run(backend, 'bash', call, terminal)).toMatchObject({
+          stdout: 'HTTP/1.0 200 OK\r\n',
+          session: { fresh: false, interpreter: 'kept' },
+        })
+        const limits = { soft_timeout_ms: 1000, hard_timeout_ms: 31_000 }
+        expect(await run(backend, 'bash', 'sleep 600', { ...terminal, limits })).toMatchObject({
+          ending: 'soft_timeout',
+        })
+        expect(await run(backend, 'bash', call, terminal)).toMatchObject({
+          stdout: 'HTTP/1.0 200 OK\r\n',
           session: { fresh: false, interpreter: 'restarted' },
         })
       })

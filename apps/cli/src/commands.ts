@@ -61,6 +61,10 @@ export const COMMANDS: Readonly<Record<string, CommandEntry>> = {
     summary: 'emulate a cloud service on this machine',
     load: () => import('./commands/double.ts'),
   },
+  dispatcher: {
+    summary: 'serve Managed Agents environments in the foreground',
+    load: () => import('./commands/dispatcher.ts'),
+  },
   worker: { summary: 'run a worker in the foreground', load: () => import('./commands/worker.ts') },
   api: { summary: 'run the API in the foreground', load: () => import('./commands/api.ts') },
 }

@@ -39,7 +39,7 @@ export const PROGRAM_FLAGS = {
   'session-scope': {
     type: 'string',
     value: 'WHAT',
-    description: 'what the session keeps: files (default), interpreter (a REPL), none',
+    description: 'what the session keeps: files (default), interpreter (a REPL), processes (all), none',
   },
   'session-must-exist': {
     type: 'boolean',

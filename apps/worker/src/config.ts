@@ -152,6 +152,8 @@ export const fileSchema = z.strictObject({
         ),
     })
     .prefault({}),
+  /** The dispatcher checks it. */
+  dispatcher: z.unknown().optional(),
 })
 
 export type WorkerConfig = ReturnType<typeof readConfig<typeof WORKER_FIELDS>>['config'] & {

@@ -1,7 +1,7 @@
 /** Creates real wheels and sdists from a name, a version and a few modules. */
 import { createHash } from 'node:crypto'
 import { tarArchive } from '../tar-archive.ts'
-import { zipArchive } from './zip-archive.ts'
+import { zipArchive } from '../zip-archive.ts'
 
 export interface PythonPackage {
   name: string

@@ -18,8 +18,11 @@ export const nameSchema = z
     'expected 1-128 letters, digits or _ . @ -, starting with a letter or digit',
   )
 
-/** What one execution of a session leaves to the next: nothing, its files, or also the interpreter (REPL). */
-export const SESSION_SCOPES = ['none', 'files', 'interpreter'] as const
+/**
+ * What one execution of a session leaves to the next: nothing, its files, also the interpreter (REPL), or also
+ * its background processes and every file.
+ */
+export const SESSION_SCOPES = ['none', 'files', 'interpreter', 'processes'] as const
 export type SessionScope = (typeof SESSION_SCOPES)[number]
 
 const base64Schema = z

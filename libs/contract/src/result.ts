@@ -131,7 +131,7 @@ export const sessionTurnSchema = z.strictObject({
    * `kept`: the program ran in the interpreter of earlier executions, with their variables. `restarted`: that
    * interpreter had exited or was killed for memory, so the program ran in a new one. `none`: there was no
    * earlier interpreter. This holds for the first script of a language, for programs that are not scripts,
-   * for other scopes than `interpreter`, and if the program was killed before the interpreter was known.
+   * for the scopes `none` and `files`, and if the program was killed before the interpreter was known.
    */
   interpreter: z.enum(INTERPRETER_FINDINGS),
 })

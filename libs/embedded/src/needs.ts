@@ -25,6 +25,7 @@ export const PARTS = {
   kubectl: 'kubectl',
   openssl: 'openssl',
   setpriv: 'setpriv of util-linux',
+  unzip: 'unzip',
   initdb: 'an installed Postgres',
   'postgres-package': 'the npm package of Postgres',
   'redis-server': 'redis-server on PATH',

@@ -36,6 +36,7 @@ export const VENDOR_THEMES = [
   'lost',
   'refusal',
   'sequences',
+  'background',
 ] as const
 /** Themes that depend on the jail around the agent. */
 export const RUNG_THEMES = [
@@ -48,6 +49,7 @@ export const RUNG_THEMES = [
   'lost',
   'usage',
   'sequences',
+  'background',
 ] as const
 
 // A probe without an answer after a minute has failed. A busy CI machine's daemon may take seconds.

@@ -74,7 +74,7 @@ export class GuestSandbox implements Sandbox {
 
   async run(program: Program, io: RunIo): Promise<Exit> {
     io.signal.throwIfAborted()
-    const { slot, keepsInterpreter } = this.#bound
+    const { slot, keepsInterpreter, keepsProcesses = false } = this.#bound
     const guest = this.#guest
     if (this.#runs > 0 && this.#spec.reuse === 'job')
       throw new CofferdamError('conflict', 'A sandbox of reuse scope "job" runs one program.')
@@ -93,7 +93,8 @@ export class GuestSandbox implements Sandbox {
     // Whatever the caller gives, a sandbox without network has no way out.
     if (this.#spec.network === 'none') delete counted.onConnection
     try {
-      const exit = await guest.run(program, counted, this.#spec.env, { keepInterpreter: keepsInterpreter })
+      const kept = { keepInterpreter: keepsInterpreter, keepProcesses: keepsProcesses }
+      const exit = await guest.run(program, counted, this.#spec.env, kept)
       return this.#finish(run, exit)
     } catch (error) {
       if (io.signal.aborted) this.#isLost = true

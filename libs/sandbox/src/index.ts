@@ -35,7 +35,7 @@ export interface OpenOptions {
    * What a run leaves to the next one. Without it the sandbox runs one program. Throws `capability_missing`
    * if the backend cannot clean up between runs.
    */
-  keep?: 'files' | 'interpreter'
+  keep?: 'files' | 'interpreter' | 'processes'
   /** Stops the opening. */
   signal?: AbortSignal
   /** Gets failures of clean-up. */

@@ -8,7 +8,7 @@ import { fileURLToPath } from 'node:url'
 import { parse } from '@cofferdam/contract'
 import { z } from 'zod'
 import type { Command, CommandLine } from '../command.ts'
-import { numberFlag, textFlag } from '../parse-command-line.ts'
+import { hasFlag, numberFlag, textFlag } from '../parse-command-line.ts'
 import { requireFreePort } from '../private-servers.ts'
 import { UsageError } from '../usage-error.ts'
 
@@ -18,39 +18,54 @@ interface Double {
   /** Flags that are required, and flags that are allowed. */
   needs: readonly string[]
   takes: readonly string[]
-  /** Whether a backend can run programs on it. */
-  isVendor: boolean
+  /** Where its `main.ts` is, below the root. */
+  folder: string
+  /** What it stands in for: its first line is JSON for all but a mirror. */
+  kind: 'vendor' | 'mirror' | 'control-plane'
 }
 
-const vendor = (summary: string, ...takes: string[]): Double => ({
+const vendor = (name: string, summary: string, ...takes: string[]): Double => ({
   summary,
   needs: [],
   takes,
-  isVendor: true,
+  folder: `libs/backends/${name}/double`,
+  kind: 'vendor',
 })
-const mirror = (summary: string): Double => ({ summary, needs: ['dir'], takes: [], isVendor: false })
+const mirror = (name: string, summary: string): Double => ({
+  summary,
+  needs: ['dir'],
+  takes: [],
+  folder: `infra/doubles/${name}`,
+  kind: 'mirror',
+})
 
-/** Folders with a `main.ts`: a vendor's is `libs/backends/NAME/double`, a mirror's `infra/doubles/NAME`. */
 const DOUBLES: Record<string, Double> = {
-  agentcore: vendor('Amazon Bedrock AgentCore Code Interpreter'),
-  azure: vendor('Azure dynamic sessions: interpreter pools and custom containers'),
-  e2b: vendor('E2B: control API and sandboxes'),
-  kubernetes: vendor('an API server with Agent Sandbox, whose pods run here', 'runtime'),
-  npm: mirror('an npm registry over a folder of packages'),
-  pypi: mirror('a Python package index over a folder of wheels'),
+  agentcore: vendor('agentcore', 'Amazon Bedrock AgentCore Code Interpreter'),
+  azure: vendor('azure', 'Azure dynamic sessions: interpreter pools and custom containers'),
+  e2b: vendor('e2b', 'E2B: control API and sandboxes'),
+  kubernetes: vendor('kubernetes', 'an API server with Agent Sandbox, whose pods run here', 'runtime'),
+  'managed-agents': {
+    summary: 'Anthropic Managed Agents: the work queue of a self-hosted environment, and an agent',
+    needs: [],
+    takes: ['chat'],
+    folder: 'infra/doubles/managed-agents',
+    kind: 'control-plane',
+  },
+  npm: mirror('npm', 'an npm registry over a folder of packages'),
+  pypi: mirror('pypi', 'a Python package index over a folder of wheels'),
 }
 const RUNTIMES = ['cofferdam', 'sandboxd', 'python-runtime-sandbox']
 
 export const command: Command = {
   usage: 'NAME',
   details:
-    'Starts a local emulator of a cloud service, until Ctrl-C. Use it to try a backend, or the package ' +
-    'proxy, without an\n' +
-    'account. The first line is its address, as JSON for a backend. Without --json, the lines for ' +
-    'cofferdam.config.yaml\n' +
+    'Starts a local emulator of a cloud service, until Ctrl-C. Use it to try a backend, the dispatcher or ' +
+    'the package proxy,\n' +
+    'without an account. The first line is its address, as JSON for all but npm and pypi. Without --json, ' +
+    'the lines for cofferdam.config.yaml\n' +
     'follow. They name files with keys, which are removed when the emulator ends.\n\n' +
     Object.entries(DOUBLES)
-      .map(([name, { summary }]) => `  ${name.padEnd(12)}${summary}`)
+      .map(([name, { summary }]) => `  ${name.padEnd(16)}${summary}`)
       .join('\n'),
   flags: {
     port: { type: 'string', value: 'N', description: 'port on 127.0.0.1 (default: any free one)' },
@@ -61,27 +76,43 @@ export const command: Command = {
       description:
         'kubernetes: what the pods’ image runs, cofferdam (default), sandboxd or python-runtime-sandbox',
     },
+    chat: {
+      type: 'boolean',
+      description: 'managed-agents: send each line of stdin to a session, and print its answer',
+    },
   },
   words: { min: 1, max: 1 },
-  examples: ['cofferdam double e2b --port 3900', 'cofferdam double pypi --dir wheels'],
+  examples: [
+    'cofferdam double e2b --port 3900',
+    'cofferdam double managed-agents --chat',
+    'cofferdam double pypi --dir wheels',
+  ],
   async run({ stop, terminal }, line) {
     const { name, double, port, given } = asked(line)
     await requireFreePort('127.0.0.1', port, 'The double')
-    const folder = double.isVendor ? `libs/backends/${name}/double` : `infra/doubles/${name}`
-    const main = fileURLToPath(new URL(`../../../../${folder}/main.ts`, import.meta.url))
-    const child = spawn(process.execPath, [main, ...given], { stdio: ['ignore', 'pipe', 'inherit'] })
+    const isChat = hasFlag(line, 'chat')
+    if (isChat && terminal.json)
+      throw new UsageError('--chat prints text, so it cannot be combined with --json.')
+    const main = fileURLToPath(new URL(`../../../../${double.folder}/main.ts`, import.meta.url))
+    const child = spawn(process.execPath, [main, ...given], {
+      stdio: [isChat ? 'inherit' : 'ignore', 'pipe', 'inherit'],
+    })
     const onStop = (): void => void child.kill('SIGTERM')
     stop.addEventListener('abort', onStop, { once: true })
     const ended = once(child, 'exit') as Promise<[number | null]>
     const keys = mkdtempSync(join(tmpdir(), 'cofferdam-double-keys-'))
     try {
       // An emulator prints one line. When it cannot start, it prints none and reports that on stderr.
-      const { value: said } = await createInterface({ input: child.stdout })[Symbol.asyncIterator]().next()
+      const printed = createInterface({ input: child.stdout })[Symbol.asyncIterator]()
+      const { value: said } = await printed.next()
       if (typeof said === 'string') {
-        terminal.value(double.isVendor ? JSON.parse(said) : { double: name, url: said })
+        const isJson = double.kind !== 'mirror'
+        terminal.value(isJson ? JSON.parse(said) : { double: name, url: said })
         terminal.line(said)
-        if (double.isVendor && !terminal.json) terminal.lines(settingsFor(said, runtimeOf(line), keys))
+        if (isJson && !terminal.json) terminal.lines(settingsFor(said, runtimeOf(line), keys))
       }
+      // What a sandbox printed must not control the terminal.
+      for await (const text of printed) terminal.program('stdout', `${text}\n`)
       return (await ended)[0] ?? 0
     } finally {
       child.kill('SIGTERM')
@@ -113,6 +144,10 @@ function asked(line: CommandLine): { name: string; double: Double; port: number;
       throw new UsageError(`The double of ${name} takes no --${flag}.`)
     given.push(`--${flag}`, value)
   }
+  if (hasFlag(line, 'chat')) {
+    if (!double.takes.includes('chat')) throw new UsageError(`The double of ${name} takes no --chat.`)
+    given.push('--chat')
+  }
   if (!RUNTIMES.includes(runtimeOf(line)))
     throw new UsageError(`--runtime expects ${RUNTIMES.join(', ')}, got ${JSON.stringify(runtimeOf(line))}.`)
   return { name, double, port, given }
@@ -139,13 +174,21 @@ const announcementSchema = z.discriminatedUnion('double', [
   }),
   z.object({ double: z.literal('e2b'), origin: z.string(), api_key: z.string() }),
   z.object({ double: z.literal('kubernetes'), api_server: z.string() }),
+  z.object({
+    double: z.literal('managed-agents'),
+    origin: z.string(),
+    environment_id: z.string(),
+    environment_key: z.string(),
+    api_key: z.string(),
+  }),
 ])
 type Announcement = z.output<typeof announcementSchema>
+type BackendAnnouncement = Exclude<Announcement, { double: 'managed-agents' }>
 
 /** Writes a file and returns its path. */
 type Keep = (name: string, text: string) => string
 
-function settingsOf(said: Announcement, runtime: string, keep: Keep): Record<string, unknown> {
+function settingsOf(said: BackendAnnouncement, runtime: string, keep: Keep): Record<string, unknown> {
   switch (said.double) {
     case 'agentcore': {
       const { access_key_id: id, secret_access_key: secret } = said
@@ -192,11 +235,13 @@ function settingsOf(said: Announcement, runtime: string, keep: Keep): Record<str
  */
 function settingsFor(line: string, runtime: string, folder: string): string[] {
   const said = parse(announcementSchema, JSON.parse(line))
-  const settings = settingsOf(said, runtime, (name, text) => {
+  const keep: Keep = (name, text) => {
     const path = join(folder, name)
     writeFileSync(path, text, { mode: 0o600 })
     return path
-  })
+  }
+  if (said.double === 'managed-agents') return dispatcherSettings(said, keep)
+  const settings = settingsOf(said, runtime, keep)
   return [
     '# Add to cofferdam.config.yaml in the folder where you run `cofferdam up`:',
     'backends:',
@@ -205,5 +250,20 @@ function settingsFor(line: string, runtime: string, folder: string): string[] {
     ...Object.entries(settings).map(([key, value]) => `    ${key}: ${JSON.stringify(value)}`),
     `# Then, in other terminals: npx cofferdam up`,
     `#                           npx cofferdam run examples/hello.py --backend ${said.double}`,
+  ]
+}
+
+/** The lines for the dispatcher, whose executions are the demo tenant's. */
+function dispatcherSettings(said: Extract<Announcement, { double: 'managed-agents' }>, keep: Keep): string[] {
+  // JSON is YAML.
+  const text = (value: string): string => JSON.stringify(value)
+  return [
+    '# Add to cofferdam.config.yaml in the folder where you run `cofferdam up`:',
+    'dispatcher:',
+    '  environments:',
+    `    - id: ${text(said.environment_id)}`,
+    '      tenant_id: demo',
+    `      key_file: ${text(keep('environment-key', said.environment_key))}`,
+    `      base_url: ${text(said.origin)}`,
   ]
 }

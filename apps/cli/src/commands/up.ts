@@ -1,7 +1,7 @@
 /**
  * Runs everything on one machine, in one process:
  *
- *   claim data dir ─ check port ─ probe backends ─ servers ─ schema, tenant, key ─ worker ─ API ─ demo ─ stay
+ *   claim data dir ─ check port ─ probe backends ─ servers ─ schema, tenant, key ─ worker ─ API ─ dispatcher ─ demo ─ stay
  *
  * One stack owns what was started and stops it in reverse order, whatever fails in between.
  */
@@ -16,6 +16,7 @@ import {
   type ExecutionResult,
   parse,
 } from '@cofferdam/contract'
+import { loadConfig as loadDispatcherConfig, runDispatcher } from '@cofferdam/dispatcher'
 import { compileRules, redactText } from '@cofferdam/executor'
 import { startTelemetry, type Telemetry } from '@cofferdam/telemetry'
 import { loadConfig as loadWorkerConfig, runWorker } from '@cofferdam/worker'
@@ -99,6 +100,11 @@ export const command: Command = {
     // Commands with this data directory find the API by this file, on whatever port.
     writeFileSync(apiUrlFile(config.dataDir), `${api.url}\n`)
     owned.defer(() => rmSync(apiUrlFile(config.dataDir), { force: true }))
+    const served = loadDispatcherConfig(forWorker)
+    if (served.environments.length > 0) {
+      const dispatcher = await runDispatcher(served, { telemetry })
+      owned.defer(() => dispatcher.close())
+    }
 
     terminal.progress('running the demo …')
     const demo = await runDemo(api.url, adminKey, stop)

@@ -2,7 +2,7 @@
 import { fork } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import { createConnection, type Socket } from 'node:net'
+import { createConnection, createServer, type AddressInfo, type Socket } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
@@ -12,6 +12,7 @@ import {
   type SandboxSpec,
   type SessionLease,
   type SessionRegistry,
+  type SessionScope,
 } from '@cofferdam/contract'
 import { testRedis, type TestServer } from '@cofferdam/embedded/testing'
 import { connectRedis } from '@cofferdam/queue'
@@ -92,15 +93,15 @@ needs('bwrap').describe('kubernetes sessions', { timeout: 60_000 }, () => {
   const name = () => ({ tenantId: TENANT, backend: 'kubernetes', key })
   const newKey = (): void => void (key = `k${(count += 1)}`)
 
-  const specOf = (source: string, scope: 'files' | 'interpreter' = 'interpreter'): SandboxSpec => ({
+  const specOf = (source: string, scope: SessionScope = 'interpreter'): SandboxSpec => ({
     ...jobSpec(FLEET, python(source)),
     tenantId: TENANT,
     reuse: 'session',
     session: { key, scope, idleMs: null },
   })
   /** Runs one turn of the session. Returns its output and whether the session is new. */
-  async function turn({ backend }: Worker, source: string) {
-    await using sandbox = await backend.open(specOf(source), AbortSignal.timeout(40_000))
+  async function turn({ backend }: Worker, source: string, scope?: SessionScope) {
+    await using sandbox = await backend.open(specOf(source, scope), AbortSignal.timeout(40_000))
     const said = await printed(sandbox, python(source))
     return { said, id: sandbox.session?.id, fresh: sandbox.session?.fresh, ref: sandbox.ref }
   }
@@ -283,6 +284,33 @@ needs('bwrap').describe('kubernetes sessions', { timeout: 60_000 }, () => {
       )
       expect(double.claims().map(({ name: found }) => found)).toEqual([after.ref.handle['claim']])
     })
+  })
+
+  it('keeps a background process between two workers, and reads its output while none is attached', async () => {
+    newKey()
+    const connections: Socket[] = []
+    const server = createServer((socket) => connections.push(socket)).listen(0, '127.0.0.1')
+    closing.push(() => server.close())
+    await once(server, 'listening')
+    // More than a pipe holds, so somebody must read it.
+    const job = `import socket, sys
+told = socket.create_connection(("127.0.0.1", ${(server.address() as AddressInfo).port}))
+told.recv(1)
+for number in range(100000, 140000): print(number)
+print("last", flush=True)
+told.sendall(b"said")
+told.recv(1)`
+    const start = `import subprocess, sys\nx = 1\nsubprocess.Popen([sys.executable, '-c', ${JSON.stringify(job)}])`
+    expect(await turn(one, start, 'processes')).toMatchObject({ said: '', fresh: true })
+    await vi.waitFor(() => expect(connections).toHaveLength(1), SOON)
+    const [socket] = connections
+    socket?.write('g')
+    const [said] = (await once(socket!, 'data')) as [Buffer]
+    expect(said.toString()).toBe('said')
+    const later = await turn(two, 'print(x)', 'processes')
+    expect(later.fresh).toBe(false)
+    expect(later.said.endsWith('139999\nlast\n1\n')).toBe(true)
+    socket?.destroy()
   })
 
   describe('a lease that was lost', () => {

@@ -19,7 +19,7 @@ import {
   type SessionLease,
   type SessionScope,
 } from '@cofferdam/contract'
-import { refuseBeginning, type BoundSlot } from '@cofferdam/sandbox/warm'
+import { refuseBeginning, runKeeps, type BoundSlot } from '@cofferdam/sandbox/warm'
 import type { RemoteSlot } from './remote-slot.ts'
 import { atRest, idleMsOf, inTurn, isSpent, isTooOld } from './session-entry.ts'
 import type { SessionKeeper } from './session-keeper.ts'
@@ -197,7 +197,7 @@ export function bindTurn(turn: Omit<KeptTurn<unknown>, 'held'>, slot: RemoteSlot
     slot,
     warm: !isFresh,
     session: { id: entry.sessionId, fresh: isFresh || entry.scope === 'none' },
-    keepsInterpreter: entry.scope === 'interpreter',
+    ...runKeeps(entry.scope),
     programEnded: () => undefined,
     end: (isLost) => turn.end(isLost),
   }

@@ -4,6 +4,7 @@
     idle ──J── binding ──F*── G ── running ──main process ended── ending ──pipes empty── X ── idle
     idle ──C── Z (with F* before it)          any state ──P── A          any error, end of input ── kill all, exit
     idle, proven clean, in a pod that keeps a session: end of input ── the next worker attaches ── R ── idle
+    a session that keeps processes: ending kills nothing, and "proven clean" means that its worker has finished a turn
 
 Where to look: spawn.py starts a program's process, soft_stop.py asks it to stop, program_end.py sees its end,
 and processes.py has every other process of the sandbox. Only one step blocks, for at most two seconds: the
@@ -22,6 +23,8 @@ from .run import Run
 from .workdir import NO_LOOPBACK, OK, WorkError, Workdir
 
 UNKNOWN = 2**64 - 1
+# Payloads of K: what stays between two executions.
+_KEPT = {b"n": "none", b"f": "files", b"i": "interpreter", b"p": "processes"}
 
 
 class Agent:
@@ -140,8 +143,11 @@ class Agent:
         if run.report:
             run.listen_for_reports()
             env = gate.with_commands(env, run)
+        elif run.leaves and run.keep:
+            run.drop_reports()
         self.processes.start(run, env)
         run.start_streams()
+        self.processes.give_late_output(run)
         self.state = "running"
 
     def listen(self, run):
@@ -162,21 +168,29 @@ class Agent:
             run.end.seen(status, used, run.began)
             self.processes.on_end(run)
         else:
-            if self.state == "ending":
+            if self.state == "ending" and not run.leaves:
                 run.end.left += 1
             self.processes.on_reaped(pid)
 
     def end(self):
-        """The main process has ended: kills what it left. The loop empties its pipes."""
+        """The main process has ended: kills what it left, unless the session keeps it. The loop empties its
+        pipes.
+        """
         run = self.run
         self.state = "ending"
         run.end.disk_full = run.end.disk_full or self.options.own_disk and self.work.is_full()
+        if run.leaves:
+            self.processes.spare_others(run)
+        else:
+            self.kill_left(run)
+        if self.tunnel is not None:
+            self.tunnel.close()
+
+    def kill_left(self, run):
         if not run.end.interpreter_lives:
             reap.kill_group(run.child.pid)
         proven_gone = self.processes.kill_others(self.on_reaped)
         run.end.killed_others(proven_gone, self.options.rlimits.get("nproc"))
-        if self.tunnel is not None:
-            self.tunnel.close()
 
     def finish(self):
         run = self.run
@@ -198,7 +212,7 @@ class Agent:
     # ---- between two executions of a cell
 
     def on_clean(self, payload):
-        self.clean_after = {b"n": "none", b"f": "files", b"i": "interpreter"}.get(payload)
+        self.clean_after = _KEPT.get(payload)
         if self.clean_after is None:
             raise Closed("frame K with %r" % payload[:8])
         if self.state == "running":
@@ -228,13 +242,13 @@ class Agent:
         channel, run = self.channel, self.run
         channel.watch(watch, self.on_frame)
         watch(self.wake, select.POLLIN, self.on_wake)
-        self.processes.watch(watch, run)
-        timeout = None
+        timeout = self.processes.watch(watch, run)
         if run is not None and run.child is not None:
             run.watch(watch, channel.has_room())
             if self.tunnel is not None:
                 self.tunnel.watch(watch, channel.has_room())
-            timeout = run.next_timer_ms()
+            due_ms = run.next_timer_ms()
+            timeout = due_ms if timeout is None else min(timeout, timeout if due_ms is None else due_ms)
         for fd, events in poller.poll(timeout):
             if events & select.POLLNVAL or fd == channel.fd_in and events & select.POLLERR:
                 raise Closed("poll %d on fd %d" % (events, fd))
@@ -245,6 +259,13 @@ class Agent:
                 self.end()
             if self.state == "ending" and run.end.is_drained(run.streams):
                 self.finish()
+
+    def watch_at_rest(self, watch):
+        """What goes on while no worker is attached. Returns the milliseconds until there is more to watch."""
+        if self.processes.late is None:
+            return None
+        watch(self.wake, select.POLLIN, self.on_wake)
+        return self.processes.late.watch(watch)
 
     def on_wake(self):
         read_some(self.wake)

@@ -140,10 +140,10 @@ class Channel:
                 self._out[0] = data[written:]
 
 
-def read_some(fd):
+def read_some(fd, most=TO_HOST_MAX):
     """Returns bytes, b'' at the end, None if nothing is available now."""
     try:
-        return os.read(fd, TO_HOST_MAX)
+        return os.read(fd, most)
     except BlockingIOError:
         return None
     except OSError:

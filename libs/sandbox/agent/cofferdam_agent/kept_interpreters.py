@@ -3,6 +3,9 @@
     start ──session message──> waits ──run──> runs ──D──> SIGSTOP, its children are killed ──run (SIGCONT)──> …
     any ──it dies, or breaks the protocol of the control pipe──> gone: that run ends with its exit, the next starts a fresh one
 
+In a session that keeps processes, an interpreter is not stopped and keeps its children. If it dies, they
+live on.
+
 The interpreter says when a run is over and with which code. A program of the session can forge that for its
 own session's runs, and for nothing else.
 """
@@ -107,15 +110,18 @@ class KeptInterpreter:
 
 
 class KeptInterpreters:
-    """`kept`: the interpreters by family. Processes reads it too."""
+    """`kept`: the interpreters by family. Processes reads it too. `late`: the LateOutput of a session that
+    keeps processes; None in others.
+    """
 
-    def __init__(self, options, work, split, meters, waiting, kept):
+    def __init__(self, options, work, split, meters, waiting, kept, late):
         self.options = options
         self.work = work
         self.split = split
         self.meters = meters
         self.waiting = waiting
         self.kept = kept
+        self.late = late
         # Families that had one, on whose state a program of the session may rely.
         self.known = set()
 
@@ -127,6 +133,8 @@ class KeptInterpreters:
         else:
             run.found = "restarted" if family in self.known else "none"
             self.kept[family] = KeptInterpreter(self.start(run, env), family)
+            if self.late is not None:
+                self.late.begin(self.kept[family])
             self.known.add(family)
         run.session = self.kept[family]
         run.session.run = run
@@ -176,7 +184,12 @@ class KeptInterpreters:
             is_broken = True
         if is_broken:
             run.session.broken = True
-            reap.kill_group(run.child.pid)  # The end of the run is then the exit status of this process.
+            # The end of the run is then the exit status of this process. It may have ended already: its pipe
+            # can end before its exit is seen. So a session that keeps processes spares its children here.
+            if self.late is None:
+                reap.kill_group(run.child.pid)
+            else:
+                reap.kill(run.child.pid)
         elif code is not None:
             run.end.seen_in_session(code, run.began)
 
@@ -203,11 +216,24 @@ class KeptInterpreters:
             self.end(kept)
         self.known.clear()
 
+    def on_died(self, kept):
+        """It has died without a run, or after its run has ended."""
+        if self.late is None:
+            reap.kill_group(kept.pid)
+        self.forget(kept)
+
     def end(self, kept):
-        self.kept.pop(kept.family, None)
         reap.kill_group(kept.pid)
-        if kept.run is None:
+        self.forget(kept)
+
+    def forget(self, kept):
+        self.kept.pop(kept.family, None)
+        if kept.run is not None:
+            return  # The end of its run closes the pipes.
+        if self.late is None:
             kept.child.close()
+        else:
+            self.late.lose(kept)
 
 
 def _children_of(pid):

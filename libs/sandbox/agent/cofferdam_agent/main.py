@@ -34,7 +34,7 @@ class Ready:
                 "uidSplit": self.split,
                 "ownsPids": os.getpid() == 1,
                 "kernel": os.uname().release[:128],
-                "features": ["connections", "reports", "backups", "links"],
+                "features": ["connections", "reports", "backups", "links", "processes"],
                 "bootMs": int((time.monotonic() - self.started) * 1000),
             }
         )
@@ -96,7 +96,7 @@ def _serve(agent, listener):
             # If a worker disappears during a turn, its program and this sandbox end too.
             if listener is None or not agent.is_clean:
                 raise
-            connection = listener.next_worker().detach()
+            connection = listener.next_worker(agent.watch_at_rest).detach()
             agent.attach(Channel(connection, connection))
 
 

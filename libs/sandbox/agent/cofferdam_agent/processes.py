@@ -4,6 +4,9 @@ interpreters that a session keeps, and whatever a program left.
     a program begins   it gets the waiting interpreter, a kept one, or a process of its own
     a program ends     everything but waiting and kept interpreters is killed, then the next interpreter is started
     between two        in a cell: kept interpreters are killed too, unless the session wants them, and the cell is proven clean
+
+In a session that keeps processes, the end of a program kills nothing and nothing is proven between two,
+because the sandbox is that session's alone and ends with it. No interpreter waits beside its processes.
 """
 import os
 import select
@@ -25,6 +28,8 @@ class Processes:
         # A session's kept interpreters by language family, and what runs programs in them.
         self.kept = {}
         self.kept_interpreters = None
+        # Output of background processes. Set by the first program of a session that keeps processes.
+        self.late = None
         # The language whose next interpreter was not started while kept interpreters could reach it.
         self.postponed = None
         # A kill(-1) that spares waiting processes: only PID 1 can safely take the program's uid for it.
@@ -40,11 +45,13 @@ class Processes:
         self.prepare(self.options.language)
 
     def watch(self, watch, run):
+        """Returns the milliseconds until this has more to watch; None without a time."""
         if run is not None and run.session is not None and not run.has_ended and not run.session.broken:
             watch(run.child.control_out, select.POLLIN, lambda: self.kept_interpreters.on_message(run))
         starting = self.waiting.starting()
         if starting is not None:
             watch(starting, select.POLLIN, self.on_waiting_message)
+        return None if self.late is None else self.late.watch(watch)
 
     # ---- the waiting interpreter
 
@@ -54,6 +61,8 @@ class Processes:
 
     def prepare_after(self, run):
         # Start nothing beside processes that may still run: the next clean ends them or this cell.
+        if self.late is not None:
+            return
         if self.options.cell and run.end.proven_gone and not (run.end.interpreter_lives and run.language != "python"):
             self.prepare_beside_kept(run.language)
 
@@ -83,6 +92,17 @@ class Processes:
 
     def start(self, run, env):
         """Gives the run its process and lets it begin."""
+        if run.leaves and self.late is None:
+            # Imported here: few sessions keep processes.
+            from .late_output import LateOutput
+
+            self.late = LateOutput()
+        self.start_process(run, env)
+        if self.late is not None:
+            self.waiting.drop()
+            self.waiting.drop_fork_server()
+
+    def start_process(self, run, env):
         if run.keep:
             self.start_kept(run, env)
         elif run.language in ENTRIES:
@@ -102,7 +122,7 @@ class Processes:
             from .kept_interpreters import KeptInterpreters
 
             self.kept_interpreters = KeptInterpreters(
-                self.options, self.work, self.split, self.meters, self.waiting, self.kept
+                self.options, self.work, self.split, self.meters, self.waiting, self.kept, self.late
             )
         self.kept_interpreters.bind(run, env)
 
@@ -119,12 +139,37 @@ class Processes:
         """Another process was reaped."""
         if not self.waiting.on_reaped(pid):
             for kept in [kept for kept in self.kept.values() if kept.pid == pid]:
-                self.kept_interpreters.end(kept)
+                self.kept_interpreters.on_died(kept)
+
+    def give_late_output(self, run):
+        """Begins the run's output with what background processes wrote since the last run of its language."""
+        if self.late is not None and run.session is not None:
+            for stream in run.streams:
+                data = self.late.take(run.session.family, stream.kind)
+                if data:
+                    stream.send(data)
+
+    def spare_others(self, run):
+        """The end of a run in a session that keeps processes. Whatever did not obey SIGINT is killed, with
+        the run's process group: background jobs of a shell are in it too.
+        """
+        if run.soft_stop.has_terminated:
+            reap.kill_group(run.child.pid)
+            if run.end.interpreter_lives:
+                self.kept_interpreters.end(run.session)
+        for stream in run.streams:
+            stream.end_here()
+        run.end.spared_others = True
 
     def finish(self, run):
-        """Called when the run's leftovers are dead and its pipes are empty."""
+        """Called when the run's leftovers are dead, or spared, and its pipes are empty."""
         if run.session is not None:
             self.kept_interpreters.finish(run)
+        if self.late is not None and not run.end.interpreter_lives:
+            if run.session is not None:
+                self.late.lose(run.session)
+            else:
+                self.late.end_command(run.child)
 
     def kill_others(self, on_reaped):
         """Kills everything but waiting and kept interpreters. True when it is proven gone."""
@@ -152,6 +197,8 @@ class Processes:
         if self.cell is None:
             raise WorkError(REFUSED, "this agent keeps no cell")
         self.wait_for_starting()
+        if keep == "processes":
+            return len(self.waiting.pids())
         if keep != "interpreter":
             if self.kept_interpreters is not None:
                 self.kept_interpreters.end_all()

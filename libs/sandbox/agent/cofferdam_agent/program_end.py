@@ -1,6 +1,7 @@
 """How the end of a program is noticed, and what the worker is told about it.
 
     SIGCHLD, wait4 ── the main process has a status ── whatever it left is killed ── its pipes are empty ── V, X
+                         └─ in a session that keeps processes ── the bytes in its pipes at this moment are read ── V, X
 
 The exit status is the kernel's, so a program cannot forge it. Only a run in a kept interpreter has no process
 of its own: there the interpreter reports the exit code and lives on.
@@ -30,6 +31,8 @@ class ProgramEnd:
         self.left = 0
         self.at_limit = False
         self.proven_gone = True
+        # True if other processes were spared, which may go on writing to the pipes.
+        self.spared_others = False
         self.disk_full = False
         self._drain_until = None
 
@@ -56,6 +59,8 @@ class ProgramEnd:
         return self._drain_until
 
     def is_drained(self, streams):
+        if self.spared_others:
+            return all(stream.is_complete for stream in streams)
         open_streams = [stream for stream in streams if stream.open]
         if self.interpreter_lives:
             return not _readable(open_streams)

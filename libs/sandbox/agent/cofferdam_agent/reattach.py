@@ -50,17 +50,29 @@ class Listener:
     def __init__(self, server, configure, name, fence, key):
         self.server, self.configure, self.name, self.fence, self.key = server, configure, name, fence, key
 
-    def next_worker(self):
-        """Blocks until a worker with the key and a higher fence attaches. Returns its connection."""
+    def next_worker(self, watch_at_rest):
+        """Blocks until a worker with the key and a higher fence attaches. Returns its connection.
+
+        `watch_at_rest(watch)` adds what the agent has to do meanwhile, and returns after how many
+        milliseconds to ask it again, or None.
+        """
         self.server.setblocking(False)
         candidates = {}
         try:
             while True:
-                poller = select.poll()
+                poller, handlers = select.poll(), {}
+
+                def watch(fd, events, handler):
+                    poller.register(fd, events)
+                    handlers[fd] = handler
+
+                pauses = [watch_at_rest(watch), CANDIDATE_SECONDS * 1000 if candidates else None]
                 for fd in [self.server.fileno(), *candidates]:
                     poller.register(fd, select.POLLIN)
-                for fd, _ in poller.poll(CANDIDATE_SECONDS * 1000 if candidates else None):
-                    if fd == self.server.fileno():
+                for fd, _ in poller.poll(min((ms for ms in pauses if ms is not None), default=None)):
+                    if fd in handlers:
+                        handlers[fd]()
+                    elif fd == self.server.fileno():
                         self.admit(candidates)
                     elif fd in candidates and candidates[fd].on_data():
                         worker = candidates.pop(fd).connection

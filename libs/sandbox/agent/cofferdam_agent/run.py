@@ -26,6 +26,8 @@ class Run:
         self.files = GivenFiles(work, job.get("files", []))
         # `keep`: whether the session keeps the interpreter. `found`: whether the run found it kept.
         self.keep = job.get("keep", False)
+        # Whether the session keeps all processes: this run's end then kills none.
+        self.leaves = job.get("leave", False)
         self.session = None
         self.found = "none"
         self.begun_in_session = False
@@ -95,7 +97,7 @@ class Run:
 
     def watch(self, watch, may_send):
         for stream in self.streams:
-            if stream.open and may_send:
+            if not stream.is_complete and may_send:
                 watch(stream.fd, select.POLLIN, stream.forward)
         if self.input.waits_for(self.child):
             watch(self.child.stdin, select.POLLOUT, self.write_stdin)
@@ -123,6 +125,12 @@ class Run:
         from .reports import Reports
 
         self.reports = Reports(lambda report: self.channel.send("U", report))
+
+    def drop_reports(self):
+        """For a kept interpreter in which earlier code still runs, and reports."""
+        from .reports import Reports
+
+        self.reports = Reports(None)
 
     def on_report(self):
         data = read_some(self.child.control_out)

@@ -13,6 +13,8 @@ class SoftStop:
     def __init__(self):
         self._was_asked = False
         self._term_at = None
+        # True from SIGTERM on: the program did not end by SIGINT.
+        self.has_terminated = False
 
     def begin(self, group, grace_s):
         if self._was_asked:
@@ -28,6 +30,7 @@ class SoftStop:
     def fire(self, group):
         if self._term_at is not None and time.monotonic() >= self._term_at:
             self._term_at = None
+            self.has_terminated = True
             _signal_group(group, signal.SIGTERM)
 
 

@@ -1,8 +1,9 @@
 """The program's input as it arrives, and its output up to its byte cap."""
+import fcntl
 import os
 import struct
 
-from .channel import read_some
+from .channel import TO_HOST_MAX, read_some
 from .workdir import REFUSED, WorkError
 
 
@@ -18,6 +19,17 @@ def read_all(fd, most):
     except OSError:
         pass
     return found
+
+
+# Linux include/uapi/asm-generic/ioctls.h; the module `termios` would have to be imported for it.
+_FIONREAD = 0x541B
+
+
+def _unread_bytes(fd):
+    try:
+        return struct.unpack("<i", fcntl.ioctl(fd, _FIONREAD, bytes(4)))[0]
+    except OSError:
+        return 0
 
 
 class Input:
@@ -71,24 +83,41 @@ class Output:
         self.dropped = 0
         self.has_reported = False
         self.open = True
+        # Bytes that are still to be read if other processes may go on writing; None to read to the end.
+        self.rest = None
+
+    def end_here(self):
+        """Ends the output with what is in the pipe now. What is written later stays there."""
+        self.rest = _unread_bytes(self.fd) if self.open else 0
+
+    @property
+    def is_complete(self):
+        return not self.open or self.rest == 0
 
     def forward(self):
         # A few reads per turn: enough to drain a flood at full speed, few enough to notice a soft stop.
         for _ in range(8):
-            data = read_some(self.fd)
+            data = read_some(self.fd, TO_HOST_MAX if self.rest is None else min(TO_HOST_MAX, self.rest))
             if data is None:
+                if self.rest is not None:
+                    self.rest = 0  # Another process has read it from the pipe.
                 return
             if data == b"":
                 self.open = False
                 return
-            keep = self._take(data)
-            if keep:
-                self.channel.send(self.kind, keep)
-            if self.dropped and not self.has_reported:
-                self.has_reported = True
-                self.channel.send("T", struct.pack("<BQ", ord(self.kind), self.dropped))
-            if not self.channel.has_room():
+            self.send(data)
+            if self.rest is not None:
+                self.rest -= len(data)
+            if self.is_complete or not self.channel.has_room():
                 return
+
+    def send(self, data):
+        keep = self._take(data)
+        if keep:
+            self.channel.send(self.kind, keep)
+        if self.dropped and not self.has_reported:
+            self.has_reported = True
+            self.channel.send("T", struct.pack("<BQ", ord(self.kind), self.dropped))
 
     def _take(self, data):
         keep = data[: max(0, self.cap - self.seen)]

@@ -1,6 +1,7 @@
 /** The themes of the conformance suite, in the order in which they run. */
 import type { Harness } from '../harness.ts'
 import { abort } from './abort.ts'
+import { background } from './background.ts'
 import { bounds } from './bounds.ts'
 import { environment } from './environment.ts'
 import { exit } from './exit.ts'
@@ -43,6 +44,7 @@ export const THEMES = {
   progress,
   reuse,
   sequences,
+  background,
   warm,
 } satisfies Record<string, (harness: Harness) => void>
 

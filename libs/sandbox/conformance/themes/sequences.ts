@@ -94,6 +94,8 @@ function programOf({ kind, ending }: Step, path: string): Program {
   }
 }
 
+const KEEPS_INTERPRETER: ReadonlySet<SessionScope> = new Set(['interpreter', 'processes'])
+
 /** JavaScript and TypeScript share one interpreter. */
 const familyOf = (kind: Kind): string => (kind === 'typescript' ? 'javascript' : kind)
 
@@ -122,7 +124,7 @@ class Book {
   /** What the next program finds, and what it leaves. */
   play({ kind, ending }: Step, path: string): Found {
     const family = familyOf(kind)
-    const isKept = this.#scope === 'interpreter' && this.#kept.has(family)
+    const isKept = KEEPS_INTERPRETER.has(this.#scope) && this.#kept.has(family)
     const before = isKept ? this.#counts.get(family) : undefined
     const count = (before ?? 0) + 1
     const fresh = this.#runs === 0 || this.#scope === 'none'
@@ -139,16 +141,19 @@ class Book {
 
 const ends = (ending: Ending, ...kinds: Kind[]): Step[] => kinds.map((kind) => ({ kind, ending }))
 
+const OF_INTERPRETERS: Step[] = [
+  ...ends('closes its output', 'bash', 'python', 'javascript'),
+  ...ends('holds shared memory', 'python'),
+  ...ends('exits', 'python'),
+  ...ends('returns', 'bash', 'javascript', 'python'),
+]
+
 /** Sequences for every day. No interpreter waits for the first step, so the waiting ones change after it. */
 const EXAMPLES: Record<SessionScope, Step[]> = {
   none: ends('returns', 'bash', 'python', 'javascript', 'python'),
   files: ends('returns', 'bash', 'python', 'install', 'javascript', 'python', 'tests', 'command'),
-  interpreter: [
-    ...ends('closes its output', 'bash', 'python', 'javascript'),
-    ...ends('holds shared memory', 'python'),
-    ...ends('exits', 'python'),
-    ...ends('returns', 'bash', 'javascript', 'python'),
-  ],
+  interpreter: OF_INTERPRETERS,
+  processes: [...OF_INTERPRETERS, ...ends('returns', 'tests', 'install', 'command', 'bash')],
 }
 
 /** Random sequences in the long tier. Each step takes a second at some vendors. */

@@ -37,7 +37,7 @@ const COMMON = {
   files: true,
   artifacts: true,
   streaming: true,
-  sessions: SESSION_SCOPES,
+  sessions: ['none', 'files', 'interpreter'],
   preloads: [],
   value: true,
   progress: true,
@@ -51,6 +51,7 @@ const HOST_KERNEL: RuntimeKind = {
   hasOwnKernel: false,
   capabilities: {
     ...COMMON,
+    sessions: SESSION_SCOPES,
     enforces: ['memory', 'cpus', 'pids', 'disk'],
     measures: ['cpu_ms', 'peak_memory_bytes', 'read_bytes', 'write_bytes', 'disk_bytes', 'wall_ms'],
   },

@@ -99,10 +99,10 @@ function parseEntries(bytes: Buffer, maxEntries: number): Listing {
   return entries
 }
 
-/** What `clean` keeps: nothing, the work directory, or also the interpreter of a session. */
-export type Kept = 'none' | 'files' | 'interpreter'
+/** What `clean` keeps: nothing, the work directory, also the interpreter of a session, or everything. */
+export type Kept = 'none' | 'files' | 'interpreter' | 'processes'
 
-const KEPT_BYTE: Record<Kept, string> = { none: 'n', files: 'f', interpreter: 'i' }
+const KEPT_BYTE: Record<Kept, string> = { none: 'n', files: 'f', interpreter: 'i', processes: 'p' }
 
 /** An agent's processes that wait for the next program: an interpreter and its fork server. */
 const WAITING_MAX = 2

@@ -41,6 +41,7 @@ const NAMES = [
   'cofferdam_agent/http_agent.py',
   'cofferdam_agent/jsontext.py',
   'cofferdam_agent/kept_interpreters.py',
+  'cofferdam_agent/late_output.py',
   'cofferdam_agent/linux.py',
   'cofferdam_agent/main.py',
   'cofferdam_agent/meters.py',

@@ -39,19 +39,22 @@ export interface RunTerms {
   io: RunIo
   env: Record<string, string>
   keepInterpreter: boolean
+  keepProcesses: boolean
   proxyPort: number
   /** The files to send with the program. Called once, when nothing can refuse the run any more. */
   takeFiles(): ProgramFile[]
   started: Promise<GuestReady>
 }
 
-/** Throws what `encodeRun` throws, and `capability_missing` for connections that the agent cannot carry. */
+/** Throws what `encodeRun` throws, and `capability_missing` for what the agent cannot do. */
 export async function prepareRun(program: Program, terms: RunTerms): Promise<GuestRun> {
   const { io } = terms
   const can = async (feature: string): Promise<boolean> =>
     (await unlessAborted(terms.started, io.signal)).features.includes(feature)
   if (io.onConnection !== undefined && !(await can('connections')))
     throw new CofferdamError('capability_missing', 'the agent in the sandbox cannot carry connections')
+  if (terms.keepProcesses && !(await can('processes')))
+    throw new CofferdamError('capability_missing', 'the agent in the sandbox cannot keep processes')
   const files = terms.takeFiles()
   // Only for a program that contains the word, so that every other one sees what a bare run would.
   const reports = io.onProgress !== undefined && mentionsReports(program, files) && (await can('reports'))
@@ -62,6 +65,7 @@ export async function prepareRun(program: Program, terms: RunTerms): Promise<Gue
     stdinBytes: io.stdin?.length ?? null,
     maxOutputBytes: io.maxOutputBytes,
     keepInterpreter: terms.keepInterpreter,
+    keepProcesses: terms.keepProcesses,
     proxyPort: io.onConnection === undefined ? null : terms.proxyPort,
   })
   return { frames: [...frames, ...encodeStdin(io.stdin)], ...checkFrames(io, reports) }

@@ -26,13 +26,14 @@ export interface GuestSession {
   /**
    * Runs one program; rejects with `sandbox_lost`, `protocol_violation`, or the reason of `io.signal`. With
    * `keepInterpreter` a script runs in the interpreter of the session's last such run of its language, if
-   * that lives.
+   * that lives. With `keepProcesses` the end of the program kills no other process. It rejects with
+   * `capability_missing` for an agent that is too old.
    */
   run(
     program: Program,
     io: RunIo,
     env: Record<string, string>,
-    options?: { keepInterpreter?: boolean },
+    options?: { keepInterpreter?: boolean; keepProcesses?: boolean },
   ): Promise<Exit>
   /** True when the last run left an interpreter that keeps its state for the next one. */
   interpreterAlive(): boolean
@@ -40,7 +41,7 @@ export interface GuestSession {
    * Ends an execution in a cell: kills what runs, wipes what it wrote except `keep`, and forgets queued
    * files. Resolves when the agent has proven that nothing else is left, to the number of its own processes
    * that wait for the next program (at most a fork server and an interpreter). Rejects with `sandbox_lost`
-   * when it cannot: then destroy the cell.
+   * when it cannot: then destroy the cell. With `processes` it only forgets queued files.
    */
   clean(keep: Kept, signal?: AbortSignal): Promise<number>
   /** SIGINT to the program, SIGTERM after half of `graceMs`. Never throws. */

@@ -21,6 +21,8 @@ export interface JobOptions {
   maxOutputBytes: { stdout: number; stderr: number }
   /** Run in the interpreter of the session, and keep it for the next run. */
   keepInterpreter?: boolean
+  /** Kill no other process at the program's end, because the session keeps them. */
+  keepProcesses?: boolean
   /** Port for the program's connections, also in its environment. Null: it may not connect. */
   proxyPort?: number | null
   /** The program may report progress: it gets a module or a command for that. */
@@ -40,6 +42,7 @@ export function encodeRun(program: Program, options: JobOptions): Buffer[] {
       ...(port === null ? {} : { connect: port }),
       stdin: options.stdinBytes,
       ...(options.keepInterpreter === true && program.type === 'script' ? { keep: true } : {}),
+      ...(options.keepProcesses === true ? { leave: true } : {}),
       ...(options.report === true ? { report: true } : {}),
       caps: { out: options.maxOutputBytes.stdout, err: options.maxOutputBytes.stderr },
     },

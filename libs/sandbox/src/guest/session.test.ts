@@ -42,7 +42,7 @@ interface Guest {
   closed: ReturnType<typeof vi.fn>
 }
 
-function guest(isReady = true): Guest {
+function guest(isReady = true, features: string[] = []): Guest {
   const readable = new PassThrough()
   const writable = new PassThrough()
   const chunks: Buffer[] = []
@@ -56,7 +56,7 @@ function guest(isReady = true): Guest {
     head.writeUInt32LE(body.length, 1)
     readable.write(Buffer.concat([head, body]))
   }
-  if (isReady) say('R', READY)
+  if (isReady) say('R', { ...READY, features })
   return { session, readable, sent: () => Buffer.concat(chunks), say, closed }
 }
 
@@ -264,6 +264,22 @@ test('cleans after an abandoned run, and accepts only an answer after the run’
   g.say('Z', Buffer.from([0]))
   await cleaning
   expect(g.closed).not.toHaveBeenCalled()
+})
+
+test('tells the agent to spare other processes, and refuses that before a program begins if it cannot', async () => {
+  const kept = { keepInterpreter: true, keepProcesses: true }
+  const old = guest()
+  await expect(old.session.run(PROGRAM, io(), {}, kept)).rejects.toMatchObject({ code: 'capability_missing' })
+  expect(old.sent().length).toBe(0)
+  const able = guest(true, ['processes'])
+  able.session.run({ type: 'command', argv: ['true'] }, io(), {}, kept).catch(() => {})
+  await vi.waitFor(() => expect(able.sent().toString('latin1')).toContain('"leave":true'), 15_000)
+  expect(able.sent().toString('latin1')).not.toContain('"keep"')
+  able.say('X', EXIT)
+  const cleaning = able.session.clean('processes')
+  await vi.waitFor(() => expect(able.sent().toString('latin1')).toContain('K\x01\0\0\0p'), 15_000)
+  able.say('Z', Buffer.from([0, 0]))
+  expect(await cleaning).toBe(0)
 })
 
 test('forgets queued files when a cell is cleaned', async () => {

@@ -172,13 +172,14 @@ export function createGuestSession(options: GuestSessionOptions): GuestSession {
       queued.add(files)
     },
     interpreterAlive: () => interpreterAlive && over === null,
-    run: (program, io, env, { keepInterpreter = false } = {}) =>
+    run: (program, io, env, { keepInterpreter = false, keepProcesses = false } = {}) =>
       inTurn(async () => {
         io.signal.throwIfAborted()
         const mine = await prepareRun(program, {
           io,
           env,
           keepInterpreter,
+          keepProcesses,
           proxyPort,
           takeFiles: () => queued.take(),
           started: started.promise,
@@ -204,7 +205,7 @@ export function createGuestSession(options: GuestSessionOptions): GuestSession {
       queued.take()
       return inTurn(async () => {
         signal?.throwIfAborted()
-        if (keep !== 'interpreter') interpreterAlive = false
+        if (keep === 'none' || keep === 'files') interpreterAlive = false
         const cleaned = requests.clean(keep).catch((error: unknown) => {
           // An agent that could not prove its cell clean counts as lost, whatever the reason.
           const lost =

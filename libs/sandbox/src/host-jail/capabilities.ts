@@ -1,5 +1,5 @@
 /** What a host backend can do on this host, for `open` to refuse other requests and for doctor to print. */
-import { LANGUAGES, type Capabilities } from '@cofferdam/contract'
+import { LANGUAGES, SESSION_SCOPES, type Capabilities } from '@cofferdam/contract'
 import type { Cgroups } from './cgroups.ts'
 import type { Rung } from './rung.ts'
 
@@ -9,6 +9,8 @@ export function capabilitiesOf(
   cgroups: Cgroups | null,
   preloads: readonly string[],
 ): Capabilities {
+  // Background processes need limits that hold between executions, when no run is watched.
+  const limitsStay = cgroups !== null && (rung?.ownDisks.length ?? 0) > 0
   return {
     languages: LANGUAGES,
     programs: ['script', 'command'],
@@ -19,7 +21,7 @@ export function capabilitiesOf(
     streaming: true,
     // Only if everything that a run can leave is in namespaces of the slot. Otherwise it may write to
     // folders, shared memory and message queues of the host, which a wipe cannot clean.
-    sessions: rung?.ownsPids === true ? ['none', 'files', 'interpreter'] : [],
+    sessions: rung?.ownsPids !== true ? [] : SESSION_SCOPES.filter((scope) => scope !== 'processes' || limitsStay),
     preloads,
     value: true,
     progress: true,

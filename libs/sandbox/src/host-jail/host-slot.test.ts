@@ -2,7 +2,7 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { PassThrough } from 'node:stream'
-import { DEFAULT_LIMITS, newSandboxId, newWorkerId } from '@cofferdam/contract'
+import { DEFAULT_LIMITS, newSandboxId, newWorkerId, type SessionScope } from '@cofferdam/contract'
 import { createGuestSession } from '../guest/index.ts'
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import type { GuestSlot } from '../guest-slot.ts'
@@ -63,7 +63,7 @@ function slotThatSays(waiting: number): GuestSlot {
   })
 }
 
-const clean = async (waiting: number, keep: 'files' | 'interpreter' = 'files'): Promise<void> => {
+const clean = async (waiting: number, keep: SessionScope = 'files'): Promise<void> => {
   const slot = slotThatSays(waiting)
   await slot.clean(keep, AbortSignal.timeout(10_000))
   await slot.destroy()
@@ -81,6 +81,9 @@ it('refuses an agent that reports more waiting processes than agents ever have',
   await expect(clean(3)).rejects.toMatchObject({ code: 'protocol_violation' })
 })
 
-it('leaves the children of a kept interpreter to the agent', async () => {
-  await clean(0, 'interpreter')
-})
+it.each(['interpreter', 'processes'] as const)(
+  'leaves the processes that a session of scope %s keeps to the agent',
+  async (scope) => {
+    await clean(0, scope)
+  },
+)

@@ -48,7 +48,23 @@ test('makes a session of scope none fresh each time, and keeps an interpreter', 
     expect([turn.session?.fresh, turn.keepsInterpreter]).toEqual([true, false])
     await turn.end(false)
   }
-  expect((await take(inSession('i', 'interpreter'))).keepsInterpreter).toBe(true)
+  expect(await take(inSession('i', 'interpreter'))).toMatchObject({
+    keepsInterpreter: true,
+    keepsProcesses: false,
+  })
+})
+
+test('leaves everything to the next turn of a session of scope processes, and destroys it when idle', async () => {
+  const { take } = open(stage({ instant: true, config: { cells: { idle_ms: 5000 } } }))
+  const first = await take(inSession('p', 'processes'))
+  expect(first).toMatchObject({ keepsInterpreter: true, keepsProcesses: true })
+  await first.end(false)
+  const second = await take(inSession('p', 'processes'))
+  expect(second.slot).toBe(first.slot)
+  await second.end(false)
+  expect(first.slot.cleaned).toEqual(['processes', 'processes'])
+  await vi.advanceTimersByTimeAsync(7000)
+  expect(first.slot.isDestroyed).toBe(true)
 })
 
 test('gives turns of a session in order of arrival, even after a lost cell', async () => {

@@ -21,7 +21,7 @@ import { SILENT, type BackendDeps, type BackendLogger } from '../deps.ts'
 import { createCellDomains, shownCell, type Cell, type Domain } from './cell-domains.ts'
 import { createLeftSlots } from './left-slots.ts'
 import { refuseBeginning, unlike } from './session-refusals.ts'
-import { bytesOf, type CellSlot, type SlotKind, type SlotSpec } from './slot.ts'
+import { bytesOf, runKeeps, type CellSlot, type SlotKind, type SlotSpec } from './slot.ts'
 import type { DropReason, WarmDeps, WarmEvent } from './warm-deps.ts'
 
 /** Interval of checks for idle and old cells. */
@@ -40,8 +40,10 @@ export interface Turn<S extends CellSlot> {
   readonly warm: boolean
   /** The caller's view of it; null for reuse scope `tenant`. */
   readonly session: { id: SessionId; fresh: boolean } | null
-  /** True for scope `interpreter`: the run uses the kept interpreter. */
+  /** True for scopes `interpreter` and `processes`: the run uses the kept interpreter. */
   readonly keepsInterpreter: boolean
+  /** True for scope `processes`: the end of a run kills none. */
+  readonly keepsProcesses: boolean
   /** Ends the turn once: cleans the cell, or destroys it (always if `lost`). Resolves when that is proven. */
   end(lost: boolean): Promise<void>
 }
@@ -211,7 +213,7 @@ export function createCells<S extends CellSlot>(parts: {
         slot: taken.slot,
         warm: !isFirst,
         session: spec.session === null ? null : { id: taken.id, fresh: isFirst || taken.scope === 'none' },
-        keepsInterpreter: taken.scope === 'interpreter',
+        ...runKeeps(taken.scope),
         end: (lost) => (ending ??= endTurn(domain, taken, lost)),
       }
     },

@@ -6,6 +6,7 @@ export {
   kindOf,
   mayRunNode,
   refOf,
+  runKeeps,
   type CellSlot,
   type Preloads,
   type Slot,

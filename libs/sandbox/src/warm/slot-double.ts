@@ -6,6 +6,7 @@ import {
   newWorkerId,
   type SandboxRef,
   type SandboxSpec,
+  type SessionScope,
 } from '@cofferdam/contract'
 import { warmConfigSchema, type WarmConfig } from './config.ts'
 import { createRefillGate } from './refill-gate.ts'
@@ -171,7 +172,7 @@ export const spec = (change: Partial<SandboxSpec> = {}): SandboxSpec => ({
 
 export const inSession = (
   key: string,
-  scope: 'none' | 'files' | 'interpreter' = 'files',
+  scope: SessionScope = 'files',
   change: Partial<SandboxSpec> = {},
 ): SandboxSpec => spec({ reuse: 'session', session: { key, scope, idleMs: null }, ...change })
 

@@ -47,9 +47,18 @@ export interface Slot {
 
 /** A slot that can be cleaned between runs. */
 export interface CellSlot extends Slot {
-  /** Kills and wipes what runs left. Rejects if not proven before the signal; then destroy the cell. */
+  /**
+   * Kills and wipes what runs left and the scope does not keep. Rejects if not proven before the signal; then
+   * destroy the cell.
+   */
   clean(keep: SessionScope, signal: AbortSignal): Promise<void>
 }
+
+/** What a run in a session of this scope finds and leaves. */
+export const runKeeps = (scope: SessionScope): { keepsInterpreter: boolean; keepsProcesses: boolean } => ({
+  keepsInterpreter: scope === 'interpreter' || scope === 'processes',
+  keepsProcesses: scope === 'processes',
+})
 
 /** What `kill` needs to find the slot's sandbox. `id` names its execution's sandbox, or the slot itself. */
 export const refOf = (

@@ -15,6 +15,8 @@ export interface BoundSlot<S extends CellSlot> {
   readonly warm: boolean
   readonly session: { id: SessionId; fresh: boolean } | null
   readonly keepsInterpreter: boolean
+  /** Default false. */
+  readonly keepsProcesses?: boolean
   /** The program has ended and no longer delays the start of other slots. */
   programEnded(): void
   /** Destroys the slot or ends the turn (`lost`: not reusable). Idempotent; resolves when proven. */

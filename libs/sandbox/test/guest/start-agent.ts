@@ -45,7 +45,7 @@ export interface Agent {
     program: Program,
     io?: Partial<RunIo>,
     env?: Record<string, string>,
-    options?: { keepInterpreter?: boolean },
+    options?: { keepInterpreter?: boolean; keepProcesses?: boolean },
   ): Promise<Ran>
 }
 

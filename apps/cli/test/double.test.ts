@@ -1,0 +1,53 @@
+/** `cofferdam double managed-agents`: what it prints, and the chat through the command. */
+import { existsSync, readFileSync, statSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { expect, it } from 'vitest'
+import { runHere } from './command-here.ts'
+import { run, start } from './command-process.ts'
+
+const SOON = 30_000
+const here = { cwd: tmpdir(), env: {} }
+
+it('prints the address, and settings whose key file holds the environment key until it ends', async () => {
+  const double = start(['double', 'managed-agents'], here)
+  await expect.poll(() => double.stdout, { timeout: SOON }).toMatch(/base_url: .*\n/)
+  const [first = '', ...rest] = double.stdout.split('\n')
+  const said = JSON.parse(first) as Record<string, string>
+  const [, keyFile = ''] = /key_file: "(.*)"/.exec(double.stdout) ?? []
+  expect(rest).toEqual([
+    expect.stringContaining('cofferdam.config.yaml'),
+    'dispatcher:',
+    '  environments:',
+    `    - id: "${said['environment_id']}"`,
+    '      tenant_id: demo',
+    `      key_file: "${keyFile}"`,
+    `      base_url: "${said['origin']}"`,
+    '',
+  ])
+  expect(readFileSync(keyFile, 'utf8')).toBe(said['environment_key'])
+  expect(statSync(keyFile).mode & 0o777).toBe(0o600)
+  double.child.kill('SIGTERM')
+  expect(await double.ended).toMatchObject({ status: 0, stderr: '' })
+  expect(existsSync(keyFile)).toBe(false)
+})
+
+it('answers the lines of a chat, and ends with its input', async () => {
+  const { status, stdout } = await run(
+    ['double', 'managed-agents', '--chat'],
+    here,
+    'read\nwhat can you do?\n',
+  )
+  expect(status).toBe(0)
+  expect(stdout).toContain('read needs a path.')
+  expect(stdout).toContain('I am a script, not a model.')
+})
+
+it.each([
+  [['managed-agents', '--chat', '--json'], '--chat prints text'],
+  [['e2b', '--chat'], 'The double of e2b takes no --chat.'],
+  [['managed-agents', '--dir', '.'], 'The double of managed-agents takes no --dir.'],
+])('refuses %j', async (words, why) => {
+  const { status, stderr, stdout } = await runHere(['double', ...words], here)
+  expect(status).toBe(2)
+  expect(stderr + stdout).toContain(why)
+})

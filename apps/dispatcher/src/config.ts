@@ -1,0 +1,133 @@
+/** The configuration of a dispatcher, read once from the environment and cofferdam.config.yaml. */
+import {
+  COMMON_FIELDS,
+  printConfig,
+  readConfig,
+  readConfigFile,
+  wholeNumber,
+  type ConfigField,
+  type ConfigOf,
+} from '@cofferdam/config'
+import { limitsSchema, nameSchema, networkSchema } from '@cofferdam/contract'
+import { z } from 'zod'
+
+const { redisUrl, otlpEndpoint, traceSampleRatio, traceSlowMs, metricsPort, metricsHost, logLevel } =
+  COMMON_FIELDS
+
+/** The variables that a dispatcher reads. docs/configuration.md is generated from this. */
+export const DISPATCHER_FIELDS = {
+  redisUrl,
+  otlpEndpoint,
+  traceSampleRatio,
+  traceSlowMs,
+  metricsPort,
+  metricsHost,
+  logLevel,
+  configFile: {
+    variable: 'COFFERDAM_CONFIG',
+    schema: z.string().optional(),
+    description: 'YAML file with the dispatcher section; cofferdam.config.yaml is read when it exists.',
+    example: 'cofferdam.config.yaml',
+  },
+  drainMs: {
+    variable: 'COFFERDAM_DRAIN_MS',
+    schema: wholeNumber(0, 3_600_000).default(300_000),
+    description:
+      'How long sessions may go on after the first SIGTERM until their turn is over, milliseconds; then their ' +
+      'work items are stopped.',
+    example: '300000',
+  },
+} as const satisfies Record<string, ConfigField>
+
+const ofLimits = limitsSchema.in.shape
+const httpUrl = z.url({ protocol: /^https?$/, error: 'expected an http or https URL' })
+
+/** One self-hosted environment of a control plane, and the sandboxes that its sessions get. */
+export const environmentSchema = z.strictObject({
+  id: z
+    .string()
+    .regex(/^[A-Za-z0-9_-]{1,128}$/)
+    .describe('The environment at the control plane, `env_…`.'),
+  tenant_id: nameSchema.describe('The tenant whose policy, caps and audit its tool calls fall under.'),
+  agent_id: nameSchema
+    .default('managed-agents')
+    .describe('Agent of executions that no agent asked for: preparing a sandbox, collecting outputs.'),
+  template_id: nameSchema.optional().describe('For tenants that run nothing without a template.'),
+  key_file: z.string().min(1).describe('File with the environment key. It is read again when it is refused.'),
+  base_url: httpUrl
+    .default('https://api.anthropic.com')
+    .describe('The control plane: Anthropic, or a compatible one.'),
+  worker_id_header: z
+    .string()
+    .regex(/^[A-Za-z0-9-]{1,64}$/)
+    .default('Anthropic-Worker-ID')
+    .describe('Header that names this dispatcher when it polls.'),
+  headers: z
+    .record(z.string().regex(/^[A-Za-z0-9-]{1,64}$/), z.string().max(1024))
+    .prefault({})
+    .describe('More headers of every call, for example those of a gateway.'),
+  backend: z.string().min(1).max(64).default('auto').describe('Backend of the sandboxes.'),
+  network: networkSchema.default('none').describe('What tool calls may reach, within the tenant’s policy.'),
+  limits: z
+    .strictObject({
+      memory_mib: ofLimits.memory_mib,
+      cpus: ofLimits.cpus,
+      pids: ofLimits.pids,
+      disk_mib: ofLimits.disk_mib,
+    })
+    .prefault({})
+    .describe('Limits of each session’s sandbox.'),
+  max_sessions: z
+    .int()
+    .min(1)
+    .max(10_000)
+    .default(50)
+    .describe('Sessions that are served at once. At this number the dispatcher does not poll.'),
+  max_idle_ms: z
+    .int()
+    .min(1000)
+    .max(3_600_000)
+    .default(60_000)
+    .describe('How long a session is served after its turn has ended, milliseconds (the SDK’s default).'),
+  park_ms: z
+    .int()
+    .min(1000)
+    .max(3_600_000)
+    .default(600_000)
+    .describe('How long a session’s sandbox waits for the session’s next work item, milliseconds.'),
+})
+export type EnvironmentConfig = z.output<typeof environmentSchema>
+
+const sectionSchema = z.strictObject({
+  environments: z
+    .array(environmentSchema)
+    .max(256)
+    .refine((all) => new Set(all.map(({ id }) => id)).size === all.length, 'expected each environment once')
+    .default([]),
+})
+
+/** The other sections are the workers’, who check them. */
+const fileSchema = z.looseObject({ dispatcher: sectionSchema.prefault({}) })
+
+export type DispatcherConfig = ConfigOf<typeof DISPATCHER_FIELDS> & {
+  environments: EnvironmentConfig[]
+}
+
+/** An environment in the form of `process.env`. */
+export type Variables = Readonly<Record<string, string | undefined>>
+
+/** Throws `config_invalid` with every problem. `environments` is empty if the file has no such section. */
+export function loadConfig(variables: Variables = process.env): DispatcherConfig {
+  const { config } = readConfig(DISPATCHER_FIELDS, variables)
+  const { dispatcher } = readConfigFile(config.configFile ?? 'cofferdam.config.yaml', fileSchema, {
+    mustExist: config.configFile !== undefined,
+  })
+  return { ...config, environments: dispatcher.environments }
+}
+
+/** The effective configuration as text, with the source of each value and without secrets. */
+export function describeConfig(variables: Variables = process.env): string {
+  const { environments } = loadConfig(variables)
+  const fields = printConfig(DISPATCHER_FIELDS, readConfig(DISPATCHER_FIELDS, variables))
+  return `${fields}\n# environments: ${JSON.stringify(environments)}`
+}

@@ -1,0 +1,111 @@
+/** The calls to one environment’s control plane: with the environment key, and with the secret of a work item. */
+import { readFile } from 'node:fs/promises'
+import type { Anthropic } from '@anthropic-ai/sdk'
+import type { BetaSelfHostedWork } from '@anthropic-ai/sdk/resources/beta/environments/work'
+import { CofferdamError } from '@cofferdam/contract'
+import type { Logger } from '@cofferdam/telemetry'
+import type { EnvironmentConfig } from './config.ts'
+
+/** A claimed item. Only the answer to a poll has the secret. */
+export type Item = Pick<BetaSelfHostedWork, 'id' | 'environment_id' | 'data'> & { secret?: string | null }
+
+export interface ControlPlane {
+  /** Its credential is the environment key, which only polling, acknowledging and stopping need. */
+  readonly client: Anthropic
+  readonly key: string
+  /** Waits up to a second for an item. Null without one. */
+  poll(signal: AbortSignal): Promise<Item | null>
+  ack(item: Item, signal: AbortSignal): Promise<void>
+  stop(item: Item): Promise<void>
+  ofItem(item: Item): SessionView
+}
+
+/** A session as its item's own credential shows it. */
+export interface SessionView {
+  /** Whether it ended for good, or is not there any more. */
+  isSessionOver(): Promise<boolean>
+  /** Whether it waits for its user, and not for a tool or the model. */
+  isTurnOver(): Promise<boolean>
+}
+
+/** The longest that the API lets a poll wait (the SDK's work.ts: 1 to 999). */
+const POLL_BLOCK_MS = 999
+const KEY_BYTES = 4096
+
+/** Reads the key file. Throws `config_invalid` if it has no key. */
+export async function connectControlPlane(
+  environment: EnvironmentConfig,
+  workerId: string,
+  logger: Logger,
+): Promise<ControlPlane> {
+  // Loaded only where an environment is served.
+  const { Anthropic } = await import('@anthropic-ai/sdk')
+  const { sessionsTokenFromSecret } = await import('@anthropic-ai/sdk/lib/environments/worker')
+  const key = await readKey(environment.key_file)
+  const client = new Anthropic({
+    baseURL: environment.base_url,
+    authToken: key,
+    // Otherwise the SDK takes ANTHROPIC_API_KEY from this process.
+    apiKey: null,
+    defaultHeaders: environment.headers,
+    logLevel: 'warn',
+    logger: forSdk(logger, environment.id),
+  })
+  const headers = { [environment.worker_id_header]: workerId }
+  const { work } = client.beta.environments
+  return {
+    client,
+    key,
+    // The poll loop has its own pauses.
+    poll: (signal) =>
+      work.poll(environment.id, { block_ms: POLL_BLOCK_MS }, { headers, signal, maxRetries: 0 }),
+    async ack({ id }, signal) {
+      await work.ack(id, { environment_id: environment.id }, { headers, signal })
+    },
+    async stop({ id }) {
+      await work.stop(id, { environment_id: environment.id, force: true }, { headers })
+    },
+    ofItem: (item) =>
+      viewOf(client.withOptions({ authToken: sessionsTokenFromSecret(item.secret) ?? key }), item.data.id),
+  }
+}
+
+function viewOf(client: Anthropic, sessionId: string): SessionView {
+  return {
+    async isSessionOver() {
+      try {
+        return (await client.beta.sessions.retrieve(sessionId)).status === 'terminated'
+      } catch (error) {
+        // Another answer, or none, tells nothing: the sandbox then waits for the next item.
+        return isNotFound(error)
+      }
+    },
+    async isTurnOver() {
+      try {
+        const { data } = await client.beta.sessions.events.list(sessionId, { order: 'desc', limit: 1 })
+        const [last] = data
+        return last?.type === 'session.status_idle' && last.stop_reason.type !== 'requires_action'
+      } catch {
+        return false
+      }
+    },
+  }
+}
+
+const isNotFound = (error: unknown): boolean =>
+  error instanceof Error && 'status' in error && error.status === 404
+
+async function readKey(path: string): Promise<string> {
+  const text = (await readFile(path, 'utf8').catch(() => '')).trim()
+  if (text !== '' && text.length <= KEY_BYTES && !/\s/.test(text)) return text
+  throw new CofferdamError('config_invalid', `${path} has no environment key: expected one line of text.`)
+}
+
+/** The SDK logs a text and facts, which name sessions and items and never a credential. */
+function forSdk(logger: Logger, environmentId: string) {
+  const at =
+    (level: 'debug' | 'info' | 'warn' | 'error') =>
+    (message: string, ...facts: unknown[]) =>
+      logger[level]({ environment_id: environmentId, facts }, message)
+  return { debug: at('debug'), info: at('info'), warn: at('warn'), error: at('error') }
+}

@@ -1,0 +1,51 @@
+/** Reads a folder of this host as files of an execution. */
+import { lstat, readdir, readFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { BOUNDS, pathSchema, type FileIn } from '@cofferdam/contract'
+
+/** Half of what a request may carry, so that skills and memories fit together. */
+const MOST = { files: BOUNDS.fileCount / 2, bytes: BOUNDS.filesTotalBytes / 2 } as const
+
+/**
+ * The regular files below `folder`, with paths below `prefix`, in the order of their names. Files beyond the
+ * bounds, links and names that no request can have are counted in `omitted`. A missing folder has none.
+ */
+export async function readFolder(
+  folder: string,
+  prefix: string,
+): Promise<{ files: FileIn[]; omitted: number }> {
+  const entries = await readdir(folder, { recursive: true, withFileTypes: true }).catch(() => [])
+  const files: FileIn[] = []
+  let [omitted, bytes] = [0, 0]
+  const paths = entries
+    .filter((entry) => !entry.isDirectory())
+    .map((entry) => join(entry.parentPath, entry.name))
+    .toSorted()
+  for (const from of paths) {
+    const path = pathSchema.safeParse(`${prefix}/${from.slice(folder.length + 1)}`)
+    const { size, mode, isFile } = await statOf(from)
+    bytes += size
+    if (
+      !path.success ||
+      !isFile ||
+      size > BOUNDS.fileBytes ||
+      bytes > MOST.bytes ||
+      files.length >= MOST.files
+    ) {
+      omitted += 1
+      bytes -= size
+      continue
+    }
+    files.push({
+      path: path.data,
+      content_base64: (await readFile(from)).toString('base64'),
+      ...((mode & 0o100) === 0 ? {} : { executable: true }),
+    })
+  }
+  return { files, omitted }
+}
+
+async function statOf(path: string): Promise<{ size: number; mode: number; isFile: boolean }> {
+  const stat = await lstat(path)
+  return { size: stat.size, mode: stat.mode, isFile: stat.isFile() }
+}

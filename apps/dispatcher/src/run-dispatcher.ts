@@ -1,0 +1,118 @@
+/**
+ * Connects a dispatcher to Redis and to its environments. Closing drains: it stops polling at once, stops each
+ * work item when its session's turn is over, and the rest when the time is up.
+ */
+import { randomBytes } from 'node:crypto'
+import { hostname } from 'node:os'
+import { setTimeout as after } from 'node:timers/promises'
+import { createClient } from '@cofferdam/client'
+import { compileRules, redactText } from '@cofferdam/executor'
+import { connectRedis } from '@cofferdam/queue'
+import { createLogger, createMetricsServer, startTelemetry, type Telemetry } from '@cofferdam/telemetry'
+import workspace from '../package.json' with { type: 'json' }
+import type { DispatcherConfig } from './config.ts'
+import { pollEnvironment, type PolledEnvironment } from './poll-environment.ts'
+import type { Serving } from './serve-item.ts'
+
+export interface RunningDispatcher {
+  readonly environments: readonly PolledEnvironment[]
+  /** Drains for `drainMs` at most. Idempotent. */
+  close(): Promise<void>
+}
+
+export interface DispatcherOptions {
+  /** Shared by several apps in one process. Without it the dispatcher starts its own. */
+  telemetry?: Telemetry
+}
+
+/** How often a drain asks whether a session's turn is over. */
+const IDLE_LOOK_MS = 1000
+
+/** Starts to poll. Redis may start later. Rejects when the port of the metrics is taken. */
+export async function runDispatcher(
+  config: DispatcherConfig,
+  options: DispatcherOptions = {},
+): Promise<RunningDispatcher> {
+  await using owned = new AsyncDisposableStack()
+  const logger = createLogger({
+    service: 'cofferdam-dispatcher',
+    level: config.logLevel,
+    redact: redactKnownSecrets,
+  })
+  const workerId = `cofferdam-${hostname()}-${randomBytes(4).toString('hex')}`
+  const telemetry =
+    options.telemetry ??
+    owned.use(
+      await startTelemetry({
+        service: 'cofferdam-dispatcher',
+        version: workspace.version,
+        instance: workerId,
+        redact: redactKnownSecrets,
+        slowMs: config.traceSlowMs,
+        logger,
+        ...(config.traceSampleRatio === undefined ? {} : { sampleRatio: config.traceSampleRatio }),
+        ...(config.otlpEndpoint === undefined ? {} : { otlpEndpoint: config.otlpEndpoint }),
+      }),
+    )
+  // While Redis is away, a session that begins waits. Its item's lease decides for how long.
+  const redis = owned.adopt(connectRedis(config.redisUrl, 'worker'), (one) => one.disconnect())
+  const client = owned.use(createClient({ redisUrl: config.redisUrl }))
+  const polling = new AbortController()
+  owned.defer(() => polling.abort())
+  const environments = config.environments.map((environment) =>
+    pollEnvironment({ client, redis, environment, workerId, logger, signal: polling.signal }),
+  )
+  if (config.metricsPort !== undefined)
+    owned.use(
+      await createMetricsServer({
+        host: config.metricsHost,
+        port: config.metricsPort,
+        metrics: (accept) => telemetry.prometheus(accept),
+        notReady: () => whyNotReady(environments, polling.signal),
+      }),
+    )
+  const resources = owned.move()
+  let closing: Promise<void> | undefined
+  return {
+    environments,
+    close() {
+      closing ??= (async () => {
+        polling.abort()
+        await Promise.all(environments.map(({ ended }) => ended))
+        await drain(
+          environments.flatMap(({ serving }) => [...serving]),
+          config.drainMs,
+        )
+        await resources.disposeAsync()
+      })()
+      return closing
+    },
+  }
+}
+
+/** One environment that cannot be polled makes no other wait, but ops must know. */
+function whyNotReady(environments: readonly PolledEnvironment[], polling: AbortSignal): string | null {
+  if (polling.aborted) return 'draining'
+  const failed = environments.find(({ failure }) => failure !== null)
+  return failed === undefined ? null : `environment ${failed.id}: ${failed.failure}`
+}
+
+/** Stops each item once its session's turn is over, and whatever is left after `ms`. */
+async function drain(serving: readonly Serving[], ms: number): Promise<void> {
+  const timeUp = AbortSignal.timeout(ms)
+  await Promise.all(
+    serving.map(async (one) => {
+      const ended = one.ended.then(() => true)
+      while (!timeUp.aborted && !(await one.isIdle())) if (await Promise.race([ended, pause(timeUp)])) return
+      one.stop()
+      await ended
+    }),
+  )
+}
+
+const pause = (signal: AbortSignal): Promise<false> =>
+  after(IDLE_LOOK_MS, false as const, { signal }).catch(() => false as const)
+
+/** No tenant is known here: every tenant's own rules apply to what executions return. */
+const rules = compileRules([], {})
+const redactKnownSecrets = (text: string): string => redactText(rules, text).text

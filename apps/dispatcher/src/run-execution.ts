@@ -1,0 +1,74 @@
+/** Runs an execution once, however often and by whomever it is asked for. */
+import { setTimeout as after } from 'node:timers/promises'
+import type { Client } from '@cofferdam/client'
+import {
+  executionIdSchema,
+  isCofferdamError,
+  type ExecutionId,
+  type ExecutionRequestInput,
+  type ExecutionResult,
+} from '@cofferdam/contract'
+
+/** Redis restarts or fails over within seconds, and the SDK gives a call up after 120 s. */
+const REDIS_PAUSE_MS = 500
+/** One wait. It is repeated until the result is there or the signal aborts. */
+const WAIT_MS = 300_000
+
+/**
+ * Accepts the request, or finds the execution that was accepted for its `idempotency_key`, even if the request
+ * was another one then: a dispatcher that was configured anew must not run a tool call again.
+ */
+export async function acceptOnce(
+  client: Client,
+  request: ExecutionRequestInput,
+  signal: AbortSignal,
+): Promise<ExecutionId> {
+  return await whileRedisIsAway(signal, async () => {
+    try {
+      return (await client.enqueue(request)).execution_id
+    } catch (error) {
+      const first =
+        isCofferdamError(error) && error.code === 'idempotency_conflict'
+          ? error.details?.['execution_id']
+          : undefined
+      const known = executionIdSchema.safeParse(first)
+      if (!known.success) throw error
+      return known.data
+    }
+  })
+}
+
+/** The result. Rejects with the signal's reason. */
+export async function resultOf(
+  client: Client,
+  id: ExecutionId,
+  signal: AbortSignal,
+): Promise<ExecutionResult> {
+  for (;;) {
+    const result = await whileRedisIsAway(signal, () => client.wait(id, { timeoutMs: WAIT_MS, signal }))
+    if (result !== null) return result
+  }
+}
+
+/** Repeats a call that Redis did not answer. Both calls above may be repeated. */
+async function whileRedisIsAway<T>(signal: AbortSignal, call: () => Promise<T>): Promise<T> {
+  for (;;) {
+    signal.throwIfAborted()
+    try {
+      return await call()
+    } catch (error) {
+      if (!isCofferdamError(error) || error.code !== 'queue_unavailable') throw error
+    }
+    await after(REDIS_PAUSE_MS, undefined, { signal })
+  }
+}
+
+/** Runs an execution that may run twice. Rejects when it did not end in `ms`. */
+export async function runWithin(
+  client: Client,
+  request: ExecutionRequestInput,
+  ms: number,
+): Promise<ExecutionResult> {
+  const signal = AbortSignal.timeout(ms)
+  return await resultOf(client, await acceptOnce(client, request, signal), signal)
+}

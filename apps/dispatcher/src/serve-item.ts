@@ -1,0 +1,118 @@
+/**
+ * Serves one claimed work item: a session for a while. The SDK keeps the lease, reads the session's events and
+ * posts the results. The sandbox and the tools are ours.
+ *
+ *   hold the session ─ prepare its sandbox ─ handleItem: heartbeat, session, skills, calls … ─ park the sandbox, or end it
+ *                                                                                  │
+ *            lease lost, item stopped, turn over for long, session over, another item of it, drain
+ */
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import type { Client } from '@cofferdam/client'
+import { nameSchema } from '@cofferdam/contract'
+import type { Logger } from '@cofferdam/telemetry'
+import type { Redis } from 'ioredis'
+import type { EnvironmentConfig } from './config.ts'
+import type { ControlPlane, Item } from './control-plane.ts'
+import { holdSession } from './session-holder.ts'
+import { materialise } from './session-materials.ts'
+import { openSessionSandbox } from './session-sandbox.ts'
+import { sessionTools } from './session-tools.ts'
+import { whenQuiet } from './when-quiet.ts'
+
+export interface ServeDeps {
+  client: Client
+  redis: Redis
+  environment: EnvironmentConfig
+  plane: ControlPlane
+  logger: Logger
+}
+
+/** An item that is served now. */
+export interface Serving {
+  readonly item: Item
+  /** Resolves when everything of the item has ended. Never rejects. */
+  readonly ended: Promise<void>
+  /** Whether the session's turn is over, so that stopping interrupts nothing. */
+  isIdle(): Promise<boolean>
+  /** Ends the item. The control plane makes another one at the session's next message. */
+  stop(): void
+}
+
+/** Without a call for this long the agent thinks, or its turn is over: time to keep its outputs. */
+const QUIET_MS = 2000
+
+export function serveItem(item: Item, deps: ServeDeps): Serving {
+  const stopping = new AbortController()
+  const calls = { running: 0 }
+  return {
+    item,
+    ended: serve(item, deps, calls, stopping).catch((error: unknown) => {
+      if (stopping.signal.aborted) return
+      deps.logger.error({ err: error, work_id: item.id, session_id: item.data.id }, 'a work item failed')
+    }),
+    isIdle: async () => calls.running === 0 && (await deps.plane.ofItem(item).isTurnOver()),
+    stop: () => stopping.abort(new Error('the dispatcher stops this work item')),
+  }
+}
+
+async function serve(
+  item: Item,
+  { client, redis, environment, plane, logger }: ServeDeps,
+  calls: { running: number },
+  stopping: AbortController,
+): Promise<void> {
+  const sessionId = item.data.id
+  await using owned = new AsyncDisposableStack()
+  const workdir = await mkdtemp(join(tmpdir(), 'cofferdam-session-'))
+  owned.defer(() => rm(workdir, { recursive: true, force: true }))
+  const hold = owned.use(
+    await holdSession(redis, { environmentId: environment.id, sessionId, workId: item.id }),
+  )
+  const sandbox = openSessionSandbox({ client, environment, sessionId, logger })
+  using outputs = whenQuiet(QUIET_MS, () => sandbox.collect())
+  const worker = plane.client.beta.environments.work.worker({
+    workdir,
+    maxIdleMs: environment.max_idle_ms,
+    // The stores are in our sandboxes and not on this host (session-materials.ts).
+    memorySyncIntervalMs: null,
+    tools(context) {
+      const materials = materialise(context, workdir, sandbox, logger)
+      return sessionTools({
+        sandbox,
+        hold,
+        materials,
+        agentId: agentOf(context.session?.agent.id, environment),
+        onCall(change) {
+          calls.running += change
+          outputs.postpone()
+        },
+        onSucceeded: () => stopping.abort(new Error('another work item of this session began')),
+        async onClosed() {
+          if ((await hold.successor()) !== null) return
+          await (await materials).finish()
+          await sandbox.collect()
+        },
+      })
+    },
+  })
+  try {
+    await worker.handleItem({
+      workId: item.id,
+      environmentId: environment.id,
+      sessionId,
+      ...(item.secret == null ? {} : { workSecret: item.secret }),
+      environmentKey: plane.key,
+      signal: stopping.signal,
+    })
+  } finally {
+    if ((await hold.successor()) === null && (await plane.ofItem(item).isSessionOver())) await sandbox.end()
+  }
+}
+
+/** The session's agent, under whose name its calls are counted and audited. */
+function agentOf(id: string | undefined, environment: EnvironmentConfig): string {
+  const known = nameSchema.safeParse(id)
+  return known.success ? known.data : environment.agent_id
+}

@@ -1,0 +1,58 @@
+/**
+ * What a session brings along: the skills of its agent, and its memory stores. The SDK downloads both to this
+ * host, into the folder of the work item. From there they go into the sandbox, and changed memories come back.
+ */
+import type { AgentToolContext } from '@anthropic-ai/sdk/tools/agent-toolset/node'
+import { SURROUNDINGS } from '@cofferdam/contract'
+import type { Logger } from '@cofferdam/telemetry'
+import { join } from 'node:path'
+import { openMemories } from './memories.ts'
+import { readFolder } from './read-folder.ts'
+import type { SessionSandbox } from './session-sandbox.ts'
+import type { ToolRoots } from './tools/tool.ts'
+
+export interface Materials {
+  /** The folders that file tools may use. */
+  roots: ToolRoots
+  /** Keeps changed memories, if the last time is long ago. After each call. */
+  sync(): Promise<void>
+  /** Keeps changed memories. At the end. */
+  finish(): Promise<void>
+}
+
+/** Where an agent's prompt tells it to put its results. */
+const OUTPUTS = '/mnt/session/outputs'
+
+/** Resolves when the sandbox has everything. Rejects if a memory store cannot be provided. */
+export async function materialise(
+  context: AgentToolContext,
+  workdir: string,
+  sandbox: SessionSandbox,
+  logger: Logger,
+): Promise<Materials> {
+  const memories = await openMemories(context, workdir, sandbox)
+  const skills = await readFolder(join(workdir, 'skills'), 'skills')
+  const files = [...skills.files, ...memories.files]
+  if (skills.omitted > 0)
+    logger.warn(
+      { session_id: context.session?.id, omitted: skills.omitted },
+      'some files of skills are too large or too many for a sandbox',
+    )
+  await sandbox.provide(files)
+  const quietly = async (keep: () => Promise<void>): Promise<void> => {
+    try {
+      await keep()
+    } catch (error) {
+      logger.warn({ err: error, session_id: context.session?.id }, 'memories of a session were not kept')
+    }
+  }
+  return {
+    roots: {
+      workdir: SURROUNDINGS.workFolder,
+      allowed: [OUTPUTS, ...memories.mounts],
+      readOnly: memories.readOnlyMounts,
+    },
+    sync: () => quietly(() => memories.sync()),
+    finish: () => quietly(() => memories.finish()),
+  }
+}

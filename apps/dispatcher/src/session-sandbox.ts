@@ -1,0 +1,163 @@
+/**
+ * The sandbox of one session, while a work item serves it. Everything that is done with it is an execution.
+ *
+ *   prepare ──> ready ──call──> ready ──call──> …          outputs are collected when it is quiet, and at the end
+ *                 └──call: its sandbox is gone──> prepare ──the same call──> ready
+ *
+ * The idempotency key of a call is the ID of its tool use. Whoever makes a call again, after a crash or as the
+ * next holder of the item, gets the result of the first execution.
+ */
+import type { Client } from '@cofferdam/client'
+import {
+  isCofferdamError,
+  unlessAborted,
+  type ExecutionId,
+  type ExecutionResult,
+  type FileIn,
+  type Program,
+} from '@cofferdam/contract'
+import type { Logger } from '@cofferdam/telemetry'
+import type { EnvironmentConfig } from './config.ts'
+import { acceptOnce, resultOf, runWithin } from './run-execution.ts'
+import { SESSION_FOLDERS, sessionRequests } from './session-requests.ts'
+import type { ToolAnswer, ToolPlan } from './tools/tool.ts'
+
+export interface SessionSandboxDeps {
+  client: Client
+  environment: EnvironmentConfig
+  sessionId: string
+  logger: Logger
+}
+
+/** One tool call. */
+export interface Call {
+  toolUseId: string
+  plan: ToolPlan
+  signal: AbortSignal
+  /** Whether the execution of a call that is aborted must end: not if another holder of the session waits for it. */
+  endsWhenAborted(): Promise<boolean>
+}
+
+export interface SessionSandbox {
+  /** Writes files into the sandbox, now and whenever it is made again. */
+  provide(files: readonly FileIn[]): Promise<void>
+  /** Resolves for every failure of the program or the platform. Rejects only after the signal aborted. */
+  call(agentId: string, call: Call): Promise<ToolAnswer>
+  /** Runs a command of ours, with an input, in the sandbox that the session has. Null if it has none. */
+  inspect(argv: readonly string[], stdin: string): Promise<ExecutionResult | null>
+  /** Keeps the outputs as artifacts, unless no call was made since the last time. */
+  collect(): Promise<void>
+  /** Destroys the sandbox. */
+  end(): Promise<void>
+}
+
+/** A cold sandbox in a busy cluster takes most of a minute (reference: 41–50 s for 75 at once on GKE). */
+const PREPARE_MS = 180_000
+/** An operation waits behind the call that runs, at most 120 s. */
+const OPERATION_MS = 150_000
+/** An execution that was cancelled ends within its grace of 5 s. */
+const CANCELLED_MS = 10_000
+
+const REPLACED =
+  '[This session has a new sandbox since the last call. Files, variables and processes of earlier calls are gone.]\n'
+
+export function openSessionSandbox(deps: SessionSandboxDeps): SessionSandbox {
+  const { client, environment, sessionId, logger } = deps
+  const requests = sessionRequests(environment, sessionId)
+  let provided: readonly FileIn[] = []
+  let backend: string | null = null
+  let hasNewCalls = false
+  let prepared: Promise<ExecutionResult> | null = null
+
+  /** Calls wait for it, one after the other. A refusal or failure is their answer, and the next call tries again. */
+  const prepare = (): Promise<ExecutionResult> => {
+    const running = runWithin(client, requests.prepare(provided), PREPARE_MS).then((result) => {
+      if (result.ok) backend = result.backend
+      else prepared = null
+      return result
+    })
+    running.catch((error: unknown) => {
+      prepared = null
+      logger.warn({ err: error, session_id: sessionId }, 'the sandbox of a session was not prepared')
+    })
+    prepared = running
+    return running
+  }
+
+  const operate = async (op: 'collect' | 'end', path?: string): Promise<ExecutionResult | null> =>
+    backend === null ? null : await runWithin(client, requests.operate(op, backend, path), OPERATION_MS)
+
+  /** The result of the call. `onAccepted` is told the execution that may have to be cancelled. */
+  const carryOut = async (
+    agentId: string,
+    { toolUseId, plan, signal }: Call,
+    onAccepted: (id: ExecutionId) => void,
+  ): Promise<{ result: ExecutionResult; isReplaced: boolean }> => {
+    const run = async (key: string, program: Program): Promise<ExecutionResult> => {
+      const request = requests.call(key, toolUseId, agentId, { ...plan, program })
+      const id = await acceptOnce(client, request, signal)
+      onAccepted(id)
+      return resultOf(client, id, signal)
+    }
+    const attempt = async (key: string): Promise<ExecutionResult> => {
+      if (plan.before !== undefined) await run(`${key}:before`, plan.before)
+      return run(key, plan.program)
+    }
+    const ready = await unlessAborted(prepared ?? prepare(), signal)
+    if (!ready.ok) return { result: ready, isReplaced: false }
+    const result = await attempt(toolUseId)
+    if (result.reason !== 'session_not_found') return { result, isReplaced: false }
+    const again = await unlessAborted(prepare(), signal)
+    return { result: again.ok ? await attempt(`${toolUseId}:2`) : again, isReplaced: again.ok }
+  }
+
+  void prepare()
+
+  return {
+    async provide(files) {
+      provided = files
+      if (files.length === 0) return
+      await prepared?.catch(() => undefined)
+      await prepare()
+    },
+
+    async call(agentId, call) {
+      hasNewCalls = true
+      let accepted: ExecutionId | null = null
+      try {
+        const { result, isReplaced } = await carryOut(agentId, call, (id) => (accepted = id))
+        const answer = call.plan.answer(result)
+        return isReplaced ? { ...answer, text: REPLACED + answer.text } : answer
+      } catch (error) {
+        if (!call.signal.aborted) return { text: refusalText(error), isError: true }
+        if (accepted !== null && (await call.endsWhenAborted())) {
+          await client.cancel(accepted, 'the tool call was stopped')
+          const result = await client.wait(accepted, { timeoutMs: CANCELLED_MS })
+          if (result !== null) return call.plan.answer(result)
+        }
+        throw error
+      }
+    },
+
+    inspect: async (argv, stdin) =>
+      backend === null ? null : await runWithin(client, requests.inspect(argv, stdin), OPERATION_MS),
+
+    async collect() {
+      if (!hasNewCalls) return
+      hasNewCalls = false
+      const result = await operate('collect', SESSION_FOLDERS.outputs)
+      if (result !== null && !result.ok)
+        logger.warn({ session_id: sessionId, reason: result.reason }, 'outputs of a session were not kept')
+    },
+
+    async end() {
+      await operate('end')
+    },
+  }
+}
+
+/** What the agent reads when the queue refuses a call, for example because the tenant has too many waiting. */
+function refusalText(error: unknown): string {
+  if (!isCofferdamError(error)) throw error
+  return `The call was not accepted (${error.code}): ${error.message}`
+}

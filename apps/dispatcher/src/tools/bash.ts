@@ -1,0 +1,167 @@
+/**
+ * bash: a command in the shell that the session keeps. All its output goes to stderr, whose end is kept, and
+ * stdout carries only the exit status. Without a status the command has ended the shell.
+ */
+import { BOUNDS, type ExecutionResult } from '@cofferdam/contract'
+import { z } from 'zod'
+import { describeEnding, isGuess } from './describe-ending.ts'
+import { optional, parseInput, ToolInputError, type Tool, type ToolAnswer, type ToolPlan } from './tool.ts'
+
+/** The SDK's runner gives up on a call after this time. It is also the default. */
+export const MAX_TIMEOUT_MS = 120_000
+/** Between the soft and the hard deadline: time to end, and to report it before the runner gives up. */
+const GRACE_MS = 2000
+/** The shortest soft deadline. */
+const MIN_TIMEOUT_MS = 10
+
+/** UTF-16 units of output that the agent sees, as in the SDK. */
+const OUTPUT_LIMIT = 100 * 1024
+/** The SDK counts the line with which it finds the end: a line end, 53 characters, the status, a line end. */
+const frameOf = (status: string): number => 1 + 53 + status.length + 1
+/** A UTF-16 unit has at most 3 bytes, so this holds OUTPUT_LIMIT of them. */
+const STDERR_BYTES = 3 * OUTPUT_LIMIT + 4
+/** For one line. Traps of the agent may print others before it. */
+const STDOUT_BYTES = 64 * 1024
+
+// oxlint-disable-next-line no-control-regex -- escape sequences begin with a control character.
+const ANSI = /\x1b\[[0-9;?]*[ -/]*[@-~]/g
+const STATUS = /^cofferdam-exit (\d+) (.*)$/gm
+
+const inputSchema = z.object({
+  command: optional(z.string()),
+  restart: optional(z.boolean()),
+  timeout_ms: optional(z.int()),
+})
+
+export const bash: Tool = {
+  name: 'bash',
+  description: 'Run a bash command in a persistent shell. State (cwd, env vars) persists across calls.',
+  inputSchema: {
+    type: 'object',
+    properties: {
+      command: { type: 'string', description: 'The command to run' },
+      restart: { type: 'boolean', description: 'Restart the persistent shell before running' },
+      timeout_ms: { type: 'integer', description: 'Per-call timeout in milliseconds' },
+    },
+  },
+  plan(input) {
+    const { command, restart, timeout_ms } = parseInput('bash', inputSchema, input)
+    const timeoutMs = Math.min(MAX_TIMEOUT_MS, Math.max(MIN_TIMEOUT_MS, timeout_ms ?? MAX_TIMEOUT_MS))
+    if (command === undefined || command === '') {
+      if (restart === true) return planRestart()
+      throw new ToolInputError('bash: command is required')
+    }
+    const source = scriptOf(command)
+    if (Buffer.byteLength(source) > BOUNDS.sourceBytes)
+      throw new ToolInputError(
+        `bash: the command is too long: with its quotes escaped it may have ${BOUNDS.sourceBytes} bytes. ` +
+          'Write long texts with the write tool.',
+      )
+    return {
+      ...(restart === true ? { before: script(RESTART) } : {}),
+      program: script(source),
+      limits: limitsFor(timeoutMs),
+      answer: (result) => answerOf(result, timeoutMs),
+    }
+  },
+}
+
+const script = (source: string) => ({ type: 'script', language: 'bash', source }) as const
+
+function limitsFor(timeoutMs: number): ToolPlan['limits'] {
+  const hard = Math.max(timeoutMs, 2 * MIN_TIMEOUT_MS)
+  return {
+    soft_timeout_ms: Math.max(Math.floor(hard / 2), hard - GRACE_MS),
+    hard_timeout_ms: hard,
+    stdout_bytes: STDOUT_BYTES,
+    stderr_bytes: STDERR_BYTES,
+  }
+}
+
+/**
+ * The script sources itself, so that a `return` of the command ends only the inner run. Its own lines use only
+ * builtins, so they work with any PATH. Nothing traces them or the session's loop: their traces go to /dev/null,
+ * and `set -x` is off between commands.
+ */
+export function scriptOf(command: string): string {
+  // The SDK's shell reads commands from a pipe, where bash skips NUL.
+  const quoted = `'${command
+    .replaceAll('\0', '')
+    .toWellFormed()
+    .replaceAll("'", String.raw`'\''`)}'`
+  return [
+    `{ if [[ \${1-} == cofferdam-inner ]]; then builtin set --; BASH_ARGV0=/bin/bash;`,
+    `builtin eval "\${__cofferdam_x:+builtin set -x;}"${quoted}`,
+    '</dev/null >&194 2>&194 194>&-;',
+    'else builtin source "${BASH_SOURCE[0]}" cofferdam-inner 2>&194; builtin set -- "$?";',
+    `builtin printf 'cofferdam-exit %d %s\\n' "$1" "\${BASH_SOURCE[0]}";`,
+    '[[ $- == *x* ]] && __cofferdam_x=1 || builtin unset __cofferdam_x; builtin set +x;',
+    'builtin return "$1"; fi; } 194>&2 2>/dev/null\n',
+  ].join(' ')
+}
+
+/** Kills the processes of the shell's process group, as the SDK does, and ends the shell. */
+const RESTART = [
+  "{ builtin set +eufx; IFS=' '",
+  'for __cofferdam_file in /proc/[0-9]*/stat; do',
+  '  IFS= builtin read -r __cofferdam_line <"$__cofferdam_file" || continue',
+  '  builtin set -- "${__cofferdam_file//[!0-9]/}" ${__cofferdam_line##*) }',
+  '  if [[ $4 == "$$" && $1 != "$$" ]]; then builtin kill -KILL "$1"; fi',
+  'done; builtin trap - EXIT; builtin exit 0; } 2>/dev/null',
+  '',
+].join('\n')
+
+function planRestart(): ToolPlan {
+  return {
+    program: script(RESTART),
+    limits: limitsFor(MAX_TIMEOUT_MS),
+    answer: (result) =>
+      hasRun(result)
+        ? { text: 'bash session restarted', isError: false }
+        : { text: describeEnding('bash', result), isError: true },
+  }
+}
+
+/** The command ran to its own end, whatever that was. */
+const hasRun = (result: ExecutionResult): boolean =>
+  result.ending === 'ok' || result.ending === 'error' || result.ending === 'crashed' || isGuess(result)
+
+function answerOf(result: ExecutionResult, timeoutMs: number): ToolAnswer {
+  const [, status, path = ''] = [...result.stdout.matchAll(STATUS)].at(-1) ?? []
+  if (isTimeout(result)) return { text: `bash: bash command timed out after ${timeoutMs}ms`, isError: true }
+  if (!hasRun(result)) {
+    const output = outputOf(result, path, '')
+    const why = describeEnding('bash', result)
+    return { text: output === '' ? why : `${output}\n${why}`, isError: true }
+  }
+  if (status === undefined) return { text: 'bash: bash session terminated', isError: true }
+  const output = outputOf(result, path, status)
+  if (status === '0') return { text: output, isError: false }
+  return { text: output === '' ? `exit ${status}` : output, isError: true }
+}
+
+const isTimeout = ({ ending, reason }: ExecutionResult): boolean =>
+  (ending === 'soft_timeout' || ending === 'hard_timeout') && reason === undefined
+
+/** The end of the output as the SDK shows it. */
+function outputOf(result: ExecutionResult, path: string, status: string): string {
+  const text = nameShell(result.stderr, path)
+  const kept = OUTPUT_LIMIT - frameOf(status)
+  const isCut = text.length > kept || result.stderr_truncated
+  const shown = text.slice(-kept).replace(ANSI, '').replace(/\n+$/, '')
+  if (!isCut) return shown
+  // The sandbox sends no more than this, so the real end is missing.
+  const note =
+    result.stderr_bytes > BOUNDS.fullOutputBytes
+      ? `[of ${result.stderr_bytes} bytes, this is the end of the first ${BOUNDS.fullOutputBytes}]\n`
+      : ''
+  return `[output truncated]\n${note}${shown}`
+}
+
+/** Messages of bash begin with the file of the command, which the agent has not written. */
+function nameShell(text: string, path: string): string {
+  if (path === '') return text
+  return text
+    .replaceAll(`${path}: eval: line `, '/bin/bash: line ')
+    .replaceAll(`${path}: line `, '/bin/bash: line ')
+}
