@@ -9,7 +9,9 @@ import {
   type ConfigOf,
 } from '@cofferdam/config'
 import { limitsSchema, nameSchema, networkSchema } from '@cofferdam/contract'
+import { kubernetesConfigSchema } from '@cofferdam/backend-kubernetes/config'
 import { z } from 'zod'
+import { spareSettingsSchema } from './scale/spare-settings.ts'
 
 const { redisUrl, otlpEndpoint, traceSampleRatio, traceSlowMs, metricsPort, metricsHost, logLevel } =
   COMMON_FIELDS
@@ -54,6 +56,14 @@ export const environmentSchema = z.strictObject({
     .describe('Agent of executions that no agent asked for: preparing a sandbox, collecting outputs.'),
   template_id: nameSchema.optional().describe('For tenants that run nothing without a template.'),
   key_file: z.string().min(1).describe('File with the environment key. It is read again when it is refused.'),
+  api_key_file: z
+    .string()
+    .min(1)
+    .optional()
+    .describe('File with an API key, only to read how many items wait (`pool`). Tool calls never use it.'),
+  pool: nameSchema
+    .optional()
+    .describe('The pool of `dispatcher.pools` whose spare sandboxes its sessions take.'),
   base_url: httpUrl
     .default('https://api.anthropic.com')
     .describe('The control plane: Anthropic, or a compatible one.'),
@@ -98,19 +108,39 @@ export const environmentSchema = z.strictObject({
 })
 export type EnvironmentConfig = z.output<typeof environmentSchema>
 
-const sectionSchema = z.strictObject({
-  environments: z
-    .array(environmentSchema)
-    .max(256)
-    .refine((all) => new Set(all.map(({ id }) => id)).size === all.length, 'expected each environment once')
-    .default([]),
+/** Spare sandboxes that are kept for sessions to come (docs/operations/dispatcher-scaling.md). */
+export const poolSchema = z.strictObject({
+  name: nameSchema.describe('Names the pool in `environments` and in metrics.'),
+  spare: spareSettingsSchema.prefault({}),
+  kubernetes: kubernetesConfigSchema
+    .optional()
+    .describe(
+      'The SandboxWarmPool that the dispatcher scales, as in `backends.kubernetes`. Without it the target is ' +
+        'only a metric, for KEDA or an HPA.',
+    ),
 })
+
+const sectionSchema = z
+  .strictObject({
+    pools: z.array(poolSchema).max(64).default([]),
+    environments: z
+      .array(environmentSchema)
+      .max(256)
+      .refine((all) => new Set(all.map(({ id }) => id)).size === all.length, 'expected each environment once')
+      .default([]),
+  })
+  .refine(
+    ({ pools, environments }) =>
+      environments.every(({ pool }) => pool === undefined || pools.some(({ name }) => name === pool)),
+    'expected each `pool` of an environment to be one of `pools`',
+  )
 
 /** The other sections are the workers’, who check them. */
 const fileSchema = z.looseObject({ dispatcher: sectionSchema.prefault({}) })
 
 export type DispatcherConfig = ConfigOf<typeof DISPATCHER_FIELDS> & {
   environments: EnvironmentConfig[]
+  pools: z.output<typeof poolSchema>[]
 }
 
 /** An environment in the form of `process.env`. */
@@ -122,7 +152,7 @@ export function loadConfig(variables: Variables = process.env): DispatcherConfig
   const { dispatcher } = readConfigFile(config.configFile ?? 'cofferdam.config.yaml', fileSchema, {
     mustExist: config.configFile !== undefined,
   })
-  return { ...config, environments: dispatcher.environments }
+  return { ...config, ...dispatcher }
 }
 
 /** The effective configuration as text, with the source of each value and without secrets. */

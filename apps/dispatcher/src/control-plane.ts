@@ -95,10 +95,11 @@ function viewOf(client: Anthropic, sessionId: string): SessionView {
 const isNotFound = (error: unknown): boolean =>
   error instanceof Error && 'status' in error && error.status === 404
 
-async function readKey(path: string): Promise<string> {
+/** Reads a file with one key. Throws `config_invalid` without one. */
+export async function readKey(path: string): Promise<string> {
   const text = (await readFile(path, 'utf8').catch(() => '')).trim()
   if (text !== '' && text.length <= KEY_BYTES && !/\s/.test(text)) return text
-  throw new CofferdamError('config_invalid', `${path} has no environment key: expected one line of text.`)
+  throw new CofferdamError('config_invalid', `${path} has no key: expected one line of text.`)
 }
 
 /** The SDK logs a text and facts, which name sessions and items and never a credential. */

@@ -51,7 +51,8 @@ async function poll(deps: PollDeps, serving: Set<Serving>, state: { failure: str
       const item = await plane.poll(signal)
       state.failure = null
       pauseMs = PAUSE_MS.first
-      if (item !== null) await claim(item, { ...deps, plane }, serving)
+      if (item === null) deps.scaler?.onEmptyPoll(environment.id)
+      else await claim(item, { ...deps, plane }, serving)
     } catch (error) {
       if (signal.aborted) return
       // The key may have been replaced: it is read again.
@@ -90,5 +91,9 @@ async function claim(
   for (const one of serving) if (one.item.data.id === item.data.id && one.item.id !== item.id) one.stop()
   const one = serveItem(item, deps)
   serving.add(one)
-  void one.ended.finally(() => serving.delete(one))
+  deps.scaler?.onArrival(deps.environment.id)
+  void one.ended.finally(() => {
+    serving.delete(one)
+    deps.scaler?.onSessionEnd(deps.environment.id)
+  })
 }

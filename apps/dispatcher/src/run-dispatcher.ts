@@ -11,6 +11,7 @@ import { connectRedis } from '@cofferdam/queue'
 import { createLogger, createMetricsServer, startTelemetry, type Telemetry } from '@cofferdam/telemetry'
 import workspace from '../package.json' with { type: 'json' }
 import type { DispatcherConfig } from './config.ts'
+import { openScaler } from './open-scaler.ts'
 import { pollEnvironment, type PolledEnvironment } from './poll-environment.ts'
 import type { Serving } from './serve-item.ts'
 
@@ -59,8 +60,21 @@ export async function runDispatcher(
   const client = owned.use(createClient({ redisUrl: config.redisUrl }))
   const polling = new AbortController()
   owned.defer(() => polling.abort())
+  const scaler = await openScaler(config, logger)
+  if (scaler !== null) {
+    owned.use(scaler)
+    owned.defer(telemetry.instruments.observeDispatcher(() => scaler.readings()))
+  }
   const environments = config.environments.map((environment) =>
-    pollEnvironment({ client, redis, environment, workerId, logger, signal: polling.signal }),
+    pollEnvironment({
+      client,
+      redis,
+      environment,
+      workerId,
+      logger,
+      signal: polling.signal,
+      scaler: environment.pool === undefined ? null : scaler,
+    }),
   )
   if (config.metricsPort !== undefined)
     owned.use(

@@ -15,6 +15,7 @@ import type { Logger } from '@cofferdam/telemetry'
 import type { Redis } from 'ioredis'
 import type { EnvironmentConfig } from './config.ts'
 import type { ControlPlane, Item } from './control-plane.ts'
+import type { Scaler } from './scale/scaler.ts'
 import { holdSession } from './session-holder.ts'
 import { materialise } from './session-materials.ts'
 import { openSessionSandbox } from './session-sandbox.ts'
@@ -27,6 +28,8 @@ export interface ServeDeps {
   environment: EnvironmentConfig
   plane: ControlPlane
   logger: Logger
+  /** Told of what arrives and ends; null if nothing is scaled. */
+  scaler: Scaler | null
 }
 
 /** An item that is served now. */
@@ -59,7 +62,7 @@ export function serveItem(item: Item, deps: ServeDeps): Serving {
 
 async function serve(
   item: Item,
-  { client, redis, environment, plane, logger }: ServeDeps,
+  { client, redis, environment, plane, logger, scaler }: ServeDeps,
   calls: { running: number },
   stopping: AbortController,
 ): Promise<void> {
@@ -70,7 +73,13 @@ async function serve(
   const hold = owned.use(
     await holdSession(redis, { environmentId: environment.id, sessionId, workId: item.id }),
   )
-  const sandbox = openSessionSandbox({ client, environment, sessionId, logger })
+  const sandbox = openSessionSandbox({
+    client,
+    environment,
+    sessionId,
+    logger,
+    onReady: (tookMs) => scaler?.onSandboxReady(environment.id, tookMs),
+  })
   using outputs = whenQuiet(QUIET_MS, () => sandbox.collect())
   const worker = plane.client.beta.environments.work.worker({
     workdir,

@@ -3,7 +3,6 @@
  * host, into the folder of the work item. From there they go into the sandbox, and changed memories come back.
  */
 import type { AgentToolContext } from '@anthropic-ai/sdk/tools/agent-toolset/node'
-import { SURROUNDINGS } from '@cofferdam/contract'
 import type { Logger } from '@cofferdam/telemetry'
 import { join } from 'node:path'
 import { openMemories } from './memories.ts'
@@ -48,7 +47,7 @@ export async function materialise(
   }
   return {
     roots: {
-      workdir: SURROUNDINGS.workFolder,
+      workdir: sandbox.workdir,
       allowed: [OUTPUTS, ...memories.mounts],
       readOnly: memories.readOnlyMounts,
     },

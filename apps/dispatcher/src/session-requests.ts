@@ -12,6 +12,17 @@ import type { ToolPlan } from './tools/tool.ts'
 /** Folders in the work directory. `SURROUNDINGS.links` gives them the names that agents know. */
 export const SESSION_FOLDERS = { outputs: '.session/outputs', memory: '.session/memory' } as const
 
+/**
+ * Makes the folders, with the names that agents know where the image has no such links and lets us make them,
+ * and prints the work directory.
+ */
+const PREPARING = [
+  `mkdir -p ${Object.values(SESSION_FOLDERS).join(' ')}`,
+  '{ [ -L /mnt/session ] || ln -s "$PWD/.session" /mnt/session; } 2>/dev/null',
+  '{ [ -L /mnt/memory ] || ln -s "$PWD/.session/memory" /mnt/memory; } 2>/dev/null',
+  'pwd -P',
+].join('\n')
+
 /** Deadlines of preparing: it makes two folders and writes the provided files. */
 const PREPARE = { soft_timeout_ms: 20_000, hard_timeout_ms: 25_000 } as const
 
@@ -42,7 +53,7 @@ export function sessionRequests(environment: EnvironmentConfig, sessionId: strin
   return {
     prepare: (files) => ({
       ...common,
-      program: { type: 'command', argv: ['mkdir', '-p', ...Object.values(SESSION_FOLDERS)] },
+      program: { type: 'command', shell: PREPARING },
       ...(files.length === 0 ? {} : { files: [...files] }),
       limits: { ...limits, ...PREPARE },
     }),

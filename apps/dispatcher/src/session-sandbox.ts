@@ -10,6 +10,7 @@
 import type { Client } from '@cofferdam/client'
 import {
   isCofferdamError,
+  SURROUNDINGS,
   unlessAborted,
   type ExecutionId,
   type ExecutionResult,
@@ -27,6 +28,8 @@ export interface SessionSandboxDeps {
   environment: EnvironmentConfig
   sessionId: string
   logger: Logger
+  /** A new sandbox was ready after so many milliseconds. */
+  onReady(tookMs: number): void
 }
 
 /** One tool call. */
@@ -41,6 +44,8 @@ export interface Call {
 export interface SessionSandbox {
   /** Writes files into the sandbox, now and whenever it is made again. */
   provide(files: readonly FileIn[]): Promise<void>
+  /** The sandbox's work directory. Usable once `provide` has resolved. */
+  readonly workdir: string
   /** Resolves for every failure of the program or the platform. Rejects only after the signal aborted. */
   call(agentId: string, call: Call): Promise<ToolAnswer>
   /** Runs a command of ours, with an input, in the sandbox that the session has. Null if it has none. */
@@ -62,18 +67,23 @@ const REPLACED =
   '[This session has a new sandbox since the last call. Files, variables and processes of earlier calls are gone.]\n'
 
 export function openSessionSandbox(deps: SessionSandboxDeps): SessionSandbox {
-  const { client, environment, sessionId, logger } = deps
+  const { client, environment, sessionId, logger, onReady } = deps
   const requests = sessionRequests(environment, sessionId)
   let provided: readonly FileIn[] = []
   let backend: string | null = null
+  let workdir: string = SURROUNDINGS.workFolder
   let hasNewCalls = false
   let prepared: Promise<ExecutionResult> | null = null
 
   /** Calls wait for it, one after the other. A refusal or failure is their answer, and the next call tries again. */
   const prepare = (): Promise<ExecutionResult> => {
+    const startedMs = performance.now()
     const running = runWithin(client, requests.prepare(provided), PREPARE_MS).then((result) => {
-      if (result.ok) backend = result.backend
-      else prepared = null
+      if (result.ok) {
+        backend = result.backend
+        workdir = result.stdout.trim() || workdir
+      } else prepared = null
+      if (result.session?.fresh === true) onReady(performance.now() - startedMs)
       return result
     })
     running.catch((error: unknown) => {
@@ -114,11 +124,14 @@ export function openSessionSandbox(deps: SessionSandboxDeps): SessionSandbox {
   void prepare()
 
   return {
+    get workdir() {
+      return workdir
+    },
+
     async provide(files) {
       provided = files
-      if (files.length === 0) return
       await prepared?.catch(() => undefined)
-      await prepare()
+      if (files.length > 0) await prepare()
     },
 
     async call(agentId, call) {

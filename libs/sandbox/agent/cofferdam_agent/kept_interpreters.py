@@ -21,6 +21,8 @@ FAMILIES = {"python": "python", "javascript": "javascript", "typescript": "javas
 VALUE_MAX = 32 * 1024
 # In the work directory, the input of a program that a kept interpreter runs.
 STDIN_NAME = ".cofferdam-stdin"
+# There too, the script of a shell whose session keeps its processes (job.ts): `main.sh` may be a file of theirs.
+SCRIPT_NAME = ".cofferdam-main.sh"
 STOP_S = 1.0
 # Linux include/uapi/asm-generic/siginfo.h; `os` has it from Python 3.9 on.
 CLD_STOPPED = 5
@@ -197,10 +199,16 @@ class KeptInterpreters:
         if run.end.interpreter_lives and run.session.family not in self.kept:
             run.end.interpreter_lost()
         if run.stdin_size is not None:
-            try:
-                self.work.remove(STDIN_NAME)  # A shell cannot without starting a program.
-            except WorkError:
-                pass
+            self.remove(STDIN_NAME)
+        if run.entry == SCRIPT_NAME:
+            self.remove(SCRIPT_NAME)
+
+    def remove(self, name):
+        """A shell cannot do it without starting a program."""
+        try:
+            self.work.remove(name)
+        except WorkError:
+            pass
 
     def stop_all(self):
         """Stops interpreters without a run and kills their children. Kills one for which that fails."""

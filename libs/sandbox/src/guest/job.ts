@@ -14,6 +14,9 @@ const ENTRIES = {
   bash: ['main.sh', 'program.sh'],
 } as const
 
+/** The script of a kept shell beside files that live on, which `main.sh` could be one of. Removed at its end. */
+const PRIVATE_SCRIPT = '.cofferdam-main.sh'
+
 export interface JobOptions {
   files: readonly ProgramFile[]
   env: Record<string, string>
@@ -31,7 +34,7 @@ export interface JobOptions {
 
 /** Throws `capability_missing` for tests and install, `payload_too_large` for over 1 MiB of arguments. */
 export function encodeRun(program: Program, options: JobOptions): Buffer[] {
-  const { fields, file } = describe(program, options.files)
+  const { fields, file } = describe(program, options)
   const files = file === null ? options.files : [...options.files, file]
   const port = options.proxyPort ?? null
   return encodeJob(
@@ -76,11 +79,12 @@ export const encodePut = (files: readonly ProgramFile[]): Buffer[] => encodeJob(
 
 function describe(
   program: Program,
-  files: readonly ProgramFile[],
+  { files, keepInterpreter, keepProcesses }: JobOptions,
 ): { fields: Record<string, unknown>; file: ProgramFile | null } {
   switch (program.type) {
     case 'script': {
-      const entry = freeName(ENTRIES[program.language], files)
+      const isPrivate = program.language === 'bash' && keepInterpreter === true && keepProcesses === true
+      const entry = isPrivate ? PRIVATE_SCRIPT : freeName(ENTRIES[program.language], files)
       return {
         fields: { kind: 'script', language: program.language, entry, argv: program.argv ?? [] },
         file: { path: entry, bytes: Buffer.from(program.source) },
