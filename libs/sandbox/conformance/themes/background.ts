@@ -233,7 +233,8 @@ while True:
       const next = await turn(bash('read -r count <refused; echo $count'), change)
       expect(next.exit.exitCode, next.stderr).toBe(0)
       expect(Number(next.stdout)).toBeGreaterThan(0)
-      expect(Number(next.stdout)).toBeLessThan(24)
+      // A cell has room for the agent and its waiting processes, which a program can use if nothing waits.
+      expect(Number(next.stdout)).toBeLessThan(24 + 8)
     })
 
   if (enforces.includes('disk'))
