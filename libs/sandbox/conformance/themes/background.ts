@@ -171,7 +171,11 @@ export function background(h: Harness): void {
     }
     if (isVisible) expect(await hostProcesses(marker)).toEqual([])
     const next = await turn(bash('[ -e port ] || echo nothing'), change)
-    expect(next).toMatchObject({ stdout: 'nothing\n', session: { fresh: true }, exit: { interpreter: 'none' } })
+    expect(next).toMatchObject({
+      stdout: 'nothing\n',
+      session: { fresh: true },
+      exit: { interpreter: 'none' },
+    })
   })
 
   test('two sessions see nothing of each other', async () => {
