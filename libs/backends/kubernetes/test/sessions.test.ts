@@ -1,8 +1,8 @@
 /** Sessions of `kubernetes` for any worker: two workers, each with a registry on the same Redis. */
 import { fork } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import { createConnection, createServer, type AddressInfo, type Socket } from 'node:net'
+import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { createConnection, type Socket } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
@@ -20,7 +20,7 @@ import { createSessionRegistry } from '@cofferdam/sessions'
 import { needs } from '@cofferdam/embedded/needs'
 import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest'
 import { startKubernetesDouble, type KubernetesDouble } from '../double/kubernetes-double.ts'
-import { warmSlots } from '@cofferdam/sandbox/conformance'
+import { hostProcesses, warmSlots } from '@cofferdam/sandbox/conformance'
 import { claimName } from '../src/claims.ts'
 import { greetAgain } from '../src/greet-pod.ts'
 import { createKubernetesBackend } from '../src/index.ts'
@@ -288,29 +288,25 @@ needs('bwrap').describe('kubernetes sessions', { timeout: 60_000 }, () => {
 
   it('keeps a background process between two workers, and reads its output while none is attached', async () => {
     newKey()
-    const connections: Socket[] = []
-    const server = createServer((socket) => connections.push(socket)).listen(0, '127.0.0.1')
-    closing.push(() => server.close())
-    await once(server, 'listening')
+    const marker = `background-${key}-${process.pid}`
     // More than a pipe holds, so somebody must read it.
-    const job = `import socket, sys
-told = socket.create_connection(("127.0.0.1", ${(server.address() as AddressInfo).port}))
-told.recv(1)
+    const job = `import os, time
+while not os.path.exists("go"): time.sleep(0.01)
 for number in range(100000, 140000): print(number)
 print("last", flush=True)
-told.sendall(b"said")
-told.recv(1)`
-    const start = `import subprocess, sys\nx = 1\nsubprocess.Popen([sys.executable, '-c', ${JSON.stringify(job)}])`
+open("said", "w").close()
+time.sleep(600)`
+    const start = `import subprocess, sys\nx = 1\nsubprocess.Popen([sys.executable, '-c', ${JSON.stringify(job)}, '${marker}'])`
     expect(await turn(one, start, 'processes')).toMatchObject({ said: '', fresh: true })
-    await vi.waitFor(() => expect(connections).toHaveLength(1), SOON)
-    const [socket] = connections
-    socket?.write('g')
-    const [said] = (await once(socket!, 'data')) as [Buffer]
-    expect(said.toString()).toBe('said')
+    const [pid] = await hostProcesses(marker)
+    const work = `/proc/${pid}/root/tmp/work`
+    writeFileSync(join(work, 'go'), '')
+    await vi.waitFor(() => expect(existsSync(join(work, 'said'))).toBe(true), SOON)
     const later = await turn(two, 'print(x)', 'processes')
     expect(later.fresh).toBe(false)
     expect(later.said.endsWith('139999\nlast\n1\n')).toBe(true)
-    socket?.destroy()
+    await end()
+    expect(await hostProcesses(marker)).toEqual([])
   })
 
   describe('a lease that was lost', () => {

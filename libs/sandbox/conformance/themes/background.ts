@@ -171,7 +171,11 @@ export function background(h: Harness): void {
     }
     if (isVisible) expect(await hostProcesses(marker)).toEqual([])
     const next = await turn(bash('[ -e port ] || echo nothing'), change)
-    expect(next).toMatchObject({ stdout: 'nothing\n', session: { fresh: true }, exit: { interpreter: 'none' } })
+    expect(next).toMatchObject({
+      stdout: 'nothing\n',
+      session: { fresh: true },
+      exit: { interpreter: 'none' },
+    })
   })
 
   test('two sessions see nothing of each other', async () => {
@@ -233,7 +237,8 @@ while True:
       const next = await turn(bash('read -r count <refused; echo $count'), change)
       expect(next.exit.exitCode, next.stderr).toBe(0)
       expect(Number(next.stdout)).toBeGreaterThan(0)
-      expect(Number(next.stdout)).toBeLessThan(24)
+      // A cell has room for the agent and its waiting processes, which a program can use if nothing waits.
+      expect(Number(next.stdout)).toBeLessThan(24 + 8)
     })
 
   if (enforces.includes('disk'))
