@@ -4,7 +4,7 @@
 export interface LogFacts {
   /** `request` is logged at `info` for refusals and at `debug` otherwise. */
   level: 'debug' | 'info' | 'warn' | 'error' | 'info or debug'
-  from: 'api' | 'worker' | 'api and worker'
+  from: 'api' | 'worker' | 'api and worker' | 'dispatcher'
   /** What it means, and what to do. */
   about: string
 }
