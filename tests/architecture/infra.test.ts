@@ -5,7 +5,9 @@ import { ATTRIBUTE_FACTS, METRIC_FACTS, prometheusName, type MetricFacts } from 
 import { describe, expect, it } from 'vitest'
 import { parse, parseAllDocuments } from 'yaml'
 import { API_FIELDS } from '../../apps/api/src/config.ts'
+import { spareSettingsSchema } from '../../apps/dispatcher/src/scale/spare-settings.ts'
 import { WORKER_FIELDS } from '../../apps/worker/src/config.ts'
+import { kubernetesConfigSchema } from '../../libs/backends/kubernetes/src/config.ts'
 
 const ROOT = fileURLToPath(new URL('../../', import.meta.url))
 const read = (path: string): string => readFileSync(ROOT + path, 'utf8')
@@ -284,5 +286,64 @@ describe('infra/kubernetes and infra/keda', () => {
     const scaled = scaledBy('cofferdam-sandboxes')
     expect(scaled.spec.scaleTargetRef).toEqual({ apiVersion, kind, name: metadata.name })
     for (const trigger of scaled.spec.triggers) expect(problemsOf(trigger.metadata.query)).toEqual([])
+  })
+})
+
+describe('infra/kubernetes/dispatcher', () => {
+  const documents: Any[] = globSync('infra/kubernetes/dispatcher/*.yaml', { cwd: ROOT })
+    .toSorted()
+    .flatMap((file) => parseAllDocuments(read(file)).map((document) => document.toJS() as Any))
+  const only = (wanted: string): Any => {
+    const found = documents.filter(({ kind }) => kind === wanted)
+    expect(found, wanted).toHaveLength(1)
+    return found[0]
+  }
+  const chart = 'infra/kubernetes/sandboxes/templates/sandboxwarmpool.yaml'
+  const pool = parse(read(chart).replace(/\{\{[^}]+\}\}/g, '0')) as Any
+  const target = { apiVersion: pool.apiVersion, kind: pool.kind, name: pool.metadata.name }
+  const spare = spareSettingsSchema.parse({})
+
+  it('gives the dispatcher the scale subresource of one pool, and nothing else', () => {
+    const { namespace, warm_pool } = kubernetesConfigSchema.parse({})
+    const [role, binding] = [only('Role'), only('RoleBinding')]
+    expect(role.metadata.namespace).toBe(namespace)
+    expect(role.rules).toEqual([
+      {
+        apiGroups: [target.apiVersion.split('/')[0]],
+        resources: ['sandboxwarmpools/scale'],
+        resourceNames: [warm_pool],
+        verbs: ['get', 'patch'],
+      },
+    ])
+    expect(binding.metadata.namespace).toBe(namespace)
+    expect(binding.roleRef).toMatchObject({ kind: 'Role', name: role.metadata.name })
+    expect(binding.subjects).toHaveLength(1)
+    expect(documents.filter(({ kind }) => /^Cluster|Secret/.test(kind))).toEqual([])
+  })
+
+  it('lets KEDA set the number of the metric, within the bounds of the dispatcher', () => {
+    const { spec } = only('ScaledObject')
+    expect(spec.scaleTargetRef).toEqual(target)
+    expect([spec.minReplicaCount, spec.maxReplicaCount]).toEqual([spare.min, spare.max])
+    expect(spec.triggers).toHaveLength(1)
+    const [{ metricType, metadata }] = spec.triggers
+    // With `Value`, an HPA multiplies the present number of pods by the metric.
+    expect([metricType, metadata.threshold, metadata.ignoreNullValues]).toEqual([
+      'AverageValue',
+      '1',
+      'false',
+    ])
+    expect(problemsOf(metadata.query)).toEqual([])
+  })
+
+  it('lets an HPA do the same', () => {
+    const { spec } = only('HorizontalPodAutoscaler')
+    const [{ external }] = spec.metrics
+    expect(spec.scaleTargetRef).toEqual(target)
+    expect([spec.minReplicas, spec.maxReplicas]).toEqual([spare.min, spare.max])
+    expect(external.target).toEqual({ type: 'AverageValue', averageValue: '1' })
+    const [label] = Object.entries(external.metric.selector.matchLabels)
+    expect(problemsOf(`${external.metric.name}{${label?.[0]}="${String(label?.[1])}"}`)).toEqual([])
+    expect(spec.behavior).toEqual(only('ScaledObject').spec.advanced.horizontalPodAutoscalerConfig.behavior)
   })
 })

@@ -59,7 +59,7 @@ function sdkSide(base: string): Side {
     async run([name, input]) {
       const tool = tools.find((one) => one.name === name)
       try {
-        return { text: String(await tool?.run(input as never)), isError: false }
+        return { text: (await tool?.run(input as never)) as string, isError: false }
       } catch (error) {
         return { text: error instanceof Error ? error.message : String(error), isError: true }
       }

@@ -2,7 +2,7 @@
  * Runs plans on this host as the agent of a sandbox does: scripts in one kept shell of
  * libs/sandbox/agent/bash-gate/session.sh, commands as processes of their own. For tests.
  */
-import { spawn, type ChildProcess } from 'node:child_process'
+import { execFileSync, spawn, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
 import { closeSync, mkdirSync, openSync, readFileSync, truncateSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -17,6 +17,11 @@ import {
 import type { ToolAnswer, ToolPlan } from '../src/tools/tool.ts'
 
 const SESSION = fileURLToPath(new URL('../../../libs/sandbox/agent/bash-gate/session.sh', import.meta.url))
+
+/** The interpreter itself, because the command may be a slow script that looks for it. */
+const PYTHON = execFileSync('python3', ['-c', 'import sys; print(sys.executable)'], {
+  encoding: 'utf8',
+}).trim()
 
 /** A result as an executor composes it. */
 export function resultWith(changes: Partial<ExecutionResult>): ExecutionResult {
@@ -98,7 +103,11 @@ export class Session implements AsyncDisposable {
   }
 
   async #command([file = '', ...args]: readonly string[], plan: ToolPlan): Promise<Ended> {
-    const child = spawn(file, args, { cwd: this.#own, stdio: ['pipe', 'pipe', 'pipe'], detached: true })
+    const child = spawn(file === 'python3' ? PYTHON : file, args, {
+      cwd: this.#own,
+      stdio: ['pipe', 'pipe', 'pipe'],
+      detached: true,
+    })
     const parts = { stdout: [] as Buffer[], stderr: [] as Buffer[] }
     child.stdout.on('data', (data: Buffer) => parts.stdout.push(data))
     child.stderr.on('data', (data: Buffer) => parts.stderr.push(data))

@@ -72,6 +72,8 @@ it('faults and settings can be given over HTTP with the API key', async () => {
   expect(changed.body).toEqual({ ttl_seconds: 20, reclaim_ms: 5000, ping_ms: 15_000, secrets: 'usable' })
   for (const body of [{ ttl_seconds: 0 }, { ttl: 3 }])
     expect((await ask(double, 'POST', '/_double/settings', { key, body })).status).toBe(400)
+  const plain = { method: 'POST', headers: { 'x-api-key': key }, body: '{"ping_ms": 9}' }
+  expect((await fetch(`${double.url}/_double/settings`, plain)).status).toBe(200)
   const refused = await ask(double, 'POST', '/_double/inject', { key: double.environmentKey, body: fault })
   expect(refused.status).toBe(403)
 })

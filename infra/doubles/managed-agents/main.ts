@@ -14,6 +14,10 @@ if (!/^\d{1,5}$/.test(values.port)) {
   process.exit(2)
 }
 const double = await startManagedAgents({ port: Number(values.port) })
+// Whoever reads the line may end this process at once.
+const stop = new AbortController()
+for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => stop.abort())
+stop.signal.addEventListener('abort', () => void double.close().then(() => process.exit(0)), { once: true })
 console.log(
   JSON.stringify({
     double: 'managed-agents',
@@ -23,9 +27,6 @@ console.log(
     api_key: double.apiKey,
   }),
 )
-const stop = new AbortController()
-for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => stop.abort())
-stop.signal.addEventListener('abort', () => void double.close().then(() => process.exit(0)), { once: true })
 if (values.chat) {
   await chat(double, { input: process.stdin, print: (text) => console.log(text), stop: stop.signal })
   stop.abort()

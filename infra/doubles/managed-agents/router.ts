@@ -7,21 +7,9 @@ import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:
 import type { ControlPlane, RequestRecord } from './control-plane.ts'
 import { authorize, type Credential, type CredentialKind } from './credentials.ts'
 import type { Fault } from './faults.ts'
+import { readBody, recordOf } from './incoming.ts'
 import { newId } from './stamps-and-ids.ts'
 import { badRequest, errorBody, notFound, typeOfStatus, WireError } from './wire-errors.ts'
-
-/** The limit of a request to Anthropic's API, from its errors page. */
-const BODY_MAX = 32 * 1024 * 1024
-
-/** Headers that the records keep. None holds a credential. */
-const KEPT_HEADERS = [
-  'anthropic-beta',
-  'anthropic-version',
-  'anthropic-worker-id',
-  'user-agent',
-  'x-stainless-helper',
-  'x-stainless-retry-count',
-]
 
 export type Query = Readonly<Record<string, string | string[]>>
 
@@ -143,7 +131,9 @@ function failFirst(faults: readonly Fault[], response: ServerResponse): boolean 
   return true
 }
 
-function requireHeaders(headers: IncomingHttpHeaders, { betas }: Route): void {
+function requireHeaders(headers: IncomingHttpHeaders, { betas, path }: Route): void {
+  // The double's own endpoints are not Anthropic's.
+  if (path.startsWith('/_double/')) return
   if (headers['anthropic-version'] === undefined) throw badRequest('anthropic-version: header is required')
   const sent = String(headers['anthropic-beta'] ?? '').split(',')
   const isSent = sent.some((beta) => betas?.includes(beta.trim()) === true)
@@ -171,45 +161,6 @@ function sendError(response: ServerResponse, error: unknown): void {
   response
     .writeHead(known.status, { 'content-type': 'application/json', 'request-id': id })
     .end(JSON.stringify(errorBody(known, id)))
-}
-
-async function readBody(request: IncomingMessage): Promise<unknown> {
-  const parts: Buffer[] = []
-  let size = 0
-  for await (const part of request as AsyncIterable<Buffer>) {
-    size += part.length
-    if (size > BODY_MAX) throw new WireError(413, 'invalid_request_error', `at most ${BODY_MAX} bytes`)
-    parts.push(part)
-  }
-  if (size === 0) return undefined
-  try {
-    return JSON.parse(Buffer.concat(parts).toString('utf8')) as unknown
-  } catch {
-    throw badRequest('the body is not valid JSON')
-  }
-}
-
-function recordOf(request: IncomingMessage, url: URL): RequestRecord {
-  const query: Record<string, string | string[]> = {}
-  // The SDK sends arrays as `types[]=a&types[]=b` (internal/utils/query.ts).
-  for (const key of new Set(url.searchParams.keys())) {
-    const all = url.searchParams.getAll(key)
-    query[key.replace(/\[\]$/, '')] = key.endsWith('[]') ? all : (all.at(-1) ?? '')
-  }
-  const headers = KEPT_HEADERS.flatMap((name): [string, string][] => {
-    const value = request.headers[name]
-    return typeof value === 'string' ? [[name, value]] : []
-  })
-  return {
-    route: null,
-    method: request.method ?? '',
-    path: url.pathname,
-    query,
-    credential: 'none',
-    itemId: null,
-    status: null,
-    headers: Object.fromEntries(headers),
-  }
 }
 
 const patternOf = (path: string): RegExp =>

@@ -117,6 +117,7 @@ describe('posted results', () => {
     expect((await post(session, result(a))).status).toBe(400)
     const confirmation = { type: 'user.tool_confirmation', tool_use_id: a, result: 'allow' }
     expect((await post(session, { ...confirmation, deny_message: 'why' })).status).toBe(400)
+    expect((await post(session, confirmation, { ...confirmation, result: 'deny' })).status).toBe(400)
     expect((await post(session, confirmation)).status).toBe(200)
     expect((await post(session, confirmation)).status).toBe(400)
     expect((await post(session, result(a))).status).toBe(200)

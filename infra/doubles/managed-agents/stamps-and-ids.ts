@@ -1,16 +1,14 @@
 /** Timestamps and IDs of the double. */
 import { randomBytes } from 'node:crypto'
 
-let lastMicros = 0
-
 /**
- * The time now in RFC 3339 with microseconds. No two calls of this process get the same value, so that an
- * echoed heartbeat names exactly one beat, and a client that parses and prints it again is found out.
+ * The time now in RFC 3339 with microseconds. A client that parses and prints an echoed heartbeat again, with
+ * milliseconds, is found out.
  */
 export function stamp(): string {
-  lastMicros = Math.max(lastMicros + 1, Date.now() * 1000)
-  const millis = new Date(Math.floor(lastMicros / 1000)).toISOString().slice(0, -1)
-  return `${millis}${String(lastMicros % 1000).padStart(3, '0')}Z`
+  const micros = Math.floor((performance.timeOrigin + performance.now()) * 1000)
+  const millis = new Date(Math.floor(micros / 1000)).toISOString().slice(0, -1)
+  return `${millis}${String(micros % 1000).padStart(3, '0')}Z`
 }
 
 /** A new ID such as `work_01f3…`. Clients must treat everything after the prefix as opaque. */

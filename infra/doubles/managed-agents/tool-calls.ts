@@ -46,7 +46,7 @@ export class ToolCalls {
    * the call was allowed.
    */
   check(events: readonly PostedEvent[]): void {
-    const answered = new Set<string>()
+    const seen = new Set<string>()
     for (const event of events) {
       if (event.type === 'user.message') continue
       const id = event.type === 'user.custom_tool_result' ? event.custom_tool_use_id : event.tool_use_id
@@ -54,13 +54,13 @@ export class ToolCalls {
       if (call === undefined) throw badRequest(`no tool use has the id ${JSON.stringify(id.slice(0, 80))}`)
       const isResult = event.type !== 'user.tool_confirmation'
       if (isResult) call.answers += 1
-      const why = answered.has(id)
-        ? 'it was answered before'
+      const isRepeated = seen.size === seen.add(`${isResult} ${id}`).size
+      const why = isRepeated
+        ? 'the request has another event for it'
         : isResult
           ? whyNoResult(call, event)
           : whyNoVerdict(call)
       if (why !== null) throw badRequest(`${event.type} for ${id}: ${why}`)
-      if (isResult) answered.add(id)
     }
   }
 }

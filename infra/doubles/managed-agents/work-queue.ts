@@ -92,7 +92,7 @@ export class WorkQueue {
       .filter(
         ({ state, deliveredAtMs: at }) => state === 'queued' && (at === null || nowMs - at >= reclaimMs),
       )
-      .toSorted((a, b) => (a.queuedAt < b.queuedAt ? -1 : 1))
+      .toSorted((a, b) => a.queuedAt.localeCompare(b.queuedAt))
     const item = offered[0]
     if (item === undefined) return null
     item.deliveredAtMs = nowMs

@@ -182,10 +182,10 @@ describe('a collection of a folder', () => {
   it('fails if the sandbox cannot be listed', async () => {
     const outcome = await collected({
       list: async () => {
-        throw new CofferdamError('sandbox_lost')
+        throw new CofferdamError('protocol_violation')
       },
     })
-    expect(outcome).toMatchObject({ ending: 'error', reason: 'sandbox_lost', kept: [] })
+    expect(outcome).toMatchObject({ ending: 'error', reason: 'protocol_violation', kept: [] })
     expect(outcome.collectedFrom).toBeUndefined()
   })
 

@@ -23,9 +23,12 @@ import type { Database } from './tables.ts'
 const DAY_MS = 86_400_000
 /** File operations of a run that are looked at. As many keys as of a page (invocation-pages.ts). */
 const SCAN = 5000
-/** Results of one statement. With the most artifacts (4,096 each) they are 10 MB of JSON. */
-const AT_ONCE = 10
-/** Files of all collections that are looked at: a hundred collections of 500 files. They take 0.3 s. */
+/** Results of the first statement. With the most artifacts (4,096 each) they are 3 MB of JSON. */
+const FIRST_AT_ONCE = 4
+/** Each statement reads twice as many as the one before, up to this, while that one had few files. */
+const MOST_AT_ONCE = 64
+const FEW_FILES = 1000
+/** Files of all collections that are looked at: a hundred of 500 files. They take about half a second. */
 const MOST_FILES = 50_000
 
 export interface SessionOutput extends Artifact {
@@ -122,12 +125,15 @@ async function eachCollection(
 ): Promise<boolean> {
   const keys = await operationsOf(db, query)
   let left = MOST_FILES
-  for (let at = 0; at < keys.length; at += AT_ONCE) {
-    if (left <= 0) return false
-    for (const collection of await collectionsAt(db, keys.slice(at, at + AT_ONCE))) {
+  for (let at = 0, atOnce = FIRST_AT_ONCE; at < keys.length;) {
+    const before = left
+    for (const collection of await collectionsAt(db, keys.slice(at, at + atOnce))) {
+      if (left <= 0) return false
       left -= collection.files.length
       if (!see(collection)) return true
     }
+    at += atOnce
+    atOnce = before - left > FEW_FILES ? FIRST_AT_ONCE : Math.min(2 * atOnce, MOST_AT_ONCE)
   }
   return keys.length < SCAN
 }

@@ -1,6 +1,7 @@
 /** Names and helpers that need only @opentelemetry/api. Importing this loads no SDK and no logger. */
 export {
   createInstruments,
+  type DispatcherPoolReading,
   type FleetReading,
   type Instruments,
   type MemoryReading,

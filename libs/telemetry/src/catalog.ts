@@ -5,7 +5,7 @@
 import type { AttributeName, EventName, SpanName } from './names.ts'
 
 /** Which process reports it. The API reads queue and fleet from Redis: all replicas report the same. */
-export type Teller = 'api' | 'worker' | 'api and worker' | 'producer'
+export type Teller = 'api' | 'worker' | 'api and worker' | 'producer' | 'dispatcher'
 
 export interface SpanFacts {
   kind: 'server' | 'producer' | 'consumer' | 'internal'
@@ -179,5 +179,6 @@ export const ATTRIBUTE_FACTS: Readonly<Record<AttributeName, string>> = {
   'cofferdam.state': 'of what the metric counts; its values stand beside each metric',
   'cofferdam.pool.why':
     'why a waiting slot was given up: `age`, `idle`, `surplus`, `pressure`, `died`, `runs` or `unclean`',
+  'cofferdam.pool.name': 'name of a pool in the dispatcher’s settings',
   'cofferdam.trace.decision': '`failed`, `slow` or `ratio` (sent), or `dropped`',
 }

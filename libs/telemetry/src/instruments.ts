@@ -47,6 +47,15 @@ export interface WorkerReading {
   beatAgeMs: number | null
 }
 
+/** One pool of a dispatcher. */
+export interface DispatcherPoolReading {
+  pool: string
+  spareTarget: number
+  sessions: number
+  /** Null if it is unknown. */
+  depth: number | null
+}
+
 /** What happened to a warm slot, as the backends report it. */
 export type SlotEvent =
   | { type: 'taken'; backend: string; warm: boolean }
@@ -72,6 +81,7 @@ export interface Instruments {
   observeFleet(read: Read<FleetReading>): () => void
   observeWorker(read: Read<WorkerReading>): () => void
   observeMemory(read: Read<MemoryReading>): () => void
+  observeDispatcher(read: Read<readonly DispatcherPoolReading[]>): () => void
   /** Counts slots that were taken, warmed, dropped, or failed to warm. */
   slotEvent(event: SlotEvent): void
   /** Records one written or failed batch of audit rows. */
@@ -131,6 +141,7 @@ export function createInstruments(meter: Meter, exemplars: Exemplars | null = nu
     observeFleet: (read) => observeFleet(meter, read),
     observeWorker: (read) => observeWorker(meter, read),
     observeMemory: (read) => observeMemory(meter, read),
+    observeDispatcher: (read) => observeDispatcher(meter, read),
     slotEvent(event) {
       const of = { [ATTRIBUTES.backend]: event.backend }
       if (event.type === 'warmed') return warmUp.record(event.ms / 1000, of)
@@ -201,6 +212,20 @@ function observeMemory(meter: Meter, read: Read<MemoryReading>): () => void {
   return observe(meter, [budget, waiting], read, (memory, observed) => {
     observeStates(observed, budget, {}, { used: memory.usedBytes, limit: memory.limitBytes })
     observed.observe(waiting, memory.waiting)
+  })
+}
+
+function observeDispatcher(meter: Meter, read: Read<readonly DispatcherPoolReading[]>): () => void {
+  const target = gauge(meter, METRICS.spareTarget)
+  const sessions = gauge(meter, METRICS.dispatcherSessions)
+  const depth = gauge(meter, METRICS.dispatcherDepth)
+  return observe(meter, [target, sessions, depth], read, (pools, observed) => {
+    for (const reading of pools) {
+      const of = { [ATTRIBUTES.poolName]: reading.pool }
+      observed.observe(target, reading.spareTarget, of)
+      observed.observe(sessions, reading.sessions, of)
+      if (reading.depth !== null) observed.observe(depth, reading.depth, of)
+    }
   })
 }
 

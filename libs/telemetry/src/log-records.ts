@@ -237,5 +237,30 @@ export const LOG_FACTS: Readonly<Record<string, LogFacts>> = {
     from: 'api and worker',
     about: 'The OTLP receiver is down; said once per outage. Nothing but telemetry is lost.',
   },
+  'the depth of an environment could not be read': {
+    level: 'warn',
+    from: 'dispatcher',
+    about:
+      'The control plane did not answer, or `stats` refused the API key. Said once until it answers again. ' +
+      'Meanwhile spare sandboxes follow the arrivals alone.',
+  },
+  'a warm pool could not be scaled': {
+    level: 'warn',
+    from: 'dispatcher',
+    about:
+      'The API server did not answer or refused; `err` says why (403: apply ' +
+      'infra/kubernetes/dispatcher/rights.yaml). Said once until it works again; tried every few seconds.',
+  },
+  'a warm pool is gone': {
+    level: 'warn',
+    from: 'dispatcher',
+    about:
+      'The SandboxWarmPool of that name does not exist, so sessions start cold or not at all. Install it.',
+  },
+  'a warm pool is scaled again': {
+    level: 'info',
+    from: 'dispatcher',
+    about: 'What the last warning about this pool said is over.',
+  },
   ...BACKEND_LOG_FACTS,
 }

@@ -216,4 +216,29 @@ export const METRIC_FACTS: Readonly<Record<MetricName, MetricFacts>> = {
       'Executions and requests by why their spans were sent to the collector, or not; nothing without a ' +
       'collector.',
   },
+  'cofferdam.dispatcher.spare_target': {
+    kind: 'gauge',
+    unit: '',
+    from: 'dispatcher',
+    labels: ['cofferdam.pool.name'],
+    about:
+      'Spare sandboxes that the pool should have: what KEDA and HPA scale by. Already slow to fall. With ' +
+      'several dispatchers, take the sum.',
+  },
+  'cofferdam.dispatcher.sessions': {
+    kind: 'gauge',
+    unit: '',
+    from: 'dispatcher',
+    labels: ['cofferdam.pool.name'],
+    about: 'Sessions that this dispatcher serves now.',
+  },
+  'cofferdam.dispatcher.depth': {
+    kind: 'gauge',
+    unit: '',
+    from: 'dispatcher',
+    labels: ['cofferdam.pool.name'],
+    about:
+      'Work items that wait to be claimed, in all environments of the pool; absent while it is unknown. ' +
+      'Every dispatcher reports the same, so take the `max`.',
+  },
 }

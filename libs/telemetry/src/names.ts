@@ -78,6 +78,8 @@ export const ATTRIBUTES = {
   state: 'cofferdam.state',
   /** Why a warm slot was dropped: `age`, `idle`, `surplus`, `pressure`, `died`, `runs` or `unclean`. */
   why: 'cofferdam.pool.why',
+  /** Name of a pool in the dispatcher's settings. */
+  poolName: 'cofferdam.pool.name',
   /** Why the spans of an execution were sent or not. */
   decision: 'cofferdam.trace.decision',
 } as const
@@ -111,5 +113,8 @@ export const METRICS = {
   auditWrite: 'cofferdam.audit.write',
   auditRows: 'cofferdam.audit.batch_rows',
   traces: 'cofferdam.traces',
+  spareTarget: 'cofferdam.dispatcher.spare_target',
+  dispatcherSessions: 'cofferdam.dispatcher.sessions',
+  dispatcherDepth: 'cofferdam.dispatcher.depth',
 } as const
 export type MetricName = (typeof METRICS)[keyof typeof METRICS]

@@ -111,6 +111,22 @@ describe('/metrics', () => {
     ])
   })
 
+  it('reads the pools of a dispatcher, with a gap for an unknown depth', async () => {
+    const { instruments } = await start()
+    instruments.observeDispatcher(() => [
+      { pool: 'cofferdam', spareTarget: 7, sessions: 12, depth: 3 },
+      { pool: 'local', spareTarget: 2, sessions: 0, depth: null },
+    ])
+    const lines = (await scrape()).filter((line) => line.startsWith('cofferdam_dispatcher_'))
+    expect(lines.toSorted()).toEqual([
+      'cofferdam_dispatcher_depth{cofferdam_pool_name="cofferdam"} 3',
+      'cofferdam_dispatcher_sessions{cofferdam_pool_name="cofferdam"} 12',
+      'cofferdam_dispatcher_sessions{cofferdam_pool_name="local"} 0',
+      'cofferdam_dispatcher_spare_target{cofferdam_pool_name="cofferdam"} 7',
+      'cofferdam_dispatcher_spare_target{cofferdam_pool_name="local"} 2',
+    ])
+  })
+
   it('reads queue and memory at each scrape until told to stop, and counts slots', async () => {
     const { instruments } = await start()
     let queued = 3

@@ -149,11 +149,11 @@ describe('a link', () => {
   })
 
   it('of a long chain is refused like a loop', async () => {
-    for (let at = 0; at < 60; at++) symlinkSync(at === 0 ? 'end' : `l${at - 1}`, work(`l${at}`))
+    for (let at = 0; at < 100; at++) symlinkSync(at === 0 ? 'end' : `l${at - 1}`, work(`l${at}`))
     writeFileSync(work('end'), 'x')
     expect(await run('read', { file_path: 'l39' })).toEqual({ text: 'x', isError: false })
-    expect(await run('read', { file_path: 'l45' })).toEqual({
-      text: 'path "l45": too many levels of symbolic links',
+    expect(await run('read', { file_path: 'l95' })).toEqual({
+      text: 'path "l95": too many levels of symbolic links',
       isError: true,
     })
   })
@@ -289,7 +289,7 @@ describe('bytes of any kind', () => {
 
 describe('a command', () => {
   it('of any text is run as it is written', async () => {
-    const unit = fc.constantFrom(...'\'"\\$`!#&|;(){}[]<>*?~ \n\tüa')
+    const unit = fc.constantFrom(...Array.from('\'"\\$`!#&|;(){}[]<>*?~ \n\tüa'))
     await fc.assert(
       fc.asyncProperty(fc.string({ unit, maxLength: 30 }), async (text) => {
         const quoted = `'${text.replaceAll("'", `'"'"'`)}'`
@@ -318,7 +318,6 @@ describe('a command', () => {
       '&&',
       'for',
       '[[',
-      '((',
       '${',
     ])
       expect((await run('bash', { command })).text).not.toContain('terminated')

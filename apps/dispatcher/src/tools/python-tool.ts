@@ -33,7 +33,7 @@ export function planPython(
       `${tool}: the input is too large: as JSON it may have ${BOUNDS.stdinBytes} bytes. Use several calls.`,
     )
   return {
-    program: { type: 'command', argv: ['python3', '-I', '-c', source] },
+    program: { type: 'command', argv: ['python3', '-I', '-S', '-c', source] },
     stdin,
     limits: { hard_timeout_ms: hardTimeoutMs, stdout_bytes: STDOUT_BYTES },
     answer: (result) => answerOf(tool, result),

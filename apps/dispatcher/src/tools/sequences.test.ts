@@ -13,63 +13,69 @@ const FILES: Files = {
 }
 
 const path = fc.constantFrom(
-  ...['a', 'd/b.txt', 'd/e/f', 'new', 'link/b.txt', 'link/n', 'out/s', '../outside/s', '<base>/memory/m'],
-  ...['<base>/shared/r', 'd', 'a/x', './a', 'd/../a', '.h/i'],
+  'a',
+  'd/b.txt',
+  'd/e/f',
+  'new',
+  'link/b.txt',
+  'link/n',
+  'out/s',
+  '../outside/s',
+  '<base>/memory/m',
+  '<base>/shared/r',
+  'd',
+  'a/x',
+  './a',
+  'd/../a',
+  '.h/i',
 )
 const word = fc.constantFrom('one', 'two', 'alpha', 'a', 'ü', '\n', '$&', '')
 const text = fc.array(word, { maxLength: 6 }).map((words) => words.join(' '))
 const line = fc.integer({ min: -2, max: 5 })
 
 const command = fc.constantFrom(
-  ...[
-    'cd d',
-    'cd /',
-    'cd ..',
-    'pwd',
-    'x=$((x + 1)); echo $x',
-    'export E="$x-$E"; env | grep ^E=',
-    'exit',
-    'exit 3',
-  ],
-  ...[
-    'f() { echo "f $1"; return 2; }',
-    'f 1',
-    'f 2 | cat',
-    'cat <<EOF\n$x\nEOF',
-    "cat <<'EOF'\n$x\nEOF",
-    'false',
-    'set -e',
-  ],
-  ...[
-    'set +e',
-    'sleep 1000 >/dev/null 2>&1 &',
-    'kill %% && wait',
-    'jobs | wc -l',
-    'echo new >>new; cat new',
-    'ls -A | sort',
-  ],
-  ...[
-    'rm -rf d',
-    'mkdir -p d/e; echo one >d/e/f',
-    'echo err >&2; echo out',
-    'nosuch',
-    'read v; echo "[$v]"',
-    'umask 077',
-  ],
-  ...[
-    'shopt -s nullglob; echo *.none',
-    "trap 'echo bye' EXIT",
-    'ln -sfn ../outside out2; cat out2/s',
-    'type f | head -1',
-  ],
-  ...[
-    '(cd /; x=9); echo $x',
-    'printf "a\\033[1mb"',
-    'unset x; echo ${x-none}',
-    'true # comment',
-    'local y=1',
-    '[[ -e a ]]',
-  ],
+  'cd d',
+  'cd /',
+  'cd ..',
+  'pwd',
+  'x=$((x + 1)); echo $x',
+  'export E="$x-$E"; env | grep ^E=',
+  'exit',
+  'exit 3',
+
+  'f() { echo "f $1"; return 2; }',
+  'f 1',
+  'f 2 | cat',
+  'cat <<EOF\n$x\nEOF',
+  "cat <<'EOF'\n$x\nEOF",
+  'false',
+  'set -e',
+
+  'set +e',
+  'sleep 1000 >/dev/null 2>&1 &',
+  'kill %% && wait',
+  'jobs | wc -l',
+  'echo new >>new; cat new',
+  'ls -A | sort',
+
+  'rm -rf d',
+  'mkdir -p d/e; echo one >d/e/f',
+  'echo err >&2; echo out',
+  'nosuch',
+  'read v; echo "[$v]"',
+  'umask 077',
+
+  'shopt -s nullglob; echo *.none',
+  "trap 'echo bye' EXIT",
+  'ln -sfn ../outside out2; cat out2/s',
+  'type f | head -1',
+
+  '(cd /; x=9); echo $x',
+  'printf "a\\033[1mb"',
+  'unset x; echo ${x-none}',
+  'true # comment',
+  'local y=1',
+  '[[ -e a ]]',
 )
 
 const call: fc.Arbitrary<Call> = fc.oneof(

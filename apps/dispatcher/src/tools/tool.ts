@@ -4,7 +4,7 @@
  * are read when the module loads.
  */
 import { parse, type ExecutionResult, type Program, type limitsSchema } from '@cofferdam/contract'
-import { z } from 'zod'
+import type { z } from 'zod'
 
 export const TOOL_NAMES = ['bash', 'read', 'write', 'edit', 'glob', 'grep'] as const
 export type ToolName = (typeof TOOL_NAMES)[number]

@@ -9,7 +9,7 @@ import { NothingSent, type KubeAnswer, type KubeApi, type WatchEvent } from './k
 import { listClaims, type ClaimList } from './list-claims.ts'
 import { isBusy, patiently } from './patient-call.ts'
 
-const GROUP = 'extensions.agents.x-k8s.io'
+export const GROUP = 'extensions.agents.x-k8s.io'
 /** A pod whose first process ended is usually gone in a second. A busy node takes longer. */
 const GONE_MS = 30_000
 /** If the API server is busy for longer, the execution goes to another backend. */

@@ -230,6 +230,21 @@ describe('a kept session', () => {
     }
   })
 
+  it('has as much time for a turn as its program may take, and four minutes for a collection', async () => {
+    const collect = { type: 'files', op: 'collect', path: 'out' } as const
+    const timeOf = async (more: Partial<SandboxSpec>) => {
+      const turn = await take({}, specOf(more))
+      const { idleAtMs, usedAtMs } = await entry()
+      await turn.end(false)
+      return idleAtMs - usedAtMs
+    }
+    await (await take()).end(false)
+    // Each has a second more, which the keeper allows for a start.
+    expect(await timeOf({})).toBe(31_000)
+    expect(await timeOf({ program: { type: 'files', op: 'list' } })).toBe(31_000)
+    expect(await timeOf({ program: collect })).toBe(241_000)
+  })
+
   it('keeps its idle time after a turn that names none', async () => {
     const spec = specOf()
     await (await take({}, { ...spec, session: { key, scope: 'files', idleMs: 3_000_000 } })).end(false)

@@ -10,7 +10,6 @@ import os
 import re
 import stat
 import sys
-import uuid
 
 MAX_LINKS = 40  # MAXSYMLINKS of Linux
 TEXTS = {
@@ -158,7 +157,7 @@ def write_whole(path, data):
         mode = os.stat(path).st_mode & 0o777
     except OSError:
         mode = None
-    temporary = os.path.join(os.path.dirname(path), b".tmp-%d-%s" % (os.getpid(), uuid.uuid4().hex.encode()))
+    temporary = os.path.join(os.path.dirname(path), b".tmp-%d-%s" % (os.getpid(), os.urandom(16).hex().encode()))
     fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     try:
         with open(fd, "wb") as file:

@@ -1,9 +1,7 @@
 """Searches files for a regular expression: with ripgrep if the sandbox has it, otherwise line by line here."""
 
 import codecs
-import selectors
 import signal
-import subprocess
 import time
 
 CHUNK = 64 * 1024
@@ -63,6 +61,8 @@ def find_rg(call):
 
 
 def with_rg(rg, call, path):
+    import subprocess  # takes longer than most searches, so only here
+
     command = [b"rg", b"--no-config", b"-n", b"--no-heading", b"-e", to_bytes(call["pattern"]), b"--", path]
     process = subprocess.Popen(
         command, executable=rg, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE
@@ -90,6 +90,8 @@ def first_units(text, most):
 
 def collect(process, most, timeout_ms):
     """Reads both outputs until they end, `most` bytes have come, or the time is over. Ends the process."""
+    import selectors
+
     kept, is_over = {process.stdout: bytearray(), process.stderr: bytearray()}, None
     until = time.monotonic() + timeout_ms / 1000
     with selectors.DefaultSelector() as selector:
@@ -201,7 +203,7 @@ def search_file(call, regex, path, hits):
 
 
 def lines_of(file, most):
-    """Numbered lines of at most `most` units. Ends at the first chunk with a NUL, where a binary file begins."""
+    """Numbered lines of at most `most` units. Ends with the first chunk that has a NUL: the file is binary."""
     number = 1
     for line in complete_lines(file, 4 * most):
         if line is not None and (len(line) <= most // 2 or units(line) <= most):
@@ -218,8 +220,6 @@ def complete_lines(file, most):
             data = file.read(CHUNK)
         except OSError:
             data = b""
-        if b"\0" in data:
-            return
         text = rest + decoder.decode(data, final=not data)
         # A carriage return at the end may be the first half of a line end.
         held = "\r" if data and text.endswith("\r") else ""
@@ -227,6 +227,8 @@ def complete_lines(file, most):
         for line in lines:
             yield None if is_long or len(line) > most else line
             is_long = False
+        if b"\0" in data:
+            return
         if len(rest) > most:
             rest, is_long = "", True
         rest += held
