@@ -53,7 +53,7 @@ export default defineConfig({
           name: 'unit',
           include: [
             '{apps,libs,libs/backends}/*/src/**/*.test.ts',
-            'infra/doubles/*/*.test.ts',
+            'infra/{doubles/*,images}/*.test.ts',
             'scripts/*.test.ts',
             'bench/*.test.ts',
           ],

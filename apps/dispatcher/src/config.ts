@@ -80,10 +80,10 @@ export const environmentSchema = z.strictObject({
   network: networkSchema.default('none').describe('What tool calls may reach, within the tenant’s policy.'),
   limits: z
     .strictObject({
-      memory_mib: ofLimits.memory_mib,
-      cpus: ofLimits.cpus,
-      pids: ofLimits.pids,
-      disk_mib: ofLimits.disk_mib,
+      memory_mib: ofLimits.memory_mib.describe('Memory, MiB.'),
+      cpus: ofLimits.cpus.describe('CPUs.'),
+      pids: ofLimits.pids.describe('Processes and threads.'),
+      disk_mib: ofLimits.disk_mib.describe('Disk, MiB.'),
     })
     .prefault({})
     .describe('Limits of each session’s sandbox.'),
@@ -105,6 +105,17 @@ export const environmentSchema = z.strictObject({
     .max(3_600_000)
     .default(600_000)
     .describe('How long a session’s sandbox waits for the session’s next work item, milliseconds.'),
+  on_work: z
+    .string()
+    .min(1)
+    .optional()
+    .describe(
+      'Program that serves each work item instead of the dispatcher, as with `ant beta:worker poll --on-work`.',
+    ),
+  on_work_key: z
+    .boolean()
+    .default(false)
+    .describe('Whether that program gets the environment key, with which it could claim every session.'),
 })
 export type EnvironmentConfig = z.output<typeof environmentSchema>
 
@@ -145,6 +156,14 @@ export type DispatcherConfig = ConfigOf<typeof DISPATCHER_FIELDS> & {
 
 /** An environment in the form of `process.env`. */
 export type Variables = Readonly<Record<string, string | undefined>>
+
+/** The variables of ours that a program of `on_work` gets. */
+export function programVariables(variables: Variables = process.env): Record<string, string> {
+  const { PATH, HOME, LANG } = variables
+  return Object.fromEntries(
+    Object.entries({ PATH, HOME, LANG }).filter((one): one is [string, string] => one[1] !== undefined),
+  )
+}
 
 /** Throws `config_invalid` with every problem. `environments` is empty if the file has no such section. */
 export function loadConfig(variables: Variables = process.env): DispatcherConfig {

@@ -7,6 +7,7 @@
 import { setTimeout as after } from 'node:timers/promises'
 import { unlessAborted } from '@cofferdam/contract'
 import { connectControlPlane, type ControlPlane, type Item } from './control-plane.ts'
+import { requireProgram, serveByProgram } from './on-work.ts'
 import { serveItem, type ServeDeps, type Serving } from './serve-item.ts'
 
 export interface PolledEnvironment {
@@ -47,6 +48,7 @@ async function poll(deps: PollDeps, serving: Set<Serving>, state: { failure: str
   while (!signal.aborted)
     try {
       await unlessAborted(freePlace(serving, environment.max_sessions), signal)
+      if (environment.on_work !== undefined) await requireProgram(environment.on_work)
       plane ??= await connectControlPlane(environment, workerId, logger)
       const item = await plane.poll(signal)
       state.failure = null
@@ -89,7 +91,8 @@ async function claim(
   }
   // The newest item of a session serves it. An item that came again is left to its refused heartbeat.
   for (const one of serving) if (one.item.data.id === item.data.id && one.item.id !== item.id) one.stop()
-  const one = serveItem(item, deps)
+  const program = deps.environment.on_work
+  const one = program === undefined ? serveItem(item, deps) : serveByProgram(item, program, deps)
   serving.add(one)
   deps.scaler?.onArrival(deps.environment.id)
   void one.ended.finally(() => {

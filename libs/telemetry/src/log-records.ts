@@ -217,6 +217,16 @@ export const LOG_FACTS: Readonly<Record<string, LogFacts>> = {
     from: 'worker',
     about: 'The sweep found it and lets it be taken again; it ends `worker_lost` if it had begun.',
   },
+  'the program of on_work failed': {
+    level: 'warn',
+    from: 'dispatcher',
+    about: 'It ended with the `status`, and its work item was stopped. Its output is in other records.',
+  },
+  'the program of on_work wrote': {
+    level: 'info',
+    from: 'dispatcher',
+    about: 'One `line` of its stdout or stderr, without the secrets that it was given.',
+  },
   'an idle Postgres connection was lost': {
     level: 'warn',
     from: 'api and worker',
