@@ -47,12 +47,13 @@ const LIB_ARROWS: Record<string, readonly string[]> = {
 }
 
 /** Apps import libs. Only the command imports apps, because it starts them in one process. */
-const APP_ARROWS: Record<string, readonly string[]> = { cli: ['api', 'worker'] }
+const APP_ARROWS: Record<string, readonly string[]> = { cli: ['api', 'dispatcher', 'worker'] }
 
 /** Slow or large packages: a worker that runs Docker jobs must not load a cloud SDK. */
 const HEAVY = [
   'dockerode',
   'docker-modem',
+  '@anthropic-ai/',
   '@aws-sdk/',
   'bedrock-agentcore',
   '@azure/',

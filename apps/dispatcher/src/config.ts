@@ -35,8 +35,8 @@ export const DISPATCHER_FIELDS = {
     variable: 'COFFERDAM_DRAIN_MS',
     schema: wholeNumber(0, 3_600_000).default(300_000),
     description:
-      'How long sessions may go on after the first SIGTERM until their turn is over, milliseconds; then their ' +
-      'work items are stopped.',
+      'How long turns of sessions may go on after the first SIGTERM, milliseconds; what goes on after that is ' +
+      'taken over by the next dispatcher.',
     example: '300000',
   },
 } as const satisfies Record<string, ConfigField>
@@ -77,6 +77,14 @@ export const environmentSchema = z.strictObject({
     .prefault({})
     .describe('More headers of every call, for example those of a gateway.'),
   backend: z.string().min(1).max(64).default('auto').describe('Backend of the sandboxes.'),
+  shell: z
+    .enum(['kept', 'restored'])
+    .default('kept')
+    .describe(
+      'kept: one shell a session, whose background jobs live on; needs a backend with sessions of scope ' +
+        'processes. restored: each command continues with the folder, variables and functions of the last one; ' +
+        'for backends whose sessions keep only files (gvisor, e2b).',
+    ),
   network: networkSchema.default('none').describe('What tool calls may reach, within the tenant’s policy.'),
   limits: z
     .strictObject({

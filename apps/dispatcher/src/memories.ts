@@ -11,7 +11,7 @@ import { dirname, join } from 'node:path'
 import type { AgentToolContext } from '@anthropic-ai/sdk/tools/agent-toolset/node'
 import { CofferdamError, pathSchema, SURROUNDINGS, type FileIn } from '@cofferdam/contract'
 import { z } from 'zod'
-import { readFolder } from './read-folder.ts'
+import { readFolder, type Room } from './read-folder.ts'
 import { SESSION_FOLDERS } from './session-requests.ts'
 import type { SessionSandbox } from './session-sandbox.ts'
 
@@ -20,6 +20,8 @@ export interface Memories {
   mounts: string[]
   readOnlyMounts: string[]
   files: FileIn[]
+  /** Files that are too large, or too many, for a sandbox. */
+  omitted: number
   /** Keeps what changed in the sandbox, if the last time is 15 s ago. */
   sync(): Promise<void>
   /** Keeps what changed, for the last time. */
@@ -52,6 +54,7 @@ const NONE: Memories = {
   mounts: [],
   readOnlyMounts: [],
   files: [],
+  omitted: 0,
   sync: async () => undefined,
   finish: async () => undefined,
 }
@@ -61,6 +64,7 @@ export async function openMemories(
   { client, session }: AgentToolContext,
   workdir: string,
   sandbox: SessionSandbox,
+  room: Room,
 ): Promise<Memories> {
   const attached = (session?.resources ?? []).filter(({ type }) => type === 'memory_store')
   if (client === undefined || session === undefined || attached.length === 0) return NONE
@@ -71,8 +75,10 @@ export async function openMemories(
   await mkdir(join(workdir, 'memory'), { recursive: true })
   await stores.download({ ...session, resources: moved })
   const files: FileIn[] = []
+  let left = 0
   for (const copy of copies) {
-    const { files: found } = await readFolder(copy.folder, copy.path)
+    const { files: found, omitted } = await readFolder(copy.folder, copy.path, room)
+    left += omitted
     const visible = found.filter(({ path }) => !isHidden(path.slice(copy.path.length)))
     for (const file of visible) copy.known[file.path.slice(copy.path.length + 1)] = sha256(bytesOf(file))
     files.push(...visible)
@@ -83,6 +89,7 @@ export async function openMemories(
     mounts: copies.map(({ mount }) => mount),
     readOnlyMounts: copies.filter(({ isReadOnly }) => isReadOnly).map(({ mount }) => mount),
     files,
+    omitted: left,
     async sync() {
       if (writable.length === 0 || Date.now() - syncedAtMs < SYNC_MS) return
       syncedAtMs = Date.now()

@@ -254,6 +254,7 @@ new Anthropic({ logLevel: 'off' }).beta.environments.work
       environment: environmentOf(settings),
       workerId: 'test',
       logger,
+      scaler: null,
       signal,
     })
 })

@@ -69,6 +69,8 @@ export function serveByProgram(
     ),
     isIdle: () => deps.plane.ofItem(item).isTurnOver(),
     stop: () => stopping.abort(),
+    yield: () => stopping.abort(),
+    keep: async () => undefined,
   }
 }
 

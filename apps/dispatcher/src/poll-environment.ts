@@ -90,7 +90,7 @@ async function claim(
     return
   }
   // The newest item of a session serves it. An item that came again is left to its refused heartbeat.
-  for (const one of serving) if (one.item.data.id === item.data.id && one.item.id !== item.id) one.stop()
+  for (const one of serving) if (one.item.data.id === item.data.id && one.item.id !== item.id) one.yield()
   const program = deps.environment.on_work
   const one = program === undefined ? serveItem(item, deps) : serveByProgram(item, program, deps)
   serving.add(one)

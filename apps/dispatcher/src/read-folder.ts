@@ -3,20 +3,25 @@ import { lstat, readdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { BOUNDS, pathSchema, type FileIn } from '@cofferdam/contract'
 
-/** Half of what a request may carry, so that skills and memories fit together. */
-const MOST = { files: BOUNDS.fileCount / 2, bytes: BOUNDS.filesTotalBytes / 2 } as const
+/** What is left of what one request may carry. */
+export interface Room {
+  files: number
+  bytes: number
+}
+export const wholeRoom = (): Room => ({ files: BOUNDS.fileCount, bytes: BOUNDS.filesTotalBytes })
 
 /**
- * The regular files below `folder`, with paths below `prefix`, in the order of their names. Files beyond the
- * bounds, links and names that no request can have are counted in `omitted`. A missing folder has none.
+ * The regular files below `folder`, with paths below `prefix`, in the order of their names, as far as there
+ * is `room`, which they take. Files beyond it, links and names that no request can have are counted in `omitted`. A missing folder has none.
  */
 export async function readFolder(
   folder: string,
   prefix: string,
+  room: Room,
 ): Promise<{ files: FileIn[]; omitted: number }> {
   const entries = await readdir(folder, { recursive: true, withFileTypes: true }).catch(() => [])
   const files: FileIn[] = []
-  let [omitted, bytes] = [0, 0]
+  let omitted = 0
   const paths = entries
     .filter((entry) => !entry.isDirectory())
     .map((entry) => join(entry.parentPath, entry.name))
@@ -24,18 +29,12 @@ export async function readFolder(
   for (const from of paths) {
     const path = pathSchema.safeParse(`${prefix}/${from.slice(folder.length + 1)}`)
     const { size, mode, isFile } = await statOf(from)
-    bytes += size
-    if (
-      !path.success ||
-      !isFile ||
-      size > BOUNDS.fileBytes ||
-      bytes > MOST.bytes ||
-      files.length >= MOST.files
-    ) {
+    if (!path.success || !isFile || size > BOUNDS.fileBytes || size > room.bytes || room.files < 1) {
       omitted += 1
-      bytes -= size
       continue
     }
+    room.bytes -= size
+    room.files -= 1
     files.push({
       path: path.data,
       content_base64: (await readFile(from)).toString('base64'),

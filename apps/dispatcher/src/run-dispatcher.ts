@@ -1,6 +1,6 @@
 /**
- * Connects a dispatcher to Redis and to its environments. Closing drains: it stops polling at once, stops each
- * work item when its session's turn is over, and the rest when the time is up.
+ * Connects a dispatcher to Redis and to its environments. Closing drains: it stops polling at once, and stops
+ * each work item when its session's turn is over.
  */
 import { randomBytes } from 'node:crypto'
 import { hostname } from 'node:os'
@@ -17,7 +17,10 @@ import type { Serving } from './serve-item.ts'
 
 export interface RunningDispatcher {
   readonly environments: readonly PolledEnvironment[]
-  /** Drains for `drainMs` at most. Idempotent. */
+  /**
+   * Drains for `drainMs` at most. Sessions whose turn goes on after that are left to the next dispatcher, so the
+   * process has to exit then. Idempotent.
+   */
   close(): Promise<void>
 }
 
@@ -111,7 +114,10 @@ function whyNotReady(environments: readonly PolledEnvironment[], polling: AbortS
   return failed === undefined ? null : `environment ${failed.id}: ${failed.failure}`
 }
 
-/** Stops each item once its session's turn is over, and whatever is left after `ms`. */
+/**
+ * Stops each item once its session's turn is over. After `ms`, the others are left as they are: to stop an item
+ * in the middle of a turn would leave its session waiting for ever.
+ */
 async function drain(serving: readonly Serving[], ms: number): Promise<void> {
   const timeUp = AbortSignal.timeout(ms)
   await Promise.all(

@@ -18,8 +18,9 @@ import type { ControlPlane, Item } from './control-plane.ts'
 import type { Scaler } from './scale/scaler.ts'
 import { holdSession } from './session-holder.ts'
 import { materialise } from './session-materials.ts'
-import { openSessionSandbox } from './session-sandbox.ts'
+import { openSessionSandbox, type SessionSandbox } from './session-sandbox.ts'
 import { sessionTools } from './session-tools.ts'
+import { TOOLSET, TOOLSET_WITHOUT_PROCESSES } from './tools/toolset.ts'
 import { whenQuiet } from './when-quiet.ts'
 
 export interface ServeDeps {
@@ -41,6 +42,13 @@ export interface Serving {
   isIdle(): Promise<boolean>
   /** Ends the item. The control plane makes another one at the session's next message. */
   stop(): void
+  /**
+   * Keeps the session's outputs as they are now, if no call runs. For a process that is about to exit without
+   * stopping the item: when its lease lapses, the item is offered again, and a call that runs is not lost.
+   */
+  keep(): Promise<void>
+  /** Ends the item, because another one of its session begins. A call that runs goes on for that one. */
+  yield(): void
 }
 
 /** Without a call for this long the agent thinks, or its turn is over: time to keep its outputs. */
@@ -48,7 +56,7 @@ const QUIET_MS = 2000
 
 export function serveItem(item: Item, deps: ServeDeps): Serving {
   const stopping = new AbortController()
-  const calls = { running: 0 }
+  const calls: Calls = { running: 0, sandbox: null }
   return {
     item,
     ended: serve(item, deps, calls, stopping).catch((error: unknown) => {
@@ -57,13 +65,22 @@ export function serveItem(item: Item, deps: ServeDeps): Serving {
     }),
     isIdle: async () => calls.running === 0 && (await deps.plane.ofItem(item).isTurnOver()),
     stop: () => stopping.abort(new Error('the dispatcher stops this work item')),
+    yield: () => stopping.abort(new Superseded()),
+    async keep() {
+      if (calls.running === 0) await calls.sandbox?.collect()
+    },
   }
+}
+
+interface Calls {
+  running: number
+  sandbox: SessionSandbox | null
 }
 
 async function serve(
   item: Item,
   { client, redis, environment, plane, logger, scaler }: ServeDeps,
-  calls: { running: number },
+  calls: Calls,
   stopping: AbortController,
 ): Promise<void> {
   const sessionId = item.data.id
@@ -79,7 +96,9 @@ async function serve(
     sessionId,
     logger,
     onReady: (tookMs) => scaler?.onSandboxReady(environment.id, tookMs),
+    isNewSandbox: (id) => hold.isNewSandbox(id),
   })
+  calls.sandbox = sandbox
   using outputs = whenQuiet(QUIET_MS, () => sandbox.collect())
   const worker = plane.client.beta.environments.work.worker({
     workdir,
@@ -89,6 +108,7 @@ async function serve(
     tools(context) {
       const materials = materialise(context, workdir, sandbox, logger)
       return sessionTools({
+        toolset: environment.shell === 'kept' ? TOOLSET : TOOLSET_WITHOUT_PROCESSES,
         sandbox,
         hold,
         materials,
@@ -97,7 +117,9 @@ async function serve(
           calls.running += change
           outputs.postpone()
         },
-        onSucceeded: () => stopping.abort(new Error('another work item of this session began')),
+        onSucceeded: () => stopping.abort(new Superseded()),
+        isHolder: async () =>
+          !(stopping.signal.reason instanceof Superseded) && (await hold.successor()) === null,
         async onClosed() {
           if ((await hold.successor()) !== null) return
           await (await materials).finish()
@@ -117,6 +139,12 @@ async function serve(
     })
   } finally {
     if ((await hold.successor()) === null && (await plane.ofItem(item).isSessionOver())) await sandbox.end()
+  }
+}
+
+class Superseded extends Error {
+  constructor() {
+    super('another work item of this session began')
   }
 }
 

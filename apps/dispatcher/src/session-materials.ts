@@ -6,7 +6,7 @@ import type { AgentToolContext } from '@anthropic-ai/sdk/tools/agent-toolset/nod
 import type { Logger } from '@cofferdam/telemetry'
 import { join } from 'node:path'
 import { openMemories } from './memories.ts'
-import { readFolder } from './read-folder.ts'
+import { readFolder, wholeRoom } from './read-folder.ts'
 import type { SessionSandbox } from './session-sandbox.ts'
 import type { ToolRoots } from './tools/tool.ts'
 
@@ -29,13 +29,16 @@ export async function materialise(
   sandbox: SessionSandbox,
   logger: Logger,
 ): Promise<Materials> {
-  const memories = await openMemories(context, workdir, sandbox)
-  const skills = await readFolder(join(workdir, 'skills'), 'skills')
+  // An agent can do with fewer skills, and not without its memories.
+  const room = wholeRoom()
+  const memories = await openMemories(context, workdir, sandbox, room)
+  const skills = await readFolder(join(workdir, 'skills'), 'skills', room)
   const files = [...skills.files, ...memories.files]
-  if (skills.omitted > 0)
+  const omitted = skills.omitted + memories.omitted
+  if (omitted > 0)
     logger.warn(
-      { session_id: context.session?.id, omitted: skills.omitted },
-      'some files of skills are too large or too many for a sandbox',
+      { session_id: context.session?.id, omitted },
+      'some files of a session are too large or too many for its sandbox',
     )
   await sandbox.provide(files)
   const quietly = async (keep: () => Promise<void>): Promise<void> => {

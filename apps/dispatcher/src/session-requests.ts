@@ -44,7 +44,11 @@ export function sessionRequests(environment: EnvironmentConfig, sessionId: strin
     agent_id,
     ...(template_id === undefined ? {} : { template_id }),
     run_id: sessionId,
-    session: { key: sessionId, scope: 'processes', idle_ms: environment.park_ms },
+    session: {
+      key: sessionId,
+      scope: environment.shell === 'kept' ? 'processes' : 'files',
+      idle_ms: environment.park_ms,
+    },
     backend: environment.backend,
     network,
     limits,

@@ -30,6 +30,8 @@ export interface SessionSandboxDeps {
   logger: Logger
   /** A new sandbox was ready after so many milliseconds. */
   onReady(tookMs: number): void
+  /** Whether the session had another sandbox than this one before. */
+  isNewSandbox(sandboxId: string): Promise<boolean>
 }
 
 /** One tool call. */
@@ -67,22 +69,26 @@ const REPLACED =
   '[This session has a new sandbox since the last call. Files, variables and processes of earlier calls are gone.]\n'
 
 export function openSessionSandbox(deps: SessionSandboxDeps): SessionSandbox {
-  const { client, environment, sessionId, logger, onReady } = deps
+  const { client, environment, sessionId, logger, onReady, isNewSandbox } = deps
   const requests = sessionRequests(environment, sessionId)
   let provided: readonly FileIn[] = []
   let backend: string | null = null
   let workdir: string = SURROUNDINGS.workFolder
   let hasNewCalls = false
+  /** The agent has to be told that its sandbox is another one. */
+  let isReplaced = false
   let prepared: Promise<ExecutionResult> | null = null
 
   /** Calls wait for it, one after the other. A refusal or failure is their answer, and the next call tries again. */
   const prepare = (): Promise<ExecutionResult> => {
     const startedMs = performance.now()
-    const running = runWithin(client, requests.prepare(provided), PREPARE_MS).then((result) => {
-      if (result.ok) {
+    const running = runWithin(client, requests.prepare(provided), PREPARE_MS).then(async (result) => {
+      if (!result.ok) prepared = null
+      else {
         backend = result.backend
         workdir = result.stdout.trim() || workdir
-      } else prepared = null
+        isReplaced ||= await isNewSandbox(result.session?.id ?? '')
+      }
       if (result.session?.fresh === true) onReady(performance.now() - startedMs)
       return result
     })
@@ -102,7 +108,7 @@ export function openSessionSandbox(deps: SessionSandboxDeps): SessionSandbox {
     agentId: string,
     { toolUseId, plan, signal }: Call,
     onAccepted: (id: ExecutionId) => void,
-  ): Promise<{ result: ExecutionResult; isReplaced: boolean }> => {
+  ): Promise<ExecutionResult> => {
     const run = async (key: string, program: Program): Promise<ExecutionResult> => {
       const request = requests.call(key, toolUseId, agentId, { ...plan, program })
       const id = await acceptOnce(client, request, signal)
@@ -114,11 +120,11 @@ export function openSessionSandbox(deps: SessionSandboxDeps): SessionSandbox {
       return run(key, plan.program)
     }
     const ready = await unlessAborted(prepared ?? prepare(), signal)
-    if (!ready.ok) return { result: ready, isReplaced: false }
+    if (!ready.ok) return ready
     const result = await attempt(toolUseId)
-    if (result.reason !== 'session_not_found') return { result, isReplaced: false }
+    if (result.reason !== 'session_not_found') return result
     const again = await unlessAborted(prepare(), signal)
-    return { result: again.ok ? await attempt(`${toolUseId}:2`) : again, isReplaced: again.ok }
+    return again.ok ? await attempt(`${toolUseId}:2`) : again
   }
 
   void prepare()
@@ -138,9 +144,10 @@ export function openSessionSandbox(deps: SessionSandboxDeps): SessionSandbox {
       hasNewCalls = true
       let accepted: ExecutionId | null = null
       try {
-        const { result, isReplaced } = await carryOut(agentId, call, (id) => (accepted = id))
-        const answer = call.plan.answer(result)
-        return isReplaced ? { ...answer, text: REPLACED + answer.text } : answer
+        const answer = call.plan.answer(await carryOut(agentId, call, (id) => (accepted = id)))
+        if (!isReplaced) return answer
+        isReplaced = false
+        return { ...answer, text: REPLACED + answer.text }
       } catch (error) {
         if (!call.signal.aborted) return { text: refusalText(error), isError: true }
         if (accepted !== null && (await call.endsWhenAborted())) {

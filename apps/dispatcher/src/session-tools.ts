@@ -5,9 +5,9 @@ import type { SessionHold } from './session-holder.ts'
 import type { Materials } from './session-materials.ts'
 import type { SessionSandbox } from './session-sandbox.ts'
 import { ToolInputError, type Tool, type ToolPlan, type ToolRoots } from './tools/tool.ts'
-import { TOOLSET } from './tools/toolset.ts'
 
 export interface ServedSession {
+  toolset: Readonly<Record<string, Tool>>
   sandbox: SessionSandbox
   hold: SessionHold
   /** Skills and memory stores. Calls wait until they are in the sandbox. */
@@ -16,6 +16,8 @@ export interface ServedSession {
   agentId: string
   /** A call begins (1) or ends (-1). */
   onCall(change: 1 | -1): void
+  /** Whether this item has the session, so that its calls end with it. */
+  isHolder(): Promise<boolean>
   /** Another work item of this session began, so this one must stop. */
   onSucceeded(): void
   /** The runner ends. The lease is still kept. */
@@ -23,7 +25,7 @@ export interface ServedSession {
 }
 
 export function sessionTools(session: ServedSession): BetaRunnableTool<unknown>[] {
-  const tools = Object.values(TOOLSET).map((tool) => ({
+  const tools = Object.values(session.toolset).map((tool) => ({
     // The runner finds a tool by its name, so a custom tool also answers the calls of the built-in one.
     type: 'custom' as const,
     name: tool.name,
@@ -56,7 +58,7 @@ async function answer(
     toolUseId,
     plan: planOf(tool, input, materials.roots),
     signal,
-    endsWhenAborted: async () => (await session.hold.successor()) === null,
+    endsWhenAborted: () => session.isHolder(),
   })
   await materials.sync()
   const successor = await session.hold.successor()

@@ -217,6 +217,46 @@ export const LOG_FACTS: Readonly<Record<string, LogFacts>> = {
     from: 'worker',
     about: 'The sweep found it and lets it be taken again; it ends `worker_lost` if it had begun.',
   },
+  'polling failed': {
+    level: 'warn',
+    from: 'dispatcher',
+    about:
+      'The control plane did not answer or refused the environment key (`err`), or the key file or `on_work` ' +
+      'cannot be used. Tried again after `pause_ms`; `/readyz` fails meanwhile.',
+  },
+  'a work item was not acknowledged; it is offered again': {
+    level: 'warn',
+    from: 'dispatcher',
+    about: 'The control plane did not take the acknowledgement. Nothing was run for the item.',
+  },
+  'a work item failed': {
+    level: 'error',
+    from: 'dispatcher',
+    about:
+      'Serving a session ended with an error (`err`), mostly of the control plane. The item was stopped, or its ' +
+      'lease lapses; calls without an answer are made again by whoever gets it then.',
+  },
+  'the sandbox of a session was not prepared': {
+    level: 'warn',
+    from: 'dispatcher',
+    about: 'Redis did not answer for long, or no worker took the execution. The next call tries again.',
+  },
+  'outputs of a session were not kept': {
+    level: 'warn',
+    from: 'dispatcher',
+    about: '`reason` says why. They are collected again after the next call, as long as the sandbox lives.',
+  },
+  'memories of a session were not kept': {
+    level: 'warn',
+    from: 'dispatcher',
+    about: 'The sandbox or the control plane did not answer. Tried again after the next call.',
+  },
+  'some files of a session are too large or too many for its sandbox': {
+    level: 'warn',
+    from: 'dispatcher',
+    about:
+      'Skills and memories have 16 MiB and 1,000 files in all, and 8 MiB a file; `omitted` were left out.',
+  },
   'the program of on_work failed': {
     level: 'warn',
     from: 'dispatcher',

@@ -45,12 +45,8 @@ export const bash: Tool = {
     },
   },
   plan(input) {
-    const { command, restart, timeout_ms } = parseInput('bash', inputSchema, input)
-    const timeoutMs = Math.min(MAX_TIMEOUT_MS, Math.max(MIN_TIMEOUT_MS, timeout_ms ?? MAX_TIMEOUT_MS))
-    if (command === undefined || command === '') {
-      if (restart === true) return planRestart()
-      throw new ToolInputError('bash: command is required')
-    }
+    const { command, restart, timeoutMs } = parseCommand(input)
+    if (command === '') return planRestart()
     const source = scriptOf(command)
     if (Buffer.byteLength(source) > BOUNDS.sourceBytes)
       throw new ToolInputError(
@@ -58,7 +54,7 @@ export const bash: Tool = {
           'Write long texts with the write tool.',
       )
     return {
-      ...(restart === true ? { before: script(RESTART) } : {}),
+      ...(restart ? { before: script(RESTART) } : {}),
       program: script(source),
       limits: limitsFor(timeoutMs),
       answer: (result) => answerOf(result, timeoutMs),
@@ -66,9 +62,18 @@ export const bash: Tool = {
   },
 }
 
+/** The input of bash. The command may be empty to restart the shell. Throws ToolInputError. */
+export function parseCommand(input: unknown): { command: string; restart: boolean; timeoutMs: number } {
+  const { command = '', restart = false, timeout_ms } = parseInput('bash', inputSchema, input)
+  if (command === '' && !restart) throw new ToolInputError('bash: command is required')
+  const timeoutMs = Math.min(MAX_TIMEOUT_MS, Math.max(MIN_TIMEOUT_MS, timeout_ms ?? MAX_TIMEOUT_MS))
+  return { command, restart, timeoutMs }
+}
+
 const script = (source: string) => ({ type: 'script', language: 'bash', source }) as const
 
-function limitsFor(timeoutMs: number): ToolPlan['limits'] {
+/** Limits of a command with this soft deadline. */
+export function limitsFor(timeoutMs: number): ToolPlan['limits'] {
   const hard = Math.max(timeoutMs, 2 * MIN_TIMEOUT_MS)
   return {
     soft_timeout_ms: Math.max(Math.floor(hard / 2), hard - GRACE_MS),
@@ -126,7 +131,8 @@ function planRestart(): ToolPlan {
 const hasRun = (result: ExecutionResult): boolean =>
   result.ending === 'ok' || result.ending === 'error' || result.ending === 'crashed' || isGuess(result)
 
-function answerOf(result: ExecutionResult, timeoutMs: number): ToolAnswer {
+/** The agent's answer, from the status on stdout and the output on stderr. */
+export function answerOf(result: ExecutionResult, timeoutMs: number): ToolAnswer {
   const [, status, path = ''] = [...result.stdout.matchAll(STATUS)].at(-1) ?? []
   if (isTimeout(result)) return { text: `bash: bash command timed out after ${timeoutMs}ms`, isError: true }
   if (!hasRun(result)) {

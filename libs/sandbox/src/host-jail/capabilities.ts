@@ -21,7 +21,8 @@ export function capabilitiesOf(
     streaming: true,
     // Only if everything that a run can leave is in namespaces of the slot. Otherwise it may write to
     // folders, shared memory and message queues of the host, which a wipe cannot clean.
-    sessions: rung?.ownsPids !== true ? [] : SESSION_SCOPES.filter((scope) => scope !== 'processes' || limitsStay),
+    sessions:
+      rung?.ownsPids !== true ? [] : SESSION_SCOPES.filter((scope) => scope !== 'processes' || limitsStay),
     preloads,
     value: true,
     progress: true,

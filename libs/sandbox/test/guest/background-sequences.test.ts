@@ -159,8 +159,9 @@ test('keeps, ends and reports what the model predicts in one long sequence', asy
 })
 
 test('keeps, ends and reports what the model predicts in any sequence', { timeout: 300_000 }, async () => {
-  await fc.assert(
-    fc.asyncProperty(fc.array(steps, { minLength: 4, maxLength: 12 }), play),
-    { numRuns: isLongTier() ? 60 : 8, seed: scheduleSeed(), endOnFailure: true },
-  )
+  await fc.assert(fc.asyncProperty(fc.array(steps, { minLength: 4, maxLength: 12 }), play), {
+    numRuns: isLongTier() ? 60 : 8,
+    seed: scheduleSeed(),
+    endOnFailure: true,
+  })
 })
