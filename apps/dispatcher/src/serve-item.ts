@@ -107,6 +107,13 @@ async function serve(
     memorySyncIntervalMs: null,
     tools(context) {
       const materials = materialise(context, workdir, sandbox, logger)
+      // Each call answers with the reason. Without a call nobody asks.
+      materials.catch((error: unknown) =>
+        logger.warn(
+          { err: error, session_id: sessionId },
+          'skills or memories of a session were not provided',
+        ),
+      )
       return sessionTools({
         toolset: environment.shell === 'kept' ? TOOLSET : TOOLSET_WITHOUT_PROCESSES,
         sandbox,
@@ -122,7 +129,7 @@ async function serve(
           !(stopping.signal.reason instanceof Superseded) && (await hold.successor()) === null,
         async onClosed() {
           if ((await hold.successor()) !== null) return
-          await (await materials).finish()
+          await materials.then((all) => all.finish()).catch(() => undefined)
           await sandbox.collect()
         },
       })

@@ -69,7 +69,7 @@ const REPLACED =
   '[This session has a new sandbox since the last call. Files, variables and processes of earlier calls are gone.]\n'
 
 export function openSessionSandbox(deps: SessionSandboxDeps): SessionSandbox {
-  const { client, environment, sessionId, logger, onReady, isNewSandbox } = deps
+  const { client, environment, sessionId, logger } = deps
   const requests = sessionRequests(environment, sessionId)
   let provided: readonly FileIn[] = []
   let backend: string | null = null
@@ -87,9 +87,9 @@ export function openSessionSandbox(deps: SessionSandboxDeps): SessionSandbox {
       else {
         backend = result.backend
         workdir = result.stdout.trim() || workdir
-        isReplaced ||= await isNewSandbox(result.session?.id ?? '')
+        isReplaced ||= await deps.isNewSandbox(result.session?.id ?? '')
       }
-      if (result.session?.fresh === true) onReady(performance.now() - startedMs)
+      if (result.session?.fresh === true) deps.onReady(performance.now() - startedMs)
       return result
     })
     running.catch((error: unknown) => {

@@ -251,6 +251,12 @@ export const LOG_FACTS: Readonly<Record<string, LogFacts>> = {
     from: 'dispatcher',
     about: 'The sandbox or the control plane did not answer. Tried again after the next call.',
   },
+  'skills or memories of a session were not provided': {
+    level: 'warn',
+    from: 'dispatcher',
+    about:
+      'A memory store could not be downloaded, or the sandbox not be prepared; calls fail with the reason.',
+  },
   'some files of a session are too large or too many for its sandbox': {
     level: 'warn',
     from: 'dispatcher',
