@@ -32,5 +32,6 @@ export async function startDispatcher(
   }
   // JSON is YAML.
   await writeFile(file, JSON.stringify({ dispatcher: { environments: [served] } }))
-  return await fleet.startWorker({ COFFERDAM_CONFIG: file, ...env }, MAIN)
+  // A test that fails must not wait for turns that never end.
+  return await fleet.startWorker({ COFFERDAM_CONFIG: file, COFFERDAM_DRAIN_MS: '5000', ...env }, MAIN)
 }

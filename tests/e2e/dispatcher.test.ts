@@ -16,7 +16,7 @@ import { startFleet, type Fleet } from '../fleet.ts'
 type Session = ReturnType<ManagedAgentsDouble['createSession']>
 
 const onProcess = needs('process-namespaces')
-const LONG = { timeout: 120_000 }
+const LONG = { timeout: 40_000 }
 /** A dispatcher that is killed or loses its item is noticed after this time. */
 const SHORT_LEASE = { ttl_seconds: 2, reclaim_ms: 1000 }
 let fleet: Fleet
@@ -152,8 +152,7 @@ describe('the calls of a session', () => {
           { tool_use: { name: 'crm_lookup', input: {}, custom: true } },
         ],
       })
-      // A call that waits for somebody else keeps its item.
-      const dispatcher = await startDispatcher(fleet, double, { env: { COFFERDAM_DRAIN_MS: '1000' } })
+      const dispatcher = await startDispatcher(fleet, double)
       const [first] = await session.untilAsked()
       session.confirm(first?.id ?? '', 'allow')
       await session.untilAnswered([first?.id ?? ''])
@@ -304,7 +303,7 @@ describe('nothing runs twice, and nothing is left', () => {
         timeout: 120_000,
         interval: 100,
       })
-      expect(texts(session)[0]).toMatch(/lost|died|gone/)
+      expect(texts(session)[0]).toMatch(/stopped during the call/)
       expect(texts(session)[1]).toMatch(/new sandbox[^]*No such file[^]*new$/)
       await dispatcher.stop()
     },
@@ -325,14 +324,36 @@ describe('nothing runs twice, and nothing is left', () => {
     },
   )
 
-  onProcess.it('when a session ends, its sandbox is destroyed', LONG, async () => {
-    const session = double.createSession({ script: [bash('sleep 60')] })
+  onProcess.it('when a session ends in a call, its sandbox is destroyed after the call', LONG, async () => {
+    const session = double.createSession({ script: [bash('sleep 3')] })
     const dispatcher = await startDispatcher(fleet, double)
     await untilRunning(session)
     session.terminate()
     await vi.waitFor(async () => expect(await sessionKeys()).not.toContain(session.id), PATIENT)
+    expect(timesAnswered(session)).toEqual([1])
     await dispatcher.stop()
+  })
+
+  onProcess.it('when ops stop an item, its call is cancelled and gets no answer', LONG, async () => {
+    double.configure(SHORT_LEASE)
+    const session = double.createSession({ script: [bash('sleep 100')] })
+    const dispatcher = await startDispatcher(fleet, double)
+    await untilRunning(session)
+    double.items[0]?.stop(false)
+    await vi.waitFor(() => expect(double.items[0]?.state).toBe('stopped'), PATIENT)
     expect((await rowsOf(session)).map(({ ending }) => ending)).toContain('cancelled')
+    expect(timesAnswered(session)).toEqual([0])
+    await dispatcher.stop()
+  })
+
+  onProcess.it('when a shell is only restored, it continues all the same', LONG, async () => {
+    const session = double.createSession({
+      script: [bash('mkdir a; cd a; x=kept; export Y=1'), bash('echo "$PWD $x $Y"'), { idle: 'end_turn' }],
+    })
+    const dispatcher = await startDispatcher(fleet, double, { environment: { shell: 'restored' } })
+    await session.untilAnswered(2)
+    expect(texts(session)).toEqual(['(no output)', '/tmp/work/a kept 1'])
+    await dispatcher.stop()
   })
 
   onProcess.it('when results cannot be posted for a while and streams are cut', LONG, async () => {
