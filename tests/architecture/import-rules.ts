@@ -53,7 +53,6 @@ const APP_ARROWS: Record<string, readonly string[]> = { cli: ['api', 'dispatcher
 const HEAVY = [
   'dockerode',
   'docker-modem',
-  '@anthropic-ai/',
   '@aws-sdk/',
   'bedrock-agentcore',
   '@azure/',
