@@ -31,6 +31,8 @@ export interface DispatcherOptions {
 
 /** How often a drain asks whether a session's turn is over. */
 const IDLE_LOOK_MS = 1000
+/** What may be kept of sessions after the time of a drain. Without a worker it would take minutes. */
+const KEEP_MS = 30_000
 
 /** Starts to poll. Redis may start later. Rejects when the port of the metrics is taken. */
 export async function runDispatcher(
@@ -120,14 +122,20 @@ function whyNotReady(environments: readonly PolledEnvironment[], polling: AbortS
  */
 async function drain(serving: readonly Serving[], ms: number): Promise<void> {
   const timeUp = AbortSignal.timeout(ms)
-  await Promise.all(
+  const drained = Promise.all(
     serving.map(async (one) => {
       const ended = one.ended.then(() => true)
-      while (!timeUp.aborted && !(await one.isIdle())) if (await Promise.race([ended, pause(timeUp)])) return
+      while (!(await one.isIdle())) {
+        if (timeUp.aborted) return one.keep()
+        if (await Promise.race([ended, pause(timeUp)])) return
+      }
       one.stop()
       await ended
     }),
   )
+  const ended = new AbortController()
+  await Promise.race([drained, after(ms + KEEP_MS, undefined, { signal: ended.signal })])
+  ended.abort()
 }
 
 const pause = (signal: AbortSignal): Promise<false> =>
