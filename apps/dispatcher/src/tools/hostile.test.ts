@@ -317,7 +317,7 @@ describe('a command', () => {
       '`',
       '&&',
       'for',
-      '[[',
+      '((',
       '${',
     ])
       expect((await run('bash', { command })).text).not.toContain('terminated')
