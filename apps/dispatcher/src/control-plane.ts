@@ -4,6 +4,7 @@ import type { Anthropic } from '@anthropic-ai/sdk'
 import type { BetaSelfHostedWork } from '@anthropic-ai/sdk/resources/beta/environments/work'
 import { CofferdamError } from '@cofferdam/contract'
 import type { Logger } from '@cofferdam/telemetry'
+import { z } from 'zod'
 import type { EnvironmentConfig } from './config.ts'
 
 /** A claimed item. Only the answer to a poll has the secret. */
@@ -17,6 +18,8 @@ export interface ControlPlane {
   poll(signal: AbortSignal): Promise<Item | null>
   ack(item: Item, signal: AbortSignal): Promise<void>
   stop(item: Item): Promise<void>
+  /** Whether a heartbeat was told that somebody stops the item. */
+  isStopped(item: Item): boolean
   ofItem(item: Item): SessionView
 }
 
@@ -42,7 +45,15 @@ export async function connectControlPlane(
   const { Anthropic } = await import('@anthropic-ai/sdk')
   const { sessionsTokenFromSecret } = await import('@anthropic-ai/sdk/lib/environments/worker')
   const key = await readKey(environment.key_file)
+  const stopped = new Set<string>()
   const client = new Anthropic({
+    // The SDK ends an item that is stopped and one whose lease is lost alike. Calls must end only with the former.
+    fetch: async (url, init) => {
+      const response = await fetch(url, init)
+      const workId = /\/work\/([^/]+)\/heartbeat(?:\?|$)/.exec(urlOf(url))?.[1]
+      if (workId !== undefined && (await isStopping(response))) stopped.add(workId)
+      return response
+    },
     baseURL: environment.base_url,
     authToken: key,
     // Otherwise the SDK takes ANTHROPIC_API_KEY from this process.
@@ -65,10 +76,27 @@ export async function connectControlPlane(
     async stop({ id }) {
       await work.stop(id, { environment_id: environment.id, force: true }, { headers })
     },
+    isStopped: ({ id }) => stopped.has(id),
     ofItem: (item) =>
       viewOf(client.withOptions({ authToken: sessionsTokenFromSecret(item.secret) ?? key }), item.data.id),
   }
 }
+
+const urlOf = (url: string | URL | Request): string =>
+  url instanceof Request ? url.url : url instanceof URL ? url.href : url
+
+/** Whether the answer to a heartbeat says so. Reads a copy, before the SDK sees the answer. */
+async function isStopping(response: Response): Promise<boolean> {
+  if (!response.ok) return false
+  const answer: unknown = await response
+    .clone()
+    .json()
+    .catch(() => null)
+  const { success, data } = heartbeatSchema.safeParse(answer)
+  return success && (data.state === 'stopping' || data.state === 'stopped')
+}
+
+const heartbeatSchema = z.object({ state: z.string() })
 
 function viewOf(client: Anthropic, sessionId: string): SessionView {
   return {

@@ -65,7 +65,7 @@ export function serveItem(item: Item, deps: ServeDeps): Serving {
     }),
     isIdle: async () => calls.running === 0 && (await deps.plane.ofItem(item).isTurnOver()),
     stop: () => stopping.abort(new Error('the dispatcher stops this work item')),
-    yield: () => stopping.abort(new Superseded()),
+    yield: () => stopping.abort(superseded()),
     async keep() {
       if (calls.running === 0) await calls.sandbox?.collect()
     },
@@ -124,9 +124,8 @@ async function serve(
           calls.running += change
           outputs.postpone()
         },
-        onSucceeded: () => stopping.abort(new Superseded()),
-        isHolder: async () =>
-          !(stopping.signal.reason instanceof Superseded) && (await hold.successor()) === null,
+        onSucceeded: () => stopping.abort(superseded()),
+        isStopped: () => plane.isStopped(item),
         async onClosed() {
           if ((await hold.successor()) !== null) return
           await materials.then((all) => all.finish()).catch(() => undefined)
@@ -149,11 +148,7 @@ async function serve(
   }
 }
 
-class Superseded extends Error {
-  constructor() {
-    super('another work item of this session began')
-  }
-}
+const superseded = (): Error => new Error('another work item of this session began')
 
 /** The session's agent, under whose name its calls are counted and audited. */
 function agentOf(id: string | undefined, environment: EnvironmentConfig): string {

@@ -39,8 +39,8 @@ export interface Call {
   toolUseId: string
   plan: ToolPlan
   signal: AbortSignal
-  /** Whether the execution of a call that is aborted must end: not if another holder of the session waits for it. */
-  endsWhenAborted(): Promise<boolean>
+  /** Whether a call that is aborted must end. If its item was lost, the next holder waits for it. */
+  isStopped(): boolean
 }
 
 export interface SessionSandbox {
@@ -62,8 +62,10 @@ export interface SessionSandbox {
 const PREPARE_MS = 180_000
 /** An operation waits behind the call that runs, at most 120 s. */
 const OPERATION_MS = 150_000
-/** An execution that was cancelled ends within its grace of 5 s. */
-const CANCELLED_MS = 10_000
+/** The SDK gives a call up after 120 s (TOOL_TIMEOUT_MS of SessionToolRunner.ts), and then wants an answer. */
+const GIVEN_UP_MS = 119_000
+/** An execution that was cancelled, or is at its deadline, ends within its grace of 5 s. */
+const ENDING_MS = 10_000
 
 const REPLACED =
   '[This session has a new sandbox since the last call. Files, variables and processes of earlier calls are gone.]\n'
@@ -142,6 +144,7 @@ export function openSessionSandbox(deps: SessionSandboxDeps): SessionSandbox {
 
     async call(agentId, call) {
       hasNewCalls = true
+      const startedMs = performance.now()
       let accepted: ExecutionId | null = null
       try {
         const answer = call.plan.answer(await carryOut(agentId, call, (id) => (accepted = id)))
@@ -150,11 +153,12 @@ export function openSessionSandbox(deps: SessionSandboxDeps): SessionSandbox {
         return { ...answer, text: REPLACED + answer.text }
       } catch (error) {
         if (!call.signal.aborted) return { text: refusalText(error), isError: true }
-        if (accepted !== null && (await call.endsWhenAborted())) {
-          await client.cancel(accepted, 'the tool call was stopped')
-          const result = await client.wait(accepted, { timeoutMs: CANCELLED_MS })
-          if (result !== null) return call.plan.answer(result)
-        }
+        if (accepted === null) throw error
+        // Nobody would read what an execution does that begins after its call was given up.
+        const isGivenUp = performance.now() - startedMs >= GIVEN_UP_MS
+        if (isGivenUp || call.isStopped()) await client.cancel(accepted, 'the tool call was stopped')
+        const result = await client.wait(accepted, { timeoutMs: ENDING_MS })
+        if (result !== null) return call.plan.answer(result)
         throw error
       }
     },

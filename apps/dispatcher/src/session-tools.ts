@@ -16,8 +16,8 @@ export interface ServedSession {
   agentId: string
   /** A call begins (1) or ends (-1). */
   onCall(change: 1 | -1): void
-  /** Whether this item has the session, so that its calls end with it. */
-  isHolder(): Promise<boolean>
+  /** Whether somebody stopped this item, so that its call ends with it. */
+  isStopped(): boolean
   /** Another work item of this session began, so this one must stop. */
   onSucceeded(): void
   /** The runner ends. The lease is still kept. */
@@ -58,7 +58,7 @@ async function answer(
     toolUseId,
     plan: planOf(tool, input, materials.roots),
     signal,
-    endsWhenAborted: () => session.isHolder(),
+    isStopped: () => session.isStopped(),
   })
   await materials.sync()
   const successor = await session.hold.successor()
