@@ -67,6 +67,9 @@ class LateOutput:
             self._end(pipe)
 
     def take(self, family, kind):
+        # What was written a moment ago is not read yet.
+        for pipe in [pipe for pipe in self._pipes if pipe.keeper is None and pipe.name == (family, kind)]:
+            self._read(pipe)
         return bytes(self._held.pop((family, kind), b""))
 
     def watch(self, watch):

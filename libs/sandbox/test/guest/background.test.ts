@@ -231,7 +231,11 @@ test('a shell that a job stopped between runs continues with the next one', asyn
 
 test('a run whose shell a job has stopped gets no answer, and the end of the channel ends everything', async () => {
   const s = await open()
-  const { ended } = await s.begin('bash', 'kill -STOP $$ & echo $$ >pid; echo ready; wait; echo after')
+  const { ended } = await s.begin(
+    'bash',
+    'echo $$ >pid; (while [ ! -e go ]; do sleep 0.01; done; kill -STOP $$) & echo ready; wait; echo after',
+  )
+  writeFileSync(s.at('go'), '')
   ended.catch(() => {})
   const shell = pidIn(s.at('pid'))
   await vi.waitFor(
