@@ -58,7 +58,7 @@ export interface SessionSandbox {
   end(): Promise<void>
 }
 
-/** A cold sandbox in a busy cluster takes most of a minute (reference: 41–50 s for 75 at once on GKE). */
+/** A cold sandbox in a busy cluster takes most of a minute (41–50 s for 75 at once on GKE, as users report). */
 const PREPARE_MS = 180_000
 /** An operation waits behind the call that runs, at most 120 s. */
 const OPERATION_MS = 150_000
