@@ -333,6 +333,25 @@ describe('nothing runs twice, and nothing is left', () => {
     },
   )
 
+  onProcess.it(
+    'when the time of a stopped dispatcher is up, the next one answers with the same run',
+    LONG,
+    async () => {
+      double.configure(SHORT_LEASE)
+      const session = double.createSession({ script: [bash(SLOW), bash('cat /tmp/log')] })
+      const first = await startDispatcher(fleet, double, { env: { COFFERDAM_DRAIN_MS: '100' } })
+      await untilRunning(session)
+      expect(await first.stop()).toBe(0)
+      expect(timesAnswered(session)).toEqual([0])
+      expect(double.items.map(({ state }) => state)).not.toContain('stopped')
+      const second = await startDispatcher(fleet, double)
+      await session.untilAnswered(2)
+      expect(texts(session)).toEqual(['once', 'once'])
+      expect(timesAnswered(session)).toEqual([1, 1])
+      await second.stop()
+    },
+  )
+
   onProcess.it('when a session ends in a call, its sandbox is destroyed after the call', LONG, async () => {
     const session = double.createSession({ script: [bash('sleep 3')] })
     const dispatcher = await startDispatcher(fleet, double)

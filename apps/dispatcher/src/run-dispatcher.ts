@@ -98,11 +98,13 @@ export async function runDispatcher(
       closing ??= (async () => {
         polling.abort()
         await Promise.all(environments.map(({ ended }) => ended))
-        await drain(
+        const isDrained = await drain(
           environments.flatMap(({ serving }) => [...serving]),
           config.drainMs,
         )
-        await resources.disposeAsync()
+        // Without its connections, a call that runs would be answered with an error.
+        if (isDrained) await resources.disposeAsync()
+        else await telemetry.forceFlush()
       })()
       return closing
     },
@@ -118,24 +120,29 @@ function whyNotReady(environments: readonly PolledEnvironment[], polling: AbortS
 
 /**
  * Stops each item once its session's turn is over. After `ms`, the others are left as they are: to stop an item
- * in the middle of a turn would leave its session waiting for ever.
+ * in the middle of a turn would leave its session waiting for ever. Whether all have ended.
  */
-async function drain(serving: readonly Serving[], ms: number): Promise<void> {
+async function drain(serving: readonly Serving[], ms: number): Promise<boolean> {
   const timeUp = AbortSignal.timeout(ms)
   const drained = Promise.all(
     serving.map(async (one) => {
       const ended = one.ended.then(() => true)
       while (!(await one.isIdle())) {
-        if (timeUp.aborted) return one.keep()
-        if (await Promise.race([ended, pause(timeUp)])) return
+        if (timeUp.aborted) {
+          await one.keep()
+          return false
+        }
+        if (await Promise.race([ended, pause(timeUp)])) return true
       }
       one.stop()
-      await ended
+      return await ended
     }),
   )
-  const ended = new AbortController()
-  await Promise.race([drained, after(ms + KEEP_MS, undefined, { signal: ended.signal })])
-  ended.abort()
+  const isInTime = new AbortController()
+  const late = after(ms + KEEP_MS, [false], { signal: isInTime.signal }).catch(() => [false])
+  const all = await Promise.race([drained, late])
+  isInTime.abort()
+  return all.every(Boolean)
 }
 
 const pause = (signal: AbortSignal): Promise<false> =>

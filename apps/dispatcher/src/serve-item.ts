@@ -96,7 +96,7 @@ async function serve(
     sessionId,
     logger,
     onReady: (tookMs) => scaler?.onSandboxReady(environment.id, tookMs),
-    isNewSandbox: (id) => hold.isNewSandbox(id),
+    rememberSandbox: (id) => hold.rememberSandbox(id),
   })
   calls.sandbox = sandbox
   using outputs = whenQuiet(QUIET_MS, () => sandbox.collect())

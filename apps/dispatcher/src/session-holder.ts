@@ -10,7 +10,7 @@ export interface SessionHold extends AsyncDisposable {
   /** Null while this item holds the session. `same`: another process serves the same item now. */
   successor(): Promise<'same' | 'other' | null>
   /** Remembers the session's sandbox. True if the session had another one before. */
-  isNewSandbox(sandboxId: string): Promise<boolean>
+  rememberSandbox(sandboxId: string): Promise<boolean>
 }
 
 /** Longer than any item is served without a tool call that looks at it again. */
@@ -36,7 +36,7 @@ export async function holdSession(
       if (holder === null || holder === mine) return null
       return holder.startsWith(`${item.workId} `) ? 'same' : 'other'
     },
-    async isNewSandbox(sandboxId) {
+    async rememberSandbox(sandboxId) {
       const before = await redis.set(`${key}:sandbox`, sandboxId, 'PX', SANDBOX_TTL_MS, 'GET')
       return before !== null && before !== sandboxId
     },

@@ -1,11 +1,12 @@
 /**
  * The sandbox of one session, while a work item serves it. Everything that is done with it is an execution.
  *
- *   prepare ──> ready ──call──> ready ──call──> …          outputs are collected when it is quiet, and at the end
+ *   prepare ──> ready ──call──> ready ──call──> …          outputs are collected when it is quiet,
+ *                 │                                      and at the end
  *                 └──call: its sandbox is gone──> prepare ──the same call──> ready
  *
- * The idempotency key of a call is the ID of its tool use. Whoever makes a call again, after a crash or as the
- * next holder of the item, gets the result of the first execution.
+ * The idempotency key of a call is the ID of its tool use. Whoever makes a call again, after a crash or as
+ * the next holder of the item, gets the result of the first execution.
  */
 import type { Client } from '@cofferdam/client'
 import {
@@ -30,8 +31,8 @@ export interface SessionSandboxDeps {
   logger: Logger
   /** A new sandbox was ready after so many milliseconds. */
   onReady(tookMs: number): void
-  /** Whether the session had another sandbox than this one before. */
-  isNewSandbox(sandboxId: string): Promise<boolean>
+  /** Remembers the session's sandbox. True if the session had another one before. */
+  rememberSandbox(sandboxId: string): Promise<boolean>
 }
 
 /** One tool call. */
@@ -58,7 +59,7 @@ export interface SessionSandbox {
   end(): Promise<void>
 }
 
-/** A cold sandbox in a busy cluster takes most of a minute (41–50 s for 75 at once on GKE, as users report). */
+/** A cold sandbox in a busy cluster takes most of a minute: 41–50 s for 75 at once on GKE, as users report. */
 const PREPARE_MS = 180_000
 /** An operation waits behind the call that runs, at most 120 s. */
 const OPERATION_MS = 150_000
@@ -68,7 +69,8 @@ const GIVEN_UP_MS = 119_000
 const ENDING_MS = 10_000
 
 const REPLACED =
-  '[This session has a new sandbox since the last call. Files, variables and processes of earlier calls are gone.]\n'
+  '[This session has a new sandbox since the last call. ' +
+  'Files, variables and processes of earlier calls are gone.]\n'
 
 export function openSessionSandbox(deps: SessionSandboxDeps): SessionSandbox {
   const { client, environment, sessionId, logger } = deps
@@ -81,7 +83,7 @@ export function openSessionSandbox(deps: SessionSandboxDeps): SessionSandbox {
   let isReplaced = false
   let prepared: Promise<ExecutionResult> | null = null
 
-  /** Calls wait for it, one after the other. A refusal or failure is their answer, and the next call tries again. */
+  /** Calls wait for it. A refusal or failure is their answer, and the next call tries again. */
   const prepare = (): Promise<ExecutionResult> => {
     const startedMs = performance.now()
     const running = runWithin(client, requests.prepare(provided), PREPARE_MS).then(async (result) => {
@@ -89,7 +91,7 @@ export function openSessionSandbox(deps: SessionSandboxDeps): SessionSandbox {
       else {
         backend = result.backend
         workdir = result.stdout.trim() || workdir
-        isReplaced ||= await deps.isNewSandbox(result.session?.id ?? '')
+        isReplaced ||= await deps.rememberSandbox(result.session?.id ?? '')
       }
       if (result.session?.fresh === true) deps.onReady(performance.now() - startedMs)
       return result

@@ -60,9 +60,9 @@ async function answer(
     signal,
     isStopped: () => session.isStopped(),
   })
-  await materials.sync()
   const successor = await session.hold.successor()
   if (successor !== null) await yieldTo(successor, session, signal)
+  await materials.sync()
   if (isError) throw new ToolError(text)
   return text
 }
