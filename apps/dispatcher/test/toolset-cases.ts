@@ -596,12 +596,33 @@ const EDIT: Case[] = [
 ]
 
 const TREE: Files = {
-  'work/a.ts': '1', 'work/b.js': '2', 'work/.hidden': '3', 'work/src/a.ts': '4', 'work/src/b.test.ts': '5', 'work/src/deep/c.ts': '6',
-  'work/src/deep/d.md': '7', 'work/.config/x.ts': '8', 'work/node_modules/m/i.ts': '9', 'work/.git/config': '10', 'work/src/node_modules/q.ts': '11',
-  'work/[x].txt': '12', 'work/a b.txt': '13', 'work/ü.txt': '14', 'work/file1': '15', 'work/file2': '16', 'work/file10': '17', 'work/-n': '18',
-  'work/src/.env': '19', 'work/{y}.txt': '20', 'work/Upper.TS': '21', 'memory/m.md': '22', 'outside/o.ts': '23', 'work/linkdir': { to: 'src' },
-  'work/linkout': { to: '<base>/outside' }, 'work/linkfile': { to: 'a.ts' },
-} // prettier-ignore
+  'work/a.ts': '1',
+  'work/b.js': '2',
+  'work/.hidden': '3',
+  'work/src/a.ts': '4',
+  'work/src/b.test.ts': '5',
+  'work/src/deep/c.ts': '6',
+  'work/src/deep/d.md': '7',
+  'work/.config/x.ts': '8',
+  'work/node_modules/m/i.ts': '9',
+  'work/.git/config': '10',
+  'work/src/node_modules/q.ts': '11',
+  'work/[x].txt': '12',
+  'work/a b.txt': '13',
+  'work/ü.txt': '14',
+  'work/file1': '15',
+  'work/file2': '16',
+  'work/file10': '17',
+  'work/-n': '18',
+  'work/src/.env': '19',
+  'work/{y}.txt': '20',
+  'work/Upper.TS': '21',
+  'memory/m.md': '22',
+  'outside/o.ts': '23',
+  'work/linkdir': { to: 'src' },
+  'work/linkout': { to: '<base>/outside' },
+  'work/linkfile': { to: 'a.ts' },
+}
 
 const globs = (name: string, ...patterns: string[]): Case => ({
   name,
@@ -769,12 +790,24 @@ const GLOB: Case[] = [
 ]
 
 const TEXTS: Files = {
-  'work/a.txt': 'alpha\nbeta gamma\nALPHA 123\n\nlast line without end', 'work/src/b.ts': 'const a = 1\r\nfunction foo(bar) {\r\n}\r\n',
-  'work/src/c.ts': 'foo.bar(x)\nfoo_bar\n\tindented\n', 'work/.hidden': 'alpha hidden\n', 'work/node_modules/x.js': 'alpha\n', 'work/.git/c': 'alpha\n',
-  'work/bin': Uint8Array.from([0x61, 0x6c, 0x70, 0x68, 0x61, 0x0a, 0x00, 0x01]), 'work/latin': Uint8Array.from([0x67, 0x72, 0xfc, 0xdf, 0x65, 0x0a]),
-  'work/uni': 'grüße 😀\n漢字\u2028beta after\n', 'work/long': `${'x'.repeat(2000)}\n${'x'.repeat(2001)}\nshort x\n`, 'work/empty': '', 'work/cr': 'one\rtwo alpha\rthree\r\n\nfive',
-  'work/link': { to: 'a.txt' }, 'work/linkdir': { to: 'src' }, 'memory/m': 'alpha memory\n', 'outside/o': 'alpha outside\n', 'work/linkout': { to: '<base>/outside' },
-} // prettier-ignore
+  'work/a.txt': 'alpha\nbeta gamma\nALPHA 123\n\nlast line without end',
+  'work/src/b.ts': 'const a = 1\r\nfunction foo(bar) {\r\n}\r\n',
+  'work/src/c.ts': 'foo.bar(x)\nfoo_bar\n\tindented\n',
+  'work/.hidden': 'alpha hidden\n',
+  'work/node_modules/x.js': 'alpha\n',
+  'work/.git/c': 'alpha\n',
+  'work/bin': Uint8Array.from([0x61, 0x6c, 0x70, 0x68, 0x61, 0x0a, 0x00, 0x01]),
+  'work/latin': Uint8Array.from([0x67, 0x72, 0xfc, 0xdf, 0x65, 0x0a]),
+  'work/uni': 'grüße 😀\n漢字\u2028beta after\n',
+  'work/long': `${'x'.repeat(2000)}\n${'x'.repeat(2001)}\nshort x\n`,
+  'work/empty': '',
+  'work/cr': 'one\rtwo alpha\rthree\r\n\nfive',
+  'work/link': { to: 'a.txt' },
+  'work/linkdir': { to: 'src' },
+  'memory/m': 'alpha memory\n',
+  'outside/o': 'alpha outside\n',
+  'work/linkout': { to: '<base>/outside' },
+}
 
 const greps = (name: string, ...patterns: string[]): Case => ({
   name,

@@ -10,7 +10,7 @@ import { expect, it } from 'vitest'
 import { chat } from './chat.ts'
 import { HELP, parseLine } from './chat-commands.ts'
 import { startManagedAgents } from './managed-agents-double.ts'
-import { clientOf } from './sdk-judge.ts'
+import { clientOf, workPath } from './sdk-judge.ts'
 
 const SOON = 15_000
 
@@ -91,7 +91,7 @@ it(
       environment_key: expect.stringMatching(/^sk-ant-oat01-/),
       api_key: expect.stringMatching(/^sk-ant-api03-/),
     })
-    const stats = `${said['origin']}/v1/environments/${said['environment_id']}/work/stats`
+    const stats = `${said['origin']}${workPath(said['environment_id'] ?? '', 'stats')}`
     const headers = { 'x-api-key': said['api_key'] ?? '', 'anthropic-version': '2023-06-01' }
     expect((await fetch(stats, { headers })).status).toBe(200)
     child.stdin.end('what?\n')

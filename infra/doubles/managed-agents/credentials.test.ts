@@ -1,7 +1,7 @@
 /** Which credential opens which endpoint, asked without the SDK. */
 import { afterEach, beforeEach, expect, it } from 'vitest'
 import { startManagedAgents, type ManagedAgentsDouble } from './managed-agents-double.ts'
-import { ask, claim, tokenIn } from './sdk-judge.ts'
+import { ask, claim, tokenIn, workPath } from './sdk-judge.ts'
 
 let double: ManagedAgentsDouble
 let work: string
@@ -87,7 +87,7 @@ it('an environment key opens no other environment', async () => {
   const other = double.createEnvironment()
   const session = double.createSession({ environmentId: other.id })
   const key = double.environmentKey
-  expect((await ask(double, 'GET', `/v1/environments/${other.id}/work/poll`, { key })).status).toBe(403)
+  expect((await ask(double, 'GET', workPath(other.id, 'poll'), { key })).status).toBe(403)
   expect((await ask(double, 'GET', `/v1/sessions/${session.id}`, { key })).status).toBe(403)
   expect((await ask(double, 'GET', `/v1/sessions/${session.id}`, { key: other.key })).status).toBe(200)
 })

@@ -1,7 +1,7 @@
 /** Failures and settings that change while the double runs. */
 import { afterEach, beforeEach, expect, it } from 'vitest'
 import { startManagedAgents, type ManagedAgentsDouble } from './managed-agents-double.ts'
-import { ask } from './sdk-judge.ts'
+import { ask, workPath } from './sdk-judge.ts'
 
 let double: ManagedAgentsDouble
 beforeEach(async () => {
@@ -9,8 +9,7 @@ beforeEach(async () => {
 })
 afterEach(() => double.close())
 
-const stats = () =>
-  ask(double, 'GET', `/v1/environments/${double.environmentId}/work/stats`, { key: double.apiKey })
+const stats = () => ask(double, 'GET', workPath(double.environmentId, 'stats'), { key: double.apiKey })
 
 it('a status happens to the n-th call and to as many as asked', async () => {
   double.inject({ kind: 'status', route: 'work.stats', status: 429, nth: 2, times: 2, retry_after_ms: 7 })

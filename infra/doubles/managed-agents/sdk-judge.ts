@@ -51,6 +51,10 @@ export const tool = (
 export const textOfResult = (call: ToolCall | undefined): string =>
   (call?.result?.content ?? []).map((block) => (block.type === 'text' ? block.text : block.type)).join('')
 
+/** The path of a call about the work of an environment. */
+export const workPath = (environmentId: string, call: string): string =>
+  ['', 'v1', 'environments', environmentId, 'work', call].join('/')
+
 /** A request without the SDK. Sends the version and beta headers unless told otherwise. */
 export async function ask(
   double: ManagedAgentsDouble,

@@ -81,6 +81,9 @@ export const DEFAULT_LIMITS = {
   artifact_count: 256,
 } as const
 
+/** Where a program runs. */
+const WORK_FOLDER = '/tmp/work'
+
 /**
  * What every sandbox has, whichever backend made it, so that a program runs on all of them. The theme
  * `surroundings` of the conformance suite checks it, and docs/sandboxes.md tells users.
@@ -95,16 +98,16 @@ export const SURROUNDINGS = {
    * covers. Docker's default is 64 MiB.
    */
   shmBytes: 16 * MiB,
-  workFolder: '/tmp/work',
+  workFolder: WORK_FOLDER,
   /**
    * Symbolic links, for programs that expect these folders. The last two are Anthropic's names for an agent's
    * outputs (`/mnt/session/outputs`) and memory. They dangle until somebody creates their targets.
    */
   links: {
     '/var/tmp': '/tmp',
-    '/mnt/data': '/tmp/work',
-    '/mnt/session': '/tmp/work/.session',
-    '/mnt/memory': '/tmp/work/.session/memory',
+    '/mnt/data': WORK_FOLDER,
+    '/mnt/session': `${WORK_FOLDER}/.session`,
+    '/mnt/memory': `${WORK_FOLDER}/.session/memory`,
   },
 } as const
 

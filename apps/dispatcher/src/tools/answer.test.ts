@@ -1,4 +1,4 @@
-import { BOUNDS, ENDINGS, type ExecutionResult } from '@cofferdam/contract'
+import { BOUNDS, ENDINGS, SURROUNDINGS, type ExecutionResult } from '@cofferdam/contract'
 import { describe, expect, it } from 'vitest'
 import { resultWith } from '../../test/run-plan.ts'
 import { TOOL_NAMES, type ToolAnswer, type ToolName, type ToolRoots } from './tool.ts'
@@ -17,7 +17,7 @@ const INPUT = {
 const answer = (tool: ToolName, changes: Partial<ExecutionResult>, input: object = {}): ToolAnswer =>
   TOOLSET[tool].plan({ ...INPUT, ...input }, ROOTS).answer(resultWith(changes))
 
-const STATUS = (code: number) => `cofferdam-exit ${code} /tmp/work/main.sh\n`
+const STATUS = (code: number) => `cofferdam-exit ${code} ${SURROUNDINGS.workFolder}/.cofferdam-main.sh\n`
 
 describe('an answer', () => {
   it('is an error for every ending but ok, and begins with the tool', () => {

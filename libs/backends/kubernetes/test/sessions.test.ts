@@ -8,6 +8,7 @@ import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
 import {
   newWorkerId,
+  SURROUNDINGS,
   type Backend,
   type SandboxSpec,
   type SessionLease,
@@ -299,7 +300,7 @@ time.sleep(600)`
     const start = `import subprocess, sys\nx = 1\nsubprocess.Popen([sys.executable, '-c', ${JSON.stringify(job)}, '${marker}'])`
     expect(await turn(one, start, 'processes')).toMatchObject({ said: '', fresh: true })
     const [pid] = await hostProcesses(marker)
-    const work = `/proc/${pid}/root/tmp/work`
+    const work = join(`/proc/${pid}`, 'root', SURROUNDINGS.workFolder)
     writeFileSync(join(work, 'go'), '')
     await vi.waitFor(() => expect(existsSync(join(work, 'said'))).toBe(true), SOON)
     const later = await turn(two, 'print(x)', 'processes')
