@@ -1,8 +1,8 @@
 /**
- * Hands a claimed work item to a program of the operator, as `ant beta:worker poll --on-work` does. The program
+ * Hands a claimed work item to a program of the operator, as `ant beta:worker poll --on-work` does. The
  * serves the item, keeps its lease with heartbeats and answers the tool calls. Here it is only run and ended.
  *
- *   hold the session ─ start, with the item on stdin ─ wait for its exit ─ end what is left of it ─ stop the item
+ *   hold the session ─ start, with the item on stdin ─ wait for its exit ─ end what it left ─ stop the item
  *                                     └── stop(): SIGTERM to its process group, SIGKILL after 30 s
  */
 import { spawn, type ChildProcessByStdio } from 'node:child_process'
@@ -112,7 +112,7 @@ async function run(
 }
 
 /**
- * The variables that `ant` sets. The program does not need the environment key, because the item's secret serves
+ * The variables that `ant` sets. The program does not need the environment key, as the item's secret serves
  * the item. With the key, whatever runs in the program could claim every session of the environment.
  */
 function variablesOf(item: Item, environment: EnvironmentConfig, key: string): Record<string, string> {
@@ -154,7 +154,7 @@ function signalGroup(group: number, signal: NodeJS.Signals | 0): boolean {
   }
 }
 
-/** A program with the SDK's worker has stopped its item already (409). The item of a deleted session is gone. */
+/** A program with the SDK's worker has stopped its item already (409). That of a deleted session is gone. */
 async function stopUnlessStopped(item: Item, plane: Pick<ControlPlane, 'stop'>): Promise<void> {
   try {
     await plane.stop(item)

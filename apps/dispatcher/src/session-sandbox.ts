@@ -59,11 +59,11 @@ export interface SessionSandbox {
   end(): Promise<void>
 }
 
-/** A cold sandbox in a busy cluster takes most of a minute: 41–50 s for 75 at once on GKE, as users report. */
+/** A cold sandbox in a busy cluster takes most of a minute: 41–50 s on GKE for 75, as users report. */
 const PREPARE_MS = 180_000
 /** An operation waits behind the call that runs, at most 120 s. */
 const OPERATION_MS = 150_000
-/** The SDK gives a call up after 120 s (TOOL_TIMEOUT_MS of SessionToolRunner.ts), and then wants an answer. */
+/** The SDK gives a call up after 120 s (SessionToolRunner.ts, TOOL_TIMEOUT_MS) and wants an answer. */
 const GIVEN_UP_MS = 119_000
 /** An execution that was cancelled, or is at its deadline, ends within its grace of 5 s. */
 const ENDING_MS = 10_000
@@ -182,7 +182,7 @@ export function openSessionSandbox(deps: SessionSandboxDeps): SessionSandbox {
   }
 }
 
-/** What the agent reads when the queue refuses a call, for example because the tenant has too many waiting. */
+/** What the agent reads when the queue refuses a call, for example if its tenant has too many waiting. */
 function refusalText(error: unknown): string {
   if (!isCofferdamError(error)) throw error
   return `The call was not accepted (${error.code}): ${error.message}`

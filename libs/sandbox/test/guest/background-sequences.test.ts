@@ -41,7 +41,7 @@ const COUNTS = {
   bash: 'count=$((count+1)); echo $count',
   python: 'count = globals().get("count", 0) + 1\nprint(count)',
 }
-/** Starts a process that outlives the program, and writes its pid into a file. Python’s gets its own group. */
+/** Starts a process that outlives the program, and writes its pid into a file. Python’s has its own group. */
 const STARTS: Record<'bash' | 'python' | 'command', (name: string) => Program> = {
   bash: (name) => ({ type: 'script', language: 'bash', source: `sleep ${SLEEP} & echo $! >${name}` }),
   python: (name) => ({

@@ -1,4 +1,4 @@
-/** Sessions that keep processes: what lives on between runs, what its output becomes, and what must not hang. */
+/** Sessions that keep processes: what lives on between runs, what becomes of its output, what must not hang. */
 import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Language, Program } from '@cofferdam/contract'
@@ -66,7 +66,7 @@ const ASK = `import socket
 c = socket.socket(socket.AF_UNIX); c.connect("server")
 print(c.recv(10).decode())`
 
-test('a background server answers later runs of every kind, and its files can be read meanwhile', async () => {
+test('a background server answers later runs of every kind, and its files can be read', async () => {
   const s = await open()
   await s.agent.session.write([{ path: 'server.py', bytes: Buffer.from(SERVER) }])
   await s.bash('count=1; python3 server.py & disown')
@@ -87,7 +87,7 @@ test('a background server answers later runs of every kind, and its files can be
   expect(isRunning(pid)).toBe(false)
 })
 
-test('a run ends when its shell says so, and late output comes first in the next run of that language', async () => {
+test('a run ends when its shell says so, and late output comes first in the next run', async () => {
   const s = await open()
   const first = await s.bash(
     'echo now; (while [ ! -e go ]; do sleep 0.01; done; echo late; echo wrong >&2; : >said) &',
@@ -102,7 +102,7 @@ test('a run ends when its shell says so, and late output comes first in the next
   await stop(s.agent)
 })
 
-test('a process that writes between runs is not blocked, and the next run gets its newest 64 KiB', async () => {
+test('a process that writes between runs is not blocked, and the next run gets 64 KiB of it', async () => {
   const s = await open()
   await s.bash('(seq 1000000 1090000; : >said) &')
   // 720 KB: far more than a pipe holds.
@@ -156,7 +156,7 @@ test('an interrupt ends a hung foreground command, and a background job lives on
   await stop(s.agent)
 })
 
-test('a foreground command that ignores the interrupt ends with its whole process group, and files stay', async () => {
+test('a foreground command that ignores the interrupt ends with its process group, and files stay', async () => {
   const s = await open()
   await s.bash(`sleep ${SLEEP} & echo $! >grouped; setsid sleep ${SLEEP} & echo $! >own`)
   await s.python('x = 1')
@@ -200,7 +200,7 @@ threading.Thread(target=work, daemon=True).start()`)
   await stop(s.agent)
 })
 
-test('a job that writes to the shell’s control pipe without end ends its runs at most, and can be killed', async () => {
+test('a job that floods the shell’s control pipe ends its runs at most, and can be killed', async () => {
   const s = await open()
   await s.bash(`shell=$$; (while :; do echo junk; done >/proc/$shell/fd/199) & echo $! >pid`)
   const hit = await s.bash('echo one')
@@ -229,7 +229,7 @@ test('a shell that a job stopped between runs continues with the next one', asyn
   await stop(s.agent)
 })
 
-test('a run whose shell a job has stopped gets no answer, and the end of the channel ends everything', async () => {
+test('a run whose shell is stopped gets no answer, and the end of the channel ends everything', async () => {
   const s = await open()
   const { ended } = await s.begin(
     'bash',
