@@ -1,6 +1,7 @@
 /**
  * Hands a claimed work item to a program of the operator, as `ant beta:worker poll --on-work` does. The
- * serves the item, keeps its lease with heartbeats and answers the tool calls. Here it is only run and ended.
+ * program serves the item, keeps its lease with heartbeats and answers the tool calls. Here it is only run
+ * and ended.
  *
  *   hold the session ─ start, with the item on stdin ─ wait for its exit ─ end what it left ─ stop the item
  *                                     └── stop(): SIGTERM to its process group, SIGKILL after 30 s
