@@ -54,7 +54,7 @@ export default defineConfig({
           include: [
             '{apps,libs,libs/backends}/*/src/**/*.test.ts',
             'infra/{doubles/*,images}/*.test.ts',
-            'scripts/*.test.ts',
+            'scripts/**/*.test.ts',
             'bench/*.test.ts',
           ],
           exclude: [...NOT_LONG, '**/*.conformance.test.ts'],

@@ -10,6 +10,7 @@ import { measureAudit } from './measure-audit.ts'
 import { measureBacklog } from './measure-backlog.ts'
 import { measureBound } from './measure-bound.ts'
 import { measureChaos } from './measure-chaos.ts'
+import { measureDispatcher } from './measure-dispatcher.ts'
 import { measureFairness } from './measure-fairness.ts'
 import { measureLatency } from './measure-latency.ts'
 import { measureLeaks } from './measure-leaks.ts'
@@ -35,6 +36,7 @@ const PHASES: Record<string, Phase> = {
   tenants: measureTenants,
   limits: measureLimits,
   slots: measureSlots,
+  dispatcher: measureDispatcher,
   leaks: measureLeaks,
   chaos: measureChaos,
 }

@@ -7,19 +7,20 @@
  * Plain JavaScript without dependencies, which every Node with modules can parse, because it runs before `npm
  * ci` on whatever Node the machine has. There are no pre/post npm scripts, because `ignore-scripts` would
  * skip them. It promises:
+ *   pages     Before `up` and `api`, the dashboard is built if its sources changed (build-dashboard.mjs). A
+ *             failure is told, and the API runs without pages.
  *   install   `npm ci` runs only when the lockfile or a package.json differs from the stamp in node_modules.
  *             Two concurrent bootstraps install once (lock file with a heartbeat; a dead holder loses it).
- *   child     It inherits stdio, and this process ends with its status or signal.
- *   signals   SIGTERM and SIGHUP are passed on. SIGINT is passed on only if no terminal delivered it, so the
- *             child gets exactly one signal for one Ctrl-C.
+ *   child     It inherits stdio, and this process ends with its status or signal (run-child.mjs).
  */
-import { spawn } from 'child_process'
 import { createHash } from 'crypto'
 import fs from 'fs'
 import os from 'os'
 import path from 'path'
 import { fileURLToPath } from 'url'
+import { buildDashboard } from './build-dashboard.mjs'
 import { settlePinnedNode } from './pinned-node.mjs'
+import { endLike, run } from './run-child.mjs'
 
 const OLDEST_NODE = 18
 /** From this version Node runs .ts files, so it can replace the pinned binary on musl and Windows. */
@@ -184,47 +185,6 @@ function npmCommand() {
   return [process.platform === 'win32' ? 'npm.cmd' : 'npm']
 }
 
-/** Runs a command with inherited stdio and passes signals on (see above). Resolves with how it ended. */
-function run(command, args, env, cwd) {
-  return new Promise((resolve) => {
-    const child = spawn(command, args, { stdio: 'inherit', env, cwd })
-    const pass = (signal) => {
-      if (signal === 'SIGINT' && terminalDeliversSigint()) return
-      child.kill(signal)
-    }
-    const signals = ['SIGINT', 'SIGTERM', 'SIGHUP']
-    for (const signal of signals) process.on(signal, pass)
-    const settle = (end) => {
-      for (const signal of signals) process.removeListener(signal, pass)
-      resolve(end)
-    }
-    child.on('error', (error) => settle({ error }))
-    child.on('exit', (status, signal) => settle({ status, signal }))
-  })
-}
-
-/** True in the foreground group of a terminal, which also sends a Ctrl-C to the child. */
-function terminalDeliversSigint() {
-  try {
-    // proc(5) stat after the parenthesised name: state ppid pgrp session tty_nr tpgid
-    const fields = fs.readFileSync('/proc/self/stat', 'utf8').split(') ').pop().split(' ')
-    return fields[4] !== '0' && fields[2] === fields[5]
-  } catch {
-    return Boolean(process.stdin.isTTY || process.stdout.isTTY) // no /proc: macOS
-  }
-}
-
-/** Ends this process as the child ended. */
-function endLike(end) {
-  if (end.signal) {
-    process.kill(process.pid, end.signal)
-    // The signal does not end this process when its parent ignores it, so use the shell's convention.
-    setTimeout(() => process.exit(128 + (os.constants.signals[end.signal] || 0)), 1000)
-    return
-  }
-  process.exit(end.status)
-}
-
 /** Brings node_modules up to date. Resolves with how npm ended if a signal ended it, else with nothing. */
 async function install(wanted) {
   const giveBack = await takeLock()
@@ -242,7 +202,8 @@ async function install(wanted) {
     // `--include` overrides NODE_ENV=production and a user's omit setting: tests need `dev`, the pinned Node
     // needs `optional`.
     const args = ['ci', '--loglevel=error', '--include=dev', '--include=optional']
-    const end = await run(command, before.concat(args), process.env, root)
+    // stdout belongs to the script: `cofferdam mcp` and --json print for machines.
+    const end = await run(command, before.concat(args), process.env, root, process.stderr)
     if (end.error && end.error.code === 'ENOENT') {
       fail(
         'npm was not found on PATH. Install Node.js 20 or newer together with npm, then run the command again.',
@@ -273,6 +234,26 @@ async function install(wanted) {
   }
 }
 
+/** Whether the script starts an API, which serves the dashboard. `--once` ends before anybody looks at it. */
+function servesPages([script, command, ...rest]) {
+  const starts = command === 'up' || command === 'api'
+  return script === 'apps/cli/src/main.ts' && starts && !rest.includes('--once') && !rest.includes('--help')
+}
+
+/** Builds the dashboard if its sources changed. Resolves with how vite ended if a signal ended it. */
+async function bringPages(node) {
+  try {
+    const done = await buildDashboard(root, node)
+    if (done === 'built') process.stderr.write('cofferdam: built the dashboard.\n')
+  } catch (error) {
+    if (error.end && (error.end.signal || error.end.status === 130)) return error.end
+    process.stderr.write(
+      'cofferdam: the dashboard was not built: ' + error.message + '\n  The API works without it.\n',
+    )
+  }
+  return undefined
+}
+
 async function main() {
   if (!(nodeMajor >= OLDEST_NODE)) {
     fail(
@@ -290,8 +271,8 @@ async function main() {
       settlePinnedNode(root)
       writeStamp(wanted)
     } else {
-      const interrupted = await install(wanted)
-      if (interrupted) return endLike(interrupted)
+      const stopped = await install(wanted)
+      if (stopped) return endLike(stopped)
     }
   }
   const settled = fs.existsSync(pinned) ? { node: pinned } : settlePinnedNode(root)
@@ -313,8 +294,11 @@ async function main() {
         ' cannot run TypeScript.',
     )
   }
+  const node = settled.node || process.execPath
+  const interrupted = servesPages(args) ? await bringPages(node) : undefined
+  if (interrupted) return endLike(interrupted)
   const rest = [path.resolve(root, args[0])].concat(args.slice(1))
-  const end = await run(settled.node || process.execPath, rest, env, process.cwd())
+  const end = await run(node, rest, env, process.cwd())
   if (end.error) fail('cannot start Node.js: ' + end.error.message)
   return endLike(end)
 }

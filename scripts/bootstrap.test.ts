@@ -24,13 +24,22 @@ const waiting = setInterval(() => {
 }, 5)
 `
 
+/** The bootstrap and what it imports. */
+const SCRIPTS = [
+  'bootstrap.mjs',
+  'build-dashboard.mjs',
+  'dashboard-stamp.mjs',
+  'pinned-node.mjs',
+  'run-child.mjs',
+]
+
 let root = ''
 let children: ChildProcess[] = []
 
 beforeEach(() => {
   root = path.join(mkdtempSync(path.join(tmpdir(), 'cofferdam-bootstrap-')), 'a path with spaces')
   for (const dir of ['scripts', 'apps/one', 'npm']) mkdirSync(path.join(root, dir), { recursive: true })
-  for (const name of ['bootstrap.mjs', 'pinned-node.mjs'])
+  for (const name of SCRIPTS)
     cpSync(fileURLToPath(new URL(name, import.meta.url)), path.join(root, 'scripts', name))
   write('package.json', '{"name": "x", "scripts": {"a": "b"}, "optionalDependencies": {"node-here": "1"}}')
   write('package-lock.json', '{"packages": {}}')

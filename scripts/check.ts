@@ -13,6 +13,7 @@ import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { importProblems } from '../tests/architecture/import-rules.ts'
 import { readTree } from '../tests/architecture/import-tree.ts'
+import { CLIENT_TYPES, clientTypesFile } from './client-types-file.ts'
 import { GENERATED_PAGES } from './generated-docs.ts'
 import { strayText } from './stray-text.ts'
 
@@ -59,17 +60,16 @@ const program = (name: string, ...words: [string, ...string[]]): Step => ({
 function pages(write: boolean): Step {
   return {
     name: write ? 'generated pages (written)' : 'generated pages',
-    problems: () => {
-      const stale = Object.entries(GENERATED_PAGES).filter(([path, make]) => {
+    problems: async () => {
+      const stale: string[] = []
+      for (const [path, make] of Object.entries({ ...GENERATED_PAGES, [CLIENT_TYPES]: clientTypesFile })) {
         const file = join(root, path)
-        const text = make()
-        if (existsSync(file) && readFileSync(file, 'utf8') === text) return false
+        const text = await make()
+        if (existsSync(file) && readFileSync(file, 'utf8') === text) continue
         if (write) writeFileSync(file, text)
-        return !write
-      })
-      return Promise.resolve(
-        stale.map(([path]) => `${path} is not what the code says; run npm run check -- --write`),
-      )
+        else stale.push(path)
+      }
+      return stale.map((path) => `${path} is not what the code says; run npm run check -- --write`)
     },
   }
 }
@@ -111,6 +111,7 @@ async function main(args: string[]): Promise<number> {
   }
   const steps: Step[] = [
     program('types', 'tsc', '-p', '.', '--incremental', '--tsBuildInfoFile', TYPES_FOUND),
+    program('types of the pages', 'tsc', '-p', 'apps/dashboard', '--noEmit'),
     program('lint', 'oxlint', '--type-aware', '.'),
     write ? program('format (written)', 'oxfmt', '.') : program('format', 'oxfmt', '--check', '.'),
     { name: 'import arrows', problems: () => Promise.resolve(importProblems(readTree(root))) },

@@ -26,6 +26,7 @@ PROGRAMS = {
     "unzip": ["unzip"],
     "redis-server": ["redis-server", "redis-check-rdb", "redis-cli", "valkey-server"],
     "initdb": ["initdb", "postgres"],
+    "chromium": ["chromium-headless-shell", "chromium", "google-chrome"],
 }
 FOLDERS = ["/usr/bin", "/usr/sbin", "/usr/local/bin", "/usr/local/sbin", "/bin", "/sbin"]
 SOCKETS = ["/run/docker.sock", "/var/run/docker.sock"]

@@ -14,6 +14,7 @@ import { createBackends, type BackendsConfigInput } from '@cofferdam/backends'
 import { startPostgres, startRedis, type RunningServer } from '@cofferdam/embedded'
 import { PARTS, type FoundParts, type PartName } from '@cofferdam/embedded/needs'
 import { createCgroups } from '../libs/sandbox/src/host-jail/cgroups.ts'
+import { chromiumPath } from './chromium-path.ts'
 
 const run = promisify(execFile)
 
@@ -65,6 +66,7 @@ const FIXES: Readonly<Record<Name, string>> = {
   'redis-server': 'apt-get install redis-server | brew install valkey',
   apt: 'a Debian or Ubuntu whose package lists were fetched',
   pip: 'apt-get install python3-pip',
+  chromium: 'apt-get install chromium-headless-shell fonts-dejavu-core, or set COFFERDAM_CHROMIUM',
 }
 
 const firstLine = (text: string): string => text.trim().split('\n')[0]?.slice(0, 160) ?? ''
@@ -234,6 +236,7 @@ export async function findParts(options: { root: string; buildsImage: boolean })
     pip: command('sh', '-c', 'python3 -m pip --version && /usr/bin/python3 -m pip --version'),
     // The embedded Redis needs it when there is no Redis on PATH.
     apt: command('sh', '-c', 'apt-get download --print-uris redis-tools >/dev/null && echo package lists'),
+    chromium: command(chromiumPath() ?? 'chromium-headless-shell', '--version'),
     cgroups: known(cgroups !== null, cgroups === null ? 'no group can be made here' : 'groups can be made'),
     'cgroup-v1': known(
       isRoot && existsSync('/sys/fs/cgroup/memory/cgroup.procs'),

@@ -72,7 +72,7 @@ function relink(link, binary) {
 }
 
 /** Null when it starts, else the loader's message. */
-function whyNot(node) {
+export function whyNot(node) {
   const { error, status, stderr } = spawnSync(node, ['--version'], { encoding: 'utf8', timeout: START_MS })
   if (error) return error.message
   return status === 0 ? null : stderr.trim() || 'it ended with status ' + status

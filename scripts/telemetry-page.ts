@@ -9,16 +9,8 @@ import {
   type MetricFacts,
 } from '@cofferdam/telemetry/api'
 import type { MetricName } from '../libs/telemetry/src/names.ts'
+import { code, table } from './page-table.ts'
 
-const cell = (text: string): string => text.replaceAll('|', '\\|').replaceAll('\n', ' ')
-const row = (...cells: string[]): string => `| ${cells.map(cell).join(' | ')} |`
-const table = (headings: string[], rows: string[][]): string[] => [
-  row(...headings),
-  row(...headings.map(() => '---')),
-  ...rows.map((cells) => row(...cells)),
-  '',
-]
-const code = (text: string): string => `\`${text}\``
 const codes = (names: readonly string[] = []): string => names.map(code).join(', ')
 
 const UNITS: Readonly<Record<MetricFacts['unit'], string>> = { '': 'count', s: 's', By: 'bytes', '1': '0–1' }

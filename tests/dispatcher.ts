@@ -9,29 +9,40 @@ const MAIN = new URL('../apps/dispatcher/src/main.ts', import.meta.url)
 export interface DispatcherOptions {
   /** More settings of the environment (docs/configuration.md). */
   environment?: Record<string, unknown>
+  /** Environments to serve instead, each with settings of its own. */
+  environments?: readonly { id: string; key: string; settings?: Record<string, unknown> }[]
   env?: Record<string, string>
 }
 
-/** A dispatcher in a process of its own, which serves the double's first environment for tenant `acme`. */
+/** A dispatcher in a process of its own, which serves the double's first environment, or others, as `acme`. */
 export async function startDispatcher(
   fleet: Fleet,
   double: ManagedAgentsDouble,
-  { environment = {}, env = {} }: DispatcherOptions = {},
+  {
+    environment = {},
+    environments = [{ id: double.environmentId, key: double.environmentKey, settings: environment }],
+    env = {},
+  }: DispatcherOptions = {},
 ): Promise<FleetWorker> {
   const folder = await mkdtemp(join(fleet.dataDir, 'dispatcher-'))
   const file = join(folder, 'cofferdam.config.yaml')
-  const key = join(folder, 'environment-key')
-  await writeFile(key, `${double.environmentKey}\n`, { mode: 0o600 })
-  const served = {
-    id: double.environmentId,
+  const served = environments.map(({ id, key, settings }) => ({
+    key,
+    keyFile: join(folder, id),
+    id,
+    settings,
+  }))
+  for (const { key, keyFile } of served) await writeFile(keyFile, `${key}\n`, { mode: 0o600 })
+  const sections = served.map(({ id, keyFile, settings }) => ({
+    id,
     tenant_id: 'acme',
-    key_file: key,
+    key_file: keyFile,
     base_url: double.url,
     limits: { memory_mib: 64 },
-    ...environment,
-  }
+    ...settings,
+  }))
   // JSON is YAML.
-  await writeFile(file, JSON.stringify({ dispatcher: { environments: [served] } }))
+  await writeFile(file, JSON.stringify({ dispatcher: { environments: sections } }))
   // A test that fails must not wait for turns that never end.
   return await fleet.startWorker({ COFFERDAM_CONFIG: file, COFFERDAM_DRAIN_MS: '5000', ...env }, MAIN)
 }

@@ -12,7 +12,7 @@ import { createAdmission, type Admission } from '@cofferdam/admission'
 import { createBackends } from '@cofferdam/backends'
 import { startPostgres, startRedis, type PostgresOptions } from '@cofferdam/embedded'
 import { fleetOf, type TenantCaps, type TenantPolicy } from '@cofferdam/contract'
-import { createClient, type Client } from '@cofferdam/client'
+import { createQueueClient, type Client } from '@cofferdam/client/queue'
 import { connectRedis } from '@cofferdam/queue'
 import { createStore, migrate, type Store } from '@cofferdam/store'
 import { DAY_MS, untilWindowLasts } from '../libs/embedded/src/window-end.ts'
@@ -101,7 +101,7 @@ export async function startFleet(options: FleetOptions = {}): Promise<Fleet> {
     // A worker that cannot reach Postgres for a second uses its outbox, but the test itself has none.
     timeouts: { connectMs: 30_000, statementMs: 30_000 },
   })
-  const client = createClient({ redisUrl })
+  const client = createQueueClient({ redisUrl })
   const admissionRedis = connectRedis(redisUrl, 'worker')
   const admission = createAdmission({
     redis: admissionRedis,

@@ -1,6 +1,7 @@
 /** Checks that pages which list tables of the code match the code. */
 import { existsSync, globSync, readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
+import { KNOWN_VARIABLES } from '@cofferdam/config'
 import { ENDINGS, ERROR_CLASSES, ERRORS, EXIT_STATUSES } from '@cofferdam/contract'
 import { describe, expect, it } from 'vitest'
 import { API_FIELDS } from '../../apps/api/src/config.ts'
@@ -58,6 +59,13 @@ describe('docs/configuration.md', () => {
     expect(firstCells(page, heading)).toEqual(Object.values(fields).map((field) => field.variable))
   })
 
+  it('lists only variables that every process knows, so that all of them can share an environment', () => {
+    const all = [API_FIELDS, WORKER_FIELDS, DISPATCHER_FIELDS, CLI_FIELDS]
+      .flatMap((fields) => Object.values(fields).map(({ variable }) => variable))
+      .filter((variable) => variable.startsWith('COFFERDAM_'))
+    expect(KNOWN_VARIABLES).toEqual(expect.arrayContaining([...new Set(all)]))
+  })
+
   it('has a section for every part of the file', () => {
     const headings = [...page.matchAll(/^### `([a-z]+)/gm)].map(([, heading]) => heading)
     const parts = Object.keys(fileSchema.shape).filter((part) => part !== 'backends')
@@ -95,7 +103,7 @@ describe('docs/glossary.md', () => {
 })
 
 describe('generated pages', () => {
-  it.each(Object.keys(GENERATED_PAGES))('%s is up to date with the code', (path) => {
-    expect(read(path)).toBe(GENERATED_PAGES[path]?.())
+  it.each(Object.keys(GENERATED_PAGES))('%s is up to date with the code', async (path) => {
+    expect(read(path)).toBe(await GENERATED_PAGES[path]?.())
   })
 })

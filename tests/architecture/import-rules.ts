@@ -10,6 +10,8 @@ const LIB_ARROWS: Record<string, readonly string[]> = {
   contract: [],
   config: ['contract'],
   client: ['contract', 'queue'],
+  // Adapters for agent SDKs, none of which is a dependency.
+  tools: ['client'],
   queue: ['contract'],
   // These two share the queue's way of calling Redis (@cofferdam/queue/redis-calls).
   admission: ['contract', 'queue'],
@@ -49,6 +51,9 @@ const LIB_ARROWS: Record<string, readonly string[]> = {
 /** Apps import libs. Only the command imports apps, because it starts them in one process. */
 const APP_ARROWS: Record<string, readonly string[]> = { cli: ['api', 'dispatcher', 'worker'] }
 
+/** Built into files for the browser, so that nothing of its dependencies is needed at run time. */
+const BUNDLED = 'apps/dashboard'
+
 /** Slow or large packages: a worker that runs Docker jobs must not load a cloud SDK. */
 const HEAVY = [
   'dockerode',
@@ -63,7 +68,7 @@ const HEAVY = [
 
 /** File names that say nothing about the content. */
 const EMPTY_NAMES =
-  /(^|-)(utils?|helpers?|common|misc|types|managers?|services?)(\.test|\.conformance\.test)?\.ts$/
+  /(^|-)(utils?|helpers?|common|misc|types|managers?|services?)(\.test|\.conformance\.test)?\.tsx?$/
 
 const BUILTINS = new Set(builtinModules)
 
@@ -146,9 +151,21 @@ export function undeclaredDependencies(tree: Tree): string[] {
     const atRunTime = [...own.dependencies, own.name]
     // Tests and types need nothing at run time. Our own packages are linked for every test.
     const inTests = [...atRunTime, ...own.devDependencies, ...tree.rootDevDependencies]
-    const declared = file.isTest || found.kind === 'type' ? inTests : atRunTime
+    const needsNothing = file.isTest || found.kind === 'type' || own.dir === BUNDLED
+    const declared = needsNothing ? inTests : atRunTime
     if (declared.includes(name) || (ours !== undefined && file.isTest)) continue
     problems.push(`${file.path}: imports ${name}, which ${own.dir}/package.json does not declare`)
+  }
+  return problems
+}
+
+/** The pages take only types from our packages: what runs on a server does not belong into a browser. */
+export function serverCodeInPages(tree: Tree): string[] {
+  const problems: string[] = []
+  for (const { file, found, own } of eachImport(tree)) {
+    const isOurs = !isRelative(found.specifier) && workspaceOf(tree, found.specifier) !== undefined
+    if (own.dir === BUNDLED && isOurs && found.kind !== 'type')
+      problems.push(`${file.path}: import only types of ${found.specifier}`)
   }
   return problems
 }
@@ -236,6 +253,7 @@ export function importProblems(tree: Tree): string[] {
     wrongArrows,
     deepImports,
     undeclaredDependencies,
+    serverCodeInPages,
     heavyContract,
     heavyImports,
     environmentReaders,

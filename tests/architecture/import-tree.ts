@@ -66,7 +66,7 @@ export function readSource(path: string, workspace: string, code: string): Sourc
   const imports: Import[] = []
   let reads = 0
   let hasOwnProcess = false
-  visit(parseAst(code, { lang: 'ts' }), (node) => {
+  visit(parseAst(code, { lang: path.endsWith('.tsx') ? 'tsx' : 'ts' }), (node) => {
     const found = importOf(node)
     if (found !== null) imports.push(found)
     if (isEnvironment(node)) reads++
@@ -166,7 +166,7 @@ function sourcePaths(dir: string): string[] {
     // A folder with a package.json is a workspace of its own.
     if (entry.isDirectory())
       return entry.name === 'node_modules' || existsSync(join(path, 'package.json')) ? [] : sourcePaths(path)
-    return /\.[mc]?ts$/.test(entry.name) ? [path] : []
+    return /\.([mc]?ts|tsx)$/.test(entry.name) ? [path] : []
   })
 }
 

@@ -209,6 +209,21 @@ describe('the import rules', () => {
     expect(problems).toContain('cycle: libs/queue → libs/store → libs/queue')
   })
 
+  it('let the pages take types and what they are built from, but no code of our packages', () => {
+    const pages = workspace('apps/dashboard', [])
+    pages.devDependencies = ['preact', '@cofferdam/contract']
+    const tree = treeOf(
+      {
+        'apps/dashboard/src/a.tsx': `import { h } from 'preact'\nimport type { X } from '@cofferdam/contract'`,
+        'apps/dashboard/src/b.tsx': `import { X } from '@cofferdam/contract'\nexport const b = <p>{X}</p>`,
+      },
+      [pages],
+    )
+    expect(importProblems(tree)).toEqual([
+      'apps/dashboard/src/b.tsx: import only types of @cofferdam/contract',
+    ])
+  })
+
   it('report a lib without a row in the table, and a contract that depends on more than zod', () => {
     const tree = treeOf({}, [workspace('libs/surprise')])
     tree.workspaces[0]!.dependencies.push('lodash')

@@ -285,7 +285,11 @@ describe('infra/kubernetes and infra/keda', () => {
     const { apiVersion, kind, metadata } = parse(read(chart).replace(/\{\{[^}]+\}\}/g, '0')) as Any
     const scaled = scaledBy('cofferdam-sandboxes')
     expect(scaled.spec.scaleTargetRef).toEqual({ apiVersion, kind, name: metadata.name })
-    for (const trigger of scaled.spec.triggers) expect(problemsOf(trigger.metadata.query)).toEqual([])
+    for (const trigger of scaled.spec.triggers) {
+      expect(problemsOf(trigger.metadata.query)).toEqual([])
+      // The query is a number of pods. With `Value`, an HPA would multiply the present number by it.
+      expect([trigger.metricType, trigger.metadata.threshold]).toEqual(['AverageValue', '1'])
+    }
   })
 })
 

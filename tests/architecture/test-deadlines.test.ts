@@ -10,6 +10,10 @@ import { expect, it } from 'vitest'
 const ROOT = fileURLToPath(new URL('../..', import.meta.url))
 /** Ten times what the longest of these waits takes on a quiet machine. */
 const LEAST_MS = 10_000
+/** `testTimeout` of every project but `unit` (vitest.config.ts). */
+const PROJECT_MS = 180_000
+/** The options of a test, before its function. */
+const TEST_TIME = /\{ timeout: ([\d_]+) \},\s*(?:async )?\(/g
 const WAITS = /\b(?:vi\.waitFor|expect\s*\.poll)\(/g
 
 /** The last argument of the call whose parenthesis opens at `from`. Its strings have balanced brackets. */
@@ -62,4 +66,18 @@ it('no test waits with a deadline that a slow machine can miss', () => {
   }).filter((file) => /\.test\.ts$|\/test\/|^tests\//.test(file) && !file.endsWith('test-deadlines.test.ts'))
   expect(files.length).toBeGreaterThan(100)
   expect(files.flatMap((file) => problemsOf(file, readFileSync(ROOT + file, 'utf8')))).toEqual([])
+})
+
+it('no test outside of `unit` has less time than its project gives it', () => {
+  const files = globSync(['tests/**/*.test.ts', '{apps,libs}/**/test/**/*.test.ts'], {
+    cwd: ROOT,
+    exclude: (name) => name.endsWith('node_modules'),
+  })
+  expect(files.length).toBeGreaterThan(100)
+  const short = files.filter((file) =>
+    [...readFileSync(ROOT + file, 'utf8').matchAll(TEST_TIME)].some(
+      ([, figure = '']) => Number(figure.replaceAll('_', '')) < PROJECT_MS,
+    ),
+  )
+  expect(short).toEqual([])
 })

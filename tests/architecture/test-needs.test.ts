@@ -69,6 +69,7 @@ const USES: readonly Use[] = [
       startKubernetesDouble: ['bwrap'],
       doubleTarget: ['bwrap'],
       startUp: ['process'],
+      openUiScene: ['chromium'],
       createNetHosts: ['hosts'],
       moveToSmallDisk: ['mounts'],
       startRedisCluster: ['redis-server'],

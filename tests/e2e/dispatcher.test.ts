@@ -4,6 +4,7 @@
  */
 import { globSync, readFileSync } from 'node:fs'
 import { loadConfig, runApi, type RunningApi } from '@cofferdam/api'
+import { SURROUNDINGS } from '@cofferdam/contract'
 import { needs } from '@cofferdam/embedded/needs'
 import { afterAll, beforeAll, beforeEach, describe, expect, vi } from 'vitest'
 import {
@@ -17,7 +18,6 @@ import { startFleet, type Fleet } from '../fleet.ts'
 type Session = ReturnType<ManagedAgentsDouble['createSession']>
 
 const onProcess = needs('process-namespaces')
-const LONG = { timeout: 40_000 }
 /** A dispatcher that is killed or loses its item is noticed after this time. */
 const SHORT_LEASE = { ttl_seconds: 2, reclaim_ms: 1000 }
 let fleet: Fleet
@@ -97,61 +97,56 @@ const commandsOfHost = (): string[] =>
   })
 
 describe('the calls of a session', () => {
-  onProcess.it(
-    'run in one sandbox, whose shell and background jobs live on between calls',
-    LONG,
-    async () => {
-      const session = double.createSession({
-        script: [
-          bash('cd /tmp && export COLOUR=green && (sleep 300 & echo $! > /tmp/job)'),
-          bash('echo "$PWD $COLOUR"; kill -0 $(cat /tmp/job) && echo alive'),
-          file('write', { file_path: 'notes/a.txt', content: 'one\ntwo\n' }),
-          file('edit', { file_path: 'notes/a.txt', old_string: 'two', new_string: '2' }),
-          file('read', { file_path: 'notes/a.txt' }),
-          { tool_use: { name: 'glob', input: { pattern: '**/*.txt' } } },
-          { tool_use: { name: 'grep', input: { pattern: 'one', path: 'notes' } } },
-          bash('false'),
-          bash('exit 3'),
-          bash('echo "${COLOUR:-gone}"'),
-          { idle: 'end_turn' },
-        ],
-      })
-      const dispatcher = await startDispatcher(fleet, double)
-      await session.untilAnswered(10)
-      expect(texts(session)).toEqual([
-        '(no output)',
-        '/tmp green\nalive',
-        'wrote 8 bytes to notes/a.txt',
-        'edited notes/a.txt (1 replacement(s))',
-        'one\n2\n',
-        '/tmp/work/notes/a.txt',
-        '/tmp/work/notes/a.txt:1:one',
-        'exit 1',
-        'bash: bash session terminated',
-        'gone',
-      ])
-      expect(calls(session).map(({ result }) => result?.isError)).toEqual([
-        ...Array<boolean>(7).fill(false),
-        true,
-        true,
-        false,
-      ])
-      expect(timesAnswered(session)).toEqual(Array(10).fill(1))
-      expect(await dispatcher.stop()).toBe(0)
-      const rows = await rowsOf(session)
-      expect(rows.map(({ tool_call_id }) => tool_call_id).filter((id) => id !== null)).toEqual(
-        calls(session).map(({ id }) => id),
-      )
-      expect(new Set(rows.map(({ session_id }) => session_id)).size).toBe(1)
-      expect(
-        new Set(rows.filter(({ tool_call_id }) => tool_call_id !== null).map(({ agent_id }) => agent_id)),
-      ).toEqual(new Set([session.profile.agentId]))
-    },
-  )
+  onProcess.it('run in one sandbox, whose shell and background jobs live on between calls', async () => {
+    const session = double.createSession({
+      script: [
+        bash('cd /tmp && export COLOUR=green && (sleep 300 & echo $! > /tmp/job)'),
+        bash('echo "$PWD $COLOUR"; kill -0 $(cat /tmp/job) && echo alive'),
+        file('write', { file_path: 'notes/a.txt', content: 'one\ntwo\n' }),
+        file('edit', { file_path: 'notes/a.txt', old_string: 'two', new_string: '2' }),
+        file('read', { file_path: 'notes/a.txt' }),
+        { tool_use: { name: 'glob', input: { pattern: '**/*.txt' } } },
+        { tool_use: { name: 'grep', input: { pattern: 'one', path: 'notes' } } },
+        bash('false'),
+        bash('exit 3'),
+        bash('echo "${COLOUR:-gone}"'),
+        { idle: 'end_turn' },
+      ],
+    })
+    const dispatcher = await startDispatcher(fleet, double)
+    await session.untilAnswered(10)
+    expect(texts(session)).toEqual([
+      '(no output)',
+      '/tmp green\nalive',
+      'wrote 8 bytes to notes/a.txt',
+      'edited notes/a.txt (1 replacement(s))',
+      'one\n2\n',
+      `${SURROUNDINGS.workFolder}/notes/a.txt`,
+      `${SURROUNDINGS.workFolder}/notes/a.txt:1:one`,
+      'exit 1',
+      'bash: bash session terminated',
+      'gone',
+    ])
+    expect(calls(session).map(({ result }) => result?.isError)).toEqual([
+      ...Array<boolean>(7).fill(false),
+      true,
+      true,
+      false,
+    ])
+    expect(timesAnswered(session)).toEqual(Array(10).fill(1))
+    expect(await dispatcher.stop()).toBe(0)
+    const rows = await rowsOf(session)
+    expect(rows.map(({ tool_call_id }) => tool_call_id).filter((id) => id !== null)).toEqual(
+      calls(session).map(({ id }) => id),
+    )
+    expect(new Set(rows.map(({ session_id }) => session_id)).size).toBe(1)
+    expect(
+      new Set(rows.filter(({ tool_call_id }) => tool_call_id !== null).map(({ agent_id }) => agent_id)),
+    ).toEqual(new Set([session.profile.agentId]))
+  })
 
   onProcess.it(
     'wait for a confirmation, are left to others by name, and are never run if denied',
-    LONG,
     async () => {
       const session = double.createSession({
         script: [
@@ -177,7 +172,7 @@ describe('the calls of a session', () => {
     },
   )
 
-  onProcess.it('are told when a cap is used up and when to come back', LONG, async () => {
+  onProcess.it('are told when a cap is used up and when to come back', async () => {
     await fleet.createTenant('small', {
       policy: { min_isolation: 'none' },
       caps: { tenant_daily: 2, agent_hourly: 100, concurrency: 4 },
@@ -192,7 +187,7 @@ describe('the calls of a session', () => {
     await dispatcher.stop()
   })
 
-  onProcess.it('hold the end of a long output, and a wrong input is an answer', LONG, async () => {
+  onProcess.it('hold the end of a long output, and a wrong input is an answer', async () => {
     const session = double.createSession({
       script: [
         bash('yes 0123456789abcde | head -c 1048576; echo the end'),
@@ -210,7 +205,7 @@ describe('the calls of a session', () => {
 })
 
 describe('outputs, skills and memories', () => {
-  onProcess.it('of a session outlive its sandbox, and its skills and memories are in it', LONG, async () => {
+  onProcess.it('of a session outlive its sandbox, and its skills and memories are in it', async () => {
     const session = double.createSession({
       skills: [{ name: 'invoices', files: { 'SKILL.md': 'Add the sums.\n', 'run.sh': 'echo ran\n' } }],
       memoryStores: [
@@ -245,43 +240,35 @@ describe('nothing runs twice, and nothing is left', () => {
   /** Appends to a file, and takes long enough to be interrupted. */
   const SLOW = 'echo once >> /tmp/log; sleep 3; cat /tmp/log'
 
-  onProcess.it(
-    'when a dispatcher is killed in a call, the next one answers with the same run',
-    LONG,
-    async () => {
-      double.configure(SHORT_LEASE)
-      const session = double.createSession({ script: [bash(SLOW), bash('cat /tmp/log')] })
-      const first = await startDispatcher(fleet, double)
-      await untilRunning(session)
-      await first.kill()
-      const second = await startDispatcher(fleet, double)
-      await session.untilAnswered(2)
-      expect(texts(session)).toEqual(['once', 'once'])
-      expect(timesAnswered(session)).toEqual([1, 1])
-      await second.stop()
-    },
-  )
+  onProcess.it('when a dispatcher is killed in a call, the next one answers with the same run', async () => {
+    double.configure(SHORT_LEASE)
+    const session = double.createSession({ script: [bash(SLOW), bash('cat /tmp/log')] })
+    const first = await startDispatcher(fleet, double)
+    await untilRunning(session)
+    await first.kill()
+    const second = await startDispatcher(fleet, double)
+    await session.untilAnswered(2)
+    expect(texts(session)).toEqual(['once', 'once'])
+    expect(timesAnswered(session)).toEqual([1, 1])
+    await second.stop()
+  })
 
-  onProcess.it(
-    'when an item lapses and another dispatcher gets it, only that one answers',
-    LONG,
-    async () => {
-      double.configure(SHORT_LEASE)
-      const session = double.createSession({
-        script: [bash(SLOW), bash('cat /tmp/log'), { idle: 'end_turn' }],
-      })
-      const first = await startDispatcher(fleet, double, { environment: { max_sessions: 1 } })
-      await untilRunning(session)
-      const second = await startDispatcher(fleet, double)
-      double.items[0]?.expire()
-      await session.untilAnswered(2)
-      expect(texts(session)).toEqual(['once', 'once'])
-      expect(timesAnswered(session)).toEqual([1, 1])
-      await Promise.all([first.stop(), second.stop()])
-    },
-  )
+  onProcess.it('when an item lapses and another dispatcher gets it, only that one answers', async () => {
+    double.configure(SHORT_LEASE)
+    const session = double.createSession({
+      script: [bash(SLOW), bash('cat /tmp/log'), { idle: 'end_turn' }],
+    })
+    const first = await startDispatcher(fleet, double, { environment: { max_sessions: 1 } })
+    await untilRunning(session)
+    const second = await startDispatcher(fleet, double)
+    double.items[0]?.expire()
+    await session.untilAnswered(2)
+    expect(texts(session)).toEqual(['once', 'once'])
+    expect(timesAnswered(session)).toEqual([1, 1])
+    await Promise.all([first.stop(), second.stop()])
+  })
 
-  onProcess.it('when a session has two items, each of its calls is answered once', LONG, async () => {
+  onProcess.it('when a session has two items, each of its calls is answered once', async () => {
     const session = double.createSession({
       script: [bash(SLOW), bash('cat /tmp/log'), bash('wc -l < /tmp/log'), { idle: 'end_turn' }],
     })
@@ -320,7 +307,6 @@ describe('nothing runs twice, and nothing is left', () => {
 
   onProcess.it(
     'when the dispatcher is stopped, a turn goes on to its end, and its sandbox waits',
-    LONG,
     async () => {
       const session = double.createSession({
         script: [bash('sleep 1; echo a'), bash('echo b'), { idle: 'end_turn' }, bash('cat /tmp/kept')],
@@ -335,7 +321,6 @@ describe('nothing runs twice, and nothing is left', () => {
 
   onProcess.it(
     'when the time of a stopped dispatcher is up, the next one answers with the same run',
-    LONG,
     async () => {
       double.configure(SHORT_LEASE)
       const session = double.createSession({ script: [bash(SLOW), bash('cat /tmp/log')] })
@@ -352,7 +337,7 @@ describe('nothing runs twice, and nothing is left', () => {
     },
   )
 
-  onProcess.it('when a session ends in a call, its sandbox is destroyed after the call', LONG, async () => {
+  onProcess.it('when a session ends in a call, its sandbox is destroyed after the call', async () => {
     const session = double.createSession({ script: [bash('sleep 3')] })
     const dispatcher = await startDispatcher(fleet, double)
     await untilRunning(session)
@@ -361,7 +346,7 @@ describe('nothing runs twice, and nothing is left', () => {
     await dispatcher.stop()
   })
 
-  onProcess.it('when ops stop an item, its call is cancelled and gets no answer', LONG, async () => {
+  onProcess.it('when ops stop an item, its call is cancelled and gets no answer', async () => {
     double.configure(SHORT_LEASE)
     const session = double.createSession({ script: [bash('sleep 100')] })
     const dispatcher = await startDispatcher(fleet, double)
@@ -373,17 +358,17 @@ describe('nothing runs twice, and nothing is left', () => {
     await dispatcher.stop()
   })
 
-  onProcess.it('when a shell is only restored, it continues all the same', LONG, async () => {
+  onProcess.it('when a shell is only restored, it continues all the same', async () => {
     const session = double.createSession({
       script: [bash('mkdir a; cd a; x=kept; export Y=1'), bash('echo "$PWD $x $Y"'), { idle: 'end_turn' }],
     })
     const dispatcher = await startDispatcher(fleet, double, { environment: { shell: 'restored' } })
     await session.untilAnswered(2)
-    expect(texts(session)).toEqual(['(no output)', '/tmp/work/a kept 1'])
+    expect(texts(session)).toEqual(['(no output)', `${SURROUNDINGS.workFolder}/a kept 1`])
     await dispatcher.stop()
   })
 
-  onProcess.it('when results cannot be posted for a while and streams are cut', LONG, async () => {
+  onProcess.it('when results cannot be posted for a while and streams are cut', async () => {
     const session = double.createSession({
       script: [bash('echo x >> /tmp/log'), bash('cat /tmp/log'), { idle: 'end_turn' }],
     })
@@ -396,7 +381,7 @@ describe('nothing runs twice, and nothing is left', () => {
     await dispatcher.stop()
   })
 
-  onProcess.it('when an item only asks whether somebody is there', LONG, async () => {
+  onProcess.it('when an item only asks whether somebody is there', async () => {
     double.enqueue('healthcheck')
     const dispatcher = await startDispatcher(fleet, double)
     await vi.waitFor(() => expect(double.items.map(({ state }) => state)).toEqual(['stopped']), PATIENT)
@@ -405,30 +390,26 @@ describe('nothing runs twice, and nothing is left', () => {
 })
 
 describe('no credential', () => {
-  onProcess.it(
-    'of the control plane is in a sandbox, a row, a span or the dispatcher’s log',
-    LONG,
-    async () => {
-      const session = double.createSession({
-        script: [
-          bash('env; set; cat /proc/*/environ /proc/*/cmdline 2>/dev/null | tr "\\0" "\\n"'),
-          bash('grep -rsl "sk-ant-" /tmp /mnt /etc /home /root /opt /dev/shm'),
-          { idle: 'end_turn' },
-        ],
-      })
-      const dispatcher = await startDispatcher(fleet, double, { env: { COFFERDAM_LOG_LEVEL: 'trace' } })
-      await session.untilAnswered(2)
-      await session.untilIdle()
-      await dispatcher.stop()
-      const rows = JSON.stringify(await rowsOf(session))
-      for (const text of [...texts(session), rows, dispatcher.log()]) {
-        expect(text).not.toContain(double.environmentKey)
-        expect(text).not.toMatch(/sk-ant-(oat|req)/)
-      }
-      expect(texts(session)[0]).toContain('HOME=')
-      // Polling, acknowledging and stopping need the environment key. Everything of a session has its item's secret.
-      const byKey = double.requests.filter(({ credential }) => credential === 'environment_key')
-      expect([...new Set(byKey.map(({ route }) => route))].toSorted()).toEqual(['work.ack', 'work.poll'])
-    },
-  )
+  onProcess.it('of the control plane is in a sandbox, a row, a span or the dispatcher’s log', async () => {
+    const session = double.createSession({
+      script: [
+        bash('env; set; cat /proc/*/environ /proc/*/cmdline 2>/dev/null | tr "\\0" "\\n"'),
+        bash('grep -rsl "sk-ant-" /tmp /mnt /etc /home /root /opt /dev/shm'),
+        { idle: 'end_turn' },
+      ],
+    })
+    const dispatcher = await startDispatcher(fleet, double, { env: { COFFERDAM_LOG_LEVEL: 'trace' } })
+    await session.untilAnswered(2)
+    await session.untilIdle()
+    await dispatcher.stop()
+    const rows = JSON.stringify(await rowsOf(session))
+    for (const text of [...texts(session), rows, dispatcher.log()]) {
+      expect(text).not.toContain(double.environmentKey)
+      expect(text).not.toMatch(/sk-ant-(oat|req)/)
+    }
+    expect(texts(session)[0]).toContain('HOME=')
+    // Polling, acknowledging and stopping need the environment key. Everything of a session has its item's secret.
+    const byKey = double.requests.filter(({ credential }) => credential === 'environment_key')
+    expect([...new Set(byKey.map(({ route }) => route))].toSorted()).toEqual(['work.ack', 'work.poll'])
+  })
 })

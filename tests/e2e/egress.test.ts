@@ -81,55 +81,50 @@ const hostsOf = async ({ execution_id }: ExecutionResult): Promise<string[]> =>
   (await fleet.store.findExecution('acme', execution_id))?.audit[0]?.outbound_hosts ?? []
 
 for (const backend of ['docker', 'gvisor', 'process'] as const)
-  needs(backend === 'process' ? 'process-namespaces' : backend).describe(
-    `on ${backend}`,
-    { timeout: 120_000 },
-    () => {
-      const reach = (url: string) =>
-        python(
-          `import urllib.request, urllib.error\ntry:\n    print(urllib.request.urlopen("${url}").read().decode())\n` +
-            'except urllib.error.HTTPError as error:\n    print(error.code, error.read().decode())\nexcept OSError as error:\n    print("no way", error)',
-        )
+  needs(backend === 'process' ? 'process-namespaces' : backend).describe(`on ${backend}`, () => {
+    const reach = (url: string) =>
+      python(
+        `import urllib.request, urllib.error\ntry:\n    print(urllib.request.urlopen("${url}").read().decode())\n` +
+          'except urllib.error.HTTPError as error:\n    print(error.code, error.read().decode())\nexcept OSError as error:\n    print("no way", error)',
+      )
 
-      it('reaches allowed hosts, refuses others by name, and records the reached hosts', async () => {
-        const here = { network: { allow: [`${HOST}:${port}`] } }
-        const result = await run(backend, reach(`http://${HOST}:${port}/`), here)
-        expect(result).toMatchObject({ ok: true, stdout: 'hello from outside\n' })
-        expect(await hostsOf(result)).toEqual([`${HOST}:${port}`])
-        const redirected = await run(backend, reach(`http://${HOST}:${port}/away`), here)
-        expect(redirected.stdout).toMatch(/^403 .*169\.254\.169\.254/)
-        const elsewhere = await run(backend, reach('http://10.0.0.1/'), here)
-        expect(elsewhere.stdout).toMatch(/^403 .*10\.0\.0\.1/)
-        expect(await hostsOf(elsewhere)).toEqual([])
-      })
+    it('reaches allowed hosts, refuses others by name, and records the reached hosts', async () => {
+      const here = { network: { allow: [`${HOST}:${port}`] } }
+      const result = await run(backend, reach(`http://${HOST}:${port}/`), here)
+      expect(result).toMatchObject({ ok: true, stdout: 'hello from outside\n' })
+      expect(await hostsOf(result)).toEqual([`${HOST}:${port}`])
+      const redirected = await run(backend, reach(`http://${HOST}:${port}/away`), here)
+      expect(redirected.stdout).toMatch(/^403 .*169\.254\.169\.254/)
+      const elsewhere = await run(backend, reach('http://10.0.0.1/'), here)
+      expect(elsewhere.stdout).toMatch(/^403 .*10\.0\.0\.1/)
+      expect(await hostsOf(elsewhere)).toEqual([])
+    })
 
-      it('has no network unless it is requested, and a tenant without the right gets none', async () => {
-        const calls = seen.length
-        expect((await run(backend, reach(`http://${HOST}:${port}/`))).stdout).toMatch(/^no way/)
-        expect(seen.length).toBe(calls)
-        expect(
-          await run(backend, reach('http://example.com/'), { tenant_id: 'closed', network: 'public' }),
-        ).toMatchObject({
-          ok: false,
-          exit_status: 'provisioning',
-          backend: null,
-        })
+    it('has no network unless it is requested, and a tenant without the right gets none', async () => {
+      const calls = seen.length
+      expect((await run(backend, reach(`http://${HOST}:${port}/`))).stdout).toMatch(/^no way/)
+      expect(seen.length).toBe(calls)
+      expect(
+        await run(backend, reach('http://example.com/'), { tenant_id: 'closed', network: 'public' }),
+      ).toMatchObject({
+        ok: false,
+        exit_status: 'provisioning',
+        backend: null,
       })
+    })
 
-      it("lets Node's fetch use the same proxy", async () => {
-        const here = { network: { allow: [`${HOST}:${port}`] } }
-        const source = `fetch("http://${HOST}:${port}/").then((r) => r.text()).then(console.log)`
-        expect(await run(backend, { type: 'script', language: 'javascript', source }, here)).toMatchObject({
-          stdout: 'hello from outside\n',
-        })
+    it("lets Node's fetch use the same proxy", async () => {
+      const here = { network: { allow: [`${HOST}:${port}`] } }
+      const source = `fetch("http://${HOST}:${port}/").then((r) => r.text()).then(console.log)`
+      expect(await run(backend, { type: 'script', language: 'javascript', source }, here)).toMatchObject({
+        stdout: 'hello from outside\n',
       })
-    },
-  )
+    })
+  })
 
 for (const backend of ['docker', 'process'] as const)
   (backend === 'process' ? needs('process-namespaces', 'pip') : needs('docker')).describe(
     `packages on ${backend}`,
-    { timeout: 120_000 },
     () => {
       const limits = { disk_mib: 200, memory_mib: 512, hard_timeout_ms: 90_000 }
 

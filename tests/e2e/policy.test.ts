@@ -38,7 +38,7 @@ const script = (tenantId: string, source: string, extra: object = {}) => ({
 })
 
 describe('a worker without an output key', () => {
-  it('refuses only executions whose output must be encrypted', { timeout: 60_000 }, async () => {
+  it('refuses only executions whose output must be encrypted', async () => {
     const worker = await fleet.startWorker({ COFFERDAM_BACKENDS: 'none' })
     const refused = await fleet.client.run(script('sealed', 'print(1)'))
     expect(refused).toMatchObject({ ending: 'provisioning', reason: 'encryption_unavailable', backend: null })
@@ -53,9 +53,9 @@ describe('a worker with an output key', () => {
       COFFERDAM_BACKENDS: 'none',
       COFFERDAM_OUTPUT_KEYS: `k1:${KEY.toString('base64')}`,
     })
-  }, 60_000)
+  })
 
-  it('answers the caller in clear and stores nothing that can be read', { timeout: 60_000 }, async () => {
+  it('answers the caller in clear and stores nothing that can be read', async () => {
     const result = await fleet.client.run(script('sealed', PRINTS, { artifacts: ['*.txt'] }))
     expect(result).toMatchObject({ ok: true, stdout_truncated: true, artifacts: [{ path: 'report.txt' }] })
     expect(result.stdout).toContain(MARKER)
@@ -96,7 +96,7 @@ describe('a worker with an output key', () => {
     expect(Buffer.from(artifact!.bytes).toString()).toBe(MARKER)
   })
 
-  it('does not start a blocked command, wherever it appears', { timeout: 60_000 }, async () => {
+  it('does not start a blocked command, wherever it appears', async () => {
     const run = (shell: string) =>
       fleet.client.run({ tenant_id: 'tidy', agent_id: 'agent', program: { type: 'command', shell } })
     expect(await run('echo "$(r\\m -rf x)"')).toMatchObject({
@@ -111,88 +111,80 @@ describe('a worker with an output key', () => {
     expect(await run('git push origin')).toMatchObject({ reason: 'command_blocked' })
   })
 
-  it(
-    'binds an agent to its template, and can require one of several templates',
-    { timeout: 60_000 },
-    async () => {
-      const { store, client } = fleet
-      const templates = { required: true, agents: { agent: 'strict' } }
-      await store.tenants.create({ tenant_id: 'bound', policy: { min_isolation: 'none' } }, 'test')
-      for (const [template_id, sandbox] of [
-        ['strict', { environment: 'internal-only', retention_days: 3 }],
-        ['lax', { environment: 'default-public' }],
-        ['out', null],
-      ] as const)
-        await store.templates.put({ tenant_id: 'bound', template_id, sandbox }, 'test')
-      await store.tenants.setPolicy('bound', { templates }, 'test')
+  it('binds an agent to its template, and can require one of several templates', async () => {
+    const { store, client } = fleet
+    const templates = { required: true, agents: { agent: 'strict' } }
+    await store.tenants.create({ tenant_id: 'bound', policy: { min_isolation: 'none' } }, 'test')
+    for (const [template_id, sandbox] of [
+      ['strict', { environment: 'internal-only', retention_days: 3 }],
+      ['lax', { environment: 'default-public' }],
+      ['out', null],
+    ] as const)
+      await store.templates.put({ tenant_id: 'bound', template_id, sandbox }, 'test')
+    await store.tenants.setPolicy('bound', { templates }, 'test')
 
-      const fine = await client.run(script('bound', 'print(1)'))
-      expect(fine).toMatchObject({ ok: true })
-      const row = (await store.findExecution('bound', fine.execution_id))?.audit.at(-1)
-      expect(row).toMatchObject({
-        template_id: 'strict',
-        environment_id: 'internal-only',
-        retention_days: 3,
-      })
-      const ended = async (extra: object) => {
-        const { ending, reason, error } = await client.run(script('bound', 'print(1)', extra))
-        return [ending, reason, error]
-      }
-      expect(await ended({ network: 'public' })).toEqual([
-        'policy_denied',
-        'network_not_allowed',
-        'SandboxPolicyDenied',
-      ])
-      expect(await ended({ template_id: 'lax' })).toEqual([
-        'policy_denied',
-        'template_bound',
-        'SandboxPolicyDenied',
-      ])
-      expect(await ended({ agent_id: 'other' })).toEqual([
-        'policy_denied',
-        'template_required',
-        'SandboxPolicyDenied',
-      ])
-      expect(await ended({ agent_id: 'other', template_id: 'lax' })).toEqual(['ok', undefined, undefined])
-      // The tenant was set up so that an agent with template `out` has no sandbox.
-      expect(await ended({ agent_id: 'other', template_id: 'out' })).toEqual([
-        'provisioning',
-        'not_requested',
-        'SandboxProvisioning',
-      ])
-    },
-  )
+    const fine = await client.run(script('bound', 'print(1)'))
+    expect(fine).toMatchObject({ ok: true })
+    const row = (await store.findExecution('bound', fine.execution_id))?.audit.at(-1)
+    expect(row).toMatchObject({
+      template_id: 'strict',
+      environment_id: 'internal-only',
+      retention_days: 3,
+    })
+    const ended = async (extra: object) => {
+      const { ending, reason, error } = await client.run(script('bound', 'print(1)', extra))
+      return [ending, reason, error]
+    }
+    expect(await ended({ network: 'public' })).toEqual([
+      'policy_denied',
+      'network_not_allowed',
+      'SandboxPolicyDenied',
+    ])
+    expect(await ended({ template_id: 'lax' })).toEqual([
+      'policy_denied',
+      'template_bound',
+      'SandboxPolicyDenied',
+    ])
+    expect(await ended({ agent_id: 'other' })).toEqual([
+      'policy_denied',
+      'template_required',
+      'SandboxPolicyDenied',
+    ])
+    expect(await ended({ agent_id: 'other', template_id: 'lax' })).toEqual(['ok', undefined, undefined])
+    // The tenant was set up so that an agent with template `out` has no sandbox.
+    expect(await ended({ agent_id: 'other', template_id: 'out' })).toEqual([
+      'provisioning',
+      'not_requested',
+      'SandboxProvisioning',
+    ])
+  })
 
-  it(
-    'runs code of a regulated tenant only under a safe template, with forced settings',
-    { timeout: 60_000 },
-    async () => {
-      const { store, client } = fleet
-      await store.tenants.create(
-        { tenant_id: 'clinic', policy: { compliance_tier: 'hipaa', sandbox_enabled: true } },
-        'test',
-      )
-      const file = new URL('../../examples/regulated-template.json', import.meta.url)
-      const { sandbox } = JSON.parse(readFileSync(file, 'utf8')) as {
-        sandbox: { environment: 'internal-only' }
-      }
-      await store.templates.put({ tenant_id: 'clinic', template_id: 'safe', sandbox }, 'test')
-      await store.templates.put(
-        { tenant_id: 'clinic', template_id: 'lax', sandbox: { environment: 'internal-only' } },
-        'test',
-      )
-      expect(await client.run(script('clinic', 'print(1)', { template_id: 'lax' }))).toMatchObject({
-        ending: 'provisioning',
-        reason: 'tenant_sandbox_disabled',
-        error_message: expect.stringContaining('missing: network "none", min_isolation'),
-      })
-      // This worker has plain processes, the template wants its own kernel: policy allows, selection refuses.
-      const passed = await client.run(script('clinic', 'print(1)', { template_id: 'safe' }))
-      expect(passed).toMatchObject({ ending: 'provisioning', reason: 'isolation_unavailable' })
-      const kept = (await store.findExecution('clinic', passed.execution_id))?.audit.at(-1)
-      expect(kept).toMatchObject({ retention_days: 7, environment_id: 'internal-only' })
-    },
-  )
+  it('runs code of a regulated tenant only under a safe template, with forced settings', async () => {
+    const { store, client } = fleet
+    await store.tenants.create(
+      { tenant_id: 'clinic', policy: { compliance_tier: 'hipaa', sandbox_enabled: true } },
+      'test',
+    )
+    const file = new URL('../../examples/regulated-template.json', import.meta.url)
+    const { sandbox } = JSON.parse(readFileSync(file, 'utf8')) as {
+      sandbox: { environment: 'internal-only' }
+    }
+    await store.templates.put({ tenant_id: 'clinic', template_id: 'safe', sandbox }, 'test')
+    await store.templates.put(
+      { tenant_id: 'clinic', template_id: 'lax', sandbox: { environment: 'internal-only' } },
+      'test',
+    )
+    expect(await client.run(script('clinic', 'print(1)', { template_id: 'lax' }))).toMatchObject({
+      ending: 'provisioning',
+      reason: 'tenant_sandbox_disabled',
+      error_message: expect.stringContaining('missing: network "none", min_isolation'),
+    })
+    // This worker has plain processes, the template wants its own kernel: policy allows, selection refuses.
+    const passed = await client.run(script('clinic', 'print(1)', { template_id: 'safe' }))
+    expect(passed).toMatchObject({ ending: 'provisioning', reason: 'isolation_unavailable' })
+    const kept = (await store.findExecution('clinic', passed.execution_id))?.audit.at(-1)
+    expect(kept).toMatchObject({ retention_days: 7, environment_id: 'internal-only' })
+  })
 })
 
 needs('gvisor').describe('a worker with gVisor and an output key', () => {

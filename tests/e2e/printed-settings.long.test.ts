@@ -12,7 +12,7 @@ const withBwrap = needs('bwrap')
 const page = readFileSync(new URL('../../docs/remote-backends.md', import.meta.url), 'utf8')
 const here = { cwd: import.meta.dirname, env: {} }
 
-withBwrap.describe('cofferdam double', { timeout: 120_000 }, () => {
+withBwrap.describe('cofferdam double', () => {
   let fleet: Fleet
   const folder = mkdtempSync(join(tmpdir(), 'cofferdam-double-test-'))
   beforeAll(async () => {

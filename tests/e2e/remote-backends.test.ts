@@ -23,7 +23,7 @@ const SWEPT_MS = 60_000
 /** A session outlasts the restart of its worker, on any machine. */
 const RESTS = { idle_ms: 600_000 }
 
-withBwrap.describe('remote backends', { timeout: 120_000 }, () => {
+withBwrap.describe('remote backends', () => {
   let fleet: Fleet
   let agentcore: AgentcoreDouble
   let e2b: E2bDouble

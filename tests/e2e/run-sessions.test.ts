@@ -9,7 +9,6 @@ import { afterAll, beforeAll, expect } from 'vitest'
 import { startFleet, type Fleet, type FleetWorker } from '../fleet.ts'
 
 const onProcess = needs('process-namespaces')
-const LONG = { timeout: 60_000 }
 const BACKENDS = { COFFERDAM_BACKENDS: 'process,none', COFFERDAM_SLOTS: '2' }
 let fleet: Fleet
 let worker: FleetWorker
@@ -82,7 +81,6 @@ const said = ({ stdout }: ExecutionResult) => stdout.trim()
 
 onProcess.it(
   'all calls of an agent in one run find the files of earlier calls, in any language',
-  LONG,
   async () => {
     const first = await run('turn-1', note('one'))
     expect(first).toMatchObject({ ok: true, session: { fresh: true } })
@@ -109,33 +107,28 @@ onProcess.it(
   },
 )
 
-onProcess.it(
-  'other agents, other runs and explicitly named sessions find none of these files',
-  LONG,
-  async () => {
-    await run('turn-2', note('secret'))
-    const others: [string, Asked][] = [
-      ['turn-2', { agent_id: 'b' }],
-      ['turn-3', {}],
-      ['turn-2', { reuse: 'job' }],
-      ['turn-2', { reuse: 'tenant' }],
-      ['turn-2', { session: { key: 'turn-2' } }],
-      ['turn-2', { session: { key: 'a' } }],
-    ]
-    for (const [runId, more] of others) expect(said(await run(runId, note('other'), more))).toBe('other')
-    const stolen = await call(
-      'POST',
-      '/executions',
-      request('turn-3', note('other'), { session: { key: 'run:a:turn-2' } }),
-    )
-    expect(stolen.status).toBe(400)
-    expect(said(await run('turn-2', note('end')))).toBe('secret end')
-  },
-)
+onProcess.it('other agents, other runs and explicitly named sessions find none of these files', async () => {
+  await run('turn-2', note('secret'))
+  const others: [string, Asked][] = [
+    ['turn-2', { agent_id: 'b' }],
+    ['turn-3', {}],
+    ['turn-2', { reuse: 'job' }],
+    ['turn-2', { reuse: 'tenant' }],
+    ['turn-2', { session: { key: 'turn-2' } }],
+    ['turn-2', { session: { key: 'a' } }],
+  ]
+  for (const [runId, more] of others) expect(said(await run(runId, note('other'), more))).toBe('other')
+  const stolen = await call(
+    'POST',
+    '/executions',
+    request('turn-3', note('other'), { session: { key: 'run:a:turn-2' } }),
+  )
+  expect(stolen.status).toBe(400)
+  expect(said(await run('turn-2', note('end')))).toBe('secret end')
+})
 
 onProcess.it(
   'a call that cannot use the session runs in its own sandbox, and the session continues',
-  LONG,
   async () => {
     const { session } = await run('turn-4', note('one'))
     const large = await run('turn-4', note('large'), { limits: { memory_mib: 300 } })
@@ -156,7 +149,7 @@ onProcess.it(
   },
 )
 
-onProcess.it('a refusal by a cap between two calls does not change their session', LONG, async () => {
+onProcess.it('a refusal by a cap between two calls does not change their session', async () => {
   const { session } = await run('turn-5', note('one'))
   await call('PATCH', '/tenants/acme/caps', { agent_hourly: 0 })
   const refused = await run('turn-5', note('refused'))
@@ -167,9 +160,9 @@ onProcess.it('a refusal by a cap between two calls does not change their session
   expect(next.session?.id).toBe(session?.id)
 })
 
-onProcess.it('the session of a run can be listed, read and ended by its key', LONG, async () => {
+onProcess.it('the session of a run can be listed, read and ended by its key', async () => {
   const first = await run('turn-6', note('one'))
-  const path = '/sessions/process/run:a:turn-6'
+  const path = '/backends/process/sessions/run:a:turn-6'
   await expect
     .poll(async () => (await call('GET', `${path}?tenant_id=acme`)).json, { timeout: 20_000 })
     .toMatchObject({ key: 'run:a:turn-6', session_id: first.session?.id, state: 'idle', scope: 'files' })
@@ -214,61 +207,53 @@ const WAYS: readonly { more: Asked; keyOf(agent: string, run: string): string | 
   { more: { limits: { pids: 100 } }, keyOf: () => null },
 ]
 
-onProcess.it(
-  'any mixture of calls finds the files that a model predicts per agent and run',
-  { timeout: 120_000 },
-  async () => {
-    const next = numbers(7)
-    const one = <T>(of: readonly T[]): T => of[next.next().value % of.length]!
-    const kept = new Map<string, string>()
-    // The first execution of a session decides its limits.
-    for (const agent of ['a', 'b'])
-      for (const runId of ['mixed-1', 'mixed-2']) {
-        expect(said(await run(runId, note('begin'), { agent_id: agent }))).toBe('begin')
-        kept.set(`run:${agent}:${runId}`, 'begin ')
-      }
-    for (let batch = 0; batch < 5; batch += 1) {
-      if (batch === 2) {
-        await call('PATCH', '/tenants/acme/caps', { agent_hourly: 0 })
-        expect((await run('mixed-1', note('refused'))).ending).toBe('cap_exceeded')
-        await call('PATCH', '/tenants/acme/caps', { agent_hourly: 1000 })
-      }
-      const waiting: { id: ExecutionResult['execution_id']; expected: string }[] = []
-      // Enqueued one after the other, and run when a worker takes them.
-      for (let n = 0; n < 5; n += 1) {
-        const [agent, runId, way, word] = [
-          one(['a', 'b']),
-          one(['mixed-1', 'mixed-2']),
-          one(WAYS),
-          `${batch}.${n}`,
-        ]
-        const key = way.keyOf(agent, runId)
-        const expected = `${key === null ? '' : (kept.get(key) ?? '')}${word} `
-        if (key !== null) kept.set(key, expected)
-        const asked = request(runId, one(ADDS)(word), { agent_id: agent, ...way.more })
-        waiting.push({ id: (await fleet.client.enqueue(asked)).execution_id, expected })
-      }
-      for (const { id, expected } of waiting)
-        expect(said(await fleet.client.wait(id, { timeoutMs: 60_000 }).then((r) => r!))).toBe(expected.trim())
+onProcess.it('any mixture of calls finds the files that a model predicts per agent and run', async () => {
+  const next = numbers(7)
+  const one = <T>(of: readonly T[]): T => of[next.next().value % of.length]!
+  const kept = new Map<string, string>()
+  // The first execution of a session decides its limits.
+  for (const agent of ['a', 'b'])
+    for (const runId of ['mixed-1', 'mixed-2']) {
+      expect(said(await run(runId, note('begin'), { agent_id: agent }))).toBe('begin')
+      kept.set(`run:${agent}:${runId}`, 'begin ')
     }
-  },
-)
+  for (let batch = 0; batch < 5; batch += 1) {
+    if (batch === 2) {
+      await call('PATCH', '/tenants/acme/caps', { agent_hourly: 0 })
+      expect((await run('mixed-1', note('refused'))).ending).toBe('cap_exceeded')
+      await call('PATCH', '/tenants/acme/caps', { agent_hourly: 1000 })
+    }
+    const waiting: { id: ExecutionResult['execution_id']; expected: string }[] = []
+    // Enqueued one after the other, and run when a worker takes them.
+    for (let n = 0; n < 5; n += 1) {
+      const [agent, runId, way, word] = [
+        one(['a', 'b']),
+        one(['mixed-1', 'mixed-2']),
+        one(WAYS),
+        `${batch}.${n}`,
+      ]
+      const key = way.keyOf(agent, runId)
+      const expected = `${key === null ? '' : (kept.get(key) ?? '')}${word} `
+      if (key !== null) kept.set(key, expected)
+      const asked = request(runId, one(ADDS)(word), { agent_id: agent, ...way.more })
+      waiting.push({ id: (await fleet.client.enqueue(asked)).execution_id, expected })
+    }
+    for (const { id, expected } of waiting)
+      expect(said(await fleet.client.wait(id, { timeoutMs: 60_000 }).then((r) => r!))).toBe(expected.trim())
+  }
+})
 
-onProcess.it(
-  'a run continues in a fresh session on another worker, or without one by policy',
-  LONG,
-  async () => {
-    await run('turn-7', note('one'))
-    const heir = await fleet.startWorker(BACKENDS)
-    await worker.stop()
-    const next = await run('turn-7', note('two'))
-    expect(said(next)).toBe('two')
-    expect(next.session).toMatchObject({ fresh: true })
-    expect(said(await run('turn-7', note('three')))).toBe('two three')
-    await setPolicy({ run_sessions: false })
-    const alone = await run('turn-7', note('four'))
-    expect(said(alone)).toBe('four')
-    expect(alone.session ?? null).toBeNull()
-    await heir.stop()
-  },
-)
+onProcess.it('a run continues in a fresh session on another worker, or without one by policy', async () => {
+  await run('turn-7', note('one'))
+  const heir = await fleet.startWorker(BACKENDS)
+  await worker.stop()
+  const next = await run('turn-7', note('two'))
+  expect(said(next)).toBe('two')
+  expect(next.session).toMatchObject({ fresh: true })
+  expect(said(await run('turn-7', note('three')))).toBe('two three')
+  await setPolicy({ run_sessions: false })
+  const alone = await run('turn-7', note('four'))
+  expect(said(alone)).toBe('four')
+  expect(alone.session ?? null).toBeNull()
+  await heir.stop()
+})

@@ -10,7 +10,7 @@ import { startFleet, type Fleet } from '../fleet.ts'
 
 const withBwrap = needs('bwrap')
 
-withBwrap.describe("Polyclaw's switch", { timeout: 120_000 }, () => {
+withBwrap.describe("Polyclaw's switch", () => {
   let fleet: Fleet
   let double: AzureDouble
   let api: RunningApi

@@ -60,7 +60,6 @@ const pathsOf = (outputs: { path: string }[]): string[] => outputs.map(({ path }
 for (const backend of ['docker', 'process'] as const)
   needs(backend === 'process' ? 'process-namespaces' : backend).describe(
     `outputs of a session on ${backend}`,
-    { timeout: 120_000 },
     () => {
       it('are collected uncharged, and stay when the session has ended', async () => {
         const key = `sesn_${backend}_kept`
@@ -70,7 +69,7 @@ for (const backend of ['docker', 'process'] as const)
           python(
             [
               'import os',
-              'os.makedirs("/tmp/work/.session/outputs/deep")',
+              'os.makedirs(".session/outputs/deep")',
               'open("/mnt/session/outputs/report.txt", "w").write("first")',
               'open("/mnt/session/outputs/deep/raw.bin", "wb").write(bytes(range(256)))',
               'open("beside.txt", "w").write("not an output")',

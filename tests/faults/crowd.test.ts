@@ -1,4 +1,4 @@
-import { createClient } from '@cofferdam/client'
+import { createQueueClient } from '@cofferdam/client/queue'
 import type { Accepted } from '@cofferdam/contract'
 import { isLongTier } from '@cofferdam/embedded/needs'
 import { afterAll, beforeAll, expect, it } from 'vitest'
@@ -23,7 +23,7 @@ it(`keeps exact counts with ${PRODUCERS} producers, ${WORKERS} workers and a low
   await Promise.all(Array.from({ length: WORKERS }, () => fleet.startWorker(WORKER)))
   const perProducer = await Promise.all(
     Array.from({ length: PRODUCERS }, async (_, p) => {
-      await using client = createClient({ redisUrl: fleet.redisUrl })
+      await using client = createQueueClient({ redisUrl: fleet.redisUrl })
       const accepted: Accepted[] = []
       for (let i = 0; i < EACH; i++)
         accepted.push(await client.enqueue(fakeRequest('crowd', [{ print: `${p}.${i}` }], `agent-${p % 5}`)))

@@ -68,7 +68,7 @@ it('refunds the charge of a stalled worker if another worker has refused the att
     await expectExactBooks(fleet, tenant, accepted.slice(n, n + 1), results.slice(n, n + 1))
   await expectNothingHeld(fleet)
   await Promise.all([heir, ...sleepers.map(({ worker }) => worker)].map((worker) => worker.stop()))
-}, 120_000)
+})
 
 it('counts a run that ends after Redis lost everything and its counters were rebuilt', async () => {
   const tenant = tenantOf('lost', 'after end')
@@ -110,7 +110,7 @@ it('counts a run that ends after Redis lost everything and its counters were reb
   expect(refused).toMatchObject({ ending: 'cap_exceeded', dimension: 'tenant_daily' })
   await expectNothingHeld(fleet)
   await Promise.all([worker.stop(), stopping.worker.stop()])
-}, 120_000)
+})
 
 const chargedRuns = async (tenant: string): Promise<number> =>
   (await fleet.admission.usage(tenant)).tenant_daily.used

@@ -100,7 +100,7 @@ it('refuses an execution that needs more memory than the worker has, with the re
   expect(giant).toMatchObject({ ending: 'provisioning', reason: 'memory_budget_exceeded' })
   expect(giant.error_message).toContain('3072 MiB')
   expect(giant.error_message).toContain('2560 MiB')
-}, 60_000)
+})
 
 it('shows an execution that waits for memory as queued, and a killed worker loses none', async () => {
   await fleet.createTenant('waits', GENEROUS)

@@ -4,6 +4,7 @@ import { readFile } from 'node:fs/promises'
 import { promisify } from 'node:util'
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import type { Accepted } from '@cofferdam/contract'
+import { needs } from '@cofferdam/embedded/needs'
 import pg from 'pg'
 import { freePort } from '../../libs/embedded/src/free-port.ts'
 import { startFleet, type Fleet } from '../fleet.ts'
@@ -53,6 +54,31 @@ it('executions end while Postgres is away, and their audit rows are written when
   await expectExactBooks(fleet, 'not-seen-yet', unjudged, judged)
 }, 300_000)
 
+needs('process').it(
+  'no sandbox waits for a worker that nobody has heard of yet',
+  async () => {
+    await fleet.createTenant('late-worker')
+    const backend = { COFFERDAM_BACKENDS: 'process' }
+    const sweeper = await fleet.startWorker({ ...backend, COFFERDAM_SWEEP_MS: '100' })
+    await fleet.stopPostgres()
+    const late = await fleet.startWorker(backend)
+    expect(late.log()).toContain('takes nothing until its store is good')
+    await fleet.startPostgres()
+    expect(await sweeper.stop()).toBe(0)
+
+    const { execution_id: id } = await fleet.client.enqueue({
+      tenant_id: 'late-worker',
+      agent_id: 'bot',
+      backend: 'process',
+      program: { type: 'script', language: 'python', source: 'print(1)' },
+    })
+    expect(await fleet.client.wait(id, { timeoutMs: 60_000 })).toMatchObject({ ok: true, stdout: '1\n' })
+    expect(await late.stop()).toBe(0)
+    expect(sweeper.log()).not.toContain('destroyed what a dead worker left')
+  },
+  120_000,
+)
+
 /** Sends SIGSTOP to the postmaster and all its processes. Resolves with their process IDs. */
 async function freezePostgres(): Promise<number[]> {
   const { postgres } = fleet.pids()
@@ -81,7 +107,7 @@ it('executions end while Postgres hangs', async () => {
   const all = [...first, ...during]
   await expectExactBooks(fleet, 'hangs', all, await endingsOf(fleet, all, 30_000))
   await expectNothingHeld(fleet)
-}, 150_000)
+})
 
 it('a worker whose database login is refused gets no executions until the login works', async () => {
   await fleet.createTenant('refused', GENEROUS)
@@ -113,7 +139,7 @@ it('a worker whose database login is refused gets no executions until the login 
   } finally {
     await owner.end()
   }
-}, 150_000)
+})
 
 it('a restart of Redis under load loses nothing', async () => {
   await fleet.createTenant('redis-restart', GENEROUS)

@@ -1,21 +1,12 @@
 /** Breaks each of ten promises in a copy of the tree, and checks that tests of `npm test` then fail. */
 import { execFile, execFileSync } from 'node:child_process'
-import {
-  cpSync,
-  existsSync,
-  mkdirSync,
-  mkdtempSync,
-  readFileSync,
-  readdirSync,
-  rmSync,
-  writeFileSync,
-} from 'node:fs'
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { stripVTControlCharacters } from 'node:util'
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import { BROKEN_PROMISES, type BrokenPromise } from './broken-promises.ts'
+import { copyTree, ROOT } from './copy-tree.ts'
 
-const ROOT = join(import.meta.dirname, '../..')
 /** Inside the tree, because the installed packages are hard links, which need the same file system. */
 const CACHE = join(ROOT, '.cache')
 let copy: string
@@ -23,11 +14,7 @@ let copy: string
 beforeAll(() => {
   mkdirSync(CACHE, { recursive: true })
   copy = mkdtempSync(join(CACHE, 'broken-promises-'))
-  const names = readdirSync(ROOT).filter(
-    (name) => !['.git', '.cache', '.data', 'node_modules'].includes(name),
-  )
-  for (const name of names)
-    cpSync(join(ROOT, name), join(copy, name), { recursive: true, verbatimSymlinks: true })
+  copyTree(copy)
   // Links to the workspaces are relative, so the copy's packages find the copy's libs.
   execFileSync('cp', ['-al', join(ROOT, 'node_modules'), copy])
 })

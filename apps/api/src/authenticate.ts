@@ -1,11 +1,17 @@
 /**
  * Decides who calls, and for which tenant. An admin key (`Authorization: Bearer cfd_<40 hex>`) may do
  * everything, a tenant key only what concerns its tenant. A request that names another tenant gets 403. An
- * execution of another tenant gets 404, so that nobody learns which IDs exist.
+ * execution of another tenant gets 404, so that nobody learns which IDs exist. /mcp may also accept OAuth
+ * access tokens (oauth/resource-server.ts), which count as keys of one tenant, and /v1 the cookie of the
+ * dashboard (dashboard/sign-ins.ts), which counts as the key that signed in.
  */
-import { CofferdamError } from '@cofferdam/contract'
-import type { FastifyInstance, FastifyRequest } from 'fastify'
-import { addressGroup, type Caller, type KeyCache } from './key-cache.ts'
+import { CofferdamError, isCofferdamError } from '@cofferdam/contract'
+import type { Author } from '@cofferdam/store'
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import { notSignedIn, type SignIns } from './dashboard/sign-ins.ts'
+import { addressGroup } from './guess-brake.ts'
+import type { Caller, KeyCache } from './key-cache.ts'
+import { bearerOf, READ_ONLY, type ResourceServer } from './oauth/resource-server.ts'
 
 declare module 'fastify' {
   interface FastifyRequest {
@@ -20,12 +26,26 @@ declare module 'fastify' {
   }
 }
 
+/** What a caller may show, besides a key. */
+interface Accepted {
+  keys: KeyCache
+  /** The issuer of access tokens. Default: none are accepted. */
+  oauth?: ResourceServer | undefined
+  /** Sign-ins of browsers. Default: cookies are not looked at. */
+  signIns?: SignIns
+  /** The routes decide themselves what a read-only key may do. Default: it may only send GET and HEAD. */
+  readOnlyByScope?: boolean
+}
+
 /** Guards every route of `app` before its body is read. Paths below `/tenants/:id` need that tenant's key. */
-export function authenticate(app: FastifyInstance, keys: KeyCache): void {
-  app.addHook('onRequest', async (request) => {
+export function authenticate(app: FastifyInstance, accepted: Accepted): void {
+  app.addHook('onRequest', async (request, reply) => {
     const { config } = request.routeOptions
-    const caller = await identify(request, keys)
+    const caller = await whoCalls(request, reply, accepted)
     request.caller = caller
+    const reads = request.method === 'GET' || request.method === 'HEAD'
+    if (caller.readOnly && !reads && accepted.readOnlyByScope !== true)
+      throw new CofferdamError('forbidden', READ_ONLY)
     if (config.admin === true && caller.scope !== 'admin') {
       throw new CofferdamError('forbidden', 'Only an admin key may do this.')
     }
@@ -35,6 +55,21 @@ export function authenticate(app: FastifyInstance, keys: KeyCache): void {
     const [, name] = /^\/v1\/tenants\/:(\w+)/.exec(request.routeOptions.url ?? '') ?? []
     if (name !== undefined) requireTenant(request, (request.params as Record<string, string>)[name] ?? '')
   })
+}
+
+/** Who calls: by token, by key, or by the cookie of the dashboard. A key that is sent wins over a cookie. */
+async function whoCalls(
+  request: FastifyRequest,
+  reply: FastifyReply,
+  { keys, oauth, signIns }: Accepted,
+): Promise<Caller> {
+  if (oauth !== undefined) return identifyByToken(request, reply, keys, oauth)
+  const { authorization, cookie } = request.headers
+  if (signIns === undefined || authorization !== undefined || cookie === undefined)
+    return identify(request, keys)
+  const signedIn = await signIns.find(request)
+  if (signedIn === null) throw notSignedIn()
+  return signedIn.caller
 }
 
 /** Returns the caller that the key names. Throws `unauthenticated`, `rate_limited` or `store_unavailable`. */
@@ -51,6 +86,27 @@ export async function identify(request: FastifyRequest, keys: KeyCache): Promise
   const caller = await keys.verify(key, addressGroup(request.ip))
   if (caller === null) throw new CofferdamError('unauthenticated', 'The API key is unknown or was revoked.')
   return caller
+}
+
+/** Like `identify`, also for access tokens. A refusal says where to log in. */
+async function identifyByToken(
+  request: FastifyRequest,
+  reply: FastifyReply,
+  keys: KeyCache,
+  oauth: ResourceServer,
+): Promise<Caller> {
+  const { authorization } = request.headers
+  try {
+    const token = bearerOf(authorization ?? '')
+    if (token === null || token.startsWith('cfd_')) return await identify(request, keys)
+    return await oauth.verify(token)
+  } catch (error) {
+    if (isCofferdamError(error) && error.code === 'unauthenticated') {
+      const cause = { word: 'invalid_token', description: error.message } as const
+      void reply.header('www-authenticate', oauth.challenge(authorization === undefined ? null : cause))
+    }
+    throw error
+  }
 }
 
 function callerOf(request: FastifyRequest): Caller {
@@ -98,7 +154,10 @@ export function oneTenant(request: FastifyRequest, asked: string | undefined): s
 }
 
 /** Who is recorded as the author of a change. */
-export const actorOf = (request: FastifyRequest): string => `key:${callerOf(request).keyId}`
+export function actorOf(request: FastifyRequest): Author {
+  const { keyId, via } = callerOf(request)
+  return via === undefined ? `key:${keyId}` : { actor: `key:${keyId}`, via }
+}
 
 /**
  * Returns `asked` with the template that the caller's key is bound to, if any. Throws `forbidden` when the
@@ -120,16 +179,18 @@ export function underBoundTemplate<T extends { template_id?: string | undefined 
 
 /**
  * Throws `forbidden` when the caller's key is bound to a template and the stored request runs under another
- * one, or under none. Otherwise such a key could run it, or change what becomes of its results.
+ * one, or under none. Otherwise such a key could run it, or change what becomes of its results. `may` names
+ * in the error what such a key can do.
  */
 export function requireBoundTemplate(
   { caller }: FastifyRequest,
   stored: { template_id?: string | undefined },
+  may = 'run, change and delete only routines',
 ): void {
   const bound = caller?.templateId ?? null
   if (bound !== null && stored.template_id !== bound)
     throw new CofferdamError(
       'forbidden',
-      `The API key is bound to the template ${bound}. It may run, change and delete only routines that run under it.`,
+      `The API key is bound to the template ${bound}. It may ${may} that run under it.`,
     )
 }

@@ -16,6 +16,8 @@ describe('the configuration of the API', () => {
       port: 7070,
       logLevel: 'info',
       drainMs: 30_000,
+      oauthAlgorithms: ['RS256', 'PS256', 'ES256', 'EdDSA'],
+      oauthTenantClaim: 'tenant_id',
     })
   })
 

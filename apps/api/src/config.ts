@@ -2,15 +2,16 @@
 import { azureProvisionConfigSchema, type AzureProvisionConfig } from '@cofferdam/backends'
 import {
   COMMON_FIELDS,
+  configProblems,
   printConfig as print,
+  readAll,
   readConfig,
-  readConfigFile,
+  readFileOf,
   wholeNumber,
   type ConfigOf,
-  type LoadedConfig,
 } from '@cofferdam/config'
-import { CofferdamError } from '@cofferdam/contract'
 import { z } from 'zod'
+import { OAUTH_FIELDS, oauthSettings, type OAuthSettings } from './oauth/oauth-config.ts'
 
 export const API_FIELDS = {
   ...COMMON_FIELDS,
@@ -37,6 +38,23 @@ export const API_FIELDS = {
       'cofferdam.config.yaml is read when it exists.',
     example: 'cofferdam.config.yaml',
   },
+  publicUrl: {
+    variable: 'COFFERDAM_PUBLIC_URL',
+    schema: z.url({ protocol: /^https?$/ }).optional(),
+    description:
+      'Address under which clients and browsers reach the API. /mcp refuses a Host or Origin of another ' +
+      'name; without it, connections over loopback must use a loopback name.',
+    example: 'https://cofferdam.example.com',
+  },
+  dashboardDir: {
+    variable: 'COFFERDAM_DASHBOARD_DIR',
+    schema: z.string().min(1).optional(),
+    description:
+      'Folder with a build of the dashboard (index.html and assets). Without it the one beside the API, ' +
+      'which `npm start`, the image and the package bring.',
+    example: '/opt/cofferdam/dashboard',
+  },
+  ...OAUTH_FIELDS,
   drainMs: {
     variable: 'COFFERDAM_DRAIN_MS',
     schema: wholeNumber(0, 3_600_000).default(30_000),
@@ -49,6 +67,8 @@ export const API_FIELDS = {
 export type ApiConfig = ConfigOf<typeof API_FIELDS> & {
   /** The subscription in which session pools are created. Undefined: none are created. */
   azureProvisioning?: AzureProvisionConfig | undefined
+  /** Undefined: /mcp accepts API keys only. */
+  oauth?: OAuthSettings | undefined
 }
 
 /** Checks one section of the file. The workers check the others. */
@@ -64,22 +84,22 @@ export type Environment = Readonly<Record<string, string | undefined>>
  * mistyped flag must not start a server. Throws `config_invalid` with every problem.
  */
 export function loadConfig(env: Environment, argv: readonly string[] = []): ApiConfig {
-  const { config } = load(env, argv)
-  const { provisioning } = readConfigFile(config.configFile ?? 'cofferdam.config.yaml', fileSchema, {
-    mustExist: config.configFile !== undefined,
-  })
-  return { ...config, azureProvisioning: provisioning.azure }
+  const [{ config }, oauth, { provisioning }] = readAll(
+    () => readConfig(API_FIELDS, env),
+    () => oauthSettings(readConfig(API_FIELDS, env).config),
+    () => readFileOf(env, fileSchema),
+    () => refuseOthers(argv),
+  )
+  return { ...config, azureProvisioning: provisioning.azure, oauth }
 }
 
 /** The effective configuration of `env` as text, with hidden secrets and the source of each value. */
 export function describeConfig(env: Environment = process.env): string {
-  return print(API_FIELDS, load(env, []))
+  return print(API_FIELDS, readConfig(API_FIELDS, env))
 }
 
-function load(env: Environment, argv: readonly string[]): LoadedConfig<typeof API_FIELDS> {
+function refuseOthers(argv: readonly string[]): void {
   const unknown = argv.filter((argument) => argument !== '--print-config')
-  if (unknown.length > 0) {
-    throw new CofferdamError('config_invalid', `unknown argument ${unknown.join(' ')}; known: --print-config`)
-  }
-  return readConfig(API_FIELDS, env)
+  if (unknown.length > 0)
+    throw configProblems([`unknown argument ${unknown.join(' ')}; known: --print-config`])
 }

@@ -8,9 +8,17 @@
  * same cursor and no nonce seals two texts.
  */
 import { createCipheriv, createDecipheriv, createHmac } from 'node:crypto'
-import { CofferdamError, exitStatusSchema, nameSchema } from '@cofferdam/contract'
+import { CofferdamError, exitStatusSchema, PROGRAM_KINDS } from '@cofferdam/contract'
 import { z } from 'zod'
-import { cursorQuery, DEFAULT_PAGE, limitQuery, namedFields, timeQuery } from './wire-schemas.ts'
+import {
+  agentQuery,
+  cursorQuery,
+  DEFAULT_PAGE,
+  limitQuery,
+  namedFields,
+  tenantQuery,
+  timeQuery,
+} from './wire-schemas.ts'
 
 const NONCE_BYTES = 12
 const TAG_BYTES = 16
@@ -116,13 +124,43 @@ export function cutPage<Row>(
   return { rows, next_cursor: found.length > limit && last !== undefined ? positionOf(last) : null }
 }
 
+/** The longest duration that a filter takes: a year. */
+const MAX_DURATION_MS = 31_536_000_000
+
+const durationQuery = z
+  .string()
+  .regex(/^\d{1,11}$/, 'expected whole milliseconds')
+  .transform(Number)
+  .refine((ms) => ms <= MAX_DURATION_MS, `expected at most ${MAX_DURATION_MS} milliseconds`)
+
+const sessionIdQuery = z
+  .string()
+  .regex(/^ses_[0-9a-f]{32}$/, 'expected the ID of a session: ses_ and 32 hex digits')
+  .meta({
+    description: 'Only executions in this sandbox of a session.',
+    example: 'ses_01a1fa08335671eda83cd82154726441',
+  })
+
 /** The filters that lists of executions and of audit rows share. */
 export const pageQuery = z.strictObject({
-  tenant_id: nameSchema.optional(),
-  agent_id: nameSchema.optional(),
-  exit_status: exitStatusSchema.optional(),
-  from: timeQuery.optional().meta({ description: 'Enqueued at or after.' }),
-  to: timeQuery.optional().meta({ description: 'Enqueued before.' }),
+  tenant_id: tenantQuery,
+  agent_id: agentQuery,
+  exit_status: exitStatusSchema.optional().meta({ description: 'Only those that ended like this.' }),
+  program_kind: z
+    .enum(PROGRAM_KINDS)
+    .optional()
+    .meta({ description: 'Only what runs this. script: scripts of every language.', example: 'tests' }),
+  session_id: sessionIdQuery.optional(),
+  min_duration_ms: durationQuery.optional().meta({
+    description: 'Only attempts that took at least this long from the take to the ending, milliseconds.',
+    example: '5000',
+  }),
+  max_duration_ms: durationQuery.optional().meta({
+    description: 'Only attempts that took at most this long, milliseconds.',
+    example: '100',
+  }),
+  from: timeQuery.optional().meta({ description: 'Only what was enqueued at or after this time.' }),
+  to: timeQuery.optional().meta({ description: 'Only what was enqueued before this time.' }),
   limit: limitQuery.optional(),
   cursor: cursorQuery.optional(),
 })
@@ -138,6 +176,10 @@ export const pageFilter = (
   ...namedFields({
     agentId: asked.agent_id,
     exitStatus: asked.exit_status,
+    programKind: asked.program_kind,
+    sessionId: asked.session_id,
+    minDurationMs: asked.min_duration_ms,
+    maxDurationMs: asked.max_duration_ms,
     from: asked.from,
     to: asked.to,
     cursor,

@@ -18,8 +18,8 @@ import { traceIdOf } from './trace-id.ts'
 /**
  * Answers 200 with the result if it arrives within `timeoutMs`, else 202 with `Location`. The answer is also
  * 202 when the caller disconnected (which cancels nothing), when the server drains, or when too many requests
- * wait already. The template that the caller's key is bound to applies. Throws `forbidden`, `queue_full`,
- * `idempotency_conflict`, `queue_unavailable`.
+ * wait already. `onAccepted` is called before the wait. The template that the caller's key is bound to
+ * applies. Throws `forbidden`, `queue_full`, `idempotency_conflict`, `queue_unavailable`.
  */
 export async function enqueueAndWait(
   context: RouteContext,
@@ -27,6 +27,7 @@ export async function enqueueAndWait(
   reply: FastifyReply,
   asked: ExecutionRequest,
   timeoutMs: number,
+  onAccepted: (accepted: Accepted) => void = () => undefined,
 ): Promise<{ status: 200; body: ExecutionResult } | { status: 202; body: Accepted }> {
   const execution = underBoundTemplate(request, asked)
   using slot = timeoutMs > 0 ? context.waits.take(holderOf(request)) : null
@@ -35,6 +36,7 @@ export async function enqueueAndWait(
       awaitReply: slot !== null,
       ...(traceparent === undefined ? {} : { traceparent }),
     })
+    onAccepted(accepted)
     span.setAttribute(ATTRIBUTES.executionId, accepted.execution_id)
     void reply.header('location', `/v1/executions/${accepted.execution_id}`)
     const body = slot === null ? null : await waitFor(context, reply, execution, accepted, timeoutMs)

@@ -17,7 +17,8 @@ export function sendError(error: unknown, request: FastifyRequest, reply: Fastif
   if (http < 500) request.log.debug({ code, trace_id: request.traceId }, message)
   else if (REFUSALS.has(code)) request.log.info({ code, trace_id: request.traceId }, message)
   else request.log.error({ err: error, trace_id: request.traceId }, 'request failed')
-  if (http === 401) void reply.header('www-authenticate', 'Bearer realm="cofferdam"')
+  if (http === 401 && !reply.hasHeader('www-authenticate'))
+    void reply.header('www-authenticate', 'Bearer realm="cofferdam"')
   if (body.error.retry === 'later' && http >= 429)
     void reply.header('retry-after', retryAfterSeconds(translated))
   if (leavesBodyUnread(request)) void reply.header('connection', 'close')
@@ -84,10 +85,16 @@ function codeOf(error: unknown): string | null {
 export const noSuchPath = (): CofferdamError =>
   new CofferdamError('not_found', 'There is no such path; see /openapi.json.')
 
-/** Sends every error of a hook or handler in the error shape of the contract. */
-export function installErrorResponses(app: FastifyInstance): void {
+/**
+ * Sends every error of a hook or handler in the error shape of the contract. For an unknown path, `page`
+ * answers first, if it wants to.
+ */
+export function installErrorResponses(
+  app: FastifyInstance,
+  page: (request: FastifyRequest, reply: FastifyReply) => Promise<FastifyReply> | null,
+): void {
   app.setErrorHandler((error, request, reply) => sendError(error, request, reply))
-  app.setNotFoundHandler((request, reply) => sendError(noSuchPath(), request, reply))
+  app.setNotFoundHandler((request, reply) => page(request, reply) ?? sendError(noSuchPath(), request, reply))
 }
 
 /**

@@ -16,6 +16,8 @@ import type { RouteContext } from './route-context.ts'
 export interface EndedExecution {
   result: ExecutionResult
   artifactRefs: (Artifact & { ref: string })[]
+  /** Its request in the blob store. Null when it was not kept. */
+  requestRef: string | null
   /** The audit row of its last attempt. */
   last: AuditRow
 }
@@ -47,7 +49,8 @@ export async function findEnded(
   const found = await context.store.findExecution(tenant, id)
   const last = found?.audit.at(-1)
   if (found === null || last === undefined) return null
-  return { result: found.result, artifactRefs: found.artifactRefs, last }
+  const { result, artifactRefs, requestRef } = found
+  return { result, artifactRefs, requestRef, last }
 }
 
 /** Like `findEnded`, but throws `not_found` when there is none, and `conflict` before the ending. */
@@ -68,7 +71,9 @@ function stateOf({ last, result }: EndedExecution): ExecutionState {
     execution_id: result.execution_id,
     tenant_id: last.tenant_id,
     agent_id: last.agent_id,
+    ...(last.program_kind === null ? {} : { program_kind: last.program_kind }),
     status: 'ended',
+    ...(last.rerun_of === null ? {} : { rerun_of: last.rerun_of }),
     attempt: last.attempt,
     enqueued_at: new Date(Date.parse(last.started_at) - last.queue_ms).toISOString(),
     started_at: last.started_at,

@@ -1,19 +1,27 @@
 import { describe, expect, it } from 'vitest'
-import { addressGroup, createGuessBrake, createKeyCache } from './key-cache.ts'
+import { addressGroup, createGuessBrake } from './guess-brake.ts'
+import { createKeyCache } from './key-cache.ts'
 
 const KEY = `cfd_${'a'.repeat(40)}`
 const HOME = '192.0.2.1'
+const FOUND = { id: 'key_1', scope: 'admin', template_id: null, read_only: false } as const
 
 function scene() {
   const state = { nowMs: 0, asked: 0, alive: true, gate: Promise.resolve() }
   const cache = createKeyCache({
     now: () => state.nowMs,
     brake: createGuessBrake(() => state.nowMs),
-    verify: async (key) => {
-      state.asked += 1
-      const alive = state.alive
-      await state.gate
-      return alive && key === KEY ? { id: 'key_1', scope: 'admin', template_id: null } : null
+    keys: {
+      verify: async (key) => {
+        state.asked += 1
+        const alive = state.alive
+        await state.gate
+        return alive && key === KEY ? FOUND : null
+      },
+      find: async (id) => {
+        state.asked += 1
+        return state.alive && id === FOUND.id ? FOUND : null
+      },
     },
   })
   return { state, cache }
@@ -26,6 +34,7 @@ describe('the key cache', () => {
       keyId: 'key_1',
       scope: 'admin',
       templateId: null,
+      readOnly: false,
     })
     state.nowMs = 4999
     await cache.verify(KEY, HOME)
@@ -100,14 +109,46 @@ describe('the key cache', () => {
     const cache = createKeyCache({
       now: () => 0,
       brake: createGuessBrake(() => 0),
-      verify: async () => {
-        if (down) throw new Error('away')
-        return { id: 'key_1', scope: 'admin', template_id: null }
+      keys: {
+        verify: async () => {
+          if (down) throw new Error('away')
+          return FOUND
+        },
+        find: async () => null,
       },
     })
     await expect(cache.verify(KEY, HOME)).rejects.toThrow('away')
     down = false
     expect(await cache.verify(KEY, HOME)).not.toBeNull()
+  })
+})
+
+describe('the key of a sign-in', () => {
+  it('is looked up by its ID once within five seconds, and at once after it was revoked here', async () => {
+    const { state, cache } = scene()
+    expect(await cache.find('key_1')).toMatchObject({ keyId: 'key_1', scope: 'admin' })
+    expect(await cache.find('key_1')).not.toBeNull()
+    expect(state.asked).toBe(1)
+    state.alive = false
+    cache.forget('key_1')
+    expect(await cache.find('key_1')).toBeNull()
+  })
+
+  it('is not what somebody presents who sends the ID as a key', async () => {
+    const { cache } = scene()
+    await cache.find('key_1')
+    for (const key of ['key_1', 'id key_1']) expect(await cache.verify(key, HOME)).toBeNull()
+  })
+
+  it('counts as one that works only after it worked', async () => {
+    const { state, cache } = scene()
+    expect(cache.hasWorked(KEY)).toBe(false)
+    await cache.verify(KEY, HOME)
+    await cache.verify('cfd_no', HOME)
+    expect([cache.hasWorked(KEY), cache.hasWorked('cfd_no')]).toEqual([true, false])
+    state.alive = false
+    cache.forget('key_1')
+    expect(cache.hasWorked(KEY)).toBe(false)
   })
 })
 

@@ -9,8 +9,10 @@
  * most KEY_TTL_MS in other processes. In this one, `forget` ends it at once.
  */
 import { createHash } from 'node:crypto'
-import { isIPv6 } from 'node:net'
 import { CofferdamError, type ApiKeyScope } from '@cofferdam/contract'
+import type { ApiKeys, VerifiedKey } from '@cofferdam/store'
+import type { GuessBrake } from './guess-brake.ts'
+import type { Grant } from './oauth/scopes.ts'
 
 /** How long a verified key stays valid after it was revoked elsewhere. */
 const KEY_TTL_MS = 5000
@@ -26,6 +28,12 @@ export interface Caller {
   scope: ApiKeyScope
   /** Executions that come with the key run under this template. Null: under the one in the request. */
   templateId: string | null
+  /** Whether it may only read. */
+  readOnly: boolean
+  /** Set when the request came from the dashboard, with a cookie instead of a key. */
+  via?: 'ui'
+  /** What an access token permits. Absent for API keys, which permit everything in their scope. */
+  grant?: Grant
 }
 
 export interface KeyCache {
@@ -35,6 +43,10 @@ export interface KeyCache {
    * keys.
    */
   verify(key: string, address: string): Promise<Caller | null>
+  /** The same for the key of a sign-in, by its ID. Null when it was revoked. Throws `store_unavailable`. */
+  find(keyId: string): Promise<Caller | null>
+  /** Whether `key` was valid when it was last looked up here. Such a key is no guess. */
+  hasWorked(key: string): boolean
   /** Removes a revoked key. A lookup that is in flight is not cached. */
   forget(keyId: string): void
 }
@@ -44,9 +56,14 @@ interface Entry {
   untilMs: number
 }
 
-/** Creates the cache over `verify` of the store. */
+const hashOf = (key: string): string => createHash('sha256').update(key).digest('base64')
+
+/** The place of a key ID among the hashes, which have no space. */
+const placeOf = (keyId: string): string => `id ${keyId}`
+
+/** Creates the cache over the keys of the store. */
 export function createKeyCache(deps: {
-  verify(key: string): Promise<{ id: string; scope: ApiKeyScope; template_id: string | null } | null>
+  keys: Pick<ApiKeys, 'verify' | 'find'>
   brake: GuessBrake
   now: () => number
 }): KeyCache {
@@ -56,12 +73,11 @@ export function createKeyCache(deps: {
   // A lookup that began before a revocation must not be cached after it.
   let generation = 0
 
-  async function look(hash: string, key: string): Promise<Caller | null> {
+  async function look(hash: string, ask: () => Promise<VerifiedKey | null>): Promise<Caller | null> {
     const begunAtMs = deps.now()
     const begunIn = generation
-    const found = await deps.verify(key)
-    const caller =
-      found === null ? null : { keyId: found.id, scope: found.scope, templateId: found.template_id }
+    const found = await ask()
+    const caller = found === null ? null : callerWith(found)
     const entry = { caller, untilMs: begunAtMs + KEY_TTL_MS }
     if (caller === null) valid.delete(hash)
     if (begunIn === generation) remember(caller === null ? refused : valid, hash, entry)
@@ -69,7 +85,11 @@ export function createKeyCache(deps: {
   }
 
   /** Looks up a key that has never worked here. Costs the address one guess unless the key is valid. */
-  async function lookAsGuess(hash: string, key: string, address: string): Promise<Caller | null> {
+  async function lookAsGuess(
+    hash: string,
+    ask: () => Promise<VerifiedKey | null>,
+    address: string,
+  ): Promise<Caller | null> {
     const waitMs = deps.brake.take(address)
     if (waitMs > 0)
       throw new CofferdamError('rate_limited', 'Too many unknown API keys came from this address.', {
@@ -77,7 +97,7 @@ export function createKeyCache(deps: {
       })
     let isGuess = false
     try {
-      const caller = await look(hash, key)
+      const caller = await look(hash, ask)
       isGuess = caller === null
       return caller
     } finally {
@@ -85,23 +105,33 @@ export function createKeyCache(deps: {
     }
   }
 
+  /** The answer that is cached or on its way. Else that of `lookUp`. */
+  async function answerFor(hash: string, lookUp: () => Promise<Caller | null>): Promise<Caller | null> {
+    for (const map of [valid, refused]) {
+      const entry = map.get(hash)
+      if (entry === undefined || entry.untilMs <= deps.now()) continue
+      map.delete(hash)
+      map.set(hash, entry)
+      return entry.caller
+    }
+    const pending = inFlight.get(hash)
+    if (pending !== undefined) return pending
+    const promise = lookUp().finally(() => inFlight.delete(hash))
+    inFlight.set(hash, promise)
+    return promise
+  }
+
   return {
-    async verify(key, address) {
-      const hash = createHash('sha256').update(key).digest('base64')
-      for (const map of [valid, refused]) {
-        const entry = map.get(hash)
-        if (entry === undefined || entry.untilMs <= deps.now()) continue
-        map.delete(hash)
-        map.set(hash, entry)
-        return entry.caller
-      }
-      const pending = inFlight.get(hash)
-      if (pending !== undefined) return pending
-      const lookup = valid.has(hash) ? look(hash, key) : lookAsGuess(hash, key, address)
-      const promise = lookup.finally(() => inFlight.delete(hash))
-      inFlight.set(hash, promise)
-      return promise
+    verify(key, address) {
+      const hash = hashOf(key)
+      const ask = () => deps.keys.verify(key)
+      return answerFor(hash, () => (valid.has(hash) ? look(hash, ask) : lookAsGuess(hash, ask, address)))
     },
+    find(keyId) {
+      const place = placeOf(keyId)
+      return answerFor(place, () => look(place, () => deps.keys.find(keyId)))
+    },
+    hasWorked: (key) => valid.has(hashOf(key)),
     forget(keyId) {
       generation += 1
       for (const [hash, entry] of valid) if (entry.caller?.keyId === keyId) valid.delete(hash)
@@ -118,71 +148,10 @@ export function createKeyCache(deps: {
   }
 }
 
-/** Unknown keys that an address may present in one burst. */
-const BURST = 20
-/** Refill rate. It protects the store, which looks up each guess: 160 random bits cannot be guessed. */
-const PER_SECOND = 1
-/** Addresses in memory, about 1 MB. The one that was quiet for the longest time is evicted first. */
-const MAX_ADDRESSES = 10_000
-
-/**
- * Slows down callers that guess keys: a token bucket per address. Keys that have worked in this process
- * cost nothing, so guesses from a shared address lock nobody out.
- */
-export interface GuessBrake {
-  /** Takes one guess of `address`. Returns 0 when the key may be looked up, else the wait in ms. */
-  take(address: string): number
-  /** Returns one guess, because the key was valid or the lookup failed. */
-  giveBack(address: string): void
-}
-
-/** Creates the brake. `now` is in milliseconds. */
-export function createGuessBrake(now: () => number): GuessBrake {
-  const spent = new Map<string, { guesses: number; atMs: number }>()
-
-  /** Guesses of `address` that are not refilled yet. */
-  const guessesOf = (address: string): number => {
-    const known = spent.get(address)
-    return known === undefined ? 0 : Math.max(0, known.guesses - ((now() - known.atMs) / 1000) * PER_SECOND)
-  }
-
-  const write = (address: string, guesses: number): void => {
-    spent.delete(address)
-    if (guesses > 0) spent.set(address, { guesses, atMs: now() })
-    const [oldest] = spent.keys()
-    if (spent.size > MAX_ADDRESSES && oldest !== undefined) spent.delete(oldest)
-  }
-
-  return {
-    take(address) {
-      const guesses = guessesOf(address)
-      if (guesses + 1 > BURST) return Math.ceil(((guesses + 1 - BURST) / PER_SECOND) * 1000)
-      write(address, guesses + 1)
-      return 0
-    },
-    giveBack(address) {
-      write(address, guessesOf(address) - 1)
-    },
-  }
-}
-
-/**
- * The group that an unknown caller's address counts in: the IPv4 address, or the /64 of an IPv6 address. A
- * /64 is the smallest network that one customer gets, with 2^64 addresses to choose from. An IPv4 address
- * written as IPv6 (`::ffff:…`) counts as IPv4. Anything else is returned unchanged.
- */
-export function addressGroup(address: string): string {
-  const mapped = /^::ffff:(\d+\.\d+\.\d+\.\d+)$/i.exec(address)?.[1]
-  if (mapped !== undefined) return mapped
-  const [bare = ''] = address.split('%', 1)
-  if (!isIPv6(bare)) return address
-  const [front = '', back] = bare.split('::', 2)
-  const head = front === '' ? [] : front.split(':')
-  const tail = back === undefined || back === '' ? [] : back.split(':')
-  const zeros = Array.from({ length: Math.max(0, 8 - head.length - tail.length) }, () => '0')
-  const groups = back === undefined ? head : [...head, ...zeros, ...tail]
-  return `${groups
-    .slice(0, 4)
-    .map((group) => group.toLowerCase())
-    .join(':')}::/64`
-}
+/** The caller that a key stands for. */
+const callerWith = ({ id, scope, template_id, read_only }: VerifiedKey): Caller => ({
+  keyId: id,
+  scope,
+  templateId: template_id,
+  readOnly: read_only,
+})

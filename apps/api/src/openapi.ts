@@ -1,17 +1,46 @@
 /** The OpenAPI 3.1 document at /openapi.json, from the routes' schemas, and its offline page at /docs. */
 import swagger from '@fastify/swagger'
 import swaggerUi from '@fastify/swagger-ui'
-import type { FastifyInstance } from 'fastify'
+import type { FastifyInstance, FastifySchema } from 'fastify'
 import { createJsonSchemaTransform, createJsonSchemaTransformObject } from 'fastify-type-provider-zod'
 import { z } from 'zod'
 import { DOCS_CONTENT_SECURITY_POLICY } from './error-response.ts'
+import { finishDocument, type OpenApiDocument } from './openapi-document.ts'
 import { COMPONENTS } from './wire-schemas.ts'
 
-/** Call it before routes are added: the document lists the routes that are added later. */
-export async function installOpenApi(app: FastifyInstance, version: string): Promise<void> {
+/**
+ * For fastify. Swagger UI reads its files when it is registered. On a machine without free CPU that
+ * took longer than fastify's default of 10 s, and the API did not start.
+ */
+export const PLUGIN_TIMEOUT_MS = 60_000
+
+/** What each tag of the routes is about, in the order of the document. */
+const TAGS = {
+  executions: 'Programs that run once: enqueue, wait, follow, read the result, cancel.',
+  sessions: 'Sandboxes that executions share, and the files in them.',
+  workspaces: 'Named files of a tenant that executions find and change.',
+  routines: 'Executions on a schedule or on demand.',
+  callbacks: 'The secret that results are signed with.',
+  tenants: 'Policy, caps, templates and use of a tenant.',
+  keys: 'API keys.',
+  audit: 'One row for each attempt.',
+  queue: 'What waits and runs in the fleet.',
+  backends: 'Where programs can run.',
+  sandbox: 'The paths of one customer’s package, Polyclaw.',
+  health: 'Probes and metrics.',
+} as const
+
+/**
+ * Call it before routes are added: the document lists the routes that are added later. Returns the document,
+ * for when the server is ready.
+ */
+export async function installOpenApi(app: FastifyInstance, version: string): Promise<() => OpenApiDocument> {
   const schemaRegistry = z.registry<{ id: string }>()
   for (const [id, schema] of COMPONENTS) schemaRegistry.add(schema, { id })
   const shared = { schemaRegistry, zodToJsonConfig: { override: describe } }
+  const transform = createJsonSchemaTransform(shared)
+  /** Operations whose body may be left out. fastify's document says that every body is required. */
+  const bodyless = new Set<string>()
 
   await app.register(swagger, {
     openapi: {
@@ -20,9 +49,11 @@ export async function installOpenApi(app: FastifyInstance, version: string): Pro
         title: 'Cofferdam',
         version,
         description: 'Runs agent-written code in sandboxes. Every failure has the shape of `Error`.',
+        contact: { name: 'The operator of this fleet' },
         license: { name: 'Apache-2.0', identifier: 'Apache-2.0' },
       },
       servers: [{ url: '/' }],
+      tags: Object.entries(TAGS).map(([name, description]) => ({ name, description })),
       components: {
         securitySchemes: {
           apiKey: { type: 'http', scheme: 'bearer', description: 'cfd_ and 40 hex digits.' },
@@ -30,14 +61,21 @@ export async function installOpenApi(app: FastifyInstance, version: string): Pro
       },
       security: [{ apiKey: [] }],
     },
-    transform: createJsonSchemaTransform(shared),
-    transformObject: (input) => {
-      const document = createJsonSchemaTransformObject(shared)(input)
-      return withoutUnused(document as Record<string, unknown>) as typeof document
+    transform: (input) => {
+      const { route } = input
+      // Some plugins' routes have none, whatever the type says.
+      const schema = (input.schema as FastifySchema | undefined) ?? { hide: true }
+      const { body, operationId } = schema
+      if (operationId !== undefined && body instanceof z.ZodType && body.safeParse(undefined).success)
+        bodyless.add(operationId)
+      const description = [schema.description ?? [], keyNeeded(schema, route.config?.admin)].flat().join(' ')
+      return transform({ ...input, schema: { ...schema, description } })
     },
+    transformObject: createJsonSchemaTransformObject(shared),
   })
 
-  app.get('/openapi.json', { schema: { hide: true } }, async () => nameWildcards(app.swagger()))
+  const documentOf = () => finishDocument(app.swagger(), bodyless)
+  app.get('/openapi.json', { schema: { hide: true } }, async () => documentOf())
 
   await app.register(async (docs) => {
     docs.addHook('onRequest', async (_request, reply) => {
@@ -45,36 +83,30 @@ export async function installOpenApi(app: FastifyInstance, version: string): Pro
     })
     await docs.register(swaggerUi, { routePrefix: '/docs', staticCSP: false })
   })
+  return documentOf
 }
 
-/** Our registry contains IDs only. Descriptions and examples are in zod's global registry. */
+/** The sentence about the key that a route needs. None if a key is optional: its description says when. */
+function keyNeeded({ security }: FastifySchema, admin = false): string | never[] {
+  if (security !== undefined) return security.length === 0 ? 'Needs no key.' : []
+  return admin ? 'Needs an admin key.' : 'Needs a key of the tenant, or an admin key.'
+}
+
+/**
+ * Our registry contains IDs only. Descriptions and examples are in zod's global registry. Where zod has no
+ * JSON schema for a type, `json` is there, or the ID of a component that is `like` it.
+ */
 function describe({ zodSchema, jsonSchema }: { zodSchema: z.core.$ZodType; jsonSchema: object }): void {
-  const meta = z.globalRegistry.get(zodSchema)
-  if (meta?.description !== undefined) Object.assign(jsonSchema, { description: meta.description })
-  if (meta?.['example'] !== undefined) Object.assign(jsonSchema, { examples: [meta['example']] })
-}
-
-/** Removes unreferenced schemas. Each named schema exists once as input and once as output. */
-function withoutUnused(document: Record<string, unknown>): Record<string, unknown> {
-  const components = document['components'] as { schemas?: Record<string, unknown> } | undefined
-  const schemas = components?.schemas ?? {}
-  const used = new Set<string>()
-  const visit = (value: unknown): void => {
-    for (const [, name] of JSON.stringify(value).matchAll(/"#\/components\/schemas\/([^"]+)"/g)) {
-      if (name === undefined || used.has(name)) continue
-      used.add(name)
-      visit(schemas[name] ?? null)
-    }
+  const { description, example, json, like } = z.globalRegistry.get(zodSchema) ?? {}
+  if (json !== undefined) {
+    for (const key of Object.keys(jsonSchema)) Reflect.deleteProperty(jsonSchema, key)
+    Object.assign(jsonSchema, json)
   }
-  visit(document['paths'] ?? null)
-  const kept = Object.fromEntries(Object.entries(schemas).filter(([name]) => used.has(name)))
-  return { ...document, components: { ...components, schemas: kept } }
-}
-
-/** Renames `{*}`, fastify's word for the rest of a path, to `{path}`. */
-function nameWildcards<T>(document: T): T {
-  const text = JSON.stringify(document)
-    .replaceAll('/{*}"', '/{path}"')
-    .replaceAll('"name":"*"', '"name":"path"')
-  return JSON.parse(text) as T
+  // In `allOf`, because fastify's document has nothing beside `$ref`.
+  if (typeof like === 'string')
+    Object.assign(jsonSchema, { allOf: [{ $ref: `#/components/schemas/${like}Input` }] })
+  // The format says as much as the pattern, which takes four lines.
+  if (Reflect.get(jsonSchema, 'format') === 'date-time') Reflect.deleteProperty(jsonSchema, 'pattern')
+  if (description !== undefined) Object.assign(jsonSchema, { description })
+  if (example !== undefined) Object.assign(jsonSchema, { examples: [example] })
 }

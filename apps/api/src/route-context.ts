@@ -10,7 +10,9 @@ import type { FastifyBaseLogger, FastifyInstance, RawServerDefault } from 'fasti
 import type { ZodTypeProvider } from 'fastify-type-provider-zod'
 import type { Redis } from 'ioredis'
 import type { Cursors } from './cursors.ts'
+import type { SignIns } from './dashboard/sign-ins.ts'
 import type { KeyCache } from './key-cache.ts'
+import type { OAuthSettings } from './oauth/oauth-config.ts'
 import type { Budgets } from './rate-limit-headers.ts'
 import type { BodyReader, LeastRate } from './receive-body.ts'
 import type { Shares } from './shares.ts'
@@ -50,6 +52,12 @@ export interface ApiDeps {
   redis: Redis
   /** Creates and removes session pools at Azure. Absent when no subscription is configured. */
   pools?: PoolProvisioner
+  /** Where clients reach the API. Undefined: only under loopback names, or under any name from elsewhere. */
+  publicUrl?: string | undefined
+  /** The build of the dashboard. Default: that of this tree. */
+  dashboardDir?: string | undefined
+  /** The issuer whose access tokens /mcp accepts. Undefined: API keys only. */
+  oauth?: OAuthSettings | undefined
   /** The Prometheus text of this process. */
   metrics(accept: string | undefined): Promise<{ contentType: string; body: string }>
   logger?: FastifyBaseLogger
@@ -72,6 +80,8 @@ export interface RouteContext extends ApiDeps {
   limits: ApiLimits
   now: () => number
   keys: KeyCache
+  /** Browsers that are signed in to the dashboard. */
+  signIns: SignIns
   /** Schedules of routines. */
   schedules: Schedules
   /** Aborts when the server begins to close, which ends waits and streams. */
@@ -84,6 +94,8 @@ export interface RouteContext extends ApiDeps {
   sessions: Pick<SessionRegistry, 'find' | 'list'>
   /** For parsers of bodies that are not JSON. */
   readBody: BodyReader
+  /** Bytes in memory of request bodies, and of kept requests that are run again. */
+  bodies: Shares
   streams: Shares
   waits: Shares
   exports: Shares

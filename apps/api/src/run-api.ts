@@ -84,6 +84,9 @@ export async function runApi(config: ApiConfig, shared: Shared = {}): Promise<Ru
     store,
     admission,
     redis,
+    publicUrl: config.publicUrl,
+    dashboardDir: config.dashboardDir,
+    oauth: config.oauth,
     metrics: (accept) => telemetry.prometheus(accept),
     logger,
     ...(config.azureProvisioning === undefined

@@ -3,6 +3,7 @@ import { Readable } from 'node:stream'
 import { CofferdamError, type BlobStore } from '@cofferdam/contract'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { z } from 'zod'
+import { DECIDING_BYTES, mediaTypeOf } from './media-type.ts'
 
 /** 256 KiB: sixteen of the socket's usual buffers, and few enough reads for the 16 MiB bound of an output. */
 const PIECE_BYTES = 256 * 1024
@@ -27,13 +28,18 @@ export function bytesSource(bytes: Uint8Array): ByteSource {
 export async function blobSource(blobs: BlobStore, ref: string): Promise<ByteSource | null> {
   const probe = await blobs.read(ref, { start: 0, end: 1 })
   if (probe === null) return null
-  return {
-    total: probe.total,
-    read: async (range) => (await blobs.read(ref, range))?.bytes ?? new Uint8Array(),
-  }
+  return sourceOf(blobs, ref, probe.total)
 }
 
-/** The responses of a route that ends in `sendBytes`, for the OpenAPI document. */
+const sourceOf = (blobs: BlobStore, ref: string, total: number): ByteSource => ({
+  total,
+  read: async (range) => (await blobs.read(ref, range))?.bytes ?? new Uint8Array(),
+})
+
+/**
+ * The responses of a route that ends in `sendBytes`, for the OpenAPI document. Files are documented as bytes:
+ * which of the types of media-type.ts a file has is known when it is sent.
+ */
 export function byteResponses(contentType: string, what: string) {
   const content = { [contentType]: { schema: z.string() } }
   return {
@@ -42,6 +48,12 @@ export function byteResponses(contentType: string, what: string) {
     304: z.undefined().describe('It is what If-None-Match names.'),
   }
 }
+
+/** For the description of a route that ends in `sendFile`. */
+export const FILE_IS_DOWNLOAD =
+  'Always a download: a program wrote it, so no browser may show it as a page. Content-Type is decided by ' +
+  'its first bytes, never by its name: PNG, JPEG, GIF, WebP, AVIF, PDF, JSON, CSV, plain text, or else ' +
+  'application/octet-stream.'
 
 /** Answers 200, 206 or 304. Throws `range_not_satisfiable` (416) with the total in Content-Range. */
 export async function sendBytes(
@@ -89,8 +101,8 @@ async function* pieces(source: ByteSource, range: ByteRange): AsyncGenerator<Uin
 }
 
 /**
- * Sends a file that a program wrote, always as a download, so that no browser shows it as a page. Throws
- * `not_found` with the message `missing` when there is no such file.
+ * Sends a file that a program wrote, always as a download, so that no browser shows it as a page. Its first
+ * bytes decide the media type. Throws `not_found` with the message `missing` when there is no such file.
  */
 export async function sendFile(
   request: FastifyRequest,
@@ -99,10 +111,11 @@ export async function sendFile(
   file: { ref: string; sha256: string; path: string } | undefined,
   missing: string,
 ): Promise<FastifyReply> {
-  const source = file === undefined ? null : await blobSource(blobs, file.ref)
-  if (file === undefined || source === null) throw new CofferdamError('not_found', missing)
+  const head = file === undefined ? null : await blobs.read(file.ref, { start: 0, end: DECIDING_BYTES })
+  if (file === undefined || head === null) throw new CofferdamError('not_found', missing)
+  const source = sourceOf(blobs, file.ref, head.total)
   return sendBytes(request, reply, source, {
-    contentType: 'application/octet-stream',
+    contentType: mediaTypeOf(head.bytes, head.total),
     etag: file.sha256,
     disposition: attachment(file.path),
   })

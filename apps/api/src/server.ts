@@ -6,6 +6,7 @@
  * A failure of any step leaves in the error shape of the contract. Everything up to the key is decided before
  * the body is read.
  */
+import cookie from '@fastify/cookie'
 import { BOUNDS, CofferdamError, parse, StopReason } from '@cofferdam/contract'
 import { createSchedules } from '@cofferdam/routines'
 import { createSessionRegistry } from '@cofferdam/sessions'
@@ -13,6 +14,8 @@ import { fastify, type FastifyBaseLogger, type FastifyInstance, LogController } 
 import type { ZodTypeProvider } from 'fastify-type-provider-zod'
 import type { z } from 'zod'
 import { createCursors } from './cursors.ts'
+import { addPageFiles, asksForPage } from './dashboard/page-files.ts'
+import { createSignIns } from './dashboard/sign-ins.ts'
 import {
   answerClientError,
   answerOddRequests,
@@ -23,8 +26,10 @@ import {
   sendError,
 } from './error-response.ts'
 import { acceptJsonBodies } from './json-body.ts'
-import { createGuessBrake, createKeyCache } from './key-cache.ts'
-import { installOpenApi } from './openapi.ts'
+import { createGuessBrake } from './guess-brake.ts'
+import { createKeyCache } from './key-cache.ts'
+import type { BuildServer } from './mcp/endpoint.ts'
+import { installOpenApi, PLUGIN_TIMEOUT_MS } from './openapi.ts'
 import { createBudgets } from './rate-limit-headers.ts'
 import { createBodyReader, limitBodies } from './receive-body.ts'
 import { type ApiDeps, type App, DEFAULT_API_LIMITS, type RouteContext } from './route-context.ts'
@@ -43,8 +48,11 @@ const PARTS: Record<string, string> = {
   headers: 'header',
 }
 
-/** Builds the server. The caller makes it listen. Closing it first ends waits and streams. */
-export async function createApi(deps: ApiDeps): Promise<FastifyInstance> {
+/**
+ * Builds the server. The caller makes it listen. Closing it first ends waits and streams. `buildMcp` replaces
+ * the tools of /mcp, for tests of its transport.
+ */
+export async function createApi(deps: ApiDeps, buildMcp?: BuildServer): Promise<FastifyInstance> {
   const draining = new AbortController()
   const app = buildServer(deps.logger)
   const limits = { ...DEFAULT_API_LIMITS, ...deps.limits }
@@ -53,21 +61,20 @@ export async function createApi(deps: ApiDeps): Promise<FastifyInstance> {
     deps.logger?.warn({ err: error }, 'the clock of routines'),
   )
   app.addHook('onClose', () => schedules[Symbol.asyncDispose]())
+  const keys = createKeyCache({ keys: deps.store.keys, brake: createGuessBrake(now), now })
   const context: RouteContext = {
     ...deps,
     limits,
     now,
     draining: draining.signal,
     schedules,
-    keys: createKeyCache({
-      verify: (key) => deps.store.keys.verify(key),
-      brake: createGuessBrake(now),
-      now,
-    }),
+    keys,
+    signIns: createSignIns({ redis: deps.redis, keys, publicUrl: deps.publicUrl, now }),
     cursors: createCursors(() => deps.store.cursorKey()),
     budgets: createBudgets({ admission: deps.admission, now }),
     sessions: createSessionRegistry({ redis: deps.redis }),
     readBody: createBodyReader(limits.bodyRate),
+    bodies: createShares(limits.bodyBytes),
     streams: createShares(limits.eventStreams, 'event streams'),
     waits: createShares(limits.waits, 'waiting requests'),
     exports: createShares(limits.exports, 'audit exports'),
@@ -75,12 +82,15 @@ export async function createApi(deps: ApiDeps): Promise<FastifyInstance> {
   app.addHook('preClose', async () => draining.abort(new StopReason('drain')))
   traceAndProtect(app, draining.signal)
   answerOddRequests(app)
-  limitBodies(app, createShares(limits.bodyBytes))
+  limitBodies(app, context.bodies)
   acceptJsonBodies(app, context.readBody)
-  installErrorResponses(app)
+  // Only where it is asked for: most callers have a key and no cookie.
+  await app.register(cookie, { hook: false })
+  installErrorResponses(app, (request, reply) => (asksForPage(request) ? sendPage(reply) : null))
   await installOpenApi(app, API_VERSION)
   const otherMethods = refuseOtherMethods(app)
-  addRoutes(app.withTypeProvider<ZodTypeProvider>() as App, context)
+  const sendPage = await addPageFiles(app, deps.dashboardDir)
+  addRoutes(app.withTypeProvider<ZodTypeProvider>() as App, context, buildMcp)
   await app.after()
   otherMethods.close()
   return app
@@ -94,6 +104,7 @@ function buildServer(logger: FastifyBaseLogger | undefined): FastifyInstance {
     logController: new LogController({ disableRequestLogging: true }),
     return503OnClosing: false,
     forceCloseConnections: 'idle',
+    pluginTimeout: PLUGIN_TIMEOUT_MS,
     // A slow sender occupies a socket.
     requestTimeout: 120_000,
     // We answer a missing Host header ourselves, in our error shape.
@@ -134,7 +145,7 @@ function traceAndProtect(app: FastifyInstance, draining: AbortSignal): void {
     }
     if (request.raw.httpVersion === '1.1' && request.headers.host === undefined)
       throw new CofferdamError('invalid_request', 'The request has no Host header.')
-    if (request.is404) throw noSuchPath()
+    if (request.is404 && !asksForPage(request)) throw noSuchPath()
   })
   app.addHook('onSend', async (_request, reply) => {
     // An idle connection would delay the end of a closing server.

@@ -16,25 +16,35 @@ import {
   type FileOperation,
   type SessionInfo,
 } from '@cofferdam/contract'
+import type { TenantAction } from '@cofferdam/store'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { z } from 'zod'
 import { oneTenant } from './authenticate.ts'
 import { enqueueAndWait } from './enqueue-and-wait.ts'
+import { recordAction } from './record-action.ts'
 import type { RouteContext } from './route-context.ts'
+import { tenantQuery } from './wire-schemas.ts'
 
 /** Most operations take milliseconds. The others get 202 after this, before clients give up at 30 s. */
 const WAIT_MS = 25_000
 /** No program runs, so the worker's memory budget is charged the smallest limit. */
 const MEMORY_MIB = 16
 
-export const sessionParams = z.strictObject({ backend: nameSchema, key: sessionKeySchema })
+export const sessionParams = z.strictObject({
+  backend: nameSchema.meta({ description: 'The backend that has the session.', example: 'docker' }),
+  key: sessionKeySchema.meta({ description: 'The key of the session.', example: 'notebook' }),
+})
 
 export const sessionQuery = z.strictObject({
-  tenant_id: nameSchema
-    .optional()
-    .meta({ description: 'Whose session; for admin keys, which have no tenant.' }),
-  agent_id: nameSchema.default('sessions').meta({ description: 'Named in the audit row.' }),
-  template_id: nameSchema.optional().meta({ description: 'For tenants that run nothing without one.' }),
+  tenant_id: tenantQuery,
+  agent_id: nameSchema.default('sessions').meta({
+    description: 'The agent that the audit row names.',
+    example: 'analyst',
+  }),
+  template_id: nameSchema.optional().meta({
+    description: 'The template, for tenants that run nothing without one. Default: none.',
+    example: 'strict',
+  }),
 })
 
 /** Returns the session. Throws `session_not_found`. */
@@ -94,13 +104,22 @@ function codeOf({ reason = 'internal', ending }: ExecutionResult): ErrorCode {
   return ending === 'error' || ending === 'sandbox_lost' ? 'internal' : 'conflict'
 }
 
-/** An operation that returns nothing: 204 when done, 202 when it still waits its turn. Throws as above. */
+/**
+ * An operation that returns nothing and leaves the event `action`: 204 when done, 202 when it still waits its
+ * turn. Throws as above.
+ */
 export async function changeSession(
   context: RouteContext,
   request: FastifyRequest,
   reply: FastifyReply,
-  what: Operation,
+  { action, ...what }: Operation & { action: TenantAction },
 ): Promise<FastifyReply> {
-  const { accepted } = await operateOnSession(context, request, reply, what)
+  const done = await operateOnSession(context, request, reply, what)
+  const { accepted } = done
+  const { execution_id } = accepted ?? done.result
+  const { backend, key } = what.params
+  const path = what.path ?? what.files?.[0]?.path
+  const details = { backend, key, ...(path === undefined ? {} : { path }), execution_id }
+  await recordAction(context, request, oneTenant(request, what.query.tenant_id), action, details)
   return accepted === null ? reply.code(204).send() : reply.code(202).send(accepted)
 }

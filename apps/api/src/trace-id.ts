@@ -6,7 +6,7 @@ const ALL_ZERO_TRACE = '0'.repeat(32)
 const ALL_ZERO_SPAN = '0'.repeat(16)
 
 /** A valid W3C `traceparent`, or null. A malformed header is ignored, as the standard requires. */
-export function readTraceparent(header: string | string[] | undefined): string | null {
+export function readTraceparent(header: unknown): string | null {
   const parsed = traceparentSchema.safeParse(header)
   if (!parsed.success) return null
   const [, traceId, spanId] = parsed.data.split('-')

@@ -4,20 +4,30 @@ import {
   artifactSchema,
   auditRowSchema,
   capsUseSchema,
+  comparedSideSchema,
+  comparisonSchema,
   errorBodySchema,
   executionEventSchema,
   executionIdSchema,
   executionRequestSchema,
   executionStateSchema,
   executionTraceSchema,
+  executionWhySchema,
   nameSchema,
+  queueTenantsSchema,
+  rerunRequestSchema,
+  rerunSchema,
   resultSchema,
   routineRunSchema,
   routineSchema,
+  seriesSchema,
+  statsSchema,
   templateSchema,
+  textDiffSchema,
   tenantCapsSchema,
   tenantPolicyPatchSchema,
   tenantPolicySchema,
+  timeSchema,
   type TenantPolicy,
 } from '@cofferdam/contract'
 import { packageRuleProblems } from '@cofferdam/egress'
@@ -34,8 +44,23 @@ export const FAILURES = {
   '5xx': failure('It failed on our side; `error.retry` says whether the same request may work later.'),
 } as const
 
-export const executionParams = z.strictObject({ id: executionIdSchema })
-export const tenantParams = z.strictObject({ id: nameSchema })
+export const executionParams = z.strictObject({
+  id: executionIdSchema.meta({ description: 'The execution.' }),
+})
+export const tenantParams = z.strictObject({
+  id: nameSchema.meta({ description: 'The tenant.', example: 'demo' }),
+})
+
+/** The tenant that a list or a call is about. */
+export const tenantQuery = nameSchema.optional().meta({
+  description:
+    'The tenant. An admin key may name any, and has to where only one is meant. Default: the key’s.',
+  example: 'demo',
+})
+export const agentQuery = nameSchema.optional().meta({
+  description: 'Only what belongs to this agent. Default: all agents.',
+  example: 'analyst',
+})
 
 /** The most rows of a page: 500 audit rows are about 600 KB of JSON. */
 export const MAX_PAGE = 500
@@ -48,10 +73,12 @@ export const limitQuery = z
   .regex(/^[1-9]\d{0,2}$/, `expected a whole number from 1 to ${MAX_PAGE}`)
   .transform(Number)
   .refine((n) => n <= MAX_PAGE, `expected a whole number from 1 to ${MAX_PAGE}`)
-  .meta({ description: `Rows of one page, 1 to ${MAX_PAGE}.`, example: '50' })
+  .meta({ description: `Rows of one page, 1 to ${MAX_PAGE}. Default: ${DEFAULT_PAGE}.`, example: '50' })
 
 export const cursorQuery = z.string().min(1).max(512).meta({
-  description: 'next_cursor of the page before, for the same tenant. Its content is opaque.',
+  description:
+    'next_cursor of the page before, for the same tenant. Its content is opaque. Default: the first page.',
+  example: 'AYx3…',
 })
 
 export const timeQuery = z.iso
@@ -68,12 +95,21 @@ export const waitSchema = z
   .regex(/^(0|\d{1,9}(\.\d{1,3})?(ms|s))$/, 'expected a duration such as 30s or 1500ms')
   .transform((text) => Math.round(Number.parseFloat(text) * (text.endsWith('ms') ? 1 : 1000)))
   .refine((ms) => ms <= MAX_WAIT_MS, 'expected at most 60s')
-  .meta({ description: 'How long to wait for the ending, 0 to 60s, e.g. `30s` or `1500ms`.', example: '30s' })
+  .meta({
+    description: 'How long to wait for the ending, 0 to 60s, such as `30s` or `1500ms`. Default: 0.',
+    example: '30s',
+  })
 
-export const nextCursorSchema = z.string().nullable().meta({ description: 'Null on the last page.' })
+export const nextCursorSchema = z.string().nullable().meta({
+  description: 'The cursor of the next page. Null on the last page.',
+  example: 'AYx3…',
+})
 
 /** A tenant with everything that an operator decides about it. */
-export const tenantSchema = z.strictObject({ policy: tenantPolicySchema, caps: tenantCapsSchema })
+export const tenantSchema = z.strictObject({
+  policy: tenantPolicySchema.meta({ description: 'What it may do.' }),
+  caps: tenantCapsSchema.meta({ description: 'How much of it.' }),
+})
 
 /**
  * A policy as its tenant may read it. `redact` is left out rather than emptied: a PUT without it is refused,
@@ -82,9 +118,11 @@ export const tenantSchema = z.strictObject({ policy: tenantPolicySchema, caps: t
 export const readablePolicySchema = tenantPolicySchema.extend({
   redact: tenantPolicySchema.shape.redact
     .optional()
-    .meta({ description: 'Only for admin keys. These values are secrets; other keys never see them.' }),
+    .meta({ description: 'Values that are redacted. They are secrets: only admin keys see them.' }),
 })
-export const readableTenantSchema = z.strictObject({ policy: readablePolicySchema, caps: tenantCapsSchema })
+export const readableTenantSchema = tenantSchema.extend({
+  policy: readablePolicySchema.meta({ description: 'What it may do.' }),
+})
 
 /** What a PATCH of a policy may name: any field except the tenant. */
 export const policyPatchSchema = tenantPolicyPatchSchema
@@ -116,15 +154,24 @@ export const COMPONENTS: readonly (readonly [string, z.ZodType])[] = [
   ['AuditRow', auditRowSchema],
   ['CapsUse', capsUseSchema],
   ['Error', errorBodySchema],
+  ['ComparedSide', comparedSideSchema],
+  ['Comparison', comparisonSchema],
   ['ExecutionEvent', executionEventSchema],
   ['ExecutionRequest', executionRequestSchema],
   ['ExecutionResult', resultSchema],
   ['ExecutionState', executionStateSchema],
   ['ExecutionTrace', executionTraceSchema],
+  ['ExecutionWhy', executionWhySchema],
+  ['QueueTenants', queueTenantsSchema],
+  ['Rerun', rerunSchema],
+  ['RerunRequest', rerunRequestSchema],
   ['ReadableTenant', readableTenantSchema],
   ['ReadableTenantPolicy', readablePolicySchema],
   ['Routine', routineSchema],
   ['RoutineRun', routineRunSchema],
+  ['TextDiff', textDiffSchema],
+  ['SeriesFigures', seriesSchema],
+  ['Stats', statsSchema],
   ['Template', templateSchema],
   ['Tenant', tenantSchema],
   ['TenantCaps', tenantCapsSchema],
@@ -134,14 +181,24 @@ export const COMPONENTS: readonly (readonly [string, z.ZodType])[] = [
 /** A change that the database recorded. `eventType` is the schema of `event_type`. */
 export const changeEventSchema = <T extends z.ZodType>(eventType: T) =>
   z.strictObject({
-    id: z.int(),
-    actor: z.string().meta({ description: 'key:ID for the API, the database role for raw SQL.' }),
+    id: z.int().meta({ description: 'Number of the change. Later changes have higher ones.', example: 41 }),
+    actor: z.string().meta({
+      description: 'Who changed it: key:ID for the API, the database role for raw SQL.',
+      example: 'key:k_7',
+    }),
     event_type: eventType,
-    before: z.unknown(),
-    after: z.unknown(),
-    source: z.enum(['api', 'reconciler', 'sql']),
-    created_at: z.iso.datetime(),
+    before: z.unknown().meta({ description: 'What was there. Null if it is new.', example: { weight: 1 } }),
+    after: z
+      .unknown()
+      .meta({ description: 'What is there now. Null if it is gone.', example: { weight: 2 } }),
+    source: z.enum(['api', 'reconciler', 'sql']).meta({ description: 'Which way the change came.' }),
+    created_at: timeSchema.meta({ description: 'When it was changed.' }),
   })
+
+/** Where a person makes changes with a cookie instead of a key. */
+export const viaSchema = z.enum(['ui']).nullable().meta({
+  description: 'ui when it was done on the dashboard. Null otherwise.',
+})
 
 /** The fields of `patch` that have a value: zod's `?: T | undefined` becomes the store's `?: T`. */
 export function namedFields<T extends object>(patch: T): { [K in keyof T]?: Exclude<T[K], undefined> } {

@@ -1,27 +1,15 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { describeApi } from '../src/describe-api.ts'
+import type { OpenApiDocument } from '../src/openapi-document.ts'
 import { openScene, type Scene } from './scene.ts'
 
 let scene: Scene
-let document: Document
+let document: OpenApiDocument
 beforeAll(async () => {
   scene = await openScene()
   document = (await scene.app.inject({ url: '/openapi.json' })).json()
 })
 afterAll(() => scene?.[Symbol.asyncDispose]())
-
-interface Operation {
-  operationId: string
-  summary: string
-  parameters?: { name: string; in: string; required?: boolean; schema: unknown }[]
-  requestBody?: { content: Record<string, { schema: unknown }> }
-  responses: Record<string, { description: string; content?: Record<string, { schema: unknown }> }>
-}
-interface Document {
-  openapi: string
-  info: { title: string; version: string }
-  paths: Record<string, Record<string, Operation>>
-  components: { schemas: Record<string, unknown>; securitySchemes: Record<string, unknown> }
-}
 
 const operations = () =>
   Object.entries(document.paths).flatMap(([path, item]) =>
@@ -29,6 +17,10 @@ const operations = () =>
   )
 
 describe('the OpenAPI document', () => {
+  it('is the one that the reference page is made of', async () => {
+    expect(document).toEqual(await describeApi())
+  })
+
   it('lists every route', () => {
     expect(document.openapi).toBe('3.1.0')
     expect(
@@ -37,9 +29,9 @@ describe('the OpenAPI document', () => {
         .sort(),
     ).toEqual([
       'DELETE /api/sandbox/provision',
+      'DELETE /v1/backends/{backend}/sessions/{key}',
+      'DELETE /v1/backends/{backend}/sessions/{key}/files/{path}',
       'DELETE /v1/routines/{id}',
-      'DELETE /v1/sessions/{backend}/{key}',
-      'DELETE /v1/sessions/{backend}/{key}/files/{path}',
       'DELETE /v1/tenants/{id}/callback-secret',
       'DELETE /v1/tenants/{id}/keys/{key_id}',
       'DELETE /v1/tenants/{id}/workspaces/{name}',
@@ -52,24 +44,28 @@ describe('the OpenAPI document', () => {
       'GET /v1/audit/feed',
       'GET /v1/audit/invocations',
       'GET /v1/backends',
+      'GET /v1/backends/{backend}/sessions/{key}',
+      'GET /v1/backends/{backend}/sessions/{key}/files',
+      'GET /v1/backends/{backend}/sessions/{key}/files/{path}',
       'GET /v1/executions',
       'GET /v1/executions/{id}',
       'GET /v1/executions/{id}/artifacts',
       'GET /v1/executions/{id}/artifacts/{path}',
+      'GET /v1/executions/{id}/compare',
       'GET /v1/executions/{id}/events',
       'GET /v1/executions/{id}/output/{stream}',
       'GET /v1/executions/{id}/trace',
+      'GET /v1/executions/{id}/why',
       'GET /v1/queue',
+      'GET /v1/queue/tenants',
       'GET /v1/routines',
       'GET /v1/routines/{id}',
       'GET /v1/routines/{id}/events',
       'GET /v1/routines/{id}/runs',
       'GET /v1/sessions',
-      'GET /v1/sessions/{backend}/{key}',
-      'GET /v1/sessions/{backend}/{key}/files',
-      'GET /v1/sessions/{backend}/{key}/files/{path}',
       'GET /v1/sessions/{id}/outputs',
       'GET /v1/sessions/{id}/outputs/{path}',
+      'GET /v1/stats',
       'GET /v1/tenants',
       'GET /v1/tenants/{id}',
       'GET /v1/tenants/{id}/callback-secret',
@@ -88,16 +84,17 @@ describe('the OpenAPI document', () => {
       'POST /api/sandbox/config',
       'POST /api/sandbox/provision',
       'POST /api/sandbox/test',
-      'POST /v1/backends/{name}/test',
+      'POST /v1/backends/{backend}/test',
       'POST /v1/executions',
       'POST /v1/executions/{id}/cancel',
+      'POST /v1/executions/{id}/rerun',
       'POST /v1/routines',
       'POST /v1/routines/{id}/run',
       'POST /v1/tenants',
       'POST /v1/tenants/{id}/callback-secret',
       'POST /v1/tenants/{id}/cancel',
       'POST /v1/tenants/{id}/keys',
-      'PUT /v1/sessions/{backend}/{key}/files/{path}',
+      'PUT /v1/backends/{backend}/sessions/{key}/files/{path}',
       'PUT /v1/tenants/{id}/caps',
       'PUT /v1/tenants/{id}/policy',
       'PUT /v1/tenants/{id}/templates/{template}',
@@ -117,12 +114,10 @@ describe('the OpenAPI document', () => {
         expect(response.description, `${where} ${status}`).not.toBe('')
         if (!['204', '304'].includes(status)) expect(response.content, `${where} ${status}`).toBeDefined()
       }
-      if (path !== '/healthz') {
-        for (const status of ['4XX', '5XX']) {
-          expect(operation.responses[status]?.content?.['application/json']?.schema, where).toEqual({
-            $ref: '#/components/schemas/Error',
-          })
-        }
+      for (const status of ['4XX', '5XX']) {
+        expect(operation.responses[status]?.content?.['application/json']?.schema, where).toEqual({
+          $ref: '#/components/schemas/Error',
+        })
       }
       if (['post', 'put', 'patch'].includes(method)) expect(operation.requestBody, where).toBeDefined()
     }
@@ -145,10 +140,14 @@ describe('the OpenAPI document', () => {
     expect(text).not.toContain('__SCHEMA')
   })
 
-  it('requires a key for every route except the health checks', () => {
+  it('requires a key for every route except the health checks and metrics that are read locally', () => {
     expect(document).toMatchObject({ security: [{ apiKey: [] }] })
-    const open = operations().filter(({ operation }) => 'security' in operation)
-    expect(open.map(({ path }) => path).sort()).toEqual(['/healthz', '/readyz'])
+    const others = operations().filter(({ operation }) => 'security' in operation)
+    expect(Object.fromEntries(others.map(({ path, operation }) => [path, operation.security]))).toEqual({
+      '/healthz': [],
+      '/readyz': [],
+      '/metrics': [{}, { apiKey: [] }],
+    })
   })
 })
 

@@ -110,7 +110,8 @@ describe('artifacts', () => {
       status: 200,
       text: 'data',
       headers: {
-        'content-type': 'application/octet-stream',
+        'content-type': 'text/plain; charset=utf-8',
+        'x-content-type-options': 'nosniff',
         'content-disposition': `attachment; filename="n_me.bin"; filename*=UTF-8''n%C3%A4me.bin`,
         'content-security-policy': expect.stringContaining('sandbox'),
       },

@@ -5,6 +5,7 @@
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { setTimeout as pause } from 'node:timers/promises'
 import { type Admission, createAdmission } from '@cofferdam/admission'
 import {
   type AttemptRecord,
@@ -48,7 +49,11 @@ export interface Scene extends AsyncDisposable {
   /** Injects a request, as admin unless it has its own authorization. Checks the shape of every error. */
   call(options: InjectOptions): Promise<Answer>
   /** Another server over the same stores. */
-  another(limits?: Partial<ApiLimits>, deps?: Partial<ApiDeps>): Promise<FastifyInstance>
+  another(
+    limits?: Partial<ApiLimits>,
+    deps?: Partial<ApiDeps>,
+    buildMcp?: Parameters<typeof createApi>[1],
+  ): Promise<FastifyInstance>
   stopRedis(): Promise<void>
 }
 
@@ -149,8 +154,8 @@ export async function openScene(
       if (reply.statusCode >= 400) expectErrorShape(reply.statusCode, json, reply.headers)
       return { status: reply.statusCode, headers: reply.headers, json, text: reply.body }
     },
-    async another(more = {}, other = {}) {
-      const api = await createApi({ ...deps, ...other, limits: { ...deps.limits, ...more } })
+    async another(more = {}, other = {}, buildMcp) {
+      const api = await createApi({ ...deps, ...other, limits: { ...deps.limits, ...more } }, buildMcp)
       return kept.adopt(api, (one) => one.close())
     },
     [Symbol.asyncDispose]: () => kept.disposeAsync(),
@@ -169,8 +174,9 @@ export function expectErrorShape(status: number, json: unknown, headers: Record<
 }
 
 /**
- * The worker. The source `wait` runs until it is cancelled, `fail` ends with exit code 3, and `big` leaves
- * a large output and an artifact in the blob store. Every other source is printed.
+ * The worker. The source `wait` runs until it is cancelled, `seconds N` for that long at most, `fail` ends
+ * with exit code 3, `lost` as if the sandbox was lost, and `big` leaves a large output and an artifact in the
+ * blob store. Every other source is printed.
  */
 async function behave(taken: Taken, store: Store): Promise<void> {
   const source = taken.request.program.type === 'script' ? taken.request.program.source : ''
@@ -212,12 +218,17 @@ async function outcomeOf(taken: Taken, source: string, store: Store): Promise<Ou
     failureReason: null,
     stdout: { text: `${source}\n`, bytes: source.length + 1, truncated: false, ref: null },
   }
+  if (source === 'lost') {
+    await pause(500)
+    return { ...ran, ending: 'sandbox_lost', exitCode: null, failureReason: 'sandbox lost', reason: 'lost' }
+  }
   if (source === 'fail')
     return { ...ran, ending: 'error', exitCode: 3, failureReason: 'exit code 3', reason: 'exit' }
-  if (source === 'wait') {
-    if (!taken.signal.aborted) {
-      await new Promise((resolve) => taken.signal.addEventListener('abort', resolve, { once: true }))
-    }
+  const [, seconds = '0'] = /^seconds (\d+)$/.exec(source) ?? []
+  if (source === 'wait' || seconds !== '0') {
+    const limitMs = source === 'wait' ? 2 ** 31 - 1 : Number(seconds) * 1000
+    await pause(limitMs, undefined, { signal: taken.signal }).catch(() => undefined)
+    if (!taken.signal.aborted) return ran
     return { ...ran, ending: 'cancelled', exitCode: null, failureReason: 'cancelled', reason: 'cancelled' }
   }
   if (source !== 'big') return ran

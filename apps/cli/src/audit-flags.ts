@@ -1,5 +1,5 @@
 /** The flags that filter audit rows, and the API query that they make. */
-import { ENDINGS, EXIT_STATUSES } from '@cofferdam/contract'
+import { ENDINGS, EXIT_STATUSES, PROGRAM_KINDS } from '@cofferdam/contract'
 import type { CommandLine, Flag } from './command.ts'
 import { durationFlag, textFlag } from './parse-command-line.ts'
 import { UsageError } from './usage-error.ts'
@@ -17,6 +17,10 @@ export const AUDIT_FLAGS = {
   },
   ending: { type: 'string', value: 'NAME', description: `only this ending: ${ENDINGS.join(', ')}` },
   backend: { type: 'string', value: 'NAME', description: 'only this backend' },
+  kind: { type: 'string', value: 'KIND', description: `only these programs: ${PROGRAM_KINDS.join(', ')}` },
+  session: { type: 'string', value: 'ID', description: 'only this session (ses_…)' },
+  'min-duration': { type: 'string', value: 'TIME', description: 'only attempts that took this long: 5s, 2m' },
+  'max-duration': { type: 'string', value: 'TIME', description: 'only attempts that took no longer' },
   trace: { type: 'string', value: 'ID', description: 'only this trace (32 hex digits)' },
   'code-hash': { type: 'string', value: 'SHA256', description: 'only this program' },
   host: { type: 'string', value: 'HOST', description: 'only executions that connected to HOST or HOST:PORT' },
@@ -37,6 +41,8 @@ const NAMES = {
   status: 'exit_status',
   ending: 'ending',
   backend: 'backend',
+  kind: 'program_kind',
+  session: 'session_id',
   trace: 'trace_id',
   'code-hash': 'code_hash',
   host: 'outbound_host',
@@ -48,7 +54,11 @@ export function auditParameters(line: CommandLine, timed: boolean): Record<strin
     const value = textFlag(line, flag)
     return value === undefined ? [] : [[name, value]]
   })
-  const times = timed ? { from: moment(line, 'since'), to: moment(line, 'until') } : {}
+  for (const which of ['min', 'max']) {
+    const ms = durationFlag(line, `${which}-duration`)
+    if (ms !== undefined) given.push([`${which}_duration_ms`, String(ms)])
+  }
+  const times = timed ? { from: momentFlag(line, 'since'), to: momentFlag(line, 'until') } : {}
   for (const [name, value] of Object.entries(times)) if (value !== undefined) given.push([name, value])
   return Object.fromEntries(given)
 }
@@ -57,7 +67,7 @@ export const auditPath = (what: string, parameters: Record<string, string>): str
   `/v1/audit/${what}?${new URLSearchParams(parameters).toString()}`
 
 /** A time from a flag. `24h` means 24 hours ago. */
-function moment(line: CommandLine, flag: string): string | undefined {
+export function momentFlag(line: CommandLine, flag: string): string | undefined {
   const text = textFlag(line, flag)
   if (text === undefined) return undefined
   if (/^\d{4}-\d\d-\d\d/.test(text)) {

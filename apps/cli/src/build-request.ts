@@ -170,12 +170,13 @@ export async function requestOf(
   return parse(executionRequestSchema, request)
 }
 
-async function readFileIn(cwd: string, { from, to }: { from: string; to: string }): Promise<FileIn> {
+export async function readFileIn(cwd: string, { from, to }: { from: string; to: string }): Promise<FileIn> {
   const bytes = await readInput(cwd, from)
   return { path: to, content_base64: bytes.toString('base64') }
 }
 
-async function readInput(cwd: string, name: string): Promise<Buffer> {
+/** A file's bytes, up to the limit of a request. Throws `UsageError`. */
+export async function readInput(cwd: string, name: string): Promise<Buffer> {
   try {
     const bytes = await readFile(path.resolve(cwd, name))
     if (bytes.length > BOUNDS.fileBytes)

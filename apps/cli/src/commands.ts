@@ -24,6 +24,18 @@ export const COMMANDS: Readonly<Record<string, CommandEntry>> = {
     summary: 'show the state and result of an execution',
     load: () => import('./commands/status.ts'),
   },
+  why: {
+    summary: 'explain why an execution waits, was refused, or ended as it did',
+    load: () => import('./commands/why.ts'),
+  },
+  rerun: {
+    summary: 'run an ended execution again, with edits, and compare the results',
+    load: () => import('./commands/rerun.ts'),
+  },
+  compare: {
+    summary: 'compare the results of two executions',
+    load: () => import('./commands/compare.ts'),
+  },
   logs: {
     summary: "show an execution's output, live with --follow",
     load: () => import('./commands/logs.ts'),
@@ -31,6 +43,14 @@ export const COMMANDS: Readonly<Record<string, CommandEntry>> = {
   cancel: { summary: 'cancel an execution', load: () => import('./commands/cancel.ts') },
   caps: { summary: "show or change a tenant's caps", load: () => import('./commands/caps.ts') },
   usage: { summary: 'show what a tenant used and what it cost', load: () => import('./commands/usage.ts') },
+  queue: {
+    summary: 'show what waits and runs, and which tenant gets how much and is next',
+    load: () => import('./commands/queue.ts'),
+  },
+  stats: {
+    summary: 'show how many attempts ended each minute, and how long they waited and ran',
+    load: () => import('./commands/stats.ts'),
+  },
   audit: { summary: 'list audit rows', load: () => import('./commands/audit.ts') },
   routines: {
     summary: 'create, list, run and change routines: programs with a schedule',
@@ -49,9 +69,17 @@ export const COMMANDS: Readonly<Record<string, CommandEntry>> = {
     summary: 'create and remove what a vendor’s backend needs',
     load: () => import('./commands/provision.ts'),
   },
+  dashboard: {
+    summary: 'print a link that signs a browser in to the dashboard',
+    load: () => import('./commands/dashboard.ts'),
+  },
   doctor: {
     summary: 'show which backends work on this machine, and why others do not',
     load: () => import('./commands/doctor.ts'),
+  },
+  completion: {
+    summary: 'print the completion script of a shell',
+    load: () => import('./commands/completion.ts'),
   },
   setup: {
     summary: 'prepare a database for a deployment: schema, demo tenant, admin key',
@@ -60,6 +88,10 @@ export const COMMANDS: Readonly<Record<string, CommandEntry>> = {
   double: {
     summary: 'emulate a cloud service on this machine',
     load: () => import('./commands/double.ts'),
+  },
+  mcp: {
+    summary: 'serve the tools to an MCP client over stdin and stdout',
+    load: () => import('./commands/mcp.ts'),
   },
   dispatcher: {
     summary: 'serve Managed Agents environments in the foreground',

@@ -1,4 +1,5 @@
 /** Runs one command line: finds the command, parses its arguments, runs it, reports failures. */
+import { readFileSync } from 'node:fs'
 import type { Readable } from 'node:stream'
 import { nearestName } from '@cofferdam/config'
 import { isCofferdamError } from '@cofferdam/contract'
@@ -7,7 +8,7 @@ import { COMMANDS } from './commands.ts'
 import { type Environment, loadConfig } from './config.ts'
 import { EXIT } from './exit-status.ts'
 import { parseCommandLine } from './parse-command-line.ts'
-import { createTerminal, type Output } from './terminal.ts'
+import { createTerminal, type Output, type Terminal } from './terminal.ts'
 import { UsageError } from './usage-error.ts'
 
 /** The process around a command. Tests pass their own. */
@@ -27,6 +28,10 @@ export async function dispatch(around: Surroundings): Promise<number> {
   const json = args.includes('--json')
   const terminal = createTerminal({ stdout: around.stdout, stderr: around.stderr, json })
   try {
+    if (['--version', '-V', 'version'].includes(name)) {
+      around.stdout.write(`${versionOf()}\n`)
+      return EXIT.ok
+    }
     if (['--help', '-h', 'help'].includes(name)) {
       const asked = args[0]
       const entry = asked !== undefined && Object.hasOwn(COMMANDS, asked) ? COMMANDS[asked] : undefined
@@ -49,8 +54,14 @@ export async function dispatch(around: Surroundings): Promise<number> {
     )
   } catch (error) {
     terminal.progress(null)
-    return tell(error, around)
+    return tell(error, around, terminal)
   }
+}
+
+/** The version of this package. */
+function versionOf(): string {
+  const file = readFileSync(new URL('../package.json', import.meta.url), 'utf8')
+  return (JSON.parse(file) as { version: string }).version
 }
 
 function unknownCommand(name: string): UsageError {
@@ -64,7 +75,7 @@ function unknownCommand(name: string): UsageError {
 }
 
 /** Reports a failure on stderr, as text or with --json as JSON. Returns the exit status. */
-function tell(error: unknown, around: Surroundings): number {
+function tell(error: unknown, around: Surroundings, terminal: Terminal): number {
   const isStopped = around.stop.aborted && error instanceof Error && error.name === 'AbortError'
   if (isStopped) return EXIT.cancelled
   const usage = error instanceof UsageError || (isCofferdamError(error) && error.code === 'config_invalid')
@@ -74,9 +85,9 @@ function tell(error: unknown, around: Surroundings): number {
     const details = isCofferdamError(error) ? error.details : {}
     around.stderr.write(`${JSON.stringify({ error: { code, message: messageOf(error), details } })}\n`)
   } else {
-    around.stderr.write(`cofferdam: ${messageOf(error)}\n`)
+    terminal.note(`cofferdam: ${messageOf(error)}`)
     const hint = isCofferdamError(error) ? error.entry.hint : ''
-    if (hint !== '' && !usage) around.stderr.write(`  ${hint}\n`)
+    if (hint !== '' && !usage) terminal.note(`  ${hint}`)
   }
   return usage ? EXIT.usage : EXIT.platform
 }
@@ -129,7 +140,7 @@ function overview(commands: Readonly<Record<string, { summary: string }>>): stri
     'Commands:',
     ...Object.entries(commands).map(([name, { summary }]) => `${INDENT}${name.padEnd(width)}  ${summary}`),
     '',
-    'See cofferdam COMMAND --help for one command. Exit status: the program’s own for run and logs --follow;',
+    'See cofferdam COMMAND --help for one command, and cofferdam --version. Exit status: the program’s own for run and logs --follow;',
     '124 timeout, 137 out of memory, 130 cancelled, 1 platform failure, 2 wrong usage.',
   ].join('\n')
 }

@@ -15,6 +15,7 @@ describe('tenant set', () => {
     expect(policyOf(line('--network', 'pypi.org, *.example.com:443'))).toEqual({
       network: { allow: ['pypi.org', '*.example.com:443'] },
     })
+    expect(policyOf(line('--keep-program', 'errors'))).toEqual({ keep_program: 'errors' })
     expect(policyOf(line('--run-sessions', 'true'))).toEqual({ run_sessions: true })
     expect(policyOf(line('--run-sessions', 'false'))).toEqual({ run_sessions: false })
     expect(() => policyOf(line('--run-sessions', 'on'))).toThrow('expects true or false')

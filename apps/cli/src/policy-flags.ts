@@ -1,5 +1,5 @@
 /** Flags of `cofferdam tenant` that describe a tenant's policy and its templates. */
-import { DEFAULT_LIMITS, ISOLATIONS, MAX_LIMITS, type TenantPolicy } from '@cofferdam/contract'
+import { DEFAULT_LIMITS, ISOLATIONS, KEEP_PROGRAM, MAX_LIMITS, type TenantPolicy } from '@cofferdam/contract'
 import { networkOf } from './build-request.ts'
 import type { CommandLine, Command } from './command.ts'
 import { listOf, numberFlag, textFlag, withoutUndefined } from './parse-command-line.ts'
@@ -73,6 +73,11 @@ export const POLICY_FLAGS: Command['flags'] = {
     value: 'true|false',
     description: 'let executions of one agent and run share a session',
   },
+  'keep-program': {
+    type: 'string',
+    value: KEEP_PROGRAM.join('|'),
+    description: 'which programs are kept at their end, so that `rerun` can run them again',
+  },
   environment: {
     type: 'string',
     value: 'NAME|off',
@@ -115,6 +120,7 @@ export function policyOf(line: CommandLine, now?: Halves): Record<string, unknow
     max_artifact_bytes: artifactFlag(line, 'artifact_bytes'),
     max_artifacts_total_bytes: artifactFlag(line, 'artifacts_total_bytes'),
     max_artifact_count: artifactFlag(line, 'artifact_count'),
+    keep_program: textFlag(line, 'keep-program'),
     run_sessions: switchFlag(line, 'run-sessions'),
     commands: commandsFlags(line, now?.commands),
     packages: packagesFlags(line, now?.packages),

@@ -96,7 +96,7 @@ export const QUEUE_FLAGS = {
     description: 'the same key and body give the same execution',
   },
   lane: { type: 'string', value: 'NAME', description: 'interactive (default) or routine' },
-  priority: { type: 'string', value: '0-9', description: '0 is first (default: 5)' },
+  priority: { type: 'string', value: '0-9', description: '9 is first (default: 5)' },
   'callback-url': { type: 'string', value: 'URL', description: 'the result is posted to this URL' },
   delay: { type: 'string', value: 'TIME', description: 'start it after this time at the earliest' },
 } as const satisfies Record<string, Flag>

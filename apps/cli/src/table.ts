@@ -26,6 +26,7 @@ const eventsSchema = z.object({
       created_at: z.string(),
       event_type: z.string(),
       actor: z.string(),
+      via: z.string().nullish(),
       source: z.string(),
       before: z.unknown(),
       after: z.unknown(),
@@ -37,9 +38,9 @@ const eventsSchema = z.object({
 export function showChanges(answer: unknown, terminal: Terminal): void {
   const { events } = parse(eventsSchema, answer, 'the answer')
   terminal.value(events)
-  const rows = events.map(({ created_at, event_type, actor, source, before, after }) => {
+  const rows = events.map(({ created_at, event_type, actor, source, via, before, after }) => {
     const [was, is] = different(before, after)
-    return [created_at, event_type, actor, source, `${JSON.stringify(was)} → ${JSON.stringify(is)}`]
+    return [created_at, event_type, actor, via ?? source, `${JSON.stringify(was)} → ${JSON.stringify(is)}`]
   })
   terminal.lines(table(['TIME', 'WHAT', 'WHO', 'BY', 'BEFORE → AFTER'], rows))
 }

@@ -1,6 +1,7 @@
 /**
  * Where a command writes: text and colours on a terminal, plain text in a pipe, and with --json one JSON
- * value on stdout. Then notes go to stderr.
+ * value on stdout. Then notes go to stderr. Names, messages and output may come from a hostile program, so
+ * nothing that reaches a terminal can control it.
  */
 import type { Writable } from 'node:stream'
 import { type InspectColor, styleText } from 'node:util'
@@ -38,6 +39,8 @@ export function createTerminal(options: { stdout: Output; stderr: Output; json: 
     stdout: stdout.isTTY === true ? createScreenFilter() : (text: string) => text,
     stderr: stderr.isTTY === true ? createScreenFilter() : (text: string) => text,
   }
+  const screen = (output: Output, text: string): string =>
+    output.isTTY === true ? createScreenFilter()(text) : text
   let progressShown = false
   const clear = () => {
     if (progressShown) stderr.write('\r\x1b[2K')
@@ -45,7 +48,7 @@ export function createTerminal(options: { stdout: Output; stderr: Output; json: 
   }
   const line = (text = ''): void => {
     clear()
-    if (!json) stdout.write(`${text}\n`)
+    if (!json) stdout.write(`${screen(stdout, text)}\n`)
   }
   return {
     json,
@@ -59,7 +62,7 @@ export function createTerminal(options: { stdout: Output; stderr: Output; json: 
     },
     note(text) {
       clear()
-      stderr.write(`${text}\n`)
+      stderr.write(`${screen(stderr, text)}\n`)
     },
     program(stream, text) {
       clear()
@@ -68,7 +71,7 @@ export function createTerminal(options: { stdout: Output; stderr: Output; json: 
     progress(text) {
       clear()
       if (!watched || text === null) return
-      stderr.write(styleText('dim', text, { stream: stderr }))
+      stderr.write(styleText('dim', screen(stderr, text).replaceAll('\n', ' '), { stream: stderr }))
       progressShown = true
     },
     style: (format, text) => styleText(format, text, { stream: stdout }),

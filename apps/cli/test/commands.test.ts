@@ -263,6 +263,45 @@ needs('process').describe('the command', () => {
       status: 'ended',
       result: { exit_code: 6 },
     })
+    const why = await run(['why', id])
+    expect(why.status).toBe(0)
+    expect(why.stdout).toMatch(/why it ran there\n {4}taken: [^]*why it ended so\n {4}error: .*code 6/)
+    expect((await run(['why', 'exe_00000000000070008000000000000000'])).status).toBe(1)
+  })
+
+  it('rerun runs a kept program again with edits and prints the differences; compare does too', async () => {
+    write('report.py', 'import sys\nprint("total", len(sys.argv))\nsys.exit(len(sys.argv) - 1)')
+    write('fixed.py', 'print("total 0")\nprint("\\x1b[2Jfixed")')
+    const first = (await run(['run', 'report.py', '--json', '--', 'one'])).stdout
+    const { execution_id: id } = JSON.parse(first) as { execution_id: string }
+    const refused = await run(['rerun', id])
+    expect(refused.status).toBe(1)
+    expect(refused.stderr).toMatch(/has keep_program never.*With errors or always/)
+
+    expect((await run(['tenant', 'set', 'demo', '--keep-program', 'errors'])).status).toBe(0)
+    const failed = (await run(['run', 'report.py', '--json', '--env', 'MODE=x', '--', 'one'])).stdout
+    const { execution_id: kept } = JSON.parse(failed) as { execution_id: string }
+    // This fleet has no key, so values of variables are not kept.
+    expect((await run(['rerun', kept])).stderr).toMatch(/edit\.env, or null: MODE/)
+    const same = await run(['rerun', kept, '--unset-env', 'MODE'])
+    expect(same.status).toBe(1)
+    expect(same.stdout).toMatch(/The results are alike\.\n +FIRST +AGAIN\n +execution +exe_\w+ +exe_/)
+    const edited = await run(['rerun', kept, '--program', 'fixed.py', '--env', 'MODE=y', '--memory', '128'])
+    expect(edited.status).toBe(0)
+    expect(edited.stdout).toMatch(/differ in: program, ending, exit_code, stdout\n/)
+    expect(edited.stdout).toMatch(/ending +error +ok\n[^]*- total 2\n +\+ total 0\n/)
+    const words = await run(['rerun', kept, '--json', '--unset-env', 'MODE', '--', 'two', 'words'])
+    const report = JSON.parse(words.stdout) as { execution: { execution_id: string } }
+    expect([words.status, report]).toMatchObject([
+      2,
+      { rerun_of: kept, result: { exit_code: 2 }, comparison: { differences: ['exit_code', 'stdout'] } },
+    ])
+    const again = report.execution.execution_id
+    const compared = await run(['compare', again])
+    expect(compared.stdout).toContain(`${kept}  ${again}`)
+    expect((await run(['compare', again, 'nothing'])).status).toBe(2)
+    expect((await run(['rerun', kept, '--edit', '{"tenant_id":"x"}'])).status).toBe(2)
+    expect((await run(['tenant', 'set', 'demo', '--keep-program', 'never'])).status).toBe(0)
   })
 
   it('enqueue returns the same execution for the same idempotency key', async () => {
@@ -280,6 +319,29 @@ needs('process').describe('the command', () => {
     expect((await run(['cancel', id])).stdout).toMatch(new RegExp(`^${id}: cancell`))
     expect((await run(['logs', id, '-f'])).status).toBe(130)
     expect((await run(['cancel', id])).stdout).toBe(`${id}: had already ended; nothing changed\n`)
+  })
+
+  it('queue shows lanes, workers and tenants, and stats what ended by minute', async () => {
+    const lanes = await run(['queue'])
+    expect(lanes.stdout).toMatch(/^LANE +WAITING[^]*\ninteractive +\d[^]*\nWORKER[^]*\nwrk_/)
+    expect((await run(['queue', 'lanes'])).status).toBe(2)
+    const id = (await run(['enqueue', '-', '-l', 'bash'], 'sleep 60')).stdout.trim()
+    // It waits for a moment before a worker has it.
+    await vi.waitFor(
+      async () => {
+        const { stdout } = await run(['queue', 'tenants', '--sort', 'waiting'])
+        expect(stdout).toMatch(/^NEXT +TENANT +WAITING +RUNNING +LIMIT +GOT +DUE[^\n]*\n- +demo +0 +1 /)
+      },
+      { timeout: STARTED_MS, interval: 500 },
+    )
+    await run(['cancel', id])
+    const stats = await run(['stats', '--by', 'ending', '--since', '1h'])
+    expect(stats.stdout).toMatch(/^FROM +ENDED[^\n]* ok[^]*\n\d{4}-\d\d-\d\dT\d\d:\d\dZ +\d+ +\d+/)
+    expect(await json('stats', '--step', '1h', '--since', '20h', '--tenant', 'demo')).toMatchObject({
+      step_ms: 36e5,
+      group_by: null,
+      groups: [],
+    })
   })
 
   it('caps set changes caps at once, and caps get shows their use', async () => {
@@ -335,6 +397,12 @@ needs('process').describe('the command', () => {
     ]
     expect(await json('audit', '--tenant', 'audited', ...same)).toEqual(rows)
     expect((await run(['audit', '--follow', '--all'])).status).toBe(2)
+    const { execution_id = '' } = rows[0] ?? {}
+    expect(await json('audit', execution_id)).toEqual(rows)
+    expect((await run(['audit', execution_id])).stdout).toMatch(/^ {2}ending +ok$/m)
+    expect((await run(['audit', execution_id, '--tenant', 'audited'])).status).toBe(2)
+    const unknown = await run(['audit', execution_id.replace(/.{4}$/, '0000')])
+    expect([unknown.status, unknown.stderr]).toEqual([1, expect.stringContaining('No audit row of exe_')])
   })
 
   it('audit --export writes rows as lines, and --resume completes an interrupted file', async () => {
@@ -392,11 +460,40 @@ needs('process').describe('the command', () => {
       expect(status).toBe(1)
       expect(stderr).toContain('cofferdam: ')
     }
-    const [listed] = (await json('tenant', 'keys', 'keyed')) as { id: string }[]
+    const reader = (await run(['tenant', 'new-key', 'keyed', '--read-only'])).stdout.trim()
+    const withReader = here({ COFFERDAM_API_KEY: reader })
+    expect((await runHere(['tenant', 'show', 'keyed'], withReader)).status).toBe(0)
+    const refused = await runHere(['run', '-', '-l', 'bash', '--tenant', 'keyed'], withReader, 'true')
+    expect(refused).toMatchObject({ status: 1, stderr: expect.stringContaining('read-only') })
+    const found = (await json('tenant', 'keys', 'keyed')) as { id: string; read_only: boolean }[]
+    expect(found.map(({ read_only }) => read_only)).toEqual([true, false])
+    const [, listed] = found
     await run(['tenant', 'revoke-key', 'keyed', listed?.id ?? ''])
     await vi.waitFor(async () => expect((await runHere(['caps', 'get', 'keyed'], withKey)).status).toBe(1), {
       timeout: 20_000,
     })
+  })
+
+  it('dashboard prints a link that signs in once, with the code where no log sees it', async () => {
+    const { stdout, status } = await run(['dashboard'])
+    expect(status).toBe(0)
+    const link = new URL(stdout.trim())
+    expect(link.origin).toBe(report.url)
+    expect([link.pathname, link.search]).toEqual(['/', ''])
+    const code = new URLSearchParams(link.hash.slice(1)).get('code')
+    const signIn = () =>
+      fetch(new URL('/ui/session', link), {
+        method: 'POST',
+        headers: {
+          'content-type': 'application/json',
+          'sec-fetch-site': 'same-origin',
+          'x-cofferdam-ui': '1',
+        },
+        body: JSON.stringify({ code }),
+      })
+    expect(await (await signIn()).json()).toMatchObject({ scope: 'admin', tenant_id: null })
+    expect((await signIn()).status).toBe(401)
+    expect(up.stderr + up.stdout).not.toContain(code ?? 'a code')
   })
 
   it('a command reports a malformed or unknown ID, a wrong or missing key, and a dead address', async () => {

@@ -31,6 +31,22 @@ it('prints the address, and settings whose key file holds the environment key un
   expect(existsSync(keyFile)).toBe(false)
 })
 
+it('prints an OAuth issuer, and how to start a fleet that accepts its tokens', async () => {
+  const double = start(['double', 'oauth', '--tenant', 'acme'], here)
+  await expect.poll(() => double.stdout, { timeout: SOON }).toMatch(/It logs in by itself/)
+  const { issuer } = JSON.parse(double.stdout.split('\n', 1)[0] ?? '') as { issuer: string }
+  expect(double.stdout).toContain(
+    `COFFERDAM_OAUTH_ISSUER=${issuer} COFFERDAM_PUBLIC_URL=http://127.0.0.1:7070`,
+  )
+  const form = { grant_type: 'client_credentials', client_id: 'ci', resource: 'http://127.0.0.1:7070/mcp' }
+  const answer = await fetch(`${issuer}/token`, { method: 'POST', body: new URLSearchParams(form) })
+  const { access_token } = (await answer.json()) as { access_token: string }
+  const claims = JSON.parse(Buffer.from(access_token.split('.')[1] ?? '', 'base64url').toString()) as object
+  expect(claims).toMatchObject({ iss: issuer, aud: form.resource, tenant_id: 'acme', client_id: 'ci' })
+  double.child.kill('SIGTERM')
+  expect(await double.ended).toMatchObject({ status: 0, stderr: '' })
+})
+
 it('answers the lines of a chat, and ends with its input', async () => {
   const { status, stdout } = await run(
     ['double', 'managed-agents', '--chat'],

@@ -2,8 +2,9 @@
 import {
   COMMON_FIELDS,
   printConfig,
+  readAll,
   readConfig,
-  readConfigFile,
+  readFileOf,
   wholeNumber,
   type ConfigField,
   type ConfigOf,
@@ -35,8 +36,8 @@ export const DISPATCHER_FIELDS = {
     variable: 'COFFERDAM_DRAIN_MS',
     schema: wholeNumber(0, 3_600_000).default(300_000),
     description:
-      'How long turns of sessions may go on after the first SIGTERM, milliseconds; what goes on after that is ' +
-      'taken over by the next dispatcher.',
+      'How long turns of sessions may go on after the first SIGTERM, milliseconds; what goes on after ' +
+      'that is taken over by the next dispatcher.',
     example: '300000',
   },
 } as const satisfies Record<string, ConfigField>
@@ -82,8 +83,8 @@ export const environmentSchema = z.strictObject({
     .default('kept')
     .describe(
       'kept: one shell a session, whose background jobs live on; needs a backend with sessions of scope ' +
-        'processes. restored: each command continues with the folder, variables and functions of the last one; ' +
-        'for backends whose sessions keep only files (gvisor, e2b).',
+        'processes. restored: each command continues with the folder, variables and functions of the last ' +
+        'one; for backends whose sessions keep only files (gvisor, e2b).',
     ),
   network: networkSchema.default('none').describe('What tool calls may reach, within the tenant’s policy.'),
   limits: z
@@ -118,7 +119,8 @@ export const environmentSchema = z.strictObject({
     .min(1)
     .optional()
     .describe(
-      'Program that serves each work item instead of the dispatcher, as with `ant beta:worker poll --on-work`.',
+      'Program that serves each work item instead of the dispatcher, as with `ant beta:worker poll ' +
+        '--on-work`.',
     ),
   on_work_key: z
     .boolean()
@@ -130,12 +132,12 @@ export type EnvironmentConfig = z.output<typeof environmentSchema>
 /** Spare sandboxes that are kept for sessions to come (docs/operations/dispatcher-scaling.md). */
 export const poolSchema = z.strictObject({
   name: nameSchema.describe('Names the pool in `environments` and in metrics.'),
-  spare: spareSettingsSchema.prefault({}),
+  spare: spareSettingsSchema.prefault({}).describe('How many sandboxes are kept.'),
   kubernetes: kubernetesConfigSchema
     .optional()
     .describe(
-      'The SandboxWarmPool that the dispatcher scales, as in `backends.kubernetes`. Without it the target is ' +
-        'only a metric, for KEDA or an HPA.',
+      'The SandboxWarmPool that the dispatcher scales, as in `backends.kubernetes`. Without it the target ' +
+        'is only a metric, for KEDA or an HPA.',
     ),
 })
 
@@ -175,10 +177,10 @@ export function programVariables(variables: Variables = process.env): Record<str
 
 /** Throws `config_invalid` with every problem. `environments` is empty if the file has no such section. */
 export function loadConfig(variables: Variables = process.env): DispatcherConfig {
-  const { config } = readConfig(DISPATCHER_FIELDS, variables)
-  const { dispatcher } = readConfigFile(config.configFile ?? 'cofferdam.config.yaml', fileSchema, {
-    mustExist: config.configFile !== undefined,
-  })
+  const [{ config }, { dispatcher }] = readAll(
+    () => readConfig(DISPATCHER_FIELDS, variables),
+    () => readFileOf(variables, fileSchema),
+  )
   return { ...config, ...dispatcher }
 }
 

@@ -20,6 +20,10 @@ export interface ControlPlane {
   stop(item: Item): Promise<void>
   /** Whether a heartbeat was told that somebody stops the item. */
   isStopped(item: Item): boolean
+  /** Calls `accepted` whenever a heartbeat of the item was accepted, until it is disposed. */
+  onLease(item: Item, accepted: () => void): Disposable
+  /** Calls `began` whenever an event stream of the session has begun, until it is disposed. */
+  onStream(sessionId: string, began: () => void): Disposable
   ofItem(item: Item): SessionView
 }
 
@@ -31,9 +35,22 @@ export interface SessionView {
   isTurnOver(): Promise<boolean>
 }
 
+/** Whose requests `client` sends: heartbeats of an item, or the event stream of a session. */
+interface Watch {
+  id: string
+  happened: () => void
+}
+
+const WATCHED = /\/work\/([^/]+)\/heartbeat(?:\?|$)|\/sessions\/([^/]+)\/events\/stream(?:\?|$)/
+
 /** The longest that the API lets a poll wait (the SDK's work.ts: 1 to 999). */
 const POLL_BLOCK_MS = 999
 const KEY_BYTES = 4096
+/**
+ * About 15 s. The SDK stops an item whose session it cannot read, and the session would then wait for ever.
+ * Its default of 2 is over after 1.5 s.
+ */
+const RETRIES = 5
 
 /** Reads the key file. Throws `config_invalid` if it has no key. */
 export async function connectControlPlane(
@@ -46,12 +63,19 @@ export async function connectControlPlane(
   const { sessionsTokenFromSecret } = await import('@anthropic-ai/sdk/lib/environments/worker')
   const key = await readKey(environment.key_file)
   const stopped = new Set<string>()
+  const watches = new Set<Watch>()
+  const watch = (one: Watch): Disposable => {
+    watches.add(one)
+    return { [Symbol.dispose]: () => watches.delete(one) }
+  }
   const client = new Anthropic({
     // The SDK ends an item that is stopped and one whose lease is lost alike. Calls must end only with the former.
     fetch: async (url, init) => {
       const response = await fetch(url, init)
-      const workId = /\/work\/([^/]+)\/heartbeat(?:\?|$)/.exec(urlOf(url))?.[1]
-      if (workId !== undefined && (await isStopping(response))) stopped.add(workId)
+      if (!response.ok) return response
+      const [, ofItem, ofSession] = WATCHED.exec(urlOf(url)) ?? []
+      if (ofItem !== undefined && (await isStopping(response))) stopped.add(ofItem)
+      else for (const { id, happened } of watches) if (id === (ofItem ?? ofSession)) happened()
       return response
     },
     baseURL: environment.base_url,
@@ -59,6 +83,7 @@ export async function connectControlPlane(
     // Otherwise the SDK takes ANTHROPIC_API_KEY from this process.
     apiKey: null,
     defaultHeaders: environment.headers,
+    maxRetries: RETRIES,
     logLevel: 'warn',
     logger: forSdk(logger, environment.id),
   })
@@ -77,6 +102,8 @@ export async function connectControlPlane(
       await work.stop(id, { environment_id: environment.id, force: true }, { headers })
     },
     isStopped: ({ id }) => stopped.has(id),
+    onLease: ({ id }, happened) => watch({ id, happened }),
+    onStream: (id, happened) => watch({ id, happened }),
     ofItem: (item) =>
       viewOf(client.withOptions({ authToken: sessionsTokenFromSecret(item.secret) ?? key }), item.data.id),
   }
@@ -87,7 +114,6 @@ const urlOf = (url: string | URL | Request): string =>
 
 /** Whether the answer to a heartbeat says so. Reads a copy, before the SDK sees the answer. */
 async function isStopping(response: Response): Promise<boolean> {
-  if (!response.ok) return false
   const answer: unknown = await response
     .clone()
     .json()

@@ -16,7 +16,7 @@ import { connectControlPlane, type ControlPlane, type Item } from './control-pla
 import { serveByProgram } from './on-work.ts'
 import { pollEnvironment } from './poll-environment.ts'
 import type { ServeDeps } from './serve-item.ts'
-import { holdSession } from './session-holder.ts'
+import { holdOf } from './session-holder.ts'
 
 const SOON = { timeout: 15_000 }
 const SDK = fileURLToPath(import.meta.resolve('@anthropic-ai/sdk'))
@@ -41,14 +41,13 @@ afterEach(async () => {
 const file = (name: string): string => join(folder, name)
 const text = (name: string): string => (existsSync(file(name)) ? readFileSync(file(name), 'utf8') : '')
 
-/** The three commands that a hold sends. */
+/** The three commands that a hold sends: it joins the holders, asks for the last one, and leaves. */
 function inMemory(): Redis {
-  const values = new Map<string, string>()
+  const holders: string[] = []
   return {
-    set: async (key: string, value: string) => values.set(key, value),
-    get: async (key: string) => values.get(key) ?? null,
-    eval: async (_script: string, _keys: number, key: string, mine: string) =>
-      values.get(key) === mine && values.delete(key),
+    eval: async (_script: string, _keys: number, _key: string, mine: string) => holders.push(mine),
+    lindex: async () => holders.at(-1) ?? null,
+    lrem: async (_key: string, _count: number, mine: string) => holders.splice(holders.indexOf(mine), 1),
   } as unknown as Redis
 }
 
@@ -184,7 +183,7 @@ cd "$(dirname "$0")"; trap '' TERM; sleep 300 & echo "$! $$" >pids.new; mv pids.
     const serving = serveByProgram(item, await program(source), deps)
     await vi.waitFor(() => expect(text('start')).toBe('up\n'), SOON)
     const { id: environmentId } = deps.environment
-    await holdSession(redis, { environmentId, sessionId: item.data.id, workId: item.id })
+    holdOf(redis, { environmentId, sessionId: item.data.id, workId: item.id }).take()
     await writeFile(file('go'), '')
     await serving.ended
     expect(statesOf()).toEqual(['queued', 'starting'])
@@ -254,6 +253,7 @@ new Anthropic({ logLevel: 'off' }).beta.environments.work
       environment: environmentOf(settings),
       workerId: 'test',
       logger,
+      folder,
       scaler: null,
       signal,
     })

@@ -18,7 +18,7 @@ import { programVariables, type EnvironmentConfig } from './config.ts'
 import type { ControlPlane, Item } from './control-plane.ts'
 import { logLines } from './log-lines.ts'
 import type { ServeDeps, Serving } from './serve-item.ts'
-import { holdSession } from './session-holder.ts'
+import { holdOf } from './session-holder.ts'
 
 /** The grace that `ant` gives, milliseconds. */
 const GRACE_MS = 30_000
@@ -52,7 +52,9 @@ export function serveByProgram(
   const serve = async (): Promise<void> => {
     const { redis, environment, plane, logger } = deps
     const session = { environmentId: environment.id, sessionId: item.data.id, workId: item.id }
-    await using hold = await holdSession(redis, session)
+    await using hold = holdOf(redis, session)
+    hold.take()
+    await hold.taken
     if (!stopping.signal.aborted) {
       const status = await run(item, program, deps, { signal: stopping.signal, graceMs })
       if (status !== 0 && !stopping.signal.aborted)

@@ -3,9 +3,11 @@
  * each work item when its session's turn is over.
  */
 import { randomBytes } from 'node:crypto'
-import { hostname } from 'node:os'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { hostname, tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { setTimeout as after } from 'node:timers/promises'
-import { createClient } from '@cofferdam/client'
+import { createQueueClient } from '@cofferdam/client/queue'
 import { compileRules, redactText } from '@cofferdam/executor'
 import { connectRedis } from '@cofferdam/queue'
 import { createLogger, createMetricsServer, startTelemetry, type Telemetry } from '@cofferdam/telemetry'
@@ -62,7 +64,10 @@ export async function runDispatcher(
     )
   // While Redis is away, a session that begins waits. Its item's lease decides for how long.
   const redis = owned.adopt(connectRedis(config.redisUrl, 'worker'), (one) => one.disconnect())
-  const client = owned.use(createClient({ redisUrl: config.redisUrl }))
+  const client = owned.use(createQueueClient({ redisUrl: config.redisUrl }))
+  const folder = await mkdtemp(join(tmpdir(), 'cofferdam-dispatcher-'))
+  const removeFolder = () => rm(folder, { recursive: true, force: true })
+  owned.defer(removeFolder)
   const polling = new AbortController()
   owned.defer(() => polling.abort())
   const scaler = await openScaler(config, logger)
@@ -77,6 +82,7 @@ export async function runDispatcher(
       environment,
       workerId,
       logger,
+      folder,
       signal: polling.signal,
       scaler: environment.pool === undefined ? null : scaler,
     }),
@@ -104,7 +110,7 @@ export async function runDispatcher(
         )
         // Without its connections, a call that runs would be answered with an error.
         if (isDrained) await resources.disposeAsync()
-        else await telemetry.forceFlush()
+        else await Promise.all([telemetry.forceFlush(), removeFolder()])
       })()
       return closing
     },

@@ -2,12 +2,11 @@
  * Serves one claimed work item: a session for a while. The SDK keeps the lease, reads the session's events and
  * posts the results. The sandbox and the tools are ours.
  *
- *   hold the session ─ prepare its sandbox ─ handleItem: heartbeat, session, skills, calls … ─ park the sandbox, or end it
+ *   prepare a sandbox ─ handleItem: heartbeat ─ hold the session ─ skills, calls … ─ park or end the sandbox
  *                                                                                  │
  *            lease lost, item stopped, turn over for long, session over, another item of it, drain
  */
 import { mkdtemp, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Client } from '@cofferdam/client'
 import { nameSchema } from '@cofferdam/contract'
@@ -16,7 +15,7 @@ import type { Redis } from 'ioredis'
 import type { EnvironmentConfig } from './config.ts'
 import type { ControlPlane, Item } from './control-plane.ts'
 import type { Scaler } from './scale/scaler.ts'
-import { holdSession } from './session-holder.ts'
+import { holdOf } from './session-holder.ts'
 import { materialise } from './session-materials.ts'
 import { openSessionSandbox, type SessionSandbox } from './session-sandbox.ts'
 import { sessionTools } from './session-tools.ts'
@@ -29,6 +28,8 @@ export interface ServeDeps {
   environment: EnvironmentConfig
   plane: ControlPlane
   logger: Logger
+  /** Where each session has a folder for the skills that the SDK downloads. */
+  folder: string
   /** Told of what arrives and ends; null if nothing is scaled. */
   scaler: Scaler | null
 }
@@ -79,26 +80,31 @@ interface Calls {
 
 async function serve(
   item: Item,
-  { client, redis, environment, plane, logger, scaler }: ServeDeps,
+  { client, redis, environment, plane, logger, folder, scaler }: ServeDeps,
   calls: Calls,
   stopping: AbortController,
 ): Promise<void> {
   const sessionId = item.data.id
   await using owned = new AsyncDisposableStack()
-  const workdir = await mkdtemp(join(tmpdir(), 'cofferdam-session-'))
+  const workdir = await mkdtemp(join(folder, 'session-'))
   owned.defer(() => rm(workdir, { recursive: true, force: true }))
-  const hold = owned.use(
-    await holdSession(redis, { environmentId: environment.id, sessionId, workId: item.id }),
-  )
+  const hold = owned.use(holdOf(redis, { environmentId: environment.id, sessionId, workId: item.id }))
+  // Not before: an item whose lease is another process's must not take the session from one that can answer.
+  using _lease = plane.onLease(item, () => hold.take())
   const sandbox = openSessionSandbox({
     client,
     environment,
     sessionId,
     logger,
     onReady: (tookMs) => scaler?.onSandboxReady(environment.id, tookMs),
-    rememberSandbox: (id) => hold.rememberSandbox(id),
+    hold,
   })
   calls.sandbox = sandbox
+  // The stream shows only ends that come after its beginning, and the SDK does not look for an earlier one.
+  const endIfOver = async () => {
+    if (await plane.ofItem(item).isSessionOver()) stopping.abort(new Error('the session has ended'))
+  }
+  using _stream = plane.onStream(sessionId, () => void endIfOver())
   using outputs = whenQuiet(QUIET_MS, () => sandbox.collect())
   const worker = plane.client.beta.environments.work.worker({
     workdir,
@@ -144,7 +150,11 @@ async function serve(
       signal: stopping.signal,
     })
   } finally {
-    if ((await hold.successor()) === null && (await plane.ofItem(item).isSessionOver())) await sandbox.end()
+    if ((await hold.successor()) === null && (await plane.ofItem(item).isSessionOver())) {
+      // A runner that never began has kept no outputs.
+      await sandbox.collect()
+      await sandbox.end()
+    }
   }
 }
 

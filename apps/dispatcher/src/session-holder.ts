@@ -1,16 +1,32 @@
 /**
  * Which work item serves a session now. The control plane offers an item again when its lease lapses, and may
- * make two items for one session. The item that began last holds the session. An earlier one finds that out
- * before it answers a tool call, and does not answer.
+ * make two items for one session. Of those that have a lease, the one that got it last holds the session. An
+ * earlier one finds that out before it answers a tool call, and does not answer. When the last one ends, the
+ * session falls back to the one before it, and never to all that are left.
  */
 import { randomUUID } from 'node:crypto'
 import type { Redis } from 'ioredis'
 
+/**
+ * Which call's answer says that the session's sandbox is another one: the call with this ID, or the next one
+ * if the ID is empty. Null if there is nothing to say.
+ */
+export type Notice = string | null
+
 export interface SessionHold extends AsyncDisposable {
-  /** Null while this item holds the session. `same`: another process serves the same item now. */
+  /** Takes the session from whoever has it. Only the first call does. */
+  take(): void
+  /** Resolves when the session was taken. */
+  readonly taken: Promise<void>
+  /**
+   * Who holds the session instead of this item. Null if nobody does. `same`: another process serves the same
+   * item now.
+   */
   successor(): Promise<'same' | 'other' | null>
-  /** Remembers the session's sandbox. True if the session had another one before. */
-  rememberSandbox(sandboxId: string): Promise<boolean>
+  /** Remembers the session's sandbox. Resolves with what its agent has to be told of an earlier one. */
+  rememberSandbox(sandboxId: string): Promise<Notice>
+  /** The answer to this call tells the agent, also if another dispatcher has to give it. */
+  tellWith(toolUseId: string): Promise<void>
 }
 
 /** Longer than any item is served without a tool call that looks at it again. */
@@ -19,29 +35,49 @@ const TTL_MS = 24 * 3_600_000
 /** A session that had no call for so long has forgotten which files it had. */
 const SANDBOX_TTL_MS = 30 * 24 * 3_600_000
 
-/** Deletes the key only if the value is still ours. */
-const RELEASE = `if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end return 0`
+/** Adds a holder. Killed dispatchers leave their entries, so that only the last 16 are kept. */
+const TAKE = `redis.call('RPUSH', KEYS[1], ARGV[1])
+redis.call('LTRIM', KEYS[1], -16, -1)
+return redis.call('PEXPIRE', KEYS[1], ARGV[2])`
 
-/** Takes the session for an item, from whoever has it. */
-export async function holdSession(
+/** Keeps the notice until another call is named: whoever names one may die before the answer is given. */
+const REMEMBER = `local before = redis.call('GET', KEYS[1])
+redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
+if before and before ~= ARGV[1] then redis.call('SET', KEYS[2], '', 'PX', ARGV[2]) end
+return redis.call('GET', KEYS[2])`
+
+/** The hold of an item that is going to be served. Disposing gives it up. */
+export function holdOf(
   redis: Redis,
   item: { environmentId: string; sessionId: string; workId: string },
-): Promise<SessionHold> {
+): SessionHold {
   const key = `{cofferdam}:dispatcher:${item.environmentId}:${item.sessionId}`
+  const holders = `${key}:holders`
   const mine = `${item.workId} ${randomUUID()}`
-  await redis.set(key, mine, 'PX', TTL_MS)
+  const { promise: taken, resolve } = Promise.withResolvers<void>()
+  // Whoever waits for it gets its error.
+  taken.catch(() => undefined)
+  let isAsked = false
   return {
+    taken,
+    take() {
+      if (!isAsked) resolve(redis.eval(TAKE, 1, holders, mine, TTL_MS).then(() => undefined))
+      isAsked = true
+    },
     async successor() {
-      const holder = await redis.get(key)
+      const holder = await redis.lindex(holders, -1)
       if (holder === null || holder === mine) return null
       return holder.startsWith(`${item.workId} `) ? 'same' : 'other'
     },
     async rememberSandbox(sandboxId) {
-      const before = await redis.set(`${key}:sandbox`, sandboxId, 'PX', SANDBOX_TTL_MS, 'GET')
-      return before !== null && before !== sandboxId
+      const [sandbox, notice] = [`${key}:sandbox`, `${key}:notice`]
+      return (await redis.eval(REMEMBER, 2, sandbox, notice, sandboxId, SANDBOX_TTL_MS)) as Notice
+    },
+    async tellWith(toolUseId) {
+      await redis.set(`${key}:notice`, toolUseId, 'PX', SANDBOX_TTL_MS)
     },
     async [Symbol.asyncDispose]() {
-      await redis.eval(RELEASE, 1, key, mine)
+      await redis.lrem(holders, 0, mine)
     },
   }
 }

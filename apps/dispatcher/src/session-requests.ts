@@ -60,6 +60,8 @@ export function sessionRequests(environment: EnvironmentConfig, sessionId: strin
       program: { type: 'command', shell: PREPARING },
       ...(files.length === 0 ? {} : { files: [...files] }),
       limits: { ...limits, ...PREPARE },
+      // The call that waits for it has not begun, so it must not be told that its machine stopped.
+      retry: { max_attempts: 3, on: ['worker_lost', 'sandbox_lost'] },
     }),
     call: (key, toolUseId, agentId, plan) => ({
       ...common,

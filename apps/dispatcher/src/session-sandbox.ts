@@ -21,6 +21,7 @@ import {
 import type { Logger } from '@cofferdam/telemetry'
 import type { EnvironmentConfig } from './config.ts'
 import { acceptOnce, resultOf, runWithin } from './run-execution.ts'
+import type { Notice, SessionHold } from './session-holder.ts'
 import { SESSION_FOLDERS, sessionRequests } from './session-requests.ts'
 import type { ToolAnswer, ToolPlan } from './tools/tool.ts'
 
@@ -31,8 +32,8 @@ export interface SessionSandboxDeps {
   logger: Logger
   /** A new sandbox was ready after so many milliseconds. */
   onReady(tookMs: number): void
-  /** Remembers the session's sandbox. True if the session had another one before. */
-  rememberSandbox(sandboxId: string): Promise<boolean>
+  /** Knows which sandbox the session had, and which call's answer tells the agent that it has another one. */
+  hold: Pick<SessionHold, 'rememberSandbox' | 'tellWith'>
 }
 
 /** One tool call. */
@@ -53,7 +54,7 @@ export interface SessionSandbox {
   call(agentId: string, call: Call): Promise<ToolAnswer>
   /** Runs a command of ours, with an input, in the sandbox that the session has. Null if it has none. */
   inspect(argv: readonly string[], stdin: string): Promise<ExecutionResult | null>
-  /** Keeps the outputs as artifacts, unless no call was made since the last time. */
+  /** Keeps the outputs as artifacts, unless no call was made since they were kept. Never rejects. */
   collect(): Promise<void>
   /** Destroys the sandbox. */
   end(): Promise<void>
@@ -78,9 +79,9 @@ export function openSessionSandbox(deps: SessionSandboxDeps): SessionSandbox {
   let provided: readonly FileIn[] = []
   let backend: string | null = null
   let workdir: string = SURROUNDINGS.workFolder
-  let hasNewCalls = false
-  /** The agent has to be told that its sandbox is another one. */
-  let isReplaced = false
+  /** Outputs may not have been kept. An earlier dispatcher may have been killed before it kept them. */
+  let hasNewCalls = true
+  let notice: Notice = null
   let prepared: Promise<ExecutionResult> | null = null
 
   /** Calls wait for it. A refusal or failure is their answer, and the next call tries again. */
@@ -91,7 +92,7 @@ export function openSessionSandbox(deps: SessionSandboxDeps): SessionSandbox {
       else {
         backend = result.backend
         workdir = result.stdout.trim() || workdir
-        isReplaced ||= await deps.rememberSandbox(result.session?.id ?? '')
+        notice = await deps.hold.rememberSandbox(result.session?.id ?? '')
       }
       if (result.session?.fresh === true) deps.onReady(performance.now() - startedMs)
       return result
@@ -104,8 +105,14 @@ export function openSessionSandbox(deps: SessionSandboxDeps): SessionSandbox {
     return running
   }
 
-  const operate = async (op: 'collect' | 'end', path?: string): Promise<ExecutionResult | null> =>
-    backend === null ? null : await runWithin(client, requests.operate(op, backend, path), OPERATION_MS)
+  /** Null if the session has no sandbox. */
+  const operate = async (op: 'collect' | 'end', path?: string): Promise<ExecutionResult | null> => {
+    // A sandbox that is being prepared would be left behind.
+    await prepared?.catch(() => undefined)
+    return backend === null
+      ? null
+      : await runWithin(client, requests.operate(op, backend, path), OPERATION_MS)
+  }
 
   /** The result of the call. `onAccepted` is told the execution that may have to be cancelled. */
   const carryOut = async (
@@ -150,8 +157,8 @@ export function openSessionSandbox(deps: SessionSandboxDeps): SessionSandbox {
       let accepted: ExecutionId | null = null
       try {
         const answer = call.plan.answer(await carryOut(agentId, call, (id) => (accepted = id)))
-        if (!isReplaced) return answer
-        isReplaced = false
+        if (notice === '') await deps.hold.tellWith((notice = call.toolUseId))
+        if (notice !== call.toolUseId) return answer
         return { ...answer, text: REPLACED + answer.text }
       } catch (error) {
         if (!call.signal.aborted) return { text: refusalText(error), isError: true }
@@ -171,9 +178,14 @@ export function openSessionSandbox(deps: SessionSandboxDeps): SessionSandbox {
     async collect() {
       if (!hasNewCalls) return
       hasNewCalls = false
-      const result = await operate('collect', SESSION_FOLDERS.outputs)
-      if (result !== null && !result.ok)
+      try {
+        const result = await operate('collect', SESSION_FOLDERS.outputs)
+        if (result === null || result.ok) return
         logger.warn({ session_id: sessionId, reason: result.reason }, 'outputs of a session were not kept')
+      } catch (error) {
+        logger.warn({ session_id: sessionId, err: error }, 'outputs of a session were not kept')
+      }
+      hasNewCalls = true
     },
 
     async end() {

@@ -1,10 +1,17 @@
 /** The tools of a session as the SDK's runner calls them: by name, each call an execution in the sandbox. */
+import { setTimeout as after } from 'node:timers/promises'
 import type { BetaRunnableTool, BetaToolRunContext } from '@anthropic-ai/sdk/lib/tools/BetaRunnableTool'
 import { ToolError } from '@anthropic-ai/sdk/lib/tools/ToolError'
+import { unlessAborted } from '@cofferdam/contract'
 import type { SessionHold } from './session-holder.ts'
 import type { Materials } from './session-materials.ts'
 import type { SessionSandbox } from './session-sandbox.ts'
 import { ToolInputError, type Tool, type ToolPlan, type ToolRoots } from './tools/tool.ts'
+
+/** How often a call looks whether its item holds the session again. */
+const HOLD_LOOK_MS = 500
+/** The SDK's heartbeats are at most 30 s apart, so an item that is served for longer still has its lease. */
+const LEASE_SHOWN_MS = 35_000
 
 export interface ServedSession {
   toolset: Readonly<Record<string, Tool>>
@@ -60,27 +67,28 @@ async function answer(
     signal,
     isStopped: () => session.isStopped(),
   })
-  const successor = await session.hold.successor()
-  if (successor !== null) await yieldTo(successor, session, signal)
+  await untilHeld(session, signal)
   await materials.sync()
   if (isError) throw new ToolError(text)
   return text
 }
 
-/** Whoever holds the session now answers the call. This runner never does. Rejects when it ends. */
-async function yieldTo(
-  successor: 'same' | 'other',
-  session: ServedSession,
-  signal: AbortSignal,
-): Promise<never> {
-  // If another process serves the same item, our next heartbeat is refused, and the SDK leaves the item alone.
-  // To end it here would stop that process's item.
-  if (successor === 'other') session.onSucceeded()
-  await new Promise((resolve) => {
-    if (signal.aborted) resolve(null)
-    else signal.addEventListener('abort', resolve, { once: true })
-  })
-  throw signal.reason
+/**
+ * Resolves while this item holds the session. Otherwise whoever holds it answers the call, and this runner
+ * ends, which rejects. If another process serves the same item, one of the two is refused at its next
+ * heartbeat, and the SDK then leaves the item alone. If that is the other process, it gives the session up,
+ * and this one answers.
+ */
+async function untilHeld(session: ServedSession, signal: AbortSignal): Promise<void> {
+  await unlessAborted(session.hold.taken, signal)
+  const atMs = performance.now()
+  for (let isShown = true; ; isShown = performance.now() - atMs > LEASE_SHOWN_MS) {
+    const successor = await session.hold.successor()
+    if (successor === null && isShown) return
+    // To end the same item here would stop that of the other process.
+    if (successor === 'other') session.onSucceeded()
+    await after(HOLD_LOOK_MS, undefined, { signal })
+  }
 }
 
 function planOf(tool: Tool, input: unknown, roots: ToolRoots): ToolPlan {

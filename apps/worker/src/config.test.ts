@@ -52,6 +52,27 @@ it.each([
   expect(() => loadConfig({ ...stores, ...env })).toThrow(message)
 })
 
+it('reports every problem of the environment and of the file at once', () => {
+  const configFile = file(
+    'backends:\n  docekr: {}\n  process: { pyhton: x }\n' +
+      'sandbox: { backend: gviser }\nwarm: { cells: { max: 0 } }\n',
+  )
+  const load = () =>
+    loadConfig({ COFFERDAM_CONFIG: configFile, COFFERDAM_SLOTS: '0', COFFERDAM_BACKENDS: 'dokcer,process' })
+  for (const problem of [
+    /8 problem\(s\)/,
+    /REDIS_URL: it is not set/,
+    /DATABASE_URL: it is not set/,
+    /COFFERDAM_BACKENDS: there is no backend dokcer; did you mean docker\?/,
+    /COFFERDAM_SLOTS: expected at least 1/,
+    /backends: Unrecognized key: "docekr"; did you mean docker\?/,
+    /backends\.process: Unrecognized key: "pyhton"; did you mean python\?/,
+    /sandbox\.backend: there is no backend gviser; did you mean gvisor\?/,
+    /warm\.cells\.max: Too small/,
+  ])
+    expect(load).toThrow(problem)
+})
+
 const SEED = `tier: 3
 sandbox:
   backend: docker

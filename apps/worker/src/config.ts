@@ -4,7 +4,6 @@ import {
   agentcoreProvisionConfigSchema,
   azureProvisionConfigSchema,
   orderedBackendsConfigSchema,
-  isBackendName,
   warmConfigSchema,
   type AgentcoreProvisionConfig,
   type AzureProvisionConfig,
@@ -15,14 +14,16 @@ import {
   COMMON_FIELDS,
   commaList,
   printConfig,
+  readAll,
   readConfig,
-  readConfigFile,
+  readFileOf,
   wholeNumber,
   type ConfigField,
 } from '@cofferdam/config'
-import { CofferdamError, pricesSchema, type Prices } from '@cofferdam/contract'
+import { pricesSchema, type Prices } from '@cofferdam/contract'
 import { egressConfigSchema, type EgressConfig } from '@cofferdam/egress'
 import { callbacksConfigSchema, type CallbacksConfig } from '@cofferdam/routines'
+import { backendNameSchema } from './backend-name.ts'
 import { JANITOR_MS } from './janitor.ts'
 import { backendsOf, sandboxSectionSchema, tierSchema, type SandboxSection } from './sandbox-section.ts'
 import { z } from 'zod'
@@ -47,7 +48,7 @@ export const WORKER_FIELDS = {
   },
   backendNames: {
     variable: 'COFFERDAM_BACKENDS',
-    schema: commaList.prefault(DEFAULT_BACKENDS),
+    schema: commaList.prefault(DEFAULT_BACKENDS).pipe(z.array(backendNameSchema)),
     description:
       'Backends of this worker in order of preference, strongest first; ' +
       'those that cannot run here are passed over.',
@@ -185,22 +186,19 @@ export interface Provisioning {
  * order. Without it, COFFERDAM_BACKENDS names them. Throws `config_invalid` with every problem.
  */
 export function loadConfig(env: Environment = process.env): WorkerConfig {
-  const { config } = readConfig(WORKER_FIELDS, env)
-  const file = readFile(config.configFile)
+  const [{ config }, file] = readAll(
+    () => readConfig(WORKER_FIELDS, env),
+    () => readFileOf(env, fileSchema),
+  )
   const ofSandbox = backendsOf(file.tier, file.sandbox)
   const isNamed = env['COFFERDAM_BACKENDS'] !== undefined
-  const isFromSandbox = !isNamed && file.backends === undefined && ofSandbox !== null
+  const fromFile = file.backends === undefined ? ofSandbox : Object.keys(file.backends)
+  const names = isNamed ? config.backendNames : (fromFile ?? config.backendNames)
+  const sections: Record<string, object | undefined> = file.backends ?? {}
   return {
     ...config,
     traceSampleRatio: config.traceSampleRatio ?? file.telemetry.sample_ratio,
-    backends: isFromSandbox
-      ? chooseBackends([...ofSandbox], undefined, 'sandbox.backend')
-      : chooseBackends(
-          config.backendNames,
-          isNamed ? undefined : file.backends,
-          'COFFERDAM_BACKENDS',
-          file.backends,
-        ),
+    backends: Object.fromEntries(names.map((name) => [name, sections[name] ?? {}])),
     sandbox: file.sandbox,
     warm: file.warm,
     egress: file.egress,
@@ -212,14 +210,7 @@ export function loadConfig(env: Environment = process.env): WorkerConfig {
 
 /** Reads only the `provisioning` section, for apps that provision. Throws like `loadConfig`. */
 export function loadProvisioning(env: Environment): Provisioning {
-  const { config } = readConfig({ configFile: WORKER_FIELDS.configFile }, env)
-  return readFile(config.configFile).provisioning
-}
-
-function readFile(configFile: string | undefined) {
-  return readConfigFile(configFile ?? 'cofferdam.config.yaml', fileSchema, {
-    mustExist: configFile !== undefined,
-  })
+  return readFileOf(env, fileSchema).provisioning
 }
 
 /** The effective configuration as text, with the source of each value and without secrets. */
@@ -227,20 +218,4 @@ export function describeConfig(env: Environment = process.env): string {
   const { backends } = loadConfig(env)
   const fields = printConfig(WORKER_FIELDS, readConfig(WORKER_FIELDS, env))
   return `${fields}\n# backends: ${JSON.stringify(backends)}`
-}
-
-/** The keys of `order`, or `names` without it, each with its section. Errors name `source`. */
-function chooseBackends(
-  names: readonly string[],
-  order: BackendsConfigInput | undefined,
-  source: string,
-  sections: BackendsConfigInput | undefined = order,
-): BackendsConfigInput {
-  const chosen = order === undefined ? names : Object.keys(order)
-  const unknown = chosen.filter((name) => !isBackendName(name))
-  if (unknown.length > 0)
-    throw new CofferdamError('config_invalid', `${source}: there is no backend ${unknown.join(', ')}.`)
-  return Object.fromEntries(
-    chosen.map((name) => [name, (sections as Record<string, object> | undefined)?.[name] ?? {}]),
-  )
 }

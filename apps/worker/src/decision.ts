@@ -1,13 +1,7 @@
 /** What becomes of a claimed execution, and of an attempt that ran. */
 import type { Admitted, AttemptKey } from '@cofferdam/admission'
-import type {
-  AttemptFacts,
-  AttemptRecord,
-  CapsUse,
-  ExecutionRequest,
-  Outcome,
-  TenantPolicy,
-} from '@cofferdam/contract'
+import type { AttemptFacts, AttemptRecord, CapsUse, ExecutionRequest, Outcome } from '@cofferdam/contract'
+import type { KeepRules } from './keep-request.ts'
 import type { PolicyInForce } from './policy.ts'
 import type { Requeue } from './requeue.ts'
 
@@ -31,8 +25,8 @@ export interface EndFacts {
   /** The template in force. Undefined: the one that the request names. */
   templateId?: string | undefined
   refusal?: AttemptFacts['refusal']
-  /** The effective policy, which says whether outputs are encrypted. */
-  tenant?: Pick<TenantPolicy, 'encrypt_outputs'>
+  /** The effective policy, which says how outputs are stored and whether the request is kept. */
+  tenant?: KeepRules
 }
 
 /** The attempt ends with an outcome that no program of this worker produced. */

@@ -8,6 +8,7 @@ import type { Taken } from '@cofferdam/queue'
 import { SPANS } from '@cofferdam/telemetry'
 import { chargeIn, settleCharge } from './attempt-charge.ts'
 import type { EndFacts } from './decision.ts'
+import { dropUnusedRequest, keepRequest } from './keep-request.ts'
 import { effectiveTenant } from './policy.ts'
 import { currentTraceId, inSpan, markEnding } from './spans.ts'
 import type { WorkerDeps } from './worker-deps.ts'
@@ -46,13 +47,20 @@ export async function recordAttempt(
     ...(facts.refusal === undefined ? {} : { refusal: facts.refusal }),
     encryptOutputs: facts.tenant?.encrypt_outputs === true,
   })
-  return await inSpan(SPANS.audit, () => writeRow(taken, composed, deps))
+  return await inSpan(SPANS.audit, async () => {
+    // An attempt that is retried is not the last one. The request of the last one is kept.
+    const requestRef = wantsRetry(taken, composed)
+      ? null
+      : await keepRequest(taken, composed, facts.tenant, deps)
+    return await writeRow(taken, requestRef === null ? composed : { ...composed, requestRef }, deps)
+  })
 }
 
 async function writeRow(taken: Taken, composed: AttemptRecord, deps: WorkerDeps): Promise<Recorded> {
   try {
     const { inserted } = await deps.store.record(composed)
     const first = inserted ? null : await deps.store.findAttempt(taken.executionId, composed.audit.attempt)
+    await dropUnusedRequest(composed, first, deps)
     return { record: first ?? composed, isInOutbox: false }
   } catch (error) {
     if (!isCofferdamError(error) || error.code !== 'store_unavailable') throw error
@@ -105,6 +113,7 @@ export async function storeOutbox(records: readonly AttemptRecord[], deps: Worke
       const { tenant_id: tenantId, agent_id: agentId, attempt } = audit
       const { execution_id: executionId } = rest.result
       const first = inserted ? null : await deps.store.findAttempt(executionId, attempt)
+      await dropUnusedRequest({ ...rest, audit }, first, deps)
       // The worker that admitted the attempt may have died before it settled the charge.
       const key = { tenantId, agentId, executionId, attempt }
       await settleCharge(key, chargeIn(first ?? { audit }), deps)

@@ -4,7 +4,7 @@
  */
 import { randomBytes } from 'node:crypto'
 import { join } from 'node:path'
-import { newWorkerId, type WorkerId } from '@cofferdam/contract'
+import { newWorkerId, type Backend, type WorkerId } from '@cofferdam/contract'
 import { compileRules, redactText, type BackendReport } from '@cofferdam/executor'
 import { connectRedis, createConsumer, createProducer, createTraceShelf } from '@cofferdam/queue'
 import { createStore } from '@cofferdam/store'
@@ -94,9 +94,6 @@ export async function runWorker(config: WorkerConfig, options: WorkerOptions = {
     onOutbox: (records) => storeOutbox(records, deps),
     logger,
   })
-  // The backend that `auto` uses fills its warm pool now, the others at their first execution.
-  const preferred = published.reports.find(({ probe }) => probe.ok)
-  if (preferred !== undefined) backends.get(preferred.name)?.prewarm?.()
   owned.use(keepFleet({ ...common, backends, sessions, producer }))
   let isDraining = false
   let storeGate: StoreGate | null = null
@@ -122,7 +119,9 @@ export async function runWorker(config: WorkerConfig, options: WorkerOptions = {
       store,
       logger,
       onOpen() {
+        // Other workers destroy the sandboxes of a worker without heartbeats, and this sends the first one.
         consumer.start()
+        prewarmPreferred(backends, published.reports)
         const found = published.reports.map(({ name, probe }) => `${name}: ${probe.ok}`)
         logger.info({ worker_id: workerId, backends: found }, 'taking executions')
       },
@@ -166,6 +165,12 @@ function openConnections(redisUrl: string, owned: AsyncDisposableStack) {
   const connect = (role: 'worker' | 'producer' | 'subscriber'): Redis =>
     owned.adopt(connectRedis(redisUrl, role), (connection) => connection.disconnect())
   return { redis: connect('worker'), subscriber: connect('subscriber'), control: connect('producer') }
+}
+
+/** The backend that `auto` uses fills its warm pool now, the others at their first execution. */
+function prewarmPreferred(backends: ReadonlyMap<string, Backend>, reports: readonly BackendReport[]): void {
+  const preferred = reports.find(({ probe }) => probe.ok)
+  if (preferred !== undefined) backends.get(preferred.name)?.prewarm?.()
 }
 
 const FLEET_KEY = '{cofferdam}:fleet'

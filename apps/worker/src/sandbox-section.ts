@@ -4,6 +4,7 @@
  */
 import { MAX_LIMITS, softTimeoutOf, type ExecutionRequest } from '@cofferdam/contract'
 import { z } from 'zod'
+import { backendNameSchema } from './backend-name.ts'
 
 const MiB = 1_048_576
 const SIZE_UNITS: Readonly<Record<string, number>> = { '': 1, k: 1024, m: MiB, g: 1024 * MiB }
@@ -41,10 +42,7 @@ const cpus = z
 export const tierSchema = z.union([z.literal(1), z.literal(2), z.literal(3), z.literal(4)])
 
 export const sandboxSectionSchema = z.strictObject({
-  backend: z
-    .string()
-    .min(1)
-    .max(64)
+  backend: backendNameSchema
     .optional()
     .describe('The only backend; a section `backends` and COFFERDAM_BACKENDS come before it.'),
   memory_limit: size.optional().describe('The most memory of an execution, e.g. `256m` or `1g`.'),

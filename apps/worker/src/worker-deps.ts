@@ -31,7 +31,7 @@ export interface WorkerDeps {
   offers(this: void): readonly Offer[]
   /** Sessions that any worker can attach to. */
   sessions: Pick<SessionRegistry, 'claim' | 'find'>
-  store: Pick<Store, 'record' | 'findAttempt'>
+  store: Pick<Store, 'record' | 'findAttempt' | 'blobs'>
   policies: PolicyCache
   mayRetryCheck: MayRetryCheck
   /** When the next execution that waits for a full backend comes back. */

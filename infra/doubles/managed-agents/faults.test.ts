@@ -3,6 +3,7 @@ import { afterEach, beforeEach, expect, it } from 'vitest'
 import { startManagedAgents, type ManagedAgentsDouble } from './managed-agents-double.ts'
 import { ask, workPath } from './sdk-judge.ts'
 
+const BETA = 'managed-agents-2026-04-01'
 let double: ManagedAgentsDouble
 beforeEach(async () => {
   double = await startManagedAgents()
@@ -36,6 +37,37 @@ it('a slow answer comes late', async () => {
   const startedAt = performance.now()
   await stats()
   expect(performance.now() - startedAt).toBeGreaterThan(50)
+})
+
+it('a call that is delayed before it acts does nothing if its client goes, and ends when faults are cleared', async () => {
+  const session = double.createSession({ script: [{ idle: 'end_turn' }] })
+  await session.untilIdle()
+  const archive = (signal?: AbortSignal) =>
+    fetch(`${double.url}/v1/sessions/${session.id}/archive`, {
+      method: 'POST',
+      headers: { 'x-api-key': double.apiKey, 'anthropic-version': '2023-06-01', 'anthropic-beta': BETA },
+      ...(signal === undefined ? {} : { signal }),
+    })
+  double.inject({ kind: 'delay', route: 'sessions.archive', ms: 600_000, before: true, times: 2 })
+  const gone = new AbortController()
+  const first = archive(gone.signal)
+  await expect.poll(() => double.requests.at(-1)?.route).toBe('sessions.archive')
+  gone.abort()
+  await expect(first).rejects.toThrow()
+  const second = archive()
+  await expect.poll(() => double.faultsLeft).toEqual([])
+  expect(session.status).toBe('idle')
+  double.clearFaults()
+  expect((await second).status).toBe(200)
+  expect(session.status).toBe('terminated')
+})
+
+it('a fault with an ID happens only to calls whose path has it', async () => {
+  const ids = [double.environmentId, double.createEnvironment().id]
+  double.inject({ kind: 'status', route: 'work.stats', status: 529, id: ids[1] ?? '' })
+  const statusOf = async (id = '') =>
+    (await ask(double, 'GET', workPath(id, 'stats'), { key: double.apiKey })).status
+  expect([await statusOf(ids[0]), await statusOf(ids[1]), await statusOf(ids[1])]).toEqual([200, 529, 200])
 })
 
 it.each([true, false])('a connection breaks and the call acts: %s', async (acts) => {

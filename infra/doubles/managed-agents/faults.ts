@@ -1,9 +1,12 @@
 /** Failures that a test or a user injects. Each happens to the n-th matching call and is then used up. */
+import { setTimeout as pause } from 'node:timers/promises'
 import { z } from 'zod'
 
 const ROUTE = z.string().max(40)
-/** The first call that it happens to, counted from now, and to how many in a row. */
 const WHEN = {
+  /** Only calls whose path has this ID: of a session, an item, an environment or a memory store. */
+  id: z.string().min(1).max(80).optional(),
+  /** The first call that it happens to, counted from now, and to how many in a row. */
   nth: z.number().int().min(1).max(10_000).default(1),
   times: z.number().int().min(1).max(10_000).default(1),
 }
@@ -18,11 +21,13 @@ export const faultSchema = z.discriminatedUnion('kind', [
     retry_after_ms: z.number().int().min(0).max(60_000).optional(),
     ...WHEN,
   }),
-  /** Acts and answers this much later. */
+  /** Answers this much later. Ends when the faults are cleared. */
   z.strictObject({
     kind: z.literal('delay'),
     route: ROUTE,
     ms: z.number().int().min(1).max(600_000),
+    /** Waits before it acts, and not between acting and the answer. */
+    before: z.boolean().default(false),
     ...WHEN,
   }),
   /** Breaks the connection, before or after acting. */
@@ -37,11 +42,18 @@ export const faultSchema = z.discriminatedUnion('kind', [
 export type Fault = z.output<typeof faultSchema>
 export type FaultInput = z.input<typeof faultSchema>
 
+/** A fault of one call. */
+export type DueFault = Fault & {
+  /** Aborts when all faults are cleared. */
+  cleared: AbortSignal
+}
+
 /** The route whose calls are event streams. */
 export const STREAM_ROUTE = 'events.stream'
 
 export class Faults {
   #pending: Fault[] = []
+  #cleared = new AbortController()
 
   /** `routes` are the names that a fault may name. Throws a `ZodError`, or an error that lists the names. */
   add(input: FaultInput, routes: readonly string[]): void {
@@ -56,22 +68,40 @@ export class Faults {
     return this.#pending
   }
 
-  /** The faults of this call. Counts the call for every fault of its route. */
-  of(route: string): Fault[] {
-    const now: Fault[] = []
+  /** The faults of this call. Counts the call for every fault that it matches. */
+  of(route: string, path: string): DueFault[] {
+    const now: DueFault[] = []
+    const ids = path.split('/')
     for (const fault of this.#pending) {
       if (('route' in fault ? fault.route : STREAM_ROUTE) !== route) continue
+      if (fault.id !== undefined && !ids.includes(fault.id)) continue
       if (fault.nth > 1) fault.nth -= 1
       else {
         fault.times -= 1
-        now.push(fault)
+        now.push({ ...fault, cleared: this.#cleared.signal })
       }
     }
     this.#pending = this.#pending.filter(({ times }) => times > 0)
     return now
   }
 
+  /** Forgets all faults, and ends delays that are under way. */
   clear(): void {
     this.#pending = []
+    this.#cleared.abort()
+    this.#cleared = new AbortController()
+  }
+}
+
+/** Waits as long as the delays say. Rejects when the client goes, which `signal` tells. */
+export async function delayBy(
+  faults: readonly DueFault[],
+  when: 'before' | 'after',
+  signal: AbortSignal,
+): Promise<void> {
+  for (const fault of faults) {
+    if (fault.kind !== 'delay' || fault.before !== (when === 'before')) continue
+    const either = AbortSignal.any([signal, fault.cleared])
+    await pause(fault.ms, undefined, { signal: either }).catch(() => signal.throwIfAborted())
   }
 }

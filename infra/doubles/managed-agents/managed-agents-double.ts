@@ -47,6 +47,7 @@ export interface ManagedAgentsDouble extends AsyncDisposable {
   inject(fault: FaultInput): void
   /** Failures that have not happened yet. */
   readonly faultsLeft: readonly Fault[]
+  /** Forgets all faults, and ends delays that are under way. */
   clearFaults(): void
   /** Changes settings from now on. */
   configure(change: Partial<Settings>): void

@@ -2,11 +2,10 @@
  * Takes a request to its route: who asks, what the headers must say, what was injected, the answer, and the
  * record of it all. No message is published for most refusals; their statuses and types are.
  */
-import { setTimeout as pause } from 'node:timers/promises'
 import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http'
 import type { ControlPlane, RequestRecord } from './control-plane.ts'
 import { authorize, type Credential, type CredentialKind } from './credentials.ts'
-import type { Fault } from './faults.ts'
+import { delayBy, type Fault } from './faults.ts'
 import { readBody, recordOf } from './incoming.ts'
 import { newId } from './stamps-and-ids.ts'
 import { badRequest, errorBody, notFound, typeOfStatus, WireError } from './wire-errors.ts'
@@ -91,10 +90,11 @@ async function answer({ plane, request, response, route, params, record }: Visit
   requireHeaders(headers, route)
   const gone = new AbortController()
   response.once('close', () => gone.abort())
-  const faults = plane.faults.of(route.name)
+  const faults = plane.faults.of(route.name, record.path)
   const body = await readBody(request)
   const isActing = failFirst(faults, response)
   if (!isActing) return
+  await delayBy(faults, 'before', gone.signal)
   authorize(credential, route.takes, {
     ...(params['environmentId'] === undefined ? {} : { environmentId: params['environmentId'] }),
     ...(params['workId'] === undefined ? {} : { itemId: params['workId'] }),
@@ -110,8 +110,7 @@ async function answer({ plane, request, response, route, params, record }: Visit
     headers,
     signal: gone.signal,
   })
-  for (const fault of faults)
-    if (fault.kind === 'delay') await pause(fault.ms, undefined, { signal: gone.signal })
+  await delayBy(faults, 'after', gone.signal)
   if (faults.some(({ kind }) => kind === 'drop')) response.destroy()
   else send(response, answered, faults)
 }

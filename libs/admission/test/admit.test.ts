@@ -9,7 +9,7 @@ let open: Opened
 beforeAll(async () => {
   server = await isolatedRedis()
   open = openAdmission(server.url, LONG_WINDOWS)
-}, 60_000)
+})
 afterAll(async () => {
   open.close()
   await server.stop()

@@ -12,7 +12,7 @@ const PER_HOUR = 3
 let server: TestServer
 beforeAll(async () => {
   server = await isolatedRedis()
-}, 60_000)
+})
 afterAll(() => server.stop())
 
 describe('at the boundaries of days and hours', () => {
@@ -67,5 +67,5 @@ describe('at the boundaries of days and hours', () => {
     expect(deniedDays.size).toBeGreaterThan(0)
     for (const day of deniedDays) expect([day, perDay.get(day)?.length]).toEqual([day, PER_DAY])
     for (const hour of deniedHours) expect([hour, perHour.get(hour)?.length]).toEqual([hour, PER_HOUR])
-  }, 60_000)
+  })
 })

@@ -36,7 +36,7 @@ beforeAll(async () => {
       }
     },
   })
-}, 60_000)
+})
 afterAll(async () => {
   open.close()
   await server.stop()

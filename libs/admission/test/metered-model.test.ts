@@ -48,7 +48,7 @@ const countCharged = async (
 beforeAll(async () => {
   server = await isolatedRedis()
   open = openAdmission(server.url, { ...LONG_WINDOWS, countCharged, leaseMs: 3_600_000 })
-}, 60_000)
+})
 afterAll(async () => {
   open.close()
   await server.stop()
@@ -269,5 +269,5 @@ describe('reservations', () => {
     })
     expect(orphans.length).toBeGreaterThan(5)
     for (const each of opens) each.close()
-  }, 120_000)
+  })
 })

@@ -8,7 +8,7 @@ import { attemptOf, dump, LONG_WINDOWS, openAdmission, type Opened } from './ope
 let server: TestServer
 beforeAll(async () => {
   server = await isolatedRedis()
-}, 60_000)
+})
 afterAll(() => server.stop())
 
 const caps = (change: Partial<TenantCaps>): TenantCaps => ({ ...DEFAULT_TENANT_CAPS, ...change })

@@ -11,7 +11,7 @@ let open: Opened
 beforeAll(async () => {
   server = await isolatedRedis()
   open = openAdmission(server.url, { ...LONG_WINDOWS, leaseMs: 3_600_000 })
-}, 60_000)
+})
 afterAll(async () => {
   open.close()
   await server.stop()
@@ -127,7 +127,7 @@ describe('admission', () => {
       }),
       { numRuns: 60, seed: scheduleSeed() },
     )
-  }, 120_000)
+  })
 })
 
 async function setCaps(tenantId: string, caps: Book['caps']): Promise<void> {

@@ -20,7 +20,7 @@ const children: ChildProcess[] = []
 beforeAll(async () => {
   server = await isolatedRedis()
   open = openAdmission(server.url, { ...LONG_WINDOWS, leaseMs: LEASE_MS })
-}, 60_000)
+})
 afterEach(() => {
   for (const child of children.splice(0)) child.kill('SIGKILL')
 })
@@ -92,7 +92,7 @@ describe('32 clients in 4 processes', () => {
     // Refunds near the end may leave space. A single client then fills the day exactly.
     await fillUp(tenant)
     expect((await seen(open.redis, tenant)).day).toBe(300)
-  }, 120_000)
+  })
 
   inLongTier(
     'fill the hour of each agent exactly to its cap',
@@ -177,7 +177,7 @@ describe('32 clients in 4 processes', () => {
       ),
     )
     expect(Math.max(...charges)).toBeLessThanOrEqual(fellAtMs)
-  }, 120_000)
+  })
 })
 
 /** Every agent makes attempts until its hour or the day refuses it. */

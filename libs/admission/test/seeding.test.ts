@@ -17,7 +17,7 @@ const counts = (day: number, hours: Record<string, number> = {}): ChargedCounts 
 let server: TestServer
 beforeAll(async () => {
   server = await isolatedRedis()
-}, 60_000)
+})
 afterAll(() => server.stop())
 
 describe('seeding', () => {

@@ -8,7 +8,7 @@ import { attemptOf, ledger, LONG_WINDOWS, openAdmission } from './open-admission
 let server: Awaited<ReturnType<typeof isolatedRedis>>
 beforeAll(async () => {
   server = await isolatedRedis()
-}, 60_000)
+})
 afterAll(() => server.stop())
 
 it("concurrent admissions keep each tenant's caps, and a failing one fails alone", async () => {

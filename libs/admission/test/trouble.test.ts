@@ -5,7 +5,7 @@ import { attemptOf, connect, dump, ledger, LONG_WINDOWS, openAdmission } from '.
 let server: Awaited<ReturnType<typeof isolatedRedis>>
 beforeAll(async () => {
   server = await isolatedRedis()
-}, 60_000)
+})
 afterAll(() => server.stop())
 
 const NOW = 1_800_000_000_000

@@ -21,10 +21,11 @@ export type BackendsConfigInput = z.input<typeof backendsConfigSchema>
 export const orderedBackendsConfigSchema = z.unknown().transform((written, context) => {
   const { data, error } = backendsConfigSchema.safeParse(written)
   if (error !== undefined) {
-    for (const { path, message } of error.issues)
-      context.issues.push({ code: 'custom', path, message, input: written })
+    for (const issue of error.issues) context.issues.push({ ...issue, input: written } as z.core.$ZodRawIssue)
     return z.NEVER
   }
   const names = Object.keys(written as object) as BackendName[]
   return Object.fromEntries(names.map((name) => [name, data[name]])) as typeof data
 })
+orderedBackendsConfigSchema._zod.toJSONSchema = () =>
+  z.toJSONSchema(backendsConfigSchema, { io: 'input', unrepresentable: 'any' })

@@ -1,146 +1,113 @@
-/** Calls of the HTTP API: headers, failures with the API's own error code, and retries of safe calls. */
-import { setTimeout as pause } from 'node:timers/promises'
-import { CofferdamError, errorBodySchema, ERRORS, isErrorCode, type ErrorCode } from '@cofferdam/contract'
-import { context, isSpanContextValid, trace } from '@opentelemetry/api'
+/** One exchange with the HTTP API: headers, the end of silent connections, failures as `CofferdamError`. */
+import { CofferdamError } from '@cofferdam/contract/error-table'
+import { errorOf } from './error-answer.ts'
+import { traceHeader } from './trace-header.ts'
+import { watchOver } from './watch-silence.ts'
 
 export interface HttpTarget {
+  /** Without a slash at its end. */
   baseUrl: string
   apiKey: string
-  /** Replaces the global fetch, for example to add a proxy. */
   fetch: typeof fetch
-  /** Ends every call when the client is closed. */
+  /** Ends every call, with `shutting_down`, when the client is closed. */
   closed: AbortSignal
+  /** How long failed calls are repeated, in milliseconds. */
+  retryForMs: number
 }
 
+/** Values of a query string. Undefined ones are left out. */
+export type Query = Readonly<Record<string, string | number | boolean | undefined>>
+
 export interface HttpCall {
-  method: 'GET' | 'POST'
+  method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
+  /** Below `/v1`, with every part encoded. */
   path: string
+  query?: Query | undefined
+  /** Bytes are sent unchanged, everything else as JSON. */
   body?: unknown
   headers?: Record<string, string>
   signal?: AbortSignal | undefined
   /** How long the answer may take to begin, in milliseconds. Default 30,000. */
-  timeoutMs?: number
-}
-
-/** Tries of a repeatable call. Pauses double from 100 ms, which bridges a restart of the API (about 1 s). */
-const TRIES = 5
-const FIRST_PAUSE_MS = 100
-
-/** Sends one request. Throws CofferdamError for every answer other than 2xx, and when there is none. */
-export async function send(target: HttpTarget, call: HttpCall): Promise<Response> {
-  const timeout = new AbortController()
-  const timer = setTimeout(
-    () => timeout.abort(new Error(`no answer within ${call.timeoutMs ?? 30_000} ms`)),
-    call.timeoutMs ?? 30_000,
-  )
-  const signals = [target.closed, timeout.signal, ...(call.signal === undefined ? [] : [call.signal])]
-  let response: Response
-  try {
-    response = await target.fetch(urlOf(target.baseUrl, call.path), {
-      method: call.method,
-      headers: {
-        authorization: `Bearer ${target.apiKey}`,
-        ...(call.body === undefined ? {} : { 'content-type': 'application/json' }),
-        ...traceHeader(),
-        ...call.headers,
-      },
-      ...(call.body === undefined ? {} : { body: JSON.stringify(call.body) }),
-      signal: AbortSignal.any(signals),
-    })
-  } catch (error) {
-    throw broken(target, call, error)
-  } finally {
-    clearTimeout(timer)
-  }
-  if (!response.ok) throw await errorOf(response)
-  return response
+  timeoutMs?: number | undefined
 }
 
 export interface Answer {
   status: number
-  body: unknown
+  /** The body. Throws `queue_unavailable` when it breaks off. */
+  chunks: () => AsyncGenerator<Uint8Array, void, undefined>
+  /** Must be called when the answer was read or is not needed any more. */
+  end: () => void
 }
 
-/** Repeats a safe call while the API says `later`, does not answer, or breaks off its answer. */
-export async function askRepeatedly(target: HttpTarget, call: HttpCall): Promise<Answer> {
-  for (let turn = 1; ; turn += 1) {
+const DEFAULT_TIMEOUT_MS = 30_000
+/** An answer that has begun may pause this long. The API sends a comment every 15 s on silent streams. */
+const SILENCE_MS = 45_000
+
+/** Sends one request. Throws CofferdamError for every answer other than 2xx, and when there is none. */
+export async function open(target: HttpTarget, call: HttpCall): Promise<Answer> {
+  const watch = watchOver([call.signal, target.closed])
+  const failure = (error: unknown): unknown => {
+    if (call.signal?.aborted === true) return call.signal.reason
+    if (target.closed.aborted) return target.closed.reason
+    return error instanceof CofferdamError ? error : unreachable(target, error)
+  }
+  async function* chunks(
+    body: ReadableStream<Uint8Array> | null,
+  ): AsyncGenerator<Uint8Array, void, undefined> {
+    if (body === null) return
+    const reader = body.getReader()
     try {
-      const response = await send(target, call)
-      return { status: response.status, body: await jsonOf(target, call, response) }
+      for (;;) {
+        watch.limitSilence(SILENCE_MS)
+        const { done, value } = await reader.read()
+        // However long the caller takes for a chunk, that is no silence of the API.
+        watch.limitSilence(null)
+        if (done) return
+        yield value
+      }
     } catch (error) {
-      if (turn === TRIES || call.signal?.aborted === true || !isTransient(error)) throw error
-      await pause(
-        FIRST_PAUSE_MS * 2 ** (turn - 1),
-        undefined,
-        call.signal === undefined ? {} : { signal: call.signal },
-      )
+      throw failure(error)
     }
   }
-}
-
-/** True when the same call may work in a moment. For a full queue the caller decides. */
-export function isTransient(error: unknown): boolean {
-  return (
-    error instanceof CofferdamError &&
-    ERRORS[error.code].http >= 500 &&
-    ERRORS[error.code].retry === 'later' &&
-    error.code !== 'wait_timeout' &&
-    !(error.code === 'shutting_down' && error.details['status'] === undefined)
-  )
-}
-
-async function jsonOf(target: HttpTarget, call: HttpCall, response: Response): Promise<unknown> {
   try {
-    return await response.json()
+    watch.limitSilence(call.timeoutMs ?? DEFAULT_TIMEOUT_MS)
+    const response = await target.fetch(urlOf(target, call), {
+      ...messageOf(target, call),
+      signal: watch.signal,
+    })
+    if (!response.ok) throw await errorOf(response, chunks(response.body))
+    return { status: response.status, chunks: () => chunks(response.body), end: watch.end }
   } catch (error) {
-    throw broken(target, call, error)
+    watch.end()
+    throw failure(error)
   }
 }
 
-/** Why there was no answer: the caller aborted, the client was closed, or the API is down. */
-function broken(target: HttpTarget, call: HttpCall, error: unknown): unknown {
-  if (call.signal?.aborted === true) return call.signal.reason
-  if (target.closed.aborted) return new CofferdamError('shutting_down', 'The client is closed.')
-  return unreachable(target, error)
-}
-
-/** An answer whose body broke off, or no answer at all. */
+/** No answer at all, or an answer whose body broke off. */
 export const unreachable = (target: HttpTarget, cause: unknown): CofferdamError =>
   new CofferdamError('queue_unavailable', `The API at ${new URL(target.baseUrl).origin} does not answer.`, {
     cause,
   })
 
-const urlOf = (baseUrl: string, path: string): string => `${baseUrl.replace(/\/+$/, '')}/v1${path}`
+function urlOf({ baseUrl }: HttpTarget, { path, query = {} }: HttpCall): string {
+  const named = Object.entries(query).filter(([, value]) => value !== undefined)
+  const search = new URLSearchParams(named.map(([name, value]) => [name, String(value)])).toString()
+  return `${baseUrl}/v1${path}${search === '' ? '' : `?${search}`}`
+}
 
-/** The error that the API sent. If the answer has another shape (from a proxy), its status gives the code. */
-async function errorOf(response: Response): Promise<CofferdamError> {
-  const body = errorBodySchema.safeParse(await response.json().catch(() => null))
-  const status = { status: response.status }
-  if (body.success) {
-    const { code, message, details, trace_id } = body.data.error
-    const known = isErrorCode(code) ? code : codeOf(response.status)
-    return new CofferdamError(known, message, {
-      details: { ...details, ...(trace_id === undefined ? {} : { trace_id }), ...status },
-    })
+function messageOf(target: HttpTarget, { method, body, headers }: HttpCall): RequestInit {
+  const isBytes = body instanceof Uint8Array
+  const type = isBytes ? 'application/octet-stream' : 'application/json'
+  return {
+    method,
+    headers: {
+      authorization: `Bearer ${target.apiKey}`,
+      ...(body === undefined ? {} : { 'content-type': type }),
+      ...traceHeader(),
+      ...headers,
+    },
+    ...(body === undefined
+      ? {}
+      : { body: isBytes ? (body as Uint8Array<ArrayBuffer>) : JSON.stringify(body) }),
   }
-  return new CofferdamError(codeOf(response.status), `The API answered ${response.status}.`, {
-    details: status,
-  })
-}
-
-function codeOf(status: number): ErrorCode {
-  if (status === 401) return 'unauthenticated'
-  if (status === 403) return 'forbidden'
-  if (status === 404) return 'not_found'
-  if (status === 413) return 'payload_too_large'
-  if (status === 429) return 'queue_full'
-  if (status === 502 || status === 503 || status === 504) return 'queue_unavailable'
-  return status < 500 ? 'invalid_request' : 'internal'
-}
-
-function traceHeader(): Record<string, string> {
-  const span = trace.getSpanContext(context.active())
-  if (span === undefined || !isSpanContextValid(span)) return {}
-  const flags = span.traceFlags.toString(16).padStart(2, '0')
-  return { traceparent: `00-${span.traceId}-${span.spanId}-${flags}` }
 }

@@ -10,7 +10,7 @@ import {
   type ExecutionResult,
   type StoredEvent,
 } from '@cofferdam/contract'
-import { afterEach, describe, expect, it } from 'vitest'
+import { afterEach, describe, expect, it, onTestFinished, vi } from 'vitest'
 import { createClient, type Client } from '../src/index.ts'
 import { breakOff, hangUp, json, sse, startWireServer, type Handler, type WireServer } from './wire-server.ts'
 
@@ -46,6 +46,10 @@ const state = (status: string, ended: ExecutionResult | null = null) => ({
   eta_ms: null,
   result: ended,
 })
+const ended = {
+  id: '11-0',
+  event: { type: 'ended', at_ms: 2, attempt: 1, ending: 'ok', exit_status: 'ok', exit_code: 0 } as const,
+}
 const failure = (error: CofferdamError): Handler => {
   const { http, body } = toErrorBody(error, 'a'.repeat(32))
   return json(http, body)
@@ -157,10 +161,6 @@ describe('the client over HTTP', () => {
       id: `10-${n}`,
       event: { type: 'output', at_ms: 1, stream: 'stdout', text: `${n}` } as const,
     })
-    const ended = {
-      id: '11-0',
-      event: { type: 'ended', at_ms: 2, attempt: 1, ending: 'ok', exit_status: 'ok', exit_code: 0 } as const,
-    }
     const { server, client } = await connect(
       sse([output(0), output(1)], 'break'),
       hangUp,
@@ -175,6 +175,41 @@ describe('the client over HTTP', () => {
       '10-1',
       '10-2',
     ])
+  })
+
+  it('keeps streaming over connections that break without an event, as long as each had lasted', async () => {
+    vi.useFakeTimers({ toFake: ['performance'] })
+    onTestFinished(() => void vi.useRealTimers())
+    let connections = 0
+    /** Sends a comment, then breaks off six seconds after it was read. */
+    const old = (): ReadableStream<Uint8Array> => {
+      let pulls = 0
+      return new ReadableStream({
+        pull(stream) {
+          pulls += 1
+          if (pulls === 1) return stream.enqueue(new TextEncoder().encode(': \n\n'))
+          vi.advanceTimersByTime(6000)
+          return stream.error(new Error('cut'))
+        },
+      })
+    }
+    const event = `id: ${ended.id}\ndata: ${JSON.stringify(ended.event)}\n\n`
+    const cutAfterSixSeconds = async () => new Response((connections += 1) <= 6 ? old() : event)
+    const patient = createClient({
+      baseUrl: 'http://api.test',
+      apiKey: 'cfd_test',
+      fetch: cutAfterSixSeconds,
+      retryForMs: 10_000,
+    })
+    expect(await Array.fromAsync(patient.stream(id))).toEqual([ended])
+    expect(connections).toBe(7)
+  })
+
+  it('gives up a stream whose connections break at once', async () => {
+    const { server } = await connect(sse([], 'break'))
+    const impatient = createClient({ baseUrl: server.baseUrl, apiKey: 'cfd_test', retryForMs: 0 })
+    await expect(Array.fromAsync(impatient.stream(id))).rejects.toMatchObject({ code: 'queue_unavailable' })
+    expect(server.seen).toHaveLength(5)
   })
 
   it('ends a stream when the API has nothing more, and when the signal aborts', async () => {

@@ -2,7 +2,7 @@ import { isolatedRedis } from '@cofferdam/embedded/testing'
 import { connectRedis, createConsumer } from '@cofferdam/queue'
 import { composeAttempt, newWorkerId, outcomeWithoutRun } from '@cofferdam/contract'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { createClient } from '../src/index.ts'
+import { createQueueClient } from '../src/queue.ts'
 
 const input = {
   tenant_id: 'acme',
@@ -58,7 +58,7 @@ function startWorker(): AsyncDisposable {
 describe('the client over Redis', () => {
   it('runs, waits, streams and reads the state like the client over HTTP', async () => {
     await using _worker = startWorker()
-    await using client = createClient({ redisUrl: server.url })
+    await using client = createQueueClient({ redisUrl: server.url })
     const result = await client.run(input, { timeoutMs: 30_000 })
     expect(result).toMatchObject({ ok: true, attempt: 1 })
     const id = result.execution_id
@@ -73,7 +73,7 @@ describe('the client over Redis', () => {
   })
 
   it('run rejects with wait_timeout and the ID while there is no worker, and cancel ends it', async () => {
-    await using client = createClient({ redisUrl: server.url })
+    await using client = createQueueClient({ redisUrl: server.url })
     const failure = await client.run(input, { timeoutMs: 50 }).catch((error: unknown) => error)
     expect(failure).toMatchObject({ code: 'wait_timeout' })
     const { execution_id } = (failure as { details: { execution_id: `exe_${string}` } }).details
@@ -82,7 +82,7 @@ describe('the client over Redis', () => {
   })
 
   it('refuses an invalid request before it reaches Redis', async () => {
-    await using client = createClient({ redisUrl: server.url })
+    await using client = createQueueClient({ redisUrl: server.url })
     await expect(client.enqueue({ ...input, tenant_id: '' })).rejects.toMatchObject({
       code: 'invalid_request',
     })

@@ -4,7 +4,15 @@ import path from 'node:path'
 import { CofferdamError } from '@cofferdam/contract'
 import { afterAll, describe, expect, it } from 'vitest'
 import { z } from 'zod'
-import { commaList, nearestName, printConfig, readConfig, readConfigFile } from './index.ts'
+import {
+  commaList,
+  nearestName,
+  printConfig,
+  readAll,
+  readConfig,
+  readConfigFile,
+  readFileOf,
+} from './index.ts'
 
 const fields = {
   url: {
@@ -59,7 +67,10 @@ describe('readConfig', () => {
 describe('readConfigFile', () => {
   const dir = mkdtempSync(path.join(os.tmpdir(), 'cofferdam-config-'))
   afterAll(() => rmSync(dir, { recursive: true }))
-  const schema = z.strictObject({ backends: z.array(z.string()).optional() })
+  const schema = z.strictObject({
+    backends: z.array(z.string()).optional(),
+    pools: z.array(z.strictObject({ name: z.string(), size: z.int().min(1).default(1) })).default([]),
+  })
   const file = (name: string, text: string) => {
     writeFileSync(path.join(dir, name), text)
     return path.join(dir, name)
@@ -68,8 +79,32 @@ describe('readConfigFile', () => {
   it('reads YAML, and treats a missing default file as empty', () => {
     expect(readConfigFile(file('a.yaml', 'backends: [docker]'), schema, { mustExist: true })).toEqual({
       backends: ['docker'],
+      pools: [],
     })
-    expect(readConfigFile(path.join(dir, 'none.yaml'), schema, { mustExist: false })).toEqual({})
+    expect(readConfigFile(path.join(dir, 'none.yaml'), schema, { mustExist: false })).toEqual({ pools: [] })
+  })
+
+  it('reads the file that COFFERDAM_CONFIG names', () => {
+    const named = file('named.yaml', 'backends: [process]')
+    expect(readFileOf({ COFFERDAM_CONFIG: named }, schema).backends).toEqual(['process'])
+    expect(() => readFileOf({ COFFERDAM_CONFIG: path.join(dir, 'none.yaml') }, schema)).toThrow(/ENOENT/)
+  })
+
+  it('reports every problem of the file, each with the nearest known key', () => {
+    const from = file('d.yaml', 'bakends: []\npools: [{ nmae: a, size: 0 }, { name: b, sizes: 2 }]')
+    const message = problemOf(() => readConfigFile(from, schema, { mustExist: true }))
+    expect(message).toMatch(/5 problem\(s\)/)
+    expect(message).toContain(`${from}: (root): Unrecognized key: "bakends"; did you mean backends?`)
+    expect(message).toContain(`${from}: pools.0: Unrecognized key: "nmae"; did you mean name?`)
+    expect(message).toContain(`${from}: pools.0.name: Invalid input`)
+    expect(message).toContain(`${from}: pools.0.size: Too small`)
+    expect(message).toContain(`${from}: pools.1: Unrecognized key: "sizes"; did you mean size?`)
+  })
+
+  it('reports every mistake in the syntax', () => {
+    const from = file('e.yaml', 'a: [1\nb: "c\n')
+    const message = problemOf(() => readConfigFile(from, schema, { mustExist: true }))
+    expect(Number(/has (\d+) problem/.exec(message)?.[1])).toBeGreaterThan(1)
   })
 
   it.each([
@@ -78,6 +113,31 @@ describe('readConfigFile', () => {
     ['an unknown key', file('c.yaml', 'backend: []'), /Unrecognized key: "backend"/],
   ])('refuses %s', (_name, from, expected) => {
     expect(problemOf(() => readConfigFile(from, schema, { mustExist: true }))).toMatch(expected)
+  })
+})
+
+describe('readAll', () => {
+  it('reports the problems of every part at once, and each of them once', () => {
+    const read = () => readConfig(fields, { COFFERDAM_SLOTS: 'many', REDIS_URL: 'redis://h' })
+    const file = () => readFileOf({ COFFERDAM_CONFIG: '/none.yaml' }, z.strictObject({}))
+    const message = problemOf(() => readAll(read, file, read))
+    expect(message).toMatch(/2 problem\(s\)/)
+    expect(message).toMatch(/COFFERDAM_SLOTS.*\n {2}\/none.yaml: ENOENT/)
+  })
+
+  it('returns what all parts return, and throws other errors as they are', () => {
+    expect(
+      readAll(
+        () => 1,
+        () => 'a',
+      ),
+    ).toEqual([1, 'a'])
+    const fault = new TypeError('x')
+    expect(() =>
+      readAll(() => {
+        throw fault
+      }),
+    ).toThrow(fault)
   })
 })
 

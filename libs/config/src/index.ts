@@ -2,5 +2,6 @@
 export { COMMON_FIELDS, urlOf, wholeNumber } from './common-fields.ts'
 export { nearestName } from './nearest-name.ts'
 export { printConfig, readConfig, type ConfigField, type ConfigOf, type LoadedConfig } from './read-config.ts'
-export { readConfigFile } from './read-config-file.ts'
+export { configProblems, readAll } from './read-all.ts'
+export { readConfigFile, readFileOf } from './read-config-file.ts'
 export { KNOWN_VARIABLES, commaList } from './variables.ts'

@@ -1,36 +1,56 @@
 /** Reads a YAML configuration file against a strict schema. */
 import { existsSync, readFileSync } from 'node:fs'
-import { CofferdamError } from '@cofferdam/contract'
-import { parse as parseYaml } from 'yaml'
+import { parseDocument } from 'yaml'
 import type { z } from 'zod'
+import { keysAt } from './known-keys.ts'
+import { nearestName } from './nearest-name.ts'
+import { configProblems } from './read-all.ts'
 
-/** The parsed file. The schema's defaults if the default file is missing. Throws `config_invalid`. */
+/**
+ * The parsed file. The schema's defaults if the default file is missing. Throws `config_invalid`, which lists
+ * every problem, and the nearest known key for an unknown one.
+ */
 export function readConfigFile<T extends z.ZodType>(
   path: string,
   schema: T,
   options: { mustExist: boolean },
 ): z.output<T> {
   if (!options.mustExist && !existsSync(path)) return schema.parse({})
-  let raw: unknown
-  try {
-    raw = parseYaml(readFileSync(path, 'utf8')) ?? {}
-  } catch (cause) {
-    throw new CofferdamError(
-      'config_invalid',
-      `${path}: ${cause instanceof Error ? cause.message : String(cause)}`,
-      { cause },
-    )
-  }
-  const outcome = schema.safeParse(raw)
+  const outcome = schema.safeParse(contentOf(path))
   if (outcome.success) return outcome.data
-  const problems = outcome.error.issues.map(
-    (i) => `${i.path.map(String).join('.') || '(root)'}: ${i.message}`,
+  throw configProblems(
+    outcome.error.issues.flatMap((issue) => wordsOf(issue, schema)).map((words) => `${path}: ${words}`),
   )
-  throw new CofferdamError(
-    'config_invalid',
-    `${path} has ${problems.length} problem(s):\n  ${problems.join('\n  ')}`,
-    {
-      details: { problems },
-    },
-  )
+}
+
+/** The file that COFFERDAM_CONFIG names, otherwise cofferdam.config.yaml in the working folder if it exists. */
+export function readFileOf<T extends z.ZodType>(
+  env: Readonly<Record<string, string | undefined>>,
+  schema: T,
+): z.output<T> {
+  const named = env['COFFERDAM_CONFIG'] || undefined
+  return readConfigFile(named ?? 'cofferdam.config.yaml', schema, { mustExist: named !== undefined })
+}
+
+function contentOf(path: string): unknown {
+  let text: string
+  try {
+    text = readFileSync(path, 'utf8')
+  } catch (cause) {
+    throw configProblems([`${path}: ${cause instanceof Error ? cause.message : String(cause)}`])
+  }
+  const document = parseDocument(text)
+  if (document.errors.length > 0)
+    throw configProblems(document.errors.map(({ message }) => `${path}: ${message}`))
+  return document.toJS() ?? {}
+}
+
+/** One text for each unknown key, otherwise one. */
+function wordsOf(issue: z.core.$ZodIssue, schema: z.ZodType): string[] {
+  const where = issue.path.map(String).join('.') || '(root)'
+  if (issue.code !== 'unrecognized_keys') return [`${where}: ${issue.message}`]
+  return issue.keys.map((key) => {
+    const nearest = nearestName(key, keysAt(schema, issue.path))
+    return `${where}: Unrecognized key: "${key}"${nearest === null ? '' : `; did you mean ${nearest}?`}`
+  })
 }

@@ -1,7 +1,7 @@
 /** Reads an app's configuration, one field per variable. All problems are reported at once. */
-import { CofferdamError } from '@cofferdam/contract'
 import type { z } from 'zod'
 import { nearestName } from './nearest-name.ts'
+import { configProblems } from './read-all.ts'
 import { KNOWN_VARIABLES } from './variables.ts'
 
 export interface ConfigField<T extends z.ZodType = z.ZodType> {
@@ -43,14 +43,7 @@ export function readConfig<F extends ConfigFields>(
       problems.push(`${field.variable}: ${found} (example: ${field.example})`)
     }
   }
-  if (problems.length > 0)
-    throw new CofferdamError(
-      'config_invalid',
-      `The configuration has ${problems.length} problem(s):\n  ${problems.join('\n  ')}`,
-      {
-        details: { problems },
-      },
-    )
+  if (problems.length > 0) throw configProblems(problems)
   return { config: config as ConfigOf<F>, sources: sources as LoadedConfig<F>['sources'] }
 }
 

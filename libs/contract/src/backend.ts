@@ -24,8 +24,10 @@ import type { Isolation } from './isolation.ts'
 import type { Duplex } from 'node:stream'
 import type { Program } from './program.ts'
 import type { Limits } from './limits.ts'
-import type { Network, SessionScope } from './request.ts'
-import type { InterpreterFinding, Usage } from './result.ts'
+import type { Network } from './network.ts'
+import type { SessionScope } from './session-field.ts'
+import type { InterpreterFinding } from './result.ts'
+import type { Usage } from './usage.ts'
 import type { SessionEntry, SessionName } from './session-registry.ts'
 
 export type Probe =

@@ -1,7 +1,8 @@
 /** What a backend can do, and how a request that needs more is refused. */
 import type { Language, Program } from './program.ts'
-import type { Network, SessionScope } from './request.ts'
-import type { Usage } from './result.ts'
+import type { Network } from './network.ts'
+import type { SessionScope } from './session-field.ts'
+import type { Usage } from './usage.ts'
 
 export interface Capabilities {
   languages: readonly Language[]

@@ -9,10 +9,11 @@ import { errorClassOf, exitStatusOf, type Ending } from './endings.ts'
 import type { ExecutionId } from './ids.ts'
 import { BOUNDS } from './limits.ts'
 import type { Outcome, OutputView } from './outcome.ts'
-import { programSource } from './program.ts'
+import { programKindOf, programSource } from './program.ts'
 import type { ExecutionRequest } from './request.ts'
 import { chargeOf, type Charge, type Prices } from './price.ts'
-import type { Artifact, ExecutionResult } from './result.ts'
+import type { Artifact } from './artifact.ts'
+import type { ExecutionResult } from './result.ts'
 
 export interface AttemptFacts {
   executionId: ExecutionId
@@ -43,6 +44,8 @@ export interface AttemptRecord {
   audit: AuditRow
   result: ExecutionResult
   artifactRefs: (Artifact & { ref: string })[]
+  /** The request in the blob store, kept to be run again. Absent when it is not kept. */
+  requestRef?: string
   /** Store output and value encrypted. Default false. */
   encrypt?: boolean
 }
@@ -215,8 +218,10 @@ function auditRow(
     charged_gb_seconds: charge?.gbSeconds ?? null,
     cost: charge?.cost ?? null,
     outbound_hosts: outcome.outboundHosts,
+    program_kind: programKindOf(request.program),
     executed_code_hash: hash('sha256', programSource(request.program), 'hex'),
     trace_id: facts.traceId,
+    rerun_of: request.rerun_of ?? null,
     retention_days: facts.retentionDays,
   }
 }

@@ -11,15 +11,21 @@ export type SandboxId = `sbx_${string}`
 export type SessionId = `ses_${string}`
 export type WorkerId = `wrk_${string}`
 
-/** Matches `<prefix>_` and 32 hex digits of a UUIDv7. */
-export const idSchema = <Prefix extends string>(prefix: Prefix) =>
+/**
+ * Matches `<prefix>_` and 32 hex digits of a UUIDv7. Only the type says that the text has the prefix: a
+ * transform would hide from the OpenAPI document that it is a text.
+ */
+export const idSchema = <Prefix extends string>(prefix: Prefix): z.ZodType<`${Prefix}_${string}`, string> =>
   z
     .string()
     .regex(
       new RegExp(`^${prefix}_[0-9a-f]{12}7[0-9a-f]{3}[89ab][0-9a-f]{15}$`),
       `expected ${prefix}_ followed by 32 hex digits of a UUIDv7`,
     )
-    .transform((id) => id as `${Prefix}_${string}`)
+    .meta({ example: `${prefix}_01a1fa08335671eda83cd82154726441` }) as unknown as z.ZodType<
+    `${Prefix}_${string}`,
+    string
+  >
 
 export const executionIdSchema = idSchema('exe')
 

@@ -128,30 +128,87 @@ export const MAX_LIMITS = {
 } as const
 
 const timeoutMs = z.int().min(10).max(MAX_LIMITS.timeout_ms)
-export const limitsSchema = z
-  .strictObject({
-    soft_timeout_ms: timeoutMs.optional(),
-    hard_timeout_ms: timeoutMs.optional(),
-    /** A program without a progress report for this long is stopped softly. Default: no limit. */
-    heartbeat_timeout_ms: z.int().min(100).max(MAX_LIMITS.timeout_ms).optional(),
-    /** CPU time of all processes together, in addition to the deadlines. Default: no limit. */
-    cpu_time_ms: z.int().min(10).max(MAX_LIMITS.timeout_ms).optional(),
-    memory_mib: z.int().min(16).max(MAX_LIMITS.memory_mib).default(DEFAULT_LIMITS.memory_mib),
-    cpus: z.number().min(0.05).max(MAX_LIMITS.cpus).default(DEFAULT_LIMITS.cpus),
-    pids: z.int().min(4).max(MAX_LIMITS.pids).default(DEFAULT_LIMITS.pids),
-    disk_mib: z.int().min(1).max(MAX_LIMITS.disk_mib).default(DEFAULT_LIMITS.disk_mib),
-    stdout_bytes: z.int().min(0).max(MAX_LIMITS.stdout_bytes).default(DEFAULT_LIMITS.stdout_bytes),
-    stderr_bytes: z.int().min(0).max(MAX_LIMITS.stderr_bytes).default(DEFAULT_LIMITS.stderr_bytes),
-    on_output_limit: z.enum(['truncate', 'kill']).default(DEFAULT_LIMITS.on_output_limit),
-    /** Largest artifact. More than the default needs the tenant's policy, as for the next two. */
-    artifact_bytes: z.int().min(0).max(MAX_LIMITS.artifact_bytes).default(DEFAULT_LIMITS.artifact_bytes),
-    artifacts_total_bytes: z
-      .int()
-      .min(0)
-      .max(MAX_LIMITS.artifacts_total_bytes)
-      .default(DEFAULT_LIMITS.artifacts_total_bytes),
-    artifact_count: z.int().min(0).max(MAX_LIMITS.artifact_count).default(DEFAULT_LIMITS.artifact_count),
-  })
+/** The limits as a caller writes them, before one deadline gives the other. */
+export const limitFieldsSchema = z.strictObject({
+  soft_timeout_ms: timeoutMs.optional().meta({
+    description:
+      'Soft deadline, milliseconds: the program is asked to stop, and its output is kept. Default: 5,000 ' +
+      'before the hard deadline, at least half of it; 25,000 if neither is given.',
+    example: 5000,
+  }),
+  hard_timeout_ms: timeoutMs.optional().meta({
+    description:
+      'Hard deadline, milliseconds: the whole process tree is killed. At most 1 hour, or 24 hours with ' +
+      'lane routine. Default: 5,000 after the soft deadline; 30,000 if neither is given.',
+    example: 8000,
+  }),
+  heartbeat_timeout_ms: z
+    .int()
+    .min(100)
+    .max(MAX_LIMITS.timeout_ms)
+    .optional()
+    .meta({
+      description:
+        'A program without a progress report for this long is stopped softly, milliseconds. Default: no ' +
+        'limit.',
+      example: 60_000,
+    }),
+  cpu_time_ms: z.int().min(10).max(MAX_LIMITS.timeout_ms).optional().meta({
+    description:
+      'CPU time of all processes together, milliseconds, in addition to the deadlines. Default: no limit.',
+    example: 20_000,
+  }),
+  memory_mib: z.int().min(16).max(MAX_LIMITS.memory_mib).default(DEFAULT_LIMITS.memory_mib).meta({
+    description: 'Memory of all processes together, MiB. Beyond it, the execution ends oom.',
+    example: 256,
+  }),
+  cpus: z.number().min(0.05).max(MAX_LIMITS.cpus).default(DEFAULT_LIMITS.cpus).meta({
+    description: 'Processors that may be used at once. A fraction slows the program down.',
+    example: 1,
+  }),
+  pids: z.int().min(4).max(MAX_LIMITS.pids).default(DEFAULT_LIMITS.pids).meta({
+    description: 'Processes and threads at one time.',
+    example: 128,
+  }),
+  disk_mib: z.int().min(1).max(MAX_LIMITS.disk_mib).default(DEFAULT_LIMITS.disk_mib).meta({
+    description: 'Files that the program may write, MiB. A container’s disk is part of its memory.',
+    example: 64,
+  }),
+  stdout_bytes: z.int().min(0).max(MAX_LIMITS.stdout_bytes).default(DEFAULT_LIMITS.stdout_bytes).meta({
+    description: 'Bytes of stdout in the result: its head. The full output is fetched separately.',
+    example: 262_144,
+  }),
+  stderr_bytes: z.int().min(0).max(MAX_LIMITS.stderr_bytes).default(DEFAULT_LIMITS.stderr_bytes).meta({
+    description: 'Bytes of stderr in the result: its tail. The full output is fetched separately.',
+    example: 32_768,
+  }),
+  on_output_limit: z.enum(['truncate', 'kill']).default(DEFAULT_LIMITS.on_output_limit).meta({
+    description: 'What happens to a program that prints more: its output is cut, or it is killed.',
+  }),
+  artifact_bytes: z
+    .int()
+    .min(0)
+    .max(MAX_LIMITS.artifact_bytes)
+    .default(DEFAULT_LIMITS.artifact_bytes)
+    .meta({
+      description:
+        'Size of the largest artifact, bytes. More than the default needs the policy of the tenant, as ' +
+        'for the next two.',
+      example: 8_388_608,
+    }),
+  artifacts_total_bytes: z
+    .int()
+    .min(0)
+    .max(MAX_LIMITS.artifacts_total_bytes)
+    .default(DEFAULT_LIMITS.artifacts_total_bytes)
+    .meta({ description: 'Size of all artifacts together, bytes.', example: 16_777_216 }),
+  artifact_count: z.int().min(0).max(MAX_LIMITS.artifact_count).default(DEFAULT_LIMITS.artifact_count).meta({
+    description: 'Number of artifacts.',
+    example: 256,
+  }),
+})
+
+export const limitsSchema = limitFieldsSchema
   .transform((l) => {
     const hard =
       l.hard_timeout_ms ??

@@ -1,7 +1,10 @@
 /** What the executor returns for one attempt: everything that the result and the audit row need. */
 import type { Ending } from './endings.ts'
 import type { Isolation } from './isolation.ts'
-import type { Artifact, InstallReport, OmittedArtifact, SessionTurn, TestReport, Usage } from './result.ts'
+import type { Artifact, OmittedArtifact } from './artifact.ts'
+import type { SessionTurn } from './result.ts'
+import type { InstallReport, TestReport } from './task-report.ts'
+import type { Usage } from './usage.ts'
 import type { WorkspaceReport } from './workspace.ts'
 
 /** One output stream after counting, redacting and truncating, in that order. */

@@ -8,8 +8,8 @@
  */
 import { z } from 'zod'
 import type { Limits } from './limits.ts'
-import { nameSchema } from './request.ts'
-import type { Usage } from './result.ts'
+import { nameSchema } from './name.ts'
+import type { Usage } from './usage.ts'
 
 /** Micro-units of one unit. */
 export const MICRO = 1_000_000
@@ -18,12 +18,12 @@ export const MICRO = 1_000_000
 const amount = z.number().min(0).max(1_000_000).default(0)
 
 export const priceSchema = z.strictObject({
-  /** Units per charged attempt. */
-  call: amount,
-  /** Units per second of CPU time. */
-  cpu_second: amount,
-  /** Units per 1,024 MiB of memory limit and second of run time. */
-  gb_second: amount,
+  call: amount.meta({ description: 'Units for each charged attempt.', example: 0.0001 }),
+  cpu_second: amount.meta({ description: 'Units for a second of CPU time.', example: 0.000_02 }),
+  gb_second: amount.meta({
+    description: 'Units for 1,024 MiB of memory limit for a second of run time.',
+    example: 0.000_003,
+  }),
 })
 export type Price = z.infer<typeof priceSchema>
 

@@ -19,6 +19,7 @@ export const pathSchema = z
         .every((part) => part !== '' && part !== '.' && part !== '..' && Buffer.byteLength(part) <= 255),
     'expected a relative path without "..", ".", empty parts or NUL',
   )
+  .meta({ example: 'src/report.py' })
 
 export const LANGUAGES = ['python', 'javascript', 'typescript', 'bash'] as const
 export const languageSchema = z.enum(LANGUAGES)
@@ -43,53 +44,90 @@ export type PackageManager = (typeof PACKAGE_MANAGERS)[number]
 export const FILE_OPERATIONS = ['list', 'read', 'write', 'remove', 'collect', 'end'] as const
 export type FileOperation = (typeof FILE_OPERATIONS)[number]
 
-const argSchema = utf8(BOUNDS.argBytes).refine((a) => !a.includes('\0'), 'expected no NUL byte')
+export const argSchema = utf8(BOUNDS.argBytes).refine((a) => !a.includes('\0'), 'expected no NUL byte')
 
 const commandSchema = z
   .strictObject({
-    type: z.literal('command'),
-    argv: z.array(argSchema).min(1).max(BOUNDS.argvCount).optional(),
-    shell: utf8(BOUNDS.sourceBytes).min(1).optional(),
+    type: z.literal('command').meta({ description: 'Run a command.' }),
+    argv: z
+      .array(argSchema)
+      .min(1)
+      .max(BOUNDS.argvCount)
+      .optional()
+      .meta({
+        description: 'The command and its arguments, without a shell. Give either this or shell.',
+        example: ['python3', 'report.py'],
+      }),
+    shell: utf8(BOUNDS.sourceBytes).min(1).optional().meta({
+      description: 'A line for bash, at most 1 MiB. Give either this or argv.',
+      example: 'ls -l | head -n 5',
+    }),
   })
   .refine((c) => (c.argv === undefined) !== (c.shell === undefined), 'expected exactly one of argv and shell')
 
 export const programSchema = z.discriminatedUnion('type', [
   z.strictObject({
-    type: z.literal('script'),
-    language: languageSchema,
-    source: utf8(BOUNDS.sourceBytes),
-    argv: z.array(argSchema).max(BOUNDS.argvCount).optional(),
+    type: z.literal('script').meta({ description: 'Run source code.' }),
+    language: languageSchema.meta({ description: 'The language of source.' }),
+    source: utf8(BOUNDS.sourceBytes).meta({
+      description: 'The code, at most 1 MiB in UTF-8. Send larger programs as files.',
+      example: 'print(1 + 1)',
+    }),
+    argv: z
+      .array(argSchema)
+      .max(BOUNDS.argvCount)
+      .optional()
+      .meta({
+        description: 'Arguments of the script, at most 256 of 128 KiB each. Default: none.',
+        example: ['--year', '2026'],
+      }),
   }),
   commandSchema,
   z.strictObject({
-    type: z.literal('tests'),
-    /** Default: detected from the files in the work directory. */
-    framework: z.enum(TEST_FRAMEWORKS).optional(),
-    /** Shell command that runs the tests instead. Its output is parsed if it has a known format. */
-    command: utf8(BOUNDS.argBytes).min(1).optional(),
-    /** Project folder, or one test file. */
-    path: pathSchema.optional(),
+    type: z.literal('tests').meta({ description: 'Run a test suite and report each failure.' }),
+    framework: z.enum(TEST_FRAMEWORKS).optional().meta({
+      description: 'The test framework. Default: detected from the files in the work directory.',
+    }),
+    command: utf8(BOUNDS.argBytes)
+      .min(1)
+      .optional()
+      .meta({
+        description:
+          'Shell command that runs the tests instead, at most 128 KiB. Its output is parsed if it has a ' +
+          'known format. Default: that of the framework.',
+        example: 'npm test',
+      }),
+    path: pathSchema.optional().meta({
+      description: 'Project folder, or one test file. Default: the work directory.',
+      example: 'packages/core',
+    }),
   }),
   z.strictObject({
-    type: z.literal('install'),
-    /** Default: detected from the manifest or lock file. */
-    manager: z.enum(PACKAGE_MANAGERS).optional(),
-    /** Folder of the manifest. */
-    path: pathSchema.optional(),
+    type: z.literal('install').meta({ description: 'Install the dependencies of a project.' }),
+    manager: z.enum(PACKAGE_MANAGERS).optional().meta({
+      description: 'The package manager. Default: detected from the manifest or lock file.',
+    }),
+    path: pathSchema.optional().meta({
+      description: 'Folder of the manifest. Default: the work directory.',
+      example: 'packages/core',
+    }),
   }),
-  /** Operation of `/v1/sessions` on an existing session, in order with its executions. Runs no user code. */
   z.strictObject({
-    type: z.literal('files'),
-    /**
-     * `write` stores the request's `files`. `read` makes `path` an artifact, and `collect` every regular file
-     * below `path`, within `limits.artifact_*`. `end` destroys the session.
-     */
-    op: z.enum(FILE_OPERATIONS),
-    /**
-     * The file for `read` and `remove`, or the folder for `collect` and `list` (default of `list`: the whole
-     * work directory).
-     */
-    path: pathSchema.optional(),
+    type: z.literal('files').meta({
+      description: 'Work on the files of a session, in order with its executions. Runs no user code.',
+    }),
+    op: z.enum(FILE_OPERATIONS).meta({
+      description:
+        'write stores the files of the request. read makes path an artifact, and collect every regular ' +
+        'file below path, within limits.artifact_*. list and remove do what they say. end destroys the ' +
+        'session.',
+    }),
+    path: pathSchema.optional().meta({
+      description:
+        'The file for read and remove, or the folder for collect and list. Default of list: the work ' +
+        'directory.',
+      example: 'out/report.csv',
+    }),
   }),
 ])
 export type Program = z.infer<typeof programSchema>
@@ -105,6 +143,25 @@ export const turnMsOf = (turn: { program: Program; limits: Pick<Limits, 'hard_ti
   turn.program.type === 'files' && turn.program.op === 'collect'
     ? Math.max(turn.limits.hard_timeout_ms, COLLECT_TIMEOUT_MS)
     : turn.limits.hard_timeout_ms
+
+/** Kinds of programs, to filter by. `script` stands for scripts of every language. */
+export const PROGRAM_KINDS = [
+  'script',
+  ...LANGUAGES.map((language) => `script/${language}` as const),
+  'command',
+  'tests',
+  'install',
+  'files',
+] as const
+export type ProgramKind = (typeof PROGRAM_KINDS)[number]
+
+/** What a program is, in a word: its type, and for a script its language too. */
+export const programKindOf = (program: Program): ProgramKind =>
+  program.type === 'script' ? `script/${program.language}` : program.type
+
+/** Whether a program of the kind `found` is one of those that `asked` stands for. */
+export const isOfKind = (found: string | undefined, asked: ProgramKind): boolean =>
+  found === asked || (asked === 'script' && found?.startsWith('script/') === true)
 
 /** The text that is hashed for the audit row: the program as submitted, without wrapper or environment. */
 export function programSource(program: Program): string {

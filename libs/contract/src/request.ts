@@ -4,123 +4,18 @@
  */
 import { z } from 'zod'
 import { boundedRecord } from './bounded-record.ts'
+import { callbackUrlSchema } from './callback-url.ts'
+import type { ExecutionId } from './ids.ts'
 import { isolationSchema } from './isolation.ts'
 import { BOUNDS, limitsSchema, MAX_LIMITS, utf8 } from './limits.ts'
-import { pathSchema, programSchema, type FileOperation } from './program.ts'
-import { isRunSessionKey, sessionKeySchema } from './session-key.ts'
-import { CONFLICT_POLICIES, syncRuleSchema } from './workspace.ts'
-
-/** Names that callers choose for tenants, agents, users, runs, tool calls, templates: any UUID or slug. */
-export const nameSchema = z
-  .string()
-  .regex(
-    /^[A-Za-z0-9][A-Za-z0-9_.@-]{0,127}$/,
-    'expected 1-128 letters, digits or _ . @ -, starting with a letter or digit',
-  )
-
-/**
- * What one execution of a session leaves to the next: nothing, its files, also the interpreter (REPL), or also
- * its background processes and every file.
- */
-export const SESSION_SCOPES = ['none', 'files', 'interpreter', 'processes'] as const
-export type SessionScope = (typeof SESSION_SCOPES)[number]
-
-const base64Schema = z
-  .base64()
-  .max(Math.ceil(BOUNDS.fileBytes / 3) * 4, `expected at most ${BOUNDS.fileBytes} bytes before base64`)
-
-export const fileSchema = z
-  .strictObject({
-    path: pathSchema,
-    content: utf8(BOUNDS.fileBytes).optional(),
-    content_base64: base64Schema.optional(),
-    executable: z.boolean().optional(),
-  })
-  .refine(
-    (f) => (f.content === undefined) !== (f.content_base64 === undefined),
-    'expected exactly one of content and content_base64',
-  )
-export type FileIn = z.infer<typeof fileSchema>
-
-const hostSchema = z
-  .string()
-  .max(261)
-  .regex(/^(\*\.)?[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?(:\d{1,5})?$/, 'expected host, *.host or host:port')
-
-/** The ports of an allow-list entry without a port. */
-export const WEB_PORTS: readonly number[] = [80, 443]
-
-export const networkSchema = z.union([
-  z.literal('none'),
-  z.literal('public'),
-  z.strictObject({ allow: z.array(hostSchema).min(1).max(64) }),
-])
-export type Network = z.infer<typeof networkSchema>
-
-export const ENVIRONMENTS = ['default-public', 'internal-only'] as const
-export const environmentSchema = z.enum(ENVIRONMENTS)
-export type Environment = z.infer<typeof environmentSchema>
-
-/** Endings after which a request may ask for another attempt. */
-export const RETRY_ENDINGS = [
-  'worker_lost',
-  'sandbox_lost',
-  'provisioning',
-  'error',
-  'crashed',
-  'soft_timeout',
-  'hard_timeout',
-  'oom',
-] as const
-
-export const retrySchema = z.strictObject({
-  max_attempts: z.int().min(1).max(10),
-  /**
-   * Use endings of the platform if the program has no effects outside the sandbox, and endings of the program
-   * itself if it can resume.
-   */
-  on: z.array(z.enum(RETRY_ENDINGS)).min(1).max(RETRY_ENDINGS.length),
-})
-
-export const checkpointSchema = z.strictObject({
-  globs: z
-    .array(z.string().min(1).max(BOUNDS.pathLength))
-    .min(1)
-    .max(BOUNDS.artifactGlobs)
-    .default(['checkpoint/**']),
-  /** Interval of saves while the program runs. Default: saved only at the end of an attempt. */
-  every_ms: z.int().min(1000).max(3_600_000).optional(),
-})
-
-/** Files of the tenant that are copied into the work directory, and whose changes are merged back. */
-export const workspaceFieldSchema = z.strictObject({
-  name: nameSchema,
-  /** What happens to a file that both sides changed. */
-  on_conflict: z.enum(CONFLICT_POLICIES).default('keep-both'),
-  /** The first matching rule decides. No rules: all files both ways. No match: the file is not copied. */
-  rules: z.array(syncRuleSchema).min(1).max(BOUNDS.workspaceRules).optional(),
-})
-
-/** Where the result is posted. The addresses behind it are checked when it is called, not here. */
-export const callbackUrlSchema = z
-  .url({ protocol: /^https?$/, error: 'expected an http or https URL' })
-  .max(2048)
-  .refine(
-    (text) => !/[\s]/.test(text) && isPlainUrl(text),
-    'expected a URL without user, password or fragment',
-  )
-  .refine(isWebPort, 'expected port 80, 443, or one from 1024 on')
-
-/** Ports below 1024 belong to other protocols, whose servers could misread a POST. */
-function isWebPort(text: string): boolean {
-  const port = URL.parse(text)?.port ?? ''
-  return port === '' || port === '80' || port === '443' || Number(port) >= 1024
-}
-
-function isPlainUrl(text: string): boolean {
-  const url = URL.parse(text)
-  return url !== null && url.username === '' && url.password === '' && url.hash === ''
-}
+import { nameSchema } from './name.ts'
+import { environmentSchema, networkSchema } from './network.ts'
+import { programSchema, type FileOperation } from './program.ts'
+import { fileSchema, totalFileBytes } from './request-file.ts'
+import { checkpointSchema, retrySchema } from './retry.ts'
+import { sessionFieldSchema } from './session-field.ts'
+import { isRunSessionKey } from './session-key.ts'
+import { workspaceFieldSchema } from './workspace.ts'
 
 /** What started an execution, for its audit row. */
 export const INVOCATION_SOURCES = ['queue', 'chat', 'scheduled', 'composition'] as const
@@ -129,55 +24,166 @@ export const traceparentSchema = z
   .string()
   .regex(/^00-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$/, 'expected a W3C traceparent')
 
+export const envNameSchema = z
+  .string()
+  .max(BOUNDS.envNameLength)
+  .regex(/^[A-Za-z_][A-Za-z0-9_]*$/, 'expected a shell-style variable name')
+export const envValueSchema = utf8(BOUNDS.envValueBytes).refine(
+  (v) => !v.includes('\0'),
+  'expected no NUL byte',
+)
+const envSchema = boundedRecord(envNameSchema, envValueSchema, BOUNDS.envCount, 'variables')
+
+/** The smallest request. */
+export const EXECUTION_EXAMPLE = {
+  tenant_id: 'demo',
+  agent_id: 'analyst',
+  program: { type: 'script', language: 'python', source: 'print(1 + 1)' },
+}
+
 export const executionRequestSchema = z
   .strictObject({
-    idempotency_key: z.string().min(1).max(255).optional(),
-    tenant_id: nameSchema,
-    agent_id: nameSchema,
-    user_id: nameSchema.optional(),
-    run_id: nameSchema.optional(),
-    tool_call_id: nameSchema.optional(),
-    template_id: nameSchema.optional(),
-    program: programSchema,
-    stdin: utf8(BOUNDS.stdinBytes).optional(),
-    files: z.array(fileSchema).max(BOUNDS.fileCount).optional(),
-    env: boundedRecord(
-      z
-        .string()
-        .max(BOUNDS.envNameLength)
-        .regex(/^[A-Za-z_][A-Za-z0-9_]*$/, 'expected a shell-style variable name'),
-      utf8(BOUNDS.envValueBytes).refine((v) => !v.includes('\0'), 'expected no NUL byte'),
-      BOUNDS.envCount,
-      'variables',
-    ).optional(),
-    artifacts: z.array(z.string().min(1).max(BOUNDS.pathLength)).max(BOUNDS.artifactGlobs).optional(),
-    session: z
-      .strictObject({
-        key: sessionKeySchema,
-        scope: z.enum(SESSION_SCOPES).default('files'),
-        idle_ms: z.int().min(1000).max(3_600_000).optional(),
-        /** Refuse with `session_not_found`, uncharged, instead of starting a new session. */
-        must_exist: z.boolean().optional(),
-      })
-      .optional(),
-    limits: limitsSchema.prefault({}),
-    network: networkSchema.default('none'),
-    environment: environmentSchema.default('default-public'),
-    backend: z.string().min(1).max(64).default('auto'),
-    min_isolation: isolationSchema.optional(),
-    /** Default: `job`, or the session of the run if the tenant's policy has `run_sessions`. */
-    reuse: z.enum(['job', 'session', 'tenant']).optional(),
-    preload: z.string().max(64).optional(),
-    lane: z.enum(['interactive', 'routine']).default('interactive'),
-    priority: z.int().min(0).max(9).default(5),
-    delay_ms: z.int().min(0).max(BOUNDS.queueWaitMs).optional(),
-    on_cap: z.enum(['reject', 'defer']).default('reject'),
-    retry: retrySchema.optional(),
-    checkpoint: checkpointSchema.optional(),
-    workspace: workspaceFieldSchema.optional(),
-    callback_url: callbackUrlSchema.optional(),
-    invocation_source: z.enum(INVOCATION_SOURCES).optional(),
-    traceparent: traceparentSchema.optional(),
+    idempotency_key: z
+      .string()
+      .min(1)
+      .max(255)
+      .optional()
+      .meta({
+        description:
+          'Makes repeating the request harmless. For 24 hours, the same key with the same body names the ' +
+          'same execution; with another body the answer is 409. Default: none.',
+        example: 'order-4711',
+      }),
+    tenant_id: nameSchema.meta({
+      description: 'The tenant that the execution belongs to, and whose policy and caps apply.',
+      example: 'demo',
+    }),
+    agent_id: nameSchema.meta({
+      description: 'The agent that asks. It has an hourly cap of its own.',
+      example: 'analyst',
+    }),
+    user_id: nameSchema.optional().meta({
+      description: 'The user on whose behalf the agent works. Only for the audit row. Default: none.',
+      example: 'user-7',
+    }),
+    run_id: nameSchema.optional().meta({
+      description:
+        'The turn of the agent. For the audit row, and to share one session if the policy has ' +
+        'run_sessions. Default: none.',
+      example: 'run-2026-11-20-1',
+    }),
+    tool_call_id: nameSchema.optional().meta({
+      description: 'The tool call that this execution answers. Only for the audit row. Default: none.',
+      example: 'toolu_01A2',
+    }),
+    template_id: nameSchema.optional().meta({
+      description: 'The template whose settings apply besides those of the tenant. Default: none.',
+      example: 'strict',
+    }),
+    program: programSchema.meta({ description: 'What to run.' }),
+    stdin: utf8(BOUNDS.stdinBytes).optional().meta({
+      description: 'Standard input of the program, at most 4 MiB in UTF-8. Default: empty.',
+      example: '1,2,3\n',
+    }),
+    files: z.array(fileSchema).max(BOUNDS.fileCount).optional().meta({
+      description: 'Files to put into the work directory: at most 1,000, and 16 MiB in all. Default: none.',
+    }),
+    env: envSchema.optional().meta({
+      description:
+        'Environment variables of the program: at most 128, with values of up to 32 KiB. Variables that ' +
+        'change how programs start are dropped; the result names them. Default: none.',
+      example: { REPORT_YEAR: '2026' },
+    }),
+    artifacts: z
+      .array(z.string().min(1).max(BOUNDS.pathLength))
+      .max(BOUNDS.artifactGlobs)
+      .optional()
+      .meta({
+        description:
+          'Patterns of files to return after the program has ended by itself. `*` and `?` stay within one ' +
+          'folder, `**` crosses folders. Default: none.',
+        example: ['out/**', '*.png'],
+      }),
+    session: sessionFieldSchema.optional().meta({
+      description:
+        'Run in this session, so that executions share a sandbox one after the other. Default: none.',
+    }),
+    limits: limitsSchema
+      .prefault({})
+      .meta({ description: 'Deadlines, memory and other limits. Default: the default of each.' }),
+    network: networkSchema.default('none').meta({
+      description:
+        'What the program may reach, within the policy of the tenant: nothing (none, the default), public ' +
+        'addresses (public), or the hosts of an allow-list.',
+    }),
+    environment: environmentSchema.default('default-public').meta({
+      description: 'The environment of the tenant that it runs in. internal-only has no network.',
+    }),
+    backend: z.string().min(1).max(64).default('auto').meta({
+      description: 'The backend to run on, such as docker. auto: the first one of a worker that fits.',
+      example: 'auto',
+    }),
+    min_isolation: isolationSchema.optional().meta({
+      description:
+        'The weakest isolation to accept. The stronger of this and the policy of the tenant applies. ' +
+        'Default: that policy.',
+    }),
+    reuse: z
+      .enum(['job', 'session', 'tenant'])
+      .optional()
+      .meta({
+        description:
+          'Who may use the same sandbox: nobody else (job), the session, or other executions of the tenant ' +
+          'after a wipe (tenant). Default: job, or session if there is a session.',
+      }),
+    preload: z
+      .string()
+      .max(64)
+      .optional()
+      .meta({
+        description:
+          'A preload set of the workers’ configuration, whose modules a warm interpreter has imported. ' +
+          'Default: none.',
+        example: 'data',
+      }),
+    lane: z.enum(['interactive', 'routine']).default('interactive').meta({
+      description:
+        'interactive: a deadline of at most 1 hour. routine: of at most 24 hours, in its own slots.',
+    }),
+    priority: z.int().min(0).max(9).default(5).meta({
+      description: 'Order among the waiting executions of the same agent: higher goes first.',
+      example: 5,
+    }),
+    delay_ms: z.int().min(0).max(BOUNDS.queueWaitMs).optional().meta({
+      description: 'Start it this much later at the earliest, milliseconds, at most 24 hours. Default: 0.',
+      example: 60_000,
+    }),
+    on_cap: z.enum(['reject', 'defer']).default('reject').meta({
+      description: 'If a cap is used up: end with cap_exceeded (reject), or wait until it resets (defer).',
+    }),
+    retry: retrySchema
+      .optional()
+      .meta({ description: 'Attempt it again after these endings. Default: never.' }),
+    checkpoint: checkpointSchema.optional().meta({
+      description: 'Keep files of an attempt for the next one. Default: an attempt starts without them.',
+    }),
+    workspace: workspaceFieldSchema.optional().meta({
+      description:
+        'Files of the tenant that are copied into the work directory, and merged back. Default: none.',
+    }),
+    callback_url: callbackUrlSchema.optional().meta({
+      description:
+        'Address that the result is posted to, signed with the callback secret of the tenant. Default: none.',
+    }),
+    invocation_source: z.enum(INVOCATION_SOURCES).optional().meta({
+      description: 'What started the execution. Only for the audit row. Default: queue.',
+    }),
+    traceparent: traceparentSchema.optional().meta({
+      description:
+        'W3C trace context of the caller, so that the spans of the execution join its trace. ' +
+        'Default: a new trace.',
+      example: '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01',
+    }),
   })
   .refine((r) => new Set((r.files ?? []).map((f) => f.path)).size === (r.files ?? []).length, {
     path: ['files'],
@@ -211,6 +217,7 @@ export const executionRequestSchema = z
     path: ['files'],
     message: `expected at most ${BOUNDS.filesTotalBytes} bytes in all`,
   })
+  .meta({ description: 'What to run, where, and within which limits.', example: EXECUTION_EXAMPLE })
 
 const needsPath = (op: FileOperation): boolean => op === 'read' || op === 'remove' || op === 'collect'
 
@@ -227,21 +234,7 @@ export const preloadOf = ({ preload }: Pick<ExecutionRequest, 'preload'>): strin
 /** What a producer writes. Defaults may be omitted. */
 export type ExecutionRequestInput = z.input<typeof executionRequestSchema>
 /** What the rest of the system reads, with defaults filled in. */
-export type ExecutionRequest = z.output<typeof executionRequestSchema>
-
-export function fileBytes(file: FileIn): Buffer {
-  return file.content === undefined
-    ? Buffer.from(file.content_base64 ?? '', 'base64')
-    : Buffer.from(file.content)
-}
-
-function totalFileBytes(files: FileIn[]): number {
-  return files.reduce((sum, file) => sum + sizeOf(file), 0)
-}
-
-/** Size of a file without decoding it. */
-function sizeOf({ content, content_base64: base64 = '' }: FileIn): number {
-  if (content !== undefined) return Buffer.byteLength(content)
-  const padding = base64.endsWith('==') ? 2 : base64.endsWith('=') ? 1 : 0
-  return (base64.length / 4) * 3 - padding
+export type ExecutionRequest = z.output<typeof executionRequestSchema> & {
+  /** The execution that it runs again. Set by the API alone: the schema refuses it from callers. */
+  rerun_of?: ExecutionId | undefined
 }

@@ -4,7 +4,9 @@
  */
 import { z } from 'zod'
 import { executionIdSchema, idSchema, uuidv7Hex } from './ids.ts'
-import { callbackUrlSchema, executionRequestSchema, nameSchema } from './request.ts'
+import { callbackUrlSchema } from './callback-url.ts'
+import { nameSchema, timeSchema } from './name.ts'
+import { EXECUTION_EXAMPLE, executionRequestSchema } from './request.ts'
 
 export type RoutineId = `rtn_${string}`
 
@@ -33,11 +35,21 @@ function isTimeZone(name: string): boolean {
 /** When a routine is due. libs/routines validates the cron text. */
 export const scheduleSchema = z.union([
   z.strictObject({
-    /** Five fields, or six with seconds in front. */
-    cron: z.string().trim().min(1).max(256),
-    time_zone: timeZoneSchema.default('UTC'),
+    cron: z.string().trim().min(1).max(256).meta({
+      description: 'Five fields of cron, six with seconds in front, or a word such as @daily.',
+      example: '30 2 * * *',
+    }),
+    time_zone: timeZoneSchema.default('UTC').meta({
+      description: 'IANA time zone of cron.',
+      example: 'Europe/Berlin',
+    }),
   }),
-  z.strictObject({ every_ms: z.int().min(EVERY_MS.min).max(EVERY_MS.max) }),
+  z.strictObject({
+    every_ms: z.int().min(EVERY_MS.min).max(EVERY_MS.max).meta({
+      description: 'Fixed interval, milliseconds, counted from the creation of the routine. At most 31 days.',
+      example: 3_600_000,
+    }),
+  }),
 ])
 export type Schedule = z.output<typeof scheduleSchema>
 
@@ -79,27 +91,43 @@ export type RoutineRequest = Omit<
   'idempotency_key' | 'traceparent' | 'delay_ms' | 'invocation_source'
 >
 
+/** What a caller writes, without defaults: a patch must not reset a field. */
+const WRITTEN = {
+  name: nameOfRoutineSchema.meta({ description: 'A name for humans.', example: 'Nightly report' }),
+  request: routineRequestSchema.meta({
+    description:
+      'An ExecutionRequest without idempotency_key, traceparent, delay_ms and invocation_source. Its lane ' +
+      'is always routine.',
+    example: EXECUTION_EXAMPLE,
+    like: 'ExecutionRequest',
+  }),
+  schedule: scheduleSchema.nullable().meta({ description: 'When it runs. Null: on demand only.' }),
+  enabled: z.boolean().meta({ description: 'False: it runs on demand only.' }),
+  concurrency: concurrencyRuleSchema.meta({
+    description:
+      'If an earlier run has not ended: run both (allow), skip the new one (forbid), or cancel the ' +
+      'earlier one (replace).',
+  }),
+  callback_url: callbackUrlSchema.nullable().meta({
+    description:
+      'Address that the result of each run is posted to. Null: none, unless the request names one.',
+    example: 'https://example.com/hooks/cofferdam',
+  }),
+}
+
 export const routineInputSchema = z.strictObject({
-  name: nameOfRoutineSchema,
-  request: routineRequestSchema,
-  /** Null: runs on demand only. */
-  schedule: scheduleSchema.nullable().default(null),
-  enabled: z.boolean().default(true),
-  concurrency: concurrencyRuleSchema.default('forbid'),
-  callback_url: callbackUrlSchema.nullable().default(null),
+  ...WRITTEN,
+  schedule: WRITTEN.schedule.default(null),
+  enabled: WRITTEN.enabled.default(true),
+  concurrency: WRITTEN.concurrency.default('forbid'),
+  callback_url: WRITTEN.callback_url.default(null),
 })
 export type RoutineInput = z.output<typeof routineInputSchema>
 
 /** Omitted fields keep their value. */
 export const routinePatchSchema = z
-  .strictObject({
-    name: nameOfRoutineSchema.optional(),
-    request: routineRequestSchema.optional(),
-    schedule: scheduleSchema.nullable().optional(),
-    enabled: z.boolean().optional(),
-    concurrency: concurrencyRuleSchema.optional(),
-    callback_url: callbackUrlSchema.nullable().optional(),
-  })
+  .strictObject(WRITTEN)
+  .partial()
   .refine((patch) => Object.keys(patch).length > 0, 'expected at least one field')
 export type RoutinePatch = z.output<typeof routinePatchSchema>
 
@@ -107,32 +135,50 @@ export type RoutinePatch = z.output<typeof routinePatchSchema>
 export const RUN_OUTCOMES = ['enqueued', 'skipped', 'refused'] as const
 
 export const routineRunSchema = z.strictObject({
-  /** Null when it was run on demand. */
-  scheduled_at: z.iso.datetime().nullable(),
-  fired_at: z.iso.datetime(),
-  outcome: z.enum(RUN_OUTCOMES),
-  /** Why it was skipped or refused, or which runs it replaced. Otherwise null. */
-  reason: z.string().max(500).nullable(),
-  /** Null unless it was enqueued. */
-  execution_id: executionIdSchema.nullable(),
+  scheduled_at: timeSchema
+    .nullable()
+    .meta({ description: 'When it was due. Null when it was run on demand.' }),
+  fired_at: timeSchema.meta({ description: 'When it was looked at.' }),
+  outcome: z.enum(RUN_OUTCOMES).meta({ description: 'What became of it.' }),
+  reason: z.string().max(500).nullable().meta({
+    description: 'Why it was skipped or refused, or which runs it replaced. Otherwise null.',
+    example: 'exe_01a1fa08335671eda83cd82154726441 has not ended',
+  }),
+  execution_id: executionIdSchema.nullable().meta({
+    description: 'Its execution. Null unless it was enqueued.',
+  }),
 })
 export type RoutineRun = z.infer<typeof routineRunSchema>
 
 export const routineSchema = z.strictObject({
-  routine_id: routineIdSchema,
-  tenant_id: nameSchema,
-  agent_id: nameSchema,
-  template_id: nameSchema.nullable(),
-  name: z.string(),
-  request: z.record(z.string(), z.unknown()).meta({ description: 'The request as it was written.' }),
-  schedule: scheduleSchema.nullable(),
-  enabled: z.boolean(),
-  concurrency: concurrencyRuleSchema,
-  callback_url: z.string().nullable(),
-  created_at: z.iso.datetime(),
-  updated_at: z.iso.datetime(),
-  last_run: routineRunSchema.nullable(),
-  /** Null without a schedule, or while disabled. */
-  next_run_at: z.iso.datetime().nullable(),
+  routine_id: routineIdSchema.meta({ description: 'The routine.' }),
+  tenant_id: nameSchema.meta({ description: 'Its tenant.', example: 'demo' }),
+  agent_id: nameSchema.meta({
+    description: 'The agent whose caps its runs count against.',
+    example: 'analyst',
+  }),
+  template_id: nameSchema.nullable().meta({
+    description: 'The template of its runs. Null if the request names none.',
+    example: 'strict',
+  }),
+  name: z.string().meta({ description: 'A name for humans.', example: 'Nightly report' }),
+  request: z.record(z.string(), z.unknown()).meta({
+    description: 'The request as it was written.',
+    example: { tenant_id: 'demo', agent_id: 'analyst', program: { type: 'install' } },
+  }),
+  schedule: WRITTEN.schedule,
+  enabled: WRITTEN.enabled,
+  concurrency: WRITTEN.concurrency,
+  callback_url: z.string().nullable().meta({
+    description:
+      'Address that the result of each run is posted to. Null: none, unless the request names one.',
+    example: 'https://example.com/hooks/cofferdam',
+  }),
+  created_at: timeSchema.meta({ description: 'When it was created.' }),
+  updated_at: timeSchema.meta({ description: 'When it was last changed.' }),
+  last_run: routineRunSchema.nullable().meta({ description: 'Its last run. Null before the first.' }),
+  next_run_at: timeSchema.nullable().meta({
+    description: 'When it is due next. Null without a schedule, or while disabled.',
+  }),
 })
 export type RoutineView = z.infer<typeof routineSchema>

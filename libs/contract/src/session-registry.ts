@@ -11,7 +11,7 @@
  * what it still runs.
  */
 import type { ExecutionId, SessionId, WorkerId } from './ids.ts'
-import type { SessionScope } from './request.ts'
+import type { SessionScope } from './session-field.ts'
 
 /** Identifies a session in the fleet. `key` is the request's `session.key`. */
 export interface SessionName {

@@ -1,103 +1,99 @@
-/** Per-tenant policy and caps. Changes take effect without a restart. */
+/** Per-tenant policy and templates. Changes take effect without a restart. */
 import { z } from 'zod'
 import { boundedRecord } from './bounded-record.ts'
 import { isolationSchema } from './isolation.ts'
 import { DEFAULT_LIMITS, MAX_LIMITS } from './limits.ts'
-import { MICRO } from './price.ts'
-import { environmentSchema, nameSchema, networkSchema } from './request.ts'
+import { nameSchema } from './name.ts'
+import { environmentSchema, networkSchema } from './network.ts'
+
+/** Which programs are kept for a rerun: none, those that did not end ok, or all. */
+export const KEEP_PROGRAM = ['never', 'errors', 'always'] as const
 
 export const COMPLIANCE_TIERS = ['standard', 'regulated', 'hipaa'] as const
 
-const packageRules = z.array(z.string().min(1).max(256)).max(2000)
-const packagesSchema = z.strictObject({ pypi: packageRules, npm: packageRules })
+const packageRules = (example: string[]) =>
+  z.array(z.string().min(1).max(256)).max(2000).meta({
+    description: 'Packages and versions: `name`, `name==1.2.*`, `@scope/*` or `*`. At most 2,000.',
+    example,
+  })
 const commandRule = z.string().min(1).max(256).regex(/\S/, 'expected a program')
-const commandsSchema = z.strictObject({
-  allow: z.array(commandRule).max(512).nullable(),
-  block: z.array(commandRule).max(512),
-})
 
 /** The highest value that a request may ask for. Never below the default, which every request may have. */
-const artifactLimit = (name: 'artifact_bytes' | 'artifacts_total_bytes' | 'artifact_count') =>
-  z.int().min(DEFAULT_LIMITS[name]).max(MAX_LIMITS[name])
-const ARTIFACT_LIMITS = {
-  max_artifact_bytes: artifactLimit('artifact_bytes'),
-  max_artifacts_total_bytes: artifactLimit('artifacts_total_bytes'),
-  max_artifact_count: artifactLimit('artifact_count'),
-}
+const artifactLimit = (name: 'artifact_bytes' | 'artifacts_total_bytes' | 'artifact_count', what: string) =>
+  z
+    .int()
+    .min(DEFAULT_LIMITS[name])
+    .max(MAX_LIMITS[name])
+    .meta({
+      description: `The highest limits.${name} that a request may ask for${what}.`,
+      example: MAX_LIMITS[name],
+    })
 
 /** Agents of one tenant that are bound to a template. Their names and templates take at most 256 KiB. */
 const MAX_BOUND_AGENTS = 1000
-const templatesSchema = z.strictObject({
-  /** Refuse executions that no template applies to. */
-  required: z.boolean(),
-  /** The template of each agent, which applies whatever template a request names. */
-  agents: boundedRecord(nameSchema, nameSchema, MAX_BOUND_AGENTS, 'agents'),
-})
 
-const outputRetention = z.int().min(1).max(180).nullable()
-
-export const tenantPolicySchema = z.strictObject({
-  tenant_id: nameSchema,
-  sandbox_enabled: z.boolean(),
-  compliance_tier: z.enum(COMPLIANCE_TIERS),
-  /** Neither a request nor fallback to another backend can lower it. */
-  min_isolation: isolationSchema,
-  /** Environments that are provisioned for the tenant. */
-  environments: z.array(environmentSchema),
-  retention_days: z.int().min(1).max(180),
-  /** Literal values, 12 bytes or more each, that are redacted from all output of the tenant's programs. */
-  redact: z.array(z.string().min(12).max(4096)).max(64),
-  /**
-   * What a program may reach. A request can only restrict it. Under `public` it may list hosts with any port.
-   * Private addresses are always refused.
-   */
-  network: networkSchema.default('public'),
-  /** Packages that `install` may fetch: `name`, `name==1.2.*`, `@scope/*`, `*`. Default: none. */
-  packages: packagesSchema.default({ pypi: [], npm: [] }),
-  /** Programs that `command` may start. No security boundary. `allow: null`: all but `block`. */
-  commands: commandsSchema.default({ allow: null, block: [] }),
-  /** Which agents must run under a template. An API key can also be bound to one. */
-  templates: templatesSchema.default({ required: false, agents: {} }),
-  /** Full outputs and artifacts are stored encrypted. */
-  encrypt_outputs: z.boolean().default(false),
-  /** Days after which full outputs and artifacts are deleted. Null: together with their rows. */
-  output_retention_days: outputRetention.default(null),
-  max_artifact_bytes: ARTIFACT_LIMITS.max_artifact_bytes.default(DEFAULT_LIMITS.artifact_bytes),
-  max_artifacts_total_bytes: ARTIFACT_LIMITS.max_artifacts_total_bytes.default(
-    DEFAULT_LIMITS.artifacts_total_bytes,
-  ),
-  max_artifact_count: ARTIFACT_LIMITS.max_artifact_count.default(DEFAULT_LIMITS.artifact_count),
-  /** Executions with a `run_id` share the session of their run, unless they set `session` or `reuse`. */
-  run_sessions: z.boolean().default(false),
-})
-export type TenantPolicy = z.infer<typeof tenantPolicySchema>
-
-/** Any fields of a policy. Has no defaults: `partial()` alone would fill them in, and so reset fields. */
-export const tenantPolicyPatchSchema = tenantPolicySchema
-  .omit({ tenant_id: true })
-  .extend({
-    network: networkSchema,
-    packages: packagesSchema,
-    commands: commandsSchema,
-    templates: templatesSchema,
-    encrypt_outputs: z.boolean(),
-    output_retention_days: outputRetention,
-    ...ARTIFACT_LIMITS,
-    run_sessions: z.boolean(),
-  })
-  .partial()
+/** Fields with a default in a new policy. Here they have none, because a patch must not reset a field. */
+const RULES = {
+  network: networkSchema.meta({
+    description:
+      'What a program may reach. A request can only restrict it. Under public it may list hosts with any ' +
+      'port. Private addresses are always refused.',
+  }),
+  packages: z
+    .strictObject({ pypi: packageRules(['requests', 'numpy==2.*']), npm: packageRules(['@types/*']) })
+    .meta({ description: 'Packages that install may fetch. Default: none.' }),
+  commands: z
+    .strictObject({
+      allow: z
+        .array(commandRule)
+        .max(512)
+        .nullable()
+        .meta({
+          description: 'The only programs that may be named, at most 512. Null: all but those of block.',
+          example: ['python3', 'ls'],
+        }),
+      block: z
+        .array(commandRule)
+        .max(512)
+        .meta({ description: 'Programs that may not be named, at most 512.', example: ['curl', 'git push'] }),
+    })
+    .meta({
+      description:
+        'Programs that commands may name. No security boundary (docs/command-policy.md). Default: all.',
+    }),
+  templates: z
+    .strictObject({
+      required: z.boolean().meta({ description: 'Refuse executions that no template applies to.' }),
+      agents: boundedRecord(nameSchema, nameSchema, MAX_BOUND_AGENTS, 'agents').meta({
+        description: 'The template of each agent, which applies whatever template a request names.',
+        example: { analyst: 'strict' },
+      }),
+    })
+    .meta({
+      description:
+        'Which agents must run under a template. An API key can also be bound to one. Default: none.',
+    }),
+  encrypt_outputs: z.boolean().meta({ description: 'Store full outputs and artifacts encrypted.' }),
+  output_retention_days: z.int().min(1).max(180).nullable().meta({
+    description:
+      'Days after which full outputs and artifacts are deleted. Null (default): together with their rows.',
+    example: 7,
+  }),
+  max_artifact_bytes: artifactLimit('artifact_bytes', ', bytes'),
+  max_artifacts_total_bytes: artifactLimit('artifacts_total_bytes', ', bytes'),
+  max_artifact_count: artifactLimit('artifact_count', ''),
+  run_sessions: z.boolean().meta({
+    description: 'Executions with a run_id share the session of their run, unless they set session or reuse.',
+  }),
+  keep_program: z.enum(KEEP_PROGRAM).meta({
+    description:
+      'Which requests are kept when they end, to be run again: none (never, the default), those that did ' +
+      'not end ok (errors), or all (always). They are deleted together with full outputs.',
+  }),
+}
 
 /** The rules of a new tenant's policy. */
-export const DEFAULT_TENANT_RULES: Omit<
-  TenantPolicy,
-  | 'tenant_id'
-  | 'sandbox_enabled'
-  | 'compliance_tier'
-  | 'min_isolation'
-  | 'environments'
-  | 'retention_days'
-  | 'redact'
-> = {
+export const DEFAULT_TENANT_RULES: { [Name in keyof typeof RULES]: z.output<(typeof RULES)[Name]> } = {
   network: 'public',
   packages: { pypi: [], npm: [] },
   commands: { allow: null, block: [] },
@@ -108,87 +104,104 @@ export const DEFAULT_TENANT_RULES: Omit<
   max_artifacts_total_bytes: DEFAULT_LIMITS.artifacts_total_bytes,
   max_artifact_count: DEFAULT_LIMITS.artifact_count,
   run_sessions: false,
+  keep_program: 'never',
 }
 
-const cap = z.int().min(0).max(1_000_000_000)
-/** A billion units: with everything in flight far below 2^53, so Lua and JavaScript count exactly. */
-const MOST_COST = 1_000_000_000 * MICRO
-/**
- * Agents of one tenant with an hourly cap of their own. Their names and caps take at most 1.5 MB, in the
- * tenant's row and in Redis.
- */
-const MAX_CAPPED_AGENTS = 10_000
-/** Caps and queue limits of a tenant. Null means the fleet's default. A cap of 0 stops the tenant. */
-export const tenantCapsSchema = z.strictObject({
-  tenant_daily: cap.nullable(),
-  agent_hourly: cap.nullable(),
-  /** Hourly caps of single agents, instead of `agent_hourly`. */
-  agents: boundedRecord(nameSchema, cap, MAX_CAPPED_AGENTS, 'agents'),
-  /** Executions that may run at once. */
-  concurrency: z.int().min(1).max(100_000).nullable(),
-  /** Executions that may be queued at once. */
-  max_queued: z.int().min(0).max(10_000_000).nullable(),
-  /** Share of the fleet under contention, relative to other tenants. */
-  weight: z.number().min(0.01).max(100),
-  /** Sustained starts per second. Null for no rate limit. */
-  rate_per_second: z.number().min(0.001).max(100_000).nullable(),
-  burst: z.int().min(1).max(100_000),
-  /** CPU seconds per UTC day, or null. Admission reserves the maximum, the end counts the real use. */
-  tenant_daily_cpu_seconds: cap.nullable().default(null),
-  /** Cost per UTC day in micro-units, or null. Prices are in the workers' configuration. */
-  tenant_daily_cost: z.int().min(0).max(MOST_COST).nullable().default(null),
+export const tenantPolicySchema = z.strictObject({
+  tenant_id: nameSchema.meta({ description: 'The tenant.', example: 'demo' }),
+  sandbox_enabled: z
+    .boolean()
+    .meta({ description: 'False: every execution is refused, uncharged. Default: true.' }),
+  compliance_tier: z.enum(COMPLIANCE_TIERS).meta({
+    description:
+      'regulated and hipaa: code runs only under a template with strict settings. Default: standard.',
+  }),
+  min_isolation: isolationSchema.meta({
+    description:
+      'The weakest isolation. Neither a request nor fallback to another backend can lower it. Default: jail.',
+  }),
+  environments: z.array(environmentSchema).meta({
+    description: 'Environments that are provisioned for the tenant. Default: both.',
+    example: ['default-public'],
+  }),
+  retention_days: z.int().min(1).max(180).meta({
+    description: 'Days after which audit rows, with results and outputs, are deleted. Default: 30.',
+    example: 30,
+  }),
+  redact: z
+    .array(z.string().min(12).max(4096))
+    .max(64)
+    .meta({
+      description:
+        'Literal values, 12 characters or more each, that are replaced in all output of the tenant’s ' +
+        'programs. At most 64. Default: none.',
+      example: ['a-secret-of-acme'],
+    }),
+  network: RULES.network.default(DEFAULT_TENANT_RULES.network),
+  packages: RULES.packages.default(DEFAULT_TENANT_RULES.packages),
+  commands: RULES.commands.default(DEFAULT_TENANT_RULES.commands),
+  templates: RULES.templates.default(DEFAULT_TENANT_RULES.templates),
+  encrypt_outputs: RULES.encrypt_outputs.default(DEFAULT_TENANT_RULES.encrypt_outputs),
+  output_retention_days: RULES.output_retention_days.default(DEFAULT_TENANT_RULES.output_retention_days),
+  max_artifact_bytes: RULES.max_artifact_bytes.default(DEFAULT_TENANT_RULES.max_artifact_bytes),
+  max_artifacts_total_bytes: RULES.max_artifacts_total_bytes.default(
+    DEFAULT_TENANT_RULES.max_artifacts_total_bytes,
+  ),
+  max_artifact_count: RULES.max_artifact_count.default(DEFAULT_TENANT_RULES.max_artifact_count),
+  run_sessions: RULES.run_sessions.default(DEFAULT_TENANT_RULES.run_sessions),
+  keep_program: RULES.keep_program.default(DEFAULT_TENANT_RULES.keep_program),
 })
-/** Has no defaults, like `tenantPolicyPatchSchema`. */
-export const tenantCapsPatchSchema = tenantCapsSchema
-  .extend({
-    tenant_daily_cpu_seconds: cap.nullable(),
-    tenant_daily_cost: z.int().min(0).max(MOST_COST).nullable(),
-  })
-  .partial()
-export type TenantCaps = z.infer<typeof tenantCapsSchema>
+export type TenantPolicy = z.infer<typeof tenantPolicySchema>
 
-export const DEFAULT_TENANT_CAPS: TenantCaps = {
-  tenant_daily: null,
-  agent_hourly: null,
-  agents: {},
-  concurrency: null,
-  max_queued: null,
-  weight: 1,
-  rate_per_second: null,
-  burst: 1,
-  tenant_daily_cpu_seconds: null,
-  tenant_daily_cost: null,
-}
-
-/** Fleet-wide defaults behind `null`. */
-export const FLEET_DEFAULTS = {
-  tenant_daily: 1000,
-  agent_hourly: 100,
-  /**
-   * As many as the fleet has slots, minus the share that a tenant with long runs leaves to others
-   * (libs/queue/src/lua/include/slots.lua).
-   */
-  concurrency: 100_000,
-  max_queued: 10_000,
-} as const
+/** Any fields of a policy. Has no defaults: `partial()` alone would fill them in, and so reset fields. */
+export const tenantPolicyPatchSchema = tenantPolicySchema.omit({ tenant_id: true }).extend(RULES).partial()
 
 /** Settings for a group of agents. A template opts its agents into sandboxing. */
 export const templateSchema = z.strictObject({
-  template_id: nameSchema,
-  tenant_id: nameSchema,
-  /** Null when the template does not opt in. */
+  template_id: nameSchema.meta({ description: 'The template.', example: 'strict' }),
+  tenant_id: nameSchema.meta({ description: 'Its tenant.', example: 'demo' }),
   sandbox: z
     .strictObject({
-      environment: environmentSchema,
-      /** For these the stricter of the template and the tenant applies. */
-      network: networkSchema.optional(),
-      min_isolation: isolationSchema.optional(),
-      retention_days: z.int().min(1).max(180).optional(),
-      encrypt_outputs: z.boolean().optional(),
+      environment: environmentSchema.meta({
+        description: 'The environment that its agents run in. internal-only has no network.',
+      }),
+      network: networkSchema.optional().meta({
+        description:
+          'What a program may reach. The stricter of this and the tenant’s applies. Default: the tenant’s.',
+      }),
+      min_isolation: isolationSchema.optional().meta({
+        description:
+          'The weakest isolation. The stricter of this and the tenant’s applies. Default: the tenant’s.',
+      }),
+      retention_days: z
+        .int()
+        .min(1)
+        .max(180)
+        .optional()
+        .meta({
+          description:
+            'Days after which audit rows are deleted. The stricter of this and the tenant’s applies. ' +
+            'Default: the tenant’s.',
+          example: 7,
+        }),
+      encrypt_outputs: z
+        .boolean()
+        .optional()
+        .meta({
+          description:
+            'Store full outputs encrypted. The stricter of this and the tenant’s applies. Default: the ' +
+            'tenant’s.',
+        }),
     })
-    .nullable(),
+    .nullable()
+    .meta({ description: 'Settings of the sandboxes. Null when the template does not opt in.' }),
 })
 export type Template = z.infer<typeof templateSchema>
 
-export const apiKeyScopeSchema = z.union([z.literal('admin'), z.strictObject({ tenant_id: nameSchema })])
+export const apiKeyScopeSchema = z.union([
+  z.literal('admin'),
+  z.strictObject({
+    tenant_id: nameSchema.meta({ description: 'The only tenant it is for.', example: 'demo' }),
+  }),
+])
 export type ApiKeyScope = z.infer<typeof apiKeyScopeSchema>

@@ -4,6 +4,7 @@
  */
 import { z } from 'zod'
 import { BOUNDS } from './limits.ts'
+import { nameSchema } from './name.ts'
 
 export interface FileFacts {
   /** 64 hex digits. */
@@ -72,36 +73,102 @@ export function patternProblem(text: string): string | null {
 }
 
 export const syncRuleSchema = z.strictObject({
-  /** Path from the workspace's root. `*`: within a name. `**`: any folders. A folder with its contents. */
   pattern: z
     .string()
     .max(BOUNDS.pathLength)
     .superRefine((text, context) => {
       const problem = patternProblem(text)
       if (problem !== null) context.addIssue({ code: 'custom', message: problem })
+    })
+    .meta({
+      description:
+        'Paths from the root of the workspace. `*` stays within a name, `**` crosses folders. A folder ' +
+        'means everything in it.',
+      example: 'reports/**',
     }),
-  direction: z.enum(SYNC_DIRECTIONS),
-  /** Lets sandboxes write files that control programs outside of them, such as `mcp_servers.json`. */
-  control: z.boolean().optional(),
+  direction: z.enum(SYNC_DIRECTIONS).meta({
+    description:
+      'both: copied in and merged back. in: only into sandboxes. out: only out of them. never: neither.',
+  }),
+  control: z
+    .boolean()
+    .optional()
+    .meta({
+      description:
+        'Lets sandboxes write files that control programs outside of them, such as mcp_servers.json. ' +
+        'Default: false.',
+    }),
 })
 export type SyncRule = z.infer<typeof syncRuleSchema>
 
+/** The workspace of a request. */
+export const workspaceFieldSchema = z.strictObject({
+  name: nameSchema.meta({
+    description: 'A workspace of the tenant. It need not exist yet.',
+    example: 'notes',
+  }),
+  on_conflict: z
+    .enum(CONFLICT_POLICIES)
+    .default('keep-both')
+    .meta({
+      description:
+        'What happens to a file that both sides changed: keep both versions, fail the merge, or let the ' +
+        'workspace (host-wins) or the sandbox (sandbox-wins) win.',
+    }),
+  rules: z
+    .array(syncRuleSchema)
+    .min(1)
+    .max(BOUNDS.workspaceRules)
+    .optional()
+    .meta({
+      description:
+        'The first rule that matches a path decides. A path that matches none is not copied. Default: all ' +
+        'files both ways.',
+    }),
+})
+
+const pathOf = z.string().meta({ description: 'From the root of the workspace.', example: 'reports/may.csv' })
+
 /** A path that was not merged, and why. */
-const notTakenSchema = z.strictObject({ path: z.string(), reason: z.string() })
+const notTakenSchema = z.strictObject({
+  path: pathOf,
+  reason: z.string().meta({ description: 'Why it was not merged.', example: 'file_too_large' }),
+})
 
 /** What happened to the files that an execution changed. */
 export const workspaceReportSchema = z.strictObject({
-  name: z.string(),
-  /** The workspace's version after the merge. */
-  version: z.int().min(0),
-  /** `failed`: nothing was merged, and `reason` says why. */
-  status: z.enum(['merged', 'unchanged', 'failed']),
-  reason: z.string().optional(),
-  applied: z.array(z.strictObject({ path: z.string(), change: z.enum(['written', 'deleted']) })),
-  /** Files that both sides changed. `kept_as`: the path of the sandbox's version. */
-  conflicted: z.array(z.strictObject({ path: z.string(), kept_as: z.string().nullable() })),
-  refused: z.array(notTakenSchema),
-  /** Number of paths that the lists above omit. Each list has at most 1,000. */
-  omitted: z.int().min(0),
+  name: z.string().meta({ description: 'The workspace.', example: 'notes' }),
+  version: z.int().min(0).meta({ description: 'Its version after the merge.', example: 4 }),
+  status: z.enum(['merged', 'unchanged', 'failed']).meta({
+    description: 'failed: nothing was merged, and reason says why.',
+  }),
+  reason: z
+    .string()
+    .optional()
+    .meta({ description: 'Why it failed. Otherwise absent.', example: 'conflict' }),
+  applied: z
+    .array(
+      z.strictObject({
+        path: pathOf,
+        change: z.enum(['written', 'deleted']).meta({ description: 'What was done to it.' }),
+      }),
+    )
+    .meta({ description: 'Changes that were merged, at most 1,000.' }),
+  conflicted: z
+    .array(
+      z.strictObject({
+        path: pathOf,
+        kept_as: z.string().nullable().meta({
+          description: 'The path of the sandbox’s version. Null if it was not kept.',
+          example: 'reports/may.csv.conflict-exe_01a1fa08335671eda83cd82154726441',
+        }),
+      }),
+    )
+    .meta({ description: 'Files that both sides changed, at most 1,000.' }),
+  refused: z.array(notTakenSchema).meta({ description: 'Changes that were not merged, at most 1,000.' }),
+  omitted: z
+    .int()
+    .min(0)
+    .meta({ description: 'Number of paths that the lists above leave out.', example: 0 }),
 })
 export type WorkspaceReport = z.infer<typeof workspaceReportSchema>

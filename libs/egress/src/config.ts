@@ -91,7 +91,8 @@ export const egressConfigSchema = z.strictObject({
           'mirror is asked.',
       ),
     })
-    .prefault({}),
+    .prefault({})
+    .describe('Where packages come from.'),
   package_file_hosts: z
     .array(z.string().min(1).max(253))
     .max(64)

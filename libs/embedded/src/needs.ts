@@ -31,6 +31,7 @@ export const PARTS = {
   'redis-server': 'redis-server on PATH',
   apt: 'apt-get with its package lists',
   pip: 'pip for python3, on PATH and of the system',
+  chromium: 'a Chromium without a window, and a font',
 } as const
 
 export type PartName = keyof typeof PARTS

@@ -54,12 +54,8 @@ async function acquireFor(
   memory: MemoryLease,
 ): Promise<HeldSandbox> {
   const { parts, attempt, spans } = state
-  const { candidates, rejections, minIsolation } = selectBackends(
-    parts,
-    request,
-    attempt.tenant,
-    wayOut.network,
-  )
+  const { choices, minIsolation } = selectBackends(parts, request, attempt.tenant, wayOut.network)
+  const rejections: Rejection[] = []
   const spec = specOf(request, state, wayOut)
   return await spans.within(SPAN.acquire, async (span) => {
     const passOver = (rejection: Rejection): void => {
@@ -69,9 +65,9 @@ async function acquireFor(
       span.addEvent(EVENT.passedOver, { [ATTRIBUTE.backend]: backend, [ATTRIBUTE.reason]: reason })
     }
     let opens = 0
-    for (const backend of candidates) {
-      if (opens === MAX_OPENS) break
-      let refusal = await unavailable(state, backend, spec)
+    for (const { backend, refusal: unfit } of choices) {
+      if (opens === MAX_OPENS && unfit === null) continue
+      let refusal = unfit ?? (await unavailable(state, backend, spec))
       if (refusal === null) {
         opens += 1
         const opened = await tryOpen({ parts, attempt, backend, spec, memory, minIsolation })

@@ -307,6 +307,27 @@ describe('the choice of a backend', () => {
     })
   })
 
+  it('names those that did not fit before the one that ran it, and none after it', async () => {
+    const backends = [
+      scriptedBackend({ name: 'weak', isolation: 'none' }),
+      failing('broken', 'backend_unavailable'),
+      scriptedBackend({ name: 'closed', isolation: 'container', capabilities: { stdin: false } }),
+      scriptedBackend({ name: 'open', isolation: 'container' }),
+      scriptedBackend({ name: 'also weak', isolation: 'none' }),
+    ]
+    const { executor } = harness(backends)
+    const tenant = tenantOf({ min_isolation: 'process' })
+    expect(await executor.execute(attemptOf({ stdin: 'x' }, { tenant }))).toMatchObject({
+      ending: 'ok',
+      backend: 'open',
+      passedOver: [
+        { backend: 'weak', reason: 'isolation_unavailable' },
+        { backend: 'broken', reason: 'backend_unavailable' },
+        { backend: 'closed', reason: 'capability_missing' },
+      ],
+    })
+  })
+
   it.each(['conflict', 'session_not_found', 'fenced'] as const)(
     'ends with %s if a session is refused, and opens no circuit',
     async (code) => {

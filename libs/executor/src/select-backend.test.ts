@@ -2,7 +2,7 @@ import { executionRequestSchema, type ExecutionRequestInput, type Isolation } fr
 import { describe, expect, it } from 'vitest'
 import { tenantOf } from '../test/attempts.ts'
 import { scriptedBackend } from '../test/scripted-backend.ts'
-import { nothingLeft, selectBackends } from './select-backend.ts'
+import { nothingLeft, selectBackends, tooWeak, type Selection } from './select-backend.ts'
 
 const backends = new Map(
   (['none', 'process', 'jail', 'container', 'microvm-emulated', 'microvm'] as const).map((isolation) => [
@@ -15,6 +15,9 @@ const backends = new Map(
   ]),
 )
 const order = [...backends.keys()]
+
+const namesOf = ({ choices }: Selection): string[] =>
+  choices.flatMap(({ backend, refusal }) => (refusal === null ? [backend.name] : []))
 
 function select(request: Partial<ExecutionRequestInput>, min: Isolation) {
   const parsed = executionRequestSchema.parse({
@@ -29,7 +32,7 @@ function select(request: Partial<ExecutionRequestInput>, min: Isolation) {
     tenantOf({ min_isolation: min }),
     parsed.network,
   )
-  return { ...selection, names: selection.candidates.map((backend) => backend.name) }
+  return { ...selection, names: namesOf(selection) }
 }
 
 describe('selectBackends', () => {
@@ -60,8 +63,7 @@ describe('selectBackends', () => {
       ...request,
     })
     const tenant = tenantOf({ min_isolation: min })
-    const { candidates } = selectBackends({ backends, order: configured }, parsed, tenant, 'none')
-    expect(candidates.map(({ name }) => name)).toEqual(names)
+    expect(namesOf(selectBackends({ backends, order: configured }, parsed, tenant, 'none'))).toEqual(names)
   })
 
   it("finds a session's files on every backend with sessions, whatever it runs", () => {
@@ -81,23 +83,23 @@ describe('selectBackends', () => {
       tenantOf({ min_isolation: 'none' }),
       'none',
     )
-    expect(selection.candidates.map(({ name }) => name)).toEqual(['own'])
+    expect(namesOf(selection)).toEqual(['own'])
   })
 
   it('gives a reason for each backend that it refuses', () => {
-    expect(select({ network: 'public' }, 'container').rejections).toEqual([
-      {
-        backend: 'none',
-        reason: 'isolation_unavailable',
-        detail: 'isolates by none, but the policy requires at least container',
-      },
-      {
-        backend: 'process',
-        reason: 'isolation_unavailable',
-        detail: 'isolates by process, but the policy requires at least container',
-      },
-      { backend: 'jail', reason: 'capability_missing', detail: 'does not offer network public' },
+    const { choices } = select({ network: 'public' }, 'container')
+    expect(choices.map(({ backend, refusal }) => [backend.name, refusal])).toEqual([
+      ['none', tooWeak('none', 'container')],
+      ['process', tooWeak('process', 'container')],
+      ['jail', { reason: 'capability_missing', detail: 'does not offer network public' }],
+      ['container', null],
+      ['microvm-emulated', null],
+      ['microvm', null],
     ])
+    expect(tooWeak('none', 'container')).toEqual({
+      reason: 'isolation_unavailable',
+      detail: 'isolates by none, but the policy requires at least container',
+    })
   })
 
   it('takes only the named backend, and the name does not override the policy', () => {

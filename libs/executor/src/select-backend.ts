@@ -39,10 +39,15 @@ export interface Rejection {
   detail: string
 }
 
+export interface Choice {
+  backend: Backend
+  /** Why it may not run the request. Null for a candidate. */
+  refusal: Omit<Rejection, 'backend'> | null
+}
+
 export interface Selection {
   /** In the order in which to try them. */
-  candidates: Backend[]
-  rejections: Rejection[]
+  choices: Choice[]
   minIsolation: Isolation
 }
 
@@ -53,8 +58,8 @@ export interface Selectable {
 }
 
 /**
- * Filters the candidates of a request. `network` is what the tenant allows of the request's. Throws a
- * provisioning failure if the request names a backend that does not exist.
+ * Goes through the backends that a request may mean. `network` is what the tenant allows of the request's.
+ * Throws a provisioning failure if the request names a backend that does not exist.
  */
 export function selectBackends(
   { backends, order }: Selectable,
@@ -63,14 +68,11 @@ export function selectBackends(
   network: Network,
 ): Selection {
   const minIsolation = strongest(tenant.min_isolation, request.min_isolation ?? 'none')
-  const candidates: Backend[] = []
-  const rejections: Rejection[] = []
-  for (const backend of named(backends, order, request.backend)) {
-    const rejection = refuse(backend, request, network, minIsolation)
-    if (rejection === null) candidates.push(backend)
-    else rejections.push({ backend: backend.name, ...rejection })
-  }
-  return { candidates, rejections, minIsolation }
+  const choices = named(backends, order, request.backend).map((backend) => ({
+    backend,
+    refusal: refuse(backend, request, network, minIsolation),
+  }))
+  return { choices, minIsolation }
 }
 
 function named(backends: Selectable['backends'], order: readonly string[], wanted: string): Backend[] {
@@ -89,7 +91,7 @@ function refuse(
   request: ExecutionRequest,
   network: Network,
   minIsolation: Isolation,
-): Omit<Rejection, 'backend'> | null {
+): Choice['refusal'] {
   const { program } = request
   const takesFiles = isTask(program) || program.type === 'files'
   const missing = missingCapabilities(backend.capabilities, {

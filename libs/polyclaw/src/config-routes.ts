@@ -1,48 +1,94 @@
 /** GET and POST /api/sandbox/config, as Polyclaw's agents and dashboard know them. Admin keys only. */
-import { CofferdamError } from '@cofferdam/contract'
+import { CofferdamError, timeSchema } from '@cofferdam/contract'
 import type { FastifyReply } from 'fastify'
 import { z } from 'zod'
 import { isProvisioned } from './pool-work.ts'
 import type { App, RouteParts } from './route-deps.ts'
-import { sandboxChangeSchema, settingsAfter } from './settings-change.ts'
+import { ENDPOINT_EXAMPLE, sandboxChangeSchema, settingsAfter } from './settings-change.ts'
 import type { SandboxConfig } from './settings-table.ts'
 import { BLACKLIST, DEFAULT_WHITELIST, whitelistWarnings } from './whitelist.ts'
 
 export const sandboxConfigSchema = z.strictObject({
-  enabled: z.boolean(),
-  session_pool_endpoint: z.string(),
-  sync_data: z.boolean(),
-  whitelist: z.array(z.string()),
-  resource_group: z.string(),
-  location: z.string(),
-  pool_name: z.string(),
-  pool_id: z.string(),
-  is_provisioned: z.boolean(),
-  blacklist: z.array(z.string()),
-  default_whitelist: z.array(z.string()),
-  experimental: z.literal(true),
-  warnings: z.array(z.string()),
-  version: z.int().meta({ description: 'Also the ETag; send it as If-Match to change what you read.' }),
+  enabled: z.boolean().meta({ description: 'Whether agents may use the sandbox.' }),
+  session_pool_endpoint: z.string().meta({
+    description: 'The pool’s endpoint. Empty without a pool.',
+    example: ENDPOINT_EXAMPLE,
+  }),
+  sync_data: z.boolean().meta({ description: 'Whether files of the data directory go in and come back.' }),
+  whitelist: z.array(z.string()).meta({
+    description: 'Paths of the data directory that are synced.',
+    example: ['memory'],
+  }),
+  resource_group: z.string().meta({
+    description: 'The pool’s resource group. Empty without a pool.',
+    example: 'polyclaw-sandbox-rg',
+  }),
+  location: z.string().meta({ description: 'The pool’s region. Empty without a pool.', example: 'eastus' }),
+  pool_name: z.string().meta({
+    description: 'The pool’s name. Empty without a pool.',
+    example: 'polyclaw-sandbox-1a2b',
+  }),
+  pool_id: z.string().meta({
+    description: 'The pool’s resource ID at Azure. Empty without a pool.',
+    example: '/subscriptions/0000/resourceGroups/rg/providers/Microsoft.App/sessionPools/pool',
+  }),
+  is_provisioned: z.boolean().meta({ description: 'Whether there is a pool.' }),
+  blacklist: z.array(z.string()).meta({
+    description: 'Paths that are never synced.',
+    example: ['.env'],
+  }),
+  default_whitelist: z.array(z.string()).meta({
+    description: 'What reset_whitelist sets.',
+    example: ['memory'],
+  }),
+  experimental: z.literal(true).meta({ description: 'Always true. Polyclaw shows it.' }),
+  warnings: z.array(z.string()).meta({
+    description: 'What the operator should know about the whitelist.',
+    example: ['The whitelist is empty: nothing is synced.'],
+  }),
+  version: z.int().meta({
+    description: 'Also the ETag. Send it as If-Match to change what you read.',
+    example: 3,
+  }),
   provisioning: z
     .strictObject({
-      kind: z.enum(['making', 'removing']),
-      step: z.string().nullable(),
-      held: z.boolean().meta({ description: 'False: it was left undone; send the same request again.' }),
+      kind: z.enum(['making', 'removing']).meta({ description: 'What is done to the pool.' }),
+      step: z.string().nullable().meta({
+        description: 'The step that is done now. Null before the first.',
+        example: 'pool',
+      }),
+      held: z.boolean().meta({ description: 'False: it was left undone. Send the same request again.' }),
     })
-    .nullable(),
+    .nullable()
+    .meta({ description: 'Work on the pool. Null when there is none.' }),
   orphans: z
-    .array(z.strictObject({ resource_id: z.string(), reason: z.string(), created_at: z.iso.datetime() }))
+    .array(
+      z.strictObject({
+        resource_id: z.string().meta({
+          description: 'The resource at Azure.',
+          example: '/subscriptions/0000/resourceGroups/rg',
+        }),
+        reason: z.string().meta({ description: 'Why it is left.', example: 'delete failed' }),
+        created_at: timeSchema.meta({ description: 'When it was listed here.' }),
+      }),
+    )
     .meta({ description: 'Resources of ours at Azure that may still be there, and cost money.' }),
 })
 
-const eventTypeSchema = z.enum(['changed', 'making', 'made', 'removing', 'removed', 'failed'])
+const eventTypeSchema = z
+  .enum(['changed', 'making', 'made', 'removing', 'removed', 'failed'])
+  .meta({ description: 'What was done.' })
 
 /** `"3"`, `W/"3"` (a proxy's form of it), or `*`. */
 const ifMatchSchema = z.object({
   'if-match': z
     .string()
     .regex(/^(\*|(W\/)?"\d{1,15}")$/, 'expected the ETag of the configuration, such as "3"')
-    .optional(),
+    .optional()
+    .meta({
+      description: 'Change it only if it still has this version. Default: in any case.',
+      example: '"3"',
+    }),
 })
 
 export function addConfigRoutes(app: App, parts: RouteParts): void {
@@ -104,7 +150,7 @@ export function addConfigRoutes(app: App, parts: RouteParts): void {
         }),
         response: {
           200: z.strictObject({
-            events: z.array(changeEventSchema(eventTypeSchema)),
+            events: z.array(changeEventSchema(eventTypeSchema)).meta({ description: 'One page of changes.' }),
             next_cursor: nextCursorSchema,
           }),
           ...failures,

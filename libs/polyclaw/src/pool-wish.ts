@@ -9,12 +9,15 @@ export const poolWishSchema = z.strictObject({
     .string()
     .regex(/^[a-z0-9]{2,40}$/, 'expected a region such as eastus')
     .optional()
-    .meta({ description: `Default ${POOL_DEFAULTS.location}.` }),
+    .meta({ description: `Region. Default: ${POOL_DEFAULTS.location}.`, example: 'eastus' }),
   resource_group: z
     .string()
     .regex(/^[\w.()-]{0,89}[\w()-]$/, 'expected 1-90 letters, digits or _ . ( ) -, not ending with a dot')
     .optional()
-    .meta({ description: `Default ${POOL_DEFAULTS.resource_group}; made when it does not exist.` }),
+    .meta({
+      description: `Resource group, made when it does not exist. Default: ${POOL_DEFAULTS.resource_group}.`,
+      example: 'polyclaw-sandbox-rg',
+    }),
   pool_name: z
     .string()
     .regex(
@@ -22,6 +25,6 @@ export const poolWishSchema = z.strictObject({
       'expected 3-63 lower-case letters, digits or -, starting with a letter',
     )
     .optional()
-    .meta({ description: 'Default: one made at random.' }),
+    .meta({ description: 'Name of the pool. Default: one made at random.', example: 'agents-pool' }),
 })
 export type PoolWish = z.output<typeof poolWishSchema>

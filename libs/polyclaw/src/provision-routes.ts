@@ -24,8 +24,8 @@ export function addProvisionRoutes(app: App, parts: RouteParts): void {
         body: poolWishSchema.optional(),
         response: {
           200: z.strictObject({
-            status: z.enum(['made', 'already_provisioned']),
-            config: sandboxConfigSchema,
+            status: z.enum(['made', 'already_provisioned']).meta({ description: 'What was done.' }),
+            config: sandboxConfigSchema.meta({ description: 'The configuration now.' }),
           }),
           ...failures,
         },
@@ -51,11 +51,16 @@ export function addProvisionRoutes(app: App, parts: RouteParts): void {
           'gone. Until then it stays as it is, and the pool is listed as an orphan.',
         response: {
           200: z.strictObject({
-            status: z.enum(['removed', 'not_provisioned']),
-            resource_group: z.enum(['gone', 'kept', 'orphaned']).nullable().meta({
-              description: 'kept: not ours, or it holds something else.',
-            }),
-            config: sandboxConfigSchema,
+            status: z.enum(['removed', 'not_provisioned']).meta({ description: 'What was done.' }),
+            resource_group: z
+              .enum(['gone', 'kept', 'orphaned'])
+              .nullable()
+              .meta({
+                description:
+                  'What became of the resource group. kept: not ours, or it holds something else. Null ' +
+                  'without a pool.',
+              }),
+            config: sandboxConfigSchema.meta({ description: 'The configuration now.' }),
           }),
           ...failures,
         },

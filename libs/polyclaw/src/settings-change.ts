@@ -22,15 +22,26 @@ const endpointSchema = z
     )
   }, 'expected an https URL without user, query or fragment, or an empty text')
 
-/** The body of POST /api/sandbox/config. */
+export const ENDPOINT_EXAMPLE = 'https://eastus.dynamicsessions.io/subscriptions/0000/sessionPools/pool'
+
+/** The body of POST /api/sandbox/config. Absent fields keep their value. */
 export const sandboxChangeSchema = z.strictObject({
-  enabled: z.boolean().optional(),
-  session_pool_endpoint: endpointSchema.optional(),
-  sync_data: z.boolean().optional(),
-  whitelist: z.array(entrySchema).max(MAX_ENTRIES).optional(),
-  add_whitelist: entrySchema.optional(),
-  remove_whitelist: entrySchema.optional(),
-  reset_whitelist: z.boolean().optional(),
+  enabled: z.boolean().optional().meta({ description: 'Whether agents may use the sandbox.' }),
+  session_pool_endpoint: endpointSchema.optional().meta({
+    description: 'The pool’s endpoint, https. Empty: no pool.',
+    example: ENDPOINT_EXAMPLE,
+  }),
+  sync_data: z.boolean().optional().meta({
+    description: 'Whether files of the data directory go in and come back.',
+  }),
+  whitelist: z
+    .array(entrySchema)
+    .max(MAX_ENTRIES)
+    .optional()
+    .meta({ description: 'Paths of the data directory that are synced, at most 256.', example: ['memory'] }),
+  add_whitelist: entrySchema.optional().meta({ description: 'Adds a path.', example: 'memory' }),
+  remove_whitelist: entrySchema.optional().meta({ description: 'Removes a path.', example: 'memory' }),
+  reset_whitelist: z.boolean().optional().meta({ description: 'True sets the default whitelist.' }),
 })
 export type SandboxChange = z.output<typeof sandboxChangeSchema>
 

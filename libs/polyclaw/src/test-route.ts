@@ -5,6 +5,7 @@ import {
   executionRequestSchema,
   isCofferdamError,
   nameSchema,
+  resultSchema,
   traceSpanSchema,
 } from '@cofferdam/contract'
 import { readShelvedTrace } from '@cofferdam/queue'
@@ -39,29 +40,46 @@ const PHASES = new Map<string, 'allocate' | 'upload' | 'exec' | 'download'>([
 ])
 
 const answerSchema = z.strictObject({
-  status: z.enum(['ok', 'error']),
-  success: z.boolean(),
-  stdout: z.string(),
-  stderr: z.string(),
-  exit_code: z.int().nullable(),
-  files_synced_back: z.int().min(0),
-  duration_ms: z.number().min(0),
-  session_id: z.string().nullable(),
-  execution_id: z.string(),
-  error_message: z.string().nullable(),
+  status: z.enum(['ok', 'error']).meta({ description: 'Whether the command succeeded.' }),
+  success: z.boolean().meta({ description: 'The same as a boolean, as Polyclaw reads it.' }),
+  stdout: resultSchema.shape.stdout,
+  stderr: resultSchema.shape.stderr,
+  exit_code: resultSchema.shape.exit_code,
+  files_synced_back: z.int().min(0).meta({ description: 'Files that came back.', example: 0 }),
+  duration_ms: resultSchema.shape.duration_ms,
+  session_id: z.string().nullable().meta({
+    description: 'The session. Null when none was opened.',
+    example: 'ses_01a1fa08335671eda83cd82154726441',
+  }),
+  execution_id: z.string().meta({
+    description: 'The execution.',
+    example: 'exe_01a1fa08335671eda83cd82154726441',
+  }),
+  error_message: z.string().nullable().meta({
+    description: 'What went wrong. Null if nothing did.',
+    example: 'The program exited with code 1.',
+  }),
   phases: z
     .array(
-      z.strictObject({ name: z.enum(['allocate', 'upload', 'exec', 'download']), duration_ms: z.number() }),
+      z.strictObject({
+        name: z.enum(['allocate', 'upload', 'exec', 'download']).meta({ description: 'The phase.' }),
+        duration_ms: z.number().meta({ description: 'Milliseconds.', example: 820 }),
+      }),
     )
-    .meta({ description: 'As the worker traced them; empty when it kept no trace.' }),
-  credential: z.string().nullable().meta({ description: 'Which way the token came, as workers last said.' }),
-  dialect: z.string().nullable().meta({
-    description: 'The wire that the pool speaks, as workers last said; null of a custom container.',
+    .meta({ description: 'As the worker traced them. Empty when it kept no trace.' }),
+  credential: z.string().nullable().meta({
+    description: 'Which way the token came, as workers last said. Null if none said.',
+    example: 'managed-identity',
   }),
-  output_cap: z
-    .int()
-    .nullable()
-    .meta({ description: 'Characters of output that an answer of the pool holds; more comes as a file.' }),
+  dialect: z.string().nullable().meta({
+    description: 'The wire that the pool speaks, as workers last said. Null of a custom container.',
+    example: 'executions',
+  }),
+  output_cap: z.int().nullable().meta({
+    description:
+      'Characters of output that an answer of the pool holds. More comes as a file. Null if unknown.',
+    example: 10_000,
+  }),
 })
 
 export function addTestRoute(app: App, parts: RouteParts): void {
@@ -79,13 +97,20 @@ export function addTestRoute(app: App, parts: RouteParts): void {
           'the tenant. Works while the sandbox is disabled, as it says whether to enable it.',
         body: z
           .strictObject({
-            command: z.string().min(1).max(65_536).default('echo hello'),
-            timeout: z.number().min(1).max(MAX_TIMEOUT_S).default(60).meta({ description: 'Seconds.' }),
+            command: z.string().min(1).max(65_536).default('echo hello').meta({
+              description: 'A line for bash.',
+              example: 'python3 --version',
+            }),
+            timeout: z.number().min(1).max(MAX_TIMEOUT_S).default(60).meta({
+              description: 'Time for the command, seconds.',
+              example: 60,
+            }),
             env_vars: executionRequestSchema.shape.env,
             tenant_id: nameSchema.optional().meta({
               description:
                 `Whose caps it counts against. Default: the fleet's only tenant, ` +
                 `else \`${TEST_TENANT}\`, which is made.`,
+              example: 'demo',
             }),
           })
           .prefault({}),

@@ -77,6 +77,8 @@ export const QUEUE_BOUNDS = {
   averageRuns: 100,
   /** Other tenants that one forecast looks at: 16 cost about 30 µs. */
   rivalsMax: 16,
+  /** Delayed executions of a tenant that are passed over in search of its oldest waiting one. */
+  lookPast: 100,
   /** The run-queue priority of an execution is its tenant's outstanding count, up to this. */
   priorityMax: 1000,
   /** Released per slot: a quarter more than can run, so that a freed slot needs no round trip. */

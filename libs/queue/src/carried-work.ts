@@ -9,7 +9,8 @@ import { KEYS } from './keys.ts'
 import type { LaneJob, LaneSource, TakenJob } from './lane-source.ts'
 import { runCoded, SCRIPTS } from './scripts.ts'
 import { take, type TakeDeps } from './take.ts'
-import type { HeldExecution, Taken } from './taken.ts'
+import type { HeldExecution } from './create-taken.ts'
+import type { Taken } from './taken.ts'
 
 /** The part of a pino logger that is used here. */
 export interface QueueLogger {

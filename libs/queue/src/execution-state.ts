@@ -9,12 +9,18 @@ import { list, numberOrNull, text, type Reply } from './scripts.ts'
 
 /** Reads one description (lua/include/describe.lua). An ended execution gets its `result`. */
 export function stateOf(description: Reply | undefined, result: ExecutionResult | null): ExecutionState {
-  const [id, tenant, agent, status, attempt, enqueued, started, position, eta, progress] = list(description)
+  const [id, tenant, agent, status, attempt, enqueued, started, position, eta, progress, ...more] =
+    list(description)
+  const [rerunOf, kind, session] = more
+  const shown = text(status) as ExecutionState['status']
   return {
     execution_id: text(id) as ExecutionId,
     tenant_id: text(tenant),
     agent_id: text(agent),
-    status: text(status) as ExecutionState['status'],
+    status: shown,
+    ...(text(rerunOf) === '' ? {} : { rerun_of: text(rerunOf) as ExecutionId }),
+    ...(text(kind) === '' ? {} : { program_kind: text(kind) }),
+    ...(text(session) === '' || shown === 'ended' ? {} : { session_key: text(session) }),
     attempt: numberOrNull(attempt) ?? 0,
     enqueued_at: isoOf(enqueued) ?? new Date(0).toISOString(),
     started_at: isoOf(started),

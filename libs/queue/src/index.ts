@@ -9,16 +9,14 @@ export type { QueueLogger } from './carried-work.ts'
 export { composeUnstarted } from './ending.ts'
 export { withEnqueueSpan } from './enqueue-span.ts'
 export { CHANNELS, KEYS, LANES, TAG, type Lane } from './keys.ts'
+export type { WaitFact } from './why-waiting.ts'
 export { meetsNeed, needOf, offerOf, type Offer } from './needs.ts'
-export {
-  createProducer,
-  type LivePage,
-  type Producer,
-  type ProducerDeps,
-  type TenantQueueLimits,
-} from './producer.ts'
+export type { LivePage } from './live-page.ts'
+export { createProducer, type Producer, type ProducerDeps, type TenantQueueLimits } from './producer.ts'
 export type { Room } from './room.ts'
 export type { LaneStats, QueueStats } from './queue-stats.ts'
+export type { TenantFigures, TenantTurn, TenantsSnapshot } from './tenant-figures.ts'
+export { standings, type TenantStanding } from './tenant-order.ts'
 export { createTraceShelf, readShelvedTrace, type OfferedTrace, type TraceShelf } from './trace-shelf.ts'
 export type { LostExecution } from './sweep.ts'
 export type { EndingInfo, Taken } from './taken.ts'

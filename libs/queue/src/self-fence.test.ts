@@ -1,7 +1,7 @@
 import type { ExecutionRequest, StopReason } from '@cofferdam/contract'
 import { beforeEach, expect, it } from 'vitest'
 import { createSelfFence, type SelfFence } from './self-fence.ts'
-import type { HeldExecution } from './taken.ts'
+import type { HeldExecution } from './create-taken.ts'
 
 const LOCK_MS = 9000
 const SILENCE_MS = 60_000

@@ -12,7 +12,7 @@
  * check early.
  */
 import { StopReason } from '@cofferdam/contract'
-import type { HeldExecution } from './taken.ts'
+import type { HeldExecution } from './create-taken.ts'
 
 export interface SelfFence {
   /** Notes that Redis accepted a renewal of these, sent at `sentMs`. */

@@ -8,7 +8,7 @@ import { jobIdOf, KEYS, releaseOf, type Lane } from './keys.ts'
 import type { LaneJob } from './lane-source.ts'
 import { hydrate } from './request-blobs.ts'
 import { numberOrNull, runCoded, SCRIPTS, text, type Reply } from './scripts.ts'
-import { createTaken, type HeldExecution, type TakenDeps } from './taken.ts'
+import { createTaken, type HeldExecution, type TakenDeps } from './create-taken.ts'
 import type { WorkerKind } from './worker-kind.ts'
 
 export interface TakeDeps extends TakenDeps {

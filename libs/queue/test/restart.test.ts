@@ -37,7 +37,8 @@ describe('a restart of Redis', () => {
         settled(taken.signal.aborted, taken.fence)
       },
       onOutbox: async () => undefined,
-      lockMs: 1500,
+      // Longer than a restart of Redis takes on a busy machine: the run must keep its fence.
+      lockMs: 15_000,
       sweepMs: 100,
     })
     consumer.start()
@@ -89,6 +90,8 @@ describe('a restart of Redis', () => {
       connectRedis(server.url, role),
     )
     const [producing, working, subscriber] = connections
+    // The kill may lose no write. `everysec` puts a write off for two seconds while an earlier one is synced.
+    await working!.config('SET', 'appendfsync', 'always')
     const producer = createProducer({ redis: producing!, subscriber: subscriber! })
     const taken: [boolean, number][] = []
     const proceed = gate()

@@ -81,7 +81,7 @@ it('a session has one holder, fenced writes are refused, and no session with a s
     }),
     { numRuns: 40, seed: scheduleSeed() },
   )
-}, 120_000)
+})
 
 async function play(
   step: Step,

@@ -1,11 +1,13 @@
 /**
  * API keys: `cfd_` and 40 hex digits (160 random bits), shown once, stored as SHA-256. A key is for one
  * tenant or for admins. A revoked key is refused from the next verification on. A tenant's key may be bound
- * to a template, which then applies to every execution that it enqueues.
+ * to a template, which then applies to every execution that it enqueues. A read-only key sees what its scope
+ * allows and changes nothing.
  */
 import { createHash, randomBytes, timingSafeEqual } from 'node:crypto'
 import { apiKeyScopeSchema, CofferdamError, parse, type ApiKeyScope } from '@cofferdam/contract'
 import { sql, type Kysely } from 'kysely'
+import { nameActor, type Author } from './author.ts'
 import { sqlState, translating } from './store-errors.ts'
 import type { Database } from './tables.ts'
 
@@ -14,6 +16,8 @@ export interface ApiKey {
   scope: ApiKeyScope
   /** The template for every execution of this key. Null when the request names it. */
   template_id: string | null
+  /** Whether it may only read. */
+  read_only: boolean
   label: string
   created_at: string
   revoked_at: string | null
@@ -21,16 +25,28 @@ export interface ApiKey {
   last_used_at: string | null
 }
 
-export type VerifiedKey = Pick<ApiKey, 'id' | 'scope' | 'template_id'>
+export type VerifiedKey = Pick<ApiKey, 'id' | 'scope' | 'template_id' | 'read_only'>
+
+/** What a new key may be besides its scope. */
+export interface NewKey {
+  /** Default: not bound to a template. */
+  templateId?: string
+  /** Default: false. */
+  readOnly?: boolean
+  /** Who makes it, for the event. Default: the database role. */
+  actor?: Author
+}
 
 /** Every method throws `store_unavailable`. */
 export interface ApiKeys {
   /** Only this answer has the key itself. Throws `not_found` for an unknown tenant or template. */
-  create(scope: ApiKeyScope, label: string, templateId?: string): Promise<{ id: string; key: string }>
+  create(scope: ApiKeyScope, label: string, options?: NewKey): Promise<{ id: string; key: string }>
   /** Null for an invalid key. */
   verify(key: string): Promise<VerifiedKey | null>
+  /** The key of this ID, for a session that it began. Null when it is unknown or was revoked. */
+  find(id: string): Promise<VerifiedKey | null>
   /** False when the key is unknown or was already revoked. */
-  revoke(id: string): Promise<boolean>
+  revoke(id: string, actor?: Author): Promise<boolean>
   /** Keys of one tenant, or of all with null. Newest first, at most 1,000. */
   list(tenantId: string | null): Promise<ApiKey[]>
 }
@@ -45,23 +61,27 @@ const scopeOf = (tenantId: string | null): ApiKeyScope =>
 
 export function createApiKeys(db: Kysely<Database>): ApiKeys {
   return {
-    create: async (input, label, templateId) => {
+    create: async (input, label, { templateId, readOnly = false, actor } = {}) => {
       const scope = parse(apiKeyScopeSchema, input, 'scope')
       const key = `cfd_${randomBytes(20).toString('hex')}`
       return await translating(
         'an API key',
         async () => {
           try {
-            const { id } = await db
-              .insertInto('api_keys')
-              .values({
-                key_sha256: sha256(key),
-                tenant_id: scope === 'admin' ? null : scope.tenant_id,
-                template_id: templateId ?? null,
-                label: label.slice(0, 200),
-              })
-              .returning('id')
-              .executeTakeFirstOrThrow()
+            const { id } = await db.transaction().execute(async (tx) => {
+              if (actor !== undefined) await nameActor(tx, { actor, source: 'api' })
+              return tx
+                .insertInto('api_keys')
+                .values({
+                  key_sha256: sha256(key),
+                  tenant_id: scope === 'admin' ? null : scope.tenant_id,
+                  template_id: templateId ?? null,
+                  read_only: readOnly,
+                  label: label.slice(0, 200),
+                })
+                .returning('id')
+                .executeTakeFirstOrThrow()
+            })
             return { id, key }
           } catch (error) {
             if (sqlState(error) === '23503')
@@ -83,7 +103,7 @@ export function createApiKeys(db: Kysely<Database>): ApiKeys {
       return await translating('an API key', async () => {
         const row = await db
           .selectFrom('api_keys')
-          .select(['id', 'key_sha256', 'tenant_id', 'template_id', 'revoked_at'])
+          .select(['id', 'key_sha256', 'tenant_id', 'template_id', 'read_only', 'revoked_at'])
           .select(sql<boolean>`coalesce(last_used_at < now() - interval '1 minute', true)`.as('is_stale'))
           .where('key_sha256', '=', digest)
           .executeTakeFirst()
@@ -91,14 +111,32 @@ export function createApiKeys(db: Kysely<Database>): ApiKeys {
         if (row === undefined || !timingSafeEqual(row.key_sha256, digest) || row.revoked_at !== null)
           return null
         if (row.is_stale) await sql`update api_keys set last_used_at = now() where id = ${row.id}`.execute(db)
-        return { id: row.id, scope: scopeOf(row.tenant_id), template_id: row.template_id }
+        const { id, template_id, read_only } = row
+        return { id, scope: scopeOf(row.tenant_id), template_id, read_only }
       })
     },
-    revoke: async (id) => {
+    find: async (id) => {
+      if (!UUID.test(id)) return null
+      return await translating('an API key', async () => {
+        const row = await db
+          .selectFrom('api_keys')
+          .select(['id', 'tenant_id', 'template_id', 'read_only'])
+          .where('id', '=', id)
+          .where('revoked_at', 'is', null)
+          .executeTakeFirst()
+        if (row === undefined) return null
+        const { tenant_id, ...facts } = row
+        return { ...facts, scope: scopeOf(tenant_id) }
+      })
+    },
+    revoke: async (id, actor) => {
       if (!UUID.test(id)) return false
       return await translating('an API key', async () => {
-        const { numAffectedRows } = await sql`
-          update api_keys set revoked_at = now() where id = ${id} and revoked_at is null`.execute(db)
+        const { numAffectedRows } = await db.transaction().execute(async (tx) => {
+          if (actor !== undefined) await nameActor(tx, { actor, source: 'api' })
+          return sql`
+            update api_keys set revoked_at = now() where id = ${id} and revoked_at is null`.execute(tx)
+        })
         return numAffectedRows === 1n
       })
     },
@@ -106,7 +144,8 @@ export function createApiKeys(db: Kysely<Database>): ApiKeys {
       translating('the API keys', async () => {
         const all = db
           .selectFrom('api_keys')
-          .select(['id', 'tenant_id', 'template_id', 'label', 'created_at', 'revoked_at', 'last_used_at'])
+          .select(['id', 'tenant_id', 'template_id', 'read_only', 'label', 'created_at'])
+          .select(['revoked_at', 'last_used_at'])
           .orderBy('created_at', 'desc')
           .limit(MAX_LIST)
         const rows = await (tenantId === null ? all : all.where('tenant_id', '=', tenantId)).execute()

@@ -14,6 +14,7 @@ export interface StorableAttempt {
   artifactsJson: string
   stdoutSpillRef: string | null
   stderrSpillRef: string | null
+  requestRef: string | null
   /** Encrypted parts of the result as base64. Null when `resultJson` has them in clear. */
   sealed: string | null
 }
@@ -58,6 +59,7 @@ const TEXT_FIELDS = [
   'interpreter_id',
   'vendor_ref',
   'passed_over',
+  'program_kind',
   'exit_status',
   'ending',
   'error_class',
@@ -67,6 +69,7 @@ const TEXT_FIELDS = [
   'stderr_ref',
   'executed_code_hash',
   'trace_id',
+  'rerun_of',
 ] as const satisfies (keyof AuditRow)[]
 
 const OTHER_FIELDS = {
@@ -130,6 +133,7 @@ export const RESULT_COLUMNS: Column[] = [
   { name: 'artifacts', type: 'json', value: (a) => a.artifactsJson },
   { name: 'stdout_spill_ref', type: 'text', value: (a) => a.stdoutSpillRef },
   { name: 'stderr_spill_ref', type: 'text', value: (a) => a.stderrSpillRef },
+  { name: 'request_ref', type: 'text', value: (a) => a.requestRef },
   { name: 'sealed', type: 'text', value: (a) => a.sealed },
 ]
 

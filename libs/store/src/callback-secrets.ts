@@ -6,22 +6,23 @@
 import { randomBytes } from 'node:crypto'
 import { CofferdamError } from '@cofferdam/contract'
 import type { Kysely } from 'kysely'
+import { nameActor, type Author } from './author.ts'
 import { asTenant } from './connect.ts'
 import type { OutputKeys } from './output-keys.ts'
 import { openBytes, sealBytes, type SealedLocation } from './sealed-format.ts'
 import { sqlState, translating } from './store-errors.ts'
 import type { Database } from './tables.ts'
 
-/** Every method throws `store_unavailable`. */
+/** Every method throws `store_unavailable`. Events of a change without an `actor` name the database role. */
 export interface CallbackSecrets {
   /** Creates a secret: `whsec_` and base64 (Standard Webhooks). Throws `not_found` for an unknown tenant. */
-  rotate(tenantId: string): Promise<{ secret: string; rotated_at: string }>
+  rotate(tenantId: string, actor?: Author): Promise<{ secret: string; rotated_at: string }>
   /** When the secret was created, or null. */
   info(tenantId: string): Promise<{ rotated_at: string } | null>
   /** The secrets that sign at `nowMs`, newest first, perhaps none. */
   read(tenantId: string, nowMs: number): Promise<Buffer[]>
   /** False when there was none. */
-  remove(tenantId: string): Promise<boolean>
+  remove(tenantId: string, actor?: Author): Promise<boolean>
 }
 
 const SECRET_BYTES = 32
@@ -39,15 +40,16 @@ export function createCallbackSecrets(app: Kysely<Database>, keys: OutputKeys): 
     )
 
   return {
-    rotate: (tenantId) =>
+    rotate: (tenantId, actor) =>
       translating('a callback secret', async () => {
         const secret = randomBytes(SECRET_BYTES)
         const stored = keys.current === null ? secret : sealBytes(keys.current, where(tenantId), secret)
         const sealed = keys.current !== null
         const rotated = new Date()
         try {
-          await asTenant(app, tenantId, (tx) =>
-            tx
+          await asTenant(app, tenantId, async (tx) => {
+            if (actor !== undefined) await nameActor(tx, { actor, source: 'api' })
+            await tx
               .insertInto('callback_secrets')
               .values({ tenant_id: tenantId, secret: stored, sealed, rotated_at: rotated })
               .onConflict((oc) =>
@@ -59,8 +61,8 @@ export function createCallbackSecrets(app: Kysely<Database>, keys: OutputKeys): 
                   rotated_at: rotated,
                 })),
               )
-              .execute(),
-          )
+              .execute()
+          })
         } catch (error) {
           if (sqlState(error) === '23503')
             throw new CofferdamError('not_found', `There is no tenant ${tenantId}.`)
@@ -81,11 +83,12 @@ export function createCallbackSecrets(app: Kysely<Database>, keys: OutputKeys): 
         ? [current]
         : [current, opened(tenantId, row.previous, row.previous_sealed === true)]
     },
-    remove: (tenantId) =>
+    remove: (tenantId, actor) =>
       translating('a callback secret', async () => {
-        const { numDeletedRows } = await asTenant(app, tenantId, (tx) =>
-          tx.deleteFrom('callback_secrets').where('tenant_id', '=', tenantId).executeTakeFirstOrThrow(),
-        )
+        const { numDeletedRows } = await asTenant(app, tenantId, async (tx) => {
+          if (actor !== undefined) await nameActor(tx, { actor, source: 'api' })
+          return tx.deleteFrom('callback_secrets').where('tenant_id', '=', tenantId).executeTakeFirstOrThrow()
+        })
         return numDeletedRows > 0n
       }),
   }

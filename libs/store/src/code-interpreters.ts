@@ -1,9 +1,9 @@
 /** Code interpreters of tenants at AgentCore. The database writes the events. */
 import { CofferdamError, type Environment } from '@cofferdam/contract'
 import { sql, type Kysely, type Transaction } from 'kysely'
+import { nameActor } from './author.ts'
 import { sqlState, translating } from './store-errors.ts'
 import type { Database } from './tables.ts'
-import { nameActor } from './tenants.ts'
 
 /** The interpreter that a tenant should have in one environment. */
 export interface WantedInterpreter {

@@ -29,6 +29,8 @@ import {
   type ChargedCounts,
 } from './invocations.ts'
 import { createLocalBlobs } from './local-blobs.ts'
+import { minuteSeries, type Series, type SeriesQuery } from './minute-series.ts'
+import { recentWork } from './recent-work.ts'
 import { listResults, resultsOf } from './results.ts'
 import { createCodeInterpreters, type CodeInterpreters } from './code-interpreters.ts'
 import { createCallbackSecrets, type CallbackSecrets } from './callback-secrets.ts'
@@ -76,6 +78,8 @@ export interface StoredExecution {
   /** Result of the last attempt, with its full text. */
   result: ExecutionResult
   artifactRefs: (Artifact & { ref: string })[]
+  /** The request of the last attempt in the blob store. Null when it was not kept. */
+  requestRef: string | null
   /** Every attempt, first one first. */
   audit: AuditRow[]
 }
@@ -99,6 +103,10 @@ export interface Store extends AsyncDisposable {
   chargedCounts(tenantId: string, atMs: number, unsettled?: readonly AttemptName[]): Promise<ChargedCounts>
   /** Usage and cost of a tenant in a range. Throws `invalid_request` for a range that is too long. */
   usage(query: UsageQuery): Promise<UsageReport>
+  /** Figures by minute of attempts that ended in a range of 24 h at most. Throws `invalid_request`. */
+  series(query: SeriesQuery): Promise<Series>
+  /** Milliseconds of a range in which workers had attempts that have ended since, by tenant. */
+  recentWork(fromMs: number, toMs: number): Promise<Map<string, number>>
   readonly tenants: Tenants
   readonly templates: Templates
   readonly keys: ApiKeys
@@ -178,7 +186,8 @@ export async function createStore(options: StoreOptions): Promise<Store> {
         const stored = (await resultsOf(db, uuid, [found.expiresOn], keys)).find((r) => r.attempt === attempt)
         if (audit === undefined || stored === undefined) return null
         const result = await putTextBack(stored.result, stored.moved, blobs)
-        return { audit, result, artifactRefs: stored.artifactRefs }
+        const { artifactRefs, requestRef } = stored
+        return { audit, result, artifactRefs, ...(requestRef === null ? {} : { requestRef }) }
       }),
     findExecution: (tenantId, executionId) =>
       reading('an execution', tenantId, async (db) => {
@@ -189,7 +198,8 @@ export async function createStore(options: StoreOptions): Promise<Store> {
         const last = (await resultsOf(db, uuid, days, keys)).at(-1)
         if (last === undefined || audit.length === 0) return null
         const result = await putTextBack(last.result, last.moved, blobs)
-        return { result, artifactRefs: last.artifactRefs, audit }
+        const { artifactRefs, requestRef } = last
+        return { result, artifactRefs, requestRef, audit }
       }),
     listExecutions: (filter) =>
       reading('the executions', filter.tenantId, (db) => listResults(db, filter, keys)),
@@ -201,6 +211,9 @@ export async function createStore(options: StoreOptions): Promise<Store> {
     chargedCounts: (tenantId, atMs, unsettled) =>
       reading('the charged attempts', tenantId, (db) => countCharged(db, tenantId, atMs, unsettled)),
     usage: (query) => reading('the usage', query.tenantId, (db) => reportUsage(db, query)),
+    series: (query) => reading('the figures by minute', query.tenantId, (db) => minuteSeries(db, query)),
+    recentWork: (fromMs, toMs) =>
+      reading('the work of tenants', null, () => recentWork(fleet.db, fromMs, toMs)),
     tenants: createTenants(app.db),
     templates: createTemplates(app.db),
     keys: createApiKeys(app.db),

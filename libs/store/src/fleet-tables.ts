@@ -3,9 +3,9 @@
  * the tables. Queries run under the role that sees every tenant.
  */
 import type { Kysely, Transaction } from 'kysely'
+import { nameActor } from './author.ts'
 import { translating } from './store-errors.ts'
 import type { Database } from './tables.ts'
-import { nameActor } from './tenants.ts'
 
 /** Both methods throw `store_unavailable`, and rethrow every `CofferdamError` of `work`. */
 export interface FleetTables<Schema> {

@@ -1,5 +1,6 @@
 /** Postgres and the blob directory: migrations, audit, results, outputs, tenants, keys. */
-export type { ApiKey, ApiKeys } from './api-keys.ts'
+export type { ApiKey, ApiKeys, NewKey, VerifiedKey } from './api-keys.ts'
+export { authorName, type Author } from './author.ts'
 export type { CodeInterpreters, WantedInterpreter } from './code-interpreters.ts'
 export type { Timeouts } from './connect.ts'
 export { createStore, type Store, type StoredExecution, type StoreOptions } from './create-store.ts'
@@ -16,6 +17,14 @@ export {
   type UsageSums,
 } from './usage-report.ts'
 export { migrate } from './migrate.ts'
+export {
+  MAX_SERIES_GROUPS,
+  MAX_SERIES_MS,
+  SERIES_GROUPS,
+  type Series,
+  type SeriesFigures,
+  type SeriesQuery,
+} from './minute-series.ts'
 export type { OutputKey } from './output-keys.ts'
 export type { FleetTables } from './fleet-tables.ts'
 export type { Retention } from './retention.ts'
@@ -26,5 +35,5 @@ export type { Routines } from './routines.ts'
 export type { Collection, OutputsPage, OutputsQuery, SessionOutput } from './session-outputs.ts'
 export type { StoreLogger } from './store-logger.ts'
 export type { Templates } from './templates.ts'
-export type { PolicyPatch, Tenant, TenantPolicyEvent, Tenants } from './tenants.ts'
+export type { PolicyPatch, Tenant, TenantAction, TenantPolicyEvent, Tenants } from './tenants.ts'
 export type { Workspaces, WorkspaceSummary } from './workspaces.ts'

@@ -5,7 +5,14 @@
  *   1 keys   the next keys of the tenant (by its index), or of all (`attempts`, which has no partitions)
  *   2 rows   the rows of these keys, in their partitions only, that match the other conditions
  */
-import { CofferdamError, type Ending, type ExitStatus } from '@cofferdam/contract'
+import {
+  CofferdamError,
+  idToUuid,
+  type Ending,
+  type ExecutionId,
+  type ExitStatus,
+  type ProgramKind,
+} from '@cofferdam/contract'
 import { sql, type RawBuilder, type SqlBool } from 'kysely'
 import { readCursor } from './cursor.ts'
 
@@ -15,6 +22,8 @@ const MAX_RETENTION_DAYS = 180
 export interface InvocationFilter {
   /** Null for all tenants, for admins. */
   tenantId: string | null
+  /** `exe_…` */
+  executionId?: ExecutionId
   agentId?: string
   userId?: string
   runId?: string
@@ -27,6 +36,14 @@ export interface InvocationFilter {
   codeHash?: string
   /** `host` for any port, or `host:port`. */
   outboundHost?: string
+  /** `ses_…`, the sandbox of a session. */
+  sessionId?: string
+  /** `script` finds scripts of every language. */
+  programKind?: ProgramKind
+  /** Attempts that took at least this long from the take to the ending, milliseconds. */
+  minDurationMs?: number
+  /** Attempts that took at most this long. */
+  maxDurationMs?: number
   /** Executions enqueued at or after this, ISO 8601. */
   from?: string
   /** Executions enqueued before this, ISO 8601. */
@@ -43,19 +60,25 @@ const is = (column: string, value: string): Condition => sql`${sql.ref(column)} 
 export function keyConditions(filter: InvocationFilter): Condition[] {
   const found: Condition[] = []
   let beforeMs: number | null = null
+  if (filter.executionId !== undefined) {
+    const uuid = idToUuid(filter.executionId)
+    beforeMs = timeOfUuid(uuid)
+    found.push(sql`execution_id = ${uuid}::uuid`, sql`expires_on > ${dateOf(beforeMs)}`)
+  }
   if (filter.from !== undefined) {
     const fromMs = instant('from', filter.from)
     // A row expires 1 to 180 days after it was made.
     found.push(sql`execution_id >= ${firstUuidAt(fromMs)}`, sql`expires_on > ${dateOf(fromMs)}`)
   }
   if (filter.to !== undefined) {
-    beforeMs = instant('to', filter.to)
-    found.push(sql`execution_id < ${firstUuidAt(beforeMs)}`)
+    const toMs = instant('to', filter.to)
+    beforeMs = Math.min(beforeMs ?? toMs, toMs)
+    found.push(sql`execution_id < ${firstUuidAt(toMs)}`)
   }
   if (filter.cursor !== undefined) {
     const { executionUuid, attempt } = readCursor(filter.cursor)
-    const cursorMs = Number.parseInt(executionUuid.replace('-', '').slice(0, 12), 16)
-    beforeMs = beforeMs === null ? cursorMs : Math.min(beforeMs, cursorMs)
+    const cursorMs = timeOfUuid(executionUuid)
+    beforeMs = Math.min(beforeMs ?? cursorMs, cursorMs)
     found.push(sql`(execution_id, attempt) < (${executionUuid}::uuid, ${attempt}::int)`)
   }
   if (beforeMs !== null) found.push(sql`expires_on <= ${dateOf(beforeMs + MAX_RETENTION_DAYS * DAY_MS)}`)
@@ -79,13 +102,18 @@ export function rowConditions(filter: InvocationFilter): Condition[] {
     exit_status: filter.exitStatus,
     ending: filter.ending,
     backend: filter.backend,
+    session_id: filter.sessionId,
     trace_id: filter.traceId,
     executed_code_hash: filter.codeHash,
   }
   const found = Object.entries(columns).flatMap(([name, value]) =>
     value === undefined ? [] : [is(name, value)],
   )
-  const host = filter.outboundHost
+  const { programKind, minDurationMs, maxDurationMs, outboundHost: host } = filter
+  if (programKind === 'script') found.push(sql`program_kind like 'script/%'`)
+  else if (programKind !== undefined) found.push(is('program_kind', programKind))
+  if (minDurationMs !== undefined) found.push(sql`duration_ms >= ${minDurationMs}`)
+  if (maxDurationMs !== undefined) found.push(sql`duration_ms <= ${maxDurationMs}`)
   if (host !== undefined)
     found.push(
       sql`exists (select from jsonb_array_elements_text(outbound_hosts) reached
@@ -97,6 +125,9 @@ export function rowConditions(filter: InvocationFilter): Condition[] {
 /** Whether every key's row matches, so that a page needs as many keys as rows. */
 export const matchesEveryKey = (filter: InvocationFilter): boolean =>
   rowConditions(filter).length === 0 && (filter.tenantId !== null || filter.agentId === undefined)
+
+/** When a version-7 UUID was made, in milliseconds. */
+const timeOfUuid = (uuid: string): number => Number.parseInt(uuid.replace('-', '').slice(0, 12), 16)
 
 /** The smallest version-7 UUID of a millisecond. */
 export function firstUuidAt(ms: number): string {

@@ -6,6 +6,7 @@
 import { CofferdamError } from '@cofferdam/contract'
 import pg from 'pg'
 import { migrationFiles, type Migration } from './migration-files.ts'
+import { buildPartitionIndexes } from './partition-indexes.ts'
 import { failureOf, sqlState, toStoreError } from './store-errors.ts'
 
 /** Any constant that differs from the other advisory locks of the database. */
@@ -31,21 +32,26 @@ export async function migrate(databaseUrl: string): Promise<void> {
   try {
     await client.connect()
     await client.query(`set search_path = public`)
-    if ((await pending(client, migrations)).length === 0) return
-    await client.query(`set lock_timeout = '${LOCK_WAIT}'`)
-    await client.query('select pg_advisory_lock($1)', [LOCK])
-    // The end of the session unlocks it.
-    await client.query(
-      'create table if not exists cofferdam_migrations (number integer primary key, name text not null, ' +
-        'checksum text not null, applied_at timestamptz not null default now())',
-    )
-    await checkRights(client)
-    for (const migration of await pending(client, migrations)) await apply(client, migration)
+    if ((await pending(client, migrations)).length > 0) await applyPending(client, migrations)
+    await buildPartitionIndexes(client)
   } catch (error) {
     throw migrationError(error)
   } finally {
     await client.end().catch(() => {})
   }
+}
+
+async function applyPending(client: pg.Client, migrations: readonly Migration[]): Promise<void> {
+  await client.query(`set lock_timeout = '${LOCK_WAIT}'`)
+  await client.query('select pg_advisory_lock($1)', [LOCK])
+  // If this throws, the end of the session unlocks it.
+  await client.query(
+    'create table if not exists cofferdam_migrations (number integer primary key, name text not null, ' +
+      'checksum text not null, applied_at timestamptz not null default now())',
+  )
+  await checkRights(client)
+  for (const migration of await pending(client, migrations)) await apply(client, migration)
+  await client.query('select pg_advisory_unlock($1)', [LOCK])
 }
 
 async function pending(client: pg.Client, migrations: readonly Migration[]): Promise<Migration[]> {

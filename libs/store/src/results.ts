@@ -1,6 +1,7 @@
 /** Reads `results`: the results of ended executions. */
 import {
   artifactSchema,
+  executionIdSchema,
   parseOfAnyRelease,
   resultSchema,
   uuidToExecutionId,
@@ -23,6 +24,8 @@ export interface StoredResult {
   result: ExecutionResult
   artifactRefs: (Artifact & { ref: string })[]
   moved: { stdout: string | null; stderr: string | null }
+  /** The request in the blob store. Null when it was not kept. */
+  requestRef: string | null
 }
 
 /** The results of one execution's attempts, in order. */
@@ -61,7 +64,9 @@ export async function listResults(
       execution_id: uuidToExecutionId(row.execution_id),
       tenant_id: row.tenant_id,
       agent_id: row.agent_id,
+      ...(row.program_kind === null ? {} : { program_kind: row.program_kind }),
       status: 'ended',
+      ...(row.rerun_of === null ? {} : { rerun_of: executionIdSchema.parse(row.rerun_of) }),
       attempt: row.attempt,
       enqueued_at: new Date(startedMs - row.queue_ms).toISOString(),
       started_at: row.started_at,
@@ -120,6 +125,7 @@ function toStoredResult(row: ResultRow, keys: OutputKeys): StoredResult {
     result: unsealResult(parseOfAnyRelease(resultSchema, row.result), row.tenant_id, row.sealed, keys),
     artifactRefs: artifactRefs(row.artifacts),
     moved: { stdout: row.stdout_spill_ref, stderr: row.stderr_spill_ref },
+    requestRef: row.request_ref,
   }
 }
 

@@ -11,19 +11,19 @@ import {
   type RoutineRun,
 } from '@cofferdam/contract'
 import type { Kysely, Selectable, Transaction } from 'kysely'
+import { nameActor, type Author } from './author.ts'
 import { asTenant } from './connect.ts'
 import { toRoutine, toRow, type StoredRoutine } from './routine-rows.ts'
 import { lastRuns, newestRuns, runOnce, type DecideRun, type RoutineTrigger } from './routine-runs.ts'
 import { sqlState, translating } from './store-errors.ts'
 import type { Database, RoutineEventsTable } from './tables.ts'
-import { nameActor } from './tenants.ts'
 
 export type RoutineEvent = Selectable<RoutineEventsTable>
 
 /** Every method throws `store_unavailable`. `tenantId` null means any tenant, for admins and workers. */
 export interface Routines {
   /** Throws `not_found` for an unknown tenant, and `conflict` when the tenant already has 1,000. */
-  create(input: RoutineInput, actor: string): Promise<StoredRoutine>
+  create(input: RoutineInput, actor: Author): Promise<StoredRoutine>
   get(tenantId: string | null, id: RoutineId): Promise<StoredRoutine | null>
   /** Newest first, at most `limit`, all older than `after`. */
   list(tenantId: string | null, options: { limit: number; after?: RoutineId }): Promise<StoredRoutine[]>
@@ -32,10 +32,10 @@ export interface Routines {
     tenantId: string | null,
     id: RoutineId,
     patch: RoutinePatch,
-    actor: string,
+    actor: Author,
   ): Promise<StoredRoutine | null>
   /** Deletes the routine and its runs, but no audit rows. False when there was none. */
-  remove(tenantId: string | null, id: RoutineId, actor: string): Promise<boolean>
+  remove(tenantId: string | null, id: RoutineId, actor: Author): Promise<boolean>
   /** Newest first, at most `limit`. */
   runs(tenantId: string | null, id: RoutineId, limit: number): Promise<RoutineRun[]>
   /** Changes of the routine, even a deleted one, newest first, at most `limit`. */
@@ -60,7 +60,7 @@ export function createRoutines(app: Kysely<Database>, fleet: Kysely<Database>): 
     translating('a routine', () => (tenantId === null ? work(fleet) : asTenant(app, tenantId, work)))
   const writing = <T>(
     tenantId: string | null,
-    actor: string,
+    actor: Author,
     work: (tx: Transaction<Database>) => Promise<T>,
   ): Promise<T> =>
     translating('a routine', () => {

@@ -26,6 +26,7 @@ export interface TenantsTable {
   max_artifacts_total_bytes: number
   max_artifact_count: number
   run_sessions: boolean
+  keep_program: TenantPolicy['keep_program']
   tenant_daily: number | null
   agent_hourly: number | null
   agents: ColumnType<Record<string, number>, string, string>
@@ -48,6 +49,7 @@ export interface TenantPolicyEventsTable {
   before: unknown
   after: unknown
   source: 'api' | 'reconciler' | 'sql'
+  via: 'ui' | null
   created_at: Stamp
 }
 
@@ -73,6 +75,7 @@ export interface ApiKeysTable {
   key_sha256: Buffer
   tenant_id: string | null
   template_id: string | null
+  read_only: Generated<boolean>
   label: string
   created_at: Stamp
   revoked_at: ColumnType<string | null, never, Date>
@@ -104,6 +107,7 @@ export interface InvocationsTable {
   interpreter_id: string | null
   vendor_ref: string | null
   passed_over: string | null
+  program_kind: string | null
   started_at: string
   finished_at: string
   duration_ms: number
@@ -131,6 +135,7 @@ export interface InvocationsTable {
   charged_gb_seconds: number | null
   cost: number | null
   outbound_hosts: string[]
+  rerun_of: string | null
   executed_code_hash: string
   trace_id: string | null
   retention_days: number
@@ -147,6 +152,8 @@ export interface ResultsTable {
   artifacts: unknown
   stdout_spill_ref: string | null
   stderr_spill_ref: string | null
+  /** The request, in the blob store. Null when it was not kept. */
+  request_ref: string | null
   /** The program's output, encrypted. Null when `result` has it in clear. */
   sealed: string | null
 }

@@ -1,15 +1,15 @@
 /** Templates of a tenant: which agents may use sandboxes, in which environment, under which rules. */
 import { CofferdamError, parse, templateSchema, type Template } from '@cofferdam/contract'
 import type { Kysely, Selectable } from 'kysely'
+import { authorName, nameActor, type Author } from './author.ts'
 import { sqlState, translating } from './store-errors.ts'
 import type { Database, TemplatesTable } from './tables.ts'
-import { nameActor } from './tenants.ts'
 
 /** Every method throws `store_unavailable`. */
 export interface Templates {
   get(tenantId: string, templateId: string): Promise<Template | null>
   /** Creates or replaces it. Throws `not_found` (tenant) or `invalid_request` (environment). */
-  put(template: Template, actor: string): Promise<Template>
+  put(template: Template, actor: Author): Promise<Template>
   /** By id, at most 1,000. */
   list(tenantId: string): Promise<Template[]>
 }
@@ -36,7 +36,7 @@ export function createTemplates(db: Kysely<Database>): Templates {
         min_isolation: template.sandbox?.min_isolation ?? null,
         retention_days: template.sandbox?.retention_days ?? null,
         encrypt_outputs: template.sandbox?.encrypt_outputs ?? null,
-        updated_by: actor.slice(0, 200),
+        updated_by: authorName(actor),
         updated_at: new Date(),
       }
       await translating('a template', async () => {

@@ -10,7 +10,8 @@ import {
   type TenantCaps,
   type TenantPolicy,
 } from '@cofferdam/contract'
-import { sql, type Kysely, type QueryExecutorProvider } from 'kysely'
+import { sql, type Kysely } from 'kysely'
+import { nameActor, type Author } from './author.ts'
 import { defaultCaps, defaultPolicy } from './default-policy.ts'
 import { defined } from './defined.ts'
 import { sqlState, translating } from './store-errors.ts'
@@ -29,8 +30,21 @@ export interface TenantPolicyEvent {
   before: unknown
   after: unknown
   source: 'api' | 'reconciler' | 'sql'
+  /** `ui` when a person did it on the dashboard. */
+  via: 'ui' | null
   created_at: string
 }
+
+/** What a caller does that changes no row, so that no trigger writes its event. */
+export type TenantAction =
+  | 'execution_cancelled'
+  | 'tenant_cancelled'
+  | 'session_ended'
+  | 'session_file_written'
+  | 'session_file_removed'
+  | 'routine_run'
+  | 'workspace_replaced'
+  | 'workspace_deleted'
 
 export type PolicyPatch = Partial<Omit<TenantPolicy, 'tenant_id'>>
 
@@ -45,7 +59,7 @@ export interface Tenants {
    */
   create(
     tenant: { tenant_id: string; policy?: PolicyPatch; caps?: Partial<TenantCaps> },
-    actor: string,
+    actor: Author,
   ): Promise<Tenant>
   /**
    * Applies the tier first: leaving `standard` disables the sandbox (two events), and a patch that leaves it
@@ -55,18 +69,28 @@ export interface Tenants {
   setPolicy(
     tenantId: string,
     patch: PolicyPatch,
-    actor: string,
+    actor: Author,
     source?: 'api' | 'reconciler',
   ): Promise<Tenant>
   /** Replaces the given fields. An `agents` map is replaced as a whole. Throws `not_found`. */
   setCaps(
     tenantId: string,
     caps: Partial<TenantCaps>,
-    actor: string,
+    actor: Author,
     source?: 'api' | 'reconciler',
   ): Promise<Tenant>
-  /** Newest first, at most `limit` (default and maximum 1,000), all older than the event `before`. */
-  events(tenantId: string, options?: { limit?: number; before?: number }): Promise<TenantPolicyEvent[]>
+  /** Those of the given tenants that are stopped: a cap of the tenant is 0 (kill switch). */
+  stopped(tenantIds: readonly string[]): Promise<Set<string>>
+  /**
+   * Newest first, at most `limit` (default and maximum 1,000), all older than the event `before` and of the
+   * kinds `types`, if there are any.
+   */
+  events(
+    tenantId: string,
+    options?: { limit?: number; before?: number; types?: readonly string[] },
+  ): Promise<TenantPolicyEvent[]>
+  /** Adds an event of what was done, with `details` as its `after`. */
+  recordAction(tenantId: string, action: TenantAction, details: object, actor: Author): Promise<void>
 }
 
 const MAX_LIST = 1000
@@ -83,7 +107,7 @@ export function createTenants(db: Kysely<Database>): Tenants {
 
   const change = (
     tenantId: string,
-    by: { actor: string; source: 'api' | 'reconciler' },
+    by: { actor: Author; source: 'api' | 'reconciler' },
     decide: (now: Tenant) => Tenant,
   ): Promise<Tenant> =>
     changing(async () =>
@@ -144,15 +168,38 @@ export function createTenants(db: Kysely<Database>): Tenants {
         caps: { ...now.caps, ...wanted },
       }))
     },
-    events: (tenantId, { limit = MAX_LIST, before } = {}) =>
-      changing(() => {
-        const all = db
+    stopped: (tenantIds) =>
+      changing(async () => {
+        const rows = await db
+          .selectFrom('tenants')
+          .select('tenant_id')
+          .where(sql<boolean>`tenant_id = any(${[...tenantIds]}::text[])`)
+          .where(sql<boolean>`0 in (tenant_daily, agent_hourly, tenant_daily_cpu_seconds, tenant_daily_cost)`)
+          .execute()
+        return new Set(rows.map((row) => row.tenant_id))
+      }),
+    events: (tenantId, { limit = MAX_LIST, before, types } = {}) =>
+      changing(() =>
+        db
           .selectFrom('tenant_policy_events')
           .selectAll()
           .where('tenant_id', '=', tenantId)
+          .$if(before !== undefined, (all) => all.where('id', '<', before ?? 0))
+          // Written out for the caps, because an index of theirs alone is used only then.
+          .$if(types?.join() === 'caps', (all) => all.where(sql<boolean>`event_type = 'caps'`))
+          .$if(types !== undefined, (all) => all.where('event_type', 'in', types ?? []))
           .orderBy('id', 'desc')
           .limit(Math.min(limit, MAX_LIST))
-        return (before === undefined ? all : all.where('id', '<', before)).execute()
+          .execute(),
+      ),
+    recordAction: (tenantId, action, details, actor) =>
+      changing(async () => {
+        await db.transaction().execute(async (tx) => {
+          await nameActor(tx, { actor, source: 'api' })
+          await sql`select record_tenant_action(${tenantId}, ${action}, ${JSON.stringify(details)})`.execute(
+            tx,
+          )
+        })
       }),
   }
 }
@@ -172,16 +219,6 @@ function decidePolicyChange(now: TenantPolicy, patch: PolicyPatch): TenantPolicy
         'switch it on in a second step, when its templates force what the tier needs.',
     )
   return { ...next, sandbox_enabled: false }
-}
-
-/** Names the author of the changes in `tx`, for the triggers that write events. */
-export async function nameActor(
-  tx: QueryExecutorProvider,
-  by: { actor: string; source: 'api' | 'reconciler' },
-): Promise<void> {
-  const actor = by.actor.slice(0, 200) || 'unknown'
-  await sql`
-    select set_config('app.actor', ${actor}, true), set_config('app.source', ${by.source}, true)`.execute(tx)
 }
 
 function toTenant(row: TenantRow): Tenant {

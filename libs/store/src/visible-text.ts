@@ -43,6 +43,7 @@ export async function moveLargeText(
     artifactsJson: JSON.stringify(record.artifactRefs),
     stdoutSpillRef,
     stderrSpillRef,
+    requestRef: record.requestRef ?? null,
     sealed: stored.sealed,
   }
 }

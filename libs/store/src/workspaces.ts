@@ -148,7 +148,11 @@ async function refuseTooMany(tx: Transaction<Database>, tenantId: string): Promi
     .select((eb) => eb.fn.countAll<number>().as('count'))
     .where('tenant_id', '=', tenantId)
     .executeTakeFirstOrThrow()
-  if (Number(count) > BOUNDS.workspaces) throw new CofferdamError('too_many_workspaces')
+  if (Number(count) > BOUNDS.workspaces)
+    throw new CofferdamError(
+      'too_many_workspaces',
+      `The tenant has ${BOUNDS.workspaces} workspaces already, so this one was not created.`,
+    )
 }
 
 /**

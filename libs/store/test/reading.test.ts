@@ -44,6 +44,20 @@ it('a result of a newer release is shown with fields that this release does not 
 })
 
 describe('listAudit', () => {
+  it('finds the attempts of one execution, of its own tenant and with the other filters', async () => {
+    const ids = await record([1, 2, 3].map(() => ({ tenant: 'one', atMs: NOON, retentionDays: 180 })))
+    const [executionId] = ids as [ExecutionId]
+    await record([{ tenant: 'one', id: executionId, attempt: 2, atMs: NOON, retentionDays: 180 }])
+    const find = (more: Partial<InvocationFilter>) =>
+      allPages({ tenantId: 'one', executionId, limit: 1, ...more })
+    expect(await find({})).toEqual([`${executionId}/2`, `${executionId}/1`])
+    expect(await find({ tenantId: null })).toEqual([`${executionId}/2`, `${executionId}/1`])
+    expect(await find({ tenantId: 'other' })).toEqual([])
+    expect(await find({ userId: 'nobody' })).toEqual([])
+    expect(await find({ from: new Date(NOON - HOUR_MS).toISOString() })).toHaveLength(2)
+    expect(await find({ to: new Date(NOON - HOUR_MS).toISOString() })).toEqual([])
+  })
+
   it('pages through everything once, newest first, across partitions and attempts', async () => {
     const samples = Array.from({ length: 23 }, (_, i) => ({
       tenant: 'pages',

@@ -29,6 +29,7 @@ describe('record', () => {
     expect(await t.store.findExecution('acme', record.result.execution_id)).toEqual({
       result: record.result,
       artifactRefs: [],
+      requestRef: null,
       audit: [record.audit],
     })
   })

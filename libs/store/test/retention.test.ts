@@ -27,6 +27,20 @@ const exists = (path: string): Promise<boolean> =>
     () => false,
   )
 
+/** An attempt whose request is in the blob store. */
+async function keptAttempt(tenant: string, atMs: number) {
+  const record = sampleAttempt({ tenant, atMs, ending: 'error' })
+  const sink = await t.store.blobs.create({
+    tenantId: tenant,
+    executionId: record.result.execution_id,
+    attempt: 1,
+    name: 'request',
+    encrypt: false,
+  })
+  await sink.write(Buffer.from('{"version":1'))
+  return { ...record, requestRef: await sink.commit() }
+}
+
 describe('retention', () => {
   it('drops rows, results and blobs when their day is over, and nothing else', async () => {
     const now = Date.now()
@@ -66,6 +80,34 @@ describe('retention', () => {
     await t.store.tenants.setPolicy('brief', { output_retention_days: null }, 'ann')
     expect((await t.store.tenants.get('brief'))?.policy.output_retention_days).toBe(null)
     expect(await t.store.retention.dropExpired(now)).toEqual({ days: [], blobs: 0 })
+  })
+
+  it('deletes kept requests with full outputs, and names them no more once their rows are gone', async () => {
+    const now = Date.now()
+    const daysAgo = (days: number) => now - days * DAY_MS
+    await t.store.tenants.create({ tenant_id: 'brief', policy: { output_retention_days: 7 } }, 'ops')
+    const of = async (tenant: string, days: number) => {
+      const { requestRef, ...record } = await keptAttempt(tenant, daysAgo(days))
+      await t.store.record({ ...record, requestRef })
+      return { id: record.result.execution_id, requestRef }
+    }
+    const [swept, young, row, long] = [
+      await of('brief', 8),
+      await of('brief', 7),
+      await of('acme', 32),
+      await of('acme', 8),
+    ]
+    const sizes = async () =>
+      Promise.all(
+        [swept, young, row, long].map(async (one) => (await t.store.blobs.read(one.requestRef))?.total),
+      )
+    expect(await sizes()).toEqual([12, 12, 12, 12])
+    expect(await t.store.retention.dropExpired(now)).toMatchObject({ blobs: 2 })
+    expect(await sizes()).toEqual([undefined, 12, undefined, 12])
+    // The row still tells that it was kept, so that a caller learns that it is deleted.
+    expect((await t.store.findExecution('brief', swept.id))?.requestRef).toBe(swept.requestRef)
+    expect(await t.store.findExecution('acme', row.id)).toBe(null)
+    expect(await t.store.findAttempt(long.id, 1)).toMatchObject({ requestRef: long.requestRef })
   })
 
   it("does not drop early, whatever the caller's clock says", async () => {

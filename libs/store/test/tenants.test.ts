@@ -125,7 +125,12 @@ describe('tenants', () => {
 
   it('record an event for each changed artifact limit, and for sessions of runs', async () => {
     await t.store.tenants.create({ tenant_id: 'limited' }, 'ops')
-    const patch = { max_artifact_count: 300, max_artifact_bytes: 9_000_000, run_sessions: true }
+    const patch = {
+      max_artifact_count: 300,
+      max_artifact_bytes: 9_000_000,
+      run_sessions: true,
+      keep_program: 'errors',
+    } as const
     await t.store.tenants.setPolicy('limited', patch, 'ann')
     await t.store.tenants.setPolicy('limited', { retention_days: 30 }, 'ann')
     expect((await t.store.tenants.get('limited'))?.policy).toMatchObject(patch)
@@ -133,6 +138,7 @@ describe('tenants', () => {
       ['max_artifact_bytes', 8_388_608, 9_000_000, 'ann', 'api'],
       ['max_artifact_count', 256, 300, 'ann', 'api'],
       ['run_sessions', false, true, 'ann', 'api'],
+      ['keep_program', 'never', 'errors', 'ann', 'api'],
     ])
   })
 
@@ -288,11 +294,13 @@ describe('API keys', () => {
       id: admin.id,
       scope: 'admin',
       template_id: null,
+      read_only: false,
     })
     expect(await t.store.keys.verify(scoped.key)).toEqual({
       id: scoped.id,
       scope: { tenant_id: 'keyed' },
       template_id: null,
+      read_only: false,
     })
     const { rows } = await t.owner('select row_to_json(k)::text as row from api_keys k')
     expect(JSON.stringify(rows)).not.toContain(scoped.key.slice(4))

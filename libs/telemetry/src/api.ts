@@ -1,14 +1,13 @@
 /** Names and helpers that need only @opentelemetry/api. Importing this loads no SDK and no logger. */
-export {
-  createInstruments,
-  type DispatcherPoolReading,
-  type FleetReading,
-  type Instruments,
-  type MemoryReading,
-  type QueueReading,
-  type SlotEvent,
-  type WorkerReading,
-} from './instruments.ts'
+export { createInstruments, type Instruments } from './instruments.ts'
+export type {
+  DispatcherPoolReading,
+  FleetReading,
+  MemoryReading,
+  QueueReading,
+  SlotEvent,
+  WorkerReading,
+} from './readings.ts'
 export { ATTRIBUTE_FACTS, EVENT_FACTS, SPAN_FACTS, type SpanFacts } from './catalog.ts'
 export { METRIC_FACTS, type MetricFacts } from './metric-catalog.ts'
 export { prometheusName } from './prometheus-name.ts'

@@ -1,4 +1,7 @@
-/** Log messages of backends and their warm slots. All others are in log-records.ts. */
+/**
+ * Log messages of backends and their warm slots. Those of the dispatcher are in dispatcher-log-records.ts, all
+ * others in log-records.ts.
+ */
 import type { LogFacts } from './log-facts.ts'
 
 /** By message; `…` stands for the variable part. */

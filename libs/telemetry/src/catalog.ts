@@ -134,8 +134,8 @@ export const EVENT_FACTS: Readonly<Record<EventName, string>> = {
     'What was thrown: `exception.type`, `exception.message`, `exception.stacktrace`. Withheld from ' +
     'tenants’ keys, but its type.',
   'backend.passed_over':
-    'A preferred backend could not open a sandbox (`cofferdam.backend`, `cofferdam.reason`); the next one ' +
-    'was tried. Also in the audit row, as `passed_over`.',
+    'A preferred backend did not fit or could not open a sandbox (`cofferdam.backend`, ' +
+    '`cofferdam.reason`). The next one was tried. Also in the audit row, as `passed_over`.',
   'program.started': 'The program was handed over: the point of no return.',
   soft_timeout: 'The soft deadline passed; the program was asked to stop.',
   hard_timeout: 'The hard deadline passed; the process tree was killed.',

@@ -16,58 +16,14 @@ import type {
 import { METRIC_FACTS } from './metric-catalog.ts'
 import type { Exemplars } from './exemplars.ts'
 import { ATTRIBUTES, METRICS, type MetricName } from './names.ts'
+import type {
+  DispatcherPoolReading,
+  FleetReading,
+  MemoryReading,
+  SlotEvent,
+  WorkerReading,
+} from './readings.ts'
 import type { TraceDecision } from './trace-decision.ts'
-
-export interface QueueReading {
-  queued: number
-  delayed: number
-  running: number
-  /** Age of the oldest queued execution, or null. */
-  oldest_age_ms: number | null
-  /** Executions that may be outstanding at once. */
-  window: number
-}
-
-/** The whole fleet, as read from Redis. */
-export interface FleetReading {
-  lanes: Readonly<Record<string, QueueReading>>
-  workers: readonly { slots: number; running: number; last_seen_ms: number }[]
-  outbox: number
-  /** Faults that the last check of the audit tables found. Null before the first check. */
-  auditFaults: number | null
-  callbacks: { due: number; retrying: number }
-  /** A worker whose last heartbeat is older has lost its executions. */
-  lockMs: number
-}
-
-export interface WorkerReading {
-  busy: number
-  total: number
-  /** Time since the last heartbeat that Redis accepted. Null before the first. */
-  beatAgeMs: number | null
-}
-
-/** One pool of a dispatcher. */
-export interface DispatcherPoolReading {
-  pool: string
-  spareTarget: number
-  sessions: number
-  /** Null if it is unknown. */
-  depth: number | null
-}
-
-/** What happened to a warm slot, as the backends report it. */
-export type SlotEvent =
-  | { type: 'taken'; backend: string; warm: boolean }
-  | { type: 'warmed'; backend: string; ms: number }
-  | { type: 'warm_failed'; backend: string }
-  | { type: 'dropped'; backend: string; why: string }
-
-export interface MemoryReading {
-  usedBytes: number
-  limitBytes: number
-  waiting: number
-}
 
 /** A value, or a function that reads it when metrics are collected. */
 type Read<T> = () => T | Promise<T>

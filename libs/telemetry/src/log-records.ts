@@ -2,46 +2,13 @@
  * Every log message of our processes, and what it means to an operator. The message is a stable name that
  * alerts may match. tests/architecture compares this table with the calls in the source, in both directions.
  */
+import { API_LOG_FACTS } from './api-log-records.ts'
 import { BACKEND_LOG_FACTS } from './backend-log-records.ts'
+import { DISPATCHER_LOG_FACTS } from './dispatcher-log-records.ts'
 import type { LogFacts } from './log-facts.ts'
 
 /** By message; `…` stands for the variable part. */
 export const LOG_FACTS: Readonly<Record<string, LogFacts>> = {
-  request: {
-    level: 'info or debug',
-    from: 'api',
-    about: 'One request: method, route, status, milliseconds, key.',
-  },
-  'request failed': {
-    level: 'error',
-    from: 'api',
-    about: 'Answered 5xx; `err` says why, `trace_id` is in the answer.',
-  },
-  'event stream broke off': {
-    level: 'warn',
-    from: 'api',
-    about: 'A live stream ended early, mostly because Redis went away; the client resumes by Last-Event-ID.',
-  },
-  'audit export broke off': {
-    level: 'warn',
-    from: 'api',
-    about: 'Postgres or the reader went away in the middle; the file has no last line, export again.',
-  },
-  'Redis did not take a change of a routine; workers do it within a minute': {
-    level: 'warn',
-    from: 'api',
-    about: 'The change is stored; nothing to do but to look why Redis did not answer.',
-  },
-  'the clock of routines': {
-    level: 'warn',
-    from: 'api',
-    about: 'Telling the schedule to Redis failed once; workers repeat it every minute.',
-  },
-  'the spans of a request were not kept': {
-    level: 'warn',
-    from: 'api',
-    about: 'Redis did not take them: `status --trace` lacks the request. Nothing else is lost.',
-  },
   'an interpreter was provisioned': {
     level: 'info',
     from: 'worker',
@@ -77,6 +44,23 @@ export const LOG_FACTS: Readonly<Record<string, LogFacts>> = {
     about:
       'Lease renewal, probes, janitor or retention failed once; each is repeated. Many: look at Redis and ' +
       'Postgres.',
+  },
+  'a program is not kept, because there is no key to encrypt it': {
+    level: 'warn',
+    from: 'worker',
+    about:
+      'Policy keeps programs, but also wants outputs encrypted or redacted. Set COFFERDAM_OUTPUT_KEYS; ' +
+      'until then these executions cannot be run again.',
+  },
+  'a program could not be kept': {
+    level: 'warn',
+    from: 'worker',
+    about: 'The blob store did not take it; the execution ended as it should, but cannot be run again.',
+  },
+  'a kept program that no row refers to could not be deleted': {
+    level: 'warn',
+    from: 'worker',
+    about: 'Another worker recorded the attempt first. Retention deletes this copy later.',
   },
   'an attempt failed on our side': {
     level: 'error',
@@ -217,62 +201,6 @@ export const LOG_FACTS: Readonly<Record<string, LogFacts>> = {
     from: 'worker',
     about: 'The sweep found it and lets it be taken again; it ends `worker_lost` if it had begun.',
   },
-  'polling failed': {
-    level: 'warn',
-    from: 'dispatcher',
-    about:
-      'The control plane did not answer or refused the environment key (`err`), or the key file or `on_work` ' +
-      'cannot be used. Tried again after `pause_ms`; `/readyz` fails meanwhile.',
-  },
-  'a work item was not acknowledged; it is offered again': {
-    level: 'warn',
-    from: 'dispatcher',
-    about: 'The control plane did not take the acknowledgement. Nothing was run for the item.',
-  },
-  'a work item failed': {
-    level: 'error',
-    from: 'dispatcher',
-    about:
-      'Serving a session ended with an error (`err`), mostly of the control plane. The item was stopped, or its ' +
-      'lease lapses; calls without an answer are made again by whoever gets it then.',
-  },
-  'the sandbox of a session was not prepared': {
-    level: 'warn',
-    from: 'dispatcher',
-    about: 'Redis did not answer for long, or no worker took the execution. The next call tries again.',
-  },
-  'outputs of a session were not kept': {
-    level: 'warn',
-    from: 'dispatcher',
-    about: '`reason` says why. They are collected again after the next call, as long as the sandbox lives.',
-  },
-  'memories of a session were not kept': {
-    level: 'warn',
-    from: 'dispatcher',
-    about: 'The sandbox or the control plane did not answer. Tried again after the next call.',
-  },
-  'skills or memories of a session were not provided': {
-    level: 'warn',
-    from: 'dispatcher',
-    about:
-      'A memory store could not be downloaded, or the sandbox not be prepared; calls fail with the reason.',
-  },
-  'some files of a session are too large or too many for its sandbox': {
-    level: 'warn',
-    from: 'dispatcher',
-    about:
-      'Skills and memories have 16 MiB and 1,000 files in all, and 8 MiB a file; `omitted` were left out.',
-  },
-  'the program of on_work failed': {
-    level: 'warn',
-    from: 'dispatcher',
-    about: 'It ended with the `status`, and its work item was stopped. Its output is in other records.',
-  },
-  'the program of on_work wrote': {
-    level: 'info',
-    from: 'dispatcher',
-    about: 'One `line` of its stdout or stderr, without the secrets that it was given.',
-  },
   'an idle Postgres connection was lost': {
     level: 'warn',
     from: 'api and worker',
@@ -283,30 +211,7 @@ export const LOG_FACTS: Readonly<Record<string, LogFacts>> = {
     from: 'api and worker',
     about: 'The OTLP receiver is down; said once per outage. Nothing but telemetry is lost.',
   },
-  'the depth of an environment could not be read': {
-    level: 'warn',
-    from: 'dispatcher',
-    about:
-      'The control plane did not answer, or `stats` refused the API key. Said once until it answers again. ' +
-      'Meanwhile spare sandboxes follow the arrivals alone.',
-  },
-  'a warm pool could not be scaled': {
-    level: 'warn',
-    from: 'dispatcher',
-    about:
-      'The API server did not answer or refused; `err` says why (403: apply ' +
-      'infra/kubernetes/dispatcher/rights.yaml). Said once until it works again; tried every few seconds.',
-  },
-  'a warm pool is gone': {
-    level: 'warn',
-    from: 'dispatcher',
-    about:
-      'The SandboxWarmPool of that name does not exist, so sessions start cold or not at all. Install it.',
-  },
-  'a warm pool is scaled again': {
-    level: 'info',
-    from: 'dispatcher',
-    about: 'What the last warning about this pool said is over.',
-  },
+  ...DISPATCHER_LOG_FACTS,
+  ...API_LOG_FACTS,
   ...BACKEND_LOG_FACTS,
 }

@@ -155,7 +155,8 @@ async function endSessions(
     const { sessions } = (await (await call(tenant, 'GET', '/v1/sessions')).json()) as {
       sessions: { backend: string; key: string }[]
     }
-    for (const { backend, key } of sessions) await call(tenant, 'DELETE', `/v1/sessions/${backend}/${key}`)
+    for (const { backend, key } of sessions)
+      await call(tenant, 'DELETE', `/v1/backends/${backend}/sessions/${key}`)
   }
 }
 

@@ -35,25 +35,29 @@ const LOOK_MS = 250
 const AFTER = /^(exe_[0-9a-f]{32})\.([1-9]\d{0,8})$/
 
 const auditQuery = pageQuery.extend({
-  user_id: nameSchema.optional(),
-  run_id: nameSchema.optional(),
-  template_id: nameSchema.optional(),
-  ending: endingSchema.optional(),
-  backend: nameSchema.optional(),
+  execution_id: executionIdSchema.optional().meta({ description: 'Only rows of this execution.' }),
+  user_id: nameSchema.optional().meta({ description: 'Only rows of this user.', example: 'user-7' }),
+  run_id: nameSchema.optional().meta({ description: 'Only rows of this run.', example: 'run-2026-11-20-1' }),
+  template_id: nameSchema.optional().meta({ description: 'Only rows of this template.', example: 'strict' }),
+  ending: endingSchema.optional().meta({ description: 'Only rows that ended exactly like this.' }),
+  backend: nameSchema.optional().meta({ description: 'Only rows of this backend.', example: 'docker' }),
   trace_id: z
     .string()
     .regex(/^[0-9a-f]{32}$/, 'expected 32 lowercase hex digits')
-    .optional(),
+    .optional()
+    .meta({ description: 'Only rows of this trace.', example: '4bf92f3577b34da6a3ce929d0e0e4736' }),
   code_hash: z
     .string()
     .regex(/^[0-9a-f]{64}$/, 'expected 64 lowercase hex digits: the SHA-256 of the program')
-    .optional(),
-  outbound_host: z
-    .string()
-    .min(1)
-    .max(260)
     .optional()
-    .meta({ description: 'A host that the program reached, with or without `:port`.' }),
+    .meta({
+      description: 'Only rows of the program with this SHA-256, in lowercase hex.',
+      example: '5891b5b522d5df086d0ff0b110fbd9d21bb4fc7163af34d08286a2e846f6be03',
+    }),
+  outbound_host: z.string().min(1).max(260).optional().meta({
+    description: 'Only rows of programs that reached this host, with or without `:port`.',
+    example: 'api.example.com',
+  }),
 })
 
 const exportQuery = auditQuery.omit({ limit: true, cursor: true }).extend({
@@ -62,15 +66,19 @@ const exportQuery = auditQuery.omit({ limit: true, cursor: true }).extend({
     .regex(AFTER, 'expected the last row that you have, as execution_id.attempt')
     .optional()
     .meta({
-      description: 'Continue after this row: `execution_id.attempt` of the last complete line that arrived.',
+      description: 'Only rows after this one: `execution_id.attempt` of the last complete line that arrived.',
+      example: 'exe_01a1fa08335671eda83cd82154726441.1',
     }),
 })
 
 const feedQuery = auditQuery.omit({ from: true, to: true, cursor: true }).extend({
   cursor: cursorQuery.optional().meta({
     description: '`cursor` of the page before, `now` (default) or `beginning`.',
+    example: 'beginning',
   }),
-  wait: waitSchema.optional().meta({ description: 'How long to wait for the first row, e.g. `30s`.' }),
+  wait: waitSchema.optional().meta({
+    description: 'How long to wait for the first row, 0 to 60s, such as `30s`. Default: 0.',
+  }),
 })
 
 export function audit(app: App, context: RouteContext): void {
@@ -87,7 +95,10 @@ export function audit(app: App, context: RouteContext): void {
           'A page may hold fewer rows than `limit`, even none: only `next_cursor` null means the end.',
         querystring: auditQuery,
         response: {
-          200: z.strictObject({ invocations: z.array(auditRowSchema), next_cursor: nextCursorSchema }),
+          200: z.strictObject({
+            invocations: z.array(auditRowSchema).meta({ description: 'One page of rows.' }),
+            next_cursor: nextCursorSchema,
+          }),
           ...FAILURES,
         },
       },
@@ -156,8 +167,8 @@ export function audit(app: App, context: RouteContext): void {
         querystring: feedQuery,
         response: {
           200: z.strictObject({
-            invocations: z.array(auditRowSchema),
-            cursor: z.string().meta({ description: 'Pass it back for what comes next.' }),
+            invocations: z.array(auditRowSchema).meta({ description: 'One page of rows.' }),
+            cursor: z.string().meta({ description: 'Pass it back for what comes next.', example: 'AYx3…' }),
           }),
           ...FAILURES,
         },
@@ -188,6 +199,7 @@ const filterOf = (
 ): InvocationFilter => ({
   ...pageFilter(asked, tenantId, cursor),
   ...namedFields({
+    executionId: asked.execution_id,
     userId: asked.user_id,
     runId: asked.run_id,
     templateId: asked.template_id,

@@ -23,7 +23,12 @@ const OWN_SEQUENCE = '18446744073709551615'
 const eventIdSchema = z
   .string()
   .regex(/^\d{1,15}-\d{1,20}$/, 'expected the id of an event, such as 1732111200000-0')
-  .meta({ description: 'Only events after this one. The header Last-Event-ID means the same and wins.' })
+  .meta({
+    description:
+      'Only events after this one. The header Last-Event-ID means the same and wins. Default: from the ' +
+      'start.',
+    example: '1732111200000-0',
+  })
 
 export function executionEvents(app: App, context: RouteContext): void {
   app.get(

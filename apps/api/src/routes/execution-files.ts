@@ -8,6 +8,7 @@ import {
   blobSource,
   byteResponses,
   bytesSource,
+  FILE_IS_DOWNLOAD,
   sendBytes,
   sendFile,
   type ByteSource,
@@ -23,8 +24,15 @@ export function executionFiles(app: App, context: RouteContext): void {
         tags: ['executions'],
         summary: 'The full redacted output of an ended execution; takes Range.',
         description: 'Where the full output is not kept (any more), the text of the result is sent.',
-        params: executionParams.extend({ stream: z.enum(['stdout', 'stderr']) }),
-        headers: z.looseObject({ range: z.string().max(200).optional().meta({ example: 'bytes=0-1023' }) }),
+        params: executionParams.extend({
+          stream: z.enum(['stdout', 'stderr']).meta({ description: 'Which output.' }),
+        }),
+        headers: z.looseObject({
+          range: z.string().max(200).optional().meta({
+            description: 'Only these bytes (RFC 9110 §14). Default: all.',
+            example: 'bytes=0-1023',
+          }),
+        }),
         response: { ...byteResponses('text/plain', 'output'), ...FAILURES },
       },
     },
@@ -52,7 +60,12 @@ export function executionFiles(app: App, context: RouteContext): void {
         tags: ['executions'],
         summary: 'The artifacts of an ended execution.',
         params: executionParams,
-        response: { 200: z.strictObject({ artifacts: z.array(artifactSchema) }), ...FAILURES },
+        response: {
+          200: z.strictObject({
+            artifacts: z.array(artifactSchema).meta({ description: 'All of them.' }),
+          }),
+          ...FAILURES,
+        },
       },
     },
     async (request) => {
@@ -68,8 +81,10 @@ export function executionFiles(app: App, context: RouteContext): void {
         operationId: 'getArtifact',
         tags: ['executions'],
         summary: 'One artifact; takes Range.',
-        description: 'Always a download: a program wrote it, so no browser may show it as a page.',
-        params: executionParams.extend({ '*': pathSchema }),
+        description: FILE_IS_DOWNLOAD,
+        params: executionParams.extend({
+          '*': pathSchema.meta({ description: 'The path of the artifact.' }),
+        }),
         response: { ...byteResponses('application/octet-stream', 'file'), ...FAILURES },
       },
     },

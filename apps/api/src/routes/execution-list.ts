@@ -1,5 +1,5 @@
 /** GET /v1/executions: live executions from the queue, then ended ones from the store. */
-import { executionStateSchema, type ExecutionState } from '@cofferdam/contract'
+import { executionStateSchema, isOfKind, type ExecutionState } from '@cofferdam/contract'
 import { z } from 'zod'
 import { tenantFilter } from '../authenticate.ts'
 import { pageFilter, pageQuery } from '../cursors.ts'
@@ -10,7 +10,7 @@ const listQuery = pageQuery.extend({
   status: z
     .enum(['live', 'ended'])
     .optional()
-    .meta({ description: 'live: delayed, queued or running. Both when absent.' }),
+    .meta({ description: 'live: delayed, queued or running. ended: the others. Default: both.' }),
 })
 type ListQuery = z.output<typeof listQuery>
 
@@ -26,13 +26,16 @@ export function executionList(app: App, context: RouteContext): void {
         tags: ['executions'],
         summary: 'Live executions, then ended ones, each newest first.',
         description:
-          'The newest live ones stand on the first page, and only without exit_status; `status=live` ' +
-          'pages through all. ' +
+          'The newest live ones stand on the first page; `status=live` pages through all. Filters by ' +
+          'exit_status, session_id and duration find ended ones only. ' +
           'Texts of results are cut at 16 KiB. A page may hold fewer than `limit`, even none: only ' +
           '`next_cursor` null means the end.',
         querystring: listQuery,
         response: {
-          200: z.strictObject({ executions: z.array(executionStateSchema), next_cursor: nextCursorSchema }),
+          200: z.strictObject({
+            executions: z.array(executionStateSchema).meta({ description: 'One page of executions.' }),
+            next_cursor: nextCursorSchema,
+          }),
           ...FAILURES,
         },
       },
@@ -65,12 +68,16 @@ async function mixedPage(
   query: ListQuery,
   after?: string,
 ): Promise<Page> {
-  const showsLive = query.status !== 'ended' && after === undefined && query.exit_status === undefined
+  const showsLive = query.status !== 'ended' && after === undefined && !asksForEnded(query)
   const live = showsLive ? (await livePage(context, tenantId, query)).executions : []
   const { rows, next_cursor } = await context.store.listExecutions(pageFilter(query, tenantId, after))
   const ended = new Set(rows.map((row) => row.execution_id))
   return { executions: [...live.filter((one) => !ended.has(one.execution_id)), ...rows], next_cursor }
 }
+
+/** Whether a filter asks for what only ended executions have. */
+const asksForEnded = ({ exit_status, session_id, min_duration_ms, max_duration_ms }: ListQuery): boolean =>
+  [exit_status, session_id, min_duration_ms, max_duration_ms].some((asked) => asked !== undefined)
 
 async function livePage(
   context: RouteContext,
@@ -78,6 +85,7 @@ async function livePage(
   query: ListQuery,
   after?: string,
 ): Promise<Page> {
+  if (asksForEnded(query)) return { executions: [], next_cursor: null }
   const limit = query.limit ?? DEFAULT_PAGE
   const executions: ExecutionState[] = []
   let before = after
@@ -94,10 +102,11 @@ async function livePage(
   return { executions, next_cursor: before ?? null }
 }
 
-function matches(state: ExecutionState, { agent_id, from, to }: ListQuery): boolean {
+function matches(state: ExecutionState, { agent_id, program_kind, from, to }: ListQuery): boolean {
   const atMs = Date.parse(state.enqueued_at)
   return (
     (agent_id === undefined || state.agent_id === agent_id) &&
+    (program_kind === undefined || isOfKind(state.program_kind, program_kind)) &&
     (from === undefined || atMs >= Date.parse(from)) &&
     (to === undefined || atMs < Date.parse(to))
   )

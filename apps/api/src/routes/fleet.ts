@@ -1,4 +1,4 @@
-/** GET /v1/backends and /v1/queue, and POST /v1/backends/{name}/test, which runs a small program. */
+/** GET /v1/backends, and POST /v1/backends/{backend}/test, which runs a small program. */
 import { isBackendName } from '@cofferdam/backends'
 import {
   acceptedSchema,
@@ -14,7 +14,7 @@ import { isAdmin, oneTenant } from '../authenticate.ts'
 import { enqueueAndWait } from '../enqueue-and-wait.ts'
 import type { App, RouteContext } from '../route-context.ts'
 import { readTraceparent } from '../trace-id.ts'
-import { FAILURES, waitSchema } from '../wire-schemas.ts'
+import { FAILURES, tenantQuery, waitSchema } from '../wire-schemas.ts'
 
 /** The agent that test executions are charged to. */
 const TEST_AGENT = 'cofferdam-backend-test'
@@ -29,41 +29,40 @@ const BACKENDS_KEY = '{cofferdam}:backends'
 /** Three missed renewals of 20 s (apps/worker, publish-backends.ts). */
 const STALE_AFTER_MS = 60_000
 
+const backendNameSchema = z.string().meta({ description: 'The backend.', example: 'docker' })
+
 /** Loose, because workers of another version may report more or less about a backend. */
 const backendReportSchema = z.looseObject({
-  name: z.string(),
-  isolation: isolationSchema,
-  probe: z.looseObject({ ok: z.boolean() }),
+  name: backendNameSchema,
+  isolation: isolationSchema.meta({ description: 'How strongly its sandboxes are isolated.' }),
+  probe: z
+    .looseObject({ ok: z.boolean().meta({ description: 'Whether the worker can use it now.' }) })
+    .meta({ description: 'The last probe, with why and fix if it failed.' }),
 })
 type BackendReport = z.output<typeof backendReportSchema>
 
 const workerReportSchema = z.looseObject({ at_ms: z.int(), backends: z.array(backendReportSchema) })
 
 const summarySchema = z.strictObject({
-  name: z.string(),
-  isolation: isolationSchema,
+  name: backendNameSchema,
+  isolation: isolationSchema.meta({ description: 'How strongly its sandboxes are isolated.' }),
   available: z.boolean().meta({ description: 'Whether any worker can use it now.' }),
-  workers: z.array(z.strictObject({ worker: z.string(), report: backendReportSchema })),
+  workers: z
+    .array(
+      z.strictObject({
+        worker: z.string().meta({
+          description: 'The worker.',
+          example: 'wrk_0123456789ab_01a1fa08335671eda83cd82154726441',
+        }),
+        report: backendReportSchema.meta({ description: 'What it says, with the backend’s capabilities.' }),
+      }),
+    )
+    .meta({ description: 'What each worker says.' }),
 })
 /** What the fleet's workers report about one backend. */
 export type BackendSummary = z.output<typeof summarySchema>
 
 export function fleet(app: App, context: RouteContext): void {
-  app.get(
-    '/queue',
-    {
-      // It shows the load of all tenants.
-      config: { admin: true },
-      schema: {
-        operationId: 'getQueue',
-        tags: ['queue'],
-        summary: 'What waits and runs in each lane, and the workers. Admin.',
-        response: { 200: z.looseObject({}), ...FAILURES },
-      },
-    },
-    async () => ({ ...(await context.producer.stats()) }),
-  )
-
   app.get(
     '/backends',
     {
@@ -72,9 +71,14 @@ export function fleet(app: App, context: RouteContext): void {
         tags: ['backends'],
         summary: 'What each worker says about its backends.',
         description:
-          'Why a probe failed, and what to do about it, is for admin keys: such texts name hosts, paths and ' +
-          'addresses. Other keys get a general text instead.',
-        response: { 200: z.strictObject({ backends: z.array(summarySchema) }), ...FAILURES },
+          'Why a probe failed, and what to do about it, is for admin keys: such texts name hosts, paths ' +
+          'and addresses. Other keys get a general text instead.',
+        response: {
+          200: z.strictObject({
+            backends: z.array(summarySchema).meta({ description: 'All of them, by name.' }),
+          }),
+          ...FAILURES,
+        },
       },
     },
     async (request) => {
@@ -84,7 +88,7 @@ export function fleet(app: App, context: RouteContext): void {
   )
 
   app.post(
-    '/backends/:name/test',
+    '/backends/:backend/test',
     {
       schema: {
         operationId: 'testBackend',
@@ -92,20 +96,26 @@ export function fleet(app: App, context: RouteContext): void {
         summary: 'Run print(1+1) on a backend and wait for the result (30s unless ?wait= says otherwise).',
         description: 'An ordinary execution of the tenant: policy holds, and it counts against the caps.',
         params: z.strictObject({
-          name: z.string().regex(/^[a-z0-9][a-z0-9-]{0,63}$/, 'expected a backend name'),
+          backend: z
+            .string()
+            .regex(/^[a-z0-9][a-z0-9-]{0,63}$/, 'expected a backend name')
+            .meta({ description: 'The backend.', example: 'docker' }),
         }),
         querystring: z.strictObject({ wait: waitSchema.optional() }),
         body: z
           .strictObject({
-            tenant_id: nameSchema.optional().meta({ description: 'Needed with an admin key.' }),
-            template_id: nameSchema.optional(),
+            tenant_id: tenantQuery,
+            template_id: nameSchema.optional().meta({
+              description: 'The template, for tenants that run nothing without one. Default: none.',
+              example: 'strict',
+            }),
           })
           .optional(),
         response: { 200: resultSchema, 202: acceptedSchema, ...FAILURES },
       },
     },
     async (request, reply) => {
-      const { name } = request.params
+      const { backend: name } = request.params
       const tenantId = oneTenant(request, request.body?.tenant_id)
       const reported = await readBackendReports(context.redis, context.now())
       if (!isBackendName(name) && !reported.some((backend) => backend.name === name)) {

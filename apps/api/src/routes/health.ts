@@ -15,7 +15,10 @@ import { FAILURES } from '../wire-schemas.ts'
 /** A slower probe counts as failed: orchestrators commonly give up after one second. */
 const PROBE_MS = 1000
 
-const checkSchema = z.strictObject({ redis: z.literal('ok'), postgres: z.literal('ok') })
+const checkSchema = z.strictObject({
+  redis: z.literal('ok').meta({ description: 'Redis answers.' }),
+  postgres: z.literal('ok').meta({ description: 'Postgres answers, and its schema fits.' }),
+})
 
 export function health(app: App, context: RouteContext): void {
   app.get(
@@ -26,7 +29,10 @@ export function health(app: App, context: RouteContext): void {
         tags: ['health'],
         summary: 'The process answers.',
         security: [],
-        response: { 200: z.strictObject({ status: z.literal('ok') }) },
+        response: {
+          200: z.strictObject({ status: z.literal('ok').meta({ description: 'The process answers.' }) }),
+          ...FAILURES,
+        },
       },
     },
     async () => ({ status: 'ok' as const }),
@@ -42,7 +48,13 @@ export function health(app: App, context: RouteContext): void {
           'Redis and Postgres answer this process, the schema fits, database and blob folder accept ' +
           'writes, and it is not draining.',
         security: [],
-        response: { 200: z.strictObject({ status: z.literal('ready'), checks: checkSchema }), ...FAILURES },
+        response: {
+          200: z.strictObject({
+            status: z.literal('ready').meta({ description: 'It takes requests.' }),
+            checks: checkSchema.meta({ description: 'What was checked.' }),
+          }),
+          ...FAILURES,
+        },
       },
     },
     async () => {
@@ -69,7 +81,10 @@ export function health(app: App, context: RouteContext): void {
       schema: {
         operationId: 'metrics',
         tags: ['health'],
-        summary: 'Prometheus metrics. From this machine, or with an admin key.',
+        summary: 'Prometheus metrics.',
+        description:
+          'Needs an admin key, unless the caller is on this machine and no proxy forwards the call.',
+        security: [{}, { apiKey: [] }],
         response: {
           200: {
             description: 'Prometheus text; OpenMetrics with exemplars where `Accept` names it.',

@@ -1,5 +1,6 @@
 /** Mounts the sandbox routes of one customer's package below `/api/sandbox`. */
 import { addSandboxRoutes } from '@cofferdam/polyclaw'
+import { authorName } from '@cofferdam/store'
 import { actorOf } from '../authenticate.ts'
 import { readBackendReports } from './fleet.ts'
 import { enqueueAndWait } from '../enqueue-and-wait.ts'
@@ -21,7 +22,7 @@ export function mountedSandbox(app: App, context: RouteContext): void {
     redis,
     ...(pools === undefined ? {} : { pools }),
     draining,
-    actorOf,
+    actorOf: (request) => authorName(actorOf(request)),
     traceparentOf: ({ headers }) => readTraceparent(headers.traceparent) ?? undefined,
     run: (...asked) => enqueueAndWait(context, ...asked),
     backendReports: () => readBackendReports(redis, context.now()),

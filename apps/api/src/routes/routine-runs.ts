@@ -4,14 +4,23 @@ import { CofferdamError, routineIdSchema, routineRunSchema } from '@cofferdam/co
 import { fireRoutine } from '@cofferdam/routines'
 import { z } from 'zod'
 import { requireBoundTemplate, tenantScope } from '../authenticate.ts'
+import { recordAction } from '../record-action.ts'
 import type { App, RouteContext } from '../route-context.ts'
-import { changeEventSchema, DEFAULT_PAGE, FAILURES, limitQuery } from '../wire-schemas.ts'
+import { changeEventSchema, DEFAULT_PAGE, FAILURES, limitQuery, viaSchema } from '../wire-schemas.ts'
 
-export const routineParams = z.strictObject({ id: routineIdSchema })
+export const routineParams = z.strictObject({
+  id: routineIdSchema.meta({ description: 'The routine.' }),
+})
 
-const eventSchema = changeEventSchema(z.enum(['created', 'changed', 'deleted'])).extend({
-  tenant_id: z.string(),
-  routine_id: z.string(),
+const eventSchema = changeEventSchema(
+  z.enum(['created', 'changed', 'deleted']).meta({ description: 'What was done.' }),
+).extend({
+  via: viaSchema,
+  tenant_id: z.string().meta({ description: 'The tenant.', example: 'demo' }),
+  routine_id: z.string().meta({
+    description: 'The routine.',
+    example: 'rtn_01a1fa08335671eda83cd82154726441',
+  }),
 })
 
 export function routineRuns(app: App, context: RouteContext): void {
@@ -27,12 +36,10 @@ export function routineRuns(app: App, context: RouteContext): void {
         params: routineParams,
         body: z
           .strictObject({
-            key: z
-              .string()
-              .min(1)
-              .max(128)
-              .optional()
-              .meta({ description: 'Repeating a key repeats the answer and runs nothing.' }),
+            key: z.string().min(1).max(128).optional().meta({
+              description: 'Repeating a key repeats the answer and runs nothing. Default: a new key.',
+              example: 'rerun-of-may',
+            }),
           })
           .optional(),
         response: { 200: routineRunSchema, ...FAILURES },
@@ -43,8 +50,10 @@ export function routineRuns(app: App, context: RouteContext): void {
       const routine = foundRoutine(await store.routines.get(tenantScope(request), id))
       requireBoundTemplate(request, routine.request)
       const trigger = { key: `by-hand:${request.body?.key ?? randomUUID()}`, scheduledAtMs: null }
-      const run = await fireRoutine({ routines: store.routines, producer }, id, trigger)
-      return foundRoutine(run)
+      const run = foundRoutine(await fireRoutine({ routines: store.routines, producer }, id, trigger))
+      const details = { routine_id: id, outcome: run.outcome, execution_id: run.execution_id }
+      await recordAction({ store }, request, routine.tenant_id, 'routine_run', details)
+      return run
     },
   )
 
@@ -57,7 +66,12 @@ export function routineRuns(app: App, context: RouteContext): void {
         summary: 'The outcomes of the last runs that were due, newest first; 200 are kept.',
         params: routineParams,
         querystring: z.strictObject({ limit: limitQuery.optional() }),
-        response: { 200: z.strictObject({ runs: z.array(routineRunSchema) }), ...FAILURES },
+        response: {
+          200: z.strictObject({
+            runs: z.array(routineRunSchema).meta({ description: 'Runs that were due.' }),
+          }),
+          ...FAILURES,
+        },
       },
     },
     async (request) => {
@@ -77,7 +91,12 @@ export function routineRuns(app: App, context: RouteContext): void {
         summary: 'Who changed what of a routine, newest first; also of a deleted one.',
         params: routineParams,
         querystring: z.strictObject({ limit: limitQuery.optional() }),
-        response: { 200: z.strictObject({ events: z.array(eventSchema) }), ...FAILURES },
+        response: {
+          200: z.strictObject({
+            events: z.array(eventSchema).meta({ description: 'Changes.' }),
+          }),
+          ...FAILURES,
+        },
       },
     },
     async (request) => {

@@ -4,7 +4,6 @@
  */
 import {
   inTime,
-  nameSchema,
   routineIdSchema,
   routineInputSchema,
   type RoutinePatch,
@@ -35,6 +34,7 @@ import {
   limitQuery,
   nextCursorSchema,
   namedFields,
+  tenantQuery,
 } from '../wire-schemas.ts'
 import { foundRoutine, noRoutine, routineParams } from './routine-runs.ts'
 import { requireCallbackSecret } from './tenant-credentials.ts'
@@ -86,12 +86,15 @@ function addCollection(app: App, context: RouteContext): void {
         tags: ['routines'],
         summary: 'Routines, newest first.',
         querystring: z.strictObject({
-          tenant_id: nameSchema.optional(),
+          tenant_id: tenantQuery,
           limit: limitQuery.optional(),
           cursor: cursorQuery.optional(),
         }),
         response: {
-          200: z.strictObject({ routines: z.array(routineSchema), next_cursor: nextCursorSchema }),
+          200: z.strictObject({
+            routines: z.array(routineSchema).meta({ description: 'One page of routines.' }),
+            next_cursor: nextCursorSchema,
+          }),
           ...FAILURES,
         },
       },

@@ -1,33 +1,44 @@
 /**
- * /v1/sessions/{backend}/{key}/files: the files in a session's work directory. Each call waits its turn in
- * the session like an execution (docs/decisions/0012). It answers 202 with `Location` after 25 s.
+ * /v1/backends/{backend}/sessions/{key}/files: the files in a session's work directory. Each call waits its
+ * turn in the session like an execution (docs/decisions/0012). It answers 202 with `Location` after 25 s.
  */
 import { acceptedSchema, BOUNDS, pathSchema } from '@cofferdam/contract'
 import { z } from 'zod'
 import { requireEnded } from '../find-execution.ts'
 import type { App, RouteContext } from '../route-context.ts'
-import { byteResponses, sendFile } from '../send-bytes.ts'
+import { byteResponses, FILE_IS_DOWNLOAD, sendFile } from '../send-bytes.ts'
 import { changeSession, operateOnSession, sessionParams, sessionQuery } from '../session-operation.ts'
 import { FAILURES } from '../wire-schemas.ts'
 
-const fileParams = sessionParams.extend({ '*': pathSchema })
-const PATH = '/sessions/:backend/:key/files/*'
+const fileParams = sessionParams.extend({ '*': pathSchema.meta({ description: 'The path of the file.' }) })
+const PATH = '/backends/:backend/sessions/:key/files/*'
 
 const listingSchema = z.strictObject({
-  files: z.array(z.strictObject({ path: z.string(), size: z.int().min(0) })),
-  truncated: z.boolean().meta({ description: 'There are more: ask for a folder.' }),
+  files: z
+    .array(
+      z.strictObject({
+        path: z.string().meta({ description: 'From the work directory.', example: 'out/report.csv' }),
+        size: z.int().min(0).meta({ description: 'Bytes.', example: 1024 }),
+      }),
+    )
+    .meta({ description: 'Regular files.' }),
+  truncated: z.boolean().meta({ description: 'Whether there are more. Then ask for a folder.' }),
 })
 
 export function sessionFiles(app: App, context: RouteContext): void {
   app.get(
-    '/sessions/:backend/:key/files',
+    '/backends/:backend/sessions/:key/files',
     {
       schema: {
         operationId: 'listSessionFiles',
         tags: ['sessions'],
         summary: 'The files of a session, or of a folder of it: at most 1,000, and 32 KiB of names.',
         params: sessionParams,
-        querystring: sessionQuery.extend({ folder: pathSchema.optional() }),
+        querystring: sessionQuery.extend({
+          folder: pathSchema
+            .optional()
+            .meta({ description: 'Only files of this folder. Default: all.', example: 'out' }),
+        }),
         response: { 200: listingSchema, 202: acceptedSchema, ...FAILURES },
       },
     },
@@ -49,7 +60,7 @@ export function sessionFiles(app: App, context: RouteContext): void {
         operationId: 'getSessionFile',
         tags: ['sessions'],
         summary: 'One file of a session, at most 8 MiB, as it is now; takes Range.',
-        description: 'Always a download: a program wrote it, so no browser may show it as a page.',
+        description: FILE_IS_DOWNLOAD,
         params: fileParams,
         querystring: sessionQuery,
         response: {
@@ -86,7 +97,8 @@ export function sessionFiles(app: App, context: RouteContext): void {
     },
     async (request, reply) => {
       const { params, query } = request
-      return changeSession(context, request, reply, { params, query, op: 'remove', path: params['*'] })
+      const what = { params, query, op: 'remove', path: params['*'] } as const
+      return changeSession(context, request, reply, { ...what, action: 'session_file_removed' })
     },
   )
 
@@ -105,14 +117,19 @@ export function sessionFiles(app: App, context: RouteContext): void {
           description: 'The body is the file, as application/octet-stream.',
           params: fileParams,
           querystring: sessionQuery,
-          body: z.instanceof(Buffer).or(z.undefined()).meta({ type: 'string', format: 'binary' }),
+          consumes: ['application/octet-stream'],
+          body: z
+            .instanceof(Buffer)
+            .or(z.undefined())
+            .meta({ json: { type: 'string', format: 'binary' } }),
           response: { 202: acceptedSchema, 204: z.undefined().describe('It is there.'), ...FAILURES },
         },
       },
       async (request, reply) => {
         const { params, query, body } = request
         const file = { path: params['*'], content_base64: (body ?? Buffer.alloc(0)).toString('base64') }
-        return changeSession(context, request, reply, { params, query, op: 'write', files: [file] })
+        const what = { params, query, op: 'write' as const, files: [file] }
+        return changeSession(context, request, reply, { ...what, action: 'session_file_written' })
       },
     )
   })

@@ -8,48 +8,53 @@ import {
   nameSchema,
   omittedArtifactSchema,
   pathSchema,
+  timeSchema,
 } from '@cofferdam/contract'
 import type { SessionOutput } from '@cofferdam/store'
 import { z } from 'zod'
 import { oneTenant } from '../authenticate.ts'
 import type { App, RouteContext } from '../route-context.ts'
-import { byteResponses, sendFile } from '../send-bytes.ts'
-import { DEFAULT_PAGE, FAILURES, limitQuery, namedFields, nextCursorSchema } from '../wire-schemas.ts'
+import { byteResponses, FILE_IS_DOWNLOAD, sendFile } from '../send-bytes.ts'
+import {
+  DEFAULT_PAGE,
+  FAILURES,
+  limitQuery,
+  namedFields,
+  nextCursorSchema,
+  tenantQuery,
+} from '../wire-schemas.ts'
 
 const outputsParams = z.strictObject({
-  id: nameSchema.meta({ description: 'The `run_id` of the collections.' }),
+  id: nameSchema.meta({ description: 'The `run_id` of the collections.', example: 'sesn_0123' }),
 })
-const tenantQuery = z.strictObject({
-  tenant_id: nameSchema
-    .optional()
-    .meta({ description: 'Whose outputs; for admin keys, which have no tenant.' }),
-})
+const outputsQuery = z.strictObject({ tenant_id: tenantQuery })
 
 /** A cursor holds a path: 512 characters of 3 bytes, more where secrets were replaced, in base64. */
 const pathCursor = z.string().min(1).max(8192).meta({
-  description: 'next_cursor of the page before, for the same session and tenant. Its content is opaque.',
+  description: 'next_cursor of the page before, for the same session and tenant. Default: the first page.',
+  example: 'AYx3…',
 })
 
 const outputSchema = artifactSchema.extend({
-  path: z.string().meta({ description: 'Relative to the folder that was collected.' }),
+  path: z.string().meta({ description: 'Relative to the folder that was collected.', example: 'report.pdf' }),
   execution_id: executionIdSchema.meta({ description: 'The collection that stored this version.' }),
-  stored_at: z.iso.datetime(),
+  stored_at: timeSchema.meta({ description: 'When it was stored.' }),
 })
 
 const outputsSchema = z.strictObject({
-  outputs: z.array(outputSchema),
+  outputs: z.array(outputSchema).meta({ description: 'The newest version of each path, by path.' }),
   newest: z
     .strictObject({
-      execution_id: executionIdSchema,
-      stored_at: z.iso.datetime(),
-      omitted: z.array(omittedArtifactSchema),
-      incomplete: z.boolean().meta({ description: 'More files may have been there than are named.' }),
+      execution_id: executionIdSchema.meta({ description: 'The collection.' }),
+      stored_at: timeSchema.meta({ description: 'When it was stored.' }),
+      omitted: z.array(omittedArtifactSchema).meta({ description: 'Files that it left out.' }),
+      incomplete: z.boolean().meta({ description: 'Whether more files may have been there than are named.' }),
     })
     .nullable()
     .meta({ description: 'The newest collection, with what it left out. Null if there is none.' }),
   truncated: z
     .boolean()
-    .meta({ description: 'There are too many collections, so the oldest were not looked at.' }),
+    .meta({ description: 'Whether there are too many collections, so that the oldest were not looked at.' }),
   next_cursor: nextCursorSchema,
 })
 
@@ -65,7 +70,7 @@ export function sessionOutputs(app: App, context: RouteContext): void {
         summary: 'The newest version of each file that was collected from a session, by path.',
         description: 'They stay when the sandbox is gone, for as long as artifacts.',
         params: outputsParams,
-        querystring: tenantQuery.extend({ limit: limitQuery.optional(), cursor: pathCursor.optional() }),
+        querystring: outputsQuery.extend({ limit: limitQuery.optional(), cursor: pathCursor.optional() }),
         response: { 200: outputsSchema, ...FAILURES },
       },
     },
@@ -101,9 +106,9 @@ export function sessionOutputs(app: App, context: RouteContext): void {
         operationId: 'getSessionOutput',
         tags: ['sessions'],
         summary: 'The newest version of one output; takes Range.',
-        description: 'Always a download: a program wrote it, so no browser may show it as a page.',
-        params: outputsParams.extend({ '*': pathSchema }),
-        querystring: tenantQuery,
+        description: FILE_IS_DOWNLOAD,
+        params: outputsParams.extend({ '*': pathSchema.meta({ description: 'The path of the output.' }) }),
+        querystring: outputsQuery,
         response: { ...byteResponses('application/octet-stream', 'file'), ...FAILURES },
       },
     },

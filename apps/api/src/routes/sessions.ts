@@ -1,37 +1,50 @@
-/** GET /v1/sessions[/{backend}/{key}] and DELETE of one: the sessions of a tenant that have a sandbox now. */
+/**
+ * GET /v1/sessions, and GET and DELETE of /v1/backends/{backend}/sessions/{key}: the sessions of a tenant that
+ * have a sandbox now. A session's path begins with its backend, because keys are unique on a backend only.
+ */
 import {
   acceptedSchema,
   executionIdSchema,
   nameSchema,
   sessionKeySchema,
   SESSION_SCOPES,
+  timeSchema,
   type SessionInfo,
 } from '@cofferdam/contract'
 import { z } from 'zod'
 import { oneTenant } from '../authenticate.ts'
 import type { App, RouteContext } from '../route-context.ts'
 import { changeSession, findSession, sessionParams, sessionQuery } from '../session-operation.ts'
-import { cursorQuery, FAILURES, nextCursorSchema } from '../wire-schemas.ts'
-
-const time = z.iso.datetime()
+import { cursorQuery, FAILURES, nextCursorSchema, tenantQuery } from '../wire-schemas.ts'
 
 /** A session as the API shows it, without anything that would help to reach its sandbox. */
 const sessionSchema = z.strictObject({
-  tenant_id: nameSchema,
-  backend: nameSchema,
-  key: sessionKeySchema,
-  session_id: z.string(),
-  scope: z.enum(SESSION_SCOPES),
-  state: z.enum(['idle', 'running']),
-  worker: z.string().nullable().meta({ description: 'The worker that uses it now; null while it is idle.' }),
-  owner: z.string().nullable().meta({
-    description: 'The only worker that reaches its sandbox; null when any worker can attach to it.',
+  tenant_id: nameSchema.meta({ description: 'Its tenant.', example: 'demo' }),
+  backend: nameSchema.meta({ description: 'The backend that has it.', example: 'docker' }),
+  key: sessionKeySchema.meta({ description: 'Its key.', example: 'notebook' }),
+  session_id: z.string().meta({
+    description: 'Identifies its sandbox: a new ID means a new sandbox.',
+    example: 'ses_01a1fa08335671eda83cd82154726441',
   }),
-  created_at: time,
-  used_at: time,
-  idle_at: time.meta({ description: 'From this time on it may be ended, unless it is used before.' }),
-  expires_at: time.nullable().meta({ description: 'Ended by this time in any case; null for no such time.' }),
-  last_execution_id: executionIdSchema.nullable(),
+  scope: z.enum(SESSION_SCOPES).meta({ description: 'What the next execution of the session finds.' }),
+  state: z.enum(['idle', 'running']).meta({ description: 'Whether an execution uses it now.' }),
+  worker: z.string().nullable().meta({
+    description: 'The worker that uses it now. Null while it is idle.',
+    example: 'wrk_0123456789ab_01a1fa08335671eda83cd82154726441',
+  }),
+  owner: z.string().nullable().meta({
+    description: 'The only worker that reaches its sandbox. Null when any worker can attach to it.',
+    example: 'wrk_0123456789ab_01a1fa08335671eda83cd82154726441',
+  }),
+  created_at: timeSchema.meta({ description: 'When it was created.' }),
+  used_at: timeSchema.meta({ description: 'When it was last used.' }),
+  idle_at: timeSchema.meta({ description: 'From this time on it may be ended, unless it is used before.' }),
+  expires_at: timeSchema
+    .nullable()
+    .meta({ description: 'Ended by this time in any case. Null if there is no such time.' }),
+  last_execution_id: executionIdSchema.nullable().meta({
+    description: 'The last execution that used it. Null before the first.',
+  }),
 })
 
 export function sessions(app: App, context: RouteContext): void {
@@ -42,9 +55,12 @@ export function sessions(app: App, context: RouteContext): void {
         operationId: 'listSessions',
         tags: ['sessions'],
         summary: 'Sessions that have a sandbox now, newest first, at most 500 a page.',
-        querystring: z.strictObject({ tenant_id: nameSchema.optional(), cursor: cursorQuery.optional() }),
+        querystring: z.strictObject({ tenant_id: tenantQuery, cursor: cursorQuery.optional() }),
         response: {
-          200: z.strictObject({ sessions: z.array(sessionSchema), next_cursor: nextCursorSchema }),
+          200: z.strictObject({
+            sessions: z.array(sessionSchema).meta({ description: 'One page of sessions.' }),
+            next_cursor: nextCursorSchema,
+          }),
           ...FAILURES,
         },
       },
@@ -59,7 +75,7 @@ export function sessions(app: App, context: RouteContext): void {
   )
 
   app.get(
-    '/sessions/:backend/:key',
+    '/backends/:backend/sessions/:key',
     {
       schema: {
         operationId: 'getSession',
@@ -75,7 +91,7 @@ export function sessions(app: App, context: RouteContext): void {
   )
 
   app.delete(
-    '/sessions/:backend/:key',
+    '/backends/:backend/sessions/:key',
     {
       schema: {
         operationId: 'endSession',
@@ -93,7 +109,7 @@ export function sessions(app: App, context: RouteContext): void {
     },
     async (request, reply) => {
       const { params, query } = request
-      return changeSession(context, request, reply, { params, query, op: 'end' })
+      return changeSession(context, request, reply, { params, query, op: 'end', action: 'session_ended' })
     },
   )
 }

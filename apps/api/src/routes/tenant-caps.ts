@@ -5,14 +5,15 @@ import {
   type TenantCaps,
   tenantCapsPatchSchema,
   tenantCapsSchema,
+  timeSchema,
   windowUseSchema,
 } from '@cofferdam/contract'
-import { USAGE_GROUPS } from '@cofferdam/store'
+import { USAGE_GROUPS, type Author } from '@cofferdam/store'
 import { z } from 'zod'
 import { actorOf } from '../authenticate.ts'
 import { applyCaps } from '../make-live.ts'
 import type { App, RouteContext } from '../route-context.ts'
-import { FAILURES, namedFields, tenantParams, timeQuery } from '../wire-schemas.ts'
+import { agentQuery, FAILURES, namedFields, tenantParams, timeQuery } from '../wire-schemas.ts'
 import { findTenant } from './tenants.ts'
 
 const DAY_MS = 86_400_000
@@ -20,50 +21,79 @@ const DAY_MS = 86_400_000
 const DEFAULT_RANGE_DAYS = 30
 
 const usageNowSchema = z.strictObject({
-  tenant_daily: windowUseSchema,
-  agent_hourly: windowUseSchema.nullable().meta({ description: 'Null unless ?agent_id= names an agent.' }),
+  tenant_daily: windowUseSchema.meta({ description: 'Charged attempts of the tenant in the UTC day.' }),
+  agent_hourly: windowUseSchema.nullable().meta({
+    description: 'Charged attempts of the agent in the UTC hour. Null unless agent_id names one.',
+  }),
   tenant_daily_cpu: cpuUseSchema
-    .extend({ reserved: z.number().min(0).meta({ description: 'For attempts that run now.' }) })
+    .extend({
+      reserved: z.number().min(0).meta({
+        description: 'Held back for attempts that run now, CPU seconds.',
+        example: 30,
+      }),
+    })
     .nullable()
-    .meta({ description: 'Seconds; null without this cap.' }),
+    .meta({ description: 'CPU time of the tenant in the UTC day. Null without this cap.' }),
   tenant_daily_cost: windowUseSchema
-    .extend({ reserved: z.int().min(0) })
+    .extend({
+      reserved: z.int().min(0).meta({
+        description: 'Held back for attempts that run now, micro-units.',
+        example: 900,
+      }),
+    })
     .nullable()
-    .meta({ description: 'Micro-units; null without this cap.' }),
-  concurrency: z.strictObject({ running: z.int(), limit: z.int() }),
+    .meta({ description: 'Cost of the tenant in the UTC day, micro-units. Null without this cap.' }),
+  concurrency: z
+    .strictObject({
+      running: z.int().meta({ description: 'Attempts that run now.', example: 2 }),
+      limit: z.int().meta({ description: 'Attempts that may run at once.', example: 4 }),
+    })
+    .meta({ description: 'Attempts at once.' }),
   seeded: z
     .boolean()
     .meta({ description: 'False while the counters may be too low, after a loss of Redis.' }),
 })
 
 const usageSumsSchema = z.strictObject({
-  calls: z.int().min(0).meta({ description: 'Charged attempts.' }),
-  failed: z.int().min(0).meta({ description: 'Those of them that did not end ok.' }),
-  cpu_ms: z.number().min(0),
-  gb_seconds: z.number().min(0),
-  run_ms: z.number().min(0),
-  cost: z.int().min(0).meta({ description: 'Micro-units.' }),
+  calls: z.int().min(0).meta({ description: 'Charged attempts.', example: 120 }),
+  failed: z.int().min(0).meta({ description: 'Those of them that did not end ok.', example: 3 }),
+  cpu_ms: z.number().min(0).meta({ description: 'CPU time charged, milliseconds.', example: 51_000 }),
+  gb_seconds: z.number().min(0).meta({
+    description: 'Memory limit × run time, in units of 1,024 MiB for a second.',
+    example: 14.5,
+  }),
+  run_ms: z.number().min(0).meta({ description: 'Run time, milliseconds.', example: 58_000 }),
+  cost: z.int().min(0).meta({ description: 'Cost, micro-units.', example: 1200 }),
 })
 
 const usageReportSchema = z.strictObject({
-  tenant_id: nameSchema,
-  from: z.iso.datetime(),
-  to: z.iso.datetime(),
-  group_by: z.enum(USAGE_GROUPS),
-  total: usageSumsSchema,
+  tenant_id: nameSchema.meta({ description: 'The tenant.', example: 'demo' }),
+  from: timeSchema.meta({ description: 'Start of the range.' }),
+  to: timeSchema.meta({ description: 'End of the range, which does not belong to it.' }),
+  group_by: z.enum(USAGE_GROUPS).meta({ description: 'What groups stand for.' }),
+  total: usageSumsSchema.meta({ description: 'The whole range.' }),
   groups: z
-    .array(usageSumsSchema.extend({ key: z.string().nullable() }))
+    .array(
+      usageSumsSchema.extend({
+        key: z.string().nullable().meta({
+          description: 'The day, agent or backend. Null for attempts without one.',
+          example: '2026-11-20',
+        }),
+      }),
+    )
     .meta({ description: 'By UTC day in order; by agent or backend, the most expensive first.' }),
-  truncated: z.boolean().meta({ description: 'There are more groups than these; total has all of them.' }),
+  truncated: z
+    .boolean()
+    .meta({ description: 'Whether there are more groups than these. total has all of them.' }),
 })
 
 const usageQuery = z.strictObject({
-  agent_id: nameSchema.optional(),
+  agent_id: agentQuery,
   from: timeQuery
     .optional()
-    .meta({ description: `Charged at or after; default ${DEFAULT_RANGE_DAYS} days before to.` }),
-  to: timeQuery.optional().meta({ description: 'Charged before; default now.' }),
-  group_by: z.enum(USAGE_GROUPS).optional().meta({ description: 'Default day.' }),
+    .meta({ description: `Charged at or after this time. Default: ${DEFAULT_RANGE_DAYS} days before to.` }),
+  to: timeQuery.optional().meta({ description: 'Charged before this time. Default: now.' }),
+  group_by: z.enum(USAGE_GROUPS).optional().meta({ description: 'What to group by. Default: day.' }),
 })
 
 export function tenantCaps(app: App, context: RouteContext): void {
@@ -130,7 +160,7 @@ function addCaps(app: App, context: RouteContext): void {
     async (request) => setCaps(request.params.id, namedFields(request.body), actorOf(request)),
   )
 
-  async function setCaps(tenantId: string, caps: Partial<TenantCaps>, actor: string): Promise<TenantCaps> {
+  async function setCaps(tenantId: string, caps: Partial<TenantCaps>, actor: Author): Promise<TenantCaps> {
     const changed = await context.store.tenants.setCaps(tenantId, caps, actor)
     await applyCaps(context, tenantId)
     return changed.caps

@@ -1,37 +1,47 @@
 /** API keys (/v1/tenants/{id}/keys) and the callback secret (…/callback-secret). Both are shown only once. */
-import { apiKeyScopeSchema, CofferdamError, nameSchema } from '@cofferdam/contract'
+import { apiKeyScopeSchema, CofferdamError, nameSchema, timeSchema } from '@cofferdam/contract'
 import { z } from 'zod'
+import { actorOf } from '../authenticate.ts'
 import type { App, RouteContext } from '../route-context.ts'
 import { FAILURES, labelSchema, tenantParams } from '../wire-schemas.ts'
 import { findTenant } from './tenants.ts'
 
-const keyIdSchema = z.string().regex(/^[A-Za-z0-9_-]{1,64}$/, 'expected a key id')
+const keyIdSchema = z
+  .string()
+  .regex(/^[A-Za-z0-9_-]{1,64}$/, 'expected a key id')
+  .meta({ description: 'Identifies the key; no secret.', example: 'k_7' })
 
 /** A key as lists show it. */
 const keySchema = z.strictObject({
   id: keyIdSchema,
-  scope: apiKeyScopeSchema,
+  scope: apiKeyScopeSchema.meta({ description: 'What it is for: everything (admin), or one tenant.' }),
   template_id: nameSchema.nullable().meta({
-    description: 'Executions that come with the key run under this template; null: under the one named.',
+    description: 'Executions that come with the key run under this template. Null: under the one they name.',
+    example: 'strict',
   }),
-  label: z.string(),
-  created_at: z.iso.datetime(),
-  revoked_at: z.iso.datetime().nullable(),
-  last_used_at: z.iso.datetime().nullable().meta({ description: 'To the minute.' }),
+  read_only: z.boolean().meta({ description: 'Whether it may only read.' }),
+  label: z.string().meta({ description: 'What it is for, for humans.', example: 'CI of the web team' }),
+  created_at: timeSchema.meta({ description: 'When it was made.' }),
+  revoked_at: timeSchema.nullable().meta({ description: 'When it was revoked. Null while it is valid.' }),
+  last_used_at: timeSchema
+    .nullable()
+    .meta({ description: 'When it was last used, to the minute. Null before the first use.' }),
 })
 
 const newKeySchema = z.strictObject({
   id: keyIdSchema,
-  key: z
-    .string()
-    .meta({ description: 'cfd_ and 40 hex digits. Only its hash is stored: it is never shown again.' }),
+  key: z.string().meta({
+    description: 'cfd_ and 40 hex digits. Only its hash is stored: it is never shown again.',
+    example: 'cfd_0123456789abcdef0123456789abcdef01234567',
+  }),
 })
 
 const newSecretSchema = z.strictObject({
-  secret: z
-    .string()
-    .meta({ description: '`whsec_` and base64, as Standard Webhooks writes it. Never shown again.' }),
-  rotated_at: z.iso.datetime(),
+  secret: z.string().meta({
+    description: '`whsec_` and base64, as Standard Webhooks writes it. Never shown again.',
+    example: 'whsec_AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=',
+  }),
+  rotated_at: timeSchema.meta({ description: 'When the secret was made.' }),
 })
 
 export function tenantCredentials(app: App, context: RouteContext): void {
@@ -52,18 +62,35 @@ function addKeys(app: App, context: RouteContext): void {
         summary: 'Make an API key of a tenant. Admin.',
         params: tenantParams,
         body: z.strictObject({
-          label: labelSchema,
+          label: labelSchema.meta({
+            description: 'What it is for, for humans.',
+            example: 'CI of the web team',
+          }),
           template_id: nameSchema.optional().meta({
             description:
-              'Binds the key: executions that come with it run under this template, and may name no other.',
+              'Binds the key: executions that come with it run under this template, and may name no other. ' +
+              'Default: it is not bound.',
+            example: 'strict',
           }),
+          read_only: z
+            .boolean()
+            .default(false)
+            .meta({
+              description:
+                'Whether the key may only read: every call that changes something, also a new execution, ' +
+                'answers 403. Default: false.',
+            }),
         }),
         response: { 201: newKeySchema, ...FAILURES },
       },
     },
     async (request, reply) => {
-      const { label, template_id } = request.body
-      const made = await keys.create({ tenant_id: request.params.id }, label, template_id)
+      const { label, template_id, read_only } = request.body
+      const made = await keys.create({ tenant_id: request.params.id }, label, {
+        ...(template_id === undefined ? {} : { templateId: template_id }),
+        readOnly: read_only,
+        actor: actorOf(request),
+      })
       return reply.code(201).send({ id: made.id, key: made.key })
     },
   )
@@ -77,7 +104,10 @@ function addKeys(app: App, context: RouteContext): void {
         tags: ['keys'],
         summary: 'The keys of a tenant, without the keys themselves. Admin.',
         params: tenantParams,
-        response: { 200: z.strictObject({ keys: z.array(keySchema) }), ...FAILURES },
+        response: {
+          200: z.strictObject({ keys: z.array(keySchema).meta({ description: 'All of them.' }) }),
+          ...FAILURES,
+        },
       },
     },
     async (request) => {
@@ -102,8 +132,12 @@ function addKeys(app: App, context: RouteContext): void {
       const { id, key_id } = request.params
       const known = (await keys.list(id)).some((key) => key.id === key_id)
       if (!known) throw new CofferdamError('not_found', 'The tenant has no key of that id.')
-      await keys.revoke(key_id)
+      await keys.revoke(key_id, actorOf(request))
       context.keys.forget(key_id)
+      // Without Redis, the next request of such a browser finds that the key is gone.
+      await context.signIns.forget(key_id).catch((error: unknown) => {
+        request.log.warn({ err: error, key_id }, 'sign-ins of a revoked key were not removed')
+      })
       return reply.code(204).send()
     },
   )
@@ -125,7 +159,8 @@ function addCallbackSecret(app: App, context: RouteContext): void {
         response: { 201: newSecretSchema, ...FAILURES },
       },
     },
-    async (request, reply) => reply.code(201).send(await callbackSecrets.rotate(request.params.id)),
+    async (request, reply) =>
+      reply.code(201).send(await callbackSecrets.rotate(request.params.id, actorOf(request))),
   )
 
   app.get(
@@ -158,7 +193,7 @@ function addCallbackSecret(app: App, context: RouteContext): void {
       },
     },
     async (request, reply) => {
-      await callbackSecrets.remove(request.params.id)
+      await callbackSecrets.remove(request.params.id, actorOf(request))
       return reply.code(204).send()
     },
   )

@@ -6,6 +6,7 @@ import {
   tenantPolicySchema,
   type TenantPolicy,
 } from '@cofferdam/contract'
+import type { Author } from '@cofferdam/store'
 import { z } from 'zod'
 import { actorOf } from '../authenticate.ts'
 import { cutPage } from '../cursors.ts'
@@ -23,14 +24,28 @@ import {
   policyPatchSchema,
   readablePolicySchema,
   tenantParams,
+  viaSchema,
 } from '../wire-schemas.ts'
 import { findTenant, readablePolicy, REDACT_IS_FOR_ADMINS } from './tenants.ts'
 
 const eventSchema = changeEventSchema(
-  z.string().meta({ description: 'created, deleted, template, or the part that changed.' }),
-).extend({ tenant_id: z.string() })
+  z.string().meta({
+    description:
+      'The part of policy or caps that changed, or what was done: created, deleted, template, key_created, ' +
+      'key_revoked, callback_secret_rotated, execution_cancelled, tenant_cancelled, session_ended and others.',
+    example: 'caps',
+  }),
+).extend({ via: viaSchema, tenant_id: z.string().meta({ description: 'The tenant.', example: 'demo' }) })
 
-const templateParams = tenantParams.extend({ template: nameSchema })
+/** The kind of an event, as `event_type` shows it. */
+const kindQuery = z
+  .string()
+  .regex(/^[a-z][a-z_]{0,39}$/, 'expected a kind of event, such as caps')
+  .meta({ description: 'Only events of this kind. Default: all.', example: 'caps' })
+
+const templateParams = tenantParams.extend({
+  template: nameSchema.meta({ description: 'The template.', example: 'strict' }),
+})
 
 export function tenantPolicy(app: App, context: RouteContext): void {
   addPolicy(app, context)
@@ -102,7 +117,7 @@ function addPolicy(app: App, context: RouteContext): void {
   async function setPolicy(
     tenantId: string,
     patch: z.output<typeof policyPatchSchema>,
-    actor: string,
+    actor: Author,
   ): Promise<TenantPolicy> {
     const { policy } = await context.store.tenants.setPolicy(tenantId, namedFields(patch), actor)
     if (patch.run_sessions === undefined) await forgetPolicy(context, tenantId)
@@ -118,23 +133,35 @@ function addEvents(app: App, { cursors, store }: RouteContext): void {
       schema: {
         operationId: 'listPolicyEvents',
         tags: ['tenants'],
-        summary: 'Changes of policy, caps and templates, newest first; also those made by raw SQL.',
+        summary:
+          'Who changed or did what: policy, caps, templates, keys, cancels, ends of sessions. Newest first.',
         description:
-          'Of values to redact only their count is shown. Events stay when their tenant is deleted.',
+          'Changes by raw SQL too. Of values to redact only their count is shown. Events stay when their ' +
+          'tenant is deleted.',
         params: tenantParams,
-        querystring: z.strictObject({ limit: limitQuery.optional(), cursor: cursorQuery.optional() }),
+        querystring: z.strictObject({
+          event_type: kindQuery.optional(),
+          limit: limitQuery.optional(),
+          cursor: cursorQuery.optional(),
+        }),
         response: {
-          200: z.strictObject({ events: z.array(eventSchema), next_cursor: nextCursorSchema }),
+          200: z.strictObject({
+            events: z.array(eventSchema).meta({ description: 'One page of changes.' }),
+            next_cursor: nextCursorSchema,
+          }),
           ...FAILURES,
         },
       },
     },
     async (request) => {
       const { id } = request.params
-      const { limit = DEFAULT_PAGE, cursor } = request.query
+      const { limit = DEFAULT_PAGE, cursor, event_type: type } = request.query
       return cursors.page({ list: 'policy events', tenantId: id }, cursor, async (after) => {
         const before = after === undefined ? undefined : Number(after)
-        const found = await store.tenants.events(id, { limit: limit + 1, ...namedFields({ before }) })
+        const found = await store.tenants.events(id, {
+          limit: limit + 1,
+          ...namedFields({ before, types: type === undefined ? undefined : [type] }),
+        })
         const { rows, next_cursor } = cutPage(found, limit, (event) => String(event.id))
         return { events: rows, next_cursor }
       })
@@ -153,7 +180,12 @@ function addTemplates(app: App, context: RouteContext): void {
         tags: ['tenants'],
         summary: 'The templates of a tenant.',
         params: tenantParams,
-        response: { 200: z.strictObject({ templates: z.array(templateSchema) }), ...FAILURES },
+        response: {
+          200: z.strictObject({
+            templates: z.array(templateSchema).meta({ description: 'All of them.' }),
+          }),
+          ...FAILURES,
+        },
       },
     },
     async (request) => ({ templates: await templates.list(request.params.id) }),

@@ -1,5 +1,5 @@
 /** GET /v1/tenants/{id}/workspaces, and GET, PUT and DELETE of one of them as a zip archive. */
-import { CofferdamError, nameSchema } from '@cofferdam/contract'
+import { CofferdamError, nameSchema, timeSchema } from '@cofferdam/contract'
 import {
   ArchiveRefusal,
   isNever,
@@ -10,21 +10,30 @@ import {
   unpackArchive,
 } from '@cofferdam/workspace-sync'
 import { z } from 'zod'
+import { recordAction } from '../record-action.ts'
 import type { App, RouteContext } from '../route-context.ts'
 import { FAILURES, tenantParams } from '../wire-schemas.ts'
 
-const workspaceParams = tenantParams.extend({ name: nameSchema })
+const workspaceParams = tenantParams.extend({
+  name: nameSchema.meta({ description: 'The workspace.', example: 'notes' }),
+})
 /** 16 MiB of files that do not compress, plus the archive's own headers. */
 const MAX_ARCHIVE_BASE64 = 24 * 1024 * 1024
 /** A read is repeated when somebody commits between reading the manifest and the contents. */
 const MAX_ROUNDS = 8
 
+const versionSchema = z
+  .int()
+  .meta({ description: 'Number of its last change, from 1 when it was created.', example: 4 })
+const fileCount = z.int().meta({ description: 'Number of its files.', example: 12 })
+const archiveExample = 'UEsFBgAAAAAAAAAAAAAAAAAAAAAAAA=='
+
 const summarySchema = z.strictObject({
-  name: z.string(),
-  version: z.int(),
-  files: z.int(),
-  bytes: z.int(),
-  updated_at: z.iso.datetime(),
+  name: z.string().meta({ description: 'The workspace.', example: 'notes' }),
+  version: versionSchema,
+  files: fileCount,
+  bytes: z.int().meta({ description: 'Size of all files, bytes.', example: 48_000 }),
+  updated_at: timeSchema.meta({ description: 'When it was last changed.' }),
 })
 
 export function tenantWorkspaces(app: App, context: RouteContext): void {
@@ -38,7 +47,12 @@ export function tenantWorkspaces(app: App, context: RouteContext): void {
         tags: ['workspaces'],
         summary: 'The workspaces of a tenant, by name. There are at most 1,000.',
         params: tenantParams,
-        response: { 200: z.strictObject({ workspaces: z.array(summarySchema) }), ...FAILURES },
+        response: {
+          200: z.strictObject({
+            workspaces: z.array(summarySchema).meta({ description: 'All of them.' }),
+          }),
+          ...FAILURES,
+        },
       },
     },
     async (request) => ({ workspaces: await workspaces.list(request.params.id) }),
@@ -54,9 +68,15 @@ export function tenantWorkspaces(app: App, context: RouteContext): void {
         params: workspaceParams,
         response: {
           200: z.strictObject({
-            version: z.int(),
-            revision: z.string().meta({ description: 'Identifies exactly these files under this version.' }),
-            archive_base64: z.string(),
+            version: versionSchema,
+            revision: z.string().meta({
+              description: 'Identifies exactly these files under this version.',
+              example: '9f86d081884c7d65',
+            }),
+            archive_base64: z.string().meta({
+              description: 'Zip archive of all files, in base64.',
+              example: archiveExample,
+            }),
           }),
           ...FAILURES,
         },
@@ -98,10 +118,14 @@ export function tenantWorkspaces(app: App, context: RouteContext): void {
           'too_many_workspaces when it would get another one.',
         params: workspaceParams,
         body: z.strictObject({
-          archive_base64: z.base64().max(MAX_ARCHIVE_BASE64),
+          archive_base64: z.base64().max(MAX_ARCHIVE_BASE64).meta({
+            description: 'Zip archive of all files, in base64. The files may have 16 MiB in all.',
+            example: archiveExample,
+          }),
           expected_version: z.int().min(0).meta({
             description:
-              'The version that it replaces, 0 for a new one; 409 when the workspace has another version.',
+              'The version that it replaces, 0 for a new one. 409 when the workspace has another version.',
+            example: 3,
           }),
           expected_revision: z
             .string()
@@ -109,12 +133,12 @@ export function tenantWorkspaces(app: App, context: RouteContext): void {
             .optional()
             .meta({
               description:
-                'The revision that was read; 409 when it has changed. Needed because a workspace that was ' +
-                'deleted and created ' +
-                'again counts its versions from 1 again.',
+                'The revision that was read. 409 when it has changed. Needed because a workspace that was ' +
+                'deleted and created again counts its versions from 1 again. Default: not compared.',
+              example: '9f86d081884c7d65',
             }),
         }),
-        response: { 200: z.strictObject({ version: z.int(), files: z.int() }), ...FAILURES },
+        response: { 200: z.strictObject({ version: versionSchema, files: fileCount }), ...FAILURES },
       },
     },
     async (request) => {
@@ -133,6 +157,8 @@ export function tenantWorkspaces(app: App, context: RouteContext): void {
       const version = isOther ? null : await workspaces.commit(at, change)
       if (version === null)
         throw new CofferdamError('conflict', 'The workspace has changed since it was read. Read it again.')
+      const details = { name, version, files: files.length }
+      await recordAction(context, request, id, 'workspace_replaced', details)
       return { version, files: files.length }
     },
   )
@@ -151,6 +177,7 @@ export function tenantWorkspaces(app: App, context: RouteContext): void {
     async (request, reply) => {
       const { id, name } = request.params
       await workspaces.remove({ tenantId: id, name })
+      await recordAction(context, request, id, 'workspace_deleted', { name })
       return reply.code(204).send()
     },
   )

@@ -1,7 +1,6 @@
 /** POST and GET /v1/tenants, GET /v1/tenants/{id}, and POST /v1/tenants/{id}/cancel. */
 import {
   CofferdamError,
-  nameSchema,
   tenantCapsPatchSchema,
   tenantPolicySchema,
   type TenantPolicy,
@@ -12,8 +11,10 @@ import { z } from 'zod'
 import { actorOf, isAdmin } from '../authenticate.ts'
 import { cutPage } from '../cursors.ts'
 import { applyCaps } from '../make-live.ts'
+import { recordAction } from '../record-action.ts'
 import type { App, RouteContext } from '../route-context.ts'
 import {
+  agentQuery,
   cursorQuery,
   FAILURES,
   labelSchema,
@@ -31,24 +32,32 @@ import {
 const newTenantSchema = tenantPolicySchema
   .partial()
   .required({ tenant_id: true })
-  .extend({ caps: tenantCapsPatchSchema.optional() })
+  .extend({
+    caps: tenantCapsPatchSchema.optional().meta({ description: 'Its caps. Default: those of the fleet.' }),
+  })
   .superRefine(({ packages }, context) => nameRuleProblems(packages, context))
 
 /** Cancels pages for this long before the caller gets an answer. Well below the timeouts of proxies. */
 const CANCEL_MS = 5000
 
 const cancelSchema = z.strictObject({
-  agent_id: nameSchema.optional(),
+  agent_id: agentQuery,
   state: z
     .enum(['waiting', 'running', 'all'])
     .meta({ description: 'waiting: delayed and queued ones. running: those that a worker has.' }),
-  reason: labelSchema.optional(),
+  reason: labelSchema.optional().meta({
+    description: 'Why, for results and audit rows. Default: cancelled by an operator.',
+    example: 'out of budget',
+  }),
   cursor: cursorQuery.optional(),
 })
 
 const cancelledSchema = z.strictObject({
-  cancelled: z.int().min(0).meta({ description: 'Ended by this call; they will not run.' }),
-  cancelling: z.int().min(0).meta({ description: 'Running ones whose workers were told to stop them.' }),
+  cancelled: z.int().min(0).meta({ description: 'Ended by this call; they will not run.', example: 40 }),
+  cancelling: z
+    .int()
+    .min(0)
+    .meta({ description: 'Running ones whose workers were told to stop them.', example: 2 }),
   next_cursor: nextCursorSchema,
 })
 
@@ -89,7 +98,10 @@ export function tenants(app: App, context: RouteContext): void {
         summary: 'All tenants, by id. Admin.',
         querystring: z.strictObject({ limit: limitQuery.optional(), cursor: cursorQuery.optional() }),
         response: {
-          200: z.strictObject({ tenants: z.array(tenantSchema), next_cursor: nextCursorSchema }),
+          200: z.strictObject({
+            tenants: z.array(tenantSchema).meta({ description: 'One page of tenants.' }),
+            next_cursor: nextCursorSchema,
+          }),
           ...FAILURES,
         },
       },
@@ -157,6 +169,8 @@ export function tenants(app: App, context: RouteContext): void {
           total.cancelling += page.cancelling
           before = page.next
         } while (before !== null && context.now() < untilMs && !context.draining.aborted)
+        const asked = { agent_id: agent_id ?? null, state, reason }
+        await recordAction(context, request, id, 'tenant_cancelled', { ...asked, ...total })
         return { ...total, next_cursor: before }
       })
     },

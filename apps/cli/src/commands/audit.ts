@@ -4,9 +4,16 @@ import { openApi, type ApiConnection } from '../api-connection.ts'
 import { exportAudit } from '../audit-export.ts'
 import { AUDIT_FLAGS, auditParameters, auditPath } from '../audit-flags.ts'
 import { followAudit } from '../audit-follow.ts'
-import { API_FLAGS, type Command, type CommandLine, type Context } from '../command.ts'
+import {
+  API_FLAGS,
+  CommandFailure,
+  COMMON_FLAGS,
+  type Command,
+  type CommandLine,
+  type Context,
+} from '../command.ts'
 import { EXIT } from '../exit-status.ts'
-import { hasFlag, numberFlag, textFlag } from '../parse-command-line.ts'
+import { executionIdOf, hasFlag, numberFlag, textFlag } from '../parse-command-line.ts'
 import { durationWords } from '../show-result.ts'
 import { alignRow, table } from '../table.ts'
 import { UsageError } from '../usage-error.ts'
@@ -14,11 +21,14 @@ import { UsageError } from '../usage-error.ts'
 const pageSchema = z.object({ invocations: z.array(auditRowSchema), next_cursor: z.string().nullable() })
 const DEFAULT_ROWS = 20
 const MAX_ROWS = 500
+/** Flags that say nothing about which rows are shown. */
+const KEPT_FLAGS = Object.keys({ ...API_FLAGS, ...COMMON_FLAGS })
 
 export const command: Command = {
-  usage: '[flags]',
+  usage: '[EXECUTION] [flags]',
   details:
     'One row per attempt, newest first. Rows never change and are deleted when their retention ends.\n' +
+    'EXECUTION shows everything of the rows of one execution.\n' +
     '--follow shows every row in the order of recording; with --json one row per line.\n' +
     '--export writes all rows as NDJSON, newest first.',
   flags: {
@@ -44,9 +54,10 @@ export const command: Command = {
     resume: { type: 'boolean', description: '--export: continue an incomplete file' },
     ...API_FLAGS,
   },
-  words: { min: 0, max: 0 },
+  words: { min: 0, max: 1 },
   examples: [
     'cofferdam audit --tenant demo --since 1h',
+    'cofferdam audit exe_0193…',
     'cofferdam audit --status timeout --json',
     'cofferdam audit --follow --ending worker_lost',
     'cofferdam audit --tenant demo --since 2026-11-01 --until 2026-12-01 --export november.ndjson',
@@ -55,6 +66,7 @@ export const command: Command = {
   async run(context, line) {
     const api = openApi(context, line)
     checkTogether(line)
+    if (line.words.length > 0) return await showExecution(context, line, api)
     const file = textFlag(line, 'export')
     if (file !== undefined) return await write(context, line, api, file)
     if (hasFlag(line, 'follow')) return await follow(context, line, api)
@@ -63,6 +75,8 @@ export const command: Command = {
 }
 
 function checkTogether(line: CommandLine): void {
+  if (line.words.length > 0 && Object.keys(line.flags).some((name) => !KEPT_FLAGS.includes(name)))
+    throw new UsageError('One execution cannot be filtered, followed or exported: give EXECUTION alone.')
   const modes = ['all', 'follow', 'export'].filter((name) => hasFlag(line, name) || textFlag(line, name))
   if (modes.length > 1) throw new UsageError(`Use only one of --${modes.join(' and --')}.`)
   if (hasFlag(line, 'resume') && textFlag(line, 'export') === undefined)
@@ -72,6 +86,30 @@ function checkTogether(line: CommandLine): void {
   if (hasFlag(line, 'follow') && textFlag(line, 'until') !== undefined)
     throw new UsageError('--until cannot be used with --follow.')
 }
+
+async function showExecution(
+  { terminal, stop }: Context,
+  line: CommandLine,
+  api: ApiConnection,
+): Promise<number> {
+  const execution_id = executionIdOf(line)
+  const { rows } = await newest(api, { execution_id }, Infinity, stop)
+  if (rows.length === 0)
+    throw new CommandFailure(
+      `No audit row of ${execution_id}: it has not ended, its rows have expired, or it never was.`,
+    )
+  terminal.value(rows)
+  for (const row of rows.toReversed()) {
+    terminal.line(`${row.execution_id}, attempt ${row.attempt}`)
+    const facts = Object.entries(row).filter(([, value]) => value !== null && !isEmpty(value))
+    const width = Math.max(...facts.map(([name]) => name.length))
+    for (const [name, value] of facts)
+      terminal.line(`  ${name.padEnd(width)}  ${typeof value === 'string' ? value : JSON.stringify(value)}`)
+  }
+  return EXIT.ok
+}
+
+const isEmpty = (value: unknown): boolean => Array.isArray(value) && value.length === 0
 
 async function list({ terminal, stop }: Context, line: CommandLine, api: ApiConnection): Promise<number> {
   const limit = hasFlag(line, 'all') ? Infinity : limitOf(line)

@@ -1,13 +1,12 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import path, { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
-import { parse } from '@cofferdam/contract'
-import { z } from 'zod'
 import type { Command, CommandLine } from '../command.ts'
+import { settingsFor } from '../double-settings.ts'
 import { hasFlag, numberFlag, textFlag } from '../parse-command-line.ts'
 import { requireFreePort } from '../private-servers.ts'
 import { UsageError } from '../usage-error.ts'
@@ -21,7 +20,7 @@ interface Double {
   /** Where its `main.ts` is, below the root. */
   folder: string
   /** What it stands in for: its first line is JSON for all but a mirror. */
-  kind: 'vendor' | 'mirror' | 'control-plane'
+  kind: 'vendor' | 'mirror' | 'control-plane' | 'issuer'
 }
 
 const vendor = (name: string, summary: string, ...takes: string[]): Double => ({
@@ -52,6 +51,13 @@ const DOUBLES: Record<string, Double> = {
     kind: 'control-plane',
   },
   npm: mirror('npm', 'an npm registry over a folder of packages'),
+  oauth: {
+    summary: 'an OAuth issuer that approves everybody, for logins at /mcp',
+    needs: [],
+    takes: ['tenant'],
+    folder: 'infra/doubles/oauth',
+    kind: 'issuer',
+  },
   pypi: mirror('pypi', 'a Python package index over a folder of wheels'),
 }
 const RUNTIMES = ['cofferdam', 'sandboxd', 'python-runtime-sandbox']
@@ -62,7 +68,7 @@ export const command: Command = {
     'Starts a local emulator of a cloud service, until Ctrl-C. Use it to try a backend, the dispatcher or ' +
     'the package proxy,\n' +
     'without an account. The first line is its address, as JSON for all but npm and pypi. Without --json, ' +
-    'the lines for cofferdam.config.yaml\n' +
+    'the settings that connect a fleet\n' +
     'follow. They name files with keys, which are removed when the emulator ends.\n\n' +
     Object.entries(DOUBLES)
       .map(([name, { summary }]) => `  ${name.padEnd(16)}${summary}`)
@@ -76,6 +82,7 @@ export const command: Command = {
       description:
         'kubernetes: what the pods’ image runs, cofferdam (default), sandboxd or python-runtime-sandbox',
     },
+    tenant: { type: 'string', value: 'ID', description: 'oauth: the tenant of its tokens (default: demo)' },
     chat: {
       type: 'boolean',
       description: 'managed-agents: send each line of stdin to a session, and print its answer',
@@ -86,6 +93,7 @@ export const command: Command = {
     'cofferdam double e2b --port 3900',
     'cofferdam double managed-agents --chat',
     'cofferdam double pypi --dir wheels',
+    'cofferdam double oauth --port 9400',
   ],
   async run({ stop, terminal }, line) {
     const { name, double, port, given } = asked(line)
@@ -93,8 +101,9 @@ export const command: Command = {
     const isChat = hasFlag(line, 'chat')
     if (isChat && terminal.json)
       throw new UsageError('--chat prints text, so it cannot be combined with --json.')
-    const main = fileURLToPath(new URL(`../../../../${double.folder}/main.ts`, import.meta.url))
-    const child = spawn(process.execPath, [main, ...given], {
+    // In the published package, all sources are JavaScript.
+    const main = `../../../../${double.folder}/main${path.extname(import.meta.url)}`
+    const child = spawn(process.execPath, [fileURLToPath(new URL(main, import.meta.url)), ...given], {
       stdio: [isChat ? 'inherit' : 'ignore', 'pipe', 'inherit'],
     })
     const onStop = (): void => void child.kill('SIGTERM')
@@ -134,7 +143,7 @@ function asked(line: CommandLine): { name: string; double: Double; port: number;
     )
   const port = numberFlag(line, 'port', { min: 0, max: 65_535 }) ?? 0
   const given = ['--port', String(port)]
-  for (const flag of ['dir', 'runtime']) {
+  for (const flag of ['dir', 'runtime', 'tenant']) {
     const value = textFlag(line, flag)
     if (value === undefined) {
       if (double.needs.includes(flag)) throw new UsageError(`The double of ${name} needs --${flag}.`)
@@ -151,119 +160,4 @@ function asked(line: CommandLine): { name: string; double: Double; port: number;
   if (!RUNTIMES.includes(runtimeOf(line)))
     throw new UsageError(`--runtime expects ${RUNTIMES.join(', ')}, got ${JSON.stringify(runtimeOf(line))}.`)
   return { name, double, port, given }
-}
-
-/** The path of Node.js in the emulators' sandboxes (libs/backends/remote/double/jail.ts). */
-const NODE = '/opt/node/bin/node'
-/** The token that sandboxd expects in the Kubernetes emulator (see its README). */
-const SANDBOXD_TOKEN = 'cofferdam-double'
-
-/** The line that each emulator prints first. */
-const announcementSchema = z.discriminatedUnion('double', [
-  z.object({
-    double: z.literal('agentcore'),
-    origin: z.string(),
-    access_key_id: z.string(),
-    secret_access_key: z.string(),
-  }),
-  z.object({
-    double: z.literal('azure'),
-    identity_endpoint: z.string(),
-    identity_header: z.string(),
-    pools: z.object({ python: z.string() }),
-  }),
-  z.object({ double: z.literal('e2b'), origin: z.string(), api_key: z.string() }),
-  z.object({ double: z.literal('kubernetes'), api_server: z.string() }),
-  z.object({
-    double: z.literal('managed-agents'),
-    origin: z.string(),
-    environment_id: z.string(),
-    environment_key: z.string(),
-    api_key: z.string(),
-  }),
-])
-type Announcement = z.output<typeof announcementSchema>
-type BackendAnnouncement = Exclude<Announcement, { double: 'managed-agents' }>
-
-/** Writes a file and returns its path. */
-type Keep = (name: string, text: string) => string
-
-function settingsOf(said: BackendAnnouncement, runtime: string, keep: Keep): Record<string, unknown> {
-  switch (said.double) {
-    case 'agentcore': {
-      const { access_key_id: id, secret_access_key: secret } = said
-      const keys = `[default]\naws_access_key_id = ${id}\naws_secret_access_key = ${secret}\n`
-      // The service's own interpreter, which every account has.
-      const interpreter = 'aws.codeinterpreter.v1'
-      return {
-        region: 'us-east-1',
-        endpoint: said.origin,
-        credentials_file: keep('aws-credentials', keys),
-        interpreters: { 'default-public': interpreter, 'internal-only': interpreter },
-        node: NODE,
-      }
-    }
-    case 'azure':
-      return {
-        enabled: true,
-        interpreter_endpoint: said.pools.python,
-        identifier_secret_file: keep('identifier-secret', 'not a secret: names of sessions at a double'),
-        credentials: ['managed-identity'],
-        identity_endpoint: said.identity_endpoint,
-        identity_header_file: keep('identity-header', said.identity_header),
-      }
-    case 'e2b':
-      return {
-        api_key_file: keep('api-key', said.api_key),
-        api_url: said.origin,
-        sandbox_url: said.origin,
-        node: NODE,
-      }
-    case 'kubernetes': {
-      const own = { api_server: said.api_server, token_file: null }
-      if (runtime === 'cofferdam') return own
-      const token_file = runtime === 'sandboxd' ? keep('sandboxd-token', SANDBOXD_TOKEN) : null
-      const foreign = { root: '/home/user', python: '/usr/bin/python3', node: NODE, token_file }
-      return { ...own, runtime, foreign }
-    }
-  }
-}
-
-/**
- * The lines to paste into cofferdam.config.yaml for an emulator that printed `line`. Writes keys to files in
- * `folder` that only this user can read. `runtime` is the runtime of the Kubernetes pods.
- */
-function settingsFor(line: string, runtime: string, folder: string): string[] {
-  const said = parse(announcementSchema, JSON.parse(line))
-  const keep: Keep = (name, text) => {
-    const path = join(folder, name)
-    writeFileSync(path, text, { mode: 0o600 })
-    return path
-  }
-  if (said.double === 'managed-agents') return dispatcherSettings(said, keep)
-  const settings = settingsOf(said, runtime, keep)
-  return [
-    '# Add to cofferdam.config.yaml in the folder where you run `cofferdam up`:',
-    'backends:',
-    `  ${said.double}:`,
-    // JSON is YAML.
-    ...Object.entries(settings).map(([key, value]) => `    ${key}: ${JSON.stringify(value)}`),
-    `# Then, in other terminals: npx cofferdam up`,
-    `#                           npx cofferdam run examples/hello.py --backend ${said.double}`,
-  ]
-}
-
-/** The lines for the dispatcher, whose executions are the demo tenant's. */
-function dispatcherSettings(said: Extract<Announcement, { double: 'managed-agents' }>, keep: Keep): string[] {
-  // JSON is YAML.
-  const text = (value: string): string => JSON.stringify(value)
-  return [
-    '# Add to cofferdam.config.yaml in the folder where you run `cofferdam up`:',
-    'dispatcher:',
-    '  environments:',
-    `    - id: ${text(said.environment_id)}`,
-    '      tenant_id: demo',
-    `      key_file: ${text(keep('environment-key', said.environment_key))}`,
-    `      base_url: ${text(said.origin)}`,
-  ]
 }

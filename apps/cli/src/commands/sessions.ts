@@ -71,12 +71,12 @@ export const command: Command = {
   },
 }
 
-/** `/v1/sessions/{backend}/{key}` of BACKEND/KEY. */
+/** `/v1/backends/{backend}/sessions/{key}` of BACKEND/KEY. */
 function pathOf(word = ''): string {
   const [backend = '', key = '', ...rest] = word.split('/')
   if (backend === '' || key === '' || rest.length > 0)
     throw new UsageError(`Expected a session as BACKEND/KEY, got ${JSON.stringify(word)}.`)
-  return `/v1/sessions/${encodeURIComponent(backend)}/${encodeURIComponent(key)}`
+  return `/v1/backends/${encodeURIComponent(backend)}/sessions/${encodeURIComponent(key)}`
 }
 
 const withQuery = (route: string, query: Record<string, string>): string =>

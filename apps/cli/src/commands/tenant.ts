@@ -3,7 +3,7 @@ import { z } from 'zod'
 import { openApi, tenantPath, type ApiConnection } from '../api-connection.ts'
 import { API_FLAGS, type Command, type CommandLine } from '../command.ts'
 import { EXIT } from '../exit-status.ts'
-import { findVerb, numberFlag, textFlag, verbUsage, type Verb } from '../parse-command-line.ts'
+import { findVerb, hasFlag, numberFlag, textFlag, verbUsage, type Verb } from '../parse-command-line.ts'
 import { namesHalf, POLICY_FLAGS, policyOf, templateOf } from '../policy-flags.ts'
 import { showChanges, table } from '../table.ts'
 import type { Terminal } from '../terminal.ts'
@@ -20,6 +20,7 @@ const keysSchema = z.object({
       id: z.string(),
       scope: apiKeyScopeSchema,
       template_id: z.string().nullable().default(null),
+      read_only: z.boolean().default(false),
       label: z.string(),
       created_at: z.string(),
       revoked_at: z.string().nullable(),
@@ -69,6 +70,7 @@ export const command: Command = {
       value: 'ID',
       description: 'new-key: executions that come with the key run under this template',
     },
+    'read-only': { type: 'boolean', description: 'new-key: the key may only read' },
     label: { type: 'string', value: 'TEXT', description: 'new-key: what the key is for (default: cli)' },
     ...API_FLAGS,
   },
@@ -76,6 +78,7 @@ export const command: Command = {
   examples: [
     'cofferdam tenant create acme --min-isolation container',
     'cofferdam tenant new-key acme --label "build agents"',
+    'cofferdam tenant new-key acme --label "screen on the wall" --read-only',
     'cofferdam tenant set acme --enabled false',
     'cofferdam tenant events acme --limit 10',
     'cofferdam tenant set acme --block-commands "curl,wget,git push"',
@@ -161,8 +164,15 @@ async function setTemplate({ api, path, words: [, id], line, terminal }: TenantC
 async function keys({ api, path, terminal }: TenantCall): Promise<void> {
   const found = (await api.ask(keysSchema, 'GET', `${path}/keys`)).keys
   terminal.value(found)
-  const rows = found.map((key) => [key.id, key.label, key.template_id, key.created_at, key.revoked_at])
-  terminal.lines(table(['KEY ID', 'LABEL', 'TEMPLATE', 'CREATED', 'REVOKED'], rows))
+  const rows = found.map((key) => [
+    key.id,
+    key.label,
+    key.template_id,
+    key.read_only ? 'read' : 'all',
+    key.created_at,
+    key.revoked_at,
+  ])
+  terminal.lines(table(['KEY ID', 'LABEL', 'TEMPLATE', 'MAY', 'CREATED', 'REVOKED'], rows))
 }
 
 /** Creates a key and shows it once. */
@@ -171,6 +181,7 @@ async function newKey({ api, path, words, line, terminal }: TenantCall): Promise
   const made = await api.ask(keyMadeSchema, 'POST', `${path}/keys`, {
     label: textFlag(line, 'label') ?? 'cli',
     ...(template === undefined ? {} : { template_id: template }),
+    ...(hasFlag(line, 'read-only') ? { read_only: true } : {}),
   })
   terminal.value(made)
   // The key alone on stdout, so that `KEY=$(cofferdam tenant new-key acme)` works.

@@ -8,6 +8,7 @@
 import { rmSync, writeFileSync } from 'node:fs'
 import { loadConfig as loadApiConfig, runApi } from '@cofferdam/api'
 import { createClient } from '@cofferdam/client'
+import { readAll } from '@cofferdam/config'
 import {
   type AuditRow,
   auditRowSchema,
@@ -25,6 +26,7 @@ import workspace from '../../package.json' with { type: 'json' }
 import { apiOver, apiUrlFile } from '../api-connection.ts'
 import { CommandFailure, type Command, type Context, untilStopped } from '../command.ts'
 import { DEFAULT_PORT, type Environment } from '../config.ts'
+import { showDashboardLink } from '../dashboard-link.ts'
 import { DEMO_TENANT, openDataDir, prepareStore } from '../data-dir.ts'
 import { EXIT, exitStatusFor } from '../exit-status.ts'
 import { bestOf, findBackends, howToGetOne, whyNotStronger, type BackendFinding } from '../local-backends.ts'
@@ -39,7 +41,7 @@ const DEMO_WAIT_MS = 90_000
 const invocationsSchema = z.object({ invocations: z.array(auditRowSchema) })
 
 export const command: Command = {
-  usage: '[--once] [--clean] [--port N]',
+  usage: '[--once] [--clean] [--port N] [--no-link]',
   details:
     'Starts a private Redis and Postgres in the data directory (unless REDIS_URL or DATABASE_URL are ' +
     'set), the API on\n' +
@@ -49,6 +51,7 @@ export const command: Command = {
   flags: {
     once: { type: 'boolean', description: 'exit after the demo, with its exit status' },
     clean: { type: 'boolean', description: 'remove the data directory first' },
+    'no-link': { type: 'boolean', description: 'print no link that signs in to the dashboard' },
     port: {
       type: 'string',
       short: 'p',
@@ -66,7 +69,12 @@ export const command: Command = {
   async run(context, line) {
     const { config, terminal, stop } = context
     // A mistake in the environment is reported before anything is started.
-    const { host, port: usualPort } = loadApiConfig(appEnvironment(context, UNUSED))
+    const unstarted = appEnvironment(context, UNUSED)
+    const [{ host, port: usualPort }] = readAll(
+      () => loadApiConfig(unstarted),
+      () => loadWorkerConfig(unstarted),
+      () => loadDispatcherConfig(unstarted),
+    )
     const port = numberFlag(line, 'port', { min: 0, max: 65_535 }) ?? usualPort
     await using owned = new AsyncDisposableStack()
     owned.defer(() => terminal.progress(null))
@@ -95,7 +103,8 @@ export const command: Command = {
     const forWorker = { ...environment, COFFERDAM_METRICS_PORT: '' }
     const worker = await runWorker(loadWorkerConfig(forWorker), { telemetry })
     owned.defer(() => worker.close())
-    const api = await runApi(loadApiConfig(environment), { telemetry })
+    const apiConfig = loadApiConfig(environment)
+    const api = await runApi(apiConfig, { telemetry })
     owned.defer(() => api.close())
     // Commands with this data directory find the API by this file, on whatever port.
     writeFileSync(apiUrlFile(config.dataDir), `${api.url}\n`)
@@ -111,6 +120,8 @@ export const command: Command = {
     terminal.progress(null)
     report(context, { demo, findings, servers, url: api.url })
     if (hasFlag(line, 'once')) return exitStatusFor(demo.result)
+    if (!hasFlag(line, 'no-link'))
+      await showDashboardLink(terminal, apiOver(api.url, adminKey, stop), apiConfig.publicUrl)
     terminal.line('Press Ctrl-C to stop.')
 
     const ended = await Promise.race([untilStopped(stop), ...servers.own.map((server) => server.exited)])

@@ -4,7 +4,7 @@ import { resultWith } from '../../test/run-plan.ts'
 import { TOOL_NAMES, type ToolAnswer, type ToolName, type ToolRoots } from './tool.ts'
 import { TOOLSET } from './toolset.ts'
 
-const ROOTS: ToolRoots = { workdir: '/tmp/work', allowed: [], readOnly: [] }
+const ROOTS: ToolRoots = { workdir: SURROUNDINGS.workFolder, allowed: [], readOnly: [] }
 const INPUT = {
   command: 'true',
   file_path: 'a',

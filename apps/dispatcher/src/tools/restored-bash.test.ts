@@ -3,12 +3,12 @@ import { execFileSync, spawnSync } from 'node:child_process'
 import { mkdirSync, mkdtempSync, readdirSync, realpathSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import type { ExecutionResult } from '@cofferdam/contract'
+import { SURROUNDINGS, type ExecutionResult } from '@cofferdam/contract'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { restoredBash } from './restored-bash.ts'
 import type { ToolAnswer } from './tool.ts'
 
-const ROOTS = { workdir: '/tmp/work', allowed: [], readOnly: [] }
+const ROOTS = { workdir: SURROUNDINGS.workFolder, allowed: [], readOnly: [] }
 let folder = ''
 beforeEach(() => {
   folder = realpathSync(mkdtempSync(join(tmpdir(), 'cofferdam-restored-')))

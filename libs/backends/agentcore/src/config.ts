@@ -21,17 +21,20 @@ export const agentcoreConfigSchema = z.strictObject({
     .max(4096)
     .optional()
     .describe(
-      'An AWS credentials file that the worker alone can read; without it the SDK’s own chain. Read again every five minutes.',
+      'An AWS credentials file that the worker alone can read; without it the SDK’s own chain. Read again ' +
+        'every five minutes.',
     ),
   profile: z.string().min(1).max(128).default('default').describe('The section of that file.'),
   interpreters: z
     .strictObject({
-      'default-public': interpreterSchema.optional(),
-      'internal-only': interpreterSchema.optional(),
+      'default-public': interpreterSchema.optional().describe('The interpreter with network.'),
+      'internal-only': interpreterSchema.optional().describe('The interpreter without network.'),
     })
     .default({})
     .describe(
-      'Interpreters for all tenants of this fleet, by environment, instead of one for each tenant: only where the tenants trust each other. Without them `cofferdam provision agentcore` makes each tenant its own.',
+      'Interpreters for all tenants of this fleet, by environment, instead of one for each tenant: only ' +
+        'where the tenants trust each other. Without them `cofferdam provision agentcore` makes each tenant ' +
+        'its own.',
     ),
   session_prefix: z
     .string()
@@ -43,7 +46,8 @@ export const agentcoreConfigSchema = z.strictObject({
     .min(1)
     .default(['python', 'javascript', 'bash'])
     .describe(
-      'Languages of the service’s image. TypeScript is none of them: what must be transformed (enums, namespaces) the Node.js there does not run.',
+      'Languages of the service’s image. TypeScript is none of them: what must be transformed (enums, ' +
+        'namespaces) the Node.js there does not run.',
     ),
   node: z.string().min(1).max(256).default('node').describe('Node.js inside of that image, 22.18 or newer.'),
   calls_per_second: z
@@ -52,7 +56,8 @@ export const agentcoreConfigSchema = z.strictObject({
     .max(10_000)
     .default(25)
     .describe(
-      'Calls of one operation a second that this fleet makes in the account; the service takes 30 (bedrock-agentcore-limits).',
+      'Calls of one operation a second that this fleet makes in the account; the service takes 30 ' +
+        '(bedrock-agentcore-limits).',
     ),
   api_timeout_ms: z
     .int()
@@ -82,7 +87,8 @@ export const agentcoreConfigSchema = z.strictObject({
     .max(28_800_000)
     .default(3_600_000)
     .describe(
-      'How long a session that is kept lives, from its start; the service ends it then, used or not. At most 8 hours.',
+      'How long a session that is kept lives, from its start; the service ends it then, used or not. At ' +
+        'most 8 hours.',
     ),
   forgotten_after_ms: forgottenAfterSchema.describe(
     'A kept session that no entry of the registry names for so long is stopped: Redis lost its memory.',
@@ -93,7 +99,8 @@ export const agentcoreConfigSchema = z.strictObject({
     .max(100)
     .default(0)
     .describe(
-      'Sessions that a worker starts ahead, so that an execution needs no Start: at most so many, one in each of the interpreters that were asked for last. The vendor is paid for what waits. 0: none.',
+      'Sessions that a worker starts ahead, so that an execution needs no Start: at most so many, one in ' +
+        'each of the interpreters that were asked for last. The vendor is paid for what waits. 0: none.',
     ),
   warm_max_age_ms: z
     .int()

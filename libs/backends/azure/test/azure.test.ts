@@ -17,7 +17,7 @@ import { redisSessions, type TestSessions, jobSpec, printed, python } from '@cof
 
 const FLEET = 'a2a2a2a2a2a2'
 
-needs('bwrap').describe('azure', { timeout: 60_000 }, () => {
+needs('bwrap').describe('azure', () => {
   let places: AzurePlaces
   let sessions: TestSessions
   let interpreter: Backend

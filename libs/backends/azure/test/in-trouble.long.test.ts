@@ -22,7 +22,7 @@ import { redisSessions, jobSpec, printed, python } from '@cofferdam/backend-remo
 const FLEET = 'c4c4c4c4c4c4'
 const WAIT = { timeout: 60_000, interval: 20 }
 
-needs('bwrap').describe('azure in trouble', { timeout: 120_000 }, () => {
+needs('bwrap').describe('azure in trouble', () => {
   let places: AzurePlaces
   beforeAll(async () => {
     places = await startAzurePlaces()

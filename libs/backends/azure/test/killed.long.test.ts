@@ -10,7 +10,7 @@ import { startAzurePlaces, type AzurePlaces } from './places.ts'
 
 const WORKER = fileURLToPath(new URL('worker.ts', import.meta.url))
 
-needs('bwrap').describe('a worker killed on its way to azure', { timeout: 120_000 }, () => {
+needs('bwrap').describe('a worker killed on its way to azure', () => {
   let places: AzurePlaces
   beforeAll(async () => {
     places = await startAzurePlaces()

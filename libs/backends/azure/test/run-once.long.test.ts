@@ -57,89 +57,85 @@ function pidsOf(isMeant: (words: string) => boolean, among?: readonly number[]):
   })
 }
 
-needs('bwrap').describe(
-  'azure interpreter pool: a program that would run twice',
-  { timeout: 120_000 },
-  () => {
-    let places: AzurePlaces
-    beforeAll(async () => {
-      places = await startAzurePlaces()
+needs('bwrap').describe('azure interpreter pool: a program that would run twice', () => {
+  let places: AzurePlaces
+  beforeAll(async () => {
+    places = await startAzurePlaces()
+  })
+  afterEach(() => places.double.fault(NO_FAULTS))
+  afterAll(() => places[Symbol.asyncDispose]())
+
+  async function socket(): Promise<string> {
+    const [session] = await places.double.pool('python').list()
+    return session?.jail.socket ?? ''
+  }
+  async function lies(file: string): Promise<string> {
+    const { body } = await callJail(await socket(), 'GET', `/file?path=&name=${file}`)
+    return body.toString()
+  }
+
+  /** Kills the service's own interpreter, as if its session were out of memory. */
+  async function endKernel(): Promise<void> {
+    const home = dirname(await socket())
+    const jail = pidsOf((words) => words.startsWith('bwrap') && words.includes(home))
+    const [kernel = Number.NaN] = pidsOf((words) => words.includes('contextlib'), jail.flatMap(descendants))
+    process.kill(kernel, 'SIGKILL')
+  }
+
+  it.each([
+    ['removes what tells that it began, and whose answer is lost', REMOVES, { drop_after: 1 }],
+    ['removes what tells that it began, and whose request is delivered twice', REMOVES, { twice: 1 }],
+    ['forges what allows it to begin, and whose request is delivered twice', FORGES, { twice: 1 }],
+  ])('runs once if it %s', async (_words, source, fault) => {
+    const program = python(source)
+    await using sandbox = await createAzureBackend(places.settings('python')).open(
+      jobSpec(FLEET, program),
+      AbortSignal.timeout(30_000),
+    )
+    await sandbox.list(['*'], 1)
+    places.double.fault({ ...fault, drop_path: '/executions' })
+    expect(await printed(sandbox, program)).toBe('once\n')
+    expect(await lies('runs')).toBe('x')
+  })
+
+  it('is reported even if nothing can be written after it', async () => {
+    const program = python(LOCKS)
+    await using sandbox = await createAzureBackend(places.settings('python')).open(
+      jobSpec(FLEET, program),
+      AbortSignal.timeout(30_000),
+    )
+    expect(await printed(sandbox, program)).toBe('once\n')
+    // Permission to remove, because the double removes the session's files as this user.
+    const unlocks = Buffer.from(JSON.stringify({ shell: 'chmod 755 /mnt/data/cofd-*', seconds: 20 }))
+    await callJail(await socket(), 'POST', '/execute', unlocks)
+  })
+
+  it('still has its files collected after the service ended its execution', async () => {
+    const program = python("open('note', 'w').write('kept')\nimport time; time.sleep(600)")
+    await using sandbox = await createAzureBackend(places.settings('python')).open(
+      jobSpec(FLEET, program),
+      AbortSignal.timeout(30_000),
+    )
+    const ended = sandbox.run(program, {
+      onOutput: () => undefined,
+      maxOutputBytes: { stdout: 100, stderr: 100 },
+      signal: AbortSignal.timeout(100_000),
     })
-    afterEach(() => places.double.fault(NO_FAULTS))
-    afterAll(() => places[Symbol.asyncDispose]())
+    await vi.waitFor(async () => expect(await lies('work/note')).toBe('kept'), 60_000)
+    await endKernel()
+    expect(await ended).toMatchObject({ oomKills: 1 })
+    expect(Buffer.from(await sandbox.read('note', 10)).toString()).toBe('kept')
+  })
 
-    async function socket(): Promise<string> {
-      const [session] = await places.double.pool('python').list()
-      return session?.jail.socket ?? ''
-    }
-    async function lies(file: string): Promise<string> {
-      const { body } = await callJail(await socket(), 'GET', `/file?path=&name=${file}`)
-      return body.toString()
-    }
-
-    /** Kills the service's own interpreter, as if its session were out of memory. */
-    async function endKernel(): Promise<void> {
-      const home = dirname(await socket())
-      const jail = pidsOf((words) => words.startsWith('bwrap') && words.includes(home))
-      const [kernel = Number.NaN] = pidsOf((words) => words.includes('contextlib'), jail.flatMap(descendants))
-      process.kill(kernel, 'SIGKILL')
-    }
-
-    it.each([
-      ['removes what tells that it began, and whose answer is lost', REMOVES, { drop_after: 1 }],
-      ['removes what tells that it began, and whose request is delivered twice', REMOVES, { twice: 1 }],
-      ['forges what allows it to begin, and whose request is delivered twice', FORGES, { twice: 1 }],
-    ])('runs once if it %s', async (_words, source, fault) => {
-      const program = python(source)
-      await using sandbox = await createAzureBackend(places.settings('python')).open(
-        jobSpec(FLEET, program),
-        AbortSignal.timeout(30_000),
-      )
-      await sandbox.list(['*'], 1)
-      places.double.fault({ ...fault, drop_path: '/executions' })
-      expect(await printed(sandbox, program)).toBe('once\n')
-      expect(await lies('runs')).toBe('x')
-    })
-
-    it('is reported even if nothing can be written after it', async () => {
-      const program = python(LOCKS)
-      await using sandbox = await createAzureBackend(places.settings('python')).open(
-        jobSpec(FLEET, program),
-        AbortSignal.timeout(30_000),
-      )
-      expect(await printed(sandbox, program)).toBe('once\n')
-      // Permission to remove, because the double removes the session's files as this user.
-      const unlocks = Buffer.from(JSON.stringify({ shell: 'chmod 755 /mnt/data/cofd-*', seconds: 20 }))
-      await callJail(await socket(), 'POST', '/execute', unlocks)
-    })
-
-    it('still has its files collected after the service ended its execution', async () => {
-      const program = python("open('note', 'w').write('kept')\nimport time; time.sleep(600)")
-      await using sandbox = await createAzureBackend(places.settings('python')).open(
-        jobSpec(FLEET, program),
-        AbortSignal.timeout(30_000),
-      )
-      const ended = sandbox.run(program, {
-        onOutput: () => undefined,
-        maxOutputBytes: { stdout: 100, stderr: 100 },
-        signal: AbortSignal.timeout(100_000),
-      })
-      await vi.waitFor(async () => expect(await lies('work/note')).toBe('kept'), 60_000)
-      await endKernel()
-      expect(await ended).toMatchObject({ oomKills: 1 })
-      expect(Buffer.from(await sandbox.read('note', 10)).toString()).toBe('kept')
-    })
-
-    it('is lost and does not run again if it forges the proof that it did not begin', async () => {
-      const program = python(FORGES)
-      await using sandbox = await createAzureBackend(places.settings('python')).open(
-        jobSpec(FLEET, program),
-        AbortSignal.timeout(30_000),
-      )
-      await sandbox.list(['*'], 1)
-      places.double.fault({ drop_after: 1, drop_path: '/executions' })
-      await expect(printed(sandbox, program)).rejects.toMatchObject({ code: 'sandbox_lost' })
-      expect([await lies('runs'), await lies('forged')]).toEqual(['x', 'y'])
-    })
-  },
-)
+  it('is lost and does not run again if it forges the proof that it did not begin', async () => {
+    const program = python(FORGES)
+    await using sandbox = await createAzureBackend(places.settings('python')).open(
+      jobSpec(FLEET, program),
+      AbortSignal.timeout(30_000),
+    )
+    await sandbox.list(['*'], 1)
+    places.double.fault({ drop_after: 1, drop_path: '/executions' })
+    await expect(printed(sandbox, program)).rejects.toMatchObject({ code: 'sandbox_lost' })
+    expect([await lies('runs'), await lies('forged')]).toEqual(['x', 'y'])
+  })
+})

@@ -14,7 +14,7 @@ const FLEET = 'b4b4b4b4b4b4'
 const NAME = { tenantId: 't', backend: 'azure', key: 'k' }
 const COUNT = python("n = globals().get('n', 0) + 1\nprint(n)")
 
-needs('bwrap').describe('a worker killed on its way into a session at azure', { timeout: 120_000 }, () => {
+needs('bwrap').describe('a worker killed on its way into a session at azure', () => {
   let places: AzurePlaces
   let sessions: TestSessions
   let backend: Backend

@@ -131,13 +131,13 @@ describe('azure tokens', () => {
     it.each([
       ['client-secret', 'client_secret_file', 'double-client-secret'],
       ['workload-identity', 'federated_token_file', 'double-federated-assertion'],
-    ])('come from the authority by %s', { timeout: 60_000 }, async (way, name, secret) => {
+    ])('come from the authority by %s', async (way, name, secret) => {
       const tokens = tokensOf({ credentials: [way], [name]: file(way, secret) })
       expect(await listedAt(await tokens.get(SESSIONS_AUDIENCE, never))).toBe(200)
       expect(tokens.answeredBy).toBe(way)
     })
 
-    it('are new after one was refused', { timeout: 60_000 }, async () => {
+    it('are new after one was refused', async () => {
       const secret = file('refused', 'double-client-secret')
       const tokens = tokensOf({ credentials: ['client-secret'], client_secret_file: secret })
       const first = await tokens.get(SESSIONS_AUDIENCE, never)
@@ -145,14 +145,14 @@ describe('azure tokens', () => {
       expect(await tokens.get(SESSIONS_AUDIENCE, never)).not.toBe(first)
     })
 
-    it('come by a certificate, which signs the assertion', { timeout: 60_000 }, async () => {
+    it('come by a certificate, which signs the assertion', async () => {
       const certificate = join(folder, 'both.pem')
       const way = { credentials: ['client-certificate'], client_certificate_file: certificate }
       // The double knows no application's certificate, but its refusal shows that it got the assertion.
       await expect(tokensOf(way).get(SESSIONS_AUDIENCE, never)).rejects.toThrow('invalid_client')
     })
 
-    it('are refused with a reason that contains no secret', { timeout: 60_000 }, async () => {
+    it('are refused with a reason that contains no secret', async () => {
       const wrong = file('wrong', 'a-wrong-secret-canary')
       const tokens = tokensOf({ credentials: ['client-secret'], client_secret_file: wrong })
       const failed = await tokens.get(SESSIONS_AUDIENCE, never).catch((error: unknown) => error)
@@ -171,7 +171,6 @@ describe('azure tokens', () => {
 
   it.each(['azure-powershell', 'azure-developer-cli', 'client-certificate'])(
     'do not come by %s if it is not set up, and the next credential is tried',
-    { timeout: 60_000 },
     async (way) => {
       await writeAzStub(double.identity, folder)
       // An empty folder has neither pwsh nor azd.
@@ -183,7 +182,7 @@ describe('azure tokens', () => {
     },
   )
 
-  it('come by the default chain of Microsoft’s library', { timeout: 60_000 }, async () => {
+  it('come by the default chain of Microsoft’s library', async () => {
     await writeAzStub(double.identity, folder)
     vi.stubEnv('PATH', `${folder}:/usr/bin:/bin`)
     vi.stubEnv('AZURE_TOKEN_CREDENTIALS', 'dev')

@@ -7,18 +7,31 @@ const name = z.string().regex(/^[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?$/, 'expecte
 const ACCOUNT = '/var/run/secrets/kubernetes.io/serviceaccount'
 
 const foreignSchema = z.strictObject({
-  /** Where the runtime keeps files: sandboxd's `--root-dir`, `/app` of the Python runtime. */
-  root: z.string().startsWith('/').max(256).default('/workspace'),
-  /** Python 3.8 or newer. */
-  python: z.string().startsWith('/').max(256).default('/usr/local/bin/python3'),
-  node: z.string().min(1).max(256).default('node'),
-  /** Languages that the image supports. */
+  root: z
+    .string()
+    .startsWith('/')
+    .max(256)
+    .default('/workspace')
+    .describe('Where the runtime keeps files: sandboxd’s `--root-dir`, `/app` of the Python runtime.'),
+  python: z
+    .string()
+    .startsWith('/')
+    .max(256)
+    .default('/usr/local/bin/python3')
+    .describe('Python 3.8 or newer in the image.'),
+  node: z.string().min(1).max(256).default('node').describe('Node.js in the image.'),
   languages: z
     .array(z.enum(['python', 'javascript', 'typescript', 'bash']))
     .min(1)
-    .default(['python', 'bash']),
-  /** File with the bearer token for sandboxd (1.0.7 and newer can check one). */
-  token_file: z.string().startsWith('/').max(4096).nullable().default(null),
+    .default(['python', 'bash'])
+    .describe('Languages that the image supports.'),
+  token_file: z
+    .string()
+    .startsWith('/')
+    .max(4096)
+    .nullable()
+    .default(null)
+    .describe('File with the bearer token for sandboxd, of which 1.0.7 and newer check one. Null: no token.'),
 })
 
 export const kubernetesConfigSchema = z.strictObject({
@@ -87,9 +100,7 @@ export const kubernetesConfigSchema = z.strictObject({
       'What the template’s image runs: ours with pod.py, or a runtime of Agent Sandbox, into which our ' +
         'agent is uploaded.',
     ),
-  foreign: foreignSchema
-    .prefault({})
-    .describe('Settings for an image that is not ours: `root`, `python`, `node`, `languages`, `token_file`.'),
+  foreign: foreignSchema.prefault({}).describe('Settings for an image that is not ours.'),
   session_secret_file: z
     .string()
     .startsWith('/')

@@ -14,7 +14,7 @@ import { python } from '@cofferdam/backend-remote/testing'
 /** For actions of other processes. */
 const SOON = { timeout: 30_000, interval: 20 }
 
-describe.runIf(process.platform === 'linux')('the greeting of a session’s pod', { timeout: 60_000 }, () => {
+describe.runIf(process.platform === 'linux')('the greeting of a session’s pod', () => {
   const folder = mkdtempSync(join(tmpdir(), 'cofferdam-kubernetes-greeting-'))
   afterAll(() => rmSync(folder, { recursive: true }))
 

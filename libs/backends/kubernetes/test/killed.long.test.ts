@@ -13,7 +13,7 @@ import { jobSpec, python } from '@cofferdam/backend-remote/testing'
 const SOON = { timeout: 40_000, interval: 20 }
 const ENDLESS = python("import time; print('up', flush=True); time.sleep(600)")
 
-needs('bwrap').describe('a killed worker of the kubernetes backend', { timeout: 90_000 }, () => {
+needs('bwrap').describe('a killed worker of the kubernetes backend', () => {
   let double: KubernetesDouble
   beforeAll(async () => {
     double = await startKubernetesDouble({ replicas: 1 })

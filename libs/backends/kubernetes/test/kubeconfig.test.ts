@@ -11,7 +11,7 @@ import { createKubernetesBackend } from '../src/index.ts'
 
 const TOKEN = 'canary-token-0815'
 
-needs('bwrap').describe('a kubeconfig', { timeout: 60_000 }, () => {
+needs('bwrap').describe('a kubeconfig', () => {
   const folder = mkdtempSync(join(tmpdir(), 'cofferdam-kubeconfig-'))
   const path = (name: string): string => join(folder, name)
   let double: KubernetesDouble

@@ -44,7 +44,7 @@ interface Worker {
   registry: SessionRegistry
 }
 
-needs('bwrap').describe('kubernetes sessions', { timeout: 60_000 }, () => {
+needs('bwrap').describe('kubernetes sessions', () => {
   const folder = mkdtempSync(join(tmpdir(), 'cofferdam-kubernetes-sessions-'))
   const secretFile = join(folder, 'secret')
   let double: KubernetesDouble

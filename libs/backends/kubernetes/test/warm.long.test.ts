@@ -13,7 +13,7 @@ const PROGRAM = python('print(6 * 7)')
 /** How long to wait for an action of the worker or the double. */
 const SOON = { timeout: 30_000, interval: 10 }
 
-needs('bwrap').describe('warm pods of the kubernetes backend', { timeout: 60_000 }, () => {
+needs('bwrap').describe('warm pods of the kubernetes backend', () => {
   let double: KubernetesDouble
   beforeAll(async () => {
     double = await startKubernetesDouble({ replicas: 1 })

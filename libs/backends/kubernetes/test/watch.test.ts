@@ -12,7 +12,7 @@ import { claimUrl, makeClaim, patched, poolUrl } from './cluster.ts'
 const SOON = { timeout: 30_000, interval: 10 }
 const LIFE_MS = 600_000
 
-describe('the watch of claims', { timeout: 60_000 }, () => {
+describe('the watch of claims', () => {
   let double: KubernetesDouble
   let letThrough: () => void
   const made: Promise<unknown>[] = []

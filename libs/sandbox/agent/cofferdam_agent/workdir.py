@@ -169,6 +169,10 @@ def _create_at(parent, name, executable):
     try:
         return os.open(name, flags, mode, dir_fd=parent)
     except FileExistsError:
+        # New content does not take away that a script may be executed, as with any editor.
+        found = os.stat(name, dir_fd=parent, follow_symlinks=False)
+        if stat.S_ISREG(found.st_mode):
+            mode |= found.st_mode & 0o111
         os.unlink(name, dir_fd=parent)
         return os.open(name, flags, mode, dir_fd=parent)
 

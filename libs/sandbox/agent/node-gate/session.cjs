@@ -106,6 +106,8 @@ function serve(gate) {
 
 /** Node.js warns once, at the first import(), of an option that this file sets. No program can avoid that. */
 function keepOwnWarning() {
+  // Put back as it is: a bound one would be another function.
+  // oxlint-disable-next-line typescript/unbound-method
   const { emitWarning } = process
   process.emitWarning = (warning, ...rest) => {
     if (!String(warning).startsWith('vm.USE_MAIN_CONTEXT_DEFAULT_LOADER '))

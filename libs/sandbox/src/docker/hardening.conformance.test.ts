@@ -58,7 +58,7 @@ async function output(program: Program): Promise<string> {
   return text
 }
 
-needs('docker').describe('docker hardening', { timeout: 60_000 }, () => {
+needs('docker').describe('docker hardening', () => {
   beforeAll(async () => {
     backend = await createDockerBackend()
     expect(await backend.probe(AbortSignal.timeout(60_000))).toMatchObject({ ok: true })

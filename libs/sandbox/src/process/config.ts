@@ -9,7 +9,8 @@ export const hostSettings = {
     .max(1024)
     .optional()
     .describe(
-      'Folder for guest files and sandbox records, of this user alone. Default: `cofferdam-<uid>` below the temporary folder.',
+      'Folder for guest files and sandbox records, of this user alone. Default: `cofferdam-<uid>` below ' +
+        'the temporary folder.',
     ),
   python: z
     .string()
@@ -29,14 +30,19 @@ export const hostSettings = {
     .max(4_294_967_294)
     .optional()
     .describe(
-      'When the worker is root: the one uid and gid that all programs run as. Default: each sandbox has one of `uid_range`.',
+      'When the worker is root: the one uid and gid that all programs run as. Default: each sandbox has ' +
+        'one of `uid_range`.',
     ),
   gid: z.int().min(1).max(4_294_967_294).optional().describe('The gid beside that `uid`.'),
   uid_range: z
-    .strictObject({ first: z.int().min(1000).max(4_294_900_000), count: z.int().min(16).max(1_000_000) })
+    .strictObject({
+      first: z.int().min(1000).max(4_294_900_000).describe('The first uid.'),
+      count: z.int().min(16).max(1_000_000).describe('Number of uids. So many sandboxes run at once.'),
+    })
     .optional()
     .describe(
-      'When the worker is root: uids (and gids) of sandboxes, one for each; nothing else on this host may use them.',
+      'When the worker is root: uids (and gids) of sandboxes, one for each; nothing else on this host may ' +
+        'use them.',
     ),
   cgroups: z.boolean().default(true).describe('Limit by cgroups where they can be made.'),
   cgroup_parent: z
@@ -45,7 +51,8 @@ export const hostSettings = {
     .max(1024)
     .optional()
     .describe(
-      'A delegated cgroup v2 folder, e.g. of a systemd unit with Delegate=yes; default: tried where this process is.',
+      'A delegated cgroup v2 folder, e.g. of a systemd unit with Delegate=yes; default: tried where this ' +
+        'process is.',
     ),
   ready_timeout_ms: z
     .int()
@@ -61,13 +68,15 @@ export const processConfigSchema = z.strictObject({
     .enum(['auto', 'bwrap', 'self', 'plain'])
     .default('auto')
     .describe(
-      'Which rung of the ladder: `auto` is bwrap, else self; `plain` is no fence at all (isolation `process`) and is never chosen by itself.',
+      'Which rung of the ladder: `auto` is bwrap, else self; `plain` is no fence at all (isolation ' +
+        '`process`) and is never chosen by itself.',
     ),
   namespaces: z
     .boolean()
     .default(true)
     .describe(
-      'Whether the self-jail also uses namespaces where the host gives them; false leaves Landlock and seccomp alone.',
+      'Whether the self-jail also uses namespaces where the host gives them; false leaves Landlock and ' +
+        'seccomp alone.',
     ),
   bwrap: z
     .string()

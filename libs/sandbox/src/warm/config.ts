@@ -35,7 +35,12 @@ const poolsSchema = z.strictObject({
     .default(300_000)
     .describe('A kind that nobody asked for this long is given up, unless it is in `start`.'),
   start: z
-    .array(z.strictObject({ language: z.enum(LANGUAGES), preload: nameSchema.optional() }))
+    .array(
+      z.strictObject({
+        language: z.enum(LANGUAGES).describe('Its language.'),
+        preload: nameSchema.optional().describe('Its preload set. Default: none.'),
+      }),
+    )
     .max(32)
     .default([{ language: 'python' }])
     .describe('Kinds with the default limits that always have a slot, from the worker’s start.'),
@@ -62,7 +67,8 @@ const cellsSchema = z.strictObject({
     .max(1_000_000)
     .default(1000)
     .describe(
-      'Runs after which a cell that keeps nothing is replaced, and a session of that scope that any worker attaches to.',
+      'Runs after which a cell that keeps nothing is replaced, and a session of that scope that any ' +
+        'worker attaches to.',
     ),
   idle_ms: z
     .int()
@@ -76,18 +82,20 @@ const cellsSchema = z.strictObject({
     .max(86_400_000)
     .default(3_600_000)
     .describe(
-      'A cell, or a session that any worker attaches to, ends at this age when it is idle, so that one interpreter state never lives for ever.',
+      'A cell, or a session that any worker attaches to, ends at this age when it is idle, so that one ' +
+        'interpreter state never lives for ever.',
     ),
 })
 
 export const warmConfigSchema = z.strictObject({
-  pools: poolsSchema.prefault({}),
-  cells: cellsSchema.prefault({}),
+  pools: poolsSchema.prefault({}).describe('Warm sandboxes that wait for a program.'),
+  cells: cellsSchema.prefault({}).describe('Sandboxes that several executions use.'),
   preload: z
     .record(nameSchema, z.array(moduleName).min(1).max(64))
     .default({ data: ['numpy', 'pandas'] })
     .describe(
-      'Preload sets by name: Python modules that wait imported. Public code only, for every tenant sees the same ones.',
+      'Preload sets by name: Python modules that wait imported. Public code only, for every tenant sees ' +
+        'the same ones.',
     ),
 })
 export type WarmConfig = z.output<typeof warmConfigSchema>

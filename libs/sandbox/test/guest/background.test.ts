@@ -1,4 +1,4 @@
-/** Sessions that keep processes: what lives on between runs, what becomes of its output, what must not hang. */
+/** Sessions that keep processes: what lives on between runs, what becomes of its output, what may hang. */
 import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Language, Program } from '@cofferdam/contract'
@@ -156,7 +156,7 @@ test('an interrupt ends a hung foreground command, and a background job lives on
   await stop(s.agent)
 })
 
-test('a foreground command that ignores the interrupt ends with its process group, and files stay', async () => {
+test('a command that ignores the interrupt ends with its process group, and files stay', async () => {
   const s = await open()
   await s.bash(`sleep ${SLEEP} & echo $! >grouped; setsid sleep ${SLEEP} & echo $! >own`)
   await s.python('x = 1')

@@ -21,7 +21,8 @@ export const agentcoreProvisionConfigSchema = z
       .max(4096)
       .optional()
       .describe(
-        'An AWS credentials file; without it the SDK’s own chain. Provisioning needs other rights than running programs: not the worker’s keys where another process provisions.',
+        'An AWS credentials file; without it the SDK’s own chain. Provisioning needs other rights than ' +
+          'running programs: not the worker’s keys where another process provisions.',
       ),
     profile: z.string().min(1).max(128).default('default').describe('The section of that file.'),
     account_id: z
@@ -36,20 +37,24 @@ export const agentcoreProvisionConfigSchema = z
       .regex(/^[a-zA-Z][a-zA-Z0-9]{0,11}$/, 'expected up to 12 letters and digits')
       .default('cofferdam')
       .describe(
-        'First part of the names of everything that is made. One deployment, one prefix: what carries it and stands in no row of this deployment’s database is garbage.',
+        'First part of the names of everything that is made. One deployment, one prefix: what carries it ' +
+          'and stands in no row of this deployment’s database is garbage.',
       ),
     execution_role: z
       .union([z.literal(['none', 'per-tenant']), arn])
       .default('none')
       .describe(
-        'The role of the programs: they can read its credentials. `none`: there are none to read. `per-tenant`: a role for each tenant, which may touch nothing but the tenant’s part of `data_bucket`. Else the ARN of one role for all.',
+        'The role of the programs: they can read its credentials. `none`: there are none to read. ' +
+          '`per-tenant`: a role for each tenant, which may touch nothing but the tenant’s part of ' +
+          '`data_bucket`. Else the ARN of one role for all.',
       ),
     data_bucket: z
       .string()
       .regex(/^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$/, 'expected the name of a bucket')
       .optional()
       .describe(
-        'With `per-tenant`: bucket whose objects below `tenants/<tenant>/` a tenant’s programs may read and write.',
+        'With `per-tenant`: bucket whose objects below `tenants/<tenant>/` a tenant’s programs may read ' +
+          'and write.',
       ),
     internal_network: z
       .union([
@@ -58,16 +63,19 @@ export const agentcoreProvisionConfigSchema = z
           subnets: z
             .array(z.string().regex(/^subnet-[0-9a-z]{8,17}$/))
             .min(1)
-            .max(16),
+            .max(16)
+            .describe('Subnets without a route to the internet.'),
           security_groups: z
             .array(z.string().regex(/^sg-[0-9a-z]{8,17}$/))
             .min(1)
-            .max(16),
+            .max(16)
+            .describe('Security groups of the interpreters.'),
         }),
       ])
       .default('sandbox')
       .describe(
-        'Where interpreters without network run. The service’s SANDBOX mode still reaches S3; a subnet without routes reaches nothing.',
+        'Where interpreters without network run. The service’s SANDBOX mode still reaches S3; a subnet ' +
+          'without routes reaches nothing.',
       ),
     every_ms: z
       .int()
@@ -79,13 +87,15 @@ export const agentcoreProvisionConfigSchema = z
       .enum(['requested', 'all'])
       .default('requested')
       .describe(
-        'Whose interpreters the worker’s rounds make: those that somebody asked for, or every tenant’s whose sandbox is on.',
+        'Whose interpreters the worker’s rounds make: those that somebody asked for, or every tenant’s ' +
+          'whose sandbox is on.',
       ),
     collect_garbage: z
       .boolean()
       .default(false)
       .describe(
-        'Whether the worker’s rounds also delete interpreters that no row names; only what an earlier round found already.',
+        'Whether the worker’s rounds also delete interpreters that no row names; only what an earlier ' +
+          'round found already.',
       ),
     ready_timeout_ms: z
       .int()

@@ -1,0 +1,117 @@
+/**
+ * Secrets that this API made, kept in Redis by their SHA-256 alone: what reads Redis cannot sign in with it.
+ *
+ *   cfd:ui:<kind>:<sha256>   JSON: the key that the secret stands for, and times; expires with the secret
+ *   cfd:ui:<kind>-of:<key>   sorted set: the hashes of one key by when they were made, to bound them
+ *
+ * Every call concerns one key of Redis, so a cluster serves it too. If the process dies between two calls, a
+ * secret is missing from the set: it still expires.
+ */
+import { createHash, randomBytes } from 'node:crypto'
+import { boundedAnswer } from '@cofferdam/queue/redis-calls'
+import type { Redis } from 'ioredis'
+import { z } from 'zod'
+
+/** How long a call of Redis may take: a page waits for it. */
+const REDIS_MS = 2000
+
+/** 32 random bytes in base64url. */
+const SECRET = /^[A-Za-z0-9_-]{43}$/
+
+const keptSchema = z.object({
+  key_id: z.string(),
+  made_ms: z.int(),
+  seen_ms: z.int(),
+})
+
+/** What a secret stands for. */
+export interface Kept {
+  keyId: string
+  madeMs: number
+  /** When its use was last written down. */
+  seenMs: number
+}
+
+/** Every method throws `queue_unavailable`. */
+export interface KeptSecrets {
+  /** Makes a secret that ends after `ttlMs`. The oldest one of the key ends when it has too many. */
+  make(keyId: string, nowMs: number, ttlMs: number): Promise<string>
+  /** Null for a text that is none of ours, or no longer. */
+  read(secret: string): Promise<Kept | null>
+  /** Reads and ends a secret in one step: of two callers with the same one, only one gets it. */
+  take(secret: string): Promise<Kept | null>
+  /** Writes down a use, and that it ends after `ttlMs` from now. Never brings back one that has ended. */
+  renew(secret: string, kept: Kept, ttlMs: number): Promise<void>
+  end(secret: string): Promise<void>
+  /** Ends all of one key. */
+  endAll(keyId: string): Promise<void>
+}
+
+/** Keeps secrets of one `kind`, at most `maxPerKey` of one API key. `longestMs` is the longest `ttlMs`. */
+export function createKeptSecrets(
+  redis: Redis,
+  { kind, maxPerKey, longestMs }: { kind: 'sign-in' | 'code'; maxPerKey: number; longestMs: number },
+): KeptSecrets {
+  const placeOf = (hash: string): string => `cfd:ui:${kind}:${hash}`
+  const placesOf = (keyId: string): string => `cfd:ui:${kind}-of:${keyId}`
+  const asked = <T>(call: Promise<T>): Promise<T> => boundedAnswer(call, REDIS_MS, 'Redis')
+
+  /** Ends those of `hashes` and removes them from the key's set. */
+  async function drop(keyId: string, hashes: readonly string[]): Promise<void> {
+    if (hashes.length === 0) return
+    await asked(Promise.all(hashes.map((hash) => redis.del(placeOf(hash)))))
+    await asked(redis.zrem(placesOf(keyId), ...hashes))
+  }
+
+  return {
+    async make(keyId, nowMs, ttlMs) {
+      const secret = randomBytes(32).toString('base64url')
+      const hash = hashOf(secret)
+      await asked(redis.set(placeOf(hash), toText({ keyId, madeMs: nowMs, seenMs: nowMs }), 'PX', ttlMs))
+      await asked(redis.zadd(placesOf(keyId), nowMs, hash))
+      await asked(redis.pexpire(placesOf(keyId), longestMs))
+      // From the end: the newest have the highest ranks.
+      await drop(keyId, await asked(redis.zrange(placesOf(keyId), '0', String(-1 - maxPerKey))))
+      return secret
+    },
+    read: async (secret) =>
+      SECRET.test(secret) ? fromText(await asked(redis.get(placeOf(hashOf(secret))))) : null,
+    async take(secret) {
+      if (!SECRET.test(secret)) return null
+      const hash = hashOf(secret)
+      const kept = fromText(await asked(redis.getdel(placeOf(hash))))
+      if (kept !== null) await asked(redis.zrem(placesOf(kept.keyId), hash))
+      return kept
+    },
+    async renew(secret, kept, ttlMs) {
+      await asked(redis.set(placeOf(hashOf(secret)), toText(kept), 'PX', ttlMs, 'XX'))
+    },
+    async end(secret) {
+      await asked(redis.del(placeOf(hashOf(secret))))
+    },
+    async endAll(keyId) {
+      await drop(keyId, await asked(redis.zrange(placesOf(keyId), '0', '-1')))
+    },
+  }
+}
+
+const hashOf = (secret: string): string => createHash('sha256').update(secret).digest('hex')
+
+const toText = ({ keyId, madeMs, seenMs }: Kept): string =>
+  JSON.stringify({ key_id: keyId, made_ms: madeMs, seen_ms: seenMs })
+
+/** The JSON of `text`. Null when it is none. */
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return null
+  }
+}
+
+/** Null for nothing, and for what another version wrote in another form. */
+function fromText(text: string | null): Kept | null {
+  if (text === null) return null
+  const { data } = keptSchema.safeParse(parsed(text))
+  return data === undefined ? null : { keyId: data.key_id, madeMs: data.made_ms, seenMs: data.seen_ms }
+}

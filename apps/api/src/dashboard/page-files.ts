@@ -1,0 +1,83 @@
+/**
+ * The dashboard's files: `/` and the addresses of its pages answer with index.html, `/assets/*` with what
+ * vite built. The folder is read for each request, so a build is served without a restart.
+ */
+import { readFile } from 'node:fs/promises'
+import path from 'node:path'
+import { fileURLToPath } from 'node:url'
+import staticFiles from '@fastify/static'
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import { noSuchPath } from '../error-response.ts'
+import { NO_BUILD } from './no-build.ts'
+
+/** Where `npm start`, the image and the package have the build, beside this app. */
+const BUILT = fileURLToPath(new URL('../../../dashboard/dist', import.meta.url))
+
+/**
+ * Scripts and styles of our own files only, nothing inline, and no string becomes HTML or code (Trusted
+ * Types). Images may be blobs: the page checks the bytes of an artifact before it shows them.
+ */
+const PAGE_HEADERS = {
+  'content-security-policy':
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob:; connect-src 'self'; " +
+    "font-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; " +
+    "require-trusted-types-for 'script'; trusted-types 'none'",
+  'cross-origin-opener-policy': 'same-origin',
+  'cross-origin-resource-policy': 'same-origin',
+  'x-content-type-options': 'nosniff',
+  'referrer-policy': 'no-referrer',
+  'permissions-policy': 'camera=(), microphone=(), geolocation=()',
+} as const
+
+/** Names have a hash of the content, so a file never changes. */
+const FOREVER = 'public, max-age=31536000, immutable'
+
+/** What the API answers itself. No page has such an address. */
+const OF_API = /^\/(v1|ui|mcp|api|docs|assets|metrics|healthz|readyz|openapi\.json|\.well-known)(\/|$)/
+
+/** Whether a browser asks for a page: by a method that reads, under an address that is not the API's. */
+export function asksForPage({ method, headers, url }: FastifyRequest): boolean {
+  const reads = method === 'GET' || method === 'HEAD'
+  return reads && headers.accept?.includes('text/html') === true && !OF_API.test(url.split('?', 1)[0] ?? '')
+}
+
+/** Answers with the page, or with how to get it when it was not built. */
+export type SendPage = (reply: FastifyReply) => Promise<FastifyReply>
+
+/** Adds `/` and `/assets/*`. `folder` is the build, by default that of this tree. */
+export async function addPageFiles(app: FastifyInstance, folder: string = BUILT): Promise<SendPage> {
+  const send: SendPage = async (reply) => {
+    void reply.headers(PAGE_HEADERS)
+    const page = await readFile(path.join(folder, 'index.html'), 'utf8').catch(() => null)
+    return reply
+      .code(page === null ? 503 : 200)
+      .header('cache-control', page === null ? 'no-store' : 'no-cache')
+      .type('text/html; charset=utf-8')
+      .serializer(String)
+      .send(page ?? NO_BUILD)
+  }
+  app.get('/', { schema: { hide: true } }, (_request, reply) => send(reply))
+  await app.register(async (inside) => {
+    inside.addHook('onRequest', async (_request, reply) => {
+      void reply.headers(PAGE_HEADERS)
+    })
+    // The plugin refuses paths such as `//` and `..` with a status of its own.
+    inside.setErrorHandler((error: Error & { statusCode?: number }) => {
+      const { statusCode = 500 } = error
+      throw statusCode < 500 ? noSuchPath() : error
+    })
+    await inside.register(staticFiles, {
+      root: path.join(folder, 'assets'),
+      prefix: '/assets/',
+      // The build may be absent.
+      suppressWarning: true,
+      index: false,
+      dotfiles: 'deny',
+      decorateReply: false,
+      preCompressed: true,
+      cacheControl: false,
+      setHeaders: (reply) => void reply.header('cache-control', FOREVER),
+    })
+  })
+  return send
+}

@@ -1,0 +1,88 @@
+/**
+ * The Model Context Protocol over Streamable HTTP, for clients of revision 2026-07-28 and, without sessions,
+ * of the 2025 revisions. One request is one exchange, so any replica serves any request.
+ */
+import { randomUUID } from 'node:crypto'
+import { createMcpHandler, type McpRequestContext, type Server } from '@modelcontextprotocol/server'
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import { z } from 'zod'
+import { holderOf } from '../authenticate.ts'
+import { requireScopes, type ResourceServer } from '../oauth/resource-server.ts'
+import type { RouteContext } from '../route-context.ts'
+import { createServer, scopeOfTool } from './create-server.ts'
+import type { Exchange } from './exchange.ts'
+import { cancelNamedCall, SESSION_HEADER } from './legacy-cancel.ts'
+import { requiredScopes } from './required-scopes.ts'
+import { sendWebResponse, webRequestOf } from './send-response.ts'
+import { answerListener } from './task-notifications.ts'
+
+export interface Endpoint {
+  /** Answers one request of a known caller. Throws `forbidden` when its token lacks a scope. */
+  serve(request: Exchange['request'], reply: FastifyReply): Promise<void>
+}
+
+const messageSchema = z.looseObject({ method: z.string() })
+
+/** Makes the server of one request. */
+export type BuildServer = (exchange: Exchange, asked: McpRequestContext) => Server
+
+export interface EndpointOptions {
+  /** Tests of the transport pass their own. Default: the server with our tools. */
+  build?: BuildServer | undefined
+  /** Absent: no caller has an access token. */
+  oauth?: ResourceServer | undefined
+}
+
+/** Creates the endpoint. */
+export function createEndpoint(
+  context: RouteContext,
+  { build = createServer, oauth }: EndpointOptions,
+): Endpoint {
+  const exchanges = new WeakMap<Request, Exchange>()
+  const handler = createMcpHandler(
+    (asked) => {
+      const exchange = asked.requestInfo === undefined ? undefined : exchanges.get(asked.requestInfo)
+      if (exchange === undefined) throw new Error('the MCP handler lost its request')
+      return build(exchange, asked)
+    },
+    { onerror: (error) => context.logger?.debug({ err: error }, 'the MCP handler refused a request') },
+  )
+  return {
+    async serve(request, reply) {
+      requireScopes(request, reply, oauth, requiredScopes(request.body, scopeOfTool))
+      const method = messageSchema.safeParse(request.body).data?.method
+      const listens = method === 'subscriptions/listen'
+      // Such a stream stays open until somebody ends it.
+      using _slot = listens ? context.streams.require(holderOf(request)) : null
+      const gone = goneBeforeAnswer(reply)
+      const signal = listens ? AbortSignal.any([gone, context.draining, ...expiryOf(request)]) : gone
+      const web = webRequestOf(request, signal)
+      const exchange = { context, request, reply, gone }
+      exchanges.set(web, exchange)
+      await cancelNamedCall(context, request, request.body)
+      const answer = await handler.fetch(web, { parsedBody: request.body })
+      const response = listens ? await answerListener(exchange, request.body, answer, signal) : answer
+      // Tells the clients of one key apart (legacy-cancel.ts).
+      if (method === 'initialize' && response.ok) response.headers.set(SESSION_HEADER, randomUUID())
+      await sendWebResponse(reply, response, gone)
+    },
+  }
+}
+
+/** Aborts when the caller's token expires. Nothing for a caller with a key. */
+function expiryOf({ caller }: FastifyRequest): AbortSignal[] {
+  if (caller?.grant === undefined) return []
+  // Longer timers would end at once.
+  const leftMs = Math.min(Math.max(0, caller.grant.expiresAtMs - Date.now()), 2 ** 31 - 1)
+  return [AbortSignal.timeout(leftMs)]
+}
+
+/** Aborts when the connection closes before the whole answer was written to it. */
+function goneBeforeAnswer({ raw }: FastifyReply): AbortSignal {
+  const gone = new AbortController()
+  raw.once('close', () => {
+    if (!raw.writableFinished) gone.abort()
+  })
+  if (raw.destroyed) gone.abort()
+  return gone.signal
+}

@@ -1,0 +1,6 @@
+/** Names that clients choose, made unambiguous and short enough for a key. */
+import { createHash } from 'node:crypto'
+
+/** A hash over `parts`, 64 hex digits. Parts cannot run into each other. */
+export const hashedKey = (...parts: readonly (string | number)[]): string =>
+  createHash('sha256').update(JSON.stringify(parts)).digest('hex')

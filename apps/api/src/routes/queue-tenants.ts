@@ -1,0 +1,105 @@
+/** GET /v1/queue/tenants: who waits and runs, what each tenant gets and is due, and who is next. */
+import { performance } from 'node:perf_hooks'
+import { QUEUE_TENANT_SORTS, queueTenantsSchema, type QueueTenant } from '@cofferdam/contract'
+import { z } from 'zod'
+import type { App, RouteContext } from '../route-context.ts'
+import { readTenantRows, sorted, unlessAway, type TenantRow, type TenantRows } from '../tenant-shares.ts'
+import { FAILURES, limitQuery, MAX_PAGE } from '../wire-schemas.ts'
+
+const DEFAULT_ROWS = 100
+
+/**
+ * How long one reading serves all callers of this process: a second, or so long that readings take at most a
+ * twentieth of the time. With 10,000 tenants a reading takes 0.1 to 0.5 s, so it is up to 10 s old then.
+ */
+const SHARED_MS = 1000
+const TIMES_AS_LONG = 20
+
+const tenantsQuery = z.strictObject({
+  sort: z
+    .enum(QUEUE_TENANT_SORTS)
+    .optional()
+    .meta({
+      description:
+        'Order of the rows. next (default): who is served next. waiting: the most executions that wait. ' +
+        'share: the largest share of the last minute. lag: the furthest ahead of the virtual clock.',
+    }),
+  limit: limitQuery.optional().meta({
+    description: `Rows, 1 to ${MAX_PAGE}. Default: ${DEFAULT_ROWS}.`,
+    example: '100',
+  }),
+})
+
+export function queueTenants(app: App, context: RouteContext): void {
+  const read = shared(() => readTenantRows(context))
+  app.get(
+    '/queue/tenants',
+    {
+      // It shows the load of all tenants.
+      config: { admin: true },
+      schema: {
+        operationId: 'listQueueTenants',
+        tags: ['queue'],
+        summary: 'What each tenant has waiting and running, gets and is due, and who is next. Admin.',
+        description:
+          'One row for each tenant with executions waiting or running. The server reads at most 10,000 ' +
+          'tenants, and callers share a reading for at least a second.',
+        querystring: tenantsQuery,
+        response: { 200: queueTenantsSchema, ...FAILURES },
+      },
+    },
+    async (request) => {
+      const { sort = 'next', limit = DEFAULT_ROWS } = request.query
+      const { atMs, rows, complete } = await read()
+      const shown = sorted(rows, sort).slice(0, limit)
+      return {
+        at: new Date(atMs).toISOString(),
+        tenants: await withDetails(context, shown, atMs),
+        total: rows.length,
+        complete,
+      }
+    },
+  )
+}
+
+/** Adds what is read for the rows that are shown only. */
+async function withDetails(
+  context: RouteContext,
+  rows: readonly TenantRow[],
+  atMs: number,
+): Promise<QueueTenant[]> {
+  const names = rows.map((row) => row.tenant_id)
+  const [oldest, stopped] = await Promise.all([
+    context.producer.oldestWaiting(names),
+    unlessAway(context.store.tenants.stopped(names)),
+  ])
+  return rows.map(({ parked_until, ...row }) => {
+    const since = oldest.get(row.tenant_id)
+    return {
+      ...row,
+      oldest_age_ms: since === undefined ? null : Math.max(0, atMs - since),
+      parked_until,
+      kill_switch: stopped === null ? null : stopped.has(row.tenant_id),
+    }
+  })
+}
+
+/** Calls that come while a reading is under way, or soon after it, get the same one, unless it failed. */
+function shared(read: () => Promise<TenantRows>): () => Promise<TenantRows> {
+  let last: { reading: Promise<TenantRows>; untilMs: number } | null = null
+  return async () => {
+    if (last !== null && performance.now() < last.untilMs) return last.reading
+    const startedMs = performance.now()
+    const mine = { reading: read(), untilMs: Infinity }
+    last = mine
+    try {
+      const rows = await mine.reading
+      const endedMs = performance.now()
+      mine.untilMs = endedMs + Math.max(SHARED_MS, TIMES_AS_LONG * (endedMs - startedMs))
+      return rows
+    } catch (error) {
+      mine.untilMs = 0
+      throw error
+    }
+  }
+}

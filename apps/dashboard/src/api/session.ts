@@ -1,0 +1,70 @@
+/** Who is signed in. The key itself is exchanged for a cookie that scripts cannot read. */
+import { computed, signal } from '@preact/signals'
+import { call, signedOut } from './call.ts'
+import { asFailure, type Failure } from './failure.ts'
+
+/** The answer of /ui/session. */
+export interface Session {
+  key_id: string
+  scope: 'admin' | 'tenant'
+  /** Null for an admin key. */
+  tenant_id: string | null
+  read_only: boolean
+  expires_at: string
+}
+
+/** Null when nobody is signed in. Undefined while that is not known yet. */
+const current = signal<Session | null | undefined>(undefined)
+
+/** The session. Null when nobody is signed in, undefined before the first answer. */
+export const session = computed(() => (signedOut.value ? null : current.value))
+
+/** Why it is not known who is signed in. Null if it is known. */
+export const sessionFailure = signal<Failure | null>(null)
+
+export const isAdmin = computed(() => session.value?.scope === 'admin')
+
+/** Whether the key may change things. */
+export const mayChange = computed(() => session.value?.read_only === false)
+
+const accept = (found: Session): void => {
+  current.value = found
+  signedOut.value = false
+}
+
+/** Takes the single-use code out of the address’s fragment, so that no history or bookmark keeps it. */
+function takeCode(): string | null {
+  const code = new URLSearchParams(window.location.hash.slice(1)).get('code')
+  if (code !== null) window.history.replaceState(null, '', window.location.pathname + window.location.search)
+  return code
+}
+
+/** Asks who is signed in, or signs in with the code of the link that `npm start` printed. */
+export async function findSession(): Promise<void> {
+  sessionFailure.value = null
+  const code = takeCode()
+  try {
+    accept(
+      code === null
+        ? await call<Session>('GET', '/ui/session')
+        : await call<Session>('POST', '/ui/session', { body: { code } }),
+    )
+  } catch (error) {
+    const failure = asFailure(error)
+    if (failure.status === 401) current.value = null
+    if (failure.status !== 401 || code !== null) sessionFailure.value = failure
+    if (code !== null) current.value = null
+  }
+}
+
+/** Signs in with an API key. Throws a Failure when it is refused. */
+export async function signIn(apiKey: string): Promise<void> {
+  accept(await call<Session>('POST', '/ui/session', { body: { api_key: apiKey } }))
+  sessionFailure.value = null
+}
+
+/** Signs out here and at the server. Without an answer the cookie stays until it ends. */
+export async function signOut(): Promise<void> {
+  await call<void>('DELETE', '/ui/session').catch(() => undefined)
+  signedOut.value = true
+}

@@ -1,0 +1,22 @@
+import { session, sessionFailure, findSession } from './api/session.ts'
+import { Loading, Problem } from './parts/problem.tsx'
+import { SignInPage } from './pages/sign-in/sign-in-page.tsx'
+import { PAGES } from './pages/pages.ts'
+import { Shell } from './shell/shell.tsx'
+
+/** The sign-in page or the pages, as the session says. */
+export function App() {
+  const who = session.value
+  if (who === null) return <SignInPage />
+  if (who !== undefined) return <Shell pages={PAGES} />
+  const failure = sessionFailure.value
+  return (
+    <main class="sign-in">
+      {failure === null ? (
+        <Loading what="the session" lines={2} />
+      ) : (
+        <Problem failure={failure} retry={() => void findSession()} />
+      )}
+    </main>
+  )
+}

@@ -1,0 +1,99 @@
+/**
+ * The last lines of an output, in blocks. A block that is full never changes again, so that the screen need
+ * only draw the last one anew, however much the program prints.
+ */
+import { PLAIN, readLine, type Look, type Piece } from './ansi.ts'
+
+export type Stream = 'stdout' | 'stderr'
+
+export interface Line {
+  stream: Stream
+  pieces: readonly Piece[]
+  /** Whether its rest is left out. */
+  isCut: boolean
+}
+
+export interface Block {
+  /** Number of the block, from 0. */
+  id: number
+  lines: readonly Line[]
+}
+
+/** Lines of one block. */
+export const BLOCK_LINES = 100
+/** Blocks that are kept: 5,000 lines. */
+const MOST_BLOCKS = 50
+/** Of a longer line the rest is left out: a program may print no line end at all. */
+const MOST_COLUMNS = 2000
+
+export interface LineBuffer {
+  /** Adds what a stream wrote. It may end within a line. */
+  add(stream: Stream, text: string): void
+  /** The blocks, the oldest first. A block that did not change is the same object as before. */
+  blocks(): readonly Block[]
+  /** Lines that came, kept or not. */
+  count(): number
+}
+
+interface Pending {
+  look: Look
+  /** The line that has no end yet, at most a little longer than is shown. */
+  text: string
+  /** Where that line stands. Null until something of it came. */
+  at: Line | null
+}
+
+interface Growing {
+  id: number
+  lines: Line[]
+  /** What was given out. Null since it changed. */
+  given: Block | null
+}
+
+export function createLineBuffer(): LineBuffer {
+  let blocks: Growing[] = []
+  let count = 0
+  const pending: Record<Stream, Pending> = {
+    stdout: { look: PLAIN, text: '', at: null },
+    stderr: { look: PLAIN, text: '', at: null },
+  }
+
+  const append = (line: Line): void => {
+    count += 1
+    const last = blocks.at(-1)
+    if (last !== undefined && last.lines.length < BLOCK_LINES) {
+      last.lines.push(line)
+      last.given = null
+    } else blocks = [...blocks, { id: (last?.id ?? -1) + 1, lines: [line], given: null }].slice(-MOST_BLOCKS)
+  }
+  /** Puts a line in the place of an earlier version of it. A line that was dropped meanwhile stays so. */
+  const replace = (before: Line, line: Line): void => {
+    const block = blocks.findLast(({ lines }) => lines.includes(before))
+    if (block === undefined) return
+    block.lines[block.lines.lastIndexOf(before)] = line
+    block.given = null
+  }
+  const draw = (stream: Stream, text: string, isEnded: boolean): void => {
+    const state = pending[stream]
+    // A program that draws a progress bar returns to the start of the line: only the last version stays.
+    const shown = text.slice(0, -1).lastIndexOf('\r') + 1
+    const whole = text.slice(shown).replace(/\r$/, '')
+    const { pieces, look } = readLine(whole.slice(0, MOST_COLUMNS), state.look)
+    const line: Line = { stream, pieces, isCut: whole.length > MOST_COLUMNS }
+    if (state.at === null) append(line)
+    else replace(state.at, line)
+    if (isEnded) pending[stream] = { look, text: '', at: null }
+    else pending[stream] = { ...state, text: text.slice(shown, shown + MOST_COLUMNS + 1), at: line }
+  }
+
+  return {
+    add(stream, text) {
+      const parts = (pending[stream].text + text).split('\n')
+      const rest = parts.pop() ?? ''
+      for (const part of parts) draw(stream, part, true)
+      if (rest !== '') draw(stream, rest, false)
+    },
+    blocks: () => blocks.map((block) => (block.given ??= { id: block.id, lines: [...block.lines] })),
+    count: () => count,
+  }
+}

@@ -1,0 +1,79 @@
+import type { ExecutionResult, ExecutionState } from '@cofferdam/client'
+import { useMemo, useState } from 'preact/hooks'
+import { Empty } from '../../../parts/problem.tsx'
+import { Panel } from '../../../parts/panel.tsx'
+import { count, size } from '../../../words/figures.ts'
+import { keptBlocks } from './kept-output.ts'
+import type { Stream } from './line-buffer.ts'
+import { OutputScreen } from './output-screen.tsx'
+import type { SeenEvents } from './use-events.ts'
+
+const STREAMS = ['stdout', 'stderr'] as const
+
+/** What the program wrote: as it comes while it lives or was watched, else as the result kept it. */
+export function OutputPanel({ state, seen }: { state: ExecutionState; seen: SeenEvents }) {
+  const { result } = state
+  const [view, setView] = useState<'both' | Stream>('both')
+  const isWatched = seen.blocks.length > 0
+  const shown = view === 'both' && !isWatched && result !== null ? tellingStream(result) : view
+  const kept = useMemo(
+    () => (result === null || shown === 'both' ? [] : keptBlocks(result, shown)),
+    [result, shown],
+  )
+  const blocks = shown === 'both' ? seen.blocks : kept
+  const choices = [...(isWatched ? (['both'] as const) : []), ...(result === null ? [] : STREAMS)]
+  return (
+    <Panel
+      title="Output"
+      class="flush"
+      aside={
+        <>
+          {choices.length > 1 && (
+            <span class="segments" role="group" aria-label="Stream">
+              {choices.map((choice) => (
+                <button
+                  key={choice}
+                  type="button"
+                  aria-pressed={shown === choice}
+                  onClick={() => setView(choice)}
+                >
+                  {choice === 'both' ? 'As it came' : choice}
+                  {choice !== 'both' && result !== null && ` ${size(result[`${choice}_bytes`])}`}
+                </button>
+              ))}
+            </span>
+          )}
+          {result !== null && shown !== 'both' && (
+            <a href={`/v1/executions/${state.execution_id}/output/${shown}`} download={`${shown}.txt`}>
+              Download all
+            </a>
+          )}
+        </>
+      }
+    >
+      {seen.state === 'lost' && <p class="stale">The live output broke off. It continues by itself.</p>}
+      {blocks.length === 0 ? (
+        <Empty title={result === null ? 'No output yet.' : `Nothing on ${shown}.`} />
+      ) : (
+        <OutputScreen blocks={blocks} follows={result === null} />
+      )}
+      <OutputNotes state={state} stream={shown} total={seen.count} />
+    </Panel>
+  )
+}
+
+/** The stream to read first: what a program that failed says about it. */
+const tellingStream = (result: ExecutionResult): Stream =>
+  !result.ok && result.stderr !== '' ? 'stderr' : 'stdout'
+
+function OutputNotes(props: { state: ExecutionState; stream: 'both' | Stream; total: number }) {
+  const { result } = props.state
+  const { stream, total } = props
+  const isCut = result !== null && stream !== 'both' && result[`${stream}_truncated`]
+  const part = stream === 'stderr' ? 'end' : 'beginning'
+  const notes = [
+    isCut && `Only the ${part} is shown: the program wrote ${size(result[`${stream}_bytes`])}.`,
+    stream === 'both' && total > 5000 && `The last 5,000 of ${count(total)} lines are shown.`,
+  ].filter((note) => note !== false)
+  return notes.length === 0 ? null : <p class="output-notes">{notes.join(' ')}</p>
+}

@@ -1,0 +1,81 @@
+/** The filters of the list. Their names are those of the API’s queries; their values are in the address. */
+import { address } from '../../address/address.ts'
+import { ENDINGS } from '../../words/endings.ts'
+
+export interface FilterKind {
+  /** Its name in the address and in the API’s query. */
+  name: string
+  words: string
+  /** Live executions can be filtered by it, too. */
+  forLive?: boolean
+  /** The values that there are. Without it any text. */
+  values?: readonly (readonly [value: string, words: string])[]
+}
+
+const CLASSES = ['ok', 'error', 'timeout', 'oom', 'cap_exceeded', 'provisioning', 'cancelled']
+
+/** Every filter that one can add, in the order of the menu. */
+export const FILTERS: readonly FilterKind[] = [
+  { name: 'exit_status', words: 'Outcome', values: CLASSES.map((word) => [word, word]) },
+  {
+    name: 'ending',
+    words: 'Ending',
+    values: Object.entries(ENDINGS).map(([name, { words }]) => [name, words] as const),
+  },
+  { name: 'agent_id', words: 'Agent', forLive: true },
+  { name: 'backend', words: 'Backend' },
+  { name: 'user_id', words: 'User' },
+  { name: 'run_id', words: 'Run' },
+  { name: 'template_id', words: 'Template' },
+  { name: 'trace_id', words: 'Trace' },
+  { name: 'code_hash', words: 'Program hash' },
+  { name: 'outbound_host', words: 'Host reached' },
+]
+
+/** How far back the list goes, in milliseconds. */
+export const SPANS: Readonly<Record<string, { words: string; ms: number }>> = {
+  '15m': { words: 'Last 15 minutes', ms: 15 * 60_000 },
+  '1h': { words: 'Last hour', ms: 3_600_000 },
+  '24h': { words: 'Last 24 hours', ms: 24 * 3_600_000 },
+  '7d': { words: 'Last 7 days', ms: 7 * 24 * 3_600_000 },
+}
+
+export interface ListQuery {
+  status: 'all' | 'live' | 'ended'
+  /** The tenant and the filters, as the API takes them. */
+  filters: Readonly<Record<string, string>>
+  /** A key of SPANS. Null for all that is kept. */
+  within: string | null
+  /** The page. Null for the newest. */
+  cursor: string | null
+}
+
+/** What the address asks the list for. */
+export function listQuery(): ListQuery {
+  const { searchParams } = address.value
+  const status = searchParams.get('status')
+  const within = searchParams.get('within')
+  const filters: Record<string, string> = {}
+  for (const name of ['tenant', ...FILTERS.map((filter) => filter.name)]) {
+    const value = searchParams.get(name)
+    if (value !== null && value !== '') filters[name === 'tenant' ? 'tenant_id' : name] = value.slice(0, 256)
+  }
+  return {
+    status: status === 'live' || status === 'ended' ? status : 'all',
+    filters,
+    within: within !== null && Object.hasOwn(SPANS, within) ? within : null,
+    cursor: searchParams.get('cursor'),
+  }
+}
+
+/** Whether live executions can match the filters: most are about the ending. */
+export const canBeLive = (filters: ListQuery['filters']): boolean =>
+  Object.keys(filters).every(
+    (name) => name === 'tenant_id' || FILTERS.find((filter) => filter.name === name)?.forLive === true,
+  )
+
+/** `from` of the API for a span. */
+export function fromOf(within: string | null, nowMs: number): Record<string, string> {
+  const span = within === null ? undefined : SPANS[within]
+  return span === undefined ? {} : { from: new Date(nowMs - span.ms).toISOString() }
+}

@@ -1,0 +1,113 @@
+import type { ComponentChildren } from 'preact'
+import { pageAddress, queryValue } from '../../address/address.ts'
+import { read } from '../../api/call.ts'
+import { useResource, type Resource } from '../../api/use-resource.ts'
+import { PageHead } from '../../parts/page-head.tsx'
+import { ResourceView } from '../../parts/resource-view.tsx'
+import { cost, count, duration } from '../../words/figures.ts'
+import { LanePanel } from '../queue/lane-panel.tsx'
+import type { Queue } from '../queue/queue.ts'
+import { WorkerPanel } from '../queue/worker-panel.tsx'
+import { AttentionPanel } from './attention-panel.tsx'
+import { MinutesPanel } from './minutes-panel.tsx'
+import { Sparkline } from './sparkline.tsx'
+import { sumOf } from './stacks.ts'
+import { useHistory } from './use-history.ts'
+import { useStats, type Figures as Stats } from './use-stats.ts'
+
+const QUEUE_EVERY_MS = 2000
+
+/** How the fleet is, for whoever is on call. */
+export function OverviewPage() {
+  const queue = useResource('queue', (signal) => read<Queue>('/v1/queue', { signal }), QUEUE_EVERY_MS)
+  const history = useHistory(queue.data)
+  const tenantId = queryValue('tenant')
+  const stats = useStats(tenantId)
+  return (
+    <>
+      <PageHead title="Overview" />
+      <ResourceView of={queue} what="the queue" lines={8}>
+        {(data) => (
+          <>
+            <Figures queue={data} history={history} stats={stats} />
+            <div class="overview">
+              <AttentionPanel queue={data} />
+              <MinutesPanel figures={stats} tenantId={tenantId} />
+              <LanePanel queue={data} />
+              <WorkerPanel queue={data} />
+            </div>
+          </>
+        )}
+      </ResourceView>
+    </>
+  )
+}
+
+function Figures(props: { queue: Queue; history: ReturnType<typeof useHistory>; stats: Resource<Stats> }) {
+  const { queue, history, stats } = props
+  const lanes = Object.values(queue.lanes)
+  const sum = (of: (lane: Queue['lanes']['interactive']) => number): number =>
+    lanes.reduce((all, lane) => all + of(lane), 0)
+  const slots = queue.workers.reduce((all, worker) => all + worker.slots, 0)
+  const oldest = Math.max(...lanes.map((lane) => lane.oldest_age_ms ?? -1))
+  return (
+    <ul class="figures">
+      <Figure name="Running" value={count(sum((lane) => lane.running))} note={`of ${count(slots)} slots`}>
+        <Sparkline values={history.running} words="Running since this page was opened" />
+      </Figure>
+      <Figure
+        name="Waiting"
+        value={count(sum((lane) => lane.queued))}
+        note={`${count(sum((lane) => lane.delayed))} delayed`}
+        href={pageAddress('/queue')}
+      >
+        <Sparkline values={history.waiting} words="Waiting since this page was opened" />
+      </Figure>
+      <Figure
+        name="Oldest wait"
+        value={oldest < 0 ? '–' : duration(oldest)}
+        note={oldest < 0 ? 'nothing waits' : 'since it was due'}
+      />
+      <CostToday stats={stats} />
+      <Figure name="Workers" value={count(queue.workers.length)} note="with a heartbeat" />
+      <Figure name="Outbox" value={count(queue.outbox)} note="records not in the store yet" />
+      <Figure
+        name="Callbacks"
+        value={count(queue.callbacks.due + queue.callbacks.retrying)}
+        note={`${count(queue.callbacks.retrying)} retrying`}
+      />
+    </ul>
+  )
+}
+
+/** In the operator’s unit. Not all of a busy day may be counted. */
+function CostToday({ stats: { data, failure } }: { stats: Resource<Stats> }) {
+  const isAll = data === null || data.day.counted_from === data.day.starts_at
+  const since = isAll ? '00:00' : new Date(data.day.counted_from).toISOString().slice(11, 16)
+  return (
+    <Figure
+      name="Cost today"
+      value={data === null ? '–' : cost(sumOf(data.day.total.cost))}
+      note={data === null && failure !== null ? 'not known' : `since ${since} UTC`}
+    />
+  )
+}
+
+function Figure(props: {
+  name: string
+  value: string
+  note: string
+  href?: string
+  children?: ComponentChildren
+}) {
+  return (
+    <li class="figure-card">
+      <span class="muted small">
+        {props.href === undefined ? props.name : <a href={props.href}>{props.name}</a>}
+      </span>
+      <span class="figure-value number">{props.value}</span>
+      <span class="muted small">{props.note}</span>
+      {props.children}
+    </li>
+  )
+}

@@ -1,0 +1,41 @@
+/** The figures of the last hour by minute, and of the day so far. */
+import type { Stats } from '@cofferdam/client'
+import { useRef } from 'preact/hooks'
+import { read } from '../../api/call.ts'
+import { useResource, type Resource } from '../../api/use-resource.ts'
+
+export interface Figures {
+  /** By minute and ending. */
+  hour: Stats
+  /** Since 00:00 UTC, by hour. */
+  day: Stats
+}
+
+const EVERY_MS = 20_000
+/** The day has up to 50,000 rows to read, and its sum moves slowly. */
+const DAY_EVERY_MS = 120_000
+const DAY_MS = 86_400_000
+
+/** Of all tenants, or of one. One request after the other: the API grants a caller two at a time. */
+export function useStats(tenantId: string | null): Resource<Figures> {
+  const kept = useRef<{ of: string | null; atMs: number; day: Stats } | null>(null)
+  return useResource(
+    tenantId ?? '',
+    async (signal) => {
+      const query = { tenant_id: tenantId }
+      const hour = await read<Stats>('/v1/stats', { query: { ...query, group_by: 'ending' }, signal })
+      // The clock of the API counts. The last step ends in the future, at midnight perhaps.
+      const atMs = Date.parse(hour.ends_at) - 1
+      const midnightMs = Math.floor(atMs / DAY_MS) * DAY_MS
+      const last = kept.current
+      const isFresh =
+        last !== null && last.of === tenantId && last.atMs >= midnightMs && atMs - last.atMs < DAY_EVERY_MS
+      if (isFresh) return { hour, day: last.day }
+      const from = new Date(midnightMs).toISOString()
+      const day = await read<Stats>('/v1/stats', { query: { ...query, from, step: '1h' }, signal })
+      kept.current = { of: tenantId, atMs, day }
+      return { hour, day }
+    },
+    EVERY_MS,
+  )
+}

@@ -1,0 +1,108 @@
+import type { TenantCaps, UsageNow } from '@cofferdam/client'
+import { Panel } from '../../parts/panel.tsx'
+import { count } from '../../words/figures.ts'
+import { notesOf } from './cap-notes.ts'
+import type { Field } from './settings/fields.ts'
+import { SettingsForm } from './settings/settings-form.tsx'
+import { tenantPath, type Load } from './tenant.ts'
+
+const FLEET = 'default of the fleet'
+const NONE = 'no cap'
+const MOST = 1_000_000_000
+
+/** Every cap that is a single value, with the bounds of libs/contract/src/tenant-caps.ts. */
+const FIELDS: readonly Field[] = [
+  {
+    name: 'tenant_daily',
+    words: 'Attempts a day',
+    kind: 'number',
+    min: 0,
+    max: MOST,
+    empty: FLEET,
+    note: 'UTC day. 0 stops the tenant.',
+  },
+  {
+    name: 'agent_hourly',
+    words: 'Attempts an hour and agent',
+    kind: 'number',
+    min: 0,
+    max: MOST,
+    empty: FLEET,
+  },
+  { name: 'concurrency', words: 'Running at once', kind: 'number', min: 1, max: 100_000, empty: FLEET },
+  { name: 'max_queued', words: 'Waiting at once', kind: 'number', min: 0, max: 10_000_000, empty: FLEET },
+  {
+    name: 'weight',
+    words: 'Weight',
+    kind: 'number',
+    min: 0.01,
+    max: 100,
+    fraction: true,
+    note: 'Share of the fleet while others want work, too.',
+  },
+  {
+    name: 'rate_per_second',
+    words: 'Starts a second',
+    kind: 'number',
+    min: 0.001,
+    max: 100_000,
+    fraction: true,
+    empty: 'no limit',
+  },
+  { name: 'burst', words: 'Starts at once', kind: 'number', min: 1, max: 100_000 },
+  {
+    name: 'tenant_daily_cpu_seconds',
+    words: 'CPU seconds a day',
+    kind: 'number',
+    min: 0,
+    max: MOST,
+    empty: NONE,
+  },
+  {
+    name: 'tenant_daily_cost',
+    words: 'Cost a day, millionths',
+    kind: 'number',
+    min: 0,
+    max: MOST * 1_000_000,
+    empty: NONE,
+    note: '1,000,000 is one unit of cost.',
+  },
+]
+
+/** Agents with an hourly cap of their own that are shown. There may be 10,000. */
+const MOST_AGENTS = 20
+
+/** The caps. Changes are live at the next admission. */
+export function CapsPanel(props: {
+  id: string
+  caps: TenantCaps
+  usage: UsageNow | null
+  load: Load | null
+  onAsk: () => void
+  onSaved: () => void
+}) {
+  const agents = Object.entries(props.caps.agents)
+  return (
+    <Panel title="Caps">
+      <SettingsForm
+        title="Change the caps"
+        fields={FIELDS}
+        now={props.caps}
+        path={tenantPath(props.id, 'caps')}
+        notes={(changes) => notesOf(changes, props.usage, props.load)}
+        onAsk={props.onAsk}
+        onSaved={props.onSaved}
+      />
+      {agents.length > 0 && (
+        <p class="small capped-agents">
+          <span class="muted">Hourly caps of single agents:</span>{' '}
+          {agents
+            .slice(0, MOST_AGENTS)
+            .map(([agent, cap]) => `${agent} ${count(cap)}`)
+            .join(', ')}
+          {agents.length > MOST_AGENTS && ` and ${count(agents.length - MOST_AGENTS)} more`}
+        </p>
+      )}
+    </Panel>
+  )
+}

@@ -1,0 +1,68 @@
+import type { UsageNow } from '@cofferdam/client'
+import type { Resource } from '../../api/use-resource.ts'
+import { Panel } from '../../parts/panel.tsx'
+import { ResourceView } from '../../parts/resource-view.tsx'
+import { When } from '../../parts/when.tsx'
+import { count } from '../../words/figures.ts'
+import type { Load } from './tenant.ts'
+
+/** What is left of the caps now. */
+export function UsagePanel({ usage, load }: { usage: Resource<UsageNow>; load: Load | null }) {
+  return (
+    <Panel title="Used now">
+      <ResourceView of={usage} what="the usage" lines={3}>
+        {(data) => (
+          <>
+            <ul class="caps">
+              <Use words="Attempts, today" use={data.tenant_daily} resetsAt={data.tenant_daily.resets_at} />
+              <Use
+                words="Running"
+                use={{ used: data.concurrency.running, limit: data.concurrency.limit }}
+                resetsAt={null}
+              />
+              {data.tenant_daily_cpu !== null && (
+                <Use
+                  words="CPU seconds, today"
+                  use={data.tenant_daily_cpu}
+                  resetsAt={data.tenant_daily_cpu.resets_at}
+                />
+              )}
+              {data.tenant_daily_cost !== null && (
+                <Use
+                  words="Cost, today, millionths"
+                  use={data.tenant_daily_cost}
+                  resetsAt={data.tenant_daily_cost.resets_at}
+                />
+              )}
+            </ul>
+            {load !== null && <p class="small">Waiting: {count(load.waiting)}</p>}
+            {!data.seeded && (
+              <p class="muted small">
+                These may be too low: Redis was replaced, and the rows are not counted yet.
+              </p>
+            )}
+          </>
+        )}
+      </ResourceView>
+    </Panel>
+  )
+}
+
+function Use(props: { words: string; use: { used: number; limit: number }; resetsAt: string | null }) {
+  const { used, limit } = props.use
+  const most = Math.max(limit, 1)
+  return (
+    <li>
+      <span>{props.words}</span>
+      <span class="number">
+        {count(used)} of {count(limit)}
+      </span>
+      <meter aria-label={props.words} min={0} max={most} high={most * 0.9} value={Math.min(used, limit)} />
+      {props.resetsAt !== null && (
+        <span class="muted small">
+          resets <When at={props.resetsAt} />
+        </span>
+      )}
+    </li>
+  )
+}

@@ -1,0 +1,6 @@
+/** A text on one line. What does not fit is in its title. */
+export const Cut = ({ text }: { text: string }) => (
+  <span class="cut" title={text}>
+    {text}
+  </span>
+)

@@ -1,0 +1,32 @@
+/** The pages, in the order of the navigation. What is not here does not exist. */
+import type { ComponentType } from 'preact'
+
+export interface PageEntry {
+  title: string
+  /** The first part of its path. The overview has none. */
+  path: string
+  /** Goes there after `g`. */
+  key: string
+  /** The path of a 16 by 16 icon, drawn as a line. */
+  icon: string
+  /** Only for keys of operators: the API refuses what it shows to other keys. */
+  adminOnly?: boolean
+  /** `rest` is what follows the first part of the path, decoded. Empty for the page itself. */
+  View: ComponentType<{ rest: readonly string[] }>
+}
+
+/** Which page a path names, and what follows. Null when there is none. */
+export function pageOf(
+  pages: readonly PageEntry[],
+  pathname: string,
+): { page: PageEntry; rest: string[] } | null {
+  const [, first = '', ...rest] = pathname.split('/')
+  const page = pages.find(({ path }) => path === `/${first}`)
+  if (page === undefined) return null
+  try {
+    return { page, rest: rest.filter((part) => part !== '').map(decodeURIComponent) }
+  } catch {
+    // A broken %-sequence names nothing.
+    return null
+  }
+}

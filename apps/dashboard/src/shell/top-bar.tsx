@@ -1,0 +1,27 @@
+import { pageAddress } from '../address/address.ts'
+import { isAdmin } from '../api/session.ts'
+import { Account } from './account.tsx'
+import { LiveDot } from './live-dot.tsx'
+import { SearchBox } from './search-box.tsx'
+import { TenantSwitch } from './tenant-switch.tsx'
+
+/** The bar at the top: where one is, for whom, and who one is. */
+export function TopBar({ onHelp }: { onHelp: () => void }) {
+  return (
+    <header class="top-bar">
+      <a class="brand" href={pageAddress('/')} aria-label="Cofferdam">
+        <svg viewBox="0 0 16 16" aria-hidden="true">
+          <path d="M2 3v10M6 3v10M10 3v10M14 3v10M2 8h12" />
+        </svg>
+        <span class="brand-name">Cofferdam</span>
+      </a>
+      {isAdmin.value && <TenantSwitch />}
+      <SearchBox />
+      <LiveDot />
+      <button type="button" class="icon-button" aria-label="Keys" title="Keys (?)" onClick={onHelp}>
+        ?
+      </button>
+      <Account />
+    </header>
+  )
+}

@@ -1,0 +1,47 @@
+/** The fleet itself: its queue, its backends and its figures. */
+import type { Accepted, ExecutionResult, Operations, QueueTenants, Stats } from './wire.ts'
+import { part, type Api, type CallOptions } from './api.ts'
+import type { Settle } from './sessions.ts'
+
+export type BackendSummary = Operations['listBackends']['result']['backends'][number]
+
+export interface Fleet {
+  /** What waits and runs in each lane, and the workers. Needs an admin key. */
+  queue(options?: CallOptions): Promise<Operations['getQueue']['result']>
+  /** What each tenant has waiting and running, gets and is due, and who is next. Needs an admin key. */
+  queueTenants(query?: Operations['listQueueTenants']['query'], options?: CallOptions): Promise<QueueTenants>
+  /** Attempts that ended, by minute: of the key's tenant, or of all with an admin key. Default: one hour. */
+  stats(query?: Operations['getStats']['query'], options?: CallOptions): Promise<Stats>
+  /** What each worker says about its backends. */
+  backends(options?: CallOptions): Promise<BackendSummary[]>
+  /** Runs print(1+1) on a backend, as an ordinary execution of the tenant, and waits for the result. */
+  testBackend(
+    name: string,
+    body?: NonNullable<Operations['testBackend']['body']>,
+    options?: CallOptions,
+  ): Promise<ExecutionResult>
+}
+
+export function fleetOf(api: Api, settle: Settle): Fleet {
+  return {
+    queue: (options) => api.json({ method: 'GET', path: '/queue', ...options }),
+    queueTenants: (query, options) => api.json({ method: 'GET', path: '/queue/tenants', query, ...options }),
+    stats: (query, options) => api.json({ method: 'GET', path: '/stats', query, ...options }),
+    async backends(options) {
+      const call = { method: 'GET', path: '/backends', ...options } as const
+      return (await api.json<Operations['listBackends']['result']>(call)).backends
+    },
+    async testBackend(name, body = {}, options = {}) {
+      const { status, body: answer } = await api.answer<ExecutionResult | Accepted>({
+        method: 'POST',
+        path: `/backends/${part(name)}/test`,
+        body,
+        // The API waits up to 30 s.
+        timeoutMs: 45_000,
+        repeat: 'if_refused',
+        ...options,
+      })
+      return status === 202 ? settle(answer as Accepted, options) : (answer as ExecutionResult)
+    },
+  }
+}

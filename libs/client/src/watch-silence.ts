@@ -1,0 +1,48 @@
+/** Ends a call whose connection is dead, although nobody closed it: a cable was pulled, or a laptop slept. */
+
+export interface Watch {
+  /** Aborts with the reason of the first of the followed signals, or when it was silent for too long. */
+  signal: AbortSignal
+  /** Aborts when nothing is heard for `ms` from now on. Null: no limit. */
+  limitSilence: (ms: number | null) => void
+  /** Also gives up what is left of the answer. */
+  end: () => void
+}
+
+/** How often the clocks are read. A laptop that woke up waits no longer for what it missed. */
+const LOOK_MS = 5000
+
+/**
+ * Not `AbortSignal.any`: Node 20 and 22 keep a record for each call on a signal that lives as long as the
+ * client.
+ */
+export function watchOver(followed: readonly (AbortSignal | undefined)[]): Watch {
+  const own = new AbortController()
+  const onAbort = (): void => own.abort(followed.find((signal) => signal?.aborted === true)?.reason)
+  let timer: ReturnType<typeof setTimeout> | undefined
+  for (const signal of followed) signal?.addEventListener('abort', onAbort)
+  if (followed.some((signal) => signal?.aborted === true)) onAbort()
+
+  function limitSilence(ms: number | null): void {
+    clearTimeout(timer)
+    if (ms === null) return
+    // The monotonic clock stands still while the machine sleeps, and the other one can be set back.
+    const [until, untilWall] = [performance.now() + ms, Date.now() + ms]
+    const look = (): void => {
+      const leftMs = Math.min(until - performance.now(), untilWall - Date.now())
+      if (leftMs <= 0) own.abort(new Error(`nothing heard within ${ms} ms`))
+      else timer = setTimeout(look, Math.min(leftMs, LOOK_MS))
+    }
+    look()
+  }
+
+  return {
+    signal: own.signal,
+    limitSilence,
+    end() {
+      clearTimeout(timer)
+      for (const signal of followed) signal?.removeEventListener('abort', onAbort)
+      own.abort()
+    },
+  }
+}

@@ -1,0 +1,38 @@
+/** What an execution waits for, as the scheduler's state says at this moment (lua/why.lua). */
+import { z } from 'zod'
+
+const count = z.number().min(0)
+/** Milliseconds since 1970. */
+const moment = z.number()
+/** Since when it could start. Absent while it is delayed, and after it was released. */
+const waiting = { since: moment.optional() }
+/** `eta_ms`: -1 when nobody knows. `fleet_…`: at all workers that can run it. */
+const place = { ahead: count, eta_ms: z.number(), fleet_running: count, fleet_slots: count }
+
+/** One fact, by its code. */
+export const waitFactSchema = z.discriminatedUnion('code', [
+  /** It may not start before `until`. `returned`: a worker put it back for that long. */
+  z.object({ code: z.literal('delayed'), until: moment, returned: z.boolean(), ...waiting }),
+  /** Another execution of its session comes first: `execution_id` runs or is next, `ahead` in all. */
+  z.object({ code: z.literal('session_turn'), execution_id: z.string(), ahead: count, ...waiting }),
+  /** Only this worker has its session's sandbox. `ahead`: others that wait for the worker before it. */
+  z.object({ code: z.literal('session_worker'), worker_id: z.string(), ahead: count, ...waiting }),
+  /** All executions of its tenant wait: a cap is used up, or policy or caps could not be read. */
+  z.object({ code: z.literal('tenant_parked'), until: moment, ...waiting }),
+  /** None of the live workers can run it. `need`: what it needs of one (needs.ts). */
+  z.object({ code: z.literal('no_worker'), fleet_workers: count, need: z.string(), ...waiting }),
+  /** Its tenant runs as many as its concurrency limit allows. */
+  z.object({ code: z.literal('tenant_concurrency'), running: count, limit: count, ...waiting }),
+  /** Of its tenant: `ahead` of the same agent, and those of other agents, with which it takes turns. */
+  z.object({ code: z.literal('agent_turn'), ahead: count, other_agents: count, ...waiting }),
+  /** Its place in the whole fleet, of all tenants. */
+  z.object({ code: z.literal('turn'), weight: z.number(), ...place, ...waiting }),
+  /** It is released, and the next free slot takes it. */
+  z.object({ code: z.literal('worker_slot'), ...place, ...waiting }),
+  /** A worker has it, asks its policy and caps, and opens its sandbox. */
+  z.object({ code: z.literal('starting'), worker_id: z.string(), ...waiting }),
+])
+export type WaitFact = z.infer<typeof waitFactSchema>
+
+/** Reads the reply of why.lua. */
+export const waitFactsOf = (json: string): WaitFact[] => z.array(waitFactSchema).parse(JSON.parse(json))

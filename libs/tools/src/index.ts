@@ -1,0 +1,10 @@
+/** A code tool for agents: one core without any SDK, and one adapter for each SDK behind a subpath. */
+export { createClient, type ClientOptions, type HttpClient } from '@cofferdam/client'
+export type { CodeFile, CodeInput } from './code-input.ts'
+export type { CodeImage, CodeResult, CodeStatus, Problem } from './code-result.ts'
+export { createCodeTool, type ApprovalFacts, type CodeTool } from './code-tool.ts'
+export { forModel, textForModel, type ModelOptions, type ModelPart } from './for-model.ts'
+export type { JsonSchema, ObjectSchema, StandardSchema } from './json-schema.ts'
+export type { Language } from './languages.ts'
+export type { CodeToolOptions, SessionOption, SessionScope, ToolClient } from './options.ts'
+export type { ToolCall } from './tool-call.ts'

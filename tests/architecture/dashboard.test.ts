@@ -1,0 +1,39 @@
+/** Checks the sources of the pages for what their Content-Security-Policy forbids, before a browser does. */
+import { globSync, readFileSync } from 'node:fs'
+import { fileURLToPath } from 'node:url'
+import { expect, it } from 'vitest'
+
+const ROOT = fileURLToPath(new URL('../..', import.meta.url))
+
+/** Ways to turn text into markup, code or style, and to keep something in the browser. */
+const FORBIDDEN =
+  /dangerouslySetInnerHTML|\b(?:inner|outer)HTML\b|insertAdjacentHTML|document\.write|\beval\(|new Function\(|srcdoc|\bstyle=|<style|cssText|javascript:|\b(?:local|session)Storage\b|indexedDB/
+
+const problemsOf = (path: string, text: string): string[] =>
+  text
+    .split('\n')
+    .flatMap((line, index) => (FORBIDDEN.test(line) ? [`${path}:${index + 1}: ${line.trim()}`] : []))
+
+it.each([
+  '<p dangerouslySetInnerHTML={{ __html: text }} />',
+  'node.innerHTML = text',
+  '<p style="color: red">',
+  '<p style={{ color }} />',
+  'localStorage.setItem("key", key)',
+  'eval(text)',
+])('objects to %s', (line) => {
+  expect(problemsOf('x.tsx', line)).toHaveLength(1)
+})
+
+it('the pages make no markup out of text, have no inline style and keep nothing in the browser', () => {
+  const files = globSync('apps/dashboard/{index.html,src/**/*.{ts,tsx}}', { cwd: ROOT })
+  expect(files.length).toBeGreaterThan(50)
+  const sources = files.filter((file) => !file.endsWith('.test.ts'))
+  expect(sources.flatMap((file) => problemsOf(file, readFileSync(`${ROOT}/${file}`, 'utf8')))).toEqual([])
+})
+
+it('the page itself has no inline script', () => {
+  const page = readFileSync(`${ROOT}/apps/dashboard/index.html`, 'utf8')
+  expect(page.match(/<script(?![^>]*\bsrc=)/)).toBeNull()
+  expect(page).not.toMatch(/\son\w+=/)
+})

@@ -1,0 +1,109 @@
+/** The Python client: its wheel is built and installed without an index, and talks to a real fleet. */
+import { execFile, spawn } from 'node:child_process'
+import { globSync } from 'node:fs'
+import { mkdtemp } from 'node:fs/promises'
+import { join } from 'node:path'
+import { text } from 'node:stream/consumers'
+import { promisify } from 'node:util'
+import { loadConfig, runApi, type RunningApi } from '@cofferdam/api'
+import { needs } from '@cofferdam/embedded/needs'
+import { afterAll, beforeAll, expect, it } from 'vitest'
+import { pythonTypes } from '../../clients/python/generate-types.ts'
+import { startFleet, type Fleet } from '../fleet.ts'
+
+const run = promisify(execFile)
+const SOURCES = join(import.meta.dirname, '../../clients/python')
+const PATIENT = { timeout: 240_000 }
+
+let fleet: Fleet
+let api: RunningApi
+let apiKey = ''
+beforeAll(async () => {
+  fleet = await startFleet()
+  await fleet.createTenant('acme', {
+    policy: { min_isolation: 'none', keep_program: 'errors' },
+    caps: { tenant_daily: 10_000, agent_hourly: 10_000 },
+  })
+  apiKey = (await fleet.store.keys.create('admin', 'test')).key
+  api = await startApi('0')
+})
+afterAll(async () => {
+  await api?.close()
+  await fleet?.[Symbol.asyncDispose]()
+})
+
+const startApi = (port: string): Promise<RunningApi> =>
+  runApi(
+    loadConfig({
+      REDIS_URL: fleet.redisUrl,
+      DATABASE_URL: fleet.databaseUrl,
+      COFFERDAM_DATA_DIR: fleet.dataDir,
+      COFFERDAM_PORT: port,
+      COFFERDAM_LOG_LEVEL: 'error',
+    }),
+  )
+const environment = (folder: string) => ({
+  ...process.env,
+  PYTHONPATH: folder,
+  PYTHONDONTWRITEBYTECODE: '1',
+  COFFERDAM_URL: api.url,
+  COFFERDAM_API_KEY: apiKey,
+})
+
+it('the types in cofferdam.types are those of the API', async () => {
+  const document = (await (await fetch(`${api.url}/openapi.json`)).json()) as Parameters<
+    typeof pythonTypes
+  >[0]
+  await expect(pythonTypes(document)).toMatchFileSnapshot(join(SOURCES, 'cofferdam/types.py'))
+})
+
+needs('process-namespaces', 'pip').it(
+  'the wheel is built and installed without an index, and its tests pass',
+  PATIENT,
+  async () => {
+    const folder = await mkdtemp(join(fleet.dataDir, 'wheel-'))
+    const pip = ['-m', 'pip', '--isolated', '--no-cache-dir', '--disable-pip-version-check']
+    await run('python3', [...pip, 'wheel', '--no-index', '--no-deps', '--wheel-dir', folder, SOURCES])
+    const [wheel = ''] = globSync('*.whl', { cwd: folder })
+    const installed = join(folder, 'installed')
+    await run('python3', [...pip, 'install', '--no-index', '--target', installed, join(folder, wheel)])
+    await fleet.startWorker({ COFFERDAM_BACKENDS: 'process', COFFERDAM_SLOTS: '4' })
+    const tests = ['-m', 'unittest', 'discover', '--start-directory', join(SOURCES, 'tests')]
+    const { stderr } = await run('python3', tests, { cwd: folder, env: environment(installed) })
+    expect(stderr).toMatch(/Ran 1\d tests/)
+    expect(stderr).toMatch(/\nOK\n$/)
+  },
+)
+
+it('a stream goes on when the API restarts', PATIENT, async () => {
+  const worker = await fleet.startWorker({ COFFERDAM_BACKENDS: 'fake' })
+  const steps = Array.from({ length: 12 }, (_, n) => [{ print: String(n) }, { sleep_ms: 500 }]).flat()
+  const program = {
+    type: 'script',
+    language: 'python',
+    source: steps.map((step) => JSON.stringify(step)).join('\n'),
+  }
+  const follow = [
+    'import json, sys',
+    'from cofferdam import Client',
+    'client = Client()',
+    'accepted = client.enqueue(json.loads(sys.argv[1]))',
+    'for stored in client.stream(accepted["execution_id"]):',
+    '    if stored.event["type"] == "output": print(stored.event["text"], end="", flush=True)',
+  ].join('\n')
+  const request = { tenant_id: 'acme', agent_id: 'a', backend: 'fake', program }
+  const child = spawn('python3', ['-c', follow, JSON.stringify(request)], { env: environment(SOURCES) })
+  const failure = text(child.stderr)
+  let printed = ''
+  for await (const chunk of child.stdout.setEncoding('utf8')) {
+    const isFirst = printed === ''
+    printed += chunk as string
+    if (!isFirst) continue
+    const { port } = new URL(api.url)
+    await api.close()
+    api = await startApi(port)
+  }
+  expect(await failure).toBe('')
+  expect(printed).toBe(Array.from({ length: 12 }, (_, n) => `${n}\n`).join(''))
+  await worker.stop()
+})

@@ -1,0 +1,116 @@
+/** The pages about the fleet: overview, backends, sessions with their files, routines, audit. */
+import { readdir, readFile } from 'node:fs/promises'
+import path from 'node:path'
+import { gzipSync } from 'node:zlib'
+import type { ExecutionRequest } from '@cofferdam/client'
+import { needs } from '@cofferdam/embedded/needs'
+import { afterAll, beforeAll, expect, it } from 'vitest'
+import { buildPages } from './build-pages.ts'
+import { openUiScene, type Scene } from './scene.ts'
+
+const browser = needs('chromium', 'process-namespaces')
+const SOON = { timeout: 60_000, interval: 100 }
+let scene: Scene
+
+const request = (source: string, more: Partial<ExecutionRequest> = {}): ExecutionRequest => ({
+  tenant_id: 'acme',
+  agent_id: 'analyst',
+  program: { type: 'script', language: 'python', source },
+  ...more,
+})
+
+it('all of the pages have at most 60 kB, compressed, and name no other origin', async () => {
+  await using built = await buildPages()
+  const folder = path.join(built.dist, 'assets')
+  const files = [path.join(built.dist, 'index.html')]
+  for (const name of await readdir(folder)) files.push(path.join(folder, name))
+  const contents = await Promise.all(files.map((file) => readFile(file)))
+  const bytes = contents.reduce((all, content) => all + gzipSync(content, { level: 9 }).byteLength, 0)
+  expect(bytes).toBeGreaterThan(10_000)
+  expect(bytes).toBeLessThanOrEqual(60_000)
+  expect(contents[0]?.toString()).not.toMatch(/https?:|<style|style=|<script>|\son\w+=/)
+})
+
+browser.describe('the pages about the fleet', () => {
+  beforeAll(async () => {
+    scene = await openUiScene()
+    const source = `
+import os
+open('notes.txt', 'w').write('x' * 5000)
+os.makedirs('out/deep')
+open('out/deep/a&b', 'w')
+`
+    await scene.client.run(request(source, { session: { key: 'notebook' } }), { timeoutMs: 120_000 })
+    await scene.client.routines.create({
+      name: 'Nightly <b>report</b>',
+      request: request('print(1)'),
+      schedule: { cron: '30 2 * * *', time_zone: 'Europe/Berlin' },
+    })
+  })
+  afterAll(() => scene?.[Symbol.asyncDispose]())
+
+  browser.it.each([
+    [1280, 'dark'],
+    [390, 'light'],
+  ] as const)('are sound at %d px in %s, and each is one click away', async (width, scheme) => {
+    await using seen = await scene.open('/?tenant=acme', { width, scheme })
+    const { page } = seen
+    const visit = async (name: string, sign: string): Promise<void> => {
+      await page.getByRole('navigation', { name: 'Pages' }).getByRole('link', { name }).click()
+      await page.getByRole('heading', { level: 1, name }).waitFor()
+      await page.getByText(sign).first().waitFor()
+      await seen.expectSound()
+      expect(new URL(page.url()).searchParams.get('tenant')).toBe('acme')
+    }
+    await visit('Overview', 'Needs attention')
+    await visit('Sessions', 'notebook')
+    await visit('Backends', 'Works')
+    await visit('Routines', 'every day at 02:30, Europe/Berlin')
+    await visit('Audit', 'Succeeded')
+    seen.expectSilent()
+  })
+
+  browser.it('list the files of a session, download one, and end it', async () => {
+    await using seen = await scene.open('/sessions?tenant=acme')
+    const { page } = seen
+    await page.getByRole('link', { name: 'notebook' }).click()
+    await page.getByRole('button', { name: 'List the files' }).click()
+    await page.getByRole('link', { name: 'a&b' }).waitFor()
+    await seen.expectSound()
+    const download = page.waitForEvent('download')
+    await page.getByRole('link', { name: 'notes.txt' }).click()
+    expect(await readFile(await (await download).path(), 'utf8')).toBe('x'.repeat(5000))
+    await page.getByRole('button', { name: 'End', exact: true }).click()
+    await page.getByRole('dialog').getByRole('button', { name: 'End the session' }).click()
+    await page.getByText('No session has a sandbox now.').waitFor()
+    seen.expectSilent()
+  })
+
+  browser.it('test a backend, and run a routine now', async () => {
+    await using seen = await scene.open('/backends')
+    const { page } = seen
+    expect(await page.getByRole('button', { name: 'Run a test' }).isDisabled()).toBe(true)
+    await page.goto(`${scene.url}/backends?tenant=acme`)
+    await page.getByRole('button', { name: 'Run a test' }).click()
+    await page.locator('.test-answer').getByText('Succeeded').waitFor()
+    await page.goto(`${scene.url}/routines`)
+    await page.getByRole('link', { name: 'Nightly <b>report</b>' }).click()
+    await page.getByRole('button', { name: 'Run now' }).click()
+    await page.getByRole('cell', { name: 'enqueued' }).waitFor()
+    await page.getByRole('button', { name: 'Disable' }).click()
+    await page.getByRole('button', { name: 'Enable' }).waitFor()
+    await seen.expectSound()
+    seen.expectSilent()
+  })
+
+  browser.it('say what needs attention when the last worker is gone', async () => {
+    await using seen = await scene.open('/')
+    const { page } = seen
+    await page.getByRole('heading', { name: 'Needs attention' }).waitFor()
+    await scene.fleet.stopWorkers()
+    await page.getByText('No worker has a heartbeat: nothing can run.').waitFor()
+    await expect.poll(() => page.getByRole('alert').count(), SOON).toBe(0)
+    await seen.expectSound()
+    seen.expectSilent()
+  })
+})

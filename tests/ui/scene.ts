@@ -1,0 +1,79 @@
+/** A fleet with its API, the built pages, and a browser that looks at them. One for each file of tests. */
+import { loadConfig, runApi, type RunningApi } from '@cofferdam/api'
+import { createClient, type HttpClient } from '@cofferdam/client'
+import { chromiumPath } from '../../scripts/chromium-path.ts'
+import { chromium, type Browser } from 'playwright-core'
+import { startFleet, type Fleet } from '../fleet.ts'
+import { buildPages } from './build-pages.ts'
+import { openPage, type OpenOptions, type SeenPage } from './seen-page.ts'
+
+export interface Scene extends AsyncDisposable {
+  fleet: Fleet
+  /** Calls the API as an operator. */
+  client: HttpClient
+  /** Where the API serves the pages. */
+  url: string
+  keys: { admin: string; acme: string; readOnly: string }
+  /** Opens an address of the pages in a browser context of its own. */
+  open(path: string, options?: OpenOptions): Promise<SeenPage>
+  /** Stops the API and starts another one over the same stores, at the same address. */
+  restartApi(): Promise<void>
+}
+
+/** Tenants `acme` and `globex` exist. Without `workers`, what is enqueued waits. */
+export async function openUiScene(options: { workers?: boolean } = {}): Promise<Scene> {
+  await using owned = new AsyncDisposableStack()
+  const [built, fleet] = await Promise.all([buildPages(), startFleet()])
+  owned.use(built)
+  owned.use(fleet)
+  for (const tenant of ['acme', 'globex'])
+    await fleet.createTenant(tenant, {
+      policy: { min_isolation: 'none' },
+      caps: { tenant_daily: 100_000, agent_hourly: 100_000, concurrency: 8 },
+    })
+  const keys = {
+    admin: (await fleet.store.keys.create('admin', 'test')).key,
+    acme: (await fleet.store.keys.create({ tenant_id: 'acme' }, 'test')).key,
+    readOnly: (await fleet.store.keys.create('admin', 'test', { readOnly: true })).key,
+  }
+  if (options.workers !== false)
+    await fleet.startWorker({ COFFERDAM_BACKENDS: 'process', COFFERDAM_SLOTS: '4' })
+  const startApi = (port = '0'): Promise<RunningApi> =>
+    runApi(
+      loadConfig({
+        REDIS_URL: fleet.redisUrl,
+        DATABASE_URL: fleet.databaseUrl,
+        COFFERDAM_DATA_DIR: fleet.dataDir,
+        COFFERDAM_PORT: port,
+        COFFERDAM_DASHBOARD_DIR: built.dist,
+        COFFERDAM_LOG_LEVEL: 'error',
+      }),
+    )
+  let api = await startApi()
+  owned.defer(() => api.close())
+  const { url } = api
+  const browser = owned.adopt(await startBrowser(), (running) => running.close())
+  const client = createClient({ baseUrl: url, apiKey: keys.admin })
+  owned.defer(() => client.close())
+  const resources = owned.move()
+  return {
+    fleet,
+    client,
+    url,
+    keys,
+    open: (path, how = {}) => openPage(browser, url, path, { as: keys.admin, ...how }),
+    async restartApi() {
+      await api.close()
+      api = await startApi(new URL(url).port)
+    },
+    [Symbol.asyncDispose]: () => resources.disposeAsync(),
+  }
+}
+
+/** A headless Chromium. As root it has no sandbox of its own. */
+export function startBrowser(): Promise<Browser> {
+  return chromium.launch({
+    executablePath: chromiumPath() ?? '',
+    args: process.getuid?.() === 0 ? ['--no-sandbox'] : [],
+  })
+}
