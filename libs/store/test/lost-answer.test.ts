@@ -17,6 +17,8 @@ let way: Server
 const clients = new Set<Socket>()
 /** When set, everything that the server sends is dropped. */
 let isDeaf = false
+/** When set, connections end when a client takes its role. */
+let isCutAtRole = false
 let store: Store
 
 beforeAll(async () => {
@@ -27,7 +29,10 @@ beforeAll(async () => {
   way = createServer((client) => {
     const server = connect(real)
     clients.add(client)
-    client.on('data', (bytes) => server.write(bytes))
+    client.on('data', (bytes) => {
+      if (isCutAtRole && bytes.includes('set role')) client.destroy()
+      else server.write(bytes)
+    })
     server.on('data', (bytes) => void (isDeaf || client.write(bytes)))
     for (const [one, other] of [
       [client, server],
@@ -82,4 +87,13 @@ it('the store deletes the text of a row that was never sent to Postgres', async 
   const { execution_id: id } = record.result
   const blobs = readdirSync(t.blobDir, { recursive: true }).filter((path) => String(path).includes(`${id}/`))
   expect(blobs).toEqual([])
+})
+
+it('a server that goes away while a connection takes its role ends the call, not the process', async () => {
+  for (const client of clients) client.destroy()
+  isCutAtRole = true
+  await expect(store.tenants.get('acme')).rejects.toMatchObject({ code: 'store_unavailable' })
+  isCutAtRole = false
+  // An error event without a listener would have failed this file.
+  expect(await store.tenants.get('acme')).toBeNull()
 })
