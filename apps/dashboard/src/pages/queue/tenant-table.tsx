@@ -89,7 +89,12 @@ function Standing({ tenant }: { tenant: QueueTenant }) {
   const { tone, words } = standingOf(tenant)
   return (
     <span class="tenant-standing">
-      <ToneDot tone={tone}>{words}</ToneDot>
+      <a
+        href={pageAddress(`/tenants/${encodeURIComponent(tenant.tenant_id)}`)}
+        title={`Caps of ${tenant.tenant_id}, and its stop`}
+      >
+        <ToneDot tone={tone}>{words}</ToneDot>
+      </a>
       {tenant.parked_until !== null && (
         <span class="muted small">
           until <When at={tenant.parked_until} />
