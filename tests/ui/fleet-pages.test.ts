@@ -4,6 +4,7 @@ import path from 'node:path'
 import { gzipSync } from 'node:zlib'
 import type { ExecutionRequest } from '@cofferdam/client'
 import { needs } from '@cofferdam/embedded/needs'
+import { connectRedis } from '@cofferdam/queue'
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import { buildPages } from './build-pages.ts'
 import { openUiScene, type Scene } from './scene.ts'
@@ -18,6 +19,19 @@ const request = (source: string, more: Partial<ExecutionRequest> = {}): Executio
   program: { type: 'script', language: 'python', source },
   ...more,
 })
+
+/** Another worker that says of its backends what the first one says, and `more`. */
+async function addReport(worker: string, more: object): Promise<void> {
+  const redis = connectRedis(scene.fleet.redisUrl, 'worker')
+  try {
+    const [said = ''] = Object.values(await redis.hgetall('{cofferdam}:backends'))
+    const { backends } = JSON.parse(said) as { backends: object[] }
+    const report = { at_ms: Date.now(), backends: backends.map((one) => ({ ...one, ...more })) }
+    await redis.hset('{cofferdam}:backends', worker, JSON.stringify(report))
+  } finally {
+    redis.disconnect()
+  }
+}
 
 it('all of the pages have at most 60 kB, compressed, and name no other origin', async () => {
   await using built = await buildPages()
@@ -93,6 +107,14 @@ open('out/deep/a&b', 'w')
     await page.goto(`${scene.url}/backends?tenant=acme`)
     await page.getByRole('button', { name: 'Run a test' }).click()
     await page.locator('.test-answer').getByText('Succeeded').waitFor()
+    await page.getByText(/^\d+ warm sandbox(es)?/).waitFor()
+    await addReport('wrk_resting', {
+      circuit: 'open',
+      pool: { idle: 1, taken_warm: 1200, taken_cold: 34, warm_failed: 2 },
+    })
+    await page.getByText('Circuit open: its last sandboxes did not open.').waitFor()
+    await page.getByText('1 warm sandbox · 1,200 of 1,234 started warm · 2 failed').waitFor()
+    await seen.expectSound()
     await page.goto(`${scene.url}/routines`)
     await page.getByRole('link', { name: 'Nightly <b>report</b>' }).click()
     await page.getByRole('button', { name: 'Run now' }).click()

@@ -95,22 +95,27 @@ describe('backends', () => {
     ])
   })
 
-  it('show a key of a tenant their state, but not why a probe failed', async () => {
+  it('show a key of a tenant their state, but neither why a probe failed nor figures of the fleet', async () => {
     const secret = 'connect ECONNREFUSED 10.1.2.3:2375 /run/secret.sock'
     const probe = { ok: false, why: `its probe failed: ${secret}`, fix: `ssh ops@10.1.2.3`, stack: secret }
     const bad = { ...report('docker', false), probe }
-    const backends = [bad, report('bwrap', true)]
+    const pool = { idle: 2, taken_warm: 7, taken_cold: 1, warm_failed: 0 }
+    const backends = [
+      { ...bad, circuit: 'open', pool },
+      { ...report('bwrap', true), circuit: 'closed', pool: null },
+    ]
     await scene.redis.del('{cofferdam}:backends')
     const text = JSON.stringify({ at_ms: Date.now(), backends })
     await scene.redis.hset('{cofferdam}:backends', 'wrk_1', text)
     const full = await scene.call({ url: '/v1/backends' })
-    expect(full.json.backends[1].workers).toEqual([{ worker: 'wrk_1', report: bad }])
+    expect(full.json.backends[1].workers).toEqual([{ worker: 'wrk_1', report: backends[0] }])
+    expect(full.json.backends[0].workers).toEqual([{ worker: 'wrk_1', report: backends[1] }])
 
     const shown = await scene.call({ url: '/v1/backends', headers: scene.acme })
     expect(shown.text).not.toMatch(/10\.1\.2\.3|ECONNREFUSED|secret\.sock/)
     const hidden = { ok: false, why: expect.stringContaining('admin key'), fix: expect.any(String) }
     expect(shown.json.backends).toEqual([
-      full.json.backends[0],
+      { ...full.json.backends[0], workers: [{ worker: 'wrk_1', report: report('bwrap', true) }] },
       { ...full.json.backends[1], workers: [{ worker: 'wrk_1', report: { ...bad, probe: hidden } }] },
     ])
   })

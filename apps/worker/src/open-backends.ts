@@ -18,6 +18,7 @@ import { createInterpreterLookup } from './interpreter-lookup.ts'
 import { createLeftovers } from './leftovers.ts'
 import { createMemoryHeadroom, type MemoryHeadroom } from './memory-headroom.ts'
 import { showSessions } from './show-sessions.ts'
+import { createWarmCounts, type WarmCounts } from './warm-counts.ts'
 
 const MiB = 1_048_576
 /** As with slots, half of the memory stays for interactive work. */
@@ -32,6 +33,8 @@ export interface BackendSwitch {
 export interface OpenBackends {
   backends: ReadonlyMap<string, Backend>
   executor: Executor
+  /** How sandboxes started since the worker's start. */
+  starts: WarmCounts
   headroom: MemoryHeadroom
   sessions: Sessions
   /** The switches that may refuse a backend, by its name. */
@@ -63,6 +66,7 @@ export async function openBackends(
     showSessions({ sessions: createSessionRegistry({ redis: control }), self: workerId, onError }),
   )
   const mounted = createWorkerPart({ backends: config.backends, store, redis, onError })
+  const starts = createWarmCounts()
   const leftovers = createLeftovers({
     backend: (name) => backends.get(name),
     onGone: (ref) => logger.info({ ref }, 'ended a sandbox that was not proven gone'),
@@ -76,7 +80,10 @@ export async function openBackends(
       memory,
       refillGate: createRefillGate(availableParallelism()),
       config: config.warm,
-      observe: (event) => telemetry.instruments.slotEvent(event),
+      observe(event) {
+        telemetry.instruments.slotEvent(event)
+        starts.note(event)
+      },
       onSession: (name, state) => shown.show(name, state),
     },
     sessions,
@@ -106,7 +113,7 @@ export async function openBackends(
     })),
   )
   const headroom = createMemoryHeadroom(executor, config.lanes.length > 1 ? ROUTINE_MEMORY_SHARE : 1)
-  return { backends, executor, headroom, sessions, switches: mounted.switches }
+  return { backends, executor, starts, headroom, sessions, switches: mounted.switches }
 }
 
 /** A managed identity needs both settings. */

@@ -17,12 +17,13 @@ it('offers working backends with a closed circuit breaker, as the same array unt
     isolation: 'container',
     probe: ok ? { ok, features: [] } : { ok, why: '', fix: '' },
     capabilities,
+    circuit: 'closed',
   })
   const resting = new Set<string>()
-  const executor = { memory: { totalBytes: 0 }, rests: (name) => resting.has(name) } as Pick<
-    Executor,
-    'memory' | 'rests'
-  >
+  const executor = {
+    memory: { totalBytes: 0 },
+    circuit: (name) => (resting.has(name) ? 'open' : 'half-open'),
+  } as Pick<Executor, 'memory' | 'circuit'>
   const offersOf = createOffers(executor)
   const reports = [report('a', true), report('b', true), report('c', false)]
   const named = () =>

@@ -2,11 +2,12 @@
  * Publishes which backends work on this worker: one field of `{cofferdam}:backends`, renewed while it lives.
  * `GET /v1/backends` and `cofferdam doctor` ignore fields older than STALE_AFTER_MS.
  */
-import type { WorkerId } from '@cofferdam/contract'
+import type { Backend, WorkerId } from '@cofferdam/contract'
 import { offerOf, type Offer } from '@cofferdam/queue'
 import type { BackendReport, Executor } from '@cofferdam/executor'
 import type { Redis } from 'ioredis'
 import { repeat } from './periodic.ts'
+import type { StartCounts, WarmCounts } from './warm-counts.ts'
 
 const MiB = 1_048_576
 const KEY = '{cofferdam}:backends'
@@ -23,14 +24,20 @@ export interface BackendsPublisher extends AsyncDisposable {
 export async function publishBackends(deps: {
   redis: Redis
   executor: Pick<Executor, 'probeAll'>
+  backends: ReadonlyMap<string, Pick<Backend, 'idle'>>
+  starts: Pick<WarmCounts, 'of'>
   workerId: WorkerId
   onError(this: void, error: unknown): void
 }): Promise<BackendsPublisher> {
-  const { redis, executor, workerId, onError } = deps
+  const { redis, executor, backends, starts, workerId, onError } = deps
   let reports: BackendReport[] = []
   const publish = async () => {
     reports = await executor.probeAll(AbortSignal.timeout(15_000))
-    await redis.hset(KEY, workerId, JSON.stringify({ at_ms: Date.now(), backends: reports }))
+    const told = reports.map((report) => ({
+      ...report,
+      pool: poolOf(backends.get(report.name)?.idle, starts.of(report.name)),
+    }))
+    await redis.hset(KEY, workerId, JSON.stringify({ at_ms: Date.now(), backends: told }))
     await forgetStale(redis)
   }
   await publish().catch(onError)
@@ -44,6 +51,11 @@ export async function publishBackends(deps: {
       await redis.hdel(KEY, workerId).catch(onError)
     },
   }
+}
+
+/** Null for a backend without a pool. */
+function poolOf(idle: number | undefined, starts: StartCounts | null) {
+  return idle === undefined ? null : { idle, ...(starts ?? { taken_warm: 0, taken_cold: 0, warm_failed: 0 }) }
 }
 
 async function forgetStale(redis: Redis): Promise<void> {
@@ -60,12 +72,12 @@ async function forgetStale(redis: Redis): Promise<void> {
  */
 export function createOffers({
   memory,
-  rests,
-}: Pick<Executor, 'memory' | 'rests'>): (reports: readonly BackendReport[]) => readonly Offer[] {
+  circuit,
+}: Pick<Executor, 'memory' | 'circuit'>): (reports: readonly BackendReport[]) => readonly Offer[] {
   let usable: readonly BackendReport[] = []
   let offers: readonly Offer[] = []
   return (reports) => {
-    const now = reports.filter(({ name, probe }) => probe.ok && !rests(name))
+    const now = reports.filter(({ name, probe }) => probe.ok && circuit(name) !== 'open')
     if (now.length !== usable.length || now.some((report, at) => report !== usable[at])) {
       usable = now
       offers = now.map((report) => offerOf(report, memory.totalBytes / MiB))

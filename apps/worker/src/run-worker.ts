@@ -70,11 +70,13 @@ export async function runWorker(config: WorkerConfig, options: WorkerOptions = {
   )
   const common = { config, workerId, redis, store, telemetry, logger, onError }
   const opened = await openBackends({ ...common, control }, owned)
-  const { backends, executor, headroom, sessions } = opened
+  const { backends, executor, starts, headroom, sessions } = opened
   const shelf = owned.use(createTraceShelf({ redis: control, onError }))
   owned.defer(telemetry.onTrace((trace) => shelf.offer(trace)))
   const producer = owned.use(createProducer({ redis: control, subscriber }))
-  const published = owned.use(await publishBackends({ redis: control, executor, workerId, onError }))
+  const published = owned.use(
+    await publishBackends({ redis: control, executor, backends, starts, workerId, onError }),
+  )
   const offersOf = createOffers(executor)
   const offers = () => offersOf(published.reports)
   const deps = composeDeps({ ...common, opened, offers, producer }, owned)

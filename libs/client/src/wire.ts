@@ -3722,6 +3722,29 @@ export interface Operations {
               ok: boolean
               [more: string]: unknown
             }
+            /**
+             * open: its last sandboxes did not open, so the worker gives it no executions for some
+             * seconds. half-open: the next execution tries it. For admin keys.
+             */
+            circuit?: 'closed' | 'open' | 'half-open' | undefined
+            /**
+             * Its warm sandboxes, counted from the start of the worker. Null without a pool. For
+             * admin keys.
+             */
+            pool?:
+              | {
+                  /** Warm sandboxes that wait for an execution. */
+                  idle: number
+                  /** Executions that got a warm sandbox. */
+                  taken_warm: number
+                  /** Executions that waited for a start. */
+                  taken_cold: number
+                  /** Warm starts that failed. */
+                  warm_failed: number
+                  [more: string]: unknown
+                }
+              | null
+              | undefined
             [more: string]: unknown
           }
         }>

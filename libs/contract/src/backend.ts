@@ -196,6 +196,8 @@ export interface Backend extends AsyncDisposable {
   probe(signal: AbortSignal): Promise<Probe>
   /** Starts warm sandboxes before the first execution. Called once for a preferred, working backend. */
   prewarm?(): void
+  /** Warm sandboxes that wait for an execution now. Undefined without a pool of its own. */
+  readonly idle?: number
   /**
    * Throws `backend_unavailable` (with `details.full: true` when the vendor is at its limit until something
    * ends), `capability_missing`, `interpreter_not_ready` or `sandbox_open_failed`, and for a session also

@@ -9,6 +9,8 @@
  */
 import type { Clock } from './clock.ts'
 
+export type CircuitState = 'closed' | 'open' | 'half-open'
+
 export interface CircuitBreaker {
   /**
    * Claims the right to try `backend`. False while its circuit is open. Report with one of the next three.
@@ -18,7 +20,7 @@ export interface CircuitBreaker {
   failed(backend: string): void
   /** Ends a try that says nothing about the backend (cancelled, refused). */
   abandoned(backend: string): void
-  state(backend: string): 'closed' | 'open' | 'half-open'
+  state(backend: string): CircuitState
 }
 
 export interface CircuitOptions {
@@ -48,7 +50,7 @@ export function createCircuitBreaker(clock: Clock, options: CircuitOptions = {})
     return fresh
   }
 
-  function stateOf({ openedAtMs }: Circuit): 'closed' | 'open' | 'half-open' {
+  function stateOf({ openedAtMs }: Circuit): CircuitState {
     if (openedAtMs === null) return 'closed'
     return clock.nowMs() - openedAtMs < cooldownMs ? 'open' : 'half-open'
   }

@@ -12,7 +12,7 @@ import {
 } from '@cofferdam/contract'
 import type { Egress } from '@cofferdam/egress'
 import type { Attempt, ExecutorLog, ExecutorParts, ExecutorTimings, LeakedSandbox } from './attempt.ts'
-import { createCircuitBreaker, type CircuitOptions } from './circuit-breaker.ts'
+import { createCircuitBreaker, type CircuitOptions, type CircuitState } from './circuit-breaker.ts'
 import { createFullBackends } from './full-backends.ts'
 import { systemClock, type Clock } from './clock.ts'
 import { CANCEL_GRACE_MS } from './deadlines.ts'
@@ -45,6 +45,8 @@ export interface BackendReport {
   isolation: Isolation
   probe: Probe
   capabilities: Capabilities
+  /** `open`: its last sandboxes did not open, so it gets no executions for some seconds. */
+  circuit: CircuitState
 }
 
 export interface RunningAttempt {
@@ -65,8 +67,8 @@ export interface Executor {
   execute(attempt: Attempt): Promise<Outcome>
   /** What every backend reports about this host. Never rejects for a backend's failure. */
   probeAll(signal: AbortSignal): Promise<BackendReport[]>
-  /** True while the backend's circuit is open, because its last sandboxes did not open. */
-  rests(backend: string): boolean
+  /** The backend's circuit now. */
+  circuit(backend: string): CircuitState
   /** Bytes of the memory budget that a request uses while it runs. */
   hostMemory(request: Pick<ExecutionRequest, 'backend' | 'limits'>): number
   readonly running: number
@@ -122,9 +124,10 @@ export function createExecutor(deps: ExecutorDeps): Executor {
           isolation: backend.isolation,
           probe: await parts.probes.probe(backend, signal),
           capabilities: backend.capabilities,
+          circuit: parts.circuits.state(backend.name),
         })),
       ),
-    rests: (backend) => parts.circuits.state(backend) === 'open',
+    circuit: (backend) => parts.circuits.state(backend),
     hostMemory: (request) => hostMemory(parts, request),
     get running() {
       return running

@@ -1,6 +1,6 @@
 /** One attempt: pick a backend, run under deadlines, bound and redact output. */
 export type { Attempt, ExecutorLog, ExecutorTimings, LeakedSandbox, WorkspaceTurn } from './attempt.ts'
-export type { CircuitOptions } from './circuit-breaker.ts'
+export type { CircuitOptions, CircuitState } from './circuit-breaker.ts'
 export { systemClock, type Clock } from './clock.ts'
 export {
   createExecutor,

@@ -38,6 +38,27 @@ const backendReportSchema = z.looseObject({
   probe: z
     .looseObject({ ok: z.boolean().meta({ description: 'Whether the worker can use it now.' }) })
     .meta({ description: 'The last probe, with why and fix if it failed.' }),
+  circuit: z
+    .enum(['closed', 'open', 'half-open'])
+    .optional()
+    .meta({
+      description:
+        'open: its last sandboxes did not open, so the worker gives it no executions for some seconds. ' +
+        'half-open: the next execution tries it. For admin keys.',
+      example: 'closed',
+    }),
+  pool: z
+    .looseObject({
+      idle: z.int().meta({ description: 'Warm sandboxes that wait for an execution.', example: 2 }),
+      taken_warm: z.int().meta({ description: 'Executions that got a warm sandbox.', example: 214 }),
+      taken_cold: z.int().meta({ description: 'Executions that waited for a start.', example: 6 }),
+      warm_failed: z.int().meta({ description: 'Warm starts that failed.', example: 0 }),
+    })
+    .nullish()
+    .meta({
+      description:
+        'Its warm sandboxes, counted from the start of the worker. Null without a pool. For admin keys.',
+    }),
 })
 type BackendReport = z.output<typeof backendReportSchema>
 
@@ -156,13 +177,13 @@ export async function readBackendReports(redis: Redis, nowMs: number): Promise<B
 }
 
 /**
- * The summary without the details of failed probes. `why` and `fix` stay as fields, because the contract's
- * Probe has them. All others go, also those that workers of another version add.
+ * The summary without figures of the fleet and without the details of failed probes. `why` and `fix` stay as
+ * fields, because the contract's Probe has them. All others go, also those that workers of another version add.
  */
 function withoutDetails({ workers, ...summary }: BackendSummary): BackendSummary {
   return {
     ...summary,
-    workers: workers.map(({ worker, report }) =>
+    workers: workers.map(({ worker, report: { circuit: _circuit, pool: _pool, ...report } }) =>
       report.probe.ok ? { worker, report } : { worker, report: { ...report, probe: UNEXPLAINED } },
     ),
   }

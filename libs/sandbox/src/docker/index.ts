@@ -95,6 +95,9 @@ export async function createDockerBackend(
     prewarm() {
       warmth.prewarm()
     },
+    get idle() {
+      return warmth.idle
+    },
 
     async open(spec, signal) {
       signal.throwIfAborted()

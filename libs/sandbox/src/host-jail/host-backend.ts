@@ -104,6 +104,9 @@ export async function createHostBackend(options: HostBackendOptions, signal: Abo
     prewarm() {
       if (rung !== null) warmth.prewarm()
     },
+    get idle() {
+      return warmth.idle
+    },
     async open(spec, stop) {
       stop.throwIfAborted()
       if (rung === null || isDisposed) throw new CofferdamError('backend_unavailable', options.refusal.why)

@@ -30,6 +30,8 @@ export interface Warmth<S extends CellSlot> {
   abandon(bound: BoundSlot<S>): void
   /** Starts the slots that are warm from the worker's start. */
   prewarm(): void
+  /** Slots that wait for an execution. */
+  readonly idle: number
   /** Names of the preload sets. */
   readonly preloads: readonly string[]
   /** Their modules by name. */
@@ -101,6 +103,9 @@ export function createWarmth<S extends CellSlot>(parts: WarmthParts<S>): Warmth<
           1,
         )
       }
+    },
+    get idle() {
+      return pools.idle
     },
     preloads: Object.keys(preload),
     preloadSets: preload,

@@ -1,7 +1,9 @@
 import type { Operations } from '@cofferdam/client'
 import { ToneDot } from '../../parts/standing-dot.tsx'
+import { count, counted } from '../../words/figures.ts'
 
 type Report = Operations['listBackends']['result']['backends'][number]['workers'][number]['report']
+type Pool = NonNullable<Report['pool']>
 
 /** A report may come from a worker of another version: nothing in it is taken for granted. */
 const texts = (value: unknown): string[] =>
@@ -22,6 +24,16 @@ const wordsOf = (value: unknown): string =>
         ? 'no'
         : String(value)
 
+const CIRCUITS = {
+  open: 'Circuit open: its last sandboxes did not open. It gets no executions for some seconds.',
+  'half-open': 'Circuit half-open: the next execution tries it again.',
+}
+
+function poolWords({ idle, taken_warm: warm, taken_cold: cold, warm_failed: failed }: Pool): string {
+  const started = warm + cold === 0 ? '' : ` · ${count(warm)} of ${count(warm + cold)} started warm`
+  return `${counted(idle, 'warm sandbox', 'warm sandboxes')}${started}${failed > 0 ? ` · ${count(failed)} failed` : ''}`
+}
+
 /** What one worker says about one backend. */
 export function WorkerReport({ worker, report }: { worker: string; report: Report }) {
   const capabilities: unknown = Reflect.get(report, 'capabilities')
@@ -40,6 +52,10 @@ export function WorkerReport({ worker, report }: { worker: string; report: Repor
       </div>
       {why !== null && <p class="tone-bad">{why}</p>}
       {fix !== null && <p class="action">{fix}</p>}
+      {report.circuit !== undefined && report.circuit !== 'closed' && (
+        <p class="tone-warn">{CIRCUITS[report.circuit]}</p>
+      )}
+      {report.pool && <p class="muted small">{poolWords(report.pool)}</p>}
       {(features.length > 0 || known.length > 0) && (
         <details>
           <summary class="muted small">What it can do</summary>
