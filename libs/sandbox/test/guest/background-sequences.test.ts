@@ -17,8 +17,10 @@ afterAll(() => lab.close())
 const KEEP = { keepInterpreter: true, keepProcesses: true }
 /** Seconds that no other process on this machine sleeps. */
 const SLEEP = `9875.${process.pid}`
-/** Grace of a soft stop: SIGTERM follows after half of it. */
+/** Grace of a soft stop: SIGTERM follows after half of it. Short for programs that ignore SIGINT. */
 const GRACE_MS = 100
+/** Of programs that end at SIGINT. On a busy machine SIGTERM would come first, and end their group. */
+const PATIENT_GRACE_MS = 120_000
 
 const language = fc.constantFrom('bash', 'python')
 const kind = fc.constantFrom('bash', 'python', 'command')
@@ -58,9 +60,9 @@ async function play(sequence: readonly Step[]): Promise<void> {
   const agent = await lab.start('bash', { cell: true })
   const model = new Model()
   const at = (name: string): string => join(agent.work, name)
-  const run = async (program: Program, interrupt = false): Promise<Ran> => {
+  const run = async (program: Program, graceMs: number | null = null): Promise<Ran> => {
     const onOutput = (): void => {
-      if (interrupt) agent.session.interrupt(GRACE_MS)
+      if (graceMs !== null) agent.session.interrupt(graceMs)
     }
     return await agent.run(program, { onOutput }, {}, KEEP)
   }
@@ -68,10 +70,10 @@ async function play(sequence: readonly Step[]): Promise<void> {
     where: 'bash' | 'python',
     source: string,
     expected: Partial<Ran>,
-    interrupt = false,
+    graceMs: number | null = null,
   ): Promise<void> => {
     const interpreter = model.run(where)
-    const ran = await run({ type: 'script', language: where, source }, interrupt)
+    const ran = await run({ type: 'script', language: where, source }, graceMs)
     expect(ran).toMatchObject({ ...expected, exit: { interpreter } })
   }
 
@@ -113,7 +115,12 @@ async function play(sequence: readonly Step[]): Promise<void> {
         model.lose(step.in)
         return
       case 'time out':
-        await script(step.in, HANGS[step.in](step.stubborn), { stdout: 'hangs\n' }, true)
+        await script(
+          step.in,
+          HANGS[step.in](step.stubborn),
+          { stdout: 'hangs\n' },
+          step.stubborn ? GRACE_MS : PATIENT_GRACE_MS,
+        )
         if (step.stubborn) model.endGroup(step.in)
         // A kept Python survives an interrupt; a shell ends with its interrupted command.
         else if (step.in === 'bash') model.lose('bash')
