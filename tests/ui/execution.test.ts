@@ -97,6 +97,7 @@ browser.describe('the page of an execution', () => {
     await page.getByRole('button', { name: 'program.run' }).click()
     await page.locator('.step-facts').getByText('cofferdam.backend').waitFor()
     await page.getByText('Attempt 1, as stored').click()
+    expect(await page.getByRole('link', { name: /Jaeger|↗/ }).count()).toBe(0)
     const stored = JSON.parse(await page.locator('.raw pre').innerText()) as { execution_id: string }
     expect(stored.execution_id).toBe(id)
     seen.expectSilent()
@@ -178,6 +179,15 @@ for number in range(100000):
     await other.page.getByText('Why it waits').waitFor()
     await scene.client.cancel(waits)
     await other.page.locator('.verdict').getByText('Cancelled').waitFor()
+
+    const coloured = await run(
+      request("raise ValueError('\\x1b[1;31mno such\\x1b[0m colour\\x1b]0;title\\x07')"),
+    )
+    expect(coloured.error_message).toContain('\u001b[1;31m')
+    await using painted = await scene.open(`/executions/${coloured.execution_id}`)
+    const why = painted.page.getByRole('region', { name: 'Why', exact: true })
+    await why.getByText('ValueError: no such colour (/tmp').waitFor()
+    expect(await why.innerText()).not.toContain('\u001b')
 
     const source =
       'import unittest\nclass T(unittest.TestCase):\n  def test_bad(self): self.assertEqual(1, 2)\n'
