@@ -103,6 +103,38 @@ browser.describe('the page of an execution', () => {
     seen.expectSilent()
   })
 
+  browser.it('shows what was used of each limit, and marks what came near its limit', async () => {
+    const limits = { stdout_bytes: 100, stderr_bytes: 1000, cpu_time_ms: 20_000 }
+    const source =
+      "import sys\nsys.stdout.write('x' * 95)\nraise SystemExit(sys.stderr.write('y' * 500) - 500)"
+    const result = await run(request(source, { limits }))
+    expect(result.limits).toEqual({
+      ...limits,
+      soft_timeout_ms: 25_000,
+      hard_timeout_ms: 30_000,
+      memory_mib: 256,
+      cpus: 1,
+      pids: 128,
+      disk_mib: 64,
+    })
+    await using seen = await scene.open(`/executions/${result.execution_id}`)
+    const panel = seen.page.getByRole('region', { name: 'Use and cost' })
+    const of = (name: string) => panel.getByRole('listitem').filter({ hasText: name })
+    await of('Run time')
+      .getByText(/ of 30 s$/)
+      .waitFor()
+    await of('CPU time')
+      .getByText(/ of 20 s$/)
+      .waitFor()
+    await of('stdout').getByText('95 B of 100 B').waitFor()
+    await of('stdout').getByText('▲ 95 %').waitFor()
+    await of('stderr').getByText('50 %', { exact: true }).waitFor()
+    expect(await panel.getByText('▲').count()).toBe(1)
+    expect(await of('stderr').getByRole('meter').getAttribute('value')).toBe('500')
+    await seen.expectSound()
+    seen.expectSilent()
+  })
+
   browser.it(
     'follows the output live, over a restart of the API, without loss and lets go when read',
     async () => {
