@@ -111,6 +111,10 @@ browser.describe('the settings', () => {
     await shown.waitFor()
     const local = new Date(Date.parse(until) + 345 * 60_000).toISOString().slice(0, 16).replace('T', ' ')
     expect(await shown.getAttribute('title')).toBe(`${until}\n${local} UTC+5:45`)
+    expect(await shown.innerText()).toMatch(/^in \d+ [hm]$/)
+    // Two days later it is told by day and time.
+    await page.clock.setFixedTime(Date.parse(until) + 172_800_000)
+    await shown.filter({ hasText: local }).waitFor()
     await scene.client.cancel(id)
     seen.expectSilent()
   })
