@@ -56,6 +56,7 @@ browser.describe('the settings', () => {
   })
 
   browser.it('hold after a reload, before the first paint, and are all that the browser keeps', async () => {
+    for (const text of ['1', '2', '3']) await scene.client.run(request(text), { timeoutMs: 120_000 })
     await using seen = await scene.open('/settings', { scheme: 'light' })
     const { page } = seen
     await choose(page, 'Colours', 'Dark')
@@ -78,6 +79,14 @@ browser.describe('the settings', () => {
     await page.getByRole('button', { name: 'Dark', pressed: true }).waitFor()
     await page.getByRole('button', { name: 'Compact', pressed: true }).waitFor()
     expect(await groundOf(page)).toBe(DARK)
+    // Compact rows still leave room for a finger.
+    await page.getByRole('link', { name: 'Executions' }).click()
+    await page.locator('[data-row-link]').first().waitFor()
+    await seen.expectSound()
+    await page.locator('[data-row-link]').first().click()
+    await page.getByRole('heading', { name: 'Use and cost' }).waitFor()
+    await seen.expectSound()
+    await page.getByRole('link', { name: 'Settings' }).click()
     await choose(page, 'Colours', 'As the system')
     expect(await groundOf(page)).toBe(LIGHT)
     seen.expectSilent()
