@@ -156,7 +156,7 @@ browser.describe('the settings', () => {
   })
 
   browser.it(
-    'an execution leads to its trace in Jaeger, in a tab that learns nothing of this one',
+    'an execution leads operators to its trace in Jaeger, which learns nothing of the page',
     async () => {
       const result = await scene.client.run(request('print(1)'), { timeoutMs: 120_000 })
       expect(result.trace_id).toMatch(/^[0-9a-f]{32}$/)
@@ -170,6 +170,9 @@ browser.describe('the settings', () => {
       }
       await seen.expectSound()
       seen.expectSilent()
+      await using tenant = await scene.open(`/executions/${result.execution_id}`, { as: scene.keys.acme })
+      await tenant.page.getByRole('heading', { name: 'Use and cost' }).waitFor()
+      expect(await tenant.page.getByRole('link', { name: /Jaeger|↗/ }).count()).toBe(0)
     },
   )
 })

@@ -68,8 +68,8 @@ export const API_FIELDS = {
     variable: 'COFFERDAM_JAEGER_URL',
     schema: pageAddress.optional(),
     description:
-      'Address under which browsers reach Jaeger. The dashboard then links each execution to its trace; ' +
-      'unset: no links.',
+      'Address under which browsers reach Jaeger. The dashboard then links each execution to its trace, for ' +
+      'operators; unset: no links.',
     example: 'http://127.0.0.1:16686',
   },
   ...OAUTH_FIELDS,

@@ -232,10 +232,11 @@ describe('a connection in clear text', () => {
   })
 })
 
-it('is told where Jaeger is, if the operator named a place', async () => {
+it('tells operators alone where Jaeger is, because it shows the traces of all tenants', async () => {
   const jaegerUrl = 'https://traces.example.com/jaeger'
   const at = await listen(await scene.another({}, { jaegerUrl }))
-  expect((await signIn(at, { api_key: keyOf(scene.acme) })).json.jaeger_url).toBe(jaegerUrl)
+  expect((await signIn(at, { api_key: keyOf(scene.admin) })).json.jaeger_url).toBe(jaegerUrl)
+  expect((await signIn(at, { api_key: keyOf(scene.acme) })).json.jaeger_url).toBeNull()
 })
 
 it('behind a proxy that changes Host, the public address is ours and no other is', async () => {

@@ -34,7 +34,8 @@ export function signInRoutes(app: App, context: RouteContext): void {
     read_only: readOnly,
     expires_at: new Date(untilMs).toISOString(),
     version: workspace.version,
-    jaeger_url: jaegerUrl,
+    // Jaeger knows no tenants: who reaches it reads the traces of all.
+    jaeger_url: scope === 'admin' ? jaegerUrl : null,
   })
 
   const signIn = {

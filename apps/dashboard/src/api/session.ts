@@ -13,7 +13,7 @@ export interface Session {
   expires_at: string
   /** Of the API. */
   version: string
-  /** Where Jaeger shows traces. Null if the operator named no place. */
+  /** Where Jaeger shows traces. Null for keys of tenants, or if nobody named a place. */
   jaeger_url: string | null
 }
 
