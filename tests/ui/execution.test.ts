@@ -97,8 +97,41 @@ browser.describe('the page of an execution', () => {
     await page.getByRole('button', { name: 'program.run' }).click()
     await page.locator('.step-facts').getByText('cofferdam.backend').waitFor()
     await page.getByText('Attempt 1, as stored').click()
+    expect(await page.getByRole('link', { name: /Jaeger|↗/ }).count()).toBe(0)
     const stored = JSON.parse(await page.locator('.raw pre').innerText()) as { execution_id: string }
     expect(stored.execution_id).toBe(id)
+    seen.expectSilent()
+  })
+
+  browser.it('shows what was used of each limit, and marks what came near its limit', async () => {
+    const limits = { stdout_bytes: 100, stderr_bytes: 1000, cpu_time_ms: 20_000 }
+    const source =
+      "import sys\nsys.stdout.write('x' * 95)\nraise SystemExit(sys.stderr.write('y' * 500) - 500)"
+    const result = await run(request(source, { limits }))
+    expect(result.limits).toEqual({
+      ...limits,
+      soft_timeout_ms: 25_000,
+      hard_timeout_ms: 30_000,
+      memory_mib: 256,
+      cpus: 1,
+      pids: 128,
+      disk_mib: 64,
+    })
+    await using seen = await scene.open(`/executions/${result.execution_id}`)
+    const panel = seen.page.getByRole('region', { name: 'Use and cost' })
+    const of = (name: string) => panel.getByRole('listitem').filter({ hasText: name })
+    await of('Run time')
+      .getByText(/ of 30 s$/)
+      .waitFor()
+    await of('CPU time')
+      .getByText(/ of 20 s$/)
+      .waitFor()
+    await of('stdout').getByText('95 B of 100 B').waitFor()
+    await of('stdout').getByText('▲ 95 %').waitFor()
+    await of('stderr').getByText('50 %', { exact: true }).waitFor()
+    expect(await panel.getByText('▲').count()).toBe(1)
+    expect(await of('stderr').getByRole('meter').getAttribute('value')).toBe('500')
+    await seen.expectSound()
     seen.expectSilent()
   })
 
@@ -178,6 +211,15 @@ for number in range(100000):
     await other.page.getByText('Why it waits').waitFor()
     await scene.client.cancel(waits)
     await other.page.locator('.verdict').getByText('Cancelled').waitFor()
+
+    const coloured = await run(
+      request("raise ValueError('\\x1b[1;31mno such\\x1b[0m colour\\x1b]0;title\\x07')"),
+    )
+    expect(coloured.error_message).toContain('\u001b[1;31m')
+    await using painted = await scene.open(`/executions/${coloured.execution_id}`)
+    const why = painted.page.getByRole('region', { name: 'Why', exact: true })
+    await why.getByText('ValueError: no such colour (/tmp').waitFor()
+    expect(await why.innerText()).not.toContain('\u001b')
 
     const source =
       'import unittest\nclass T(unittest.TestCase):\n  def test_bad(self): self.assertEqual(1, 2)\n'

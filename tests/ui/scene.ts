@@ -20,8 +20,10 @@ export interface Scene extends AsyncDisposable {
   restartApi(): Promise<void>
 }
 
-/** Tenants `acme` and `globex` exist. Without `workers`, what is enqueued waits. */
-export async function openUiScene(options: { workers?: boolean } = {}): Promise<Scene> {
+/** Tenants `acme` and `globex` exist. Without `workers`, what is enqueued waits. `api` adds to its environment. */
+export async function openUiScene(
+  options: { workers?: boolean; api?: Readonly<Record<string, string>> } = {},
+): Promise<Scene> {
   await using owned = new AsyncDisposableStack()
   const [built, fleet] = await Promise.all([buildPages(), startFleet()])
   owned.use(built)
@@ -47,6 +49,7 @@ export async function openUiScene(options: { workers?: boolean } = {}): Promise<
         COFFERDAM_PORT: port,
         COFFERDAM_DASHBOARD_DIR: built.dist,
         COFFERDAM_LOG_LEVEL: 'error',
+        ...options.api,
       }),
     )
   let api = await startApi()

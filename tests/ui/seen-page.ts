@@ -8,6 +8,9 @@ export interface OpenOptions {
   as?: string | null
   width?: 1280 | 390
   scheme?: 'light' | 'dark'
+  /** Of the browser. Default: that of this machine. */
+  timeZone?: string
+  motion?: 'reduce' | 'no-preference'
 }
 
 export interface SeenPage extends AsyncDisposable {
@@ -27,11 +30,13 @@ export async function openPage(
   browser: Browser,
   baseUrl: string,
   path: string,
-  { as = null, width = 1280, scheme = 'light' }: OpenOptions,
+  { as = null, width = 1280, scheme = 'light', timeZone, motion = 'no-preference' }: OpenOptions,
 ): Promise<SeenPage> {
   const context = await browser.newContext({
     viewport: { width, height: width === 390 ? 844 : 900 },
     colorScheme: scheme,
+    reducedMotion: motion,
+    ...(timeZone === undefined ? {} : { timezoneId: timeZone }),
   })
   const page = await context.newPage()
   page.setDefaultTimeout(PATIENCE_MS)

@@ -46,6 +46,26 @@ describe('the configuration of the API', () => {
     expect(loadConfig({ ...GOOD, DATABASE_URL: url }).databaseUrl).toBe(url)
   })
 
+  it.each([
+    ['http://127.0.0.1:16686', 'http://127.0.0.1:16686'],
+    ['https://traces.example.com/jaeger//', 'https://traces.example.com/jaeger'],
+    ['https://traces.example.com/?', 'https://traces.example.com'],
+  ])('takes %s for the address of Jaeger', (text, url) => {
+    expect(loadConfig({ ...GOOD, COFFERDAM_JAEGER_URL: text }).jaegerUrl).toBe(url)
+  })
+
+  it.each([
+    'javascript:alert(1)',
+    'jaeger:16686',
+    '127.0.0.1:16686',
+    '//jaeger.example.com',
+    'http://user:hush@jaeger.example.com',
+    'http://jaeger.example.com/?a=1',
+    'http://jaeger.example.com/#/x',
+  ])('refuses %j for the address of Jaeger', (text) => {
+    expect(() => loadConfig({ ...GOOD, COFFERDAM_JAEGER_URL: text })).toThrow(/COFFERDAM_JAEGER_URL/)
+  })
+
   it('refuses unknown arguments', () => {
     expect(() => loadConfig(GOOD, ['--prot', '8080'])).toThrow(/unknown argument --prot 8080/)
   })

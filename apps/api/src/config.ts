@@ -13,6 +13,16 @@ import {
 import { z } from 'zod'
 import { OAUTH_FIELDS, oauthSettings, type OAuthSettings } from './oauth/oauth-config.ts'
 
+/** The address of pages elsewhere. A path is put behind it, so it may have nothing behind its own path. */
+const pageAddress = z
+  .string()
+  .max(2000)
+  .refine((text) => {
+    const { protocol, username, password, search, hash } = URL.parse(text) ?? { protocol: '' }
+    return /^https?:$/.test(protocol) && !username && !password && !search && !hash
+  }, 'expected a URL that begins with http:// or https://, without a user, a query or a fragment')
+  .transform((text) => new URL(text).href.replace(/[/?#]+$/, ''))
+
 export const API_FIELDS = {
   ...COMMON_FIELDS,
   host: {
@@ -53,6 +63,14 @@ export const API_FIELDS = {
       'Folder with a build of the dashboard (index.html and assets). Without it the one beside the API, ' +
       'which `npm start`, the image and the package bring.',
     example: '/opt/cofferdam/dashboard',
+  },
+  jaegerUrl: {
+    variable: 'COFFERDAM_JAEGER_URL',
+    schema: pageAddress.optional(),
+    description:
+      'Address under which browsers reach Jaeger. The dashboard then links each execution to its trace, for ' +
+      'operators; unset: no links.',
+    example: 'http://127.0.0.1:16686',
   },
   ...OAUTH_FIELDS,
   drainMs: {

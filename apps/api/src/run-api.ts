@@ -86,6 +86,7 @@ export async function runApi(config: ApiConfig, shared: Shared = {}): Promise<Ru
     redis,
     publicUrl: config.publicUrl,
     dashboardDir: config.dashboardDir,
+    jaegerUrl: config.jaegerUrl,
     oauth: config.oauth,
     metrics: (accept) => telemetry.prometheus(accept),
     logger,

@@ -37,6 +37,8 @@ describe('a key', () => {
       tenant_id: 'acme',
       read_only: false,
       expires_at: expect.any(String),
+      version: expect.stringMatching(/^\d+\.\d+\.\d+/),
+      jaeger_url: null,
     })
     expect(Date.parse(reply.json.expires_at) - Date.now()).toBeGreaterThan(11 * HOUR_MS)
     const [set = ''] = reply.headers['set-cookie'] ?? []
@@ -228,6 +230,13 @@ describe('a connection in clear text', () => {
     if (status === 403) expect(reply.json.error.message).toMatch(/https|another page/)
     expect(reply.headers['set-cookie'] === undefined).toBe(status === 403)
   })
+})
+
+it('tells operators alone where Jaeger is, because it shows the traces of all tenants', async () => {
+  const jaegerUrl = 'https://traces.example.com/jaeger'
+  const at = await listen(await scene.another({}, { jaegerUrl }))
+  expect((await signIn(at, { api_key: keyOf(scene.admin) })).json.jaeger_url).toBe(jaegerUrl)
+  expect((await signIn(at, { api_key: keyOf(scene.acme) })).json.jaeger_url).toBeNull()
 })
 
 it('behind a proxy that changes Host, the public address is ours and no other is', async () => {

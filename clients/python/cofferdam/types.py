@@ -1059,6 +1059,32 @@ class ExecutionResultUsage(_ExecutionResultUsageRequired, total=False):
     """Cost, micro-units: millionths of the operator’s unit. Absent if not charged."""
 
 
+class _ExecutionResultLimitsRequired(TypedDict):
+    soft_timeout_ms: int
+    """Soft deadline, milliseconds."""
+    hard_timeout_ms: int
+    """Hard deadline, milliseconds."""
+    memory_mib: int
+    """Memory of all processes together, MiB."""
+    cpus: float
+    """Processors used at once."""
+    pids: int
+    """Processes and threads at one time."""
+    disk_mib: int
+    """Files that the program wrote, MiB."""
+    stdout_bytes: int
+    """Bytes of stdout in the result."""
+    stderr_bytes: int
+    """Bytes of stderr in the result."""
+
+
+class ExecutionResultLimits(_ExecutionResultLimitsRequired, total=False):
+    """The limits that held, to compare usage with. Absent if no program ran, or if an
+    older release wrote the result."""
+    cpu_time_ms: int
+    """CPU time of all processes together, milliseconds. Absent if not limited."""
+
+
 class ExecutionResultArtifactsOmittedItem(TypedDict):
     path: str
     """Relative to the work directory."""
@@ -1243,6 +1269,9 @@ class ExecutionResult(_ExecutionResultRequired, total=False):
     value: Any
     """Value of the script as JSON: its last expression (python), module.exports or the
     default export (others). Absent if it has none."""
+    limits: ExecutionResultLimits
+    """The limits that held, to compare usage with. Absent if no program ran, or if an
+    older release wrote the result."""
     artifacts_omitted: list[ExecutionResultArtifactsOmittedItem]
     """Matching files that are not artifacts, at most 100. Absent when there are none."""
     artifacts_incomplete: bool

@@ -812,6 +812,32 @@ export type ExecutionResult = {
     /** Cost, micro-units: millionths of the operator’s unit. Absent if not charged. */
     cost?: number | undefined
   } | null
+  /**
+   * The limits that held, to compare usage with. Absent if no program ran, or if an older
+   * release wrote the result.
+   */
+  limits?:
+    | {
+        /** Soft deadline, milliseconds. */
+        soft_timeout_ms: number
+        /** Hard deadline, milliseconds. */
+        hard_timeout_ms: number
+        /** CPU time of all processes together, milliseconds. Absent if not limited. */
+        cpu_time_ms?: number | undefined
+        /** Memory of all processes together, MiB. */
+        memory_mib: number
+        /** Processors used at once. */
+        cpus: number
+        /** Processes and threads at one time. */
+        pids: number
+        /** Files that the program wrote, MiB. */
+        disk_mib: number
+        /** Bytes of stdout in the result. */
+        stdout_bytes: number
+        /** Bytes of stderr in the result. */
+        stderr_bytes: number
+      }
+    | undefined
   /** Files that were returned. */
   artifacts: Array<Artifact>
   /** Matching files that are not artifacts, at most 100. Absent when there are none. */

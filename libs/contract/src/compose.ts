@@ -99,6 +99,7 @@ export function composeAttempt(facts: AttemptFacts): AttemptRecord {
     duration_ms: durationMs,
     queue_ms: queueMs,
     usage: outcome.usage === null ? null : { ...outcome.usage, ...chargedUsage(charge) },
+    ...(outcome.limits === undefined ? {} : { limits: outcome.limits }),
     artifacts: outcome.artifacts.map(({ path, size, sha256 }) => ({ path, size, sha256 })),
     ...leftOut(outcome),
     ...(outcome.collectedFrom === undefined ? {} : { collected_from: outcome.collectedFrom }),

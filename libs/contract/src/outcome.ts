@@ -4,7 +4,7 @@ import type { Isolation } from './isolation.ts'
 import type { Artifact, OmittedArtifact } from './artifact.ts'
 import type { SessionTurn } from './result.ts'
 import type { InstallReport, TestReport } from './task-report.ts'
-import type { Usage } from './usage.ts'
+import type { LimitsInForce, Usage } from './usage.ts'
 import type { WorkspaceReport } from './workspace.ts'
 
 /** One output stream after counting, redacting and truncating, in that order. */
@@ -26,6 +26,8 @@ export interface Outcome {
   stderr: OutputView
   value?: unknown
   usage: Usage | null
+  /** Undefined if no program ran. */
+  limits?: LimitsInForce
   artifacts: (Artifact & { ref: string })[]
   /** Matching files that are not artifacts, at most `BOUNDS.artifactsOmitted`. */
   artifactsOmitted?: readonly OmittedArtifact[]

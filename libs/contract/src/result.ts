@@ -8,7 +8,7 @@ import { isolationSchema } from './isolation.ts'
 import { BOUNDS } from './limits.ts'
 import { timeSchema } from './name.ts'
 import { installReportSchema, testReportSchema } from './task-report.ts'
-import { resultUsageSchema } from './usage.ts'
+import { limitsInForceSchema, resultUsageSchema } from './usage.ts'
 import { workspaceReportSchema } from './workspace.ts'
 
 /** See `interpreter` of `sessionTurnSchema`. */
@@ -76,6 +76,11 @@ export const resultSchema = z.strictObject({
   }),
   queue_ms: z.number().min(0).meta({ description: 'From enqueue to the take, milliseconds.', example: 16 }),
   usage: resultUsageSchema.nullable().meta({ description: 'What the program used. Null if nothing ran.' }),
+  limits: limitsInForceSchema.optional().meta({
+    description:
+      'The limits that held, to compare usage with. Absent if no program ran, or if an older release ' +
+      'wrote the result.',
+  }),
   artifacts: z.array(artifactSchema).meta({ description: 'Files that were returned.' }),
   artifacts_omitted: z.array(omittedArtifactSchema).max(BOUNDS.artifactsOmitted).optional().meta({
     description: 'Matching files that are not artifacts, at most 100. Absent when there are none.',

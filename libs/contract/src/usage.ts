@@ -1,5 +1,6 @@
-/** What an attempt used. */
+/** What an attempt used, and the limits that held for it. */
 import { z } from 'zod'
+import type { Limits } from './limits.ts'
 
 export const usageSchema = z.strictObject({
   cpu_ms: z.number().min(0).nullable().meta({
@@ -61,4 +62,36 @@ export const resultUsageSchema = usageSchema.extend({
     description: 'Cost, micro-units: millionths of the operator’s unit. Absent if not charged.',
     example: 120,
   }),
+})
+
+const most = z.int().min(0)
+
+/** The limits of a program that ran. A worker may have reduced the requested ones. */
+export const limitsInForceSchema = z.strictObject({
+  soft_timeout_ms: most.meta({ description: 'Soft deadline, milliseconds.', example: 25_000 }),
+  hard_timeout_ms: most.meta({ description: 'Hard deadline, milliseconds.', example: 30_000 }),
+  cpu_time_ms: most.optional().meta({
+    description: 'CPU time of all processes together, milliseconds. Absent if not limited.',
+    example: 20_000,
+  }),
+  memory_mib: most.meta({ description: 'Memory of all processes together, MiB.', example: 256 }),
+  cpus: z.number().min(0).meta({ description: 'Processors used at once.', example: 1 }),
+  pids: most.meta({ description: 'Processes and threads at one time.', example: 128 }),
+  disk_mib: most.meta({ description: 'Files that the program wrote, MiB.', example: 64 }),
+  stdout_bytes: most.meta({ description: 'Bytes of stdout in the result.', example: 262_144 }),
+  stderr_bytes: most.meta({ description: 'Bytes of stderr in the result.', example: 32_768 }),
+})
+export type LimitsInForce = z.infer<typeof limitsInForceSchema>
+
+/** The limits that a result shows. Those of artifacts are told by what was left out. */
+export const limitsInForce = (limits: Limits): LimitsInForce => ({
+  soft_timeout_ms: limits.soft_timeout_ms,
+  hard_timeout_ms: limits.hard_timeout_ms,
+  ...(limits.cpu_time_ms === undefined ? {} : { cpu_time_ms: limits.cpu_time_ms }),
+  memory_mib: limits.memory_mib,
+  cpus: limits.cpus,
+  pids: limits.pids,
+  disk_mib: limits.disk_mib,
+  stdout_bytes: limits.stdout_bytes,
+  stderr_bytes: limits.stderr_bytes,
 })

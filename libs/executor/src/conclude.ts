@@ -2,6 +2,7 @@
 import {
   BOUNDS,
   isCofferdamError,
+  limitsInForce,
   type Exit,
   type Outcome,
   type Usage,
@@ -70,6 +71,7 @@ export async function conclude(
     stderr,
     ...(value === undefined ? {} : { value }),
     usage: exit?.usage ?? null,
+    ...(verdict.reason === NOT_BEGUN ? {} : { limits: limitsInForce(limits) }),
     ...collectedPart(artifacts),
     ...placeOf(held),
     ...(exit?.serviceExecutionTime === undefined ? {} : { serviceExecutionTime: exit.serviceExecutionTime }),

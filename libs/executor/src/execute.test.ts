@@ -46,6 +46,7 @@ describe('a program that ends by itself', () => {
       stdout: { text: 'hello\n', bytes: 6, truncated: false, ref: null },
       stderr: { text: 'careful\n', bytes: 8 },
       usage: { cpu_ms: 3 },
+      limits: { soft_timeout_ms: 25_000, hard_timeout_ms: 30_000, memory_mib: 256, pids: 128 },
       artifacts: [
         {
           path: 'out.txt',

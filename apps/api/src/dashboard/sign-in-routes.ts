@@ -5,6 +5,7 @@
 import { CofferdamError } from '@cofferdam/contract'
 import type { FastifyRequest } from 'fastify'
 import { z } from 'zod'
+import workspace from '../../package.json' with { type: 'json' }
 import { identify } from '../authenticate.ts'
 import { addressGroup, createGuessBrake, type GuessBrake } from '../guess-brake.ts'
 import type { Caller } from '../key-cache.ts'
@@ -21,19 +22,21 @@ const BODY_BYTES = 1024
 const secretText = z.string().min(1).max(200)
 const signInSchema = z.union([z.strictObject({ api_key: secretText }), z.strictObject({ code: secretText })])
 
-/** Who is signed in, as the dashboard reads it. */
-const shown = ({ caller: { keyId, scope, readOnly }, untilMs }: SignedIn) => ({
-  key_id: keyId,
-  scope: scope === 'admin' ? ('admin' as const) : ('tenant' as const),
-  tenant_id: scope === 'admin' ? null : scope.tenant_id,
-  read_only: readOnly,
-  expires_at: new Date(untilMs).toISOString(),
-})
-
 export function signInRoutes(app: App, context: RouteContext): void {
-  const { keys, signIns, publicUrl } = context
+  const { keys, signIns, publicUrl, jaegerUrl = null } = context
   const brake = createGuessBrake(context.now, FAILED_SIGN_INS)
   const hidden = { hide: true }
+  /** Who is signed in and what the pages need to know of this fleet. */
+  const shown = ({ caller: { keyId, scope, readOnly }, untilMs }: SignedIn) => ({
+    key_id: keyId,
+    scope: scope === 'admin' ? ('admin' as const) : ('tenant' as const),
+    tenant_id: scope === 'admin' ? null : scope.tenant_id,
+    read_only: readOnly,
+    expires_at: new Date(untilMs).toISOString(),
+    version: workspace.version,
+    // Jaeger knows no tenants: who reaches it reads the traces of all.
+    jaeger_url: scope === 'admin' ? jaegerUrl : null,
+  })
 
   const signIn = {
     schema: { ...hidden, body: signInSchema },

@@ -11,6 +11,10 @@ export interface Session {
   tenant_id: string | null
   read_only: boolean
   expires_at: string
+  /** Of the API. */
+  version: string
+  /** Where Jaeger shows traces. Null for keys of tenants, or if nobody named a place. */
+  jaeger_url: string | null
 }
 
 /** Null when nobody is signed in. Undefined while that is not known yet. */

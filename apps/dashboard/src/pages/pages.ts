@@ -7,6 +7,7 @@ import { OverviewPage } from './overview/overview-page.tsx'
 import { QueuePage } from './queue/queue-page.tsx'
 import { RoutinesPage } from './routines/routines-page.tsx'
 import { SessionsPage } from './sessions/sessions-page.tsx'
+import { SettingsPage } from './settings/settings-page.tsx'
 import { TenantsPage } from './tenants/tenants-page.tsx'
 
 export const PAGES: readonly PageEntry[] = [
@@ -56,4 +57,11 @@ export const PAGES: readonly PageEntry[] = [
     View: RoutinesPage,
   },
   { title: 'Audit', path: '/audit', key: 'a', icon: 'M3.5 2.5h9v11h-9zM6 6h4M6 9h4', View: AuditPage },
+  {
+    title: 'Settings',
+    path: '/settings',
+    key: ',',
+    icon: 'M2.5 4.8h11M2.5 11.2h11M10.5 3v3.6M5.5 9.4V13',
+    View: SettingsPage,
+  },
 ]

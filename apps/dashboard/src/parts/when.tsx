@@ -1,8 +1,13 @@
 import { signal } from '@preact/signals'
+import { choices, offsetAt } from '../choices/choices.ts'
 import { relative } from '../words/figures.ts'
+import { dayAndClock, zoneName } from '../words/moments.ts'
 
 /** The time of all relative moments on the page. One timer moves them together, once a second. */
 export const now = signal(Date.now())
+
+/** Further away than this, the day says more than how long ago it was. */
+const RELATIVE_MS = 24 * 3_600_000
 
 /** Starts the timer. Returns a function that ends it. */
 export function keepTime(): () => void {
@@ -12,15 +17,18 @@ export function keepTime(): () => void {
   return () => clearInterval(timer)
 }
 
-/** A moment relative to now, with the exact time in UTC as its title. */
+/** A moment relative to now, or its day and time. Its title is the exact time in UTC. */
 export function When({ at }: { at: string | number | null }) {
-  if (at === null) return <span class="muted">–</span>
-  const moment = new Date(at)
-  if (Number.isNaN(moment.getTime())) return <span class="muted">–</span>
-  const exact = moment.toISOString()
+  const atMs = at === null ? Number.NaN : new Date(at).getTime()
+  if (Number.isNaN(atMs)) return <span class="muted">–</span>
+  const exact = new Date(atMs).toISOString()
+  const offset = offsetAt(atMs)
+  const onClock = dayAndClock(atMs, offset)
+  const isNear = Math.abs(now.value - atMs) < RELATIVE_MS
+  const own = choices.value.zone === 'utc' ? '' : `\n${onClock} ${zoneName(offset)}`
   return (
-    <time dateTime={exact} title={exact}>
-      {relative(moment.getTime(), now.value)}
+    <time dateTime={exact} title={exact + own}>
+      {isNear ? relative(atMs, now.value) : onClock}
     </time>
   )
 }

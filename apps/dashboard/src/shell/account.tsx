@@ -1,3 +1,4 @@
+import { pageAddress } from '../address/address.ts'
 import { session, signOut } from '../api/session.ts'
 import { When } from '../parts/when.tsx'
 
@@ -18,6 +19,9 @@ export function Account() {
         </p>
         <p class="muted small">
           Signed out <When at={who.expires_at} />
+        </p>
+        <p>
+          <a href={pageAddress('/settings')}>Settings</a>
         </p>
         <button type="button" class="button" onClick={() => void signOut()}>
           Sign out

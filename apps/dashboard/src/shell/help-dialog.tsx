@@ -1,8 +1,13 @@
+import { signal } from '@preact/signals'
 import { Modal } from '../parts/modal.tsx'
 import type { PageEntry } from './page-table.ts'
 
+/** Whether the list of keys is open. */
+export const showsHelp = signal(false)
+
 /** Which keys there are. */
-export function HelpDialog({ pages, onClose }: { pages: readonly PageEntry[]; onClose: () => void }) {
+export function HelpDialog({ pages }: { pages: readonly PageEntry[] }) {
+  if (!showsHelp.value) return null
   const keys: ReadonlyArray<readonly [string, string]> = [
     ['/', 'Search'],
     ['j', 'Next row'],
@@ -12,7 +17,7 @@ export function HelpDialog({ pages, onClose }: { pages: readonly PageEntry[]; on
     ['?', 'This list'],
   ]
   return (
-    <Modal title="Keys" onClose={onClose}>
+    <Modal title="Keys" onClose={() => (showsHelp.value = false)}>
       <dl class="keys">
         {keys.map(([key, what]) => (
           <div key={key}>

@@ -1,9 +1,9 @@
-import { useEffect, useState } from 'preact/hooks'
+import { useEffect } from 'preact/hooks'
 import { address, pageAddress } from '../address/address.ts'
 import { isAdmin } from '../api/session.ts'
 import { Empty } from '../parts/problem.tsx'
 import { PageHead } from '../parts/page-head.tsx'
-import { HelpDialog } from './help-dialog.tsx'
+import { HelpDialog, showsHelp } from './help-dialog.tsx'
 import { pageOf, type PageEntry } from './page-table.ts'
 import { SideNav } from './side-nav.tsx'
 import { listenForKeys } from './shortcuts.ts'
@@ -11,9 +11,8 @@ import { TopBar } from './top-bar.tsx'
 
 /** Everything around a page: bar, navigation, keys, and what an unknown address shows. */
 export function Shell({ pages }: { pages: readonly PageEntry[] }) {
-  const [helps, setHelps] = useState(false)
   const shown = pages.filter((page) => page.adminOnly !== true || isAdmin.value)
-  useEffect(() => listenForKeys(shown, () => setHelps(true)), [shown.length])
+  useEffect(() => listenForKeys(shown, () => (showsHelp.value = true)), [shown.length])
   // The overview is for operators; keys of tenants begin with their executions.
   const pathname = address.value.pathname === '/' && !isAdmin.value ? '/executions' : address.value.pathname
   const found = pageOf(shown, pathname)
@@ -22,14 +21,14 @@ export function Shell({ pages }: { pages: readonly PageEntry[] }) {
       <a class="skip" href="#main" onClick={skip}>
         Skip to content
       </a>
-      <TopBar onHelp={() => setHelps(true)} />
+      <TopBar />
       <div class="frame">
         <SideNav pages={shown} current={found?.page.path ?? null} />
         <main id="main" tabIndex={-1}>
           {found === null ? <NotFound /> : <found.page.View key={found.page.path} rest={found.rest} />}
         </main>
       </div>
-      {helps && <HelpDialog pages={shown} onClose={() => setHelps(false)} />}
+      <HelpDialog pages={shown} />
     </>
   )
 }

@@ -1,12 +1,13 @@
 import { pageAddress } from '../address/address.ts'
 import { isAdmin } from '../api/session.ts'
 import { Account } from './account.tsx'
+import { showsHelp } from './help-dialog.tsx'
 import { LiveDot } from './live-dot.tsx'
 import { SearchBox } from './search-box.tsx'
 import { TenantSwitch } from './tenant-switch.tsx'
 
 /** The bar at the top: where one is, for whom, and who one is. */
-export function TopBar({ onHelp }: { onHelp: () => void }) {
+export function TopBar() {
   return (
     <header class="top-bar">
       <a class="brand" href={pageAddress('/')} aria-label="Cofferdam">
@@ -18,7 +19,13 @@ export function TopBar({ onHelp }: { onHelp: () => void }) {
       {isAdmin.value && <TenantSwitch />}
       <SearchBox />
       <LiveDot />
-      <button type="button" class="icon-button" aria-label="Keys" title="Keys (?)" onClick={onHelp}>
+      <button
+        type="button"
+        class="icon-button"
+        aria-label="Keys"
+        title="Keys (?)"
+        onClick={() => (showsHelp.value = true)}
+      >
         ?
       </button>
       <Account />

@@ -1,13 +1,14 @@
 import type { AuditRow, ExecutionState } from '@cofferdam/client'
 import { pageAddress } from '../../address/address.ts'
+import { jaegerLink } from '../../parts/jaeger-link.tsx'
 import { Facts, Panel } from '../../parts/panel.tsx'
 import { When } from '../../parts/when.tsx'
 
 /** A value that leads to the executions that share it. */
-function Shared({ name, value }: { name: string; value: string }) {
+function Shared({ name, value, words }: { name: string; value: string; words?: string }) {
   return (
     <a href={pageAddress('/executions', { [name]: value })} title={value}>
-      {value.length > 40 ? `${value.slice(0, 12)}…` : value}
+      {words ?? (value.length > 40 ? `${value.slice(0, 12)}…` : value)}
     </a>
   )
 }
@@ -19,6 +20,8 @@ const shared = (name: string, value: string | null | undefined) =>
 export function ExecutionFacts({ state, rows }: { state: ExecutionState; rows: readonly AuditRow[] }) {
   const row = rows[0]
   const { result } = state
+  const traceId = result?.trace_id ?? row?.trace_id
+  const jaeger = jaegerLink(traceId, `${traceId?.slice(0, 12)}… ↗`)
   const backend = result?.backend ?? row?.backend ?? null
   return (
     <Panel title="Details">
@@ -39,7 +42,8 @@ export function ExecutionFacts({ state, rows }: { state: ExecutionState; rows: r
           ['Interpreter', result?.session?.interpreter],
           ['Source', row?.invocation_source],
           ['Program', shared('code_hash', row?.executed_code_hash)],
-          ['Trace', shared('trace_id', result?.trace_id ?? row?.trace_id)],
+          ['Trace', jaeger ?? shared('trace_id', traceId)],
+          ['Same trace', jaeger && <Shared name="trace_id" value={traceId ?? ''} words="all executions" />],
           [
             'Hosts reached',
             row !== undefined && row.outbound_hosts.length > 0

@@ -12,6 +12,7 @@ import { previewOf } from '../executions/cancel-actions.tsx'
 import { cancelMany } from '../executions/cancel-many.ts'
 import { liveRow } from '../executions/row.ts'
 import { curlOf } from './curl.ts'
+import { plainText } from './output/ansi.ts'
 import { RerunButton } from './rerun/rerun-button.tsx'
 
 /** How it stands, in one line, and what can be done with it. */
@@ -57,7 +58,7 @@ export function ExecutionHead({ state, reload }: { state: ExecutionState; reload
         <div class="progress-line">
           <progress aria-label="Progress" value={state.progress.fraction} max={1} />
           <span>
-            {Math.round(state.progress.fraction * 100)} % {state.progress.message}
+            {Math.round(state.progress.fraction * 100)} % {plainText(state.progress.message)}
           </span>
         </div>
       )}

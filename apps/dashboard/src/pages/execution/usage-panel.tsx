@@ -1,5 +1,6 @@
 import type { AuditRow, CapsUse, ExecutionResult } from '@cofferdam/client'
 import { Facts, Panel } from '../../parts/panel.tsx'
+import { UseBar } from '../../parts/use-bar.tsx'
 import { now, When } from '../../parts/when.tsx'
 import { cost, count, duration, size } from '../../words/figures.ts'
 
@@ -10,25 +11,50 @@ const CAPS: ReadonlyArray<readonly [keyof CapsUse, string]> = [
   ['tenant_daily_cost', 'Cost, today'],
 ]
 
+const MIB = 1_048_576
+
+type Figure = number | null | undefined
+
+/** What was used, the limit on it, and how to write both. Not every figure is measured or limited. */
+const measuresOf = ({
+  usage,
+  limits,
+  ...result
+}: ExecutionResult): ReadonlyArray<readonly [string, Figure, Figure, (figure: number) => string]> => [
+  ['Run time', usage?.wall_ms, limits?.hard_timeout_ms, duration],
+  ['CPU time', usage?.cpu_ms, limits?.cpu_time_ms, duration],
+  ['Peak memory', usage?.peak_memory_bytes, limits && limits.memory_mib * MIB, size],
+  ['Disk', usage?.disk_bytes, limits && limits.disk_mib * MIB, size],
+  ['Processes', usage?.pids_peak, limits?.pids, count],
+  ['stdout', result.stdout_bytes, limits?.stdout_bytes, size],
+  ['stderr', result.stderr_bytes, limits?.stderr_bytes, size],
+]
+
 const orNull = <T,>(value: T | null | undefined, words: (value: T) => string): string | null =>
   value === null || value === undefined ? null : words(value)
 
-/** What it used, what that cost, and what was left of the caps then. */
+/** What it used of each limit, what that cost, and what was left of the caps then. */
 export function UsagePanel({ result, row }: { result: ExecutionResult; row: AuditRow | null }) {
   const { usage, caps } = result
+  const measures = usage === null ? [] : measuresOf(result)
   return (
     <>
       <Panel title="Use and cost">
         {usage === null && <p class="muted small">Nothing ran.</p>}
+        <ul class="caps">
+          {measures.map(([words, used, limit, write]) =>
+            used == null || limit == null ? null : (
+              <UseBar key={words} words={words} used={used} limit={limit} write={write} />
+            ),
+          )}
+        </ul>
         <Facts
           of={[
-            ['Run time', orNull(usage?.wall_ms, duration)],
-            ['Sandbox start', orNull(row?.session_start_ms, duration)],
-            ['CPU time', orNull(usage?.cpu_ms, duration)],
+            ...measures
+              .filter(([, , limit]) => limit == null)
+              .map(([words, used, , write]) => [words, orNull(used, write)] as const),
             ['CPU charged', orNull(usage?.charged_cpu_ms, duration)],
-            ['Peak memory', orNull(usage?.peak_memory_bytes, size)],
-            ['Disk', orNull(usage?.disk_bytes, size)],
-            ['Processes', orNull(usage?.pids_peak, count)],
+            ['Sandbox start', orNull(row?.session_start_ms, duration)],
             ['Read', orNull(usage?.read_bytes, size)],
             ['Written', orNull(usage?.write_bytes, size)],
             ['Memory × time', orNull(row?.charged_gb_seconds, (value) => `${value.toFixed(2)} GB s`)],
@@ -43,23 +69,12 @@ export function UsagePanel({ result, row }: { result: ExecutionResult; row: Audi
             {CAPS.map(([name, words]) => {
               const cap = caps[name]
               return cap === undefined ? null : (
-                <li key={name}>
-                  <span>{words}</span>
-                  <span class="number">
-                    {count(cap.used)} of {count(cap.limit)}
-                  </span>
-                  <meter
-                    aria-label={words}
-                    min={0}
-                    max={Math.max(cap.limit, 1)}
-                    high={Math.max(cap.limit, 1) * 0.9}
-                    value={Math.min(cap.used, cap.limit)}
-                  />
+                <UseBar key={name} words={words} used={cap.used} limit={cap.limit}>
                   <span class="muted small">
                     {Date.parse(cap.resets_at) > now.value ? 'resets' : 'was reset'}{' '}
                     <When at={cap.resets_at} />
                   </span>
-                </li>
+                </UseBar>
               )
             })}
           </ul>

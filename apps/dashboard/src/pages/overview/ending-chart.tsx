@@ -1,6 +1,8 @@
 import type { Stats } from '@cofferdam/client'
 import { pageAddress } from '../../address/address.ts'
+import { offsetAt } from '../../choices/choices.ts'
 import { count } from '../../words/figures.ts'
+import { clock, zoneName } from '../../words/moments.ts'
 import { TimeAxis } from './time-axis.tsx'
 import { mostOf, stacksOf, sumsOf, type Stack } from './stacks.ts'
 
@@ -79,5 +81,6 @@ function titleOf(stacks: readonly Stack[], step: number, atMs: number): string {
     const figure = counts[step] ?? 0
     return figure === 0 ? [] : [`${words} ${count(figure)}`]
   })
-  return `${new Date(atMs).toISOString().slice(11, 16)} UTC: ${parts.join(', ')}`
+  const offset = offsetAt(atMs)
+  return `${clock(atMs, offset)} ${zoneName(offset)}: ${parts.join(', ')}`
 }

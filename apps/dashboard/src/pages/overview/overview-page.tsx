@@ -2,9 +2,11 @@ import type { ComponentChildren } from 'preact'
 import { pageAddress, queryValue } from '../../address/address.ts'
 import { read } from '../../api/call.ts'
 import { useResource, type Resource } from '../../api/use-resource.ts'
+import { offsetAt } from '../../choices/choices.ts'
 import { PageHead } from '../../parts/page-head.tsx'
 import { ResourceView } from '../../parts/resource-view.tsx'
 import { cost, count, duration } from '../../words/figures.ts'
+import { clock, zoneName } from '../../words/moments.ts'
 import { LanePanel } from '../queue/lane-panel.tsx'
 import type { Queue } from '../queue/queue.ts'
 import { WorkerPanel } from '../queue/worker-panel.tsx'
@@ -82,13 +84,14 @@ function Figures(props: { queue: Queue; history: ReturnType<typeof useHistory>; 
 
 /** In the operator’s unit. Not all of a busy day may be counted. */
 function CostToday({ stats: { data, failure } }: { stats: Resource<Stats> }) {
-  const isAll = data === null || data.day.counted_from === data.day.starts_at
-  const since = isAll ? '00:00' : new Date(data.day.counted_from).toISOString().slice(11, 16)
+  const atMs = data === null ? Number.NaN : Date.parse(data.day.counted_from)
+  const offset = offsetAt(atMs)
+  const since = data === null ? '00:00 UTC' : `${clock(atMs, offset)} ${zoneName(offset)}`
   return (
     <Figure
       name="Cost today"
       value={data === null ? '–' : cost(sumOf(data.day.total.cost))}
-      note={data === null && failure !== null ? 'not known' : `since ${since} UTC`}
+      note={data === null && failure !== null ? 'not known' : `since ${since}`}
     />
   )
 }

@@ -1,14 +1,20 @@
 import type { Stats } from '@cofferdam/client'
+import { offsetAt } from '../../choices/choices.ts'
+import { clock, zoneName } from '../../words/moments.ts'
 
-const clock = (at: string): string => new Date(at).toISOString().slice(11, 16)
-
-/** When a chart begins and ends, in UTC. */
+/** When a chart begins and ends. */
 export function TimeAxis({ stats }: { stats: Stats }) {
+  const endMs = Date.parse(stats.ends_at)
+  const offset = offsetAt(endMs)
   return (
     <p class="time-axis muted small">
-      <time dateTime={stats.starts_at}>{clock(stats.starts_at)}</time>
-      <span>UTC</span>
-      <time dateTime={stats.ends_at}>{clock(stats.ends_at)}</time>
+      <time dateTime={stats.starts_at} title={stats.starts_at}>
+        {clock(Date.parse(stats.starts_at), offset)}
+      </time>
+      <span>{zoneName(offset)}</span>
+      <time dateTime={stats.ends_at} title={stats.ends_at}>
+        {clock(endMs, offset)}
+      </time>
     </p>
   )
 }

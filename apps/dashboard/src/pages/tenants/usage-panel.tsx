@@ -2,6 +2,7 @@ import type { UsageNow } from '@cofferdam/client'
 import type { Resource } from '../../api/use-resource.ts'
 import { Panel } from '../../parts/panel.tsx'
 import { ResourceView } from '../../parts/resource-view.tsx'
+import { UseBar } from '../../parts/use-bar.tsx'
 import { When } from '../../parts/when.tsx'
 import { count } from '../../words/figures.ts'
 import type { Load } from './tenant.ts'
@@ -49,20 +50,13 @@ export function UsagePanel({ usage, load }: { usage: Resource<UsageNow>; load: L
 }
 
 function Use(props: { words: string; use: { used: number; limit: number }; resetsAt: string | null }) {
-  const { used, limit } = props.use
-  const most = Math.max(limit, 1)
   return (
-    <li>
-      <span>{props.words}</span>
-      <span class="number">
-        {count(used)} of {count(limit)}
-      </span>
-      <meter aria-label={props.words} min={0} max={most} high={most * 0.9} value={Math.min(used, limit)} />
+    <UseBar words={props.words} used={props.use.used} limit={props.use.limit}>
       {props.resetsAt !== null && (
         <span class="muted small">
           resets <When at={props.resetsAt} />
         </span>
       )}
-    </li>
+    </UseBar>
   )
 }

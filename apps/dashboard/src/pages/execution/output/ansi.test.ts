@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { expect, it } from 'vitest'
-import { PLAIN, readLine } from './ansi.ts'
+import { PLAIN, plainText, readLine } from './ansi.ts'
 
 const ESC = '\u001b'
 const textOf = (line: string): string =>
@@ -55,4 +55,10 @@ it('never lets an escape or control character through', () => {
       expect(textOf(parts.join(''))).not.toMatch(/[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u202a-\u202e]/)
     }),
   )
+})
+
+it('strips a text of its escapes, keeps its lines, and ends it', () => {
+  expect(plainText(`${ESC}[31mValueError${ESC}[0m: a\r\n\tb${ESC}]0;title`)).toBe('ValueError: a\n\tb')
+  expect(plainText('x'.repeat(3000))).toBe(`${'x'.repeat(2000)} …`)
+  expect(plainText('abc', 3)).toBe('abc')
 })

@@ -79,3 +79,7 @@ export const plainLine = (line: string): string =>
   readLine(line, PLAIN)
     .pieces.map(({ text }) => text)
     .join('')
+
+/** A text that a program had a say in, without colours. Its lines stay, and it ends after `most` characters. */
+export const plainText = (text: string, most = 2000): string =>
+  plainLine(text.slice(0, most)) + (text.length > most ? ' …' : '')

@@ -2,6 +2,7 @@ import type { ExecutionResult, ExecutionState } from '@cofferdam/client'
 import { useMemo, useState } from 'preact/hooks'
 import { Empty } from '../../../parts/problem.tsx'
 import { Panel } from '../../../parts/panel.tsx'
+import { Segments } from '../../../parts/segments.tsx'
 import { count, size } from '../../../words/figures.ts'
 import { keptBlocks } from './kept-output.ts'
 import type { Stream } from './line-buffer.ts'
@@ -29,19 +30,17 @@ export function OutputPanel({ state, seen }: { state: ExecutionState; seen: Seen
       aside={
         <>
           {choices.length > 1 && (
-            <span class="segments" role="group" aria-label="Stream">
-              {choices.map((choice) => (
-                <button
-                  key={choice}
-                  type="button"
-                  aria-pressed={shown === choice}
-                  onClick={() => setView(choice)}
-                >
-                  {choice === 'both' ? 'As it came' : choice}
-                  {choice !== 'both' && result !== null && ` ${size(result[`${choice}_bytes`])}`}
-                </button>
-              ))}
-            </span>
+            <Segments
+              label="Stream"
+              options={choices}
+              chosen={shown}
+              words={(choice) =>
+                choice === 'both' || result === null
+                  ? 'As it came'
+                  : `${choice} ${size(result[`${choice}_bytes`])}`
+              }
+              onChoose={setView}
+            />
           )}
           {result !== null && shown !== 'both' && (
             <a href={`/v1/executions/${state.execution_id}/output/${shown}`} download={`${shown}.txt`}>

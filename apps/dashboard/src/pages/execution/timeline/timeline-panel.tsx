@@ -1,5 +1,6 @@
 import type { ExecutionState } from '@cofferdam/client'
 import { useState } from 'preact/hooks'
+import { jaegerLink } from '../../../parts/jaeger-link.tsx'
 import { Panel } from '../../../parts/panel.tsx'
 import { now } from '../../../parts/when.tsx'
 import { duration } from '../../../words/figures.ts'
@@ -25,10 +26,11 @@ export function TimelinePanel({ state }: { state: ExecutionState }) {
       title="Timeline"
       class="flush"
       aside={
-        <span class="muted">
-          {isCoarse && isEnded && <span class="badge">coarse: no spans are kept</span>}{' '}
-          {duration(endMs - startMs)} in all
-        </span>
+        <>
+          {isCoarse && isEnded && <span class="badge">coarse: no spans are kept</span>}
+          <span class="muted">{duration(endMs - startMs)} in all</span>
+          {jaegerLink(state.result?.trace_id, 'Open in Jaeger')}
+        </>
       }
     >
       <table class="timeline">

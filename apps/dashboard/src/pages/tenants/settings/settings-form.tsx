@@ -25,7 +25,7 @@ export function SettingsForm(props: {
   const { title, fields, now, path } = props
   const [edit, setEdit] = useState<{ base: object; draft: Draft } | null>(null)
   const [saves, setSaves] = useState(false)
-  // What was saved is shown until the page has read it again.
+  // What was saved, or read by the dialog, is shown until the page has read it again.
   const [saved, setSaved] = useState<{ over: object; value: object } | null>(null)
   const current = saved?.over === now ? saved.value : now
   const base = edit?.base ?? current
@@ -38,6 +38,7 @@ export function SettingsForm(props: {
   /** Takes what somebody else set, and keeps the other changes. */
   const takeTheirs = (theirs: object, taken: readonly Field[]): void => {
     setSaves(false)
+    setSaved({ over: now, value: theirs })
     setEdit({ base: theirs, draft: { ...rebased(fields, changes, theirs), ...draftOf(taken, theirs) } })
   }
   return (
