@@ -1,5 +1,6 @@
 /** Who is signed in. The key itself is exchanged for a cookie that scripts cannot read. */
 import { computed, signal } from '@preact/signals'
+import { keptDraft } from '../address/kept-draft.ts'
 import { call, signedOut } from './call.ts'
 import { asFailure, type Failure } from './failure.ts'
 
@@ -29,6 +30,8 @@ export const mayChange = computed(() => session.value?.read_only === false)
 
 const accept = (found: Session): void => {
   current.value = found
+  // Forgets what was typed under another key.
+  keptDraft(found.key_id)
   signedOut.value = false
 }
 

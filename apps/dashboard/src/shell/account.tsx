@@ -1,3 +1,4 @@
+import { forgetDraft } from '../address/kept-draft.ts'
 import { session, signOut } from '../api/session.ts'
 import { When } from '../parts/when.tsx'
 
@@ -19,7 +20,14 @@ export function Account() {
         <p class="muted small">
           Signed out <When at={who.expires_at} />
         </p>
-        <button type="button" class="button" onClick={() => void signOut()}>
+        <button
+          type="button"
+          class="button"
+          onClick={() => {
+            forgetDraft()
+            void signOut()
+          }}
+        >
           Sign out
         </button>
       </div>

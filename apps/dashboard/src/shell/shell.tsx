@@ -1,6 +1,6 @@
 import { useEffect, useState } from 'preact/hooks'
 import { address, pageAddress } from '../address/address.ts'
-import { isAdmin } from '../api/session.ts'
+import { isAdmin, mayChange } from '../api/session.ts'
 import { Empty } from '../parts/problem.tsx'
 import { PageHead } from '../parts/page-head.tsx'
 import { HelpDialog } from './help-dialog.tsx'
@@ -13,7 +13,8 @@ import { TopBar } from './top-bar.tsx'
 export function Shell({ pages }: { pages: readonly PageEntry[] }) {
   const [helps, setHelps] = useState(false)
   const shown = pages.filter((page) => page.adminOnly !== true || isAdmin.value)
-  useEffect(() => listenForKeys(shown, () => setHelps(true)), [shown.length])
+  const listed = shown.filter((page) => page.changesThings !== true || mayChange.value)
+  useEffect(() => listenForKeys(listed, () => setHelps(true)), [listed.length])
   // The overview is for operators; keys of tenants begin with their executions.
   const pathname = address.value.pathname === '/' && !isAdmin.value ? '/executions' : address.value.pathname
   const found = pageOf(shown, pathname)
@@ -24,12 +25,12 @@ export function Shell({ pages }: { pages: readonly PageEntry[] }) {
       </a>
       <TopBar onHelp={() => setHelps(true)} />
       <div class="frame">
-        <SideNav pages={shown} current={found?.page.path ?? null} />
+        <SideNav pages={listed} current={found?.page.path ?? null} />
         <main id="main" tabIndex={-1}>
           {found === null ? <NotFound /> : <found.page.View key={found.page.path} rest={found.rest} />}
         </main>
       </div>
-      {helps && <HelpDialog pages={shown} onClose={() => setHelps(false)} />}
+      {helps && <HelpDialog pages={listed} onClose={() => setHelps(false)} />}
     </>
   )
 }
