@@ -276,6 +276,13 @@ browser.describe('the playground', () => {
     )
     expect(kept).not.toMatch(/k3pt|v4lue/)
     expect(await page.evaluate<string>('JSON.stringify({ ...sessionStorage })')).not.toContain('v4lue')
+    // What is too large to be kept is said to be, and nothing older is kept in its place.
+    await request(page).getByText('Input and files').click()
+    await request(page).getByLabel('Standard input').fill('x'.repeat(6_000_000))
+    await page.getByText('a reload forgets it').waitFor()
+    expect(await page.evaluate<number>('sessionStorage.length')).toBe(0)
+    await request(page).getByLabel('Standard input').fill('')
+    await page.getByText('Tab leaves the editor').waitFor()
     // Another tenant at the top holds, and what was typed stays.
     await page.locator('#tenant').fill('globex')
     await page.keyboard.press('Enter')
