@@ -114,6 +114,7 @@ browser.describe('the playground', () => {
   browser.it('is used by keys alone, and Tab leaves the editor', async () => {
     await using seen = await scene.open('/playground?tenant=acme')
     const { page } = seen
+    await editor(page).waitFor()
     await page.keyboard.press('g')
     await page.keyboard.press('e')
     await page.getByRole('heading', { level: 1, name: 'Executions' }).waitFor()
