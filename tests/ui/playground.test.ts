@@ -161,6 +161,9 @@ browser.describe('the playground', () => {
     const { page } = seen
     await runButton(page).dblclick()
     await page.getByText('Succeeded').first().waitFor()
+    // The second click of a slow double click, after the answer to the first.
+    await page.mouse.down({ clickCount: 2 })
+    await page.mouse.up({ clickCount: 2 })
     expect(await countOf('once')).toBe(1)
     await editor(page).focus()
     await page.keyboard.down('Control')
