@@ -4,7 +4,7 @@
  */
 import { execFile } from 'node:child_process'
 import { mkdir, mkdtemp, rm, symlink, writeFile } from 'node:fs/promises'
-import { createServer, type Server } from 'node:http'
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { delimiter, join } from 'node:path'
@@ -22,18 +22,20 @@ const ID = `exe_${'0123456789abcdef'.repeat(2)}`
 
 /** What reached the API, in order. */
 const arrived: unknown[] = []
+async function record(request: IncomingMessage, response: ServerResponse): Promise<void> {
+  const { method, url } = request
+  const body = method === 'POST' ? await json(request) : undefined
+  const key = request.headers.authorization?.replace('Bearer ', '')
+  arrived.push({ method, url, key, body })
+  const result = { execution_id: ID, ending: 'ok', stdout: '' }
+  response.setHeader('content-type', 'application/json').end(JSON.stringify(result))
+}
+
 let server: Server
 let origin = ''
 let folder = ''
 beforeAll(async () => {
-  server = createServer(async (request, response) => {
-    const { method, url } = request
-    const body = method === 'POST' ? await json(request) : undefined
-    const key = request.headers.authorization?.replace('Bearer ', '')
-    arrived.push({ method, url, key, body })
-    const result = { execution_id: ID, ending: 'ok', stdout: '' }
-    response.setHeader('content-type', 'application/json').end(JSON.stringify(result))
-  })
+  server = createServer((request, response) => void record(request, response))
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
   origin = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
   folder = await mkdtemp(join(tmpdir(), 'copied-code-'))
@@ -52,46 +54,52 @@ afterAll(async () => {
 const pieces = fc.oneof(
   fc.string({ unit: 'binary' }),
   fc.constantFrom(
-    ...[
-      "'",
-      '"',
-      '\\',
-      '`',
-      '$',
-      '!',
-      '\n',
-      '\r',
-      '\r\n',
-      '\t',
-      '\0',
-      '\x1b[31m',
-      '\x7f',
-      '\u0085',
-      '\u2028',
-    ],
-    ...['\ud800', '\udfff', '\u202e', '\ufeff', 'é', '漢', '👩‍💻', '\u{e0041}', "'''", '"""', '*/', '//', '#'],
-    ...[
-      '$(touch /tmp/x)',
-      '`id`',
-      '${HOME}',
-      '$COFFERDAM_API_KEY',
-      '\nJSON\n',
-      'JSON',
-      '\nEOF\n',
-      '!!',
-      '%s',
-    ],
-    ...[
-      '@/etc/passwd',
-      '&amp;',
-      '</script>',
-      "'; exit 1; '",
-      '{x}',
-      '\\u0027',
-      '\\N{DIGIT ONE}',
-      '-',
-      '\\\n',
-    ],
+    "'",
+    '"',
+    '\\',
+    '`',
+    '$',
+    '!',
+    '\n',
+    '\r',
+    '\r\n',
+    '\t',
+    '\0',
+    '\x1b[31m',
+    '\x7f',
+    '\u0085',
+    '\u2028',
+    '\ud800',
+    '\udfff',
+    '\u202e',
+    '\ufeff',
+    'é',
+    '漢',
+    '👩‍💻',
+    '\u{e0041}',
+    "'''",
+    '"""',
+    '*/',
+    '//',
+    '#',
+    '$(touch /tmp/x)',
+    '`id`',
+    '${HOME}',
+    '$COFFERDAM_API_KEY',
+    '\nJSON\n',
+    'JSON',
+    '\nEOF\n',
+    '!!',
+    '%s',
+    '@/etc/passwd',
+    '&amp;',
+    '</script>',
+    "'; exit 1; '",
+    '{x}',
+    '\\u0027',
+    '\\N{DIGIT ONE}',
+    '-',
+    '\\\n',
   ),
 )
 const text = fc.array(pieces, { maxLength: 12 }).map((parts) => parts.join(''))

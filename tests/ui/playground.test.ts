@@ -22,9 +22,9 @@ const screenOf = (page: Page) => page.getByRole('log', { name: 'Output of the pr
 const queryOf = (page: Page) => new URL(page.url()).searchParams
 const runOf = (page: Page) => queryOf(page).get('run') as ExecutionId
 /** From the top, because a control that the bar covers in part counts as too small. */
-const expectSound = async ({ page, expectSound: expectIt }: SeenPage): Promise<void> => {
-  await page.evaluate('window.scrollTo(0, 0)')
-  await expectIt()
+const expectSound = async (seen: SeenPage): Promise<void> => {
+  await seen.page.evaluate('window.scrollTo(0, 0)')
+  await seen.expectSound()
 }
 /** How many executions there are of the playground's agent. */
 const countOf = async (agent: string): Promise<number> =>

@@ -11,7 +11,7 @@ export interface Draft {
   texts: Readonly<Record<string, string>>
 }
 
-const NAME = 'cofferdam.playground'
+const NAME = 'playground'
 
 /** Keeps a draft for a key. False if the browser has no space for it: then nothing is kept. */
 export function keepDraft(keyId: string, draft: Draft): boolean {
