@@ -120,7 +120,7 @@ const requests: fc.Arbitrary<ExecutionRequest> = fc.record(
     stdin: text,
     env: fc.array(fc.tuple(name, text), { maxLength: 3 }).map((all) => Object.fromEntries(all)),
     artifacts: fc.array(text, { maxLength: 2 }),
-    limits: fc.record({ hard_timeout_ms: fc.nat(), cpus: fc.double({ min: 0.05, max: 16 }) }),
+    limits: fc.record({ hard_timeout_ms: fc.nat(), cpus: fc.double({ min: 0.05, max: 16, noNaN: true }) }),
     session: fc.record({ key: text, must_exist: fc.boolean() }),
     backend: text,
   },
