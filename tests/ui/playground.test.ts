@@ -201,6 +201,7 @@ browser.describe('the playground', () => {
     const { page } = seen
     await runButton(page).click()
     await page.getByRole('alert').getByText('is not valid').waitFor()
+    await page.getByRole('alert').getByText('Correct what is marked below.').waitFor()
     const isolation = request(page).getByLabel('Isolation, at least')
     await page.locator('.field-problem').getByText('expected one of').waitFor()
     expect(await isolation.getAttribute('aria-invalid')).toBe('true')

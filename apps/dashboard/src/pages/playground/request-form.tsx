@@ -78,7 +78,12 @@ export function RequestForm(props: {
         void run()
       }}
     >
-      {failure !== null && <Problem failure={failure} />}
+      {failure !== null && (
+        <Problem
+          failure={failure}
+          hint={failure.code === 'invalid_request' ? 'Correct what is marked below.' : undefined}
+        />
+      )}
       <Panel
         title="Program"
         class="flush"
