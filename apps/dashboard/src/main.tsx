@@ -24,6 +24,7 @@ import './style/tenants.css'
 import './style/queue.css'
 import './style/charts.css'
 import './style/rerun.css'
+import './style/playground.css'
 
 const root = document.getElementById('app')
 if (root === null) throw new Error('index.html has no #app')

@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest'
 import { z } from 'zod'
-import { parseOfAnyRelease } from './parse.ts'
+import { parse, parseOfAnyRelease } from './parse.ts'
 
 const schema = z.strictObject({ name: z.string(), inner: z.strictObject({ n: z.int() }).optional() })
 
@@ -13,4 +13,14 @@ it('parsing refuses values that no release writes', () => {
   expect(() => parseOfAnyRelease(schema, { name: 1, added: true })).toThrow(/name/)
   expect(() => parseOfAnyRelease(schema, { added: true })).toThrow(/name/)
   expect(() => parseOfAnyRelease(schema, null)).toThrow()
+})
+
+it('of a wrong name in a record, says what is wrong with the name, and does not repeat its value', () => {
+  const env = z.strictObject({ env: z.record(z.string().regex(/^[a-z]+$/, 'expected letters'), z.string()) })
+  expect(() => parse(env, { env: { 'a b': 'secret' } })).toThrow(
+    expect.objectContaining({
+      message: 'request is not valid: env.a b: expected letters, got "a b"',
+      details: { problems: [{ field: 'env.a b', message: 'expected letters, got "a b"' }] },
+    }),
+  )
 })

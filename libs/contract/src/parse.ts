@@ -35,8 +35,15 @@ export function parseOfAnyRelease<T extends z.ZodType>(schema: T, input: unknown
 function flatten(issues: readonly z.core.$ZodIssue[], input: unknown): Problem[] {
   return issues.slice(0, 20).map((issue) => ({
     field: issue.path.length === 0 ? '(root)' : issue.path.map(String).join('.').slice(0, 200),
-    message: `${issue.message}, got ${describe(valueAt(input, issue.path))}`.slice(0, 400),
+    message: messageOf(issue, input).slice(0, 400),
   }))
+}
+
+/** Of a wrong name in a record, what is wrong with the name. Its value may be a secret. */
+function messageOf(issue: z.core.$ZodIssue, input: unknown): string {
+  if (issue.code === 'invalid_key')
+    return `${issue.issues[0]?.message ?? issue.message}, got ${describe(issue.path.at(-1))}`
+  return `${issue.message}, got ${describe(valueAt(input, issue.path))}`
 }
 
 function valueAt(input: unknown, path: readonly PropertyKey[]): unknown {

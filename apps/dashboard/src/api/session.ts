@@ -1,5 +1,6 @@
 /** Who is signed in. The key itself is exchanged for a cookie that scripts cannot read. */
 import { computed, signal } from '@preact/signals'
+import { forgetDraft, keptDraft } from '../address/kept-draft.ts'
 import { call, signedOut } from './call.ts'
 import { asFailure, type Failure } from './failure.ts'
 
@@ -33,6 +34,8 @@ export const mayChange = computed(() => session.value?.read_only === false)
 
 const accept = (found: Session): void => {
   current.value = found
+  // Forgets what was typed under another key.
+  keptDraft(found.key_id)
   signedOut.value = false
 }
 
@@ -69,6 +72,7 @@ export async function signIn(apiKey: string): Promise<void> {
 
 /** Signs out here and at the server. Without an answer the cookie stays until it ends. */
 export async function signOut(): Promise<void> {
+  forgetDraft()
   await call<void>('DELETE', '/ui/session').catch(() => undefined)
   signedOut.value = true
 }

@@ -4,6 +4,7 @@ import { AuditPage } from './audit/audit-page.tsx'
 import { BackendsPage } from './backends/backends-page.tsx'
 import { ExecutionsPage } from './executions/executions-page.tsx'
 import { OverviewPage } from './overview/overview-page.tsx'
+import { PlaygroundPage } from './playground/playground-page.tsx'
 import { QueuePage } from './queue/queue-page.tsx'
 import { RoutinesPage } from './routines/routines-page.tsx'
 import { SessionsPage } from './sessions/sessions-page.tsx'
@@ -20,6 +21,14 @@ export const PAGES: readonly PageEntry[] = [
     View: OverviewPage,
   },
   { title: 'Executions', path: '/executions', key: 'e', icon: 'M3 3.5v9l10-4.5z', View: ExecutionsPage },
+  {
+    title: 'Playground',
+    path: '/playground',
+    key: 'p',
+    icon: 'M2.5 3h11v10h-11zM5 6l2.5 2L5 10M8.5 10.5h2.5',
+    changesThings: true,
+    View: PlaygroundPage,
+  },
   {
     title: 'Queue',
     path: '/queue',

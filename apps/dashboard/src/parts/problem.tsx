@@ -1,12 +1,13 @@
 import type { ComponentChildren } from 'preact'
 import type { Failure } from '../api/failure.ts'
 
-/** A failed call: what happened, what to do, and the trace for an operator. */
-export function Problem({ failure, retry }: { failure: Failure; retry?: () => void }) {
+/** A failed call: what happened, what to do (`hint` where the page knows better), and the trace. */
+export function Problem(props: { failure: Failure; hint?: string | undefined; retry?: () => void }) {
+  const { failure, hint = failure.hint, retry } = props
   return (
     <div class="problem" role="alert">
       <strong>{failure.message}</strong>
-      {failure.hint !== '' && <p>{failure.hint}</p>}
+      {hint !== '' && <p>{hint}</p>}
       <p class="muted small">
         <code>{failure.code}</code>
         {failure.traceId !== null && (

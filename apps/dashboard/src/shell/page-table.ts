@@ -11,6 +11,8 @@ export interface PageEntry {
   icon: string
   /** Only for keys of operators: the API refuses what it shows to other keys. */
   adminOnly?: boolean
+  /** Of no use to a key that may only read, so the navigation leaves it out. */
+  changesThings?: boolean
   /** `rest` is what follows the first part of the path, decoded. Empty for the page itself. */
   View: ComponentType<{ rest: readonly string[] }>
 }

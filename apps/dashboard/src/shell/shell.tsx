@@ -1,6 +1,6 @@
 import { useEffect } from 'preact/hooks'
 import { address, pageAddress } from '../address/address.ts'
-import { isAdmin } from '../api/session.ts'
+import { isAdmin, mayChange } from '../api/session.ts'
 import { Empty } from '../parts/problem.tsx'
 import { PageHead } from '../parts/page-head.tsx'
 import { HelpDialog, showsHelp } from './help-dialog.tsx'
@@ -12,7 +12,8 @@ import { TopBar } from './top-bar.tsx'
 /** Everything around a page: bar, navigation, keys, and what an unknown address shows. */
 export function Shell({ pages }: { pages: readonly PageEntry[] }) {
   const shown = pages.filter((page) => page.adminOnly !== true || isAdmin.value)
-  useEffect(() => listenForKeys(shown, () => (showsHelp.value = true)), [shown.length])
+  const listed = shown.filter((page) => page.changesThings !== true || mayChange.value)
+  useEffect(() => listenForKeys(listed, () => (showsHelp.value = true)), [listed.length])
   // The overview is for operators; keys of tenants begin with their executions.
   const pathname = address.value.pathname === '/' && !isAdmin.value ? '/executions' : address.value.pathname
   const found = pageOf(shown, pathname)
@@ -23,12 +24,12 @@ export function Shell({ pages }: { pages: readonly PageEntry[] }) {
       </a>
       <TopBar />
       <div class="frame">
-        <SideNav pages={shown} current={found?.page.path ?? null} />
+        <SideNav pages={listed} current={found?.page.path ?? null} />
         <main id="main" tabIndex={-1}>
           {found === null ? <NotFound /> : <found.page.View key={found.page.path} rest={found.rest} />}
         </main>
       </div>
-      <HelpDialog pages={shown} />
+      <HelpDialog pages={listed} />
     </>
   )
 }

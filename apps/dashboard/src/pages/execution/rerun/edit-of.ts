@@ -16,9 +16,10 @@ export const LIMIT_FIELDS = [
 /** The form's field of a variable whose value was not kept. */
 export const variableField = (name: string): string => `env:${name}`
 
-const textOf = (form: FormData, name: string): string => {
+/** The text of a field. Empty if the form has none of this name. */
+export const textOf = (form: FormData, name: string): string => {
   const value = form.get(name)
-  return typeof value === 'string' ? value : ''
+  return typeof value === 'string' ? value.replaceAll('\r\n', '\n') : ''
 }
 
 /**
@@ -27,30 +28,34 @@ const textOf = (form: FormData, name: string): string => {
  */
 export function editOf(form: FormData, missing: readonly string[]): RerunEdit {
   const backend = textOf(form, 'backend')
-  const limits = limitsOf(form)
+  const limits = limitsOf(LIMIT_FIELDS, (name) => textOf(form, name))
   const env = Object.fromEntries(missing.map((name) => [name, textOf(form, variableField(name)) || null]))
   return {
-    ...(form.has('replaces_args') ? { args: argsOf(textOf(form, 'args')) } : {}),
+    ...(form.has('replaces_args') ? { args: linesOf(textOf(form, 'args')) } : {}),
     ...(backend === '' ? {} : { backend }),
     ...(Object.keys(limits).length === 0 ? {} : { limits }),
     ...(missing.length === 0 ? {} : { env }),
   }
 }
 
-/** One argument a line. The end of the last line begins no other one. */
-function argsOf(text: string): string[] {
-  const lines = text.replaceAll('\r\n', '\n').replace(/\n$/, '')
+/** One value a line, such as an argument. The end of the last line begins no other one. */
+export function linesOf(text: string): string[] {
+  const lines = text.replace(/\n$/, '')
   return lines === '' ? [] : lines.split('\n')
 }
 
-function limitsOf(form: FormData): NonNullable<RerunEdit['limits']> {
-  const given = LIMIT_FIELDS.flatMap(({ name, times }) => {
-    const text = textOf(form, name).trim()
+/** The limits that are given, in the units of the API. */
+export function limitsOf<Name extends string>(
+  fields: ReadonlyArray<{ name: Name; times: number }>,
+  textOfField: (name: Name) => string,
+): { [Limit in Name]?: number } {
+  const given = fields.flatMap(({ name, times }) => {
+    const text = textOfField(name).trim()
     const value = Number(text) * times
     // Milliseconds are whole. The browser itself refuses what is no number.
     return text === '' || !Number.isFinite(value)
       ? []
       : [[name, times === 1 ? value : Math.round(value)] as const]
   })
-  return Object.fromEntries(given)
+  return Object.fromEntries(given) as { [Limit in Name]?: number }
 }

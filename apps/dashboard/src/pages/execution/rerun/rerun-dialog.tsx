@@ -1,9 +1,9 @@
 import type { ExecutionState, Rerun } from '@cofferdam/client'
 import { useMemo, useState } from 'preact/hooks'
+import { createAskOnce } from '../../../api/ask-once.ts'
 import { asFailure, type Failure } from '../../../api/failure.ts'
 import { Modal } from '../../../parts/modal.tsx'
 import { Problem } from '../../../parts/problem.tsx'
-import { createAsk } from './ask-rerun.ts'
 import { EditFields } from './edit-fields.tsx'
 import { editOf } from './edit-of.ts'
 import { isNotKept, NotKept } from './not-kept.tsx'
@@ -21,7 +21,7 @@ export function RerunDialog(props: {
   const [stage, setStage] = useState<Stage>('asking')
   const [failure, setFailure] = useState<Failure | null>(null)
   const [missing, setMissing] = useState<readonly string[]>([])
-  const ask = useMemo(() => createAsk(id), [id])
+  const ask = useMemo(createAskOnce, [id])
   const start = async (event: SubmitEvent): Promise<void> => {
     event.preventDefault()
     if (!(event.currentTarget instanceof HTMLFormElement) || stage === 'busy') return
@@ -29,7 +29,7 @@ export function RerunDialog(props: {
     setStage('busy')
     setFailure(null)
     try {
-      const rerun = await ask(edit)
+      const rerun = await ask<Rerun>(`/v1/executions/${encodeURIComponent(id)}/rerun`, { edit })
       setStage(rerun)
       props.onAccepted(rerun.execution.execution_id)
     } catch (error) {
