@@ -1030,6 +1030,11 @@ export type ExecutionState = {
   program_kind?: string | undefined
   /** The session that it shares. Absent without one, and after the end: see result.session. */
   session_key?: string | undefined
+  /**
+   * The backend that runs it. Before it runs, the one that the request names: absent with
+   * auto. Absent after the end: see result.backend.
+   */
+  backend?: string | undefined
   /** Number of the last attempt. 0 before the first. */
   attempt: number
   /** When it was accepted. */
@@ -2131,6 +2136,19 @@ export interface Operations {
       tenant_id?: string | undefined
       /** Only what belongs to this agent. Default: all agents. */
       agent_id?: string | undefined
+      /** Only those of this user. */
+      user_id?: string | undefined
+      /** Only those of this run. */
+      run_id?: string | undefined
+      /** Only those of this template. */
+      template_id?: string | undefined
+      /**
+       * Only what runs or ran on this backend. What has not begun is found by the backend that
+       * its request names.
+       */
+      backend?: string | undefined
+      /** Only those of this trace. */
+      trace_id?: string | undefined
       /** Only those that ended like this. */
       exit_status?:
         | 'ok'
@@ -3342,6 +3360,19 @@ export interface Operations {
       tenant_id?: string | undefined
       /** Only what belongs to this agent. Default: all agents. */
       agent_id?: string | undefined
+      /** Only those of this user. */
+      user_id?: string | undefined
+      /** Only those of this run. */
+      run_id?: string | undefined
+      /** Only those of this template. */
+      template_id?: string | undefined
+      /**
+       * Only what runs or ran on this backend. What has not begun is found by the backend that
+       * its request names.
+       */
+      backend?: string | undefined
+      /** Only those of this trace. */
+      trace_id?: string | undefined
       /** Only those that ended like this. */
       exit_status?:
         | 'ok'
@@ -3383,12 +3414,6 @@ export interface Operations {
       cursor?: string | undefined
       /** Only rows of this execution. */
       execution_id?: `exe_${string}` | undefined
-      /** Only rows of this user. */
-      user_id?: string | undefined
-      /** Only rows of this run. */
-      run_id?: string | undefined
-      /** Only rows of this template. */
-      template_id?: string | undefined
       /** Only rows that ended exactly like this. */
       ending?:
         | 'ok'
@@ -3407,10 +3432,6 @@ export interface Operations {
         | 'sandbox_lost'
         | 'worker_lost'
         | undefined
-      /** Only rows of this backend. */
-      backend?: string | undefined
-      /** Only rows of this trace. */
-      trace_id?: string | undefined
       /** Only rows of the program with this SHA-256, in lowercase hex. */
       code_hash?: string | undefined
       /** Only rows of programs that reached this host, with or without `:port`. */
@@ -3433,6 +3454,19 @@ export interface Operations {
       tenant_id?: string | undefined
       /** Only what belongs to this agent. Default: all agents. */
       agent_id?: string | undefined
+      /** Only those of this user. */
+      user_id?: string | undefined
+      /** Only those of this run. */
+      run_id?: string | undefined
+      /** Only those of this template. */
+      template_id?: string | undefined
+      /**
+       * Only what runs or ran on this backend. What has not begun is found by the backend that
+       * its request names.
+       */
+      backend?: string | undefined
+      /** Only those of this trace. */
+      trace_id?: string | undefined
       /** Only those that ended like this. */
       exit_status?:
         | 'ok'
@@ -3467,12 +3501,6 @@ export interface Operations {
       to?: string | undefined
       /** Only rows of this execution. */
       execution_id?: `exe_${string}` | undefined
-      /** Only rows of this user. */
-      user_id?: string | undefined
-      /** Only rows of this run. */
-      run_id?: string | undefined
-      /** Only rows of this template. */
-      template_id?: string | undefined
       /** Only rows that ended exactly like this. */
       ending?:
         | 'ok'
@@ -3491,10 +3519,6 @@ export interface Operations {
         | 'sandbox_lost'
         | 'worker_lost'
         | undefined
-      /** Only rows of this backend. */
-      backend?: string | undefined
-      /** Only rows of this trace. */
-      trace_id?: string | undefined
       /** Only rows of the program with this SHA-256, in lowercase hex. */
       code_hash?: string | undefined
       /** Only rows of programs that reached this host, with or without `:port`. */
@@ -3517,6 +3541,19 @@ export interface Operations {
       tenant_id?: string | undefined
       /** Only what belongs to this agent. Default: all agents. */
       agent_id?: string | undefined
+      /** Only those of this user. */
+      user_id?: string | undefined
+      /** Only those of this run. */
+      run_id?: string | undefined
+      /** Only those of this template. */
+      template_id?: string | undefined
+      /**
+       * Only what runs or ran on this backend. What has not begun is found by the backend that
+       * its request names.
+       */
+      backend?: string | undefined
+      /** Only those of this trace. */
+      trace_id?: string | undefined
       /** Only those that ended like this. */
       exit_status?:
         | 'ok'
@@ -3549,12 +3586,6 @@ export interface Operations {
       limit?: number | undefined
       /** Only rows of this execution. */
       execution_id?: `exe_${string}` | undefined
-      /** Only rows of this user. */
-      user_id?: string | undefined
-      /** Only rows of this run. */
-      run_id?: string | undefined
-      /** Only rows of this template. */
-      template_id?: string | undefined
       /** Only rows that ended exactly like this. */
       ending?:
         | 'ok'
@@ -3573,10 +3604,6 @@ export interface Operations {
         | 'sandbox_lost'
         | 'worker_lost'
         | undefined
-      /** Only rows of this backend. */
-      backend?: string | undefined
-      /** Only rows of this trace. */
-      trace_id?: string | undefined
       /** Only rows of the program with this SHA-256, in lowercase hex. */
       code_hash?: string | undefined
       /** Only rows of programs that reached this host, with or without `:port`. */

@@ -19,7 +19,7 @@ const shared = (name: string, value: string | null | undefined) =>
 export function ExecutionFacts({ state, rows }: { state: ExecutionState; rows: readonly AuditRow[] }) {
   const row = rows[0]
   const { result } = state
-  const backend = result?.backend ?? row?.backend ?? null
+  const backend = result?.backend ?? row?.backend ?? state.backend
   return (
     <Panel title="Details">
       <Facts
@@ -35,8 +35,17 @@ export function ExecutionFacts({ state, rows }: { state: ExecutionState; rows: r
           ['Backend', shared('backend', backend)],
           ['Isolation', result?.isolation],
           ['Vendor name', result?.vendor_ref],
-          ['Session', result?.session && `${result.session.id}${result.session.fresh ? ', new' : ''}`],
+          [
+            'Session',
+            result?.session && (
+              <>
+                <Shared name="session_id" value={result.session.id} />
+                {result.session.fresh && ', new'}
+              </>
+            ),
+          ],
           ['Interpreter', result?.session?.interpreter],
+          ['Kind', shared('program_kind', state.program_kind)],
           ['Source', row?.invocation_source],
           ['Program', shared('code_hash', row?.executed_code_hash)],
           ['Trace', shared('trace_id', result?.trace_id ?? row?.trace_id)],

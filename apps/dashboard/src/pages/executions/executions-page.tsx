@@ -95,10 +95,12 @@ function Arrived({ rows }: { rows: Rows }) {
 }
 
 function Nothing({ query }: { query: ListQuery }) {
-  const isFiltered = Object.keys(query.filters).length > 0 || query.within !== null
+  const { tenant_id: tenantId, ...others } = query.filters
+  const isNarrowed = Object.keys(others).length > 0 || query.within !== null
+  const isFiltered = isNarrowed || tenantId !== undefined
   return (
     <div class="table-frame">
-      {query.status === 'live' ? (
+      {query.status === 'live' && !isNarrowed ? (
         <Empty title="Nothing waits or runs." />
       ) : isFiltered ? (
         <Empty title="No execution matches.">
