@@ -95,6 +95,35 @@ browser.describe('the pages of tenants', () => {
     seen.expectSilent()
   })
 
+  browser.it('show an operator who changed what in the whole fleet, and who made admin keys', async () => {
+    await createTenant('watched')
+    await scene.client.tenants.changeCaps('watched', { burst: 3 })
+    const made = await scene.client.fleet.createAdminKey({ label: ATTACK, read_only: true })
+    await scene.client.fleet.revokeAdminKey(made.id)
+    await using seen = await scene.open('/audit')
+    const { page } = seen
+    await page.getByRole('link', { name: 'Changes' }).click()
+    const rows = page.locator('.events li')
+    await rows.filter({ hasText: 'admin key revoked' }).getByText(made.id).waitFor()
+    await rows.filter({ hasText: 'admin key created' }).first().getByText('fleet', { exact: true }).waitFor()
+    await seen.expectSound()
+    await page.getByLabel('Kind of change').selectOption('caps')
+    await rows.first().getByText('burst').waitFor()
+    expect(new URL(page.url()).search).toBe('?show=changes&kind=caps')
+    await rows.first().getByRole('link', { name: 'watched' }).click()
+    await page.getByRole('heading', { level: 1, name: 'watched' }).waitFor()
+    // A tenant’s key sees its own changes, and no word of the fleet.
+    await using other = await scene.open('/audit?show=changes', {
+      as: scene.keys.acme,
+      width: 390,
+      scheme: 'dark',
+    })
+    await other.page.locator('.events li').first().getByText('created').waitFor()
+    expect(await other.page.locator('.events').textContent()).not.toMatch(/watched|admin key/)
+    await other.expectSound()
+    for (const one of [seen, other]) one.expectSilent()
+  })
+
   browser.it('undo no stop that somebody else undid, and none that no event tells of', async () => {
     await createTenant('undone')
     await using seen = await scene.open('/tenants/undone', { width: 390, scheme: 'dark' })

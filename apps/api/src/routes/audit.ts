@@ -6,13 +6,7 @@
  *   GET /v1/audit/feed          pages in the order of recording, which miss none and repeat none
  */
 import { setTimeout as pause } from 'node:timers/promises'
-import {
-  auditRowSchema,
-  endingSchema,
-  executionIdSchema,
-  idToUuid,
-  type AuditRow,
-} from '@cofferdam/contract'
+import { auditRowSchema, endingSchema, executionIdSchema, idToUuid, type AuditRow } from '@cofferdam/contract'
 import { auditCursor, type FeedPage, type InvocationFilter, type Store } from '@cofferdam/store'
 import { z } from 'zod'
 import { holderOf, tenantFilter } from '../authenticate.ts'
