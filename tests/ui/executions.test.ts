@@ -79,9 +79,12 @@ browser.describe('the list of executions', () => {
   browser.it('shows live executions with filters by what is known of them', async () => {
     const session = { key: 'notes', scope: 'files' as const }
     const waits = await scene.client.enqueue({ ...delayed, run_id: 'run-8', backend: 'process' })
-    const runs = await scene.client.enqueue(
-      request('import time; time.sleep(600)', { session, run_id: 'run-8' }),
-    )
+    const limits = { soft_timeout_ms: 500_000, hard_timeout_ms: 510_000 }
+    const long = { session, run_id: 'run-8', limits }
+    const runs = await scene.client.enqueue(request('import time; time.sleep(500)', long))
+    // Known from its start on. What starts later is new, and gathers behind the button.
+    const backendOf = async () => (await scene.client.get(runs.execution_id))?.backend
+    await expect.poll(backendOf, SOON).toBe('process')
     await using seen = await scene.open('/executions?run_id=run-8&backend=process')
     const { page } = seen
     const both = [runs.execution_id, waits.execution_id]
