@@ -240,7 +240,7 @@ browser.describe('the pages of tenants', () => {
     const dialog = page.getByRole('dialog', { name: 'Change the caps' })
     await dialog.getByRole('alert').getByText('Somebody changed a value').waitFor()
     expect((await cellsOf(page, 'Attempts an hour of single agents')).slice(1)).toEqual(
-      ['analyst 5', 'analyst 7', 'analyst 6\nnew 0'].map((lines) => `${lines}\nand 1 in common`),
+      ['analyst 5', 'analyst 7', 'analyst 6\nnew 0'].map((lines) => `${lines}\n1 in common`),
     )
     await seen.expectSound()
     expect((await capsOf('agents')).agents).toEqual({ analyst: 7, other: 9 })

@@ -74,16 +74,11 @@ function Attempts({ query, asked }: { query: ListQuery; asked: Record<string, st
 const KINDS = [
   'caps',
   'sandbox_enabled',
-  'network',
-  'packages',
-  'commands',
-  'template',
   'key_created',
   'key_revoked',
   'admin_key_created',
   'admin_key_revoked',
   'tenant_cancelled',
-  'execution_cancelled',
 ]
 
 /** Changes of all tenants and of admin keys. For a tenant’s key, those of its tenant. */

@@ -95,18 +95,16 @@ function Arrived({ rows }: { rows: Rows }) {
 }
 
 function Nothing({ query }: { query: ListQuery }) {
-  const { tenant_id: tenantId, ...others } = query.filters
-  const isNarrowed = Object.keys(others).length > 0 || query.within !== null
-  const isFiltered = isNarrowed || tenantId !== undefined
+  const isFiltered = query.within !== null || Object.keys(query.filters).some((name) => name !== 'tenant_id')
   return (
     <div class="table-frame">
-      {query.status === 'live' && !isNarrowed ? (
-        <Empty title="Nothing waits or runs." />
-      ) : isFiltered ? (
+      {isFiltered ? (
         <Empty title="No execution matches.">
           Remove a filter, or choose a longer time.
           {canBeLive(query.filters) ? '' : ' Executions that still run have no ending to filter by.'}
         </Empty>
+      ) : query.status === 'live' ? (
+        <Empty title="Nothing waits or runs." />
       ) : (
         <Empty title="Nothing has run yet.">
           <code>cofferdam run --tenant demo 'print(1 + 1)'</code> runs a first program.

@@ -10,9 +10,6 @@ const FLEET = 'default of the fleet'
 const NONE = 'no cap'
 const MOST = 1_000_000_000
 
-/** An agent and its cap, as libs/contract/src/name.ts has them. */
-const AGENT_CAP = /^[A-Za-z0-9][\w.@-]{0,127}\s+(1000000000|\d{1,9})$/
-
 /** Every cap, with the bounds of libs/contract/src/tenant-caps.ts. */
 const FIELDS: readonly Field[] = [
   {
@@ -74,7 +71,7 @@ const FIELDS: readonly Field[] = [
     name: 'agents',
     words: 'Attempts an hour of single agents',
     kind: 'lines',
-    line: AGENT_CAP,
+    line: /^\S+\s+\d{1,9}$/,
     isMap: true,
     note: 'Each agent once, on a line with its cap: analyst 200. 0 stops the agent.',
     ...mapOf('agents', Number),

@@ -61,7 +61,7 @@ export function PolicyPanel({
             ['Redacted', policy.redact && counted(policy.redact.length, 'value')],
           ]}
         />
-        <details class="rules">
+        <details>
           <summary class="muted small">Rules: network, packages, commands, templates, redaction</summary>
           <SettingsForm {...form} title="Change the rules" fields={RULES} />
         </details>

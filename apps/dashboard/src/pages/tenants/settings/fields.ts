@@ -121,7 +121,7 @@ export function wordsOf(
   return [
     ...own.slice(0, MOST_LINES),
     ...(more > 0 ? [`and ${count(more)} more`] : []),
-    ...(same > 0 ? [`${own.length > 0 ? 'and ' : ''}${count(same)} in common`] : []),
+    ...(same > 0 ? [`${count(same)} in common`] : []),
   ].join('\n')
 }
 
