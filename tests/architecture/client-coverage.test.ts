@@ -81,6 +81,10 @@ const CALLS: readonly ((client: HttpClient) => unknown)[] = [
   (client) => client.fleet.stats({ group_by: 'ending' }),
   (client) => client.fleet.backends(),
   (client) => client.fleet.testBackend('docker', { tenant_id: 'acme' }),
+  (client) => client.fleet.events({ limit: 5 }).page(),
+  (client) => client.fleet.adminKeys(),
+  (client) => client.fleet.createAdminKey({ label: 'laptop', read_only: true }),
+  (client) => client.fleet.revokeAdminKey('k_7'),
 ]
 
 async function firstOf<T>(items: AsyncIterable<T>): Promise<T | undefined> {

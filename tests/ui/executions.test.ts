@@ -76,6 +76,41 @@ browser.describe('the list of executions', () => {
     seen.expectSilent()
   })
 
+  browser.it('shows live executions with filters by what is known of them', async () => {
+    const session = { key: 'notes', scope: 'files' as const }
+    const waits = await scene.client.enqueue({ ...delayed, run_id: 'run-8', backend: 'process' })
+    const limits = { soft_timeout_ms: 500_000, hard_timeout_ms: 510_000 }
+    const long = { session, run_id: 'run-8', limits }
+    const runs = await scene.client.enqueue(request('import time; time.sleep(500)', long))
+    // Known from its start on. What starts later is new, and gathers behind the button.
+    const backendOf = async () => (await scene.client.get(runs.execution_id))?.backend
+    await expect.poll(backendOf, SOON).toBe('process')
+    await using seen = await scene.open('/executions?run_id=run-8&backend=process')
+    const { page } = seen
+    const both = [runs.execution_id, waits.execution_id]
+    await rowOf(page, runs.execution_id).getByText('Running').waitFor()
+    expect(await idsOf(page)).toEqual(both)
+    await rowOf(page, waits.execution_id).getByText('process').waitFor()
+    await page.getByLabel('Add a filter').selectOption('program_kind')
+    await page.getByLabel('Kind').selectOption('script/python')
+    await expect.poll(() => idsOf(page), SOON).toEqual(both)
+    // The page of the session leads to what runs in it.
+    await page.goto(`${scene.url}/sessions?tenant=acme`)
+    await page.getByRole('link', { name: 'notes' }).click()
+    await page.getByRole('link', { name: /^ses_/ }).click()
+    await expect.poll(() => idsOf(page), SOON).toEqual([runs.execution_id])
+    await page.getByRole('link', { name: 'Live', exact: true }).click()
+    await rowOf(page, runs.execution_id).getByText('Running').waitFor()
+    await seen.expectSound()
+    for (const id of both) await scene.client.cancel(id)
+    await rowOf(page, runs.execution_id).getByText('Cancelled').waitFor()
+    await page.getByLabel('Add a filter').selectOption('ending')
+    await page.getByLabel('Ending').selectOption('ok')
+    await page.getByText('No execution matches.').waitFor()
+    await page.getByText('Executions that still run have no ending to filter by.').waitFor()
+    seen.expectSilent()
+  })
+
   browser.it('is used by keys alone', async () => {
     await using seen = await scene.open('/executions?tenant=globex')
     const { page } = seen

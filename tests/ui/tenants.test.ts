@@ -26,7 +26,7 @@ const button = (page: Page, name: string) => page.getByRole('button', { name, ex
 
 /** The cells of a dialog's row. */
 const cellsOf = (page: Page, setting: string): Promise<string[]> =>
-  page.getByRole('dialog').locator('tr').filter({ hasText: setting }).getByRole('cell').allTextContents()
+  page.getByRole('dialog').locator('tr').filter({ hasText: setting }).locator('td').allTextContents()
 
 /** Calls the API with a key, and tells the status. */
 const statusOf = async (key: string, method: string, path: string, body?: unknown): Promise<number> => {
@@ -93,6 +93,35 @@ browser.describe('the pages of tenants', () => {
     const events = await Array.fromAsync(scene.client.tenants.policyEvents('busy', { event_type: 'caps' }))
     expect(events.map(({ via }) => via)).toEqual(['ui', null, 'ui'])
     seen.expectSilent()
+  })
+
+  browser.it('show an operator who changed what in the whole fleet, and who made admin keys', async () => {
+    await createTenant('watched')
+    await scene.client.tenants.changeCaps('watched', { burst: 3 })
+    const made = await scene.client.fleet.createAdminKey({ label: ATTACK, read_only: true })
+    await scene.client.fleet.revokeAdminKey(made.id)
+    await using seen = await scene.open('/audit')
+    const { page } = seen
+    await page.getByRole('link', { name: 'Changes' }).click()
+    const rows = page.locator('.events li')
+    await rows.filter({ hasText: 'admin key revoked' }).getByText(made.id).waitFor()
+    await rows.filter({ hasText: 'admin key created' }).first().getByText('fleet', { exact: true }).waitFor()
+    await seen.expectSound()
+    await page.getByLabel('Kind of change').selectOption('caps')
+    await rows.first().getByText('burst').waitFor()
+    expect(new URL(page.url()).search).toBe('?show=changes&kind=caps')
+    await rows.first().getByRole('link', { name: 'watched' }).click()
+    await page.getByRole('heading', { level: 1, name: 'watched' }).waitFor()
+    // A tenant’s key sees its own changes, and no word of the fleet.
+    await using other = await scene.open('/audit?show=changes', {
+      as: scene.keys.acme,
+      width: 390,
+      scheme: 'dark',
+    })
+    await other.page.locator('.events li').first().getByText('created').waitFor()
+    expect(await other.page.locator('.events').textContent()).not.toMatch(/watched|admin key/)
+    await other.expectSound()
+    for (const one of [seen, other]) one.expectSilent()
   })
 
   browser.it('undo no stop that somebody else undid, and none that no event tells of', async () => {
@@ -191,6 +220,96 @@ browser.describe('the pages of tenants', () => {
     })
     await page.getByText('1 value', { exact: true }).waitFor()
     expect(await page.content()).not.toContain('a-secret-of-acme')
+    seen.expectSilent()
+  })
+
+  browser.it('change the caps of single agents, and show which of them somebody else changed', async () => {
+    await createTenant('agents', { agents: { analyst: 5, other: 9 } })
+    await using seen = await scene.open('/tenants/agents')
+    const { page } = seen
+    const agents = page.getByLabel('Attempts an hour of single agents')
+    expect(await agents.inputValue()).toBe('analyst 5\nother 9')
+    for (const wrong of ['analyst', 'analyst 5\nanalyst 6', 'analyst -1', 'analyst 1000000001']) {
+      await agents.fill(wrong)
+      await button(page, 'Save…').first().click()
+      expect(await page.getByRole('dialog').count()).toBe(0)
+    }
+    await agents.fill('new 0\nanalyst  6\nother 9')
+    await scene.client.tenants.changeCaps('agents', { agents: { analyst: 7, other: 9 } })
+    await button(page, 'Save…').first().click()
+    const dialog = page.getByRole('dialog', { name: 'Change the caps' })
+    await dialog.getByRole('alert').getByText('Somebody changed a value').waitFor()
+    expect((await cellsOf(page, 'Attempts an hour of single agents')).slice(1)).toEqual(
+      ['analyst 5', 'analyst 7', 'analyst 6\nnew 0'].map((lines) => `${lines}\n1 in common`),
+    )
+    await seen.expectSound()
+    expect((await capsOf('agents')).agents).toEqual({ analyst: 7, other: 9 })
+    await button(page, 'Save mine').click()
+    await dialog.waitFor({ state: 'detached' })
+    expect((await capsOf('agents')).agents).toEqual({ analyst: 6, new: 0, other: 9 })
+    await agents.fill('')
+    await button(page, 'Save…').first().click()
+    await button(page, 'Save').click()
+    await dialog.waitFor({ state: 'detached' })
+    expect((await capsOf('agents')).agents).toEqual({})
+    seen.expectSilent()
+  })
+
+  browser.it('change the rules of a policy as lists, and never show what is redacted', async () => {
+    await createTenant('listed')
+    const policyOf = () => scene.client.tenants.policy('listed')
+    const changePolicy = (patch: Parameters<Tenants['changePolicy']>[1]) =>
+      scene.client.tenants.changePolicy('listed', patch)
+    await changePolicy({
+      redact: ['a-secret-of-acme'],
+      commands: { allow: [], block: ['curl'] },
+      packages: { pypi: ['requests'], npm: [] },
+    })
+    await using seen = await scene.open('/tenants/listed', { width: 390, scheme: 'dark' })
+    const { page } = seen
+    const dialog = page.getByRole('dialog', { name: 'Change the rules' })
+    await page.getByText('Rules: network').click()
+    expect(await page.getByLabel('The only programs of commands').inputValue()).toBe('(no program)')
+    await page.getByLabel('Network').fill('*.example.org\napi.example.com:8443')
+    await page.getByLabel('Environments').selectOption('internal-only')
+    await page.getByLabel('Packages of PyPI').fill('requests\nnumpy==2.*')
+    await page.getByLabel('Blocked programs of commands').fill('curl\ngit push')
+    await page.getByLabel('Templates of agents').fill('analyst strict')
+    await page.getByLabel('More values to redact').fill('another-secret-of-acme')
+    // Not below the bar at the top, which would cover a part of a field.
+    await page.evaluate('window.scrollTo(0, 0)')
+    await seen.expectSound()
+    // Another list of the same property, changed meanwhile, stays as somebody else wrote it.
+    await changePolicy({ packages: { pypi: ['requests'], npm: ['left-pad'] } })
+    await button(page, 'Save…').last().click()
+    await dialog.getByRole('alert').getByText('Somebody changed a value').waitFor()
+    expect(await cellsOf(page, 'Packages of npm')).toEqual([
+      'Packages of npm',
+      '–',
+      'left-pad',
+      'not changed',
+    ])
+    expect((await cellsOf(page, 'More values to redact')).at(-1)).toBe('1 value')
+    await seen.expectSound()
+    await button(page, 'Save mine').click()
+    await dialog.waitFor({ state: 'detached' })
+    expect(await policyOf()).toMatchObject({
+      network: { allow: ['*.example.org', 'api.example.com:8443'] },
+      environments: ['internal-only'],
+      packages: { pypi: ['numpy==2.*', 'requests'], npm: ['left-pad'] },
+      commands: { allow: [], block: ['curl', 'git push'] },
+      templates: { required: false, agents: { analyst: 'strict' } },
+      redact: ['a-secret-of-acme', 'another-secret-of-acme'],
+    })
+    await page.getByText('2 values', { exact: true }).waitFor()
+    expect(await page.getByLabel('More values to redact').inputValue()).toBe('')
+    expect(await page.content()).not.toMatch(/secret-of-acme/)
+    await page.getByLabel('Forget all values to redact').check()
+    await button(page, 'Save…').last().click()
+    await dialog.getByText('Programs that print what was redacted will show it.').waitFor()
+    await button(page, 'Save').click()
+    await dialog.waitFor({ state: 'detached' })
+    expect(await policyOf()).toMatchObject({ redact: [], environments: ['internal-only'] })
     seen.expectSilent()
   })
 

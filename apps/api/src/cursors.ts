@@ -8,7 +8,7 @@
  * same cursor and no nonce seals two texts.
  */
 import { createCipheriv, createDecipheriv, createHmac } from 'node:crypto'
-import { CofferdamError, exitStatusSchema, PROGRAM_KINDS } from '@cofferdam/contract'
+import { CofferdamError, exitStatusSchema, nameSchema, PROGRAM_KINDS } from '@cofferdam/contract'
 import { z } from 'zod'
 import {
   agentQuery,
@@ -145,6 +145,20 @@ const sessionIdQuery = z
 export const pageQuery = z.strictObject({
   tenant_id: tenantQuery,
   agent_id: agentQuery,
+  user_id: nameSchema.optional().meta({ description: 'Only those of this user.', example: 'user-7' }),
+  run_id: nameSchema.optional().meta({ description: 'Only those of this run.', example: 'run-2026-11-20-1' }),
+  template_id: nameSchema.optional().meta({ description: 'Only those of this template.', example: 'strict' }),
+  backend: nameSchema.optional().meta({
+    description:
+      'Only what runs or ran on this backend. What has not begun is found by the backend that its request ' +
+      'names.',
+    example: 'docker',
+  }),
+  trace_id: z
+    .string()
+    .regex(/^[0-9a-f]{32}$/, 'expected 32 lowercase hex digits')
+    .optional()
+    .meta({ description: 'Only those of this trace.', example: '4bf92f3577b34da6a3ce929d0e0e4736' }),
   exit_status: exitStatusSchema.optional().meta({ description: 'Only those that ended like this.' }),
   program_kind: z
     .enum(PROGRAM_KINDS)
@@ -175,6 +189,11 @@ export const pageFilter = (
   limit: asked.limit ?? DEFAULT_PAGE,
   ...namedFields({
     agentId: asked.agent_id,
+    userId: asked.user_id,
+    runId: asked.run_id,
+    templateId: asked.template_id,
+    backend: asked.backend,
+    traceId: asked.trace_id,
     exitStatus: asked.exit_status,
     programKind: asked.program_kind,
     sessionId: asked.session_id,

@@ -1,7 +1,7 @@
 /** Filters of GET /v1/executions and /v1/audit/invocations by program, session and duration. */
-import type { ExecutionState } from '@cofferdam/contract'
+import type { ExecutionId, ExecutionState } from '@cofferdam/contract'
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
-import { execution, openScene, type Scene } from './scene.ts'
+import { execution, openScene, SCENE_SESSION, type Scene } from './scene.ts'
 
 let scene: Scene
 beforeAll(async () => {
@@ -41,7 +41,7 @@ describe('the list of executions', () => {
     expect(facts(script)).not.toHaveProperty('session_key')
     expect(idsOf(await list('status=live&program_kind=script'))).toEqual([script, python])
     expect(idsOf(await list('program_kind=command'))).toEqual([command])
-    for (const query of ['min_duration_ms=0', `session_id=ses_${'0'.repeat(32)}`])
+    for (const query of ['min_duration_ms=0', 'exit_status=ok', `session_id=ses_${'0'.repeat(32)}`])
       expect(idsOf(await list(`status=live&${query}`))).toEqual([])
     const one = await scene.call({ url: `/v1/executions/${python}` })
     expect(one.json).toMatchObject({
@@ -49,6 +49,56 @@ describe('the list of executions', () => {
       program_kind: 'script/python',
       session_key: 'run:agent-1:r1',
     })
+  })
+
+  it('filters live executions by all that is known of them before they end', async () => {
+    const trace = '4bf92f3577b34da6a3ce929d0e0e4736'
+    const known = {
+      agent_id: 'known',
+      user_id: 'user-7',
+      run_id: 'run-7',
+      template_id: 'strict',
+      backend: 'docker',
+      traceparent: `00-${trace}-00f067aa0ba902b7-01`,
+    }
+    const waits = await put({ ...known, delay_ms: 600_000 })
+    const runs = await put({
+      agent_id: 'known',
+      session: { key: 'notes' },
+      program: { ...bash.program, source: 'wait' },
+    })
+    const of = async (query: string) => idsOf(await list(`agent_id=known&${query}`))
+    await vi.waitFor(async () => expect(await of('status=live&backend=fake')).toEqual([runs]), 30_000)
+    const filters = [
+      'user_id=user-7',
+      'run_id=run-7',
+      'template_id=strict',
+      'backend=docker',
+      `trace_id=${trace}`,
+    ]
+    for (const query of filters)
+      for (const status of ['status=live&', ''])
+        expect([query, await of(`${status}${query}`)]).toEqual([query, [waits]])
+    expect(await of(filters.join('&'))).toEqual([waits])
+    expect(await of(`session_id=${SCENE_SESSION}`)).toEqual([runs])
+    for (const query of [
+      'user_id=run-7',
+      'run_id=user-7',
+      'template_id=other',
+      'backend=gvisor',
+      `trace_id=${'1'.repeat(32)}`,
+    ])
+      expect([query, await of(query)]).toEqual([query, []])
+    const shown = await list('status=live&agent_id=known')
+    expect(shown.map(({ backend }) => backend)).toEqual(['fake', 'docker'])
+
+    const [{ enqueued_at: later }, { enqueued_at: earlier }] = shown as [ExecutionState, ExecutionState]
+    expect(await of(`status=live&from=${later}`)).toEqual([runs])
+    expect(await of(`status=live&to=${later}`)).toEqual([waits])
+    expect(await of(`status=live&from=${earlier}`)).toEqual([runs, waits])
+    expect(await scene.producer.cancel(runs as ExecutionId)).toBe('cancelling')
+    await vi.waitFor(async () => expect(await of('status=ended&backend=fake')).toEqual([runs]), 30_000)
+    expect(await of(`status=ended&backend=docker`)).toEqual([])
   })
 
   it('filters ended executions by what they ran and how long they took', async () => {

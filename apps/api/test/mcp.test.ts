@@ -4,6 +4,7 @@ import { request, type IncomingMessage } from 'node:http'
 import { ProtocolError } from '@modelcontextprotocol/client'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { callTool, connectMcp, ERAS, listenForMcp, post } from './mcp-client.ts'
+import { recordCollection } from './sample-collection.ts'
 import { openScene, type Scene } from './scene.ts'
 
 let scene: Scene
@@ -110,7 +111,7 @@ describe.each(ERAS)('a client of revision %s', (era) => {
     const [link] = result.content.filter(({ type }) => type === 'resource_link')
     expect(link).toMatchObject({ uri: artifacts[0].uri, name: 'out/näme.bin', size: 4 })
     const { contents } = await client.readResource({ uri: artifacts[0].uri })
-    expect(contents).toEqual([{ uri: artifacts[0].uri, mimeType: 'application/octet-stream', text: 'data' }])
+    expect(contents).toEqual([{ uri: artifacts[0].uri, mimeType: 'text/plain; charset=utf-8', text: 'data' }])
     const output = await client.readResource({ uri: `cofferdam://executions/${execution_id}/output/stdout` })
     expect(output.contents[0]).toMatchObject({ mimeType: 'text/plain', text: 'é'.repeat(500_000) })
     const part = await callTool(client, 'get_execution', { execution_id, stdout_from: 999_990 })
@@ -119,6 +120,31 @@ describe.each(ERAS)('a client of revision %s', (era) => {
     const odd = await callTool(client, 'get_execution', { execution_id, stdout_from: 0 })
     expect(odd.structuredContent.stdout).toBe('é'.repeat(16_384))
     expect(odd.structuredContent.stdout_next).toBe(32_768)
+  })
+
+  it('tells the type of an artifact by its bytes, whatever its name says', async () => {
+    const png = Buffer.from('\x89PNG\r\n\x1a\n\0\0\0\rIHDR', 'latin1')
+    const html = '<!doctype html><script>alert(1)</script>'
+    const executionId = await recordCollection(scene.store, {
+      files: { 'page.html': png, 'image.png': html, 'table.txt': 'a,b\n1,2\n', 'none.csv': '' },
+    })
+    await using client = await connectMcp(url, scene.acme, era)
+    const { content } = await callTool(client, 'get_execution', { execution_id: executionId })
+    expect(content.filter(({ type }) => type === 'image')).toEqual([
+      { type: 'image', data: png.toString('base64'), mimeType: 'image/png' },
+    ])
+    const links = content.flatMap((block) => (block.type === 'resource_link' ? [block] : []))
+    const text = 'text/plain; charset=utf-8'
+    expect(links.map(({ name, mimeType }) => [name, mimeType])).toEqual([
+      ['image.png', text],
+      ['table.txt', 'text/csv; charset=utf-8'],
+      ['none.csv', 'application/octet-stream'],
+    ])
+    const read = async (path: string) =>
+      (await client.readResource({ uri: `cofferdam://executions/${executionId}/artifacts/${path}` }))
+        .contents[0]
+    expect(await read('page.html')).toMatchObject({ mimeType: 'image/png', blob: png.toString('base64') })
+    expect(await read('image.png')).toMatchObject({ mimeType: text, text: html })
   })
 
   it('lists the templates of resources, and gets invalid params for what does not exist', async () => {

@@ -69,6 +69,54 @@ describe('a read-only key', () => {
     expect(run.text).toContain('read-only')
   })
 
+  it('of an admin sees the whole fleet and changes nothing of it', async () => {
+    const make = (payload: object) => scene.call({ method: 'POST', url: '/v1/keys', payload })
+    const made = await make({ label: 'wall of the fleet', read_only: true })
+    expect(made).toMatchObject({ status: 201, json: { key: expect.stringMatching(/^cfd_[0-9a-f]{40}$/) } })
+    const headers = { authorization: `Bearer ${made.json.key}` }
+    for (const url of ['/v1/queue', '/v1/tenants/globex', '/v1/keys', '/v1/events'])
+      expect([url, (await scene.call({ url, headers })).status]).toEqual([url, 200])
+    for (const [method, url, payload] of [
+      ['POST', '/v1/keys', { label: 'more', read_only: false }],
+      ['POST', '/v1/tenants/acme/keys', { label: 'more' }],
+      ['PATCH', '/v1/tenants/acme/caps', { tenant_daily: 1 }],
+      ['DELETE', `/v1/keys/${made.json.id}`, undefined],
+    ] as const)
+      expect([url, (await scene.call({ method, url, headers, ...(payload && { payload }) })).status]).toEqual(
+        [url, 403],
+      )
+    const events = async () => (await scene.call({ url: '/v1/events?limit=2' })).json.events
+    const facts = { key_id: made.json.id, label: 'wall of the fleet', read_only: true }
+    const actor = expect.stringMatching(/^key:/)
+    const madeEvent = { event_type: 'admin_key_created', tenant_id: null, actor, after: facts }
+    expect(await events()).toMatchObject([madeEvent, {}])
+
+    expect((await scene.call({ method: 'DELETE', url: `/v1/keys/${made.json.id}` })).status).toBe(204)
+    expect((await scene.call({ url: '/v1/queue', headers })).status).toBe(401)
+    expect(await events()).toMatchObject([
+      { event_type: 'admin_key_revoked', actor, before: facts },
+      madeEvent,
+    ])
+    const { keys } = (await scene.call({ url: '/v1/keys' })).json
+    expect(keys.at(-1)).toMatchObject({ id: made.json.id, read_only: true, revoked_at: expect.any(String) })
+    expect(JSON.stringify(keys)).not.toContain('cfd_')
+  })
+
+  it('cannot take the place of the last admin key that may change things', async () => {
+    const { keys } = (await scene.call({ url: '/v1/keys' })).json
+    const [own, ...others] = keys.filter(
+      (key: { read_only: boolean; revoked_at: string | null }) => !key.read_only && key.revoked_at === null,
+    )
+    expect(others).toEqual([])
+    const revoke = (id: string, headers = {}) =>
+      scene.call({ method: 'DELETE', url: `/v1/keys/${id}`, headers })
+    expect(await revoke(own.id)).toMatchObject({ status: 409, json: { error: { code: 'conflict' } } })
+    expect((await revoke('no-such-key')).status).toBe(404)
+    const payload = { label: 'next' }
+    const next = (await scene.call({ method: 'POST', url: '/v1/keys', payload })).json
+    expect((await revoke(next.id, { authorization: `Bearer ${next.key}` })).status).toBe(204)
+  })
+
   it('is made with read_only, and listed as such', async () => {
     const made = await scene.call({
       method: 'POST',
@@ -79,6 +127,35 @@ describe('a read-only key', () => {
     const { keys } = (await scene.call({ url: '/v1/tenants/acme/keys' })).json
     expect(keys).toContainEqual(expect.objectContaining({ id: made.json.id, read_only: true }))
     expect(keys).toContainEqual(expect.objectContaining({ label: 'test', read_only: false }))
+  })
+})
+
+describe('events of the fleet', () => {
+  it('are those of its own tenant for a tenant’s key, which manages no admin keys', async () => {
+    const headers = scene.globex
+    await scene.store.tenants.setCaps('acme', { burst: 7 }, 'ann')
+    await scene.store.tenants.setCaps('globex', { burst: 7 }, 'ann')
+    const of = async (query: string, key = {}) =>
+      (await scene.call({ url: `/v1/events?${query}`, headers: key })).json
+    const own = await of('', headers)
+    expect(new Set(own.events.map((event: { tenant_id: string }) => event.tenant_id))).toEqual(
+      new Set(['globex']),
+    )
+    expect((await of('event_type=caps&tenant_id=acme')).events).toMatchObject([
+      { tenant_id: 'acme', actor: 'ann' },
+    ])
+    const first = await of('event_type=caps&limit=1')
+    expect(first.events).toMatchObject([{ tenant_id: 'globex' }])
+    const next = await of(`event_type=caps&limit=1&cursor=${first.next_cursor}`)
+    expect(next.events).toMatchObject([{ tenant_id: 'acme' }])
+    for (const [method, url] of [
+      ['GET', '/v1/keys'],
+      ['POST', '/v1/keys'],
+      ['GET', '/v1/events?tenant_id=acme'],
+    ] as const) {
+      const payload = method === 'POST' ? { payload: { label: 'x' } } : {}
+      expect([url, (await scene.call({ method, url, headers, ...payload })).status]).toEqual([url, 403])
+    }
   })
 })
 

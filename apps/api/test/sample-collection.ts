@@ -18,7 +18,7 @@ export interface SampleCollection {
   /** Default `sesn_1`. */
   run?: string
   /** Content by path. */
-  files: Record<string, string>
+  files: Record<string, string | Uint8Array>
   /** Default: a collection. */
   program?: Program
   /** Default: now. */
@@ -36,12 +36,13 @@ export async function recordCollection(store: Store, sample: SampleCollection): 
   const executionId = newExecutionId(atMs)
   const program = sample.program ?? { type: 'files', op: 'collect', path: '.session/outputs' }
   const artifacts: (Artifact & { ref: string })[] = []
-  for (const [path, text] of Object.entries(sample.files)) {
+  for (const [path, content] of Object.entries(sample.files)) {
+    const bytes = Buffer.from(content as string)
     const key = { tenantId: tenant, executionId, attempt: 1, name: `artifacts/${path}`, encrypt }
     const sink = await store.blobs.create(key)
-    await sink.write(Buffer.from(text))
-    const sha256 = createHash('sha256').update(text).digest('hex')
-    artifacts.push({ path, size: Buffer.byteLength(text), sha256, ref: await sink.commit() })
+    await sink.write(bytes)
+    const sha256 = createHash('sha256').update(bytes).digest('hex')
+    artifacts.push({ path, size: bytes.length, sha256, ref: await sink.commit() })
   }
   await store.record(
     composeAttempt({

@@ -57,6 +57,9 @@ export interface Scene extends AsyncDisposable {
   stopRedis(): Promise<void>
 }
 
+/** The sandbox of every session at the scene's worker. */
+export const SCENE_SESSION = `ses_${'5'.repeat(32)}`
+
 /** A request that the scene's worker ends at once. See `behave`. */
 export const execution = (source: string, extra: object = {}): Record<string, unknown> => ({
   tenant_id: 'acme',
@@ -202,7 +205,8 @@ async function behave(taken: Taken, store: Store): Promise<void> {
 async function outcomeOf(taken: Taken, source: string, store: Store): Promise<Outcome> {
   try {
     const ref = { backend: 'fake', id: newSandboxId(), handle: {} }
-    await taken.begin(ref, { backend: 'fake', isolation: 'none' })
+    const session = taken.request.session === undefined ? {} : { sessionId: SCENE_SESSION }
+    await taken.begin(ref, { backend: 'fake', isolation: 'none', ...session })
   } catch (error) {
     if (!(error instanceof StopReason)) throw error
     return outcomeWithoutRun('cancelled', 'cancelled', 'cancelled before it began')

@@ -65,6 +65,10 @@ export const COMMANDS: Readonly<Record<string, CommandEntry>> = {
     load: () => import('./commands/workspace.ts'),
   },
   tenant: { summary: 'create, list and change tenants', load: () => import('./commands/tenant.ts') },
+  admin: {
+    summary: 'make and revoke admin keys, and list who changed what in the fleet',
+    load: () => import('./commands/admin.ts'),
+  },
   provision: {
     summary: 'create and remove what a vendor’s backend needs',
     load: () => import('./commands/provision.ts'),

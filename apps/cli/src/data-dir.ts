@@ -101,7 +101,9 @@ async function adminKeyOf(store: Store, dataDir: string): Promise<string> {
       return kept
     }
   }
-  const { key } = await store.keys.create('admin', `made on ${hostname()} for ${file}`.slice(0, 200))
+  const { key } = await store.keys.create('admin', `made on ${hostname()} for ${file}`.slice(0, 200), {
+    actor: 'cofferdam',
+  })
   // Written to another file and renamed, so that the file is never incomplete or readable by others.
   writeFileSync(`${file}.new`, `${key}\n`, { mode: 0o600 })
   renameSync(`${file}.new`, file)

@@ -24,6 +24,7 @@ const eventsSchema = z.object({
   events: z.array(
     z.object({
       created_at: z.string(),
+      tenant_id: z.string().nullish(),
       event_type: z.string(),
       actor: z.string(),
       via: z.string().nullish(),
@@ -35,14 +36,22 @@ const eventsSchema = z.object({
 })
 
 /** Prints the changes that an answer of the API lists, newest first, each with the fields that differ. */
-export function showChanges(answer: unknown, terminal: Terminal): void {
+export function showChanges(answer: unknown, terminal: Terminal, { namesTenant = false } = {}): void {
   const { events } = parse(eventsSchema, answer, 'the answer')
   terminal.value(events)
-  const rows = events.map(({ created_at, event_type, actor, source, via, before, after }) => {
+  const rows = events.map(({ created_at, tenant_id, event_type, actor, source, via, before, after }) => {
     const [was, is] = different(before, after)
-    return [created_at, event_type, actor, via ?? source, `${JSON.stringify(was)} → ${JSON.stringify(is)}`]
+    return [
+      created_at,
+      ...(namesTenant ? [tenant_id ?? null] : []),
+      event_type,
+      actor,
+      via ?? source,
+      `${JSON.stringify(was)} → ${JSON.stringify(is)}`,
+    ]
   })
-  terminal.lines(table(['TIME', 'WHAT', 'WHO', 'BY', 'BEFORE → AFTER'], rows))
+  const heads = ['TIME', ...(namesTenant ? ['TENANT'] : []), 'WHAT', 'WHO', 'BY', 'BEFORE → AFTER']
+  terminal.lines(table(heads, rows))
 }
 
 function different(before: unknown, after: unknown): [unknown, unknown] {

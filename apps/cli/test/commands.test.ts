@@ -474,6 +474,24 @@ needs('process').describe('the command', () => {
     })
   })
 
+  it('admin makes keys of the fleet, one that only reads too, and says who did it', async () => {
+    const reader = (await run(['admin', 'new-key', '--read-only', '--label', 'wall'])).stdout.trim()
+    expect(reader).toMatch(/^cfd_[0-9a-f]{40}$/)
+    const withReader = here({ COFFERDAM_API_KEY: reader })
+    const listed = await runHere(['admin', 'keys'], withReader)
+    expect(listed).toMatchObject({ status: 0, stdout: expect.stringMatching(/ wall +read /) })
+    const refused = await runHere(['admin', 'new-key'], withReader)
+    expect(refused).toMatchObject({ status: 1, stderr: expect.stringContaining('read-only') })
+    const found = (await json('admin', 'keys')) as { id: string; label: string; read_only: boolean }[]
+    const wall = found.find(({ label }) => label === 'wall')
+    const writer = found.find(({ read_only }) => !read_only)
+    await run(['admin', 'revoke-key', wall?.id ?? ''])
+    const events = await run(['admin', 'events', '--type', 'admin_key_revoked', '--limit', '1'])
+    expect(events.stdout).toMatch(/ - +admin_key_revoked +key:\S+ +api .*"label":"wall"/)
+    const last = await run(['admin', 'revoke-key', writer?.id ?? ''])
+    expect(last).toMatchObject({ status: 1, stderr: expect.stringContaining('Make another one first') })
+  })
+
   it('dashboard prints a link that signs in once, with the code where no log sees it', async () => {
     const { stdout, status } = await run(['dashboard'])
     expect(status).toBe(0)

@@ -1367,6 +1367,9 @@ class ExecutionState(_ExecutionStateRequired, total=False):
     session_key: str
     """The session that it shares. Absent without one, and after the end: see
     result.session."""
+    backend: str
+    """The backend that runs it. Before it runs, the one that the request names: absent
+    with auto. Absent after the end: see result.backend."""
     progress: ExecutionStateProgress
     """The program’s last progress report. Absent without one, and from an hour after
     the end."""

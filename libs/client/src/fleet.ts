@@ -1,9 +1,13 @@
 /** The fleet itself: its queue, its backends and its figures. */
 import type { Accepted, ExecutionResult, Operations, QueueTenants, Stats } from './wire.ts'
 import { part, type Api, type CallOptions } from './api.ts'
+import type { List } from './pages.ts'
 import type { Settle } from './sessions.ts'
 
 export type BackendSummary = Operations['listBackends']['result']['backends'][number]
+
+export type AdminKey = Operations['listAdminKeys']['result']['keys'][number]
+export type FleetEvent = Operations['listEvents']['result']['events'][number]
 
 export interface Fleet {
   /** What waits and runs in each lane, and the workers. Needs an admin key. */
@@ -20,6 +24,20 @@ export interface Fleet {
     body?: NonNullable<Operations['testBackend']['body']>,
     options?: CallOptions,
   ): Promise<ExecutionResult>
+  /** Who changed or did what: of the key's tenant, or in the whole fleet with an admin key. Newest first. */
+  events(
+    query?: Operations['listEvents']['query'],
+    options?: CallOptions,
+  ): List<FleetEvent, Operations['listEvents']['result']>
+  /** Admin keys, the valid ones first. Like the next two, it needs an admin key. */
+  adminKeys(options?: CallOptions): Promise<AdminKey[]>
+  /** Makes an admin key, which with `read_only` changes nothing. The answer is the only one that has it. */
+  createAdminKey(
+    body: Operations['createAdminKey']['body'],
+    options?: CallOptions,
+  ): Promise<Operations['createAdminKey']['result']>
+  /** Throws `conflict` for the last admin key that may change things. */
+  revokeAdminKey(keyId: string, options?: CallOptions): Promise<void>
 }
 
 export function fleetOf(api: Api, settle: Settle): Fleet {
@@ -43,5 +61,15 @@ export function fleetOf(api: Api, settle: Settle): Fleet {
       })
       return status === 202 ? settle(answer as Accepted, options) : (answer as ExecutionResult)
     },
+    events: (query, options) => api.list('/events', 'events', query, options),
+    async adminKeys(options) {
+      const call = { method: 'GET', path: '/keys', ...options } as const
+      return (await api.json<Operations['listAdminKeys']['result']>(call)).keys
+    },
+    // As with a tenant's key: what a lost answer has made cannot be made again.
+    createAdminKey: (body, options) =>
+      api.json({ method: 'POST', path: '/keys', body, repeat: 'if_refused', ...options }),
+    revokeAdminKey: (keyId, options) =>
+      api.json({ method: 'DELETE', path: `/keys/${part(keyId)}`, ...options }),
   }
 }

@@ -14,7 +14,7 @@ export type {
   WaitOptions,
 } from './client.ts'
 export type { Executions, RangeOptions, RerunOptions } from './executions.ts'
-export type { BackendSummary, Fleet } from './fleet.ts'
+export type { AdminKey, BackendSummary, Fleet, FleetEvent } from './fleet.ts'
 export { createClient, type ClientOptions, type HttpClient } from './http-client.ts'
 export type { List } from './pages.ts'
 export type {

@@ -1056,6 +1056,11 @@ export type ExecutionState = {
   program_kind?: string | undefined
   /** The session that it shares. Absent without one, and after the end: see result.session. */
   session_key?: string | undefined
+  /**
+   * The backend that runs it. Before it runs, the one that the request names: absent with
+   * auto. Absent after the end: see result.backend.
+   */
+  backend?: string | undefined
   /** Number of the last attempt. 0 before the first. */
   attempt: number
   /** When it was accepted. */
@@ -2157,6 +2162,19 @@ export interface Operations {
       tenant_id?: string | undefined
       /** Only what belongs to this agent. Default: all agents. */
       agent_id?: string | undefined
+      /** Only those of this user. */
+      user_id?: string | undefined
+      /** Only those of this run. */
+      run_id?: string | undefined
+      /** Only those of this template. */
+      template_id?: string | undefined
+      /**
+       * Only what runs or ran on this backend. What has not begun is found by the backend that
+       * its request names.
+       */
+      backend?: string | undefined
+      /** Only those of this trace. */
+      trace_id?: string | undefined
       /** Only those that ended like this. */
       exit_status?:
         | 'ok'
@@ -2816,49 +2834,6 @@ export interface Operations {
     result: TenantPolicy
   }
   putPolicy: { query: {}; body: TenantPolicyInput; result: TenantPolicy }
-  listPolicyEvents: {
-    query: {
-      /** Only events of this kind. Default: all. */
-      event_type?: string | undefined
-      /** Rows of one page, 1 to 500. Default: 50. */
-      limit?: number | undefined
-      /**
-       * next_cursor of the page before, for the same tenant. Its content is opaque. Default:
-       * the first page.
-       */
-      cursor?: string | undefined
-    }
-    body: undefined
-    result: {
-      /** One page of changes. */
-      events: Array<{
-        /** Number of the change. Later changes have higher ones. */
-        id: number
-        /** Who changed it: key:ID for the API, the database role for raw SQL. */
-        actor: string
-        /**
-         * The part of policy or caps that changed, or what was done: created, deleted, template,
-         * key_created, key_revoked, callback_secret_rotated, execution_cancelled,
-         * tenant_cancelled, session_ended and others.
-         */
-        event_type: string
-        /** What was there. Null if it is new. */
-        before: unknown
-        /** What is there now. Null if it is gone. */
-        after: unknown
-        /** Which way the change came. */
-        source: 'api' | 'reconciler' | 'sql'
-        /** When it was changed. */
-        created_at: string
-        /** ui when it was done on the dashboard. Null otherwise. */
-        via: 'ui' | null
-        /** The tenant. */
-        tenant_id: string
-      }>
-      /** The cursor of the next page. Null on the last page. */
-      next_cursor: string | null
-    }
-  }
   listTemplates: {
     query: {}
     body: undefined
@@ -3142,6 +3117,137 @@ export interface Operations {
     }
   }
   deleteCallbackSecret: { query: {}; body: undefined; result: undefined }
+  createAdminKey: {
+    query: {}
+    body: {
+      /** What it is for, for humans. */
+      label: string
+      /**
+       * Whether the key may only read: every change answers 403. Default: false. Default:
+       * `false`.
+       */
+      read_only?: boolean | undefined
+    }
+    result: {
+      /** Identifies the key; no secret. */
+      id: string
+      /** cfd_ and 40 hex digits. Only its hash is stored: it is never shown again. */
+      key: string
+    }
+  }
+  listAdminKeys: {
+    query: {}
+    body: undefined
+    result: {
+      /** All of them, at most 1,000. */
+      keys: Array<{
+        /** Identifies the key; no secret. */
+        id: string
+        /** Whether it may only read. */
+        read_only: boolean
+        /** What it is for, for humans. */
+        label: string
+        /** When it was made. */
+        created_at: string
+        /** When it was revoked. Null while it is valid. */
+        revoked_at: string | null
+        /** When it was last used, to the minute. Null before the first use. */
+        last_used_at: string | null
+      }>
+    }
+  }
+  revokeAdminKey: { query: {}; body: undefined; result: undefined }
+  listPolicyEvents: {
+    query: {
+      /** Only events of this kind. Default: all. */
+      event_type?: string | undefined
+      /** Rows of one page, 1 to 500. Default: 50. */
+      limit?: number | undefined
+      /**
+       * next_cursor of the page before, for the same tenant. Its content is opaque. Default:
+       * the first page.
+       */
+      cursor?: string | undefined
+    }
+    body: undefined
+    result: {
+      /** One page of changes. */
+      events: Array<{
+        /** Number of the change. Later changes have higher ones. */
+        id: number
+        /** Who changed it: key:ID for the API, the database role for raw SQL. */
+        actor: string
+        /**
+         * The part of policy or caps that changed, or what was done: created, deleted, template,
+         * key_created, key_revoked, callback_secret_rotated, execution_cancelled,
+         * tenant_cancelled, session_ended and others.
+         */
+        event_type: string
+        /** What was there. Null if it is new. */
+        before: unknown
+        /** What is there now. Null if it is gone. */
+        after: unknown
+        /** Which way the change came. */
+        source: 'api' | 'reconciler' | 'sql'
+        /** When it was changed. */
+        created_at: string
+        /** ui when it was done on the dashboard. Null otherwise. */
+        via: 'ui' | null
+        /** The tenant. */
+        tenant_id: string
+      }>
+      /** The cursor of the next page. Null on the last page. */
+      next_cursor: string | null
+    }
+  }
+  listEvents: {
+    query: {
+      /** Only events of this kind. Default: all. */
+      event_type?: string | undefined
+      /** Rows of one page, 1 to 500. Default: 50. */
+      limit?: number | undefined
+      /**
+       * next_cursor of the page before, for the same tenant. Its content is opaque. Default:
+       * the first page.
+       */
+      cursor?: string | undefined
+      /**
+       * The tenant. An admin key may name any, and has to where only one is meant. Default: the
+       * key’s.
+       */
+      tenant_id?: string | undefined
+    }
+    body: undefined
+    result: {
+      /** One page of changes. */
+      events: Array<{
+        /** Number of the change. Later changes have higher ones. */
+        id: number
+        /** Who changed it: key:ID for the API, the database role for raw SQL. */
+        actor: string
+        /**
+         * The part of policy or caps that changed, or what was done: created, deleted, template,
+         * key_created, key_revoked, callback_secret_rotated, execution_cancelled,
+         * tenant_cancelled, session_ended and others.
+         */
+        event_type: string
+        /** What was there. Null if it is new. */
+        before: unknown
+        /** What is there now. Null if it is gone. */
+        after: unknown
+        /** Which way the change came. */
+        source: 'api' | 'reconciler' | 'sql'
+        /** When it was changed. */
+        created_at: string
+        /** ui when it was done on the dashboard. Null otherwise. */
+        via: 'ui' | null
+        /** The tenant. Null for the fleet: admin_key_created, admin_key_revoked. */
+        tenant_id: string | null
+      }>
+      /** The cursor of the next page. Null on the last page. */
+      next_cursor: string | null
+    }
+  }
   listWorkspaces: {
     query: {}
     body: undefined
@@ -3368,6 +3474,19 @@ export interface Operations {
       tenant_id?: string | undefined
       /** Only what belongs to this agent. Default: all agents. */
       agent_id?: string | undefined
+      /** Only those of this user. */
+      user_id?: string | undefined
+      /** Only those of this run. */
+      run_id?: string | undefined
+      /** Only those of this template. */
+      template_id?: string | undefined
+      /**
+       * Only what runs or ran on this backend. What has not begun is found by the backend that
+       * its request names.
+       */
+      backend?: string | undefined
+      /** Only those of this trace. */
+      trace_id?: string | undefined
       /** Only those that ended like this. */
       exit_status?:
         | 'ok'
@@ -3409,12 +3528,6 @@ export interface Operations {
       cursor?: string | undefined
       /** Only rows of this execution. */
       execution_id?: `exe_${string}` | undefined
-      /** Only rows of this user. */
-      user_id?: string | undefined
-      /** Only rows of this run. */
-      run_id?: string | undefined
-      /** Only rows of this template. */
-      template_id?: string | undefined
       /** Only rows that ended exactly like this. */
       ending?:
         | 'ok'
@@ -3433,10 +3546,6 @@ export interface Operations {
         | 'sandbox_lost'
         | 'worker_lost'
         | undefined
-      /** Only rows of this backend. */
-      backend?: string | undefined
-      /** Only rows of this trace. */
-      trace_id?: string | undefined
       /** Only rows of the program with this SHA-256, in lowercase hex. */
       code_hash?: string | undefined
       /** Only rows of programs that reached this host, with or without `:port`. */
@@ -3459,6 +3568,19 @@ export interface Operations {
       tenant_id?: string | undefined
       /** Only what belongs to this agent. Default: all agents. */
       agent_id?: string | undefined
+      /** Only those of this user. */
+      user_id?: string | undefined
+      /** Only those of this run. */
+      run_id?: string | undefined
+      /** Only those of this template. */
+      template_id?: string | undefined
+      /**
+       * Only what runs or ran on this backend. What has not begun is found by the backend that
+       * its request names.
+       */
+      backend?: string | undefined
+      /** Only those of this trace. */
+      trace_id?: string | undefined
       /** Only those that ended like this. */
       exit_status?:
         | 'ok'
@@ -3493,12 +3615,6 @@ export interface Operations {
       to?: string | undefined
       /** Only rows of this execution. */
       execution_id?: `exe_${string}` | undefined
-      /** Only rows of this user. */
-      user_id?: string | undefined
-      /** Only rows of this run. */
-      run_id?: string | undefined
-      /** Only rows of this template. */
-      template_id?: string | undefined
       /** Only rows that ended exactly like this. */
       ending?:
         | 'ok'
@@ -3517,10 +3633,6 @@ export interface Operations {
         | 'sandbox_lost'
         | 'worker_lost'
         | undefined
-      /** Only rows of this backend. */
-      backend?: string | undefined
-      /** Only rows of this trace. */
-      trace_id?: string | undefined
       /** Only rows of the program with this SHA-256, in lowercase hex. */
       code_hash?: string | undefined
       /** Only rows of programs that reached this host, with or without `:port`. */
@@ -3543,6 +3655,19 @@ export interface Operations {
       tenant_id?: string | undefined
       /** Only what belongs to this agent. Default: all agents. */
       agent_id?: string | undefined
+      /** Only those of this user. */
+      user_id?: string | undefined
+      /** Only those of this run. */
+      run_id?: string | undefined
+      /** Only those of this template. */
+      template_id?: string | undefined
+      /**
+       * Only what runs or ran on this backend. What has not begun is found by the backend that
+       * its request names.
+       */
+      backend?: string | undefined
+      /** Only those of this trace. */
+      trace_id?: string | undefined
       /** Only those that ended like this. */
       exit_status?:
         | 'ok'
@@ -3575,12 +3700,6 @@ export interface Operations {
       limit?: number | undefined
       /** Only rows of this execution. */
       execution_id?: `exe_${string}` | undefined
-      /** Only rows of this user. */
-      user_id?: string | undefined
-      /** Only rows of this run. */
-      run_id?: string | undefined
-      /** Only rows of this template. */
-      template_id?: string | undefined
       /** Only rows that ended exactly like this. */
       ending?:
         | 'ok'
@@ -3599,10 +3718,6 @@ export interface Operations {
         | 'sandbox_lost'
         | 'worker_lost'
         | undefined
-      /** Only rows of this backend. */
-      backend?: string | undefined
-      /** Only rows of this trace. */
-      trace_id?: string | undefined
       /** Only rows of the program with this SHA-256, in lowercase hex. */
       code_hash?: string | undefined
       /** Only rows of programs that reached this host, with or without `:port`. */

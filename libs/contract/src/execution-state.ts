@@ -73,6 +73,15 @@ export const executionStateSchema = z.strictObject({
     description: 'The session that it shares. Absent without one, and after the end: see result.session.',
     example: 'chat-42',
   }),
+  backend: z
+    .string()
+    .optional()
+    .meta({
+      description:
+        'The backend that runs it. Before it runs, the one that the request names: absent with auto. Absent ' +
+        'after the end: see result.backend.',
+      example: 'docker',
+    }),
   attempt: z
     .int()
     .min(0)

@@ -159,10 +159,6 @@ export type ProgramKind = (typeof PROGRAM_KINDS)[number]
 export const programKindOf = (program: Program): ProgramKind =>
   program.type === 'script' ? `script/${program.language}` : program.type
 
-/** Whether a program of the kind `found` is one of those that `asked` stands for. */
-export const isOfKind = (found: string | undefined, asked: ProgramKind): boolean =>
-  found === asked || (asked === 'script' && found?.startsWith('script/') === true)
-
 /** The text that is hashed for the audit row: the program as submitted, without wrapper or environment. */
 export function programSource(program: Program): string {
   switch (program.type) {

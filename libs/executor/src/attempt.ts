@@ -42,9 +42,12 @@ export interface Attempt {
   refusesBackend?: (backend: string) => Promise<string | null>
   /**
    * The point of no return, awaited before the program starts. `ownSandbox` is set if the request names a
-   * session and runs outside of it.
+   * session and runs outside of it. `sessionId` is the sandbox of its session.
    */
-  onBegin(ref: SandboxRef, place: { backend: string; isolation: string; ownSandbox?: boolean }): Promise<void>
+  onBegin(
+    ref: SandboxRef,
+    place: { backend: string; isolation: string; ownSandbox?: boolean; sessionId?: string },
+  ): Promise<void>
   /** The sandbox has the program. Called once, after `onBegin`. Errors that it throws are ignored. */
   onHandedOver?: () => void
   /** Settles when the outcome is published. A single-use sandbox is destroyed then, or soon anyway. */

@@ -55,7 +55,8 @@ async function begin(state: AttemptState, sandbox: Sandbox): Promise<void> {
   const { attempt } = state
   attempt.signal.throwIfAborted()
   const { ref, isolation } = sandbox
-  const own = leftRunSession(state, sandbox) ? { ownSandbox: true } : {}
+  const session = sandbox.session === null ? {} : { sessionId: sandbox.session.id }
+  const own = leftRunSession(state, sandbox) ? { ownSandbox: true } : session
   await attempt.onBegin(ref, { backend: ref.backend, isolation, ...own })
   state.began = true
 }

@@ -9,6 +9,8 @@ export interface Place {
   chargedAtMs?: number | null
   /** True when it runs in a sandbox of its own although its request names a session. */
   ownSandbox?: boolean
+  /** The sandbox of the session in which it runs, `ses_…`. Lists are filtered by it. */
+  sessionId?: string
 }
 
 export interface Interrupted {
@@ -30,10 +32,20 @@ export function markOf(
   { attempt, fence, takenAtMs: startedAtMs }: { attempt: number; fence: number; takenAtMs: number },
   worker: WorkerId,
   ref: SandboxRef,
-  { backend, isolation, chargedAtMs = null, ownSandbox = false }: Place,
+  { backend, isolation, chargedAtMs = null, ownSandbox = false, sessionId }: Place,
 ): string {
-  const own = ownSandbox ? { ownSandbox } : {}
-  return JSON.stringify({ attempt, fence, worker, ref, backend, isolation, chargedAtMs, startedAtMs, ...own })
+  const more = { ...(ownSandbox && { ownSandbox }), ...(sessionId !== undefined && { sessionId }) }
+  return JSON.stringify({
+    attempt,
+    fence,
+    worker,
+    ref,
+    backend,
+    isolation,
+    chargedAtMs,
+    startedAtMs,
+    ...more,
+  })
 }
 
 /** Reads the mark from the reply of a take (lua/include/own.lua). Returns null when nothing was begun. */

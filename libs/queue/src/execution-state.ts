@@ -11,7 +11,7 @@ import { list, numberOrNull, text, type Reply } from './scripts.ts'
 export function stateOf(description: Reply | undefined, result: ExecutionResult | null): ExecutionState {
   const [id, tenant, agent, status, attempt, enqueued, started, position, eta, progress, ...more] =
     list(description)
-  const [rerunOf, kind, session] = more
+  const [rerunOf, kind, session, backend] = more
   const shown = text(status) as ExecutionState['status']
   return {
     execution_id: text(id) as ExecutionId,
@@ -21,6 +21,7 @@ export function stateOf(description: Reply | undefined, result: ExecutionResult 
     ...(text(rerunOf) === '' ? {} : { rerun_of: text(rerunOf) as ExecutionId }),
     ...(text(kind) === '' ? {} : { program_kind: text(kind) }),
     ...(text(session) === '' || shown === 'ended' ? {} : { session_key: text(session) }),
+    ...(text(backend) === '' || shown === 'ended' ? {} : { backend: text(backend) }),
     attempt: numberOrNull(attempt) ?? 0,
     enqueued_at: isoOf(enqueued) ?? new Date(0).toISOString(),
     started_at: isoOf(started),

@@ -36,7 +36,8 @@ import { createEventTails } from './event-tails.ts'
 import { nonNegative, resultOf, stateOf } from './execution-state.ts'
 import { KEYS } from './keys.ts'
 import { readEvents } from './live-events.ts'
-import { livePage, type LivePage } from './live-page.ts'
+import { liveFactsOf } from './live-filter.ts'
+import { livePage, type LivePage, type LivePageAsked } from './live-page.ts'
 import { needOf } from './needs.ts'
 import { readStats, type QueueStats } from './queue-stats.ts'
 import { createReplies } from './replies.ts'
@@ -93,8 +94,8 @@ export interface Producer extends AsyncDisposable {
   cancelTenant(tenantId: string, asked: TenantCancel): Promise<CancelledPage>
   /** Delayed, queued and running executions of a tenant, newest first. */
   live(tenantId: string, limit: number): Promise<ExecutionState[]>
-  /** One page of the same, of all tenants if null. `before` is `next` of the previous page. */
-  livePage(tenantId: string | null, asked: { limit: number; before?: string }): Promise<LivePage>
+  /** One page of the same, of all tenants if null. A filtered page may hold fewer than `limit`, even none. */
+  livePage(tenantId: string | null, asked: LivePageAsked): Promise<LivePage>
   stats(): Promise<QueueStats>
   /** Every tenant with something waiting or running, 10,000 at most. Costs 2 to 3 ms per 100 tenants. */
   tenants(): Promise<TenantsSnapshot>
@@ -152,6 +153,7 @@ export function createProducer({
       needOf(request),
       programKindOf(request.program),
       request.rerun_of ?? '',
+      liveFactsOf(request),
     ])
     if (awaitReply) enqueued.catch(() => replies.unexpect(id))
     const { code, rest } = await enqueued

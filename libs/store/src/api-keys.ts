@@ -49,6 +49,8 @@ export interface ApiKeys {
   revoke(id: string, actor?: Author): Promise<boolean>
   /** Keys of one tenant, or of all with null. Newest first, at most 1,000. */
   list(tenantId: string | null): Promise<ApiKey[]>
+  /** Admin keys, the valid ones first, then the newest first. At most 1,000. */
+  admins(): Promise<ApiKey[]>
 }
 
 const MAX_LIST = 1000
@@ -60,6 +62,16 @@ const scopeOf = (tenantId: string | null): ApiKeyScope =>
   tenantId === null ? 'admin' : { tenant_id: tenantId }
 
 export function createApiKeys(db: Kysely<Database>): ApiKeys {
+  const all = db
+    .selectFrom('api_keys')
+    .select(['id', 'tenant_id', 'template_id', 'read_only', 'label', 'created_at', 'revoked_at'])
+    .select('last_used_at')
+    .limit(MAX_LIST)
+  const listing = (narrow: (query: typeof all) => typeof all): Promise<ApiKey[]> =>
+    translating('the API keys', async () => {
+      const rows = await narrow(all).orderBy('created_at', 'desc').execute()
+      return rows.map(({ tenant_id, ...row }) => ({ ...row, scope: scopeOf(tenant_id) }))
+    })
   return {
     create: async (input, label, { templateId, readOnly = false, actor } = {}) => {
       const scope = parse(apiKeyScopeSchema, input, 'scope')
@@ -140,16 +152,8 @@ export function createApiKeys(db: Kysely<Database>): ApiKeys {
         return numAffectedRows === 1n
       })
     },
-    list: (tenantId) =>
-      translating('the API keys', async () => {
-        const all = db
-          .selectFrom('api_keys')
-          .select(['id', 'tenant_id', 'template_id', 'read_only', 'label', 'created_at'])
-          .select(['revoked_at', 'last_used_at'])
-          .orderBy('created_at', 'desc')
-          .limit(MAX_LIST)
-        const rows = await (tenantId === null ? all : all.where('tenant_id', '=', tenantId)).execute()
-        return rows.map(({ tenant_id, ...row }) => ({ ...row, scope: scopeOf(tenant_id) }))
-      }),
+    list: (tenantId) => listing((all) => (tenantId === null ? all : all.where('tenant_id', '=', tenantId))),
+    admins: () =>
+      listing((all) => all.where('tenant_id', 'is', null).orderBy(sql`revoked_at is null`, 'desc')),
   }
 }

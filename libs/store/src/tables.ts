@@ -43,7 +43,7 @@ export interface TenantsTable {
 
 export interface TenantPolicyEventsTable {
   id: Generated<number>
-  tenant_id: string
+  tenant_id: string | null
   actor: string
   event_type: string
   before: unknown
@@ -53,7 +53,8 @@ export interface TenantPolicyEventsTable {
   created_at: Stamp
 }
 
-export interface RoutineEventsTable extends Omit<TenantPolicyEventsTable, 'event_type'> {
+export interface RoutineEventsTable extends Omit<TenantPolicyEventsTable, 'event_type' | 'tenant_id'> {
+  tenant_id: string
   routine_id: string
   event_type: 'created' | 'changed' | 'deleted'
 }

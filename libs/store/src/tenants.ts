@@ -14,6 +14,14 @@ import { sql, type Kysely } from 'kysely'
 import { nameActor, type Author } from './author.ts'
 import { defaultCaps, defaultPolicy } from './default-policy.ts'
 import { defined } from './defined.ts'
+import {
+  readEvents,
+  recordAction,
+  type EventQuery,
+  type FleetEvent,
+  type TenantAction,
+  type TenantPolicyEvent,
+} from './policy-events.ts'
 import { sqlState, translating } from './store-errors.ts'
 import type { Database, TenantRow } from './tables.ts'
 
@@ -21,30 +29,6 @@ export interface Tenant {
   policy: TenantPolicy
   caps: TenantCaps
 }
-
-export interface TenantPolicyEvent {
-  id: number
-  tenant_id: string
-  actor: string
-  event_type: string
-  before: unknown
-  after: unknown
-  source: 'api' | 'reconciler' | 'sql'
-  /** `ui` when a person did it on the dashboard. */
-  via: 'ui' | null
-  created_at: string
-}
-
-/** What a caller does that changes no row, so that no trigger writes its event. */
-export type TenantAction =
-  | 'execution_cancelled'
-  | 'tenant_cancelled'
-  | 'session_ended'
-  | 'session_file_written'
-  | 'session_file_removed'
-  | 'routine_run'
-  | 'workspace_replaced'
-  | 'workspace_deleted'
 
 export type PolicyPatch = Partial<Omit<TenantPolicy, 'tenant_id'>>
 
@@ -81,14 +65,10 @@ export interface Tenants {
   ): Promise<Tenant>
   /** Those of the given tenants that are stopped: a cap of the tenant is 0 (kill switch). */
   stopped(tenantIds: readonly string[]): Promise<Set<string>>
-  /**
-   * Newest first, at most `limit` (default and maximum 1,000), all older than the event `before` and of the
-   * kinds `types`, if there are any.
-   */
-  events(
-    tenantId: string,
-    options?: { limit?: number; before?: number; types?: readonly string[] },
-  ): Promise<TenantPolicyEvent[]>
+  /** Newest first. */
+  events(tenantId: string, options?: EventQuery): Promise<TenantPolicyEvent[]>
+  /** The same, of all tenants and of the fleet. */
+  allEvents(options?: EventQuery): Promise<FleetEvent[]>
   /** Adds an event of what was done, with `details` as its `after`. */
   recordAction(tenantId: string, action: TenantAction, details: object, actor: Author): Promise<void>
 }
@@ -178,29 +158,14 @@ export function createTenants(db: Kysely<Database>): Tenants {
           .execute()
         return new Set(rows.map((row) => row.tenant_id))
       }),
-    events: (tenantId, { limit = MAX_LIST, before, types } = {}) =>
-      changing(() =>
-        db
-          .selectFrom('tenant_policy_events')
-          .selectAll()
-          .where('tenant_id', '=', tenantId)
-          .$if(before !== undefined, (all) => all.where('id', '<', before ?? 0))
-          // Written out for the caps, because an index of theirs alone is used only then.
-          .$if(types?.join() === 'caps', (all) => all.where(sql<boolean>`event_type = 'caps'`))
-          .$if(types !== undefined, (all) => all.where('event_type', 'in', types ?? []))
-          .orderBy('id', 'desc')
-          .limit(Math.min(limit, MAX_LIST))
-          .execute(),
-      ),
-    recordAction: (tenantId, action, details, actor) =>
+    events: (tenantId, options) =>
       changing(async () => {
-        await db.transaction().execute(async (tx) => {
-          await nameActor(tx, { actor, source: 'api' })
-          await sql`select record_tenant_action(${tenantId}, ${action}, ${JSON.stringify(details)})`.execute(
-            tx,
-          )
-        })
+        const found = await readEvents(db, tenantId, options)
+        return found.map((event) => ({ ...event, tenant_id: tenantId }))
       }),
+    allEvents: (options) => changing(() => readEvents(db, null, options)),
+    recordAction: (tenantId, action, details, actor) =>
+      changing(() => recordAction(db, tenantId, action, details, actor)),
   }
 }
 

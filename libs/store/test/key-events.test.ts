@@ -72,6 +72,32 @@ describe('events', () => {
     expect(JSON.stringify(await history('keyed'))).not.toContain(key.slice(4))
   })
 
+  it('of admin keys belong to no tenant, and stand among those of the tenants', async () => {
+    await t.store.tenants.create({ tenant_id: 'beside' }, 'ops')
+    const { id, key } = await t.store.keys.create('admin', 'laptop', { readOnly: true, actor: BY_PAGE })
+    await t.store.keys.revoke(id, 'key:k_2')
+    const facts = { key_id: id, label: 'laptop', read_only: true }
+    const of = { source: 'api', tenant_id: null }
+    const all = await t.store.tenants.allEvents({ limit: 3 })
+    expect(all).toMatchObject([
+      { ...of, event_type: 'admin_key_revoked', before: facts, after: null, actor: 'key:k_2', via: null },
+      { ...of, event_type: 'admin_key_created', before: null, after: facts, actor: 'key:k_1', via: 'ui' },
+      { event_type: 'created', tenant_id: 'beside', actor: 'ops' },
+    ])
+    expect(JSON.stringify(all)).not.toContain(key.slice(4))
+    const older = await t.store.tenants.allEvents({ before: all[0]!.id, types: ['admin_key_created'] })
+    expect(older[0]).toMatchObject({ id: all[1]!.id })
+    expect(await t.store.tenants.events('beside')).toHaveLength(1)
+    const [first] = await t.store.keys.admins()
+    expect(first?.revoked_at === null || first?.id === id).toBe(true)
+    await expect(
+      t.as(
+        'cofferdam_app',
+        `insert into tenant_policy_events (actor, event_type, source) values ('x', 'admin_x', 'sql')`,
+      ),
+    ).rejects.toMatchObject({ code: '42501' })
+  })
+
   it('say who rotated and deleted a callback secret, without the secret', async () => {
     await t.store.tenants.create({ tenant_id: 'signed' }, 'ops')
     const first = await t.store.callbackSecrets.rotate('signed', BY_PAGE)

@@ -45,10 +45,10 @@ export const API_LOG_FACTS: Readonly<Record<string, LogFacts>> = {
     from: 'api',
     about: 'The change is stored; nothing to do but to look why Redis did not answer.',
   },
-  'images of an MCP result were not read': {
+  'artifacts of an MCP result were not read': {
     level: 'warn',
     from: 'api',
-    about: 'The store did not answer; the result has links in place of its images.',
+    about: 'The store did not answer; the result has links in place of its images, perhaps without types.',
   },
   'the MCP handler refused a request': {
     level: 'debug',

@@ -36,22 +36,3 @@ function decodePath(text: string): string | null {
     return null
   }
 }
-
-const TYPES: Readonly<Record<string, string>> = {
-  csv: 'text/csv',
-  gif: 'image/gif',
-  html: 'text/html',
-  jpeg: 'image/jpeg',
-  jpg: 'image/jpeg',
-  json: 'application/json',
-  md: 'text/markdown',
-  pdf: 'application/pdf',
-  png: 'image/png',
-  svg: 'image/svg+xml',
-  txt: 'text/plain',
-  webp: 'image/webp',
-}
-
-/** The media type that the name of a file promises. */
-export const typeOfName = (path: string): string =>
-  TYPES[path.split('.').at(-1)?.toLowerCase() ?? ''] ?? 'application/octet-stream'

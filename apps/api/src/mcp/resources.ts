@@ -10,9 +10,10 @@ import {
 } from '@modelcontextprotocol/server'
 import { tenantScope } from '../authenticate.ts'
 import { requireEnded, type EndedExecution } from '../find-execution.ts'
+import { mediaTypeOf } from '../media-type.ts'
 import { blobSource, bytesSource, type ByteSource } from '../send-bytes.ts'
 import type { Exchange } from './exchange.ts'
-import { ARTIFACT_TEMPLATE, OUTPUT_TEMPLATE, readUri, typeOfName, type Named } from './resource-uris.ts'
+import { ARTIFACT_TEMPLATE, OUTPUT_TEMPLATE, readUri, type Named } from './resource-uris.ts'
 
 /** A message is in memory as a whole, so larger ones are read over HTTP. */
 const READ_MAX = BOUNDS.fileBytes
@@ -46,7 +47,7 @@ export async function readResource(exchange: Exchange, uri: string): Promise<Rea
       { uri, http_path: httpPathOf(named) },
     )
   const bytes = Buffer.from(await source.read({ start: 0, end: source.total }))
-  const mimeType = named.kind === 'output' ? 'text/plain' : typeOfName(named.path)
+  const mimeType = named.kind === 'output' ? 'text/plain' : mediaTypeOf(bytes, bytes.length)
   const text = isUtf8(bytes) ? bytes.toString() : null
   return {
     contents: [text === null ? { uri, mimeType, blob: bytes.toString('base64') } : { uri, mimeType, text }],

@@ -10,12 +10,13 @@ import type { CallToolResult } from '@modelcontextprotocol/server'
 import { isUtf8 } from 'node:buffer'
 import { z } from 'zod'
 import { requireEnded } from '../find-execution.ts'
+import { mediaTypeOf } from '../media-type.ts'
 import { operateOnSession } from '../session-operation.ts'
 import { namedFields } from '../wire-schemas.ts'
 import { imageTypeOf } from './artifact-content.ts'
 import { cleanText, headAndTail } from './clean-text.ts'
 import { identityOf } from './exchange.ts'
-import { artifactUri, typeOfName } from './resource-uris.ts'
+import { artifactUri } from './resource-uris.ts'
 import { sessionArgument } from './program-arguments.ts'
 import { defineTool, type ToolCall } from './tool.ts'
 import { liveResult } from './tool-result.ts'
@@ -160,7 +161,7 @@ async function fileAnswer(
     uri,
     name: asked.path,
     size: blob.total,
-    mimeType: typeOfName(asked.path),
+    mimeType: mediaTypeOf(bytes, blob.total),
   }
   if (!isText) return { content: [link], structuredContent: known }
   const content = bytes.subarray(0, TEXT_BYTES).toString().toWellFormed()

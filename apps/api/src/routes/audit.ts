@@ -6,14 +6,7 @@
  *   GET /v1/audit/feed          pages in the order of recording, which miss none and repeat none
  */
 import { setTimeout as pause } from 'node:timers/promises'
-import {
-  auditRowSchema,
-  endingSchema,
-  executionIdSchema,
-  idToUuid,
-  nameSchema,
-  type AuditRow,
-} from '@cofferdam/contract'
+import { auditRowSchema, endingSchema, executionIdSchema, idToUuid, type AuditRow } from '@cofferdam/contract'
 import { auditCursor, type FeedPage, type InvocationFilter, type Store } from '@cofferdam/store'
 import { z } from 'zod'
 import { holderOf, tenantFilter } from '../authenticate.ts'
@@ -36,16 +29,7 @@ const AFTER = /^(exe_[0-9a-f]{32})\.([1-9]\d{0,8})$/
 
 const auditQuery = pageQuery.extend({
   execution_id: executionIdSchema.optional().meta({ description: 'Only rows of this execution.' }),
-  user_id: nameSchema.optional().meta({ description: 'Only rows of this user.', example: 'user-7' }),
-  run_id: nameSchema.optional().meta({ description: 'Only rows of this run.', example: 'run-2026-11-20-1' }),
-  template_id: nameSchema.optional().meta({ description: 'Only rows of this template.', example: 'strict' }),
   ending: endingSchema.optional().meta({ description: 'Only rows that ended exactly like this.' }),
-  backend: nameSchema.optional().meta({ description: 'Only rows of this backend.', example: 'docker' }),
-  trace_id: z
-    .string()
-    .regex(/^[0-9a-f]{32}$/, 'expected 32 lowercase hex digits')
-    .optional()
-    .meta({ description: 'Only rows of this trace.', example: '4bf92f3577b34da6a3ce929d0e0e4736' }),
   code_hash: z
     .string()
     .regex(/^[0-9a-f]{64}$/, 'expected 64 lowercase hex digits: the SHA-256 of the program')
@@ -200,12 +184,7 @@ const filterOf = (
   ...pageFilter(asked, tenantId, cursor),
   ...namedFields({
     executionId: asked.execution_id,
-    userId: asked.user_id,
-    runId: asked.run_id,
-    templateId: asked.template_id,
     ending: asked.ending,
-    backend: asked.backend,
-    traceId: asked.trace_id,
     codeHash: asked.code_hash,
     outboundHost: asked.outbound_host,
   }),

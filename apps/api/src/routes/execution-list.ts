@@ -1,5 +1,6 @@
 /** GET /v1/executions: live executions from the queue, then ended ones from the store. */
-import { executionStateSchema, isOfKind, type ExecutionState } from '@cofferdam/contract'
+import { executionStateSchema, type ExecutionState } from '@cofferdam/contract'
+import type { LiveFilter } from '@cofferdam/queue'
 import { z } from 'zod'
 import { tenantFilter } from '../authenticate.ts'
 import { pageFilter, pageQuery } from '../cursors.ts'
@@ -14,9 +15,6 @@ const listQuery = pageQuery.extend({
 })
 type ListQuery = z.output<typeof listQuery>
 
-/** The most live executions examined for a filtered page. Each costs the queue a forecast. */
-const MAX_EXAMINED = 1000
-
 export function executionList(app: App, context: RouteContext): void {
   app.get(
     '/executions',
@@ -27,7 +25,9 @@ export function executionList(app: App, context: RouteContext): void {
         summary: 'Live executions, then ended ones, each newest first.',
         description:
           'The newest live ones stand on the first page; `status=live` pages through all. Filters by ' +
-          'exit_status, session_id and duration find ended ones only. ' +
+          'exit_status and duration find ended ones only. A filter by session_id finds live ones once they ' +
+          'run, one by trace_id if the caller or the API traces. Of live ones, a page with filters looks at ' +
+          'the next 5,000. ' +
           'Texts of results are cut at 16 KiB. A page may hold fewer than `limit`, even none: only ' +
           '`next_cursor` null means the end.',
         querystring: listQuery,
@@ -76,8 +76,8 @@ async function mixedPage(
 }
 
 /** Whether a filter asks for what only ended executions have. */
-const asksForEnded = ({ exit_status, session_id, min_duration_ms, max_duration_ms }: ListQuery): boolean =>
-  [exit_status, session_id, min_duration_ms, max_duration_ms].some((asked) => asked !== undefined)
+const asksForEnded = ({ exit_status, min_duration_ms, max_duration_ms }: ListQuery): boolean =>
+  [exit_status, min_duration_ms, max_duration_ms].some((asked) => asked !== undefined)
 
 async function livePage(
   context: RouteContext,
@@ -86,28 +86,24 @@ async function livePage(
   after?: string,
 ): Promise<Page> {
   if (asksForEnded(query)) return { executions: [], next_cursor: null }
-  const limit = query.limit ?? DEFAULT_PAGE
-  const executions: ExecutionState[] = []
-  let before = after
-  for (let examined = 0; examined < MAX_EXAMINED && executions.length < limit;) {
-    const page = await context.producer.livePage(tenantId, {
-      limit: limit - executions.length,
-      ...namedFields({ before }),
-    })
-    executions.push(...page.states.filter((state) => matches(state, query)))
-    examined += page.states.length
-    if (page.next === null) return { executions, next_cursor: null }
-    before = page.next
-  }
-  return { executions, next_cursor: before ?? null }
+  const { states, next } = await context.producer.livePage(tenantId, {
+    limit: query.limit ?? DEFAULT_PAGE,
+    filter: liveFilter(query),
+    ...namedFields({ before: after }),
+  })
+  return { executions: states, next_cursor: next }
 }
 
-function matches(state: ExecutionState, { agent_id, program_kind, from, to }: ListQuery): boolean {
-  const atMs = Date.parse(state.enqueued_at)
-  return (
-    (agent_id === undefined || state.agent_id === agent_id) &&
-    (program_kind === undefined || isOfKind(state.program_kind, program_kind)) &&
-    (from === undefined || atMs >= Date.parse(from)) &&
-    (to === undefined || atMs < Date.parse(to))
-  )
-}
+const liveFilter = (query: ListQuery): LiveFilter =>
+  namedFields({
+    agent: query.agent_id,
+    user: query.user_id,
+    run: query.run_id,
+    template: query.template_id,
+    trace: query.trace_id,
+    kind: query.program_kind,
+    backend: query.backend,
+    session: query.session_id,
+    from: query.from === undefined ? undefined : Date.parse(query.from),
+    to: query.to === undefined ? undefined : Date.parse(query.to),
+  })

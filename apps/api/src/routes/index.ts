@@ -3,7 +3,9 @@ import { authenticate } from '../authenticate.ts'
 import { signInRoutes } from '../dashboard/sign-in-routes.ts'
 import type { BuildServer } from '../mcp/endpoint.ts'
 import type { App, RouteContext } from '../route-context.ts'
+import { adminKeys } from './admin-keys.ts'
 import { audit } from './audit.ts'
+import { events } from './events.ts'
 import { executionCompare } from './execution-compare.ts'
 import { executionEvents } from './execution-events.ts'
 import { executionFiles } from './execution-files.ts'
@@ -45,6 +47,8 @@ const V1 = [
   tenantPolicy,
   tenantCaps,
   tenantCredentials,
+  adminKeys,
+  events,
   tenantWorkspaces,
   routines,
   routineRuns,

@@ -1,18 +1,19 @@
 /** API keys (/v1/tenants/{id}/keys) and the callback secret (…/callback-secret). Both are shown only once. */
 import { apiKeyScopeSchema, CofferdamError, nameSchema, timeSchema } from '@cofferdam/contract'
+import type { FastifyRequest } from 'fastify'
 import { z } from 'zod'
 import { actorOf } from '../authenticate.ts'
 import type { App, RouteContext } from '../route-context.ts'
 import { FAILURES, labelSchema, tenantParams } from '../wire-schemas.ts'
 import { findTenant } from './tenants.ts'
 
-const keyIdSchema = z
+export const keyIdSchema = z
   .string()
   .regex(/^[A-Za-z0-9_-]{1,64}$/, 'expected a key id')
   .meta({ description: 'Identifies the key; no secret.', example: 'k_7' })
 
 /** A key as lists show it. */
-const keySchema = z.strictObject({
+export const keySchema = z.strictObject({
   id: keyIdSchema,
   scope: apiKeyScopeSchema.meta({ description: 'What it is for: everything (admin), or one tenant.' }),
   template_id: nameSchema.nullable().meta({
@@ -28,7 +29,7 @@ const keySchema = z.strictObject({
     .meta({ description: 'When it was last used, to the minute. Null before the first use.' }),
 })
 
-const newKeySchema = z.strictObject({
+export const newKeySchema = z.strictObject({
   id: keyIdSchema,
   key: z.string().meta({
     description: 'cfd_ and 40 hex digits. Only its hash is stored: it is never shown again.',
@@ -132,12 +133,7 @@ function addKeys(app: App, context: RouteContext): void {
       const { id, key_id } = request.params
       const known = (await keys.list(id)).some((key) => key.id === key_id)
       if (!known) throw new CofferdamError('not_found', 'The tenant has no key of that id.')
-      await keys.revoke(key_id, actorOf(request))
-      context.keys.forget(key_id)
-      // Without Redis, the next request of such a browser finds that the key is gone.
-      await context.signIns.forget(key_id).catch((error: unknown) => {
-        request.log.warn({ err: error, key_id }, 'sign-ins of a revoked key were not removed')
-      })
+      await revokeKey(context, request, key_id)
       return reply.code(204).send()
     },
   )
@@ -197,6 +193,16 @@ function addCallbackSecret(app: App, context: RouteContext): void {
       return reply.code(204).send()
     },
   )
+}
+
+/** Revokes a key, and ends the sign-ins that it began. */
+export async function revokeKey(context: RouteContext, request: FastifyRequest, id: string): Promise<void> {
+  await context.store.keys.revoke(id, actorOf(request))
+  context.keys.forget(id)
+  // Without Redis, the next request of such a browser finds that the key is gone.
+  await context.signIns.forget(id).catch((error: unknown) => {
+    request.log.warn({ err: error, key_id: id }, 'sign-ins of a revoked key were not removed')
+  })
 }
 
 /** Throws `invalid_request` when the tenant has no secret, because nobody could verify the callbacks. */

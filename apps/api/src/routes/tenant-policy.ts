@@ -1,4 +1,4 @@
-/** GET, PUT and PATCH /v1/tenants/{id}/policy, GET …/policy/events, and …/templates[/{template}]. */
+/** GET, PUT and PATCH /v1/tenants/{id}/policy, and …/templates[/{template}]. */
 import {
   CofferdamError,
   nameSchema,
@@ -9,39 +9,17 @@ import {
 import type { Author } from '@cofferdam/store'
 import { z } from 'zod'
 import { actorOf } from '../authenticate.ts'
-import { cutPage } from '../cursors.ts'
 import { applyCaps, forgetPolicy } from '../make-live.ts'
 import type { App, RouteContext } from '../route-context.ts'
 import {
-  changeEventSchema,
-  cursorQuery,
-  DEFAULT_PAGE,
   FAILURES,
-  limitQuery,
   namedFields,
   nameRuleProblems,
-  nextCursorSchema,
   policyPatchSchema,
   readablePolicySchema,
   tenantParams,
-  viaSchema,
 } from '../wire-schemas.ts'
 import { findTenant, readablePolicy, REDACT_IS_FOR_ADMINS } from './tenants.ts'
-
-const eventSchema = changeEventSchema(
-  z.string().meta({
-    description:
-      'The part of policy or caps that changed, or what was done: created, deleted, template, key_created, ' +
-      'key_revoked, callback_secret_rotated, execution_cancelled, tenant_cancelled, session_ended and others.',
-    example: 'caps',
-  }),
-).extend({ via: viaSchema, tenant_id: z.string().meta({ description: 'The tenant.', example: 'demo' }) })
-
-/** The kind of an event, as `event_type` shows it. */
-const kindQuery = z
-  .string()
-  .regex(/^[a-z][a-z_]{0,39}$/, 'expected a kind of event, such as caps')
-  .meta({ description: 'Only events of this kind. Default: all.', example: 'caps' })
 
 const templateParams = tenantParams.extend({
   template: nameSchema.meta({ description: 'The template.', example: 'strict' }),
@@ -49,7 +27,6 @@ const templateParams = tenantParams.extend({
 
 export function tenantPolicy(app: App, context: RouteContext): void {
   addPolicy(app, context)
-  addEvents(app, context)
   addTemplates(app, context)
 }
 
@@ -124,49 +101,6 @@ function addPolicy(app: App, context: RouteContext): void {
     else await applyCaps(context, tenantId, undefined, 'policy')
     return policy
   }
-}
-
-function addEvents(app: App, { cursors, store }: RouteContext): void {
-  app.get(
-    '/tenants/:id/policy/events',
-    {
-      schema: {
-        operationId: 'listPolicyEvents',
-        tags: ['tenants'],
-        summary:
-          'Who changed or did what: policy, caps, templates, keys, cancels, ends of sessions. Newest first.',
-        description:
-          'Changes by raw SQL too. Of values to redact only their count is shown. Events stay when their ' +
-          'tenant is deleted.',
-        params: tenantParams,
-        querystring: z.strictObject({
-          event_type: kindQuery.optional(),
-          limit: limitQuery.optional(),
-          cursor: cursorQuery.optional(),
-        }),
-        response: {
-          200: z.strictObject({
-            events: z.array(eventSchema).meta({ description: 'One page of changes.' }),
-            next_cursor: nextCursorSchema,
-          }),
-          ...FAILURES,
-        },
-      },
-    },
-    async (request) => {
-      const { id } = request.params
-      const { limit = DEFAULT_PAGE, cursor, event_type: type } = request.query
-      return cursors.page({ list: 'policy events', tenantId: id }, cursor, async (after) => {
-        const before = after === undefined ? undefined : Number(after)
-        const found = await store.tenants.events(id, {
-          limit: limit + 1,
-          ...namedFields({ before, types: type === undefined ? undefined : [type] }),
-        })
-        const { rows, next_cursor } = cutPage(found, limit, (event) => String(event.id))
-        return { events: rows, next_cursor }
-      })
-    },
-  )
 }
 
 function addTemplates(app: App, context: RouteContext): void {

@@ -5,7 +5,8 @@
 --          9 '<tenant>:<sha256 of the idempotency key>' or '', 10 body hash, 11 reply channel or '', 12
 --          session key or '', 13 callback URL or '', 14 run ID of the server as its caller knew it, or ''
 --          (own.lua compares it at the take), 15 what it needs of a worker (include/kinds.lua), or '',
---          16 kind of program, for lists, 17 the execution that it runs again, or ''
+--          16 kind of program, for lists, 17 the execution that it runs again, or '', 18 facts for
+--          filters of lists (live-filter.ts), or ''
 -- Returns  {'accepted' | 'duplicate', id, status, position, eta_ms or -1}
 --          {'conflict', id of the other execution} | {'full', waiting, limit, ms until there is room or -1}
 -- Invariants: one idempotency key names one execution. Repeating a call changes nothing. A refused call
@@ -134,6 +135,7 @@ if ARGV[16] and ARGV[16] ~= '' then note('pk', ARGV[16]) end
 if ARGV[14] and ARGV[14] ~= '' then note('life', ARGV[14]) end
 if ARGV[13] and ARGV[13] ~= '' then note('cb', ARGV[13]) end
 if ARGV[17] and ARGV[17] ~= '' then note('ro', ARGV[17]) end
+if ARGV[18] and ARGV[18] ~= '' then note('fa', ARGV[18]) end
 redis.call('HSET', KEYS[1], unpack(record))
 if ARGV[9] ~= '' then
   redis.call('SET', K.idempotency .. ARGV[9], id .. ' ' .. ARGV[10], 'PX', C.idempotency_ttl)

@@ -22,7 +22,7 @@ export function ExecutionFacts({ state, rows }: { state: ExecutionState; rows: r
   const { result } = state
   const traceId = result?.trace_id ?? row?.trace_id
   const jaeger = jaegerLink(traceId, `${traceId?.slice(0, 12)}… ↗`)
-  const backend = result?.backend ?? row?.backend ?? null
+  const backend = result?.backend ?? row?.backend ?? state.backend
   return (
     <Panel title="Details">
       <Facts
@@ -38,8 +38,17 @@ export function ExecutionFacts({ state, rows }: { state: ExecutionState; rows: r
           ['Backend', shared('backend', backend)],
           ['Isolation', result?.isolation],
           ['Vendor name', result?.vendor_ref],
-          ['Session', result?.session && `${result.session.id}${result.session.fresh ? ', new' : ''}`],
+          [
+            'Session',
+            result?.session && (
+              <>
+                <Shared name="session_id" value={result.session.id} />
+                {result.session.fresh && ', new'}
+              </>
+            ),
+          ],
           ['Interpreter', result?.session?.interpreter],
+          ['Kind', shared('program_kind', state.program_kind)],
           ['Source', row?.invocation_source],
           ['Program', shared('code_hash', row?.executed_code_hash)],
           ['Trace', jaeger ?? shared('trace_id', traceId)],

@@ -56,7 +56,8 @@ export function ExecutionRow(props: {
       <td class="cell-backend">
         {row.backend !== null && (
           <span class="cut">
-            {row.backend} <span class="muted">· {row.isolation}</span>
+            {row.backend}
+            {row.isolation !== null && <span class="muted"> · {row.isolation}</span>}
           </span>
         )}
       </td>

@@ -95,16 +95,16 @@ function Arrived({ rows }: { rows: Rows }) {
 }
 
 function Nothing({ query }: { query: ListQuery }) {
-  const isFiltered = Object.keys(query.filters).length > 0 || query.within !== null
+  const isFiltered = query.within !== null || Object.keys(query.filters).some((name) => name !== 'tenant_id')
   return (
     <div class="table-frame">
-      {query.status === 'live' ? (
-        <Empty title="Nothing waits or runs." />
-      ) : isFiltered ? (
+      {isFiltered ? (
         <Empty title="No execution matches.">
           Remove a filter, or choose a longer time.
           {canBeLive(query.filters) ? '' : ' Executions that still run have no ending to filter by.'}
         </Empty>
+      ) : query.status === 'live' ? (
+        <Empty title="Nothing waits or runs." />
       ) : (
         <Empty title="Nothing has run yet.">
           <code>cofferdam run --tenant demo 'print(1 + 1)'</code> runs a first program.

@@ -6,30 +6,39 @@ export interface FilterKind {
   /** Its name in the address and in the API’s query. */
   name: string
   words: string
-  /** Live executions can be filtered by it, too. */
-  forLive?: boolean
+  /** Only ended executions have it. */
+  isOfEnd?: boolean
   /** The values that there are. Without it any text. */
   values?: readonly (readonly [value: string, words: string])[]
 }
 
+const named = (names: readonly string[]) => names.map((name) => [name, name] as const)
+const LANGUAGES = ['script', 'script/python', 'script/javascript', 'script/typescript', 'script/bash']
 const CLASSES = ['ok', 'error', 'timeout', 'oom', 'cap_exceeded', 'provisioning', 'cancelled']
 
 /** Every filter that one can add, in the order of the menu. */
 export const FILTERS: readonly FilterKind[] = [
-  { name: 'exit_status', words: 'Outcome', values: CLASSES.map((word) => [word, word]) },
+  { name: 'exit_status', words: 'Outcome', values: named(CLASSES), isOfEnd: true },
   {
     name: 'ending',
     words: 'Ending',
     values: Object.entries(ENDINGS).map(([name, { words }]) => [name, words] as const),
+    isOfEnd: true,
   },
-  { name: 'agent_id', words: 'Agent', forLive: true },
+  { name: 'agent_id', words: 'Agent' },
+  {
+    name: 'program_kind',
+    words: 'Kind',
+    values: named([...LANGUAGES, 'command', 'tests', 'install', 'files']),
+  },
   { name: 'backend', words: 'Backend' },
+  { name: 'session_id', words: 'Session' },
   { name: 'user_id', words: 'User' },
   { name: 'run_id', words: 'Run' },
   { name: 'template_id', words: 'Template' },
   { name: 'trace_id', words: 'Trace' },
-  { name: 'code_hash', words: 'Program hash' },
-  { name: 'outbound_host', words: 'Host reached' },
+  { name: 'code_hash', words: 'Program hash', isOfEnd: true },
+  { name: 'outbound_host', words: 'Host reached', isOfEnd: true },
 ]
 
 /** How far back the list goes, in milliseconds. */
@@ -68,11 +77,9 @@ export function listQuery(): ListQuery {
   }
 }
 
-/** Whether live executions can match the filters: most are about the ending. */
+/** Whether live executions can match the filters: some are about the ending. */
 export const canBeLive = (filters: ListQuery['filters']): boolean =>
-  Object.keys(filters).every(
-    (name) => name === 'tenant_id' || FILTERS.find((filter) => filter.name === name)?.forLive === true,
-  )
+  !FILTERS.some(({ name, isOfEnd }) => isOfEnd === true && filters[name] !== undefined)
 
 /** `from` of the API for a span. */
 export function fromOf(within: string | null, nowMs: number): Record<string, string> {

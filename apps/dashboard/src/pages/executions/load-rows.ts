@@ -25,6 +25,7 @@ export async function readLive(
   cursor: string | null,
   signal: AbortSignal,
 ): Promise<{ rows: Row[]; next: string | null }> {
+  if (!canBeLive(query.filters)) return { rows: [], next: null }
   const page = await read<Operations['listExecutions']['result']>('/v1/executions', {
     query: { status: 'live', limit, cursor, ...query.filters, ...fromOf(query.within, Date.now()) },
     signal,
@@ -39,7 +40,7 @@ export async function readPage(query: ListQuery, signal: AbortSignal): Promise<L
     const live = await readLive(query, PAGE, cursor, signal)
     return { ...live, moreLive: false }
   }
-  const withLive = status === 'all' && cursor === null && canBeLive(query.filters)
+  const withLive = status === 'all' && cursor === null
   // Live ones first: what ends in between is then in both, and shown once.
   const live = withLive ? await readLive(query, LIVE_ABOVE, null, signal) : { rows: [], next: null }
   const page = await read<Operations['listInvocations']['result']>('/v1/audit/invocations', {

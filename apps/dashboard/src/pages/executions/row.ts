@@ -10,7 +10,7 @@ export interface Row {
   /** Null until it ended. */
   ending: string | null
   attempt: number
-  /** Null when no sandbox was opened (yet). */
+  /** Before the start the one that was asked for. Null when none was, and no sandbox was opened (yet). */
   backend: string | null
   isolation: string | null
   exitCode: number | null
@@ -35,7 +35,7 @@ export function liveRow(state: ExecutionState): Row {
     status: state.status,
     ending: state.result?.ending ?? null,
     attempt: state.attempt,
-    backend: state.result?.backend ?? null,
+    backend: state.result?.backend ?? state.backend ?? null,
     isolation: state.result?.isolation ?? null,
     exitCode: state.result?.exit_code ?? null,
     cost: state.result?.usage?.cost ?? null,

@@ -58,7 +58,12 @@ export function SessionPage(props: { tenantId: string; backend: string; name: st
                   ['Tenant', data.tenant_id],
                   ['Backend', data.backend],
                   ['Keeps', data.scope],
-                  ['Session', <span class="mono">{data.session_id}</span>],
+                  [
+                    'Session',
+                    <a class="mono" href={pageAddress('/executions', { session_id: data.session_id })}>
+                      {data.session_id}
+                    </a>,
+                  ],
                   ['Worker', data.worker],
                   ['Only on', data.owner],
                   ['Created', <When at={data.created_at} />],

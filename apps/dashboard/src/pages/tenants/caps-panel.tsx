@@ -1,7 +1,7 @@
 import type { TenantCaps, UsageNow } from '@cofferdam/client'
 import { Panel } from '../../parts/panel.tsx'
-import { count } from '../../words/figures.ts'
 import { notesOf } from './cap-notes.ts'
+import { mapOf } from './settings/field-parts.ts'
 import type { Field } from './settings/fields.ts'
 import { SettingsForm } from './settings/settings-form.tsx'
 import { tenantPath, type Load } from './tenant.ts'
@@ -10,7 +10,7 @@ const FLEET = 'default of the fleet'
 const NONE = 'no cap'
 const MOST = 1_000_000_000
 
-/** Every cap that is a single value, with the bounds of libs/contract/src/tenant-caps.ts. */
+/** Every cap, with the bounds of libs/contract/src/tenant-caps.ts. */
 const FIELDS: readonly Field[] = [
   {
     name: 'tenant_daily',
@@ -67,10 +67,16 @@ const FIELDS: readonly Field[] = [
     empty: NONE,
     note: '1,000,000 is one unit of cost.',
   },
+  {
+    name: 'agents',
+    words: 'Attempts an hour of single agents',
+    kind: 'lines',
+    line: /^\S+\s+\d{1,9}$/,
+    isMap: true,
+    note: 'Each agent once, on a line with its cap: analyst 200. 0 stops the agent.',
+    ...mapOf('agents', Number),
+  },
 ]
-
-/** Agents with an hourly cap of their own that are shown. There may be 10,000. */
-const MOST_AGENTS = 20
 
 /** The caps. Changes are live at the next admission. */
 export function CapsPanel(props: {
@@ -81,7 +87,6 @@ export function CapsPanel(props: {
   onAsk: () => void
   onSaved: () => void
 }) {
-  const agents = Object.entries(props.caps.agents)
   return (
     <Panel title="Caps">
       <SettingsForm
@@ -93,16 +98,6 @@ export function CapsPanel(props: {
         onAsk={props.onAsk}
         onSaved={props.onSaved}
       />
-      {agents.length > 0 && (
-        <p class="small capped-agents">
-          <span class="muted">Hourly caps of single agents:</span>{' '}
-          {agents
-            .slice(0, MOST_AGENTS)
-            .map(([agent, cap]) => `${agent} ${count(cap)}`)
-            .join(', ')}
-          {agents.length > MOST_AGENTS && ` and ${count(agents.length - MOST_AGENTS)} more`}
-        </p>
-      )}
     </Panel>
   )
 }

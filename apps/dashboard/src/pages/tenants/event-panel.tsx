@@ -1,5 +1,5 @@
-import type { Operations, PolicyEvent } from '@cofferdam/client'
-import { queryValue } from '../../address/address.ts'
+import type { FleetEvent, Operations } from '@cofferdam/client'
+import { pageAddress, queryValue } from '../../address/address.ts'
 import { read } from '../../api/call.ts'
 import { useResource } from '../../api/use-resource.ts'
 import { OlderAndNewest } from '../../parts/older-and-newest.tsx'
@@ -8,21 +8,22 @@ import { Empty } from '../../parts/problem.tsx'
 import { ResourceView } from '../../parts/resource-view.tsx'
 import { When } from '../../parts/when.tsx'
 import { changedLines } from './event-changes.ts'
-import { tenantPath } from './tenant.ts'
 
-const ROWS = '20'
 const EVERY_MS = 15_000
 
 /** Who changed or did what. `version` changes when this page changed something, so that it shows at once. */
-export function EventPanel({ id, version }: { id: string; version: number }) {
+export function EventPanel(props: {
+  /** The API’s list. */
+  path: string
+  query: Readonly<Record<string, string | null>>
+  version?: number
+  namesTenant?: boolean
+}) {
+  const { path, query } = props
   const cursor = queryValue('cursor')
   const events = useResource(
-    `${id} ${cursor} ${version}`,
-    (signal) =>
-      read<Operations['listPolicyEvents']['result']>(tenantPath(id, 'policy/events'), {
-        query: { limit: ROWS, cursor },
-        signal,
-      }),
+    JSON.stringify([path, query, cursor, props.version]),
+    (signal) => read<Operations['listEvents']['result']>(path, { query: { ...query, cursor }, signal }),
     EVERY_MS,
   )
   return (
@@ -33,7 +34,7 @@ export function EventPanel({ id, version }: { id: string; version: number }) {
             {data.events.length === 0 && <Empty title="Nothing was changed." />}
             <ol class="events">
               {data.events.map((event) => (
-                <EventRow key={event.id} event={event} />
+                <EventRow key={event.id} event={event} namesTenant={props.namesTenant === true} />
               ))}
             </ol>
             <OlderAndNewest cursor={cursor} next={data.next_cursor} />
@@ -44,12 +45,18 @@ export function EventPanel({ id, version }: { id: string; version: number }) {
   )
 }
 
-function EventRow({ event }: { event: PolicyEvent }) {
+function EventRow({ event, namesTenant }: { event: FleetEvent; namesTenant: boolean }) {
   const way = event.via === 'ui' ? 'dashboard' : event.source
   return (
     <li>
       <p class="event-head">
         <strong>{event.event_type.replaceAll('_', ' ')}</strong>
+        {namesTenant &&
+          (event.tenant_id === null ? (
+            <span class="muted">fleet</span>
+          ) : (
+            <a href={pageAddress(`/tenants/${event.tenant_id}`)}>{event.tenant_id}</a>
+          ))}
         <code>{event.actor}</code>
         <span class="badge">{way}</span>
         <span class="muted small event-when">

@@ -1,9 +1,9 @@
 import type { ReadableTenantPolicy } from '@cofferdam/client'
 import { Facts, Panel } from '../../parts/panel.tsx'
 import { count, counted, size } from '../../words/figures.ts'
-import { JsonTree } from '../execution/result/json-tree.tsx'
 import type { Change, Field } from './settings/fields.ts'
 import { SettingsForm } from './settings/settings-form.tsx'
+import { RULES } from './rules.ts'
 import { tenantPath } from './tenant.ts'
 
 /** The fields that one changes most, with the values and bounds of libs/contract/src/tenant.ts. */
@@ -35,11 +35,6 @@ const FIELDS: readonly Field[] = [
   },
 ]
 
-const isOpen = ({ network }: ReadableTenantPolicy): boolean => typeof network === 'string'
-
-/** Only where it is one word. A list of hosts is shown below, and changed through the API. */
-const NETWORK: Field = { name: 'network', words: 'Network', kind: 'choice', choices: ['none', 'public'] }
-
 /** What the tenant may do. */
 export function PolicyPanel({
   id,
@@ -50,36 +45,25 @@ export function PolicyPanel({
   policy: ReadableTenantPolicy
   onSaved: () => void
 }) {
-  const { network, packages, commands, templates, redact } = policy
-  const rules = { packages, commands, templates, ...(isOpen(policy) ? {} : { network }) }
+  const form = { now: policy, path: tenantPath(id, 'policy'), notes: notesOf, onSaved }
   return (
     <Panel title="Policy">
-      <SettingsForm
-        title="Change the policy"
-        fields={isOpen(policy) ? [...FIELDS, NETWORK] : FIELDS}
-        now={policy}
-        path={tenantPath(id, 'policy')}
-        notes={notesOf}
-        onSaved={onSaved}
-      />
+      <SettingsForm {...form} title="Change the policy" fields={FIELDS} />
       <div class="more-policy">
         <Facts
           of={[
-            ['Environments', policy.environments.join(', ') || 'none'],
             ['Artifact', `at most ${size(policy.max_artifact_bytes)}`],
             [
               'Artifacts',
               `at most ${count(policy.max_artifact_count)}, ${size(policy.max_artifacts_total_bytes)} in all`,
             ],
             // The values are secrets. How many there are is not.
-            ['Redacted', redact === undefined ? null : counted(redact.length, 'value')],
+            ['Redacted', policy.redact && counted(policy.redact.length, 'value')],
           ]}
         />
         <details>
-          <summary class="muted small">Rules, which the API changes</summary>
-          <div class="json mono small">
-            <JsonTree value={rules} />
-          </div>
+          <summary class="muted small">Rules: network, packages, commands, templates, redaction</summary>
+          <SettingsForm {...form} title="Change the rules" fields={RULES} />
         </details>
       </div>
     </Panel>
@@ -97,6 +81,7 @@ function notesOf(changes: readonly Change[]): string[] {
     'Live at the next execution that starts.',
     after('sandbox_enabled') === 'false' && 'Every new execution will be refused.',
     tier !== undefined && tier !== 'standard' && 'Leaving the standard tier switches its sandbox off.',
+    after('redact_none') === 'true' && 'Programs that print what was redacted will show it.',
     fewer !== undefined && 'Older rows, with results and outputs, will be deleted.',
   ].filter((note) => note !== false)
 }

@@ -10,7 +10,7 @@ import { EventPanel } from './event-panel.tsx'
 import { KeyPanel } from './key-panel.tsx'
 import { KillSwitch } from './kill-switch.tsx'
 import { PolicyPanel } from './policy-panel.tsx'
-import { standingOf } from './tenant.ts'
+import { standingOf, tenantPath } from './tenant.ts'
 import { UsagePanel } from './usage-panel.tsx'
 import { UsageReportPanel } from './usage-report.tsx'
 import { useLoad, useTenant, useUsage } from './use-tenant.ts'
@@ -74,7 +74,11 @@ export function TenantPage({ id }: { id: string }) {
                   />
                   <UsageReportPanel id={id} />
                   {isAdmin.value && <KeyPanel id={id} onChanged={changed} />}
-                  <EventPanel id={id} version={version} />
+                  <EventPanel
+                    path={tenantPath(id, 'policy/events')}
+                    query={{ limit: '20' }}
+                    version={version}
+                  />
                 </div>
                 <div class="execution-side">
                   <UsagePanel usage={usage} load={load} />

@@ -1,4 +1,4 @@
-import type { Field } from './fields.ts'
+import { lineProblem, type Field } from './fields.ts'
 
 /** One field of a form. The browser checks its bounds. */
 export function FieldInput(props: { field: Field; text: string; onText: (text: string) => void }) {
@@ -15,13 +15,23 @@ export function FieldInput(props: { field: Field; text: string; onText: (text: s
       </label>
     )
   return (
-    <label class="setting">
+    <label class={field.kind === 'lines' ? 'setting lines' : 'setting'}>
       <span>{field.words}</span>
-      {field.kind === 'choice' ? (
+      {field.kind === 'lines' ? (
+        <textarea
+          rows={3}
+          value={text}
+          placeholder={field.empty}
+          spellcheck={false}
+          autocomplete="off"
+          ref={(box) => box?.setCustomValidity(lineProblem(field, text))}
+          onInput={(event) => onText(event.currentTarget.value)}
+        />
+      ) : field.kind === 'choice' ? (
         <select value={text} onChange={(event) => onText(event.currentTarget.value)}>
           {field.choices?.map((choice) => (
             <option key={choice} value={choice}>
-              {choice}
+              {choice || field.empty}
             </option>
           ))}
         </select>

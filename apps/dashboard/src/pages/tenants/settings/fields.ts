@@ -1,22 +1,40 @@
 /** Settings as fields of a form: their texts, what was changed, and what somebody else changed meanwhile. */
-import { count } from '../../../words/figures.ts'
+import { count, counted } from '../../../words/figures.ts'
 
 export interface Field {
-  /** Its name in the API. */
+  /** Its name in the API, or another one if `read` and `write` are there. */
   name: string
   words: string
-  kind: 'number' | 'flag' | 'choice'
+  /** lines: a set of texts, one a line. Their order says nothing. */
+  kind: 'number' | 'flag' | 'choice' | 'lines'
   /** The bounds of a number. */
   min?: number
   max?: number
   /** Whether a number may have a fraction. Default: whole numbers only. */
   fraction?: boolean
-  /** What an empty field stands for; null in the API. Without it the field needs a value. */
+  /** What an empty field stands for; null in the API. Without it a number needs a value. */
   empty?: string
   /** The values that there are. */
   choices?: readonly string[]
+  /** What each line has to be. */
+  line?: RegExp
+  /** Lines that stand for the whole value, so that no other may stand beside them. */
+  alone?: readonly string[]
+  /** Whether a line is a name and a value, so that no name may stand there twice. */
+  isMap?: boolean
+  /** Whether the lines are secrets. They are counted, never shown again. */
+  isSecret?: boolean
   note?: string
+  /** The value in an object of the API. Default: the property `name`. */
+  read?: (of: Settings) => unknown
+  /** What is sent, given what is there now. Default: the property `name` with this value. */
+  write?: (value: Value, now: Settings) => Settings
 }
+
+/** An object of the API whose fields are read by name. */
+// oxlint-disable-next-line typescript/no-explicit-any
+export type Settings = Record<string, any>
+export type Value = string | number | boolean | null | string[] | Settings
 
 /** The text of each field. Empty for null. */
 export type Draft = Readonly<Record<string, string>>
@@ -27,16 +45,24 @@ export interface Change {
   after: string
 }
 
+/** The lines of a text, each once and in order. */
+export const linesOf = (text: string): string[] =>
+  [...new Set(text.split('\n').map((line) => line.trim()))].filter((line) => line !== '').toSorted()
+
 /** The text of a field in an object of the API. */
-export function textIn(of: object, { name }: Field): string {
-  const value: unknown = Reflect.get(of, name)
+export function textIn(of: object, { name, kind, read }: Field): string {
+  const settings: Settings = of
+  const value: unknown = read === undefined ? settings[name] : read(settings)
+  if (Array.isArray(value)) return kind === 'lines' ? linesOf(value.join('\n')).join('\n') : value.join(', ')
   if (typeof value === 'string') return value
   return typeof value === 'number' || typeof value === 'boolean' ? String(value) : ''
 }
 
-/** The same number is the same text, however it was typed. */
-const normal = ({ kind }: Field, text: string): string =>
-  kind === 'number' && text !== '' ? String(Number(text)) : text
+/** The same number is the same text, however it was typed, and so are the same lines. */
+function normal({ kind, isMap }: Field, text: string): string {
+  if (kind === 'lines') return linesOf(isMap === true ? text.replaceAll(/[ \t]+/g, ' ') : text).join('\n')
+  return kind === 'number' && text !== '' ? String(Number(text)) : text
+}
 
 export const draftOf = (fields: readonly Field[], of: object): Draft =>
   Object.fromEntries(fields.map((field) => [field.name, textIn(of, field)]))
@@ -57,19 +83,58 @@ export const othersOf = (fields: readonly Field[], base: object, now: object, dr
     return is !== textIn(base, field) && is !== normal(field, draft[field.name] ?? '')
   })
 
-/** The body of a PATCH with these changes. */
-export const patchOf = (changes: readonly Change[]): Record<string, string | number | boolean | null> =>
-  Object.fromEntries(changes.map(({ field, after }) => [field.name, valueOf(field, after)]))
+/** The body of a PATCH with these changes. `now` has what they leave as it is. */
+export function patchOf(changes: readonly Change[], now: object): Settings {
+  const patch: Settings = {}
+  for (const { field, after } of changes) {
+    const value = valueOf(field, after)
+    Object.assign(patch, field.write?.(value, { ...now, ...patch }) ?? { [field.name]: value })
+  }
+  return patch
+}
 
-function valueOf({ kind, empty }: Field, text: string): string | number | boolean | null {
+function valueOf({ kind, empty }: Field, text: string): Value {
   if (text === '' && empty !== undefined) return null
+  if (kind === 'lines') return linesOf(text)
   if (kind === 'number') return Number(text)
   return kind === 'flag' ? text === 'true' : text
 }
 
-/** A text of a field as a person reads it. */
-export function wordsOf({ kind, empty }: Field, text: string): string {
+/** Lines of one value that are shown. A policy may have thousands. */
+const MOST_LINES = 12
+
+/** A text of a field as a person reads it. Lines that stand in all of the texts `beside`, too, are counted. */
+export function wordsOf(
+  { kind, empty, isSecret }: Field,
+  text: string,
+  beside: readonly string[] = [],
+): string {
   if (text === '') return empty ?? '–'
   if (kind === 'number') return count(Number(text))
-  return kind === 'flag' ? (text === 'true' ? 'yes' : 'no') : text
+  if (kind === 'flag') return text === 'true' ? 'yes' : 'no'
+  if (kind !== 'lines') return text
+  const lines = text.split('\n')
+  if (isSecret === true) return counted(lines.length, 'value')
+  const others = beside.map((other) => new Set(other.split('\n')))
+  const own = lines.filter((line) => others.length === 0 || others.some((other) => !other.has(line)))
+  const [more, same] = [own.length - MOST_LINES, lines.length - own.length]
+  return [
+    ...own.slice(0, MOST_LINES),
+    ...(more > 0 ? [`and ${count(more)} more`] : []),
+    ...(same > 0 ? [`${count(same)} in common`] : []),
+  ].join('\n')
+}
+
+/** What is wrong with the lines of a field. Empty if nothing is. */
+export function lineProblem({ line: form, alone = [], isMap, note = '' }: Field, text: string): string {
+  const lines = linesOf(text)
+  const names = new Set<string>()
+  const isAgain = (line: string): boolean => names.size === names.add(line.split(/\s/)[0] ?? '').size
+  const wrong = lines.find(
+    (line) =>
+      form?.test(line) === false ||
+      (lines.length > 1 && alone.includes(line)) ||
+      (isMap === true && isAgain(line)),
+  )
+  return wrong === undefined ? '' : `${wrong.slice(0, 80)}: ${note}`
 }

@@ -36,7 +36,7 @@ export function SaveDialog(props: {
       const isNew = othersOf(fields, now, found, draft).length > 0
       setNow(found)
       if (saves && !isNew) {
-        return props.onSaved(await call<object>('PATCH', path, { body: patchOf(changes) }))
+        return props.onSaved(await call<object>('PATCH', path, { body: patchOf(changes, found) }))
       }
     } catch (error) {
       setFailure(asFailure(error))
@@ -85,10 +85,10 @@ function ChangeTable(props: {
 }) {
   const { base, now, others } = props
   const changes = changesOf(props.fields, base, props.draft)
-  const own = new Map(changes.map(({ field, after }) => [field, after]))
-  const shown = props.fields.filter((field) => own.has(field) || others.includes(field))
+  const mineOf = new Map(changes.map(({ field, after }) => [field, after]))
+  const shown = props.fields.filter((field) => mineOf.has(field) || others.includes(field))
   return (
-    <table class="rows">
+    <table class="rows cards changed">
       <thead>
         <tr>
           <th>Setting</th>
@@ -99,17 +99,21 @@ function ChangeTable(props: {
       </thead>
       <tbody>
         {shown.map((field) => {
-          const mine = own.get(field)
+          const mine = mineOf.get(field)
+          const texts = [textIn(base, field), textIn(now, field), mine ?? textIn(base, field)] as const
+          const [was, is, own] = texts.map((text) => wordsOf(field, text, texts))
           return (
             <tr key={field.name}>
-              <td>{field.words}</td>
-              <td>{wordsOf(field, textIn(base, field))}</td>
+              <td class="wide">{field.words}</td>
+              <td data-name="before:">{was}</td>
               {others.length > 0 && (
-                <td class={others.includes(field) ? 'tone-warn' : ''}>
-                  {wordsOf(field, textIn(now, field))}
+                <td data-name="now:" class={others.includes(field) ? 'tone-warn' : ''}>
+                  {is}
                 </td>
               )}
-              <td>{mine === undefined ? <span class="muted">not changed</span> : wordsOf(field, mine)}</td>
+              <td data-name={others.length > 0 ? 'yours:' : 'after:'}>
+                {mine === undefined ? <span class="muted">not changed</span> : own}
+              </td>
             </tr>
           )
         })}

@@ -33,7 +33,13 @@ export function SettingsForm(props: {
   const changes = changesOf(fields, base, draft)
 
   if (!isAdmin.value || !mayChange.value)
-    return <Facts of={fields.map((field) => [field.words, wordsOf(field, textIn(now, field))] as const)} />
+    return (
+      <Facts
+        of={fields
+          .filter(({ isSecret }) => isSecret !== true)
+          .map((field) => [field.words, <span class="lines">{wordsOf(field, textIn(now, field))}</span>])}
+      />
+    )
 
   /** Takes what somebody else set, and keeps the other changes. */
   const takeTheirs = (theirs: object, taken: readonly Field[]): void => {
