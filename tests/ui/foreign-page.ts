@@ -63,7 +63,8 @@ export const sendForms = (page: Page, base: string, changes: readonly Change[]):
         frame.name = 'frame' + count
         const form = document.createElement('form')
         Object.assign(form, { method: 'post', enctype: type, action: base + path, target: frame.name })
-        const add = (name, value) => form.append(Object.assign(document.createElement('input'), { name, value }))
+        const add = (name, value) =>
+          form.append(Object.assign(document.createElement('input'), { name, value }))
         if (type === 'text/plain') add(JSON.stringify(body).slice(0, -1) + ',"padding":"', '"}')
         else for (const [name, value] of Object.entries(body)) add(name, String(value))
         document.body.append(frame, form)
@@ -83,9 +84,11 @@ export const sendFetches = (page: Page, base: string, changes: readonly Change[]
       for (const credentials of ['include', 'omit'])
         for (const [mode, headers] of [['cors', own], ['cors', plain], ['no-cors', plain]]) {
           const how = mode === 'no-cors' && method !== 'POST' ? 'POST' : method
-          const init = { method: how, mode, credentials, headers, keepalive: true, body: JSON.stringify(body) }
+          const about = { mode, credentials, headers, keepalive: true }
+          const init = { ...about, method: how, body: JSON.stringify(body) }
           const answer = await fetch(base + path, init).catch(() => null)
-          told.push(answer === null ? 'nothing' : answer.type === 'opaque' ? 'opaque' : 'read ' + answer.status)
+          const kind = answer?.type === 'opaque' ? 'opaque' : 'read ' + answer?.status
+          told.push(answer === null ? 'nothing' : kind)
         }
     for (const { path, body } of changes) navigator.sendBeacon(base + path, JSON.stringify(body))
     return told
@@ -113,7 +116,8 @@ export const readAll = (page: Page, base: string, paths: readonly string[]): Pro
       await settled(make('img', { src: base + path }), path)
       await settled(make('script', { src: base + path }), path)
       await settled(make('link', { rel: 'stylesheet', href: base + path }), path)
-      await settled(make('script', { src: base + path, crossOrigin: 'use-credentials', type: 'module' }), path)
+      const module = { crossOrigin: 'use-credentials', type: 'module' }
+      await settled(make('script', { ...module, src: base + path }), path)
       await new Promise((resolve) => {
         const source = new EventSource(base + path, { withCredentials: true })
         source.onopen = () => { told.push('events ' + path + ': open'); source.close(); resolve() }

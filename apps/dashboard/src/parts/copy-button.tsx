@@ -3,8 +3,11 @@ import { useEffect, useState } from 'preact/hooks'
 /** How long the button says that it copied. */
 const SAID_MS = 1500
 
-/** Copies a text. `label` names what, for people who do not see the icon. */
-export function CopyButton(props: { text: string; label: string; children?: string }) {
+/**
+ * Copies a text, which may be made when it is asked for. `label` names what, for people who do not see the
+ * icon.
+ */
+export function CopyButton(props: { text: string | (() => string); label: string; children?: string }) {
   const [said, setSaid] = useState<'copied' | 'failed' | null>(null)
   useEffect(() => {
     if (said === null) return undefined
@@ -13,7 +16,8 @@ export function CopyButton(props: { text: string; label: string; children?: stri
   }, [said])
   const copy = async (): Promise<void> => {
     try {
-      await navigator.clipboard.writeText(props.text)
+      const { text } = props
+      await navigator.clipboard.writeText(typeof text === 'string' ? text : text())
       setSaid('copied')
     } catch {
       // The clipboard is only there on secure origins, and a browser may refuse it.

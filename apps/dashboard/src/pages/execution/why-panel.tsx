@@ -2,6 +2,7 @@ import type { ExecutionState, ExecutionWhy } from '@cofferdam/client'
 import { Panel } from '../../parts/panel.tsx'
 import { ResourceView } from '../../parts/resource-view.tsx'
 import { When } from '../../parts/when.tsx'
+import { plainText } from '../../words/plain.ts'
 import { useWhy } from './use-execution.ts'
 
 type Fact = ExecutionWhy['facts'][number]
@@ -38,7 +39,7 @@ export function WhyPanel({ state, notices }: { state: ExecutionState; notices: r
       {notices.length > 0 && (
         <ul class="notices" aria-label="Notices">
           {notices.map((notice, index) => (
-            <li key={index}>{notice}</li>
+            <li key={index}>{plainText(notice)}</li>
           ))}
         </ul>
       )}
@@ -52,7 +53,7 @@ const COMPARED = 60
 /** What went wrong, unless a fact says it in the same words. */
 function ErrorMessage({ message, facts }: { message: string; facts: readonly Fact[] }) {
   const isSaid = facts.some(({ text }) => text.includes(message.slice(0, COMPARED).trim()))
-  return message === '' || isSaid ? null : <pre class="error-message">{message}</pre>
+  return message === '' || isSaid ? null : <pre class="error-message">{plainText(message)}</pre>
 }
 
 function FactList({ title, facts }: { title: string; facts: readonly Fact[] }) {
@@ -64,7 +65,7 @@ function FactList({ title, facts }: { title: string; facts: readonly Fact[] }) {
         {facts.map((fact, index) => (
           <li key={index}>
             <p>
-              {fact.text} <code class="muted">{fact.code}</code>
+              {plainText(fact.text)} <code class="muted">{fact.code}</code>
             </p>
             {(fact.since !== undefined || fact.until !== undefined) && (
               <p class="muted small">

@@ -39,6 +39,11 @@ it.each([
   ['a device string', `${ESC}Pq#0${ESC}\\x`, 'x'],
   ['control characters', 'a\u0000\u0008\u0085b\u007f', 'ab'],
   ['changes of direction', 'abc\u202etxt', 'abc\ufffdtxt'],
+  [
+    'piled-up marks',
+    `Z${'\u0301'.repeat(500)}x\u0e01\u0e34\u0e48`,
+    `Z${'\u0301'.repeat(4)}x\u0e01\u0e34\u0e48`,
+  ],
   ['nothing of markup', '<img src=x>', '<img src=x>'],
 ])('drops %s', (_, line, text) => {
   expect(textOf(line)).toBe(text)
