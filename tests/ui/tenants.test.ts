@@ -136,7 +136,8 @@ browser.describe('the pages of tenants', () => {
       await dialog.getByText('Now: 0 of 700 used today; 1 waits, 0 run.').waitFor()
       await seen.expectSound()
       await button(page, 'Take theirs').click()
-      expect([await daily.inputValue(), await page.getByLabel('Weight').inputValue()]).toEqual(['700', '2'])
+      const shown = async () => [await daily.inputValue(), await page.getByLabel('Weight').inputValue()]
+      await expect.poll(shown, SOON).toEqual(['700', '2'])
       expect((await capsOf('shared')).tenant_daily).toBe(700)
 
       // Changed again while the dialog is open.
