@@ -161,6 +161,28 @@ browser.describe('the list of executions', () => {
     },
   )
 
+  browser.it('shows that the API is away, and goes on by itself when it is back', async () => {
+    await using seen = await scene.open('/executions?tenant=acme')
+    const { page } = seen
+    await page.locator('[data-row-link]').first().waitFor()
+    const dot = page.locator('.live-dot')
+    await dot.getByText('Live', { exact: true }).waitFor()
+    const before = await idsOf(page)
+    await scene.restartApi(async () => {
+      await dot.getByText('No connection').waitFor()
+      await page.getByText('Not up to date').waitFor()
+      expect(await idsOf(page)).toEqual(before)
+    })
+    const { execution_id: id } = await scene.client.enqueue(delayed)
+    await page.getByRole('button', { name: '1 new' }).click({ timeout: 60_000 })
+    expect(await idsOf(page)).toEqual([id, ...before])
+    await dot.getByText('Live', { exact: true }).waitFor()
+    await page.getByText('Not up to date').waitFor({ state: 'detached' })
+    await scene.client.cancel(id)
+    await rowOf(page, id).getByText('Cancelled').waitFor()
+    seen.expectSilent()
+  })
+
   browser.it('says so when nothing matches, and when the API is away', async () => {
     await using seen = await scene.open('/executions?agent_id=nobody')
     const { page } = seen

@@ -107,6 +107,72 @@ open('out/deep/a&b', 'w')
     seen.expectSilent()
   })
 
+  browser.it('show a tenant nothing of another one, whatever address it opens', async () => {
+    const source = "open('secret.csv', 'w').write('word\\nxyzzy')\nprint('xyzzy')"
+    const more = { artifacts: ['*.csv'], session: { key: 'private' }, user_id: 'xyzzy' }
+    const { execution_id: id } = await scene.client.run(request(source, more), { timeoutMs: 120_000 })
+    const { key } = await scene.fleet.store.keys.create({ tenant_id: 'globex' }, 'test')
+    const routines = await Array.fromAsync(scene.client.routines.list({ tenant_id: 'acme' }))
+    const routine = `/routines/${routines[0]?.routine_id}`
+    await using seen = await scene.open('/executions', { as: key })
+    const { page } = seen
+    await page.getByText('Nothing has run yet.').waitFor()
+    const answers: [string, number][] = []
+    page.on('response', (answer) => {
+      const { pathname, search } = new URL(answer.url())
+      if (pathname.startsWith('/v1/')) answers.push([pathname + search, answer.status()])
+    })
+    const visit = async (path: string): Promise<void> => {
+      // Nothing that the page before asked for is counted.
+      await page.goto('about:blank')
+      answers.length = 0
+      await page.goto(scene.url + path)
+    }
+    const holds = async (path: string) => {
+      expect([path, await page.content()]).toEqual([path, expect.not.stringMatching(/xyzzy|Nightly/)])
+      return answers.filter(([, status]) => status !== 403 && status !== 404)
+    }
+    for (const path of [
+      `/executions/${id}`,
+      '/executions?tenant=acme',
+      '/tenants/acme',
+      '/sessions/process/private?tenant=acme',
+      routine,
+    ]) {
+      await visit(path)
+      await page.getByRole('alert').first().waitFor()
+      expect([path, answers.length > 0, await holds(path)]).toEqual([path, true, []])
+    }
+    // Where the key's own tenant is the only one that can be looked at, it is.
+    for (const [path, sign] of [
+      ['/sessions?tenant=acme', 'No session has a sandbox now.'],
+      ['/routines?tenant=acme', 'There are no routines.'],
+      ['/audit?tenant=acme', 'No attempt matches.'],
+    ] as const) {
+      await visit(path)
+      await page.getByRole('alert').or(page.getByText(sign)).first().waitFor()
+      expect([path, (await holds(path)).filter(([asked]) => asked.includes('acme'))]).toEqual([path, []])
+    }
+    // Pages of operators are not there for a tenant, and nothing of them is asked for.
+    for (const path of ['/queue', '/unknown']) {
+      await visit(path)
+      await page.getByText('There is no page at this address.').waitFor()
+      expect([path, answers]).toEqual([path, []])
+    }
+    const files = ['/artifacts/secret.csv', '/output/stdout', '/events', '/why', '/trace'].map(
+      (file) => `/v1/executions/${id}${file}`,
+    )
+    const statuses = (by: typeof page) =>
+      by.evaluate<number[]>(
+        `Promise.all(${JSON.stringify(files)}.map((file) => fetch(file).then(({ status }) => status)))`,
+      )
+    expect(await statuses(page)).toEqual(files.map(() => 404))
+    // Whom they belong to sees them.
+    await using own = await scene.open(`/executions/${id}`, { as: scene.keys.acme })
+    await own.page.getByRole('cell', { name: 'xyzzy' }).waitFor()
+    expect(new Set(await statuses(own.page))).toEqual(new Set([200]))
+  })
+
   browser.it('test a backend, and run a routine now', async () => {
     await using seen = await scene.open('/backends')
     const { page } = seen

@@ -17,7 +17,7 @@ export interface Scene extends AsyncDisposable {
   /** Opens an address of the pages in a browser context of its own. */
   open(path: string, options?: OpenOptions): Promise<SeenPage>
   /** Stops the API and starts another one over the same stores, at the same address. */
-  restartApi(): Promise<void>
+  restartApi(whileAway?: () => Promise<void>): Promise<void>
 }
 
 /** Tenants `acme` and `globex` exist. Without `workers`, what is enqueued waits. `api` adds to its environment. */
@@ -65,8 +65,9 @@ export async function openUiScene(
     url,
     keys,
     open: (path, how = {}) => openPage(browser, url, path, { as: keys.admin, ...how }),
-    async restartApi() {
+    async restartApi(whileAway) {
       await api.close()
+      await whileAway?.()
       api = await startApi(new URL(url).port)
     },
     [Symbol.asyncDispose]: () => resources.disposeAsync(),

@@ -60,6 +60,18 @@ browser.describe('the sign-in page', () => {
     await scene.client.tenants.revokeKey('acme', id)
     await seen.page.getByLabel('API key').waitFor()
 
+    // A page with an open stream of events signs out too, and shows nothing any more.
+    const program = { type: 'script', language: 'python', source: 'print(1)' } as const
+    const waits = { tenant_id: 'acme', agent_id: 'analyst', program, delay_ms: 3_600_000 }
+    const { execution_id: waiting } = await scene.client.enqueue(waits)
+    const second = await scene.fleet.store.keys.create({ tenant_id: 'acme' }, 'revoked')
+    await using watching = await scene.open(`/executions/${waiting}`, { as: second.key })
+    await watching.page.getByText('Why it waits').waitFor()
+    await scene.client.tenants.revokeKey('acme', second.id)
+    await watching.page.getByLabel('API key').waitFor()
+    expect(await watching.page.content()).not.toContain(waiting)
+    await scene.client.cancel(waiting)
+
     await using other = await scene.open('/executions')
     await other.page.getByLabel('Account').click()
     await other.page.getByRole('button', { name: 'Sign out' }).click()

@@ -118,6 +118,20 @@ describe('a code', () => {
     expect(replies.filter(({ status }) => status === 200)).toHaveLength(1)
   })
 
+  it('replaces another key that is signed in only when a person agreed, and is not used up before', async () => {
+    const code = await newCode(scene.globex.authorization)
+    const cookie = cookieOf(await signIn(port, { api_key: keyOf(scene.acme) }))
+    const reply = await signIn(port, { code }, { cookie })
+    expect(reply).toMatchObject({ status: 409, json: { error: { code: 'conflict' } } })
+    expect(reply.headers['set-cookie']).toBeUndefined()
+    expect((await whoIs(cookie)).json).toMatchObject({ tenant_id: 'acme' })
+    const same = await signIn(port, { code: await newCode(scene.acme.authorization) }, { cookie })
+    expect(same).toMatchObject({ status: 200, json: { tenant_id: 'acme' } })
+    const agreed = await signIn(port, { code, replace: true }, { cookie: cookieOf(same) })
+    expect(agreed).toMatchObject({ status: 200, json: { tenant_id: 'globex' } })
+    expect((await whoIs(cookieOf(same))).status).toBe(401)
+  })
+
   it('is refused after ten minutes', async () => {
     const at = await serverWithClock()
     const code = await newCode(scene.acme.authorization, at.port)

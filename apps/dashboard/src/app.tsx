@@ -1,5 +1,6 @@
-import { session, sessionFailure, findSession } from './api/session.ts'
+import { session, sessionFailure, findSession, otherLink } from './api/session.ts'
 import { Loading, Problem } from './parts/problem.tsx'
+import { OtherLinkDialog } from './pages/sign-in/other-link-dialog.tsx'
 import { SignInPage } from './pages/sign-in/sign-in-page.tsx'
 import { PAGES } from './pages/pages.ts'
 import { Shell } from './shell/shell.tsx'
@@ -8,7 +9,14 @@ import { Shell } from './shell/shell.tsx'
 export function App() {
   const who = session.value
   if (who === null) return <SignInPage />
-  if (who !== undefined) return <Shell pages={PAGES} />
+  const link = otherLink.value
+  if (who !== undefined)
+    return (
+      <>
+        <Shell pages={PAGES} />
+        {link !== null && <OtherLinkDialog {...link} />}
+      </>
+    )
   const failure = sessionFailure.value
   return (
     <main class="sign-in">

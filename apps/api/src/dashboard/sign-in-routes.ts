@@ -20,7 +20,11 @@ const FAILED_SIGN_INS = { burst: 10, perSecond: 10 / 60 }
 const BODY_BYTES = 1024
 /** Longer than any key or code. */
 const secretText = z.string().min(1).max(200)
-const signInSchema = z.union([z.strictObject({ api_key: secretText }), z.strictObject({ code: secretText })])
+const signInSchema = z.union([
+  z.strictObject({ api_key: secretText }),
+  // `replace`: a person was asked and wants the link's key in place of the one that is signed in.
+  z.strictObject({ code: secretText, replace: z.literal(true).optional() }),
+])
 
 export function signInRoutes(app: App, context: RouteContext): void {
   const { keys, signIns, publicUrl, jaegerUrl = null } = context
@@ -48,7 +52,9 @@ export function signInRoutes(app: App, context: RouteContext): void {
     },
   }
   app.post('/ui/session', signIn, async (request, reply) => {
-    const caller = await signInCaller(context, request, request.body, brake)
+    const { body } = request
+    if ('code' in body && body.replace !== true) await refuseOtherKey(context, request, body.code)
+    const caller = await signInCaller(context, request, body, brake)
     const signedIn = await signIns.begin(request, reply, caller)
     request.log.info({ key_id: caller.keyId, trace_id: request.traceId }, 'signed in to the dashboard')
     return shown(signedIn)
@@ -72,6 +78,24 @@ export function signInRoutes(app: App, context: RouteContext): void {
     const { code, untilMs } = await signIns.makeCode(caller)
     return reply.code(201).send({ code, expires_at: new Date(untilMs).toISOString() })
   })
+}
+
+/**
+ * Throws `conflict` when the browser is signed in with another key than the code's. Any page can open a link
+ * of the dashboard, and a person must notice when that would make them work under a foreign key.
+ */
+async function refuseOtherKey(
+  { signIns }: RouteContext,
+  request: FastifyRequest,
+  code: string,
+): Promise<void> {
+  const before = await signIns.find(request)
+  const keyId = before === null ? null : await signIns.keyOfCode(code)
+  if (before === null || keyId === null || keyId === before.caller.keyId) return
+  throw new CofferdamError(
+    'conflict',
+    `The link belongs to the key ${keyId}, and this browser is signed in with ${before.caller.keyId}.`,
+  )
 }
 
 /** The key that signs in. Throws `unauthenticated`, and `rate_limited` when the address failed too often. */

@@ -45,6 +45,8 @@ export interface SignIns {
   end(request: FastifyRequest, reply: FastifyReply): Promise<void>
   /** Makes a code that signs in once for the key of `caller`. */
   makeCode(caller: Caller): Promise<{ code: string; untilMs: number }>
+  /** ID of the key that a code signs in with. The code stays. Null for an unknown or used one. */
+  keyOfCode(code: string): Promise<string | null>
   /** Ends a code. Null when it is unknown, used, too old, or its key was revoked. */
   takeCode(code: string): Promise<Caller | null>
   /** Ends everything of a revoked key. */
@@ -105,6 +107,7 @@ export function createSignIns(deps: {
       const nowMs = now()
       return { code: await codes.make(keyId, nowMs, CODE_MS), untilMs: nowMs + CODE_MS }
     },
+    keyOfCode: async (code) => (await codes.read(code))?.keyId ?? null,
     async takeCode(code) {
       const found = await codes.take(code)
       if (found === null || found.madeMs + CODE_MS <= now()) return null

@@ -27,6 +27,9 @@ export const session = computed(() => (signedOut.value ? null : current.value))
 /** Why it is not known who is signed in. Null if it is known. */
 export const sessionFailure = signal<Failure | null>(null)
 
+/** A link of another key than the one that is signed in, which asks for a decision. Null without one. */
+export const otherLink = signal<{ code: string; message: string } | null>(null)
+
 export const isAdmin = computed(() => session.value?.scope === 'admin')
 
 /** Whether the key may change things. */
@@ -58,10 +61,20 @@ export async function findSession(): Promise<void> {
     )
   } catch (error) {
     const failure = asFailure(error)
+    if (code !== null && failure.code === 'conflict') {
+      otherLink.value = { code, message: failure.message }
+      return findSession()
+    }
     if (failure.status === 401) current.value = null
     if (failure.status !== 401 || code !== null) sessionFailure.value = failure
     if (code !== null) current.value = null
   }
+}
+
+/** Signs in with a link in place of the key before. Everything that was loaded for that key goes. */
+export async function takeOtherLink(code: string): Promise<void> {
+  await call<Session>('POST', '/ui/session', { body: { code, replace: true } })
+  window.location.reload()
 }
 
 /** Signs in with an API key. Throws a Failure when it is refused. */

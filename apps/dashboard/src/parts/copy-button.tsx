@@ -13,7 +13,8 @@ export function CopyButton(props: { text: string | (() => string); label: string
   }, [said])
   const copy = async (): Promise<void> => {
     try {
-      await navigator.clipboard.writeText(typeof props.text === 'string' ? props.text : props.text())
+      const { text } = props
+      await navigator.clipboard.writeText(typeof text === 'string' ? text : text())
       setSaid('copied')
     } catch {
       // The clipboard is only there on secure origins, and a browser may refuse it.

@@ -1,6 +1,8 @@
+import { plainText } from '../words/plain.ts'
+
 /** A text on one line. What does not fit is in its title. */
 export const Cut = ({ text }: { text: string }) => (
-  <span class="cut" title={text}>
-    {text}
+  <span class="cut" title={plainText(text)}>
+    {plainText(text)}
   </span>
 )

@@ -2,7 +2,7 @@ import type { ExecutionState } from '@cofferdam/client'
 import { StandingDot } from '../../parts/standing-dot.tsx'
 import { now } from '../../parts/when.tsx'
 import { duration } from '../../words/figures.ts'
-import { plainText } from './output/ansi.ts'
+import { withoutEscapes } from './output/ansi.ts'
 
 /** How an execution stands, in one line. */
 export function Verdict({ state }: { state: ExecutionState }) {
@@ -25,7 +25,7 @@ export function ProgressLine({ state: { status, progress } }: { state: Execution
     <div class="progress-line">
       <progress aria-label="Progress" value={progress.fraction} max={1} />
       <span>
-        {Math.round(progress.fraction * 100)} % {plainText(progress.message)}
+        {Math.round(progress.fraction * 100)} % {withoutEscapes(progress.message)}
       </span>
     </div>
   )

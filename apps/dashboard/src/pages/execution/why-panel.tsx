@@ -2,7 +2,7 @@ import type { ExecutionState, ExecutionWhy } from '@cofferdam/client'
 import { Panel } from '../../parts/panel.tsx'
 import { ResourceView } from '../../parts/resource-view.tsx'
 import { When } from '../../parts/when.tsx'
-import { plainText } from './output/ansi.ts'
+import { withoutEscapes } from './output/ansi.ts'
 import { useWhy } from './use-execution.ts'
 
 type Fact = ExecutionWhy['facts'][number]
@@ -24,7 +24,7 @@ export function WhyPanel({ state, notices }: { state: ExecutionState; notices: r
       <ResourceView of={why} what="the reasons" lines={2}>
         {({ facts }) => (
           <>
-            <ErrorMessage message={plainText(result?.error_message ?? '')} facts={facts} />
+            <ErrorMessage message={withoutEscapes(result?.error_message ?? '')} facts={facts} />
             {facts.length === 0 && <p class="muted">It runs. Nothing holds it up.</p>}
             {QUESTIONS.map(([question, title]) => (
               <FactList
@@ -39,7 +39,7 @@ export function WhyPanel({ state, notices }: { state: ExecutionState; notices: r
       {notices.length > 0 && (
         <ul class="notices" aria-label="Notices">
           {notices.map((notice, index) => (
-            <li key={index}>{plainText(notice)}</li>
+            <li key={index}>{withoutEscapes(notice)}</li>
           ))}
         </ul>
       )}
@@ -52,7 +52,7 @@ const COMPARED = 60
 
 /** What went wrong, unless a fact says it in the same words. */
 function ErrorMessage({ message, facts }: { message: string; facts: readonly Fact[] }) {
-  const isSaid = facts.some(({ text }) => plainText(text).includes(message.slice(0, COMPARED).trim()))
+  const isSaid = facts.some(({ text }) => withoutEscapes(text).includes(message.slice(0, COMPARED).trim()))
   return message === '' || isSaid ? null : <pre class="error-message">{message}</pre>
 }
 
@@ -65,7 +65,7 @@ function FactList({ title, facts }: { title: string; facts: readonly Fact[] }) {
         {facts.map((fact, index) => (
           <li key={index}>
             <p>
-              {plainText(fact.text)} <code class="muted">{fact.code}</code>
+              {withoutEscapes(fact.text)} <code class="muted">{fact.code}</code>
             </p>
             {(fact.since !== undefined || fact.until !== undefined) && (
               <p class="muted small">
@@ -81,7 +81,7 @@ function FactList({ title, facts }: { title: string; facts: readonly Fact[] }) {
                 )}
               </p>
             )}
-            {fact.action !== undefined && <p class="action">{plainText(fact.action)}</p>}
+            {fact.action !== undefined && <p class="action">{withoutEscapes(fact.action)}</p>}
           </li>
         ))}
       </ol>

@@ -10,6 +10,7 @@ import { ResourceView } from '../../parts/resource-view.tsx'
 
 import { lookedAtTenant } from '../../parts/tenant-needed.tsx'
 import { When } from '../../parts/when.tsx'
+import { plainText } from '../../words/plain.ts'
 import { EnabledDot } from './enabled-dot.tsx'
 import { RoutinePage } from './routine-page.tsx'
 import { scheduleWords } from './schedule-words.ts'
@@ -86,9 +87,9 @@ function RoutineRow({ routine }: { routine: Routine }) {
           class="cut"
           href={pageAddress(`/routines/${routine.routine_id}`)}
           data-row-link
-          title={routine.name}
+          title={plainText(routine.name)}
         >
-          {routine.name}
+          {plainText(routine.name)}
         </a>
       </td>
       <td>

@@ -6,6 +6,7 @@ import { Panel } from '../../parts/panel.tsx'
 import { Empty } from '../../parts/problem.tsx'
 import { ResourceView } from '../../parts/resource-view.tsx'
 import { size } from '../../words/figures.ts'
+import { plainText } from '../../words/plain.ts'
 import { fileTree, type Folder } from './file-tree.ts'
 
 type Listing = Operations['listSessionFiles']['result']
@@ -62,7 +63,7 @@ function FolderView(props: { folder: Folder; path: string; tenantId: string }) {
       {folder.folders.map((one) => (
         <li key={one.name}>
           <details open>
-            <summary>{one.name}/</summary>
+            <summary>{plainText(one.name)}/</summary>
             <FolderView folder={one} path={path} tenantId={tenantId} />
           </details>
         </li>
@@ -70,7 +71,7 @@ function FolderView(props: { folder: Folder; path: string; tenantId: string }) {
       {folder.files.map((file) => (
         <li key={file.name} class="file">
           <a href={addressOf(file.path)} download={file.name}>
-            {file.name}
+            {plainText(file.name)}
           </a>
           <span class="muted number">{size(file.size)}</span>
         </li>

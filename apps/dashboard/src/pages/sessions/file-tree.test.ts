@@ -23,6 +23,14 @@ it('takes names that objects have for ordinary names', () => {
   expect(tree.folders[0]).toMatchObject({ name: '__proto__', files: [{ name: 'constructor' }] })
 })
 
+it('does not go deeper than a screen can show', () => {
+  let folder = fileTree([{ path: `${'a/'.repeat(500)}x`, size: 1 }])
+  let depth = 0
+  for (; folder.folders[0] !== undefined; depth += 1) folder = folder.folders[0]
+  expect(depth).toBe(8)
+  expect(folder.files.map(({ name }) => name)).toEqual([`${'a/'.repeat(492)}x`])
+})
+
 it('is empty without files', () => {
   expect(fileTree([])).toEqual({ name: '', folders: [], files: [] })
 })

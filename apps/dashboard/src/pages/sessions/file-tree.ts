@@ -18,6 +18,9 @@ interface Growing {
   files: FileLeaf[]
 }
 
+/** Folders that are shown within each other. Below, a name has the rest of its path. */
+const MOST_DEPTH = 8
+
 const byName = (one: { name: string }, other: { name: string }): number => one.name.localeCompare(other.name)
 
 const finish = (folder: Growing): Folder => ({
@@ -31,9 +34,10 @@ export function fileTree(files: readonly { path: string; size: number }[]): Fold
   const root: Growing = { name: '', folders: new Map(), files: [] }
   for (const { path, size } of files) {
     const parts = path.split('/')
-    const name = parts.pop() ?? ''
+    const depth = Math.min(parts.length - 1, MOST_DEPTH)
+    const name = parts.slice(depth).join('/')
     let folder = root
-    for (const part of parts) {
+    for (const part of parts.slice(0, depth)) {
       const next = folder.folders.get(part) ?? { name: part, folders: new Map(), files: [] }
       folder.folders.set(part, next)
       folder = next

@@ -2,6 +2,7 @@ import type { Artifact, ExecutionResult } from '@cofferdam/client'
 import { CopyButton } from '../../../parts/copy-button.tsx'
 import { Panel } from '../../../parts/panel.tsx'
 import { counted, size } from '../../../words/figures.ts'
+import { plainText } from '../../../words/plain.ts'
 import { ArtifactPreview, canBePreviewed } from './artifact-preview.tsx'
 
 /** Previews that open by themselves. Each loads its file. */
@@ -37,7 +38,7 @@ export function ArtifactPanel({ result }: { result: ExecutionResult }) {
         })}
         {omitted.map(({ path, size: bytes, reason }) => (
           <li key={path} class="artifact omitted">
-            <span class="artifact-name">{path}</span>
+            <span class="artifact-name">{plainText(path)}</span>
             <span class="muted number">{size(bytes)}</span>
             <span class="tone-warn">left out: {reason.replaceAll('_', ' ')}</span>
           </li>
@@ -54,7 +55,7 @@ function ArtifactItem(props: { artifact: Artifact; address: string; opens: boole
   return (
     <li class="artifact">
       <a class="artifact-name" href={address} download={name}>
-        {artifact.path}
+        {plainText(artifact.path)}
       </a>
       <span class="muted number">{size(artifact.size)}</span>
       <CopyButton text={artifact.sha256} label={`Copy the SHA-256 of ${artifact.path}`} />

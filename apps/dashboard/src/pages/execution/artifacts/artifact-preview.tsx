@@ -2,6 +2,7 @@ import type { Artifact } from '@cofferdam/client'
 import { useEffect, useState } from 'preact/hooks'
 import { send } from '../../../api/call.ts'
 import { asFailure } from '../../../api/failure.ts'
+import { plainText } from '../../../words/plain.ts'
 import { imageKind } from './image-kind.ts'
 import { tableOf } from './table-text.ts'
 import { TableView } from './table-view.tsx'
@@ -86,7 +87,7 @@ export function ArtifactPreview(props: { path: string; address: string; opens: b
   return (
     <details class="preview" open={isOpen} onToggle={(event) => setOpen(event.currentTarget.open)}>
       <summary>
-        Preview<span class="unseen"> of {path}</span>
+        Preview<span class="unseen"> of {plainText(path)}</span>
       </summary>
       {isOpen && shown === null && <p class="muted">Loading</p>}
       {shown !== null && <PreviewContent shown={shown} path={path} />}
@@ -103,7 +104,7 @@ function PreviewContent({ shown, path }: { shown: Shown; path: string }) {
     case 'text':
       return (
         <pre tabIndex={0}>
-          {shown.text}
+          {plainText(shown.text)}
           {shown.isCut && '\n… the rest is left out'}
         </pre>
       )

@@ -1,3 +1,4 @@
+import { plainText } from '../../../words/plain.ts'
 import { MOST_ROWS } from './table-text.ts'
 
 /** The first rows of a table. Its first row names the columns. */
@@ -10,7 +11,7 @@ export function TableView({ rows, name }: { rows: readonly (readonly string[])[]
           <thead>
             <tr>
               {head.map((cell, index) => (
-                <th key={index}>{cell}</th>
+                <th key={index}>{plainText(cell)}</th>
               ))}
             </tr>
           </thead>
@@ -18,7 +19,7 @@ export function TableView({ rows, name }: { rows: readonly (readonly string[])[]
             {body.map((row, index) => (
               <tr key={index}>
                 {row.map((cell, column) => (
-                  <td key={column}>{cell}</td>
+                  <td key={column}>{plainText(cell)}</td>
                 ))}
               </tr>
             ))}

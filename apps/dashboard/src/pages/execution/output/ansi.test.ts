@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { expect, it } from 'vitest'
-import { PLAIN, plainText, readLine } from './ansi.ts'
+import { PLAIN, withoutEscapes, readLine } from './ansi.ts'
 
 const ESC = '\u001b'
 const textOf = (line: string): string =>
@@ -39,6 +39,11 @@ it.each([
   ['a device string', `${ESC}Pq#0${ESC}\\x`, 'x'],
   ['control characters', 'a\u0000\u0008\u0085b\u007f', 'ab'],
   ['changes of direction', 'abc\u202etxt', 'abc\ufffdtxt'],
+  [
+    'piled-up marks',
+    `Z${'\u0301'.repeat(500)}x\u0e01\u0e34\u0e48`,
+    `Z${'\u0301'.repeat(4)}x\u0e01\u0e34\u0e48`,
+  ],
   ['nothing of markup', '<img src=x>', '<img src=x>'],
 ])('drops %s', (_, line, text) => {
   expect(textOf(line)).toBe(text)
@@ -58,7 +63,7 @@ it('never lets an escape or control character through', () => {
 })
 
 it('strips a text of its escapes, keeps its lines, and ends it', () => {
-  expect(plainText(`${ESC}[31mValueError${ESC}[0m: a\r\n\tb${ESC}]0;title`)).toBe('ValueError: a\n\tb')
-  expect(plainText('x'.repeat(3000))).toBe(`${'x'.repeat(2000)} …`)
-  expect(plainText('abc', 3)).toBe('abc')
+  expect(withoutEscapes(`${ESC}[31mValueError${ESC}[0m: a\r\n\tb${ESC}]0;title`)).toBe('ValueError: a\n\tb')
+  expect(withoutEscapes('x'.repeat(3000))).toBe(`${'x'.repeat(2000)} …`)
+  expect(withoutEscapes('abc', 3)).toBe('abc')
 })

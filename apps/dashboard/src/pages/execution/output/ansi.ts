@@ -2,6 +2,7 @@
  * Reads a program’s output for the screen. The 16 colours, bold and underline of ANSI escapes are kept;
  * every other escape and control character is dropped. Nothing in the output becomes a link or markup.
  */
+import { plainText } from '../../../words/plain.ts'
 
 /** How a piece of text looks. Colours are 0 to 15, as ECMA-48 and aixterm number them. */
 export interface Look {
@@ -26,12 +27,6 @@ const OSC = String.raw`\][^\u0007\u001b]*(?:\u0007|\u001b\\)?`
 const STRINGS = String.raw`[PX^_][^\u001b]*(?:\u001b\\)?`
 /** An escape of any kind. One that is cut off at the end of the text matches up to there. */
 const ESCAPE = new RegExp(String.raw`\u001b(?:${CSI}|${OSC}|${STRINGS}|[ -/]*[0-~])?`, 'g')
-// oxlint-disable-next-line no-control-regex
-const CONTROLS = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f]/g
-/** Characters that change the direction of what follows: text could pass for other text. */
-const DIRECTIONS = /[\u200e\u200f\u202a-\u202e\u2066-\u2069]/g
-
-const clean = (text: string): string => text.replace(CONTROLS, '').replace(DIRECTIONS, '\ufffd')
 
 /** The look after the codes of one SGR escape. Codes of other colours than the 16 change nothing. */
 function afterCodes(look: Look, codes: string): Look {
@@ -62,10 +57,12 @@ export function readLine(line: string, before: Look): { pieces: Piece[]; look: L
   let look = before
   let from = 0
   const add = (text: string): void => {
-    const shown = clean(text)
-    if (shown !== '') pieces.push({ text: shown, look })
+    const shown = plainText(text)
+    const last = pieces.at(-1)
+    if (last?.look === look) last.text += shown
+    else if (shown !== '') pieces.push({ text: shown, look })
   }
-  for (const found of line.matchAll(ESCAPE)) {
+  for (const found of line.includes('\u001b') ? line.matchAll(ESCAPE) : []) {
     add(line.slice(from, found.index))
     from = found.index + found[0].length
     if (found[2] === 'm') look = afterCodes(look, found[1] ?? '')
@@ -81,5 +78,5 @@ export const plainLine = (line: string): string =>
     .join('')
 
 /** A text that a program had a say in, without colours. Its lines stay, and it ends after `most` characters. */
-export const plainText = (text: string, most = 2000): string =>
+export const withoutEscapes = (text: string, most = 2000): string =>
   plainLine(text.slice(0, most)) + (text.length > most ? ' …' : '')

@@ -23,6 +23,8 @@ export interface Block {
 export const BLOCK_LINES = 100
 /** Blocks that are kept: 5,000 lines. */
 const MOST_BLOCKS = 50
+/** Pieces that are kept: of lines with hundreds of colours, fewer lines are. */
+const MOST_PIECES = 40_000
 /** Of a longer line the rest is left out: a program may print no line end at all. */
 const MOST_COLUMNS = 2000
 
@@ -33,6 +35,8 @@ export interface LineBuffer {
   blocks(): readonly Block[]
   /** Lines that came, kept or not. */
   count(): number
+  /** Lines that are kept. */
+  kept(): number
 }
 
 interface Pending {
@@ -46,32 +50,43 @@ interface Pending {
 interface Growing {
   id: number
   lines: Line[]
+  pieces: number
   /** What was given out. Null since it changed. */
   given: Block | null
 }
 
 export function createLineBuffer(): LineBuffer {
-  let blocks: Growing[] = []
+  const blocks: Growing[] = []
   let count = 0
+  let pieces = 0
   const pending: Record<Stream, Pending> = {
     stdout: { look: PLAIN, text: '', at: null },
     stderr: { look: PLAIN, text: '', at: null },
   }
 
+  const grow = (block: Growing, by: number): void => {
+    block.pieces += by
+    pieces += by
+    block.given = null
+  }
   const append = (line: Line): void => {
     count += 1
-    const last = blocks.at(-1)
-    if (last !== undefined && last.lines.length < BLOCK_LINES) {
-      last.lines.push(line)
-      last.given = null
-    } else blocks = [...blocks, { id: (last?.id ?? -1) + 1, lines: [line], given: null }].slice(-MOST_BLOCKS)
+    let last = blocks.at(-1)
+    if (last === undefined || last.lines.length >= BLOCK_LINES) {
+      last = { id: (last?.id ?? -1) + 1, lines: [], pieces: 0, given: null }
+      blocks.push(last)
+    }
+    last.lines.push(line)
+    grow(last, line.pieces.length)
+    while (blocks.length > 1 && (blocks.length > MOST_BLOCKS || pieces > MOST_PIECES))
+      pieces -= blocks.shift()?.pieces ?? 0
   }
   /** Puts a line in the place of an earlier version of it. A line that was dropped meanwhile stays so. */
   const replace = (before: Line, line: Line): void => {
     const block = blocks.findLast(({ lines }) => lines.includes(before))
     if (block === undefined) return
     block.lines[block.lines.lastIndexOf(before)] = line
-    block.given = null
+    grow(block, line.pieces.length - before.pieces.length)
   }
   const draw = (stream: Stream, text: string, isEnded: boolean): void => {
     const state = pending[stream]
@@ -95,5 +110,6 @@ export function createLineBuffer(): LineBuffer {
     },
     blocks: () => blocks.map((block) => (block.given ??= { id: block.id, lines: [...block.lines] })),
     count: () => count,
+    kept: () => blocks.reduce((sum, { lines }) => sum + lines.length, 0),
   }
 }

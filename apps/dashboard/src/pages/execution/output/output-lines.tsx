@@ -1,4 +1,4 @@
-import { memo } from 'preact/compat'
+import { useMemo } from 'preact/hooks'
 import type { Look } from './ansi.ts'
 import type { Block, Line } from './line-buffer.ts'
 
@@ -27,14 +27,16 @@ function OutputLine({ line }: { line: Line }) {
   )
 }
 
-/** One block of lines. It is drawn again only if it changed. */
-export const OutputBlock = memo(
-  ({ block }: { block: Block }) => (
-    <>
-      {block.lines.map((line, index) => (
-        <OutputLine key={index} line={line} />
-      ))}
-    </>
-  ),
-  (before, after) => before.block === after.block,
-)
+/** One block of lines. Preact does not look into the same nodes again, so it is drawn again only if it changed. */
+export function OutputBlock({ block }: { block: Block }) {
+  return useMemo(
+    () => (
+      <>
+        {block.lines.map((line, index) => (
+          <OutputLine key={index} line={line} />
+        ))}
+      </>
+    ),
+    [block],
+  )
+}

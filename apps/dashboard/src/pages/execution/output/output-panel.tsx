@@ -56,7 +56,7 @@ export function OutputPanel({ state, seen }: { state: ExecutionState; seen: Seen
       ) : (
         <OutputScreen blocks={blocks} follows={result === null} />
       )}
-      <OutputNotes state={state} stream={shown} total={seen.count} />
+      <OutputNotes state={state} stream={shown} seen={seen} />
     </Panel>
   )
 }
@@ -65,14 +65,16 @@ export function OutputPanel({ state, seen }: { state: ExecutionState; seen: Seen
 const tellingStream = (result: ExecutionResult): Stream =>
   !result.ok && result.stderr !== '' ? 'stderr' : 'stdout'
 
-function OutputNotes(props: { state: ExecutionState; stream: 'both' | Stream; total: number }) {
+function OutputNotes(props: { state: ExecutionState; stream: 'both' | Stream; seen: SeenEvents }) {
   const { result } = props.state
-  const { stream, total } = props
+  const { stream, seen } = props
   const isCut = result !== null && stream !== 'both' && result[`${stream}_truncated`]
   const part = stream === 'stderr' ? 'end' : 'beginning'
   const notes = [
     isCut && `Only the ${part} is shown: the program wrote ${size(result[`${stream}_bytes`])}.`,
-    stream === 'both' && total > 5000 && `The last 5,000 of ${count(total)} lines are shown.`,
+    stream === 'both' &&
+      seen.count > seen.kept &&
+      `The last ${count(seen.kept)} of ${count(seen.count)} lines are shown.`,
   ].filter((note) => note !== false)
   return notes.length === 0 ? null : <p class="output-notes">{notes.join(' ')}</p>
 }

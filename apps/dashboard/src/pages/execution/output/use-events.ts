@@ -5,8 +5,9 @@ import { createLineBuffer, type Block } from './line-buffer.ts'
 
 export interface SeenEvents {
   blocks: readonly Block[]
-  /** Lines that came. */
+  /** Lines that came, and those of them that are kept. */
   count: number
+  kept: number
   /** The last notices, the newest last. */
   notices: readonly string[]
   state: 'connecting' | 'live' | 'lost' | 'ended'
@@ -16,10 +17,12 @@ const TYPES = ['queued', 'started', 'output', 'progress', 'notice', 'ended'] as 
 const MOST_NOTICES = 20
 /** EventSource gives up when a proxy answers 502 while the API starts again. Then it is opened anew. */
 const AGAIN_MS = 2000
+/** After a drawing the page rests for so many times as long, so that it answers its person in a flood. */
+const REST = 4
 
 /**
  * `follows` false closes the stream. `onChange` is called when the execution started or ended, so that its
- * state is read again. Events that come together are shown together, once a frame.
+ * state is read again. Events that come together are shown together, once a frame at most.
  */
 export function useEvents(id: string, follows: boolean, onChange: () => void): SeenEvents {
   const buffer = useRef(createLineBuffer())
@@ -35,10 +38,22 @@ export function useEvents(id: string, follows: boolean, onChange: () => void): S
     let source: EventSource | null = null
     let timer: ReturnType<typeof setTimeout> | undefined
     let frame = 0
+    let rest: ReturnType<typeof setTimeout> | undefined
+    let isStale = false
     const redraw = (): void => {
-      frame ||= requestAnimationFrame(() => {
+      isStale = true
+      frame ||= requestAnimationFrame(draw)
+    }
+    const draw = (startMs: number): void => {
+      isStale = false
+      setFrame((before) => before + 1)
+      const rested = (): void => {
         frame = 0
-        setFrame((before) => before + 1)
+        if (isStale) redraw()
+      }
+      // The first timer fires when the frame is on the screen.
+      rest = setTimeout(() => {
+        rest = setTimeout(rested, REST * (performance.now() - startMs))
       })
     }
     const take = (message: MessageEvent<string>): void => {
@@ -77,6 +92,7 @@ export function useEvents(id: string, follows: boolean, onChange: () => void): S
     return () => {
       close()
       cancelAnimationFrame(frame)
+      clearTimeout(rest)
       document.removeEventListener('visibilitychange', seen)
     }
   }, [id, follows])
@@ -84,6 +100,7 @@ export function useEvents(id: string, follows: boolean, onChange: () => void): S
   return {
     blocks: buffer.current.blocks(),
     count: buffer.current.count(),
+    kept: buffer.current.kept(),
     notices: notices.current,
     state: follows ? state : 'ended',
   }

@@ -1,7 +1,7 @@
 import type { ExecutionResult } from '@cofferdam/client'
 import { Panel } from '../../../parts/panel.tsx'
 import { counted, duration } from '../../../words/figures.ts'
-import { plainText } from '../output/ansi.ts'
+import { withoutEscapes } from '../output/ansi.ts'
 
 /** The report of a test run: the counts, then each failure with its place. */
 export function TestsPanel({ result }: { result: ExecutionResult }) {
@@ -39,7 +39,7 @@ export function TestsPanel({ result }: { result: ExecutionResult }) {
           <li key={index}>
             <details open={index < 5}>
               <summary>
-                <strong>{plainText(failure.name)}</strong>{' '}
+                <strong>{withoutEscapes(failure.name)}</strong>{' '}
                 {failure.file !== null && (
                   <code class="muted">
                     {failure.file}
@@ -47,7 +47,7 @@ export function TestsPanel({ result }: { result: ExecutionResult }) {
                   </code>
                 )}
               </summary>
-              <pre tabIndex={0}>{plainText(failure.message, 20_000)}</pre>
+              <pre tabIndex={0}>{withoutEscapes(failure.message, 20_000)}</pre>
             </details>
           </li>
         ))}

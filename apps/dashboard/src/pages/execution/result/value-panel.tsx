@@ -3,6 +3,16 @@ import { CopyButton } from '../../../parts/copy-button.tsx'
 import { Panel } from '../../../parts/panel.tsx'
 import { JsonTree } from './json-tree.tsx'
 
+/** Deeper values are copied without indents, which would grow to a hundred megabytes. */
+const MOST_INDENTED = 1000
+
+/** The JSON of a value of at most 32 KiB, indented for people. */
+function jsonText(value: unknown): string {
+  const text = JSON.stringify(value)
+  const brackets = text.match(/[[{]/g)?.length ?? 0
+  return brackets > MOST_INDENTED ? text : JSON.stringify(value, null, 2)
+}
+
 /** The value of the script. Nothing if it has none. */
 export function ValuePanel({ result }: { result: ExecutionResult }) {
   const { value } = result
@@ -11,7 +21,7 @@ export function ValuePanel({ result }: { result: ExecutionResult }) {
     <Panel
       title="Value"
       aside={
-        <CopyButton text={JSON.stringify(value, null, 2)} label="Copy the value as JSON">
+        <CopyButton text={() => jsonText(value)} label="Copy the value as JSON">
           Copy
         </CopyButton>
       }
