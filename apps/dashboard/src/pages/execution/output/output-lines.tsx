@@ -27,7 +27,7 @@ function OutputLine({ line }: { line: Line }) {
   )
 }
 
-/** One block of lines. Preact does not look into the same nodes again, so it is drawn again only if it changed. */
+/** One block of lines. It is drawn again only if it changed: Preact skips nodes that are the same as before. */
 export function OutputBlock({ block }: { block: Block }) {
   return useMemo(
     () => (
