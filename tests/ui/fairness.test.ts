@@ -102,11 +102,12 @@ browser.describe('the queue and the last hour', () => {
       expect(tenants).toMatchObject([{ tenant_id: 'small', running: 1, waiting: 2 }])
     }, SOON)
     ids.push(...(await put('globex', 6)))
-    await scene.client.tenants.changeCaps('globex', { tenant_daily: 0 })
+    // Some run before the stop, or nothing of it would be left to show.
     await vi.waitFor(async () => {
       const { tenants } = await scene.client.fleet.queueTenants()
       expect(tenants.find(({ tenant_id: id }) => id === 'globex')?.running).toBeGreaterThan(0)
     }, SOON)
+    await scene.client.tenants.changeCaps('globex', { tenant_daily: 0 })
     ids.push(...(await put('zeta', 4)))
     for (const [width, scheme] of LOOKS) {
       await using seen = await scene.open('/queue?tenant=zeta', { width, scheme })
