@@ -83,13 +83,18 @@ const PROCESSES_OF_A_SLOT = 6
 const STARTERS_MAX = 2
 
 /**
- * Sandboxes beyond those that may wait: unused ones above the pool's limit, or cells between two executions.
- * There may be some for a moment, while those of one kind are replaced by those of another.
+ * Sandboxes beyond those that may wait: unused ones above the pool's limit, cells between two executions, or
+ * sockets of starts. There may be some for a moment, while those of one kind are replaced by those of another.
  */
 export function crowdOf(target: Target, slots = slotsOf(target)): string[] {
   const cells = slots.filter((slot) => target.cells.has(slot))
   const unused = slots.filter((slot) => !target.cells.has(slot))
+  // A socket exists from before its sandbox, which the slots may not have yet, until its agent has connected.
+  const sockets = namesIn(`${target.runtimeDir}/sockets`).flatMap((owner) =>
+    namesIn(`${target.runtimeDir}/sockets/${owner}`),
+  )
   return [
+    ...(sockets.length > unused.length ? [`sockets wait: ${sockets.join()}`] : []),
     ...(isWarm(target) && unused.length > IDLE_MAX ? [`sandboxes wait: ${unused.join()}`] : []),
     ...(cells.length > CELLS_MAX ? [`cells wait: ${cells.join()}`] : []),
   ]
@@ -107,11 +112,6 @@ export function leftoversOf(target: Target, slots = slotsOf(target)): string[] {
   const rightful = isContainer(target) ? 0 : slots.length * PROCESSES_OF_A_SLOT
   if (processes.length > rightful)
     left.push(...processes.map((pid) => `process ${pid} ${read(`/proc/${pid}/cmdline`)}`))
-  // A socket exists only until its agent has connected.
-  const sockets = namesIn(`${target.runtimeDir}/sockets`).flatMap((owner) =>
-    namesIn(`${target.runtimeDir}/sockets/${owner}`),
-  )
-  if (sockets.length > unused.length) left.push(`sockets ${sockets.join()}`)
   const mounts = lines(read('/proc/self/mounts'))
   left.push(...mounts.filter((line) => line.includes(target.runtimeDir)))
   for (const slot of target.spent)
