@@ -156,7 +156,10 @@ onProcess.it('gets a cap that was reached as an error that says when to come bac
 onProcess.it('has the same tools over stdio, whose stdout has nothing but messages', async () => {
   const client = newClient()
   const errors: unknown[] = []
-  client.onerror = (error) => errors.push(error)
+  client.onerror = (error) => {
+    // The SDK handles notifications a moment later than answers, and an answer ends the progress of its call.
+    if (!error.message.startsWith('Received a progress notification for an unknown token')) errors.push(error)
+  }
   const { PATH = '' } = process.env
   const env = { PATH, COFFERDAM_URL: api.url, COFFERDAM_API_KEY: keys['acme'] ?? '' }
   const command = { command: process.execPath, args: [CLI, 'mcp', '--agent', 'coder'], env }
