@@ -1,7 +1,7 @@
 /**
  * The jail of one machine, as the jailer makes it (Firecracker’s docs/jailer.md):
  *
- *   <chroot base>/<name of the binary>/<id>/root/     what the VMM sees as /
+ *   <chroot base>/<name of the binary>/<id>/root      what the VMM sees as /
  *     firecracker   copy of the binary          firecracker.pid   its pid outside
  *     run/fc.sock   API                         v.sock, v.sock_<port>   vsock
  *     log           pipe of its log             kernel, initramfs, root | state, memory   hard links
