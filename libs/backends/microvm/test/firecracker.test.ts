@@ -87,7 +87,8 @@ root.it(
       'PATCH /vm',
       'PUT /snapshot/create',
     ])
-    await using machine = await host.engine.restore(template, host.lease(), never)
+    const lease = host.lease()
+    await using machine = await host.engine.restore(template, lease, never)
     const load = host.calls().slice(boot.length)
     expect(load.map(({ call }) => call)).toEqual(['GET /version', 'PUT /logger', 'PUT /snapshot/load'])
     expect(JSON.parse(load[2]?.text ?? '')).toEqual({
@@ -99,6 +100,9 @@ root.it(
     })
     const jail = join(host.folder, 'firecracker', machine.ref, 'root')
     expect(() => readFileSync(join(jail, 'run/fc.sock'))).toThrow(/ENOENT/)
+    // A second machine of the same name does not end the first one.
+    const again = { ...host.lease(), id: lease.id }
+    await expect(host.engine.restore(template, again, never)).rejects.toThrow(/in use by another machine/)
     // Two clones at once, each with its own jail and user.
     await using other = await host.engine.restore(template, host.lease(), never)
     expect(other.ref).not.toBe(machine.ref)
@@ -208,7 +212,7 @@ root.it(
     await using machine = await host.engine.restore(template, { ...host.lease(), started }, never)
     process.kill(pid, 'SIGKILL')
     expect(await machine.exited).toMatchObject({ code: null, oom: false })
-    await expect(machine.connect(CONTROL_PORT)).rejects.toMatchObject({ code: 'sandbox_lost' })
+    await expect(machine.connect(CONTROL_PORT)).rejects.toMatchObject(FAILED)
     await machine.kill()
     expect(host.left()).toEqual([])
 

@@ -47,13 +47,13 @@ function machineOf({ timings, uids }: StartParts, vmm: StartedVmm): Machine {
   const { jail, log } = vmm
   const ended = new AbortController()
   const exited: Promise<MachineExit> = watchExit(vmm, ended.signal).then((exit) => {
-    ended.abort(new CofferdamError('sandbox_lost', 'The machine has ended.'))
+    ended.abort(new CofferdamError('sandbox_open_failed', 'The machine has ended.'))
     return exit
   })
   let killing: Promise<void> | null = null
 
   async function end(): Promise<void> {
-    ended.abort(new CofferdamError('sandbox_lost', 'The machine was killed.'))
+    ended.abort(new CofferdamError('sandbox_open_failed', 'The machine was killed.'))
     await exited
     await log.close()
     await endMachine(jail, vmm.process, uids)

@@ -9,7 +9,7 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { constants } from 'node:fs'
-import { open } from 'node:fs/promises'
+import { lstat, open } from 'node:fs/promises'
 import { CofferdamError } from '@cofferdam/contract'
 import { identityOf, thisPlace, type ProcessIdentity } from '@cofferdam/sandbox/backend'
 import { connectApi, type FirecrackerApi } from './api.ts'
@@ -70,6 +70,9 @@ export async function startVmm(
   signal: AbortSignal,
 ): Promise<StartedVmm> {
   signal.throwIfAborted()
+  // Otherwise the clean-up of this failed start would end the other machine.
+  if (await exists(jail.folder))
+    throw new CofferdamError('sandbox_open_failed', `microvm: ${jail.id} is in use by another machine.`)
   const uid = await uids.take(jail.id)
   let vmm: ProcessIdentity | null = null
   let log: LogPipe | null = null
@@ -95,6 +98,12 @@ export async function startVmm(
     throw asOpenFailed(error, tail)
   }
 }
+
+const exists = (path: string): Promise<boolean> =>
+  lstat(path).then(
+    () => true,
+    () => false,
+  )
 
 /** Any failure of a start, with the last words of the VMM for people. */
 export function asOpenFailed(error: unknown, log: string): CofferdamError {
