@@ -4,12 +4,15 @@
  * are resolved below that root, as they would be there.
  */
 import { appendFileSync, constants, createWriteStream, openSync, type WriteStream } from 'node:fs'
-import { open, readFile, stat, truncate, writeFile } from 'node:fs/promises'
+import { open, readFile, stat, writeFile } from 'node:fs/promises'
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import { join, resolve } from 'node:path'
 import { parseArgs } from 'node:util'
 import { readDouble, type ApiFault } from './faults.ts'
-import { createProcessGuest } from './guest.ts'
+import type { MicrovmEngine } from '../../../libs/backends/microvm/src/engine.ts'
+import type { Guest } from './guest.ts'
+import { createMachineGuest } from './machine-guest.ts'
+import { createProcessGuest } from './process-guest.ts'
 import { createVmm, type Answer, type MachineConfig, type Underneath } from './vmm.ts'
 import { listenVsock, type VsockListener } from './vsock-listener.ts'
 
@@ -36,17 +39,24 @@ const root = values['double-root']
 /** A path inside the jail. Its working directory is its root. */
 const inJail = (path: string): string => join(root, resolve('/', path))
 const MAGIC = 'cofferdam-double-snapshot'
+const OWN_STATE = '/double-state'
 const MiB = 1_048_576
 
-const guest = createProcessGuest({
-  agent: config.agent,
-  bootMs: config.faults.mute ? 3_600_000 : config.bootMs,
-})
+async function makeGuest(): Promise<Guest> {
+  const { machines, agent, bootMs } = config
+  if (machines === null) return createProcessGuest({ agent, bootMs: config.faults.mute ? 3_600_000 : bootMs })
+  const { module, create, options, ...files } = machines
+  const loaded = (await import(module)) as Record<string, (options: unknown) => Promise<MicrovmEngine>>
+  const engine = await loaded[create]?.(options)
+  if (engine === undefined) throw new Error(`${module} has no ${create}`)
+  return createMachineGuest(engine, files, root)
+}
+const guest = await makeGuest()
 let log: WriteStream | null = null
 let vsock: VsockListener | null = null
 
 const reason = (error: unknown): string =>
-  error instanceof Error && 'code' in error ? `${String(error.code)} (os error)` : String(error)
+  error instanceof Error ? `${error.message} (os error)` : String(error)
 const tried = async (work: () => Promise<unknown>): Promise<string | null> => {
   try {
     await work()
@@ -73,26 +83,30 @@ const underneath: Underneath = {
     vsock = bound
     return null
   },
-  boots: () => tried(() => guest.boot()),
+  boots: (machine) => tried(() => guest.boot(machine)),
   pauses: async () => guest.pause(),
   resumes: async () => guest.resume(),
+  // One line about the machine, then the guest's own state.
   saves: (state, memory, machine) =>
     tried(async () => {
-      await writeFile(inJail(state), JSON.stringify({ magic: MAGIC, machine }))
-      await writeFile(inJail(memory), `${MAGIC} ${machine.memoryMib}\n`)
-      await truncate(inJail(memory), machine.memoryMib * MiB)
+      await guest.save(inJail(OWN_STATE), inJail(memory), machine)
+      const head = Buffer.from(`${JSON.stringify({ magic: MAGIC, machine })}\n`)
+      await writeFile(inJail(state), Buffer.concat([head, await readFile(inJail(OWN_STATE))]))
     }),
   async loads(state, memory) {
     try {
-      const saved = JSON.parse(await readFile(inJail(state), 'utf8')) as {
+      const bytes = await readFile(inJail(state))
+      const end = bytes.indexOf(0x0a)
+      const saved = JSON.parse(bytes.toString('utf8', 0, Math.max(0, end))) as {
         magic?: string
         machine: MachineConfig
       }
       if (saved.magic !== MAGIC) return 'no snapshot'
-      const { size } = await stat(inJail(memory))
-      return size === saved.machine.memoryMib * MiB
-        ? saved.machine
-        : 'Failed to load guest memory: file too short'
+      if ((await stat(inJail(memory))).size !== saved.machine.memoryMib * MiB)
+        return 'Failed to load guest memory: file too short'
+      await writeFile(inJail(OWN_STATE), bytes.subarray(end + 1))
+      await guest.load(inJail(OWN_STATE), inJail(memory), saved.machine)
+      return saved.machine
     } catch (error) {
       return `Failed to get snapshot state from file: ${reason(error)}`
     }

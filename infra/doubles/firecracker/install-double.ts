@@ -18,7 +18,7 @@ const NO_FAULTS = { api: {}, vsock: null, jailer: null, mute: false }
 /** `folder` exists. `agent`: the command of the guest agent. */
 export function installDouble(
   folder: string,
-  options: Partial<Pick<DoubleConfig, 'version' | 'agent' | 'bootMs' | 'needsControllers'>> = {},
+  options: Partial<Pick<DoubleConfig, 'version' | 'agent' | 'bootMs' | 'needsControllers' | 'machines'>> = {},
 ): InstalledDouble {
   const extension = import.meta.url.endsWith('.ts') ? 'ts' : 'js'
   const here = (name: string): string => fileURLToPath(new URL(`${name}.${extension}`, import.meta.url))
@@ -28,11 +28,14 @@ export function installDouble(
   const config: DoubleConfig = {
     version: '1.16.1',
     needsControllers: false,
-    dropsUser: [process.execPath, here('firecracker-main'), configPath].every(isForOthers),
+    // A machine of QEMU opens the memory for writing, which only root may.
+    dropsUser:
+      options.machines == null && [process.execPath, here('firecracker-main'), configPath].every(isForOthers),
     node: process.execPath,
     main: here('firecracker-main'),
     agent: [existsSync('/usr/bin/python3') ? '/usr/bin/python3' : 'python3', '-I', '-S', agent],
     bootMs: 50,
+    machines: null,
     record,
     ...options,
     faults: NO_FAULTS,

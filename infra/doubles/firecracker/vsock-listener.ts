@@ -33,22 +33,26 @@ export async function listenVsock(
     sockets.add(socket)
     socket.once('close', () => sockets.delete(socket))
     if (fault === 'silent') return void socket.resume()
-    socket.once('data', (first: Buffer) => {
-      socket.pause()
-      if (fault !== null) return misbehave(socket, fault)
-      const wanted = portOf(first)
-      const stream = wanted === null ? null : guest.connect(wanted.port)
-      if (wanted === null || stream === null) return void socket.destroy()
-      port += 1
-      socket.write(`OK ${port}\n`)
-      if (wanted.rest.length > 0) stream.writable.write(wanted.rest)
-      socket.pipe(stream.writable)
-      stream.readable.pipe(socket)
-      stream.readable.once('close', () => socket.destroy())
-      socket.once('close', () => stream.close())
-    })
+    socket.once('data', (first: Buffer) => void serve(socket, first))
     socket.resume()
   })
+
+  async function serve(socket: Socket, first: Buffer): Promise<void> {
+    socket.pause()
+    if (fault !== null) return misbehave(socket, fault)
+    const wanted = portOf(first)
+    const stream = wanted === null ? null : await guest.connect(wanted.port)
+    if (wanted === null || stream === null) return void socket.destroy()
+    port += 1
+    socket.write(`OK ${port}\n`)
+    if (wanted.rest.length > 0) stream.writable.write(wanted.rest)
+    socket.pipe(stream.writable, { end: stream.staysOpen !== true })
+    stream.readable.pipe(socket)
+    stream.readable.once('close', () => socket.destroy())
+    socket.once('close', () => stream.close())
+    if (socket.destroyed) stream.close()
+  }
+
   const problem = await bound(server, path)
   if (problem !== null) return problem
   return {

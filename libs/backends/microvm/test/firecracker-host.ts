@@ -132,10 +132,9 @@ export async function hello(connect: Connect): Promise<void> {
   if (said.hello !== 1) throw new Error('no hello')
 }
 
-/** What the thaw does to a clone: a nonce there and back. `options` are the agent’s. */
+/** What the thaw does to a clone, which says no hello again: a nonce there and back. */
 export async function thaw(connect: Connect, options: readonly string[] = []): Promise<Duplex> {
   const stream = await connect(CONTROL_PORT)
-  await nextLine(stream)
   stream.write(`${JSON.stringify({ nonce: 'n1', options })}\n`)
   const said = JSON.parse(await nextLine(stream)) as { nonce?: string }
   if (said.nonce !== 'n1') throw new Error('no nonce')

@@ -70,6 +70,33 @@ root.it(
 )
 
 root.it(
+  'goes the same way with machines of another engine behind the double',
+  async () => {
+    const agent = fileURLToPath(new URL('../../../sandbox/agent/agent.py', import.meta.url))
+    const machines = {
+      module: fileURLToPath(new URL('./process-engine.ts', import.meta.url)),
+      create: 'createProcessEngine',
+      options: { agent: ['/usr/bin/python3', '-I', '-S', agent] },
+      kernel: '/unused',
+      initramfs: '/unused',
+      root: '/unused',
+    }
+    await using host = await firecrackerHost({ machines })
+    const template = await templateOf(host)
+    await using machine = await host.engine.restore(template, host.lease(), never)
+    const work = join(host.folder, 'work')
+    await thaw(machine.connect, agentOptions({ language: 'python', work }))
+    const stream = await machine.connect(AGENT_PORT)
+    const session = createGuestSession({ readable: stream, writable: stream })
+    await session.ready(AbortSignal.timeout(60_000))
+    session.close()
+    await machine.kill()
+    expect(host.left()).toEqual([])
+  },
+  LONG,
+)
+
+root.it(
   'says what the published order asks for, and closes the API of a clone',
   async () => {
     await using host = await firecrackerHost()

@@ -1,7 +1,9 @@
+import { once } from 'node:events'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { createServer, type Server, type Socket } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import type { Duplex } from 'node:stream'
 import { text } from 'node:stream/consumers'
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import { connectVsock } from './vsock.ts'
@@ -46,6 +48,36 @@ test('sends one line, and takes what came with the answer as the begin of the st
   const stream = await connectVsock(path, 5005, limits)
   expect(lines).toEqual(['CONNECT 5005\n'])
   expect(await text(stream)).toBe('hello ')
+})
+
+test('leaves the stream to whoever reads it: by data, by readable, by iteration, at once or later', async () => {
+  await answering((socket) => {
+    socket.write('OK 7\nfirst ')
+    socket.end('last')
+  })
+  const ways: ((stream: Duplex) => Promise<string>)[] = [
+    text,
+    (stream) =>
+      new Promise((resolve) => {
+        let said = ''
+        stream.on('data', (chunk: Buffer) => (said += chunk.toString()))
+        stream.once('end', () => resolve(said))
+      }),
+    async (stream) => {
+      await new Promise((resolve) => setImmediate(resolve))
+      let said = ''
+      stream.on('data', (chunk: Buffer) => (said += chunk.toString()))
+      await once(stream, 'end')
+      return said
+    },
+    async (stream) => {
+      let said = ''
+      stream.on('readable', () => (said += String(stream.read() ?? '')))
+      await once(stream, 'end')
+      return said
+    },
+  ]
+  for (const way of ways) expect(await way(await connectVsock(path, 5005, limits))).toBe('first last')
 })
 
 test('takes an answer that comes byte by byte', async () => {

@@ -8,7 +8,7 @@
  *
  * The line must come in one write: the VMM reads at once and drops a connection with half a line.
  */
-import { connect, type Socket } from 'node:net'
+import { connect } from 'node:net'
 import type { Duplex } from 'node:stream'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { CofferdamError } from '@cofferdam/contract'
@@ -51,7 +51,7 @@ function attempt(path: string, port: number, limits: VsockLimits): Promise<Duple
   const end = (settle: () => void): void => {
     clearTimeout(timer)
     limits.signal.removeEventListener('abort', onAbort)
-    socket.off('connect', onConnect).off('close', onClose).off('data', onData)
+    socket.off('connect', onConnect).off('close', onClose).off('readable', onReadable)
     settle()
   }
   const drop = (settle: () => void): void =>
@@ -67,30 +67,27 @@ function attempt(path: string, port: number, limits: VsockLimits): Promise<Duple
   const onAbort = (): void => again('aborted')
   const onConnect = (): boolean => socket.write(`CONNECT ${port}\n`)
   const onClose = (): void => (got.length === 0 ? again('nobody listens there') : junk('half a line'))
-  const onData = (chunk: Buffer): void => {
-    got = Buffer.concat([got, chunk])
-    const line = got.subarray(0, ANSWER_BYTES).indexOf(0x0a)
-    if (line < 0) {
-      if (got.length >= ANSWER_BYTES) junk('too much')
-      return
+  // Not by `data`: the stream must be as new for its owner, who may read it in any way.
+  const onReadable = (): void => {
+    for (let chunk = socket.read() as Buffer | null; chunk !== null; chunk = socket.read() as Buffer | null) {
+      got = Buffer.concat([got, chunk])
+      const line = got.subarray(0, ANSWER_BYTES).indexOf(0x0a)
+      if (line < 0 && got.length >= ANSWER_BYTES) return junk('too much')
+      if (line < 0) continue
+      const answer = got.subarray(0, line).toString('latin1')
+      if (!ANSWER.test(answer)) return junk(JSON.stringify(answer))
+      const rest = got.subarray(line + 1)
+      return end(() => {
+        // What came with the answer belongs to the stream.
+        if (rest.length > 0) socket.unshift(rest)
+        resolve(socket)
+      })
     }
-    const answer = got.subarray(0, line).toString('latin1')
-    if (!ANSWER.test(answer)) return junk(JSON.stringify(answer))
-    end(() => {
-      handOver(socket, got.subarray(line + 1))
-      resolve(socket)
-    })
   }
   const timer = setTimeout(() => again('no answer'), limits.answerMs)
   limits.signal.addEventListener('abort', onAbort, { once: true })
-  socket.on('connect', onConnect).on('close', onClose).on('data', onData)
+  socket.on('connect', onConnect).on('close', onClose).on('readable', onReadable)
   // Stays: after the handshake the end of the stream tells its owner.
   socket.on('error', (error: NodeJS.ErrnoException) => again(error.code ?? error.message))
   return promise
-}
-
-/** What came with the answer in one read belongs to the stream. */
-function handOver(socket: Socket, rest: Buffer): void {
-  socket.pause()
-  if (rest.length > 0) socket.unshift(rest)
 }
