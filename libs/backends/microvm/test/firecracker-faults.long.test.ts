@@ -6,7 +6,7 @@ import type { MachineTemplate } from '../src/engine.ts'
 import { firecrackerHost, hello, thaw, type FirecrackerHost } from './firecracker-host.ts'
 
 const never = new AbortController().signal
-const root = needs('root')
+const root = needs('root', 'mounts', 'setpriv', 'cgroups')
 const FAILED = { code: 'sandbox_open_failed' }
 const RESTORE = ['GET /version', 'PUT /logger', 'PUT /snapshot/load']
 const FAULTS = ['400', '500', 'die', 'hang', 'close', 'junk'] as const

@@ -11,6 +11,7 @@ import {
 import { rm, rmdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Duplex } from 'node:stream'
+import { expect } from 'vitest'
 import { createFirecrackerEngine, type FirecrackerSettings } from '@cofferdam/backend-microvm/firecracker'
 import { installDouble, type InstalledDouble } from '../../../../infra/doubles/firecracker/install-double.ts'
 import {
@@ -89,11 +90,7 @@ export async function firecrackerHost(
       ...entries(join(folder, 'firecracker'), 'jail'),
       ...entries(join(folder, 'uids'), 'uid'),
       ...entries(join(folder, 'makers'), 'maker'),
-      ...(existsSync(groups)
-        ? readdirSync(groups, { withFileTypes: true }).flatMap((entry) =>
-            entry.isDirectory() ? [`group ${entry.name}`] : [],
-          )
-        : []),
+      ...subgroups(groups).map((group) => `group ${group}`),
       ...processesWith(folder),
     ],
     calls: () =>
@@ -102,6 +99,21 @@ export async function firecrackerHost(
         .filter((line) => line !== '')
         .map((line) => JSON.parse(line) as { id: string; call: string; text: string; status: number }),
     async [Symbol.asyncDispose]() {
+      // After a failed test only: otherwise there are none.
+      for (const group of subgroups(groups)) {
+        for (const pid of readFileSync(join(group, 'cgroup.procs'), 'latin1').split('\n'))
+          if (pid !== '') process.kill(Number(pid), 'SIGKILL')
+        await expect
+          .poll(
+            () =>
+              rmdir(group).then(
+                () => true,
+                () => false,
+              ),
+            { timeout: 60_000 },
+          )
+          .toBe(true)
+      }
       await rmdir(groups).catch(() => {})
       await rm(folder, { recursive: true })
     },
@@ -110,6 +122,13 @@ export async function firecrackerHost(
 
 const entries = (folder: string, what: string): string[] =>
   existsSync(folder) ? readdirSync(folder).map((name) => `${what} ${name}`) : []
+
+const subgroups = (groups: string): string[] =>
+  existsSync(groups)
+    ? readdirSync(groups, { withFileTypes: true }).flatMap((entry) =>
+        entry.isDirectory() ? [join(groups, entry.name)] : [],
+      )
+    : []
 
 /** Living processes whose command line names the folder. */
 function processesWith(folder: string): string[] {

@@ -15,7 +15,7 @@ import { firecrackerHost, hello, thaw, type FirecrackerHost } from './firecracke
 
 const LONG = 180_000
 const never = new AbortController().signal
-const root = needs('root')
+const root = needs('root', 'mounts', 'setpriv', 'cgroups')
 const FAILED = { code: 'sandbox_open_failed' }
 
 const templateOf = (host: FirecrackerHost): Promise<MachineTemplate> =>
