@@ -10,6 +10,11 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import type { Backend } from '@cofferdam/contract'
+import {
+  createFirecrackerEngine,
+  firecrackerConfigSchema,
+  settingsOf,
+} from '@cofferdam/backend-microvm/firecracker'
 import { createBackends, type BackendsConfigInput } from '@cofferdam/backends'
 import { startPostgres, startRedis, type RunningServer } from '@cofferdam/embedded'
 import { PARTS, type FoundParts, type PartName } from '@cofferdam/embedded/needs'
@@ -30,7 +35,12 @@ export interface Part {
   found: string
   /** What to do when it is missing. */
   fix: string
+  /** No run is required to have it. */
+  optional: boolean
 }
+
+/** What needs hardware that CI does not have. */
+const OPTIONAL: ReadonlySet<Name> = new Set<Name>(['firecracker'])
 
 type Finding = Pick<Part, 'ok' | 'found'>
 
@@ -67,6 +77,7 @@ const FIXES: Readonly<Record<Name, string>> = {
   apt: 'a Debian or Ubuntu whose package lists were fetched',
   pip: 'apt-get install python3-pip',
   chromium: 'apt-get install chromium-headless-shell fonts-dejavu-core, or set COFFERDAM_CHROMIUM',
+  firecracker: 'set FIRECRACKER_FOLDER as docs/testing.md says, as root on a host with hardware KVM',
 }
 
 const firstLine = (text: string): string => text.trim().split('\n')[0]?.slice(0, 160) ?? ''
@@ -136,6 +147,21 @@ async function jail(
     return await backend({ process: { ...settings, runtime_dir: folder } }, objection)
   } finally {
     await rm(folder, { recursive: true, force: true })
+  }
+}
+
+/** The real thing, which few machines have: a folder with both programs and an image. */
+async function firecracker(folder: string | undefined): Promise<Finding> {
+  if (folder === undefined) return { ok: false, found: 'FIRECRACKER_FOLDER is not set' }
+  const config = firecrackerConfigSchema.parse({
+    firecracker: join(folder, 'firecracker'),
+    jailer: join(folder, 'jailer'),
+  })
+  try {
+    const probe = await (await createFirecrackerEngine(settingsOf(config))).probe()
+    return probe.ok ? { ok: true, found: firstLine(probe.features[0] ?? '') } : failure(probe.why)
+  } catch (error) {
+    return failure(error)
   }
 }
 
@@ -236,6 +262,7 @@ export async function findParts(options: { root: string; buildsImage: boolean })
     pip: command('sh', '-c', 'python3 -m pip --version && /usr/bin/python3 -m pip --version'),
     // The embedded Redis needs it when there is no Redis on PATH.
     apt: command('sh', '-c', 'apt-get download --print-uris redis-tools >/dev/null && echo package lists'),
+    firecracker: firecracker(process.env['FIRECRACKER_FOLDER']),
     chromium: command(chromiumPath() ?? 'chromium-headless-shell', '--version'),
     cgroups: known(cgroups !== null, cgroups === null ? 'no group can be made here' : 'groups can be made'),
     'cgroup-v1': known(
@@ -247,7 +274,7 @@ export async function findParts(options: { root: string; buildsImage: boolean })
   return Promise.all(
     Object.entries(tried).map(async ([name, finding]) => {
       const part = name as Name
-      return { name: part, ...(await finding), fix: FIXES[part] }
+      return { name: part, ...(await finding), fix: FIXES[part], optional: OPTIONAL.has(part) }
     }),
   )
 }
@@ -256,7 +283,8 @@ export async function findParts(options: { root: string; buildsImage: boolean })
 export const noParts = (): Part[] =>
   Object.keys(PARTS).map((name) => {
     const part = name as PartName
-    return { name: part, ok: false, found: 'TEST_PARTS=none', fix: FIXES[part] }
+    const optional = OPTIONAL.has(part)
+    return { name: part, ok: false, found: 'TEST_PARTS=none', fix: FIXES[part], optional }
   })
 
 /** The parts that tests can name. */

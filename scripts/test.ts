@@ -59,7 +59,9 @@ function printSkips(sum: Tally): void {
 
 /** The reasons why COFFERDAM_REQUIRE=all fails the run. */
 function unmet(parts: readonly Part[], sum: Tally): string[] {
-  const missing = parts.filter((part) => !part.ok).map((part) => `${part.name} is missing: ${part.found}`)
+  const missing = parts
+    .filter((part) => !part.ok && !part.optional)
+    .map((part) => `${part.name} is missing: ${part.found}`)
   return sum.skipped > 0 ? [...missing, `${sum.skipped} tests were skipped (listed above)`] : missing
 }
 

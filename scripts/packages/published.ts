@@ -92,7 +92,11 @@ export const PUBLISHED: readonly Published[] = [
       name: 'cofferdam',
       file: 'apps/cli/bin/installed.mjs',
       needs: ['scripts/run-child.mjs', 'scripts/pinned-node.mjs'],
-      programs: ['apps/cli/src/main.ts', 'libs/backends/*/double/main.ts', 'infra/doubles/*/main.ts'],
+      programs: [
+        'apps/cli/src/main.ts',
+        'libs/backends/*/double/main.ts',
+        'infra/doubles/*/{main,*-main}.ts',
+      ],
     },
     lib: ['esnext'],
     types: ['node'],

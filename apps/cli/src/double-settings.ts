@@ -34,9 +34,15 @@ const announcementSchema = z.discriminatedUnion('double', [
     api_key: z.string(),
   }),
   z.object({ double: z.literal('oauth'), issuer: z.string() }),
+  z.object({
+    double: z.literal('firecracker'),
+    firecracker: z.string(),
+    jailer: z.string(),
+    record: z.string(),
+  }),
 ])
 type Announcement = z.output<typeof announcementSchema>
-type BackendAnnouncement = Exclude<Announcement, { double: 'managed-agents' | 'oauth' }>
+type BackendAnnouncement = Exclude<Announcement, { double: 'managed-agents' | 'oauth' | 'firecracker' }>
 
 /** Writes a file and returns its path. */
 type Keep = (name: string, text: string) => string
@@ -96,6 +102,7 @@ export function settingsFor(line: string, runtime: string, folder: string): stri
   }
   if (said.double === 'managed-agents') return dispatcherSettings(said, keep)
   if (said.double === 'oauth') return issuerSettings(said)
+  if (said.double === 'firecracker') return programSettings(said)
   const settings = settingsOf(said, runtime, keep)
   return [
     '# Add to cofferdam.config.yaml in the folder where you run `cofferdam up`:',
@@ -132,3 +139,11 @@ function issuerSettings({ issuer }: Extract<Announcement, { double: 'oauth' }>):
     `# Then give an MCP client the address ${address}/mcp. It logs in by itself.`,
   ]
 }
+
+/** What an engine of Firecracker is given in the place of the two programs. It runs as root. */
+const programSettings = (said: Extract<Announcement, { double: 'firecracker' }>): string[] => [
+  '# Settings of the Firecracker engine (libs/backends/microvm/src/firecracker/settings.ts):',
+  `firecracker: ${JSON.stringify(said.firecracker)}`,
+  `jailer: ${JSON.stringify(said.jailer)}`,
+  `# Every call of the API is a line of ${said.record}. Nothing here is isolated.`,
+]

@@ -1,6 +1,8 @@
 /** `cofferdam double managed-agents`: what it prints, and the chat through the command. */
-import { existsSync, readFileSync, statSync } from 'node:fs'
+import { execFileSync } from 'node:child_process'
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmdirSync, statSync } from 'node:fs'
 import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { expect, it } from 'vitest'
 import { runHere } from './command-here.ts'
 import { run, start } from './command-process.ts'
@@ -66,4 +68,21 @@ it.each([
   const { status, stderr, stdout } = await runHere(['double', ...words], here)
   expect(status).toBe(2)
   expect(stderr + stdout).toContain(why)
+})
+
+it('puts the two programs of Firecracker into a folder until it ends', async () => {
+  const folder = mkdtempSync(join(tmpdir(), 'cofferdam-double-'))
+  const double = start(['double', 'firecracker', '--dir', folder], here)
+  await expect.poll(() => double.stdout, { timeout: SOON }).toMatch(/Nothing here is isolated/)
+  for (const [name, words] of [
+    ['firecracker', 'Firecracker v1.16.1\n'],
+    ['jailer', 'Jailer v1.16.1\n'],
+  ] as const) {
+    expect(double.stdout).toContain(`${name}: "${join(folder, name)}"`)
+    expect(execFileSync(join(folder, name), ['--version'], { encoding: 'utf8' })).toContain(words)
+  }
+  double.child.kill('SIGTERM')
+  expect(await double.ended).toMatchObject({ status: 0, stderr: '' })
+  expect(readdirSync(folder)).toEqual([])
+  rmdirSync(folder)
 })

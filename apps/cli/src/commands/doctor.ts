@@ -3,11 +3,27 @@ import { chmod, mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import path, { join } from 'node:path'
 import { promisify } from 'node:util'
+import {
+  checkHost,
+  firecrackerConfigSchema,
+  settingsOf,
+  type FirecrackerSettings,
+  type HostFinding,
+} from '@cofferdam/backend-microvm/firecracker'
 import { type RunningServer, startPostgres, startRedis } from '@cofferdam/embedded'
 import { createStore } from '@cofferdam/store'
 import type { Command } from '../command.ts'
+import type { Environment } from '../config.ts'
 import { EXIT } from '../exit-status.ts'
-import { bestOf, findBackends, howToGetOne, whyNotStronger, type BackendFinding } from '../local-backends.ts'
+import { hasFlag } from '../parse-command-line.ts'
+import {
+  bestOf,
+  findBackends,
+  howToGetOne,
+  whyNotStronger,
+  workerSettings,
+  type BackendFinding,
+} from '../local-backends.ts'
 import type { Terminal } from '../terminal.ts'
 
 const run = promisify(execFile)
@@ -19,20 +35,27 @@ export const command: Command = {
     'Postgres. If\n' +
     'DATABASE_URL is set, checks that the database and the blob folder accept what workers store. Exit ' +
     'status 1 when no\n' +
-    'execution could run safely on this machine.',
-  flags: {},
+    'execution could run safely on this machine, or, with --production, when Firecracker could not.',
+  flags: {
+    production: {
+      type: 'boolean',
+      description: 'also check whether this host can run Firecracker as it should be run',
+    },
+  },
   words: { min: 0, max: 0 },
-  examples: ['cofferdam doctor', 'cofferdam doctor --json | jq .best'],
-  async run(context) {
+  examples: ['cofferdam doctor', 'cofferdam doctor --json | jq .best', 'cofferdam doctor --production'],
+  async run(context, line) {
     const { terminal, config, stop } = context
     terminal.progress('checking this machine …')
-    const [findings, redis, postgres, python] = await Promise.all([
+    const isProduction = hasFlag(line, 'production')
+    const [findings, redis, postgres, python, firecracker] = await Promise.all([
       findBackends(config.environment, stop),
       serverFinding(config.redisUrl, 'REDIS_URL', startRedis),
       config.databaseUrl === undefined
         ? tryServer(startPostgres)
         : storeFinding(config.databaseUrl, config.dataDir),
       pythonFinding(),
+      isProduction ? checkHost(firecrackerSettings(config.environment)) : null,
     ])
     const best = bestOf(findings)
     const node = { ok: true, found: `Node.js ${process.versions.node}` }
@@ -42,9 +65,12 @@ export const command: Command = {
       best: best === null ? null : { name: best.name, isolation: best.isolation },
       why_not_stronger: best === null ? [] : whyNotStronger(findings, best),
       machine,
+      ...(firecracker === null ? {} : { firecracker }),
     })
     report(findings, best, machine, terminal)
-    return best !== null && redis.ok && postgres.ok ? EXIT.ok : EXIT.platform
+    if (firecracker !== null) reportFirecracker(firecracker, terminal)
+    const isReady = firecracker?.every(({ ok, needed }) => ok || !needed) ?? true
+    return best !== null && redis.ok && postgres.ok && isReady ? EXIT.ok : EXIT.platform
   },
 }
 
@@ -73,6 +99,28 @@ function report(
   terminal.line(terminal.style('bold', 'Other requirements'))
   for (const [name, { ok, found }] of Object.entries(machine))
     terminal.line(`${mark(ok)} ${name.padEnd(10)} ${found}`)
+}
+
+/** Those of a configured `microvm` backend, else where a host should have the programs. */
+function firecrackerSettings(environment: Environment): FirecrackerSettings {
+  const backends: Readonly<Record<string, unknown>> = workerSettings(environment).backends
+  const microvm = backends['microvm'] as { firecracker?: unknown } | undefined
+  return settingsOf(firecrackerConfigSchema.parse(microvm?.firecracker ?? {}))
+}
+
+/** `✗` is needed, `!` is advice. */
+function reportFirecracker(findings: readonly HostFinding[], terminal: Terminal): void {
+  terminal.line()
+  terminal.line(terminal.style('bold', 'Firecracker on this host'))
+  for (const { name, ok, needed, found, fix } of findings) {
+    const mark = ok
+      ? terminal.style('green', '✓')
+      : needed
+        ? terminal.style('red', '✗')
+        : terminal.style('yellow', '!')
+    terminal.line(`${mark} ${name.padEnd(18)} ${found}`)
+    if (!ok) terminal.line(`    → ${fix}`)
+  }
 }
 
 /** A configured Redis is only named. A private server is started and stopped. */

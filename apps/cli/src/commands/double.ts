@@ -20,7 +20,7 @@ interface Double {
   /** Where its `main.ts` is, below the root. */
   folder: string
   /** What it stands in for: its first line is JSON for all but a mirror. */
-  kind: 'vendor' | 'mirror' | 'control-plane' | 'issuer'
+  kind: 'vendor' | 'mirror' | 'control-plane' | 'issuer' | 'programs'
 }
 
 const vendor = (name: string, summary: string, ...takes: string[]): Double => ({
@@ -43,6 +43,13 @@ const DOUBLES: Record<string, Double> = {
   azure: vendor('azure', 'Azure dynamic sessions: interpreter pools and custom containers'),
   e2b: vendor('e2b', 'E2B: control API and sandboxes'),
   kubernetes: vendor('kubernetes', 'an API server with Agent Sandbox, whose pods run here', 'runtime'),
+  firecracker: {
+    summary: 'Firecracker and its jailer, as two programs in a folder',
+    needs: ['dir'],
+    takes: [],
+    folder: 'infra/doubles/firecracker',
+    kind: 'programs',
+  },
   'managed-agents': {
     summary: 'Anthropic Managed Agents: the work queue of a self-hosted environment, and an agent',
     needs: [],
@@ -75,7 +82,11 @@ export const command: Command = {
       .join('\n'),
   flags: {
     port: { type: 'string', value: 'N', description: 'port on 127.0.0.1 (default: any free one)' },
-    dir: { type: 'string', value: 'FOLDER', description: 'npm and pypi: the packages to serve' },
+    dir: {
+      type: 'string',
+      value: 'FOLDER',
+      description: 'npm and pypi: the packages to serve; firecracker: where the programs go',
+    },
     runtime: {
       type: 'string',
       value: 'NAME',

@@ -120,7 +120,9 @@ export const kubernetesConfigSchema = z.strictObject({
   isolation: z
     .enum(['container', 'gvisor', 'microvm'])
     .default('container')
-    .describe('What separates programs from the node, by the template’s runtime class.'),
+    .describe(
+      'What separates programs from the node, by the template’s runtime class. Not checked: a class proves nothing by its name.',
+    ),
   api_timeout_ms: z
     .int()
     .min(1000)

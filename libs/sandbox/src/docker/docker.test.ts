@@ -183,20 +183,30 @@ test('does not use crun with AppArmor, and reports that', async () => {
   })
 })
 
-test('recognises Kata by its names as a virtual machine, and declares only tested features', async () => {
+test('recognises Kata by its names, believes none, and declares only tested features', async () => {
   await withDaemon(withInfo(INFO), async (host) => {
     await using kata = await createDockerBackend({ host, runtime: 'kata' })
-    expect(kata.isolation).toBe('microvm')
+    expect(kata.isolation).toBe('container')
     expect(kata.capabilities.measures).toEqual(['wall_ms'])
     expect(await kata.probe(never)).toMatchObject({
       ok: false,
       why: 'The daemon has no runtime "kata"; it has runc.',
       fix: expect.stringContaining('/dev/kvm'),
     })
+  })
+  const nothingStarts: RequestListener = (request, response) =>
+    request.method === 'POST'
+      ? reply(400, { message: 'no such shim' })(request, response)
+      : withInfo(INFO)(request, response)
+  await withDaemon(nothingStarts, async (host) => {
     // Docker 28 accepts the name of an unregistered shim.
     await using shim = await createDockerBackend({ host, runtime: 'io.containerd.kata.v2' })
-    const probe = await shim.probe(never)
-    expect(probe.ok && probe.features).toContain('frames on the attach stream')
+    expect(await shim.probe(never)).toMatchObject({
+      ok: false,
+      why: expect.stringContaining('starts no container that tells its kernel'),
+    })
+    expect(shim.isolation).toBe('container')
+    await expect(shim.open(spec(), never)).rejects.toMatchObject({ code: 'sandbox_open_failed' })
   })
   await withDaemon(withInfo({ ...INFO, ServerVersion: '20.10.24' }), async (host) => {
     await using shim = await createDockerBackend({ host, runtime: 'io.containerd.kata.v2' })

@@ -5,6 +5,7 @@
  */
 import {
   CofferdamError,
+  isCofferdamError,
   refuseMissing,
   type Backend,
   type Capabilities,
@@ -18,12 +19,13 @@ import { createWarmth, type SlotSpec } from '../warm/index.ts'
 import { createHostChoice } from './choose-host.ts'
 import { dockerConfigSchema, type DockerConfig } from './config.ts'
 import { containerName, LABELS } from './container-options.ts'
-import { connectDaemon, type Daemon } from './daemon.ts'
+import { connectDaemon, daemonMessage, type Daemon } from './daemon.ts'
 import { destroyContainer } from './destroy-container.ts'
 import { createHostCounterSource } from './host-counters.ts'
 import { countOomKills, createOomEvents } from './oom-events.ts'
 import { createPreloadOffer } from './preload-offer.ts'
 import { probeDocker } from './probe.ts'
+import { createIsolationProof } from './prove-isolation.ts'
 import { runtimeKind } from './runtime-kind.ts'
 import { createSocketFolders, defaultSocketRoot } from './socket-channel.ts'
 import { startSlot, type StartParts } from './start-slot.ts'
@@ -40,11 +42,13 @@ export async function createDockerBackend(
   const kind = runtimeKind(settings.runtime)
   const oomEvents = createOomEvents(daemon, logger, kind.isolation === 'gvisor' ? countOomKills : null)
   const host = createHostChoice(daemon, settings, logger)
+  const proof = createIsolationProof(daemon, settings.runtime, async () => (await host.chosen()).imageId)
   const sockets = createSocketFolders(settings.runtime_dir ?? defaultSocketRoot())
   const hostCounters = createHostCounterSource(daemon, logger)
   const parts: StartParts = {
     daemon,
     host,
+    proof,
     sockets,
     hostCounters,
     oomEvents,
@@ -69,9 +73,13 @@ export async function createDockerBackend(
       return kind.countsOnHost && !hostCounters.isAvailable ? (['wall_ms'] as const) : measures
     },
   }
-  const { isolation } = kind
-
   async function start(spec: SlotSpec, signal: AbortSignal): Promise<GuestSlot> {
+    // First, so that every slot of a machine was started by a runtime that is proven to be one.
+    await proof.prove().catch((cause: unknown) => {
+      if (isCofferdamError(cause)) throw cause
+      throw new CofferdamError('sandbox_open_failed', `${name}: ${daemonMessage(cause)}`, { cause })
+    })
+    signal.throwIfAborted()
     // Listen before the container starts, so that an early OOM is not missed.
     await oomEvents.listen()
     try {
@@ -84,12 +92,15 @@ export async function createDockerBackend(
 
   return {
     name,
-    isolation,
+    // Read after the probe or an open: until then a machine is unproven.
+    get isolation() {
+      return proof.isolation
+    },
     capabilities,
 
     probe: async (signal) => {
       signal.throwIfAborted()
-      return probeDocker(daemon, settings, { host, offer }, signal)
+      return probeDocker(daemon, settings, { host, offer, proof }, signal)
     },
 
     prewarm() {
@@ -103,7 +114,7 @@ export async function createDockerBackend(
       signal.throwIfAborted()
       refuseMissing(name, capabilities, spec)
       const bound = await warmth.take(spec, signal)
-      return new GuestSandbox({ name, isolation, capabilities }, spec, bound)
+      return new GuestSandbox({ name, isolation: proof.isolation, capabilities }, spec, bound)
     },
 
     async kill(ref) {

@@ -11,6 +11,7 @@ import {
 import type { DockerConfig } from './config.ts'
 import { daemonMessage, statusOf, type Daemon } from './daemon.ts'
 import type { PreloadOffer } from './preload-offer.ts'
+import type { IsolationProof } from './prove-isolation.ts'
 import { runtimeKind } from './runtime-kind.ts'
 
 // Kernel features that the limits need.
@@ -32,7 +33,7 @@ interface DaemonInfo {
 export async function probeDocker(
   daemon: Daemon,
   config: DockerConfig,
-  state: { host: HostChoice; offer: PreloadOffer },
+  state: { host: HostChoice; offer: PreloadOffer; proof: IsolationProof },
   signal: AbortSignal,
 ): Promise<Probe> {
   const no = (why: string, fix: string): Probe => ({ ok: false, why, fix })
@@ -78,12 +79,22 @@ export async function probeDocker(
       'Enable these cgroup controllers (rootless Docker: delegate them to the user’s slice).',
     )
 
+  try {
+    await state.proof.prove()
+  } catch (error) {
+    signal.throwIfAborted()
+    return no(
+      `The runtime ${config.runtime} starts no container that tells its kernel: ${daemonMessage(error)}.`,
+      'Start one by hand (`docker run --rm --runtime …`), and see the daemon’s log.',
+    )
+  }
   const seccomp = info.SecurityOptions?.some((option) => option.includes('seccomp')) ?? false
   try {
     return {
       ok: true,
       features: [
         await runtimeLine(config, info, state.host),
+        ...(state.proof.because === null ? [] : [state.proof.because]),
         `cgroup v${info.CgroupVersion ?? '1'} (${info.CgroupDriver ?? 'unknown'}): memory, cpu and pids limits`,
         seccomp ? 'seccomp: our own profile' : 'seccomp: NOT supported by this kernel',
         transportLine(state.host),

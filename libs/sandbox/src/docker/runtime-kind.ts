@@ -8,7 +8,9 @@ import {
 } from '@cofferdam/contract'
 
 export interface RuntimeKind {
+  /** What the runtime claims. For a machine it counts only as far as it is proven (prove-isolation.ts). */
   isolation: Isolation
+  isMachine: boolean
   /** Programs should run on a kernel other than the host's; each start verifies it. */
   hasOwnKernel: boolean
   capabilities: Capabilities
@@ -48,6 +50,7 @@ const COMMON = {
 /** runc, crun and other runtimes on the host's kernel. */
 const HOST_KERNEL: RuntimeKind = {
   isolation: 'container',
+  isMachine: false,
   hasOwnKernel: false,
   capabilities: {
     ...COMMON,
@@ -74,6 +77,7 @@ const HOST_KERNEL: RuntimeKind = {
  */
 const USER_SPACE_KERNEL: RuntimeKind = {
   isolation: 'gvisor',
+  isMachine: false,
   hasOwnKernel: true,
   capabilities: {
     ...COMMON,
@@ -101,6 +105,7 @@ const USER_SPACE_KERNEL: RuntimeKind = {
  */
 const VIRTUAL_MACHINE: RuntimeKind = {
   isolation: 'microvm',
+  isMachine: true,
   hasOwnKernel: true,
   capabilities: { ...COMMON, enforces: ['memory', 'cpus', 'disk'], measures: ['wall_ms'] },
   pidsLimit: ({ pids }) => pids + 1,

@@ -20,12 +20,14 @@ import { daemonMessage, statusOf, type Daemon } from './daemon.ts'
 import { destroyContainer, endedByItself } from './destroy-container.ts'
 import type { HostCounters, HostCounterSource } from './host-counters.ts'
 import type { OomEvents } from './oom-events.ts'
+import type { IsolationProof } from './prove-isolation.ts'
 import { runsOnHostKernel, runtimeKind } from './runtime-kind.ts'
 import type { SocketChannel, SocketFolders } from './socket-channel.ts'
 
 export interface StartParts {
   daemon: Daemon
   host: HostChoice
+  proof: IsolationProof
   sockets: SocketFolders
   hostCounters: HostCounterSource
   oomEvents: OomEvents
@@ -132,11 +134,15 @@ async function startContainer(
       await starting
       const ready = await session.ready(inTime)
       const { hostKernel } = await parts.host.chosen()
-      if (runsOnHostKernel(kind, ready.kernel, hostKernel))
+      const { isolation } = parts.proof
+      // A machine that was not proven counts as a container, so it may be one.
+      if (isolation !== 'container' && runsOnHostKernel(kind, ready.kernel, hostKernel)) {
+        parts.proof.forget()
         throw new CofferdamError(
           'sandbox_open_failed',
-          `The runtime ${spec.runtime} does not isolate as ${kind.isolation}: programs run on the kernel of the host (${hostKernel ?? 'unknown'}). Register the real one under this name.`,
+          `The runtime ${spec.runtime} does not isolate as ${isolation}: programs run on the kernel of the host (${hostKernel ?? 'unknown'}). Register the real one under this name.`,
         )
+      }
       // Null if the agent's own counters are better, or the only ones.
       const counters = kind.countsOnHost ? await parts.hostCounters.of(name) : null
       return createGuestSlot({

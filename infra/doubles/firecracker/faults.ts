@@ -1,0 +1,50 @@
+/** Failures that a test asks for, in the file beside the binaries of the double. */
+import { readFileSync } from 'node:fs'
+import { z } from 'zod'
+
+/** What becomes of one call of the API: `die` and `hang` before an answer, `close` in the middle of one. */
+const apiFault = z.enum(['400', '500', 'die', 'hang', 'close', 'junk'])
+export type ApiFault = z.infer<typeof apiFault>
+
+const vsockFault = z.enum(['close', 'half', 'junk', 'long', 'silent'])
+export type VsockFault = z.infer<typeof vsockFault>
+
+/** `no-pid`: it writes no file. `wrong-pid`: of another process. `fail`, `hang`: before it starts anything. */
+const jailerFault = z.enum(['fail', 'hang', 'no-pid', 'wrong-pid'])
+
+const doubleSchema = z.strictObject({
+  version: z.string(),
+  /** False: limits of groups without their controller are left out, for hosts that have it in v1. */
+  needsControllers: z.boolean(),
+  /** Whether the VMM becomes the machine’s user, which must be able to read these sources. */
+  dropsUser: z.boolean(),
+  node: z.string(),
+  main: z.string(),
+  agent: z.array(z.string()).min(1),
+  bootMs: z.int().min(0),
+  /** Real machines in the place of a process: a module’s function makes their engine. */
+  machines: z
+    .strictObject({
+      module: z.string(),
+      create: z.string(),
+      options: z.unknown(),
+      kernel: z.string(),
+      initramfs: z.string(),
+      root: z.string(),
+    })
+    .nullable(),
+  faults: z.strictObject({
+    /** By call, as in `PUT /snapshot/load`. */
+    api: z.record(z.string(), apiFault).default({}),
+    vsock: vsockFault.nullable().default(null),
+    jailer: jailerFault.nullable().default(null),
+    /** The guest never listens. */
+    mute: z.boolean().default(false),
+  }),
+  /** File that gets one line of JSON per call, to compare with a run on the real one. */
+  record: z.string().nullable(),
+})
+export type DoubleConfig = z.infer<typeof doubleSchema>
+
+export const readDouble = (path: string): DoubleConfig =>
+  doubleSchema.parse(JSON.parse(readFileSync(path, 'utf8')))

@@ -1,0 +1,93 @@
+/**
+ * A guest that is no machine: a process of this host that runs our guest agent. It answers on the ports as the
+ * first process of a virtual machine does (libs/backends/microvm/guest): hello at its boot alone, and after the
+ * thaw the agent.
+ */
+import { spawn, type ChildProcess } from 'node:child_process'
+import { truncate, writeFile } from 'node:fs/promises'
+import { release } from 'node:os'
+import { PassThrough, Writable } from 'node:stream'
+import type { Guest, GuestStream } from './guest.ts'
+
+/** As libs/backends/microvm/src/engine.ts has them. */
+const CONTROL_PORT = 5004
+const AGENT_PORT = 5005
+const MiB = 1_048_576
+
+export interface ProcessGuestOptions {
+  /** Command of the agent, before the options that the thaw gives. */
+  agent: readonly string[]
+  /** How long it boots. */
+  bootMs: number
+}
+
+export function createProcessGuest({ agent, bootMs }: ProcessGuestOptions): Guest {
+  let listensFrom = Infinity
+  let isPaused = false
+  let saysHello = false
+  let options: string[] = []
+  const children = new Set<ChildProcess>()
+
+  /** One line of JSON each way, as vm_init.py has it. */
+  function control(): GuestStream {
+    let line = ''
+    const readable = new PassThrough()
+    const writable = new Writable({
+      write(chunk: Buffer, _encoding, done) {
+        line += chunk.toString('utf8')
+        const end = line.indexOf('\n')
+        if (end >= 0) {
+          const told = JSON.parse(line.slice(0, end)) as { nonce?: string; options?: string[] }
+          line = line.slice(end + 1)
+          options = told.options ?? []
+          readable.write(`${JSON.stringify({ nonce: told.nonce })}\n`)
+        }
+        done()
+      },
+    })
+    if (saysHello) readable.write(`${JSON.stringify({ hello: 1, kernel: release() })}\n`)
+    return { readable, writable, close: () => void readable.destroy() }
+  }
+
+  function runAgent(): GuestStream {
+    const [command = '', ...words] = [...agent, ...options]
+    const child = spawn(command, words, { stdio: ['pipe', 'pipe', 'ignore'], env: {} })
+    children.add(child)
+    child.once('exit', () => children.delete(child))
+    child.on('error', () => {})
+    child.stdin.on('error', () => {})
+    return { readable: child.stdout, writable: child.stdin, close: () => void child.kill('SIGKILL') }
+  }
+
+  return {
+    boot() {
+      listensFrom = performance.now() + bootMs
+      saysHello = true
+      return Promise.resolve()
+    },
+    pause() {
+      isPaused = true
+    },
+    resume() {
+      isPaused = false
+    },
+    connect(port) {
+      if (isPaused || performance.now() < listensFrom) return Promise.resolve(null)
+      if (port === CONTROL_PORT) return Promise.resolve(control())
+      return Promise.resolve(port === AGENT_PORT ? runAgent() : null)
+    },
+    async save(state, memory, { memoryMib }) {
+      await writeFile(state, 'a process has no state\n')
+      await writeFile(memory, '')
+      await truncate(memory, memoryMib * MiB)
+    },
+    load() {
+      isPaused = true
+      listensFrom = performance.now()
+      return Promise.resolve()
+    },
+    end() {
+      for (const child of children) child.kill('SIGKILL')
+    },
+  }
+}
