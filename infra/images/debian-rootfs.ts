@@ -59,7 +59,8 @@ export async function makeDebianRoot(paths: {
 const OF_COMPILERS =
   /^(?:[\w.+-]+-dev|binutils[\w.-]*|(?:g\+\+|gcc|cpp)(?:-\d+)?|python3-pythran|lib(?:a|l|t|ub)san\d+)_/
 
-async function downloadPackages(scratch: string, packages: readonly string[]): Promise<string[]> {
+/** Downloads packages with all that they need. Returns the archives in a fixed order. */
+export async function downloadPackages(scratch: string, packages: readonly string[]): Promise<string[]> {
   const archives = join(scratch, 'archives')
   const lists = join(scratch, 'lists')
   await mkdir(join(archives, 'partial'), { recursive: true })

@@ -29,6 +29,7 @@ const LIB_ARROWS: Record<string, readonly string[]> = {
   'backends/azure': ['contract', 'sandbox', 'backends/remote'],
   'backends/e2b': ['contract', 'sandbox', 'backends/remote'],
   'backends/kubernetes': ['contract', 'sandbox', 'backends/remote'],
+  'backends/microvm': ['contract', 'sandbox'],
   backends: [
     'contract',
     'sandbox',
@@ -36,6 +37,7 @@ const LIB_ARROWS: Record<string, readonly string[]> = {
     'backends/azure',
     'backends/e2b',
     'backends/kubernetes',
+    'backends/microvm',
   ],
   store: ['contract'],
   telemetry: ['contract'],

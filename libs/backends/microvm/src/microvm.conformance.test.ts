@@ -1,0 +1,39 @@
+import { mkdtempSync, rmSync } from 'node:fs'
+import { readdir, readFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import type { Backend } from '@cofferdam/contract'
+import { exerciseBackend, type ExerciseOptions } from '@cofferdam/sandbox/conformance'
+import { afterAll } from 'vitest'
+import { createMicrovmBackend } from './index.ts'
+
+const runtime_dir = mkdtempSync(join(tmpdir(), 'cofferdam-microvm-'))
+afterAll(() => rmSync(runtime_dir, { recursive: true }))
+
+const factory = (): Promise<Backend> => createMicrovmBackend({ runtime_dir })
+
+/** Processes of QEMU by the name that this backend gives them. */
+async function machinesOf(isWanted: (name: string) => boolean): Promise<{ pid: number; name: string }[]> {
+  const found: { pid: number; name: string }[] = []
+  for (const entry of await readdir('/proc')) {
+    if (!/^\d+$/.test(entry)) continue
+    const line = await readFile(`/proc/${entry}/cmdline`, 'latin1').catch(() => '')
+    const [, name] = /\0cofferdam-(sbx_[0-9a-f]+)\0/.exec(line) ?? []
+    if (name !== undefined && isWanted(name)) found.push({ pid: Number(entry), name })
+  }
+  return found
+}
+
+const options: ExerciseOptions = {
+  needs: ['microvm'],
+  leftovers: async (owner) => await readdir(join(runtime_dir, 'microvm/machines', owner)).catch(() => []),
+  destroyUnderneath: async (sandbox) => {
+    const slot = String(sandbox.ref.handle['slot'])
+    for (const { pid } of await machinesOf((name) => name === slot)) process.kill(pid, 'SIGKILL')
+  },
+  visibleOnHost: false,
+  // Everything is emulated where there is no hardware for it.
+  testMs: 180_000,
+}
+
+await exerciseBackend('microvm', factory, options)
