@@ -69,7 +69,7 @@ export function createControlChannel(stream: Duplex): ControlChannel {
     for (const line of lines) hear(line)
   })
   stream.on('error', () => end('is gone'))
-  stream.on('close', () => end('is gone'))
+  for (const event of ['end', 'close']) stream.on(event, () => end('is gone'))
 
   return {
     hello: (signal) => unlessAborted(hello.promise, signal),
