@@ -74,7 +74,7 @@ it('makes the same archive twice, which other programs can read', () => {
   expect(make()).toEqual(archive)
   expect(archive.length % 4).toBe(0)
   const names: string[] = []
-  for (let at = 0; at < archive.length; ) {
+  for (let at = 0; at < archive.length;) {
     expect(archive.toString('latin1', at, at + 6)).toBe('070701')
     const field = (index: number): number =>
       Number.parseInt(archive.toString('latin1', at + 6 + index * 8, at + 14 + index * 8), 16)
@@ -83,7 +83,15 @@ it('makes the same archive twice, which other programs can read', () => {
     at = end + Math.ceil(field(6) / 4) * 4
   }
   expect(names).toEqual([
-    ...['bin', 'dev', 'modules', 'root', 'dev/console', 'bin/busybox', 'init', 'vm_init.py'],
-    ...['modules/erofs.ko', 'TRAILER!!!'],
+    'bin',
+    'dev',
+    'modules',
+    'new',
+    'dev/console',
+    'bin/busybox',
+    'init',
+    'vm_init.py',
+    'modules/erofs.ko',
+    'TRAILER!!!',
   ])
 })

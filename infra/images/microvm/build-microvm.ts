@@ -60,7 +60,7 @@ export async function buildMicrovmImage(options: {
   const { size, node, cache = IMAGE_CACHE, say } = options
   if (options.force !== true) {
     const found = await findImage(cache, size)
-    if (found !== null) return { image: found, built: false }
+    if (found?.manifest.recipe === RECIPE_VERSION) return { image: found, built: false }
   }
   const why = await whyNot(node)
   if (why !== null || node === null) throw new Error(`The image of virtual machines cannot be built: ${why}`)
@@ -77,6 +77,7 @@ export async function buildMicrovmImage(options: {
     else await link(known, join(made, IMAGE_FILES.root))
     const manifest: ImageManifest = {
       tag: tagOf(rootTag, release),
+      recipe: RECIPE_VERSION,
       size,
       root_tag: rootTag,
       guest: microvmGuestDigest(),
@@ -120,7 +121,9 @@ async function makeBootFiles(scratch: string, made: string): Promise<string> {
   const packed = await readFile(join(root, 'boot', `vmlinuz-${release}`))
   await writeFile(join(made, IMAGE_FILES.kernel), extractVmlinux(packed))
   const modules = await modulesInOrder(join(lib, release), MODULES)
-  const busybox = await readFile(join(root, 'bin/busybox')).catch(() => readFile(join(root, 'usr/bin/busybox')))
+  const busybox = await readFile(join(root, 'bin/busybox')).catch(() =>
+    readFile(join(root, 'usr/bin/busybox')),
+  )
   await writeFile(join(made, IMAGE_FILES.initramfs), makeInitramfs(busybox, await readFile(VM_INIT), modules))
   return release
 }

@@ -7,11 +7,11 @@ $b mount -t devtmpfs dev /dev
 ${modules.map(({ name }) => `$b insmod /modules/${name}`).join('\n')}
 n=0
 until [ -b /dev/vda ] || [ $n -ge 500 ]; do n=$((n+1)); $b usleep 10000; done
-$b mount -t erofs -o ro /dev/vda /root
-$b mount --move /dev /root/dev
-$b mount -t tmpfs run /root/run
-$b cp /vm_init.py /root/run/vm_init.py
-exec $b switch_root /root /usr/bin/python3 -I -S /run/vm_init.py
+$b mount -t erofs -o ro /dev/vda /new
+$b mount --move /dev /new/dev
+$b mount -t tmpfs run /new/run
+$b cp /vm_init.py /new/run/vm_init.py
+exec $b switch_root /new /usr/bin/python3 -I -S /run/vm_init.py
 `
 
 interface Entry {
@@ -30,7 +30,7 @@ const CHARACTERS = 0o020600
 export function makeInitramfs(busybox: Buffer, init: Buffer, modules: readonly Module[]): Buffer {
   const folder = (path: string): Entry => ({ path, mode: FOLDER, bytes: Buffer.alloc(0) })
   return cpio([
-    ...['bin', 'dev', 'modules', 'root'].map(folder),
+    ...['bin', 'dev', 'modules', 'new'].map(folder),
     // The kernel opens it for the first process before the script mounts /dev.
     { path: 'dev/console', mode: CHARACTERS, bytes: Buffer.alloc(0), device: [5, 1] },
     { path: 'bin/busybox', mode: PROGRAM, bytes: busybox },
@@ -55,5 +55,4 @@ function cpio(entries: readonly Entry[]): Buffer {
   return Buffer.concat(parts)
 }
 
-const padded = (bytes: Buffer): Buffer =>
-  Buffer.concat([bytes, Buffer.alloc((4 - (bytes.length % 4)) % 4)])
+const padded = (bytes: Buffer): Buffer => Buffer.concat([bytes, Buffer.alloc((4 - (bytes.length % 4)) % 4)])

@@ -57,7 +57,7 @@ function unpackBlock(block: Buffer, out: Buffer, start: number): number {
   const longer = (short: number): number => {
     let length = short
     if (short !== 15) return length
-    for (let more = 255; more === 255; ) {
+    for (let more = 255; more === 255;) {
       more = block.readUInt8(at++)
       length += more
     }
@@ -119,5 +119,8 @@ function needsOf(bytes: Buffer): string[] {
   const at = bytes.indexOf('\0depends=')
   if (at < 0) return []
   const end = bytes.indexOf(0, at + 1)
-  return bytes.toString('latin1', at + '\0depends='.length, end).split(',').filter(Boolean)
+  return bytes
+    .toString('latin1', at + '\0depends='.length, end)
+    .split(',')
+    .filter(Boolean)
 }

@@ -1298,6 +1298,11 @@ export type ReadableTenantPolicy = {
    * full outputs. Default: `"never"`.
    */
   keep_program: 'never' | 'errors' | 'always'
+  /**
+   * Programs may run in a machine that is only emulated (isolation microvm-emulated), which
+   * is no boundary of security. Default: false. Default: `false`.
+   */
+  allow_emulation: boolean
 }
 
 export type Rerun = {
@@ -1963,6 +1968,11 @@ export type TenantPolicy = {
    * full outputs. Default: `"never"`.
    */
   keep_program: 'never' | 'errors' | 'always'
+  /**
+   * Programs may run in a machine that is only emulated (isolation microvm-emulated), which
+   * is no boundary of security. Default: false. Default: `false`.
+   */
+  allow_emulation: boolean
 }
 
 export type TenantPolicyInput = {
@@ -2064,6 +2074,11 @@ export type TenantPolicyInput = {
    * full outputs.
    */
   keep_program?: 'never' | 'errors' | 'always' | undefined
+  /**
+   * Programs may run in a machine that is only emulated (isolation microvm-emulated), which
+   * is no boundary of security. Default: false.
+   */
+  allow_emulation?: boolean | undefined
 }
 
 export type TextDiff = {
@@ -2598,6 +2613,11 @@ export interface Operations {
        * full outputs. Default: `"never"`.
        */
       keep_program?: 'never' | 'errors' | 'always' | undefined
+      /**
+       * Programs may run in a machine that is only emulated (isolation microvm-emulated), which
+       * is no boundary of security. Default: false. Default: `false`.
+       */
+      allow_emulation?: boolean | undefined
       /** Its caps. Default: those of the fleet. */
       caps?:
         | {
@@ -2786,6 +2806,11 @@ export interface Operations {
        * full outputs.
        */
       keep_program?: 'never' | 'errors' | 'always' | undefined
+      /**
+       * Programs may run in a machine that is only emulated (isolation microvm-emulated), which
+       * is no boundary of security. Default: false.
+       */
+      allow_emulation?: boolean | undefined
     }
     result: TenantPolicy
   }

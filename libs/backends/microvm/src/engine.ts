@@ -39,7 +39,8 @@ export interface MicrovmEngine {
 }
 
 export type EngineProbe =
-  { ok: true; /** One line each. */ features: string[] } | { ok: false; why: string; fix: string }
+  | { ok: true; /** One line each. */ features: string[] }
+  | { ok: false; why: string; fix: string }
 
 /** A byte stream to a port of the guest. May be called once per port. */
 export type Connect = (port: number) => Promise<Duplex>

@@ -23,6 +23,8 @@ const sha256Schema = z.string().regex(/^[0-9a-f]{64}$/)
 export const imageManifestSchema = z.strictObject({
   /** Digest of the inputs. */
   tag: z.string().regex(/^[0-9a-f]{16}$/),
+  /** Version of the build scripts. */
+  recipe: z.int(),
   size: z.enum(['slim', 'full']),
   /** Digest of the inputs of the root alone. An image whose other parts differ takes it over. */
   root_tag: z.string().max(64),
@@ -50,7 +52,7 @@ export function microvmGuestDigest(): string {
 
 /** Every image in `cache`. Folders without a valid manifest are skipped. */
 export async function listImages(cache: string): Promise<MicrovmImage[]> {
-  const names = await readdir(cache).catch(() => [])
+  const names: string[] = await readdir(cache).catch(() => [])
   const images: MicrovmImage[] = []
   for (const name of names.toSorted()) {
     const folder = join(cache, name)

@@ -2,8 +2,14 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { readdir, readFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import type { Backend } from '@cofferdam/contract'
-import { exerciseBackend, KERNEL_THEMES, type ExerciseOptions } from '@cofferdam/sandbox/conformance'
+import { newWorkerId, type Backend } from '@cofferdam/contract'
+import { isLongTier } from '@cofferdam/embedded/needs'
+import {
+  exerciseBackend,
+  KERNEL_THEMES,
+  warmSlots,
+  type ExerciseOptions,
+} from '@cofferdam/sandbox/conformance'
 import { afterAll } from 'vitest'
 import { createMicrovmBackend } from './index.ts'
 
@@ -38,3 +44,10 @@ const options: ExerciseOptions = {
 
 // Another backend with the same agent has the rest; each machine costs a second where it is emulated.
 await exerciseBackend('microvm', factory, { ...options, shortThemes: KERNEL_THEMES })
+
+if (isLongTier()) {
+  const warmOwner = newWorkerId('c0ffee000013')
+  const pools = (): Promise<Backend> =>
+    createMicrovmBackend({ runtime_dir }, { warm: warmSlots(warmOwner) }, 'microvm with pools')
+  await exerciseBackend('microvm with pools', pools, { ...options, warmOwner })
+}

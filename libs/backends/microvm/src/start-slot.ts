@@ -103,5 +103,7 @@ function explained(error: unknown): unknown {
   if (isCofferdamError(error)) return error
   const isLate = error instanceof DOMException && error.name === 'TimeoutError'
   const why = isLate ? 'the agent was not ready in time' : error instanceof Error ? error.message : 'unknown'
-  return new CofferdamError('sandbox_open_failed', `The machine could not be started: ${why}`, { cause: error })
+  return new CofferdamError('sandbox_open_failed', `The machine could not be started: ${why}`, {
+    cause: error,
+  })
 }

@@ -14,10 +14,22 @@ afterEach(() => {
 })
 
 it.each([
-  [{ memory_mib: 32, cpus: 0.1 }, { memoryMib: 512, vcpus: 1 }],
-  [{ memory_mib: 256, cpus: 1 }, { memoryMib: 512, vcpus: 1 }],
-  [{ memory_mib: 512, cpus: 1.5 }, { memoryMib: 1024, vcpus: 2 }],
-  [{ memory_mib: 16_384, cpus: 16 }, { memoryMib: 32_768, vcpus: 16 }],
+  [
+    { memory_mib: 32, cpus: 0.1 },
+    { memoryMib: 512, vcpus: 1 },
+  ],
+  [
+    { memory_mib: 256, cpus: 1 },
+    { memoryMib: 512, vcpus: 1 },
+  ],
+  [
+    { memory_mib: 512, cpus: 1.5 },
+    { memoryMib: 1024, vcpus: 2 },
+  ],
+  [
+    { memory_mib: 16_384, cpus: 16 },
+    { memoryMib: 32_768, vcpus: 16 },
+  ],
 ])('chooses for %j the size %j', (limits, size) => {
   expect(machineSize({ ...LIMITS, ...limits })).toEqual(size)
 })
@@ -45,6 +57,7 @@ function scripted(failures = 0) {
   const digest = '0'.repeat(64)
   const image = imageAt(folder, {
     tag: '0'.repeat(16),
+    recipe: 1,
     size: 'slim',
     root_tag: '',
     guest: digest,

@@ -142,7 +142,9 @@ describe('clones of one template', { timeout: MINUTES }, () => {
 /** Processes of machines below our folder. A zombie has no command line. */
 async function machines(): Promise<string[]> {
   const names = (await readdir('/proc')).filter((name) => /^\d+$/.test(name))
-  const lines = await Promise.all(names.map((name) => readFile(`/proc/${name}/environ`, 'latin1').catch(() => '')))
+  const lines = await Promise.all(
+    names.map((name) => readFile(`/proc/${name}/environ`, 'latin1').catch(() => '')),
+  )
   const ids = await readdir(join(runtime_dir, 'microvm/machines')).catch(() => [])
   return lines.filter((line) => ids.some((id) => line.includes(id)))
 }

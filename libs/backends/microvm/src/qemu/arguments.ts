@@ -5,7 +5,16 @@ import { AGENT_PORT, CONTROL_PORT } from '../engine.ts'
  * Inherited descriptors: a socket each for QMP and the ports of the guest, then files. QEMU may run as a user
  * who cannot walk to these files, and needs no other right to the folders that they are in.
  */
-export const FDS = { qmp: 3, control: 4, agent: 5, state: 6, memory: 7, kernel: 8, initramfs: 9, root: 10 } as const
+export const FDS = {
+  qmp: 3,
+  control: 4,
+  agent: 5,
+  state: 6,
+  memory: 7,
+  kernel: 8,
+  initramfs: 9,
+  root: 10,
+} as const
 
 export interface QemuStart {
   /** The name of the process for people. */
@@ -35,35 +44,42 @@ const kernelLine = (start: QemuStart): string =>
 export function qemuArguments(start: QemuStart): string[] {
   const { memoryMib, vcpus, accelerator, use } = start
   const memory = `memory-backend-file,id=memory,size=${memoryMib}M,mem-path=${opened(FDS.memory)}`
-  const port = (name: string, fd: number, number: number): string[] => [
-    ...['-chardev', `socket,id=${name},fd=${fd}`],
-    ...['-device', `virtserialport,bus=serial.0,chardev=${name},name=p${number}`],
+  // A template, in which nobody's program runs, starts the command that saves its state.
+  const spawn = use === 'clone' ? 'deny' : 'allow'
+  const fence = `on,obsolete=deny,elevateprivileges=deny,resourcecontrol=deny,spawn=${spawn}`
+  const port = (name: string, fd: number, number: number): Option[] => [
+    ['chardev', `socket,id=${name},fd=${fd}`],
+    ['device', `virtserialport,bus=serial.0,chardev=${name},name=p${number}`],
   ]
-  return [
-    ...['-name', start.name],
-    '-nodefaults',
-    '-no-user-config',
-    ...['-display', 'none'],
-    '-no-reboot',
-    ...['-machine', 'microvm,x-option-roms=off,isa-serial=on,rtc=on,memory-backend=memory'],
-    ...['-accel', accelerator],
-    ...['-cpu', accelerator === 'kvm' ? 'host' : 'max'],
-    ...['-smp', String(vcpus)],
-    ...['-m', `${memoryMib}M`],
-    ...['-object', `${memory},share=${use === 'template' ? 'on' : 'off'}`],
-    ...['-kernel', opened(FDS.kernel)],
-    ...['-initrd', opened(FDS.initramfs)],
-    ...['-append', kernelLine(start)],
-    // The console of a machine that fails to boot. A clone never writes to it.
-    ...['-chardev', 'socket,id=console,fd=1', '-serial', 'chardev:console'],
-    ...['-drive', `file=${opened(FDS.root)},if=none,id=root,readonly=on,format=raw`],
-    ...['-device', 'virtio-blk-device,drive=root'],
-    ...['-device', 'virtio-serial-device,id=serial'],
+  const options: Option[] = [
+    ['name', start.name],
+    ['nodefaults'],
+    ['no-user-config'],
+    ['display', 'none'],
+    ['no-reboot'],
+    ['machine', 'microvm,x-option-roms=off,isa-serial=on,rtc=on,memory-backend=memory'],
+    ['accel', accelerator],
+    ['cpu', accelerator === 'kvm' ? 'host' : 'max'],
+    ['smp', String(vcpus)],
+    ['m', `${memoryMib}M`],
+    ['object', `${memory},share=${use === 'template' ? 'on' : 'off'}`],
+    ['kernel', opened(FDS.kernel)],
+    ['initrd', opened(FDS.initramfs)],
+    ['append', kernelLine(start)],
+    // The console of a machine that fails to boot. Programs cannot write to it.
+    ['chardev', 'socket,id=console,fd=1'],
+    ['serial', 'chardev:console'],
+    ['drive', `file=${opened(FDS.root)},if=none,id=root,readonly=on,format=raw`],
+    ['device', 'virtio-blk-device,drive=root'],
+    ['device', 'virtio-serial-device,id=serial'],
     ...port('control', FDS.control, CONTROL_PORT),
     ...port('agent', FDS.agent, AGENT_PORT),
-    ...['-chardev', `socket,id=qmp,fd=${FDS.qmp}`, '-mon', 'chardev=qmp,mode=control'],
-    // A template, in which nobody's program runs, starts the command that saves its state.
-    ...['-sandbox', `on,obsolete=deny,elevateprivileges=deny,resourcecontrol=deny,spawn=${use === 'clone' ? 'deny' : 'allow'}`],
-    ...(use === 'clone' ? ['-incoming', 'defer'] : []),
+    ['chardev', `socket,id=qmp,fd=${FDS.qmp}`],
+    ['mon', 'chardev=qmp,mode=control'],
+    ['sandbox', fence],
   ]
+  if (use === 'clone') options.push(['incoming', 'defer'])
+  return options.flatMap(([name, value]) => (value === undefined ? [`-${name}`] : [`-${name}`, value]))
 }
+
+type Option = [name: string, value?: string]

@@ -76,9 +76,16 @@ export async function createQemuEngine(settings: QemuSettings): Promise<MicrovmE
 
     async probe(): Promise<EngineProbe> {
       if (settings.accelerator === 'kvm' && !found.ok)
-        return { ok: false, why: found.why, fix: 'Use a host with hardware virtualisation, or `accelerator: auto`.' }
+        return {
+          ok: false,
+          why: found.why,
+          fix: 'Use a host with hardware virtualisation, or `accelerator: auto`.',
+        }
       try {
-        const features = [await version(), hardware ? 'KVM' : `emulated, for ${found.ok ? 'it is set' : found.why}`]
+        const features = [
+          await version(),
+          hardware ? 'KVM' : `emulated, for ${found.ok ? 'it is set' : found.why}`,
+        ]
         return { ok: true, features }
       } catch {
         return {
@@ -172,7 +179,8 @@ async function loaded(qemu: QemuProcess): Promise<void> {
   for (;;) {
     const { status } = (await qemu.qmp.command('query-status')) as { status?: string }
     if (status === 'paused') return
-    if (status !== 'inmigrate') throw new CofferdamError('sandbox_open_failed', `qemu: the clone is ${status}`)
+    if (status !== 'inmigrate')
+      throw new CofferdamError('sandbox_open_failed', `qemu: the clone is ${status}`)
     await sleep(LOOK_MS)
   }
 }

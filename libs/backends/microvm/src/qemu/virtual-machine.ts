@@ -4,7 +4,7 @@ import { open, type FileHandle } from 'node:fs/promises'
 import type { Duplex } from 'node:stream'
 import { CofferdamError } from '@cofferdam/contract'
 import { MARK } from '@cofferdam/sandbox/backend'
-import { AGENT_PORT, CONTROL_PORT, type MachineExit, type MachineSpec } from '../engine.ts'
+import { AGENT_PORT, CONTROL_PORT, type Connect, type MachineExit, type MachineSpec } from '../engine.ts'
 import { qemuArguments, type QemuStart } from './arguments.ts'
 import { createQmp, type Qmp } from './qmp.ts'
 
@@ -15,7 +15,7 @@ export interface QemuProcess {
   readonly pid: number
   readonly qmp: Qmp
   /** Each port once. */
-  connect(port: number): Promise<Duplex>
+  readonly connect: Connect
   said(): string
   kill(): Promise<void>
   readonly exited: Promise<MachineExit>
