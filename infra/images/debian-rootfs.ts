@@ -210,7 +210,8 @@ async function compile(root: string): Promise<void> {
   if (loader === undefined) throw new Error('the packages brought no dynamic loader')
   const directories = [`usr/lib/${python}`, 'usr/lib/python3/dist-packages', AGENT_DIRECTORY.slice(1)]
   const options = [
-    '-I -m compileall -q --invalidation-mode unchecked-hash'.split(' '),
+    // -B: what it imports itself would otherwise keep byte code with this build's paths and times.
+    '-I -B -m compileall -q --invalidation-mode unchecked-hash'.split(' '),
     // Tracebacks show paths inside the image. Invalid Python in test data is skipped.
     ['-s', root, '-p', '/', '-x', '/(test|tests|lib2to3)/'],
   ]

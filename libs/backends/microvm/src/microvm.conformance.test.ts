@@ -1,22 +1,27 @@
-import { mkdtempSync, rmSync } from 'node:fs'
 import { readdir, readFile } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { newWorkerId, type Backend } from '@cofferdam/contract'
-import { isLongTier } from '@cofferdam/embedded/needs'
+import { isLongTier, needs } from '@cofferdam/embedded/needs'
 import {
   exerciseBackend,
   KERNEL_THEMES,
   warmSlots,
   type ExerciseOptions,
 } from '@cofferdam/sandbox/conformance'
-import { afterAll } from 'vitest'
+import { defaultRuntimeDir } from '@cofferdam/sandbox/backend'
 import { createMicrovmBackend } from './index.ts'
 
-const runtime_dir = mkdtempSync(join(tmpdir(), 'cofferdam-microvm-'))
-afterAll(() => rmSync(runtime_dir, { recursive: true }))
+/** The default folder, whose template the search for parts of this machine has made. */
+const runtime_dir = defaultRuntimeDir()
+/** On a busy machine an emulated kernel takes longer to boot than the suite waits for a probe. */
+const BOOT_MS = 400_000
 
 const factory = (): Promise<Backend> => createMicrovmBackend({ runtime_dir })
+
+if (needs('microvm').lacking === null) {
+  await using first = await factory()
+  await first.probe(AbortSignal.timeout(BOOT_MS))
+}
 
 /** Processes of QEMU by the name that this backend gives them. */
 async function machinesOf(isWanted: (name: string) => boolean): Promise<{ pid: number; name: string }[]> {

@@ -20,8 +20,8 @@ import { AGENT_MIB } from './thaw.ts'
 /** Kernel, first process and what they keep in memory; the rest of the template's memory is cache. */
 const GUEST_MIB = 144
 const SMALLEST_MIB = 512
-/** An emulated kernel boots in 4 s alone, and in 20 s on a busy host. */
-const BOOT_MS = 120_000
+/** An emulated kernel boots in 4 s alone, and in a minute on a busy host. */
+const BOOT_MS = 300_000
 /** Others may use an old template still. Nobody can use one whose inputs are gone. */
 const UNUSED_MS = 7 * 24 * 3_600_000
 const ABANDONED_MS = 600_000
