@@ -196,10 +196,11 @@ async function buildImage(root: string, ...flags: string[]): Promise<void> {
   }
 }
 
-/** Boots a machine, which is emulated where the host has no hardware for it. */
-async function microvm(image: Promise<void>): Promise<Finding> {
-  const without = await command('qemu-system-x86_64', '--version')
-  if (!without.ok) return without
+/** Boots a machine, which is emulated where the host has no hardware for it. Without QEMU no image is built. */
+async function microvm(options: { root: string; buildsImage: boolean }): Promise<Finding> {
+  const qemu = await command('qemu-system-x86_64', '--version')
+  if (!qemu.ok) return qemu
+  const image = options.buildsImage ? buildImage(options.root, '--microvm') : Promise.resolve()
   return await image.then(() => backend({ microvm: {} }, undefined, BOOT_PATIENCE_MS), failure)
 }
 
@@ -220,7 +221,7 @@ export async function findParts(options: { root: string; buildsImage: boolean })
     python3: command('python3', '--version'),
     docker: onEngine(image, { docker: {} }),
     gvisor: onEngine(image, { gvisor: {} }),
-    microvm: microvm(options.buildsImage ? buildImage(options.root, '--microvm') : Promise.resolve()),
+    microvm: microvm(options),
     process: jail({}, sharesProcessLimit),
     'process-namespaces': jail({}, namespacesMissing),
     bwrap: jail({ jail: 'bwrap' }),

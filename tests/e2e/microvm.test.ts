@@ -5,16 +5,6 @@ import { startFleet, type Fleet } from '../fleet.ts'
 
 const { describe, it } = needs('microvm')
 
-let fleet: Fleet
-beforeAll(async () => {
-  fleet = await startFleet()
-  await fleet.createTenant('careful')
-  await fleet.createTenant('trying', { policy: { allow_emulation: true } })
-  await fleet.createTenant('strict', { policy: { allow_emulation: true, min_isolation: 'microvm' } })
-  await fleet.startWorker({ COFFERDAM_BACKENDS: 'microvm' })
-})
-afterAll(() => fleet?.[Symbol.asyncDispose]())
-
 const SOURCE = `import os
 open("kernel.txt", "w").write(os.uname().release)
 {"uid": os.getuid(), "interfaces": sorted(os.listdir("/sys/class/net")) if os.path.isdir("/sys/class/net") else []}`
@@ -28,6 +18,16 @@ const script = (tenantId: string, extra: object = {}) => ({
 })
 
 describe('a worker with virtual machines', () => {
+  let fleet: Fleet
+  beforeAll(async () => {
+    fleet = await startFleet()
+    await fleet.createTenant('careful')
+    await fleet.createTenant('trying', { policy: { allow_emulation: true } })
+    await fleet.createTenant('strict', { policy: { allow_emulation: true, min_isolation: 'microvm' } })
+    await fleet.startWorker({ COFFERDAM_BACKENDS: 'microvm' })
+  })
+  afterAll(() => fleet?.[Symbol.asyncDispose]())
+
   it('gives an emulated one to tenants that allow it alone, and to nobody who demands a real one', async () => {
     // The worker offers the backend as soon as it has made its template.
     await expect

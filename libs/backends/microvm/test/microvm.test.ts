@@ -28,13 +28,7 @@ const CLONES = 3
 const runtime_dir = mkdtempSync(join(tmpdir(), 'cofferdam-microvm-'))
 const owner = newWorkerId('c0ffee00c10e')
 let backend: Backend
-beforeAll(async () => {
-  backend = await createMicrovmBackend({ runtime_dir })
-})
-afterAll(async () => {
-  await backend[Symbol.asyncDispose]()
-  rmSync(runtime_dir, { recursive: true })
-})
+afterAll(() => rmSync(runtime_dir, { recursive: true }))
 
 const specOf = (language: Language, source: string): SandboxSpec => ({
   sandboxId: newSandboxId(),
@@ -88,6 +82,11 @@ async function templateFiles(): Promise<string[]> {
 }
 
 describe('clones of one template', { timeout: MINUTES }, () => {
+  beforeAll(async () => {
+    backend = await createMicrovmBackend({ runtime_dir })
+  })
+  afterAll(() => backend[Symbol.asyncDispose]())
+
   it('share no random number and no identity, have the time of the host, and leave the template', async () => {
     await printed('bash', 'true')
     const files = await templateFiles()
