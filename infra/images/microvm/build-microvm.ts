@@ -90,6 +90,8 @@ export async function buildMicrovmImage(options: {
       },
     }
     await writeFile(join(made, 'manifest.json'), `${JSON.stringify(manifest, null, 2)}\n`)
+    // QEMU may run as another user, whatever the mask of this one is.
+    await run('chmod', ['-R', 'a+rX', made])
     const folder = join(cache, manifest.tag)
     await rm(folder, { recursive: true, force: true })
     await rename(made, folder)

@@ -4,10 +4,8 @@
  * and inode before every clone.
  */
 import { createHash, randomBytes } from 'node:crypto'
-import { createReadStream } from 'node:fs'
-import { mkdir, readdir, readFile, rename, rm, stat, utimes, writeFile } from 'node:fs/promises'
+import { mkdir, open, readdir, readFile, rename, rm, stat, utimes, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { pipeline } from 'node:stream/promises'
 import { CofferdamError } from '@cofferdam/contract'
 import type { BackendLogger } from '@cofferdam/sandbox/backend'
 import type { SlotLimits } from '@cofferdam/sandbox/warm'
@@ -26,6 +24,9 @@ const BOOT_MS = 300_000
 const UNUSED_MS = 7 * 24 * 3_600_000
 const ABANDONED_MS = 600_000
 const BUILDING = 'new-'
+const BLOCK_BYTES = 1 << 20
+/** Of the folder. Workers of two versions must not take turns in making the same one. */
+const FORMAT = 2
 
 const recordSchema = z.strictObject({ sha256: z.strictObject({ state: z.string(), memory: z.string() }) })
 
@@ -61,7 +62,7 @@ export function createTemplates(parts: {
     const { kernel, initramfs, root, manifest } = await parts.image()
     const spec: MachineSpec = { kernel, initramfs, root, ...size }
     const key = createHash('sha256')
-      .update(JSON.stringify([Object.values(manifest.sha256), await engine.templateKey(), size]))
+      .update(JSON.stringify([FORMAT, Object.values(manifest.sha256), await engine.templateKey(), size]))
       .digest('hex')
       .slice(0, 24)
     const top = await parts.folder()
@@ -149,10 +150,20 @@ async function removeUnused(top: string): Promise<void> {
   }
 }
 
+/** Of the size and of every block that is not empty, since most of a machine's memory is. */
 async function digestOf(path: string): Promise<string> {
   const hash = createHash('sha256')
-  await pipeline(createReadStream(path, { highWaterMark: 1 << 20 }), hash)
-  return hash.digest('hex')
+  const block = Buffer.alloc(BLOCK_BYTES)
+  const empty = Buffer.alloc(BLOCK_BYTES)
+  await using file = await open(path)
+  let at = 0
+  for (;;) {
+    const { bytesRead } = await file.read(block, 0, BLOCK_BYTES, at)
+    if (bytesRead === 0) return hash.update(`${at}`).digest('hex')
+    const read = block.subarray(0, bytesRead)
+    if (!read.equals(empty.subarray(0, bytesRead))) hash.update(`${at} ${bytesRead} `).update(read)
+    at += bytesRead
+  }
 }
 
 function parsedJson(text: string): unknown {
