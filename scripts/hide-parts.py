@@ -19,6 +19,7 @@ import tempfile
 PROGRAMS = {
     "docker": ["docker", "dockerd"],
     "gvisor": ["runsc"],
+    "microvm": ["qemu-system-x86_64", "mkfs.erofs"],
     "bwrap": ["bwrap"],
     "ip": ["ip"],
     "kubectl": ["kubectl"],

@@ -46,6 +46,8 @@ type Finding = Pick<Part, 'ok' | 'found'>
 
 /** Long, because a busy machine is slow. */
 const PATIENCE_MS = 30_000
+/** An emulated kernel boots in 5 s, and in 30 s beside everything else that is tried. */
+const BOOT_PATIENCE_MS = 180_000
 
 const FIXES: Readonly<Record<Name, string>> = {
   redis:
@@ -54,6 +56,7 @@ const FIXES: Readonly<Record<Name, string>> = {
   python3: 'apt-get install python3 (3.10 or newer)',
   docker: 'install Docker Engine, give this user access to its socket, then `npm run image`',
   gvisor: 'apt-get install runsc, then `runsc install` for Docker',
+  microvm: 'apt-get install qemu-system-x86 erofs-utils, then `npm run image -- --microvm`',
   process: 'apt-get install bubblewrap, or a Linux with Landlock',
   'process-namespaces': 'apt-get install bubblewrap; allow unprivileged user namespaces, or run as root',
   bwrap: 'apt-get install bubblewrap; allow unprivileged user namespaces',
@@ -121,11 +124,15 @@ async function server(
 type Objection = (backend: Backend, features: readonly string[]) => string | null
 
 /** Runs the probe of a backend, as a worker does. */
-async function backend(config: BackendsConfigInput, objection: Objection = () => null): Promise<Finding> {
+async function backend(
+  config: BackendsConfigInput,
+  objection: Objection = () => null,
+  patienceMs = PATIENCE_MS,
+): Promise<Finding> {
   try {
     const [made] = (await createBackends(config)).values()
     await using probed = made
-    const answer = await probed?.probe(AbortSignal.timeout(PATIENCE_MS))
+    const answer = await probed?.probe(AbortSignal.timeout(patienceMs))
     if (probed === undefined || answer === undefined) return failure('no backend was made')
     if (!answer.ok) return failure(answer.why)
     const why = objection(probed, answer.features)
@@ -201,10 +208,10 @@ const AS_NOBODY = ['--reuid=65534', '--regid=65534', '--clear-groups', '--inh-ca
 const OWN_NAMESPACES = '--user --map-root-user --pid --fork --mount --ipc --mount-proc true'.split(' ')
 const known = (ok: boolean, found: string): Promise<Finding> => Promise.resolve({ ok, found })
 
-/** Builds the sandbox image if it is absent. Rejects with what is missing for that. */
-async function buildImage(root: string): Promise<void> {
+/** Builds the sandbox image, or with `--microvm` that of virtual machines, if it is absent. Rejects with what is missing for that. */
+async function buildImage(root: string, ...flags: string[]): Promise<void> {
   try {
-    await run(process.execPath, [join(root, 'infra/images/build.ts')], {
+    await run(process.execPath, [join(root, 'infra/images/build.ts'), ...flags], {
       cwd: root,
       timeout: 20 * 60_000,
       maxBuffer: 64 * 1024 * 1024,
@@ -213,6 +220,14 @@ async function buildImage(root: string): Promise<void> {
     const said = error instanceof Error && 'stderr' in error ? String(error.stderr).trim() : ''
     throw said === '' ? error : new Error(said.split('\n').at(-1), { cause: error })
   }
+}
+
+/** Boots a machine, which is emulated where the host has no hardware for it. Without QEMU no image is built. */
+async function microvm(options: { root: string; buildsImage: boolean }): Promise<Finding> {
+  const qemu = await command('qemu-system-x86_64', '--version')
+  if (!qemu.ok) return qemu
+  const image = options.buildsImage ? buildImage(options.root, '--microvm') : Promise.resolve()
+  return await image.then(() => backend({ microvm: {} }, undefined, BOOT_PATIENCE_MS), failure)
 }
 
 /** A backend of the Docker engine, which needs the image. */
@@ -232,6 +247,7 @@ export async function findParts(options: { root: string; buildsImage: boolean })
     python3: command('python3', '--version'),
     docker: onEngine(image, { docker: {} }),
     gvisor: onEngine(image, { gvisor: {} }),
+    microvm: microvm(options),
     process: jail({}, sharesProcessLimit),
     'process-namespaces': jail({}, namespacesMissing),
     bwrap: jail({ jail: 'bwrap' }),

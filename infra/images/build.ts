@@ -6,6 +6,8 @@
  *   registry  from python and node images that are on this host or can be pulled (see the Dockerfile)
  *   debian    from packages of the host's own apt sources, imported as one layer; needs no registry
  *   auto      an image that exists on this host, else registry, else debian
+ *
+ * With `--microvm` it builds the image of virtual machines instead (microvm/build-microvm.ts), without Docker.
  */
 import { spawn } from 'node:child_process'
 import { mkdtemp, mkdir, rm } from 'node:fs/promises'
@@ -28,6 +30,7 @@ import {
   SIZE_LABEL,
   type Flavour,
 } from './recipe.ts'
+import { buildMicrovmImage } from './microvm/build-microvm.ts'
 import { buildOnRegistry, pullBases } from './registry-image.ts'
 
 export interface BuildOptions {
@@ -248,8 +251,23 @@ async function main(): Promise<void> {
       from: { type: 'string', default: 'auto' },
       force: { type: 'boolean', default: false },
       quiet: { type: 'boolean', default: false },
+      microvm: { type: 'boolean', default: false },
     },
   })
+  const say = (line: string): void => {
+    if (!values.quiet) console.error(line)
+  }
+  if (values.microvm) {
+    const path = nodeBinary()
+    const { image, built } = await buildMicrovmImage({
+      size: values.full ? 'full' : 'slim',
+      node: path === null ? null : { path, version: nodeVersion() },
+      force: values.force,
+      say,
+    })
+    console.log(`${image.folder} ${built ? 'built' : 'is here already'} (${image.manifest.kernel_release})`)
+    return
+  }
   const { from } = values
   if (from !== 'auto' && from !== 'registry' && from !== 'debian')
     throw new Error(`--from is "${from}"; expected auto, registry or debian`)
@@ -257,9 +275,7 @@ async function main(): Promise<void> {
     size: values.full ? 'full' : 'slim',
     from,
     force: values.force,
-    onStep: (line) => {
-      if (!values.quiet) console.error(line)
-    },
+    onStep: say,
   })
   const what = image.built ? 'built' : 'is here already'
   console.log(

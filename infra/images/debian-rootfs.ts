@@ -59,7 +59,8 @@ export async function makeDebianRoot(paths: {
 const OF_COMPILERS =
   /^(?:[\w.+-]+-dev|binutils[\w.-]*|(?:g\+\+|gcc|cpp)(?:-\d+)?|python3-pythran|lib(?:a|l|t|ub)san\d+)_/
 
-async function downloadPackages(scratch: string, packages: readonly string[]): Promise<string[]> {
+/** Downloads packages with all that they need. Returns the archives in a fixed order. */
+export async function downloadPackages(scratch: string, packages: readonly string[]): Promise<string[]> {
   const archives = join(scratch, 'archives')
   const lists = join(scratch, 'lists')
   await mkdir(join(archives, 'partial'), { recursive: true })
@@ -209,7 +210,8 @@ async function compile(root: string): Promise<void> {
   if (loader === undefined) throw new Error('the packages brought no dynamic loader')
   const directories = [`usr/lib/${python}`, 'usr/lib/python3/dist-packages', AGENT_DIRECTORY.slice(1)]
   const options = [
-    '-I -m compileall -q --invalidation-mode unchecked-hash'.split(' '),
+    // -B: what it imports itself would otherwise keep byte code with this build's paths and times.
+    '-I -B -m compileall -q --invalidation-mode unchecked-hash'.split(' '),
     // Tracebacks show paths inside the image. Invalid Python in test data is skipped.
     ['-s', root, '-p', '/', '-x', '/(test|tests|lib2to3)/'],
   ]

@@ -37,6 +37,7 @@ const LIB_ARROWS: Record<string, readonly string[]> = {
     'backends/azure',
     'backends/e2b',
     'backends/kubernetes',
+    'backends/microvm',
   ],
   store: ['contract'],
   telemetry: ['contract'],

@@ -14,6 +14,7 @@ import { copyTree, ROOT } from './copy-tree.ts'
 const HIDDEN: Readonly<Record<string, readonly PartName[]>> = {
   docker: ['docker', 'gvisor'],
   gvisor: ['gvisor'],
+  microvm: ['microvm'],
   bwrap: ['bwrap'],
   'user-namespaces': [
     'user-namespaces',

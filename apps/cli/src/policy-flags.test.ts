@@ -18,6 +18,7 @@ describe('tenant set', () => {
     expect(policyOf(line('--keep-program', 'errors'))).toEqual({ keep_program: 'errors' })
     expect(policyOf(line('--run-sessions', 'true'))).toEqual({ run_sessions: true })
     expect(policyOf(line('--run-sessions', 'false'))).toEqual({ run_sessions: false })
+    expect(policyOf(line('--allow-emulation', 'true'))).toEqual({ allow_emulation: true })
     expect(() => policyOf(line('--run-sessions', 'on'))).toThrow('expects true or false')
     expect(() => policyOf(line('--encrypt-outputs', 'yes'))).toThrow('expects true or false')
   })

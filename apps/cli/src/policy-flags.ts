@@ -78,6 +78,11 @@ export const POLICY_FLAGS: Command['flags'] = {
     value: KEEP_PROGRAM.join('|'),
     description: 'which programs are kept at their end, so that `rerun` can run them again',
   },
+  'allow-emulation': {
+    type: 'string',
+    value: 'true|false',
+    description: 'let programs run in machines that are only emulated, which isolate nothing',
+  },
   environment: {
     type: 'string',
     value: 'NAME|off',
@@ -122,6 +127,7 @@ export function policyOf(line: CommandLine, now?: Halves): Record<string, unknow
     max_artifact_count: artifactFlag(line, 'artifact_count'),
     keep_program: textFlag(line, 'keep-program'),
     run_sessions: switchFlag(line, 'run-sessions'),
+    allow_emulation: switchFlag(line, 'allow-emulation'),
     commands: commandsFlags(line, now?.commands),
     packages: packagesFlags(line, now?.packages),
     templates: templatesFlags(line, now?.templates),

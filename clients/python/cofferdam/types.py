@@ -660,6 +660,9 @@ class TenantPolicyInput(_TenantPolicyInputRequired, total=False):
     """Which requests are kept when they end, to be run again: none (never, the
     default), those that did not end ok (errors), or all (always). They are deleted
     together with full outputs."""
+    allow_emulation: bool
+    """Programs may run in a machine that is only emulated (isolation microvm-emulated),
+    which is no boundary of security. Default: false."""
 
 
 class Accepted(TypedDict):
@@ -1605,6 +1608,9 @@ class _ReadableTenantPolicyRequired(TypedDict):
     """Which requests are kept when they end, to be run again: none (never, the
     default), those that did not end ok (errors), or all (always). They are deleted
     together with full outputs."""
+    allow_emulation: bool
+    """Programs may run in a machine that is only emulated (isolation microvm-emulated),
+    which is no boundary of security. Default: false."""
 
 
 class ReadableTenantPolicy(_ReadableTenantPolicyRequired, total=False):
@@ -1894,6 +1900,9 @@ class TenantPolicy(TypedDict):
     """Which requests are kept when they end, to be run again: none (never, the
     default), those that did not end ok (errors), or all (always). They are deleted
     together with full outputs."""
+    allow_emulation: bool
+    """Programs may run in a machine that is only emulated (isolation microvm-emulated),
+    which is no boundary of security. Default: false."""
 
 
 __all__ = [

@@ -9,6 +9,7 @@ import { e2bConfigSchema } from '@cofferdam/backend-e2b/config'
 import { fakeConfigSchema } from '@cofferdam/sandbox/fake/config'
 import { hostileConfigSchema } from '@cofferdam/sandbox/hostile/config'
 import { kubernetesConfigSchema } from '@cofferdam/backend-kubernetes/config'
+import { microvmConfigSchema } from '@cofferdam/backend-microvm/config'
 import { noneConfigSchema } from '@cofferdam/sandbox/none/config'
 import { processConfigSchema } from '@cofferdam/sandbox/process/config'
 import type { AgentcoreDeps } from '@cofferdam/backend-agentcore'
@@ -87,6 +88,12 @@ export const BACKENDS = {
     isolation: 'A pod of Agent Sandbox, claimed from a warm pool; as strong as its runtime class.',
     config: kubernetesConfigSchema,
     load: () => import('@cofferdam/backend-kubernetes'),
+  }),
+  microvm: register({
+    isolation:
+      'A virtual machine on this host, a clone of a snapshot; without hardware virtualisation only emulated.',
+    config: microvmConfigSchema,
+    load: () => import('@cofferdam/backend-microvm'),
   }),
   azure: register({
     isolation: 'A dynamic session of Azure Container Apps, in a Hyper-V machine of its own at the vendor.',

@@ -1329,6 +1329,11 @@ export type ReadableTenantPolicy = {
    * full outputs. Default: `"never"`.
    */
   keep_program: 'never' | 'errors' | 'always'
+  /**
+   * Programs may run in a machine that is only emulated (isolation microvm-emulated), which
+   * is no boundary of security. Default: false. Default: `false`.
+   */
+  allow_emulation: boolean
 }
 
 export type Rerun = {
@@ -1994,6 +1999,11 @@ export type TenantPolicy = {
    * full outputs. Default: `"never"`.
    */
   keep_program: 'never' | 'errors' | 'always'
+  /**
+   * Programs may run in a machine that is only emulated (isolation microvm-emulated), which
+   * is no boundary of security. Default: false. Default: `false`.
+   */
+  allow_emulation: boolean
 }
 
 export type TenantPolicyInput = {
@@ -2095,6 +2105,11 @@ export type TenantPolicyInput = {
    * full outputs.
    */
   keep_program?: 'never' | 'errors' | 'always' | undefined
+  /**
+   * Programs may run in a machine that is only emulated (isolation microvm-emulated), which
+   * is no boundary of security. Default: false.
+   */
+  allow_emulation?: boolean | undefined
 }
 
 export type TextDiff = {
@@ -2642,6 +2657,11 @@ export interface Operations {
        * full outputs. Default: `"never"`.
        */
       keep_program?: 'never' | 'errors' | 'always' | undefined
+      /**
+       * Programs may run in a machine that is only emulated (isolation microvm-emulated), which
+       * is no boundary of security. Default: false. Default: `false`.
+       */
+      allow_emulation?: boolean | undefined
       /** Its caps. Default: those of the fleet. */
       caps?:
         | {
@@ -2830,6 +2850,11 @@ export interface Operations {
        * full outputs.
        */
       keep_program?: 'never' | 'errors' | 'always' | undefined
+      /**
+       * Programs may run in a machine that is only emulated (isolation microvm-emulated), which
+       * is no boundary of security. Default: false.
+       */
+      allow_emulation?: boolean | undefined
     }
     result: TenantPolicy
   }

@@ -90,6 +90,11 @@ const RULES = {
       'Which requests are kept when they end, to be run again: none (never, the default), those that did ' +
       'not end ok (errors), or all (always). They are deleted together with full outputs.',
   }),
+  allow_emulation: z.boolean().meta({
+    description:
+      'Programs may run in a machine that is only emulated (isolation microvm-emulated), which is no ' +
+      'boundary of security. Default: false.',
+  }),
 }
 
 /** The rules of a new tenant's policy. */
@@ -105,6 +110,7 @@ export const DEFAULT_TENANT_RULES: { [Name in keyof typeof RULES]: z.output<(typ
   max_artifact_count: DEFAULT_LIMITS.artifact_count,
   run_sessions: false,
   keep_program: 'never',
+  allow_emulation: false,
 }
 
 export const tenantPolicySchema = z.strictObject({
@@ -150,6 +156,7 @@ export const tenantPolicySchema = z.strictObject({
   max_artifact_count: RULES.max_artifact_count.default(DEFAULT_TENANT_RULES.max_artifact_count),
   run_sessions: RULES.run_sessions.default(DEFAULT_TENANT_RULES.run_sessions),
   keep_program: RULES.keep_program.default(DEFAULT_TENANT_RULES.keep_program),
+  allow_emulation: RULES.allow_emulation.default(DEFAULT_TENANT_RULES.allow_emulation),
 })
 export type TenantPolicy = z.infer<typeof tenantPolicySchema>
 

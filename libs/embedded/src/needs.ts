@@ -9,6 +9,7 @@ import { describe, inject, it, type SuiteAPI, type TestAPI } from 'vitest'
 export const PARTS = {
   docker: 'the docker backend: an engine, and our sandbox image in it',
   gvisor: 'the gvisor backend: the same engine with the runtime runsc',
+  microvm: 'the microvm backend: QEMU, and our image of virtual machines',
   process: 'the process backend, on whichever rung this machine has',
   'process-namespaces': 'the process backend on a rung with namespaces, which has sessions and network',
   bwrap: 'bubblewrap that can open a sandbox',
@@ -71,6 +72,7 @@ export interface Needed {
 const BACKEND_PARTS: Readonly<Record<string, readonly PartName[]>> = {
   docker: ['docker'],
   gvisor: ['gvisor'],
+  microvm: ['microvm'],
   process: ['process'],
   none: [],
 }

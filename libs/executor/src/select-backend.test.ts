@@ -19,7 +19,7 @@ const order = [...backends.keys()]
 const namesOf = ({ choices }: Selection): string[] =>
   choices.flatMap(({ backend, refusal }) => (refusal === null ? [backend.name] : []))
 
-function select(request: Partial<ExecutionRequestInput>, min: Isolation) {
+function select(request: Partial<ExecutionRequestInput>, min: Isolation, allow_emulation = true) {
   const parsed = executionRequestSchema.parse({
     tenant_id: 'acme',
     agent_id: 'a',
@@ -29,7 +29,7 @@ function select(request: Partial<ExecutionRequestInput>, min: Isolation) {
   const selection = selectBackends(
     { backends, order },
     parsed,
-    tenantOf({ min_isolation: min }),
+    tenantOf({ min_isolation: min, allow_emulation }),
     parsed.network,
   )
   return { ...selection, names: namesOf(selection) }
@@ -47,6 +47,16 @@ describe('selectBackends', () => {
   ])('for a tenant at %s and a caller at %s takes %j', (tenant, caller, names) => {
     const request = caller === undefined ? {} : { min_isolation: caller }
     expect(select(request, tenant).names).toEqual(names)
+  })
+
+  it('emulates a machine only for a tenant whose policy allows it, even when the request names it', () => {
+    expect(select({}, 'container', false).names).toEqual(['container', 'microvm'])
+    expect(select({ backend: 'microvm-emulated' }, 'none', false).choices[0]?.refusal).toEqual({
+      reason: 'isolation_unavailable',
+      detail: 'only emulates a machine, which the policy allows with allow_emulation',
+    })
+    expect(select({ backend: 'microvm-emulated' }, 'none').names).toEqual(['microvm-emulated'])
+    expect(select({ backend: 'microvm-emulated' }, 'microvm').names).toEqual([])
   })
 
   // Tiers of a workspace as in docs/sandboxes.md. Tiers 1 and 2 run nothing: sandbox_enabled is false.

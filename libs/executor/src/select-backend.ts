@@ -4,7 +4,8 @@
  *
  * The required isolation is the stronger of what tenant and request ask for. Nothing lowers it: a caller's
  * `min_isolation` can only raise it, and fallback uses the same filtered list. So a backend of isolation
- * `none`, or a plain `process`, is used only if the tenant's own policy allows it.
+ * `none`, or a plain `process`, is used only if the tenant's own policy allows it, and an emulated machine
+ * only with its `allow_emulation`.
  */
 import {
   isAtLeast,
@@ -70,7 +71,7 @@ export function selectBackends(
   const minIsolation = strongest(tenant.min_isolation, request.min_isolation ?? 'none')
   const choices = named(backends, order, request.backend).map((backend) => ({
     backend,
-    refusal: refuse(backend, request, network, minIsolation),
+    refusal: refuse(backend, request, tenant, network, minIsolation),
   }))
   return { choices, minIsolation }
 }
@@ -89,6 +90,7 @@ function named(backends: Selectable['backends'], order: readonly string[], wante
 function refuse(
   backend: Backend,
   request: ExecutionRequest,
+  tenant: TenantPolicy,
   network: Network,
   minIsolation: Isolation,
 ): Choice['refusal'] {
@@ -110,7 +112,16 @@ function refuse(
   if (missing.length > 0)
     return { reason: 'capability_missing', detail: `does not offer ${missing.join(', ')}` }
   if (!isAtLeast(backend.isolation, minIsolation)) return tooWeak(backend.isolation, minIsolation)
-  return null
+  return tenant.allow_emulation ? null : emulated(backend.isolation)
+}
+
+/** An emulated machine is no boundary of security, so only the tenant's policy can allow it. */
+function emulated(isolation: Isolation): Choice['refusal'] {
+  if (isolation !== 'microvm-emulated') return null
+  return {
+    reason: 'isolation_unavailable',
+    detail: 'only emulates a machine, which the policy allows with allow_emulation',
+  }
 }
 
 export function tooWeak(actual: Isolation, required: Isolation): Omit<Rejection, 'backend'> {

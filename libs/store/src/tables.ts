@@ -27,6 +27,7 @@ export interface TenantsTable {
   max_artifact_count: number
   run_sessions: boolean
   keep_program: TenantPolicy['keep_program']
+  allow_emulation: boolean
   tenant_daily: number | null
   agent_hourly: number | null
   agents: ColumnType<Record<string, number>, string, string>

@@ -130,6 +130,7 @@ describe('tenants', () => {
       max_artifact_bytes: 9_000_000,
       run_sessions: true,
       keep_program: 'errors',
+      allow_emulation: true,
     } as const
     await t.store.tenants.setPolicy('limited', patch, 'ann')
     await t.store.tenants.setPolicy('limited', { retention_days: 30 }, 'ann')
@@ -139,6 +140,7 @@ describe('tenants', () => {
       ['max_artifact_count', 256, 300, 'ann', 'api'],
       ['run_sessions', false, true, 'ann', 'api'],
       ['keep_program', 'never', 'errors', 'ann', 'api'],
+      ['allow_emulation', false, true, 'ann', 'api'],
     ])
   })
 

@@ -108,6 +108,11 @@ export const LOG_FACTS: Readonly<Record<string, LogFacts>> = {
     from: 'worker',
     about: 'A worker had died on this host.',
   },
+  'made a template of machines': {
+    level: 'info',
+    from: 'worker',
+    about: 'The backend `microvm` booted a machine of a new size; its clones come from the snapshot.',
+  },
   'ended an idle session': {
     level: 'info',
     from: 'worker',

@@ -11,6 +11,7 @@ const FIELDS: readonly Field[] = [
   { name: 'sandbox_enabled', words: 'May run programs', kind: 'flag' },
   { name: 'encrypt_outputs', words: 'Outputs are stored encrypted', kind: 'flag' },
   { name: 'run_sessions', words: 'Executions of a run share a session', kind: 'flag' },
+  { name: 'allow_emulation', words: 'May run in machines that are only emulated', kind: 'flag' },
   {
     name: 'min_isolation',
     words: 'Least isolation',

@@ -1,0 +1,94 @@
+/** The conversation with the first process of a machine: lines of JSON on its port (guest/vm_init.py). */
+import type { Duplex } from 'node:stream'
+import { CofferdamError, unlessAborted } from '@cofferdam/contract'
+import { z } from 'zod'
+
+/** The guest may send anything. */
+const LINE_MAX = 65_536
+
+const saidSchema = z.union([
+  z.strictObject({ hello: z.literal(1), kernel: z.string().max(128) }),
+  z.strictObject({ nonce: z.string().max(128) }),
+  z.strictObject({
+    ended: z.int(),
+    oom_kills: z.int().min(0),
+    stderr: z.string().max(16_384),
+  }),
+])
+
+/** How the agent ended, as the first process saw it. */
+export interface AgentEnd {
+  oomKills: number
+  stderr: string
+}
+
+export interface ControlChannel {
+  /** Release of the guest's kernel, once it waits. */
+  hello(signal: AbortSignal): Promise<string>
+  /** Sends the thaw. Resolves when the guest has repeated its nonce. */
+  thaw(words: { nonce: string }, signal: AbortSignal): Promise<void>
+  /** Null if the machine ended without a word. */
+  readonly ended: Promise<AgentEnd | null>
+  /** What the agent wrote to stderr, once it has ended. */
+  stderr(): string
+  close(): void
+}
+
+export function createControlChannel(stream: Duplex): ControlChannel {
+  const hello = Promise.withResolvers<string>()
+  const thawed = Promise.withResolvers<string>()
+  const ended = Promise.withResolvers<AgentEnd | null>()
+  let text = ''
+  let stderr = ''
+  for (const { promise } of [hello, thawed]) promise.catch(() => {})
+
+  function end(why: string): void {
+    const lost = new CofferdamError('sandbox_open_failed', `The machine’s first process ${why}.`)
+    hello.reject(lost)
+    thawed.reject(lost)
+    ended.resolve(null)
+    stream.destroy()
+  }
+
+  function hear(line: string): void {
+    const said = saidSchema.safeParse(parsedJson(line)).data
+    if (said === undefined) return end('sent something else than it should')
+    if ('hello' in said) return hello.resolve(said.kernel)
+    if ('nonce' in said) return thawed.resolve(said.nonce)
+    stderr = said.stderr
+    const told = stderr.trim() === '' ? '' : `: ${stderr.trim().split('\n').at(-1)?.slice(0, 300) ?? ''}`
+    ended.resolve({ oomKills: said.oom_kills, stderr })
+    thawed.reject(new CofferdamError('sandbox_open_failed', `The agent ended${told}`))
+  }
+
+  stream.on('data', (chunk: Buffer) => {
+    text += chunk.toString('utf8')
+    const lines = text.split('\n')
+    text = lines.pop() ?? ''
+    if (text.length > LINE_MAX) return end('sent too long a line')
+    for (const line of lines) hear(line)
+  })
+  stream.on('error', () => end('is gone'))
+  for (const event of ['end', 'close']) stream.on(event, () => end('is gone'))
+
+  return {
+    hello: (signal) => unlessAborted(hello.promise, signal),
+    async thaw(words, signal) {
+      stream.write(`${JSON.stringify(words)}\n`)
+      const nonce = await unlessAborted(thawed.promise, signal)
+      if (nonce !== words.nonce)
+        throw new CofferdamError('sandbox_open_failed', 'The machine repeated another nonce.')
+    },
+    ended: ended.promise,
+    stderr: () => stderr,
+    close: () => void stream.destroy(),
+  }
+}
+
+function parsedJson(line: string): unknown {
+  try {
+    return JSON.parse(line)
+  } catch {
+    return null
+  }
+}

@@ -1,0 +1,212 @@
+/**
+ * The `microvm` backend: a virtual machine on this host per sandbox, a clone of a snapshot that is used once,
+ * with our guest agent inside. README.md says what it isolates, and what was never run.
+ */
+import { mkdir } from 'node:fs/promises'
+import { join } from 'node:path'
+import {
+  CofferdamError,
+  LANGUAGES,
+  newSandboxId,
+  newWorkerId,
+  refuseMissing,
+  unlessAborted,
+  type Backend,
+  type Capabilities,
+  type Probe,
+  type SandboxId,
+  type WorkerId,
+} from '@cofferdam/contract'
+import {
+  createRecords,
+  defaultRuntimeDir,
+  ensureRuntimeDir,
+  GuestSandbox,
+  isSlotId,
+  SILENT,
+  thisPlace,
+  type BackendDeps,
+  type GuestSlot,
+  type Records,
+} from '@cofferdam/sandbox/backend'
+import { createWarmth, type WarmDeps } from '@cofferdam/sandbox/warm'
+import type { z } from 'zod'
+import { microvmConfigSchema, type MicrovmConfig } from './config.ts'
+import { findImage, IMAGE_CACHE, type MicrovmImage } from './image.ts'
+import { onceLoaded } from './once-loaded.ts'
+import { createQemuEngine } from './qemu/index.ts'
+import { startSlot } from './start-slot.ts'
+import { createTemplates } from './templates.ts'
+
+/** Of the machine that the probe starts. */
+const PROBE_LIMITS = { memory_mib: 256, cpus: 1, pids: 64, disk_mib: 64 }
+/** PSS of a waiting clone: pages that it changed, and what QEMU keeps for itself (measured: 37-50 MiB). */
+const MACHINE_BYTES = 40 * 1_048_576
+const FIX_IMAGE = 'npm run image -- --microvm (needs erofs-utils)'
+
+/** Looks at the host, but starts nothing before `probe`, `prewarm` or `open`. The schema fills in defaults. */
+export async function createMicrovmBackend(
+  config: z.input<typeof microvmConfigSchema> = {},
+  deps: BackendDeps = {},
+  name = 'microvm',
+): Promise<Backend> {
+  const settings = microvmConfigSchema.parse(config)
+  const logger = deps.logger ?? SILENT
+  const { accelerator, qemu, uid } = settings
+  const engine = await createQemuEngine({ binary: qemu, accelerator, uid })
+  const isolation = engine.hardware ? 'microvm' : 'microvm-emulated'
+  const image = onceLoaded(async (): Promise<MicrovmImage> => {
+    const cache = settings.image_dir ?? IMAGE_CACHE
+    const found = await findImage(cache, settings.image)
+    if (found !== null) return found
+    throw new CofferdamError(
+      'backend_unavailable',
+      `There is no ${settings.image} image of virtual machines with this version’s agent in ${cache}.`,
+    )
+  })
+  const folder = async (below: string): Promise<string> => {
+    const top = settings.runtime_dir ?? defaultRuntimeDir()
+    await ensureRuntimeDir(top)
+    const path = join(top, 'microvm', below)
+    await mkdir(path, { recursive: true, mode: 0o700 })
+    return path
+  }
+  const records = onceLoaded(async (): Promise<Records> => createRecords(await folder('machines')))
+  const templates = createTemplates({ engine, image, folder: () => folder('templates'), logger })
+  const parts = {
+    engine,
+    templates,
+    records,
+    place: await thisPlace(),
+    readyTimeoutMs: settings.ready_timeout_ms,
+  }
+  const warmth = createWarmth<GuestSlot>({
+    backend: name,
+    start: (spec, signal) => startSlot(parts, spec, signal),
+    deps: deps.warm === undefined ? null : withMachines(deps.warm),
+    logger,
+    onLeft: deps.onLeft,
+  })
+  const capabilities = capabilitiesOf(warmth.preloads)
+
+  /** One machine from the template to the agent's first frame. Not repeated after a success. */
+  const proven = onceLoaded(async (): Promise<number> => {
+    const spec = {
+      slotId: newSandboxId(),
+      owner: newWorkerId('probe'),
+      language: 'none' as const,
+      preload: [],
+      limits: PROBE_LIMITS,
+      cell: false,
+    }
+    await templates.get(PROBE_LIMITS)
+    const began = performance.now()
+    const slot = await startSlot(parts, spec, new AbortController().signal)
+    const ms = Math.round(performance.now() - began)
+    await slot.destroy()
+    return ms
+  })
+
+  async function end(owner: WorkerId, id: SandboxId): Promise<boolean> {
+    const known = await records()
+    const record = known.read(owner, id)
+    const existed = await engine.killLeft({ id, process: record })
+    await known.remove(owner, id)
+    return existed
+  }
+
+  return {
+    name,
+    isolation,
+    capabilities,
+
+    async probe(signal): Promise<Probe> {
+      signal.throwIfAborted()
+      const answer = await engine.probe()
+      if (!answer.ok) return answer
+      try {
+        await image()
+      } catch (error) {
+        return { ok: false, why: messageOf(error), fix: FIX_IMAGE }
+      }
+      try {
+        // The first one makes the template, which goes on if the caller stops waiting.
+        const ms = await unlessAborted(proven(), signal)
+        return {
+          ok: true,
+          features: [...answer.features, `a clone of a snapshot per sandbox, which answered after ${ms} ms`],
+        }
+      } catch (error) {
+        signal.throwIfAborted()
+        return { ok: false, why: messageOf(error), fix: 'Read the worker’s log, and start QEMU by hand.' }
+      }
+    },
+
+    prewarm() {
+      warmth.prewarm()
+    },
+
+    async open(spec, signal) {
+      signal.throwIfAborted()
+      refuseMissing(name, capabilities, spec)
+      const bound = await warmth.take(spec, signal)
+      return new GuestSandbox({ name, isolation, capabilities }, spec, bound)
+    },
+
+    async kill(ref) {
+      const { slot } = ref.handle
+      if (!isSlotId(slot))
+        throw new CofferdamError('invalid_request', `${name}: the ref of ${ref.id} names no slot.`)
+      const owner = await (await records()).ownerOf(slot)
+      return owner === null ? false : await end(owner, slot)
+    },
+
+    async sweep(owner) {
+      const left = await (await records()).list(owner)
+      const ended = await Promise.all(left.map(({ id }) => end(owner, id)))
+      return { destroyed: ended.filter(Boolean).length }
+    },
+
+    owners: async () => await (await records()).owners(),
+
+    async [Symbol.asyncDispose]() {
+      await warmth.close()
+    },
+  }
+}
+
+/** A waiting slot takes the memory of its VMM and of the guest's kernel as well. */
+const withMachines = (warm: WarmDeps): WarmDeps => ({
+  ...warm,
+  memory: {
+    tryAcquire: (bytes) => warm.memory.tryAcquire(bytes + MACHINE_BYTES),
+    onPressure: (listener) => warm.memory.onPressure(listener),
+  },
+})
+
+function capabilitiesOf(preloads: readonly string[]): Capabilities {
+  return {
+    languages: LANGUAGES,
+    programs: ['script', 'command'],
+    // Never a network interface: the agent's channel carries programs' connections.
+    network: ['none', 'public', 'allow'],
+    stdin: true,
+    files: true,
+    artifacts: true,
+    streaming: true,
+    sessions: ['none', 'files', 'interpreter'],
+    preloads,
+    value: true,
+    progress: true,
+    interrupt: true,
+    maxMs: null,
+    enforces: ['memory', 'cpus', 'pids', 'disk'],
+    measures: ['cpu_ms', 'peak_memory_bytes', 'read_bytes', 'write_bytes', 'disk_bytes', 'wall_ms'],
+  }
+}
+
+const messageOf = (error: unknown): string => (error instanceof Error ? error.message : String(error))
+
+/** Entry point of the backend registry. */
+export const createBackend = (config: MicrovmConfig, deps: BackendDeps, name: string): Promise<Backend> =>
+  createMicrovmBackend(config, deps, name)

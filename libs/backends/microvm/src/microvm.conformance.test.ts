@@ -1,0 +1,60 @@
+import { readdir, readFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { newWorkerId, type Backend } from '@cofferdam/contract'
+import { isLongTier, needs } from '@cofferdam/embedded/needs'
+import {
+  exerciseBackend,
+  KERNEL_THEMES,
+  warmSlots,
+  type ExerciseOptions,
+} from '@cofferdam/sandbox/conformance'
+import { defaultRuntimeDir } from '@cofferdam/sandbox/backend'
+import { createMicrovmBackend } from './index.ts'
+
+/** The default folder, whose template the search for parts of this machine has made. */
+const runtime_dir = defaultRuntimeDir()
+/** On a busy machine an emulated kernel takes longer to boot than the suite waits for a probe. */
+const BOOT_MS = 400_000
+
+const factory = (): Promise<Backend> => createMicrovmBackend({ runtime_dir })
+
+if (needs('microvm').lacking === null) {
+  await using first = await factory()
+  await first.probe(AbortSignal.timeout(BOOT_MS))
+}
+
+/** Processes of QEMU by the name that this backend gives them. */
+async function machinesOf(isWanted: (name: string) => boolean): Promise<{ pid: number; name: string }[]> {
+  const found: { pid: number; name: string }[] = []
+  for (const entry of await readdir('/proc')) {
+    if (!/^\d+$/.test(entry)) continue
+    const line = await readFile(`/proc/${entry}/cmdline`, 'latin1').catch(() => '')
+    const [, name] = /\0cofferdam-(sbx_[0-9a-f]+)\0/.exec(line) ?? []
+    if (name !== undefined && isWanted(name)) found.push({ pid: Number(entry), name })
+  }
+  return found
+}
+
+const options: ExerciseOptions = {
+  needs: ['microvm'],
+  leftovers: async (owner) => await readdir(join(runtime_dir, 'microvm/machines', owner)).catch(() => []),
+  destroyUnderneath: async (sandbox) => {
+    const slot = String(sandbox.ref.handle['slot'])
+    for (const { pid } of await machinesOf((name) => name === slot)) process.kill(pid, 'SIGKILL')
+  },
+  visibleOnHost: false,
+  // Everything is emulated where there is no hardware for it.
+  testMs: 180_000,
+}
+
+/** Another backend with the same agent has the rest, its counters too. An emulated machine costs a second. */
+const shortThemes = KERNEL_THEMES.filter((theme) => theme !== 'usage')
+
+await exerciseBackend('microvm', factory, { ...options, shortThemes })
+
+if (isLongTier()) {
+  const warmOwner = newWorkerId('c0ffee000013')
+  const pools = (): Promise<Backend> =>
+    createMicrovmBackend({ runtime_dir }, { warm: warmSlots(warmOwner) }, 'microvm with pools')
+  await exerciseBackend('microvm with pools', pools, { ...options, warmOwner })
+}

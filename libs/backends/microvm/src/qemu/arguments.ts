@@ -1,0 +1,85 @@
+/** The command line of QEMU. Template and clones must have the same machine, or the state does not fit. */
+import { AGENT_PORT, CONTROL_PORT } from '../engine.ts'
+
+/**
+ * Inherited descriptors: a socket each for QMP and the ports of the guest, then files. QEMU may run as a user
+ * who cannot walk to these files, and needs no other right to the folders that they are in.
+ */
+export const FDS = {
+  qmp: 3,
+  control: 4,
+  agent: 5,
+  state: 6,
+  memory: 7,
+  kernel: 8,
+  initramfs: 9,
+  root: 10,
+} as const
+
+export interface QemuStart {
+  /** The name of the process for people. */
+  name: string
+  memoryMib: number
+  vcpus: number
+  accelerator: 'kvm' | 'tcg'
+  /** A template writes to the file of the memory; a clone has a private copy of what it changes. */
+  use: 'template' | 'clone'
+  /** Cycles per second of this host's counter, in kHz. */
+  counterKhz: number
+}
+
+const opened = (fd: number): string => `/proc/self/fd/${fd}`
+
+/**
+ * `tsc_early_khz`: an emulated guest would measure the counter against timers that a busy host delays, and
+ * hang. ACPI stays on, since the kernel of Debian finds the devices only by it.
+ */
+const kernelLine = (start: QemuStart): string =>
+  [
+    `tsc_early_khz=${start.counterKhz}`,
+    'tsc=reliable quiet loglevel=1 console=ttyS0 panic=-1 reboot=t random.trust_cpu=1 mitigations=auto',
+    'cgroup_no_v1=all',
+  ].join(' ')
+
+export function qemuArguments(start: QemuStart): string[] {
+  const { memoryMib, vcpus, accelerator, use } = start
+  const memory = `memory-backend-file,id=memory,size=${memoryMib}M,mem-path=${opened(FDS.memory)}`
+  // A template, in which nobody's program runs, starts the command that saves its state.
+  const spawn = use === 'clone' ? 'deny' : 'allow'
+  const fence = `on,obsolete=deny,elevateprivileges=deny,resourcecontrol=deny,spawn=${spawn}`
+  const port = (name: string, fd: number, number: number): Option[] => [
+    ['chardev', `socket,id=${name},fd=${fd}`],
+    ['device', `virtserialport,bus=serial.0,chardev=${name},name=p${number}`],
+  ]
+  const options: Option[] = [
+    ['name', start.name],
+    ['nodefaults'],
+    ['no-user-config'],
+    ['display', 'none'],
+    ['no-reboot'],
+    ['machine', 'microvm,x-option-roms=off,isa-serial=on,rtc=on,memory-backend=memory'],
+    ['accel', accelerator],
+    ['cpu', accelerator === 'kvm' ? 'host' : 'max'],
+    ['smp', String(vcpus)],
+    ['m', `${memoryMib}M`],
+    ['object', `${memory},share=${use === 'template' ? 'on' : 'off'}`],
+    ['kernel', opened(FDS.kernel)],
+    ['initrd', opened(FDS.initramfs)],
+    ['append', kernelLine(start)],
+    // The console of a machine that fails to boot. Programs cannot write to it.
+    ['chardev', 'socket,id=console,fd=1'],
+    ['serial', 'chardev:console'],
+    ['drive', `file=${opened(FDS.root)},if=none,id=root,readonly=on,format=raw`],
+    ['device', 'virtio-blk-device,drive=root'],
+    ['device', 'virtio-serial-device,id=serial'],
+    ...port('control', FDS.control, CONTROL_PORT),
+    ...port('agent', FDS.agent, AGENT_PORT),
+    ['chardev', `socket,id=qmp,fd=${FDS.qmp}`],
+    ['mon', 'chardev=qmp,mode=control'],
+    ['sandbox', fence],
+  ]
+  if (use === 'clone') options.push(['incoming', 'defer'])
+  return options.flatMap(([name, value]) => (value === undefined ? [`-${name}`] : [`-${name}`, value]))
+}
+
+type Option = [name: string, value?: string]

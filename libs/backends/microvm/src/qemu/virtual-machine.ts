@@ -1,0 +1,111 @@
+/** One process of QEMU: its descriptors, its protocol, its end. */
+import { spawn, type ChildProcess } from 'node:child_process'
+import { open, type FileHandle } from 'node:fs/promises'
+import type { Duplex } from 'node:stream'
+import { CofferdamError } from '@cofferdam/contract'
+import { MARK } from '@cofferdam/sandbox/backend'
+import { AGENT_PORT, CONTROL_PORT, type Connect, type MachineExit, type MachineSpec } from '../engine.ts'
+import { qemuArguments, type QemuStart } from './arguments.ts'
+import { createQmp, type Qmp } from './qmp.ts'
+
+/** The end of what QEMU and the console said, for the reason of a failure. */
+const SAID_MAX = 4096
+
+export interface QemuProcess {
+  readonly pid: number
+  readonly qmp: Qmp
+  /** Each port once. */
+  readonly connect: Connect
+  said(): string
+  kill(): Promise<void>
+  readonly exited: Promise<MachineExit>
+}
+
+export interface QemuParts {
+  binary: string
+  /** User that QEMU runs as; null for the worker's own. */
+  user: { uid: number; gid: number } | null
+  /** Ends QEMU with the worker. Null where setpriv is missing. */
+  setpriv: string | null
+}
+
+/** Rejects with `sandbox_open_failed` if the process does not start. Opens `state` as told by `use`. */
+export async function startQemu(
+  parts: QemuParts,
+  start: Omit<QemuStart, 'memoryMib' | 'vcpus'>,
+  files: { spec: MachineSpec; state: string; memory: string; id: string },
+): Promise<QemuProcess> {
+  const { spec } = files
+  const handles: FileHandle[] = []
+  const opened = async (path: string, flags: string): Promise<number> => {
+    const handle = await open(path, flags)
+    handles.push(handle)
+    return handle.fd
+  }
+  try {
+    const fds = [
+      await opened(files.state, start.use === 'template' ? 'w' : 'r'),
+      await opened(files.memory, 'r+'),
+      await opened(spec.kernel, 'r'),
+      await opened(spec.initramfs, 'r'),
+      await opened(spec.root, 'r'),
+    ]
+    const { memoryMib, vcpus } = spec
+    const argv = [parts.binary, ...qemuArguments({ ...start, memoryMib, vcpus })]
+    const [command = '', ...rest] =
+      parts.setpriv === null ? argv : [parts.setpriv, '--pdeathsig', 'KILL', '--', ...argv]
+    const child = spawn(command, rest, {
+      stdio: ['ignore', 'pipe', 'pipe', 'pipe', 'pipe', 'pipe', ...fds],
+      env: { [MARK]: files.id, PATH: '/usr/bin:/bin' },
+      cwd: '/',
+      ...parts.user,
+    })
+    return await begun(child)
+  } finally {
+    await Promise.all(handles.map((handle) => handle.close()))
+  }
+}
+
+async function begun(child: ChildProcess): Promise<QemuProcess> {
+  const exited = Promise.withResolvers<MachineExit>()
+  const { promise: spawned, resolve, reject } = Promise.withResolvers<void>()
+  child.once('spawn', resolve)
+  child.once('error', (cause) =>
+    reject(new CofferdamError('sandbox_open_failed', `qemu: ${cause.message}`, { cause })),
+  )
+  // Without a cgroup of its own, only the signal says that the kernel may have killed it for memory.
+  child.once('exit', (code, signal) => exited.resolve({ code, signal, oom: false }))
+  let said = ''
+  for (const stream of [child.stdout, child.stderr])
+    stream?.setEncoding('latin1').on('data', (text: string) => {
+      said = (said + text).slice(-SAID_MAX)
+    })
+  await spawned
+  const [, , , qmpSocket, control, agent] = child.stdio as unknown as Duplex[]
+  if (child.pid === undefined || qmpSocket === undefined || control === undefined || agent === undefined)
+    throw new CofferdamError('sandbox_open_failed', 'qemu: it has no channels')
+  const ports = new Map([
+    [CONTROL_PORT, control],
+    [AGENT_PORT, agent],
+  ])
+  // A port that nobody has asked for yet may break as well.
+  for (const port of ports.values()) port.on('error', () => {})
+  return {
+    pid: child.pid,
+    qmp: createQmp(qmpSocket),
+    async connect(number) {
+      const port = ports.get(number)
+      ports.delete(number)
+      if (port === undefined) throw new RangeError(`port ${number} does not exist, or is in use`)
+      return port
+    },
+    said: () => said.trim(),
+    async kill() {
+      // Until `exit` the process is not reaped, so the pid is still its own.
+      child.kill('SIGKILL')
+      await exited.promise
+      for (const stream of child.stdio) stream?.destroy()
+    },
+    exited: exited.promise,
+  }
+}

@@ -1,0 +1,107 @@
+import { mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { SILENT } from '@cofferdam/sandbox/backend'
+import { afterEach, expect, it } from 'vitest'
+import type { MicrovmEngine } from './engine.ts'
+import { imageAt } from './image.ts'
+import { createTemplates, machineSize } from './templates.ts'
+
+const LIMITS = { memory_mib: 256, cpus: 1, pids: 64, disk_mib: 64 }
+const folders: string[] = []
+afterEach(() => {
+  for (const folder of folders.splice(0)) rmSync(folder, { recursive: true })
+})
+
+it.each([
+  [
+    { memory_mib: 32, cpus: 0.1 },
+    { memoryMib: 512, vcpus: 1 },
+  ],
+  [
+    { memory_mib: 256, cpus: 1 },
+    { memoryMib: 512, vcpus: 1 },
+  ],
+  [
+    { memory_mib: 512, cpus: 1.5 },
+    { memoryMib: 1024, vcpus: 2 },
+  ],
+  [
+    { memory_mib: 16_384, cpus: 16 },
+    { memoryMib: 32_768, vcpus: 16 },
+  ],
+])('chooses for %j the size %j', (limits, size) => {
+  expect(machineSize({ ...LIMITS, ...limits })).toEqual(size)
+})
+
+/** Writes files instead of booting. `failures` of its first calls reject. */
+function scripted(failures = 0) {
+  const folder = mkdtempSync(join(tmpdir(), 'cofferdam-templates-'))
+  folders.push(folder)
+  const made = { count: 0 }
+  const engine: MicrovmEngine = {
+    name: 'qemu',
+    hardware: false,
+    probe: () => Promise.resolve({ ok: true, features: [] }),
+    templateKey: () => Promise.resolve('1'),
+    createTemplate(spec, into) {
+      made.count += 1
+      if (made.count <= failures) return Promise.reject(new Error('no boot'))
+      const template = { spec, state: join(into, 'state'), memory: join(into, 'memory') }
+      for (const path of [template.state, template.memory]) writeFileSync(path, 'as saved')
+      return Promise.resolve(template)
+    },
+    restore: () => Promise.reject(new Error('nothing is restored here')),
+    killLeft: () => Promise.resolve(false),
+  }
+  const digest = '0'.repeat(64)
+  const image = imageAt(folder, {
+    tag: '0'.repeat(16),
+    recipe: 1,
+    size: 'slim',
+    root_tag: '',
+    guest: digest,
+    kernel_release: '',
+    made_at: '2026-01-01T00:00:00.000Z',
+    sha256: { kernel: digest, initramfs: digest, root: digest },
+  })
+  const create = () =>
+    createTemplates({
+      engine,
+      image: () => Promise.resolve(image),
+      folder: () => Promise.resolve(folder),
+      logger: SILENT,
+    })
+  return { folder, made, create }
+}
+
+it('makes one template of a size, however many ask at once, and another worker takes it from disk', async () => {
+  const { made, create } = scripted()
+  const templates = create()
+  const got = await Promise.all(Array.from({ length: 5 }, () => templates.get(LIMITS)))
+  expect(new Set(got.map(({ memory }) => memory)).size).toBe(1)
+  expect(await create().get(LIMITS)).toEqual(got[0])
+  expect(made.count).toBe(1)
+})
+
+it('leaves nothing of a boot that failed, and tries again', async () => {
+  const { folder, made, create } = scripted(1)
+  const templates = create()
+  await expect(templates.get(LIMITS)).rejects.toThrow('no boot')
+  expect(readdirSync(folder)).toEqual([])
+  await templates.get(LIMITS)
+  expect(made.count).toBe(2)
+})
+
+it('makes a template anew if its files are not those that were saved', async () => {
+  const { made, create } = scripted()
+  const { memory } = await create().get(LIMITS)
+  writeFileSync(memory, 'poisoned')
+  const templates = create()
+  await templates.get(LIMITS)
+  expect(made.count).toBe(2)
+  writeFileSync(memory, 'poisoned again')
+  await expect(templates.get(LIMITS)).rejects.toMatchObject({ code: 'sandbox_open_failed' })
+  await templates.get(LIMITS)
+  expect(made.count).toBe(3)
+})

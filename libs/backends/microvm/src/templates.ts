@@ -1,0 +1,175 @@
+/**
+ * Templates: one per size of a machine, on disk, shared by the workers of one user. The key names everything
+ * that a snapshot depends on. Files are checked by their digest when a worker takes them, and by size, time
+ * and inode before every clone.
+ */
+import { createHash, randomBytes } from 'node:crypto'
+import { mkdir, open, readdir, readFile, rename, rm, stat, utimes, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { CofferdamError } from '@cofferdam/contract'
+import type { BackendLogger } from '@cofferdam/sandbox/backend'
+import type { SlotLimits } from '@cofferdam/sandbox/warm'
+import { z } from 'zod'
+import { createControlChannel } from './control-channel.ts'
+import { CONTROL_PORT, type MachineSpec, type MachineTemplate, type MicrovmEngine } from './engine.ts'
+import type { MicrovmImage } from './image.ts'
+import { AGENT_MIB } from './thaw.ts'
+
+/** Kernel, first process and what they keep in memory; the rest of the template's memory is cache. */
+const GUEST_MIB = 144
+const SMALLEST_MIB = 512
+/** An emulated kernel boots in 4 s alone, and in a minute on a busy host. */
+const BOOT_MS = 300_000
+/** Others may use an old template still. Nobody can use one whose inputs are gone. */
+const UNUSED_MS = 7 * 24 * 3_600_000
+const ABANDONED_MS = 600_000
+const BUILDING = 'new-'
+const BLOCK_BYTES = 1 << 20
+/** Of the folder. Workers of two versions must not take turns in making the same one. */
+const FORMAT = 2
+
+const recordSchema = z.strictObject({ sha256: z.strictObject({ state: z.string(), memory: z.string() }) })
+
+export interface Templates {
+  /** Makes the template of this size if there is none. Rejects with `sandbox_open_failed`. */
+  get(limits: SlotLimits): Promise<MachineTemplate>
+}
+
+/** A machine has one of few sizes, since each needs a template. The guest's cgroup has the exact limits. */
+export function machineSize({ memory_mib, cpus }: SlotLimits): Pick<MachineSpec, 'memoryMib' | 'vcpus'> {
+  const needed = memory_mib + AGENT_MIB + GUEST_MIB
+  return {
+    memoryMib: Math.max(SMALLEST_MIB, 2 ** Math.ceil(Math.log2(needed))),
+    vcpus: 2 ** Math.ceil(Math.log2(Math.max(1, cpus))),
+  }
+}
+
+interface Kept {
+  template: MachineTemplate
+  seen: string
+}
+
+export function createTemplates(parts: {
+  engine: MicrovmEngine
+  image: () => Promise<MicrovmImage>
+  folder: () => Promise<string>
+  logger: BackendLogger
+}): Templates {
+  const { engine, logger } = parts
+  const making = new Map<string, Promise<Kept>>()
+
+  async function make(size: Pick<MachineSpec, 'memoryMib' | 'vcpus'>): Promise<Kept> {
+    const { kernel, initramfs, root, manifest } = await parts.image()
+    const spec: MachineSpec = { kernel, initramfs, root, ...size }
+    const key = createHash('sha256')
+      .update(JSON.stringify([FORMAT, Object.values(manifest.sha256), await engine.templateKey(), size]))
+      .digest('hex')
+      .slice(0, 24)
+    const top = await parts.folder()
+    await removeUnused(top)
+    const there = join(top, key)
+    const found = await load(there, spec)
+    if (found !== null) return found
+    const began = performance.now()
+    const fresh = join(top, `${BUILDING}${key}-${randomBytes(4).toString('hex')}`)
+    await mkdir(fresh, { mode: 0o700 })
+    try {
+      const made = await engine.createTemplate(spec, fresh, sayHello, AbortSignal.timeout(BOOT_MS))
+      const sha256 = { state: await digestOf(made.state), memory: await digestOf(made.memory) }
+      await writeFile(join(fresh, 'template.json'), JSON.stringify({ sha256 }))
+      await rm(there, { recursive: true, force: true })
+      // Another worker may be faster with the same template.
+      await rename(fresh, there).catch(() => {})
+    } finally {
+      await rm(fresh, { recursive: true, force: true })
+    }
+    const kept = await load(there, spec)
+    if (kept === null) throw new CofferdamError('sandbox_open_failed', 'A new template cannot be read.')
+    logger.info({ key, ...size, ms: Math.round(performance.now() - began) }, 'made a template of machines')
+    return kept
+  }
+
+  return {
+    async get(limits) {
+      const size = machineSize(limits)
+      const name = `${size.memoryMib}/${size.vcpus}`
+      let kept = making.get(name)
+      if (kept === undefined) {
+        kept = make(size)
+        making.set(name, kept)
+        kept.catch(() => making.delete(name))
+      }
+      const { template, seen } = await kept
+      if (seen === (await lookAt(template))) return template
+      making.delete(name)
+      throw new CofferdamError(
+        'sandbox_open_failed',
+        'The files of a template were changed under this worker. It is checked again before the next use.',
+      )
+    },
+  }
+}
+
+/** Null if there is none, or if it is not what was saved: then it is made anew. */
+async function load(folder: string, spec: MachineSpec): Promise<Kept | null> {
+  const template = { spec, state: join(folder, 'state'), memory: join(folder, 'memory') }
+  const text = await readFile(join(folder, 'template.json'), 'utf8').catch(() => null)
+  if (text === null) return null
+  const record = recordSchema.safeParse(parsedJson(text)).data
+  const seen = await lookAt(template)
+  if (record === undefined || seen === null) return null
+  // This also brings the files into memory, without which the first clones wait for the disk.
+  if ((await digestOf(template.memory)) !== record.sha256.memory) return null
+  if ((await digestOf(template.state)) !== record.sha256.state) return null
+  const now = new Date()
+  await utimes(join(folder, 'template.json'), now, now).catch(() => {})
+  return { template, seen }
+}
+
+async function lookAt({ state, memory }: MachineTemplate): Promise<string | null> {
+  try {
+    const found = await Promise.all([state, memory].map((path) => stat(path, { bigint: true })))
+    return found.map(({ ino, size, mtimeNs }) => `${ino} ${size} ${mtimeNs}`).join(' ')
+  } catch {
+    return null
+  }
+}
+
+const sayHello: Parameters<MicrovmEngine['createTemplate']>[2] = async (connect) => {
+  const control = createControlChannel(await connect(CONTROL_PORT))
+  await control.hello(AbortSignal.timeout(BOOT_MS))
+}
+
+async function removeUnused(top: string): Promise<void> {
+  for (const name of await readdir(top)) {
+    const folder = join(top, name)
+    const isNew = name.startsWith(BUILDING)
+    const found = await stat(isNew ? folder : join(folder, 'template.json')).catch(() => null)
+    if (found !== null && Date.now() - found.mtimeMs > (isNew ? ABANDONED_MS : UNUSED_MS))
+      await rm(folder, { recursive: true, force: true })
+  }
+}
+
+/** Of the size and of every block that is not empty, since most of a machine's memory is. */
+async function digestOf(path: string): Promise<string> {
+  const hash = createHash('sha256')
+  const block = Buffer.alloc(BLOCK_BYTES)
+  const empty = Buffer.alloc(BLOCK_BYTES)
+  await using file = await open(path)
+  let at = 0
+  for (;;) {
+    const { bytesRead } = await file.read(block, 0, BLOCK_BYTES, at)
+    if (bytesRead === 0) return hash.update(`${at}`).digest('hex')
+    const read = block.subarray(0, bytesRead)
+    if (!read.equals(empty.subarray(0, bytesRead))) hash.update(`${at} ${bytesRead} `).update(read)
+    at += bytesRead
+  }
+}
+
+function parsedJson(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return null
+  }
+}

@@ -1,0 +1,64 @@
+/** What a clone is told before its agent starts: that it is a clone, and the limits of its programs. */
+import { randomBytes } from 'node:crypto'
+import { SURROUNDINGS } from '@cofferdam/contract'
+import { inodesOf, seccompFilter } from '@cofferdam/sandbox/backend'
+import { agentOptions } from '@cofferdam/sandbox/guest'
+import type { SlotSpec } from '@cofferdam/sandbox/warm'
+
+const MiB = 1_048_576
+const UNPRIVILEGED = 65_534
+// The kernel's default period, 100 ms.
+const CPU_PERIOD_US = 100_000
+const ENTROPY_BYTES = 64
+/** The agent must survive that its program has no memory left. It shares most of its memory with its parent. */
+export const AGENT_MIB = 8
+const FILTER = '/run/filter'
+
+/** Of the program's processes alone: the agent needs calls that the filter refuses. */
+const filter = seccompFilter('x64', false).toString('hex')
+
+export interface ThawWords {
+  nonce: string
+  entropy: string
+  time_ns: string
+  cgroup: Record<string, string>
+  /** Mount options of /tmp, which has the work directory. */
+  tmp: string
+  shm_bytes: number
+  open_files: number
+  filter: string
+  options: string[]
+}
+
+/** Fresh random bytes in every call, so that two clones share none. */
+export function thawWords({ language, limits, cell, preload }: SlotSpec): ThawWords {
+  const memory = (limits.memory_mib + AGENT_MIB) * MiB
+  // A tmpfs is memory of the program.
+  const diskMib = Math.min(limits.disk_mib, limits.memory_mib)
+  return {
+    nonce: randomBytes(16).toString('hex'),
+    entropy: randomBytes(ENTROPY_BYTES).toString('hex'),
+    time_ns: String(BigInt(Date.now()) * 1_000_000n),
+    cgroup: {
+      'memory.max': String(memory),
+      // One for the agent.
+      'pids.max': String(limits.pids + 1),
+      'cpu.max': `${Math.round(limits.cpus * CPU_PERIOD_US)} ${CPU_PERIOD_US}`,
+    },
+    tmp: `size=${diskMib}m,nr_inodes=${inodesOf(diskMib)},mode=1777`,
+    shm_bytes: SURROUNDINGS.shmBytes,
+    open_files: SURROUNDINGS.openFiles,
+    filter,
+    options: agentOptions({
+      python: '/usr/bin/python3',
+      language,
+      cgroup: true,
+      ownDisk: true,
+      uid: UNPRIVILEGED,
+      gid: UNPRIVILEGED,
+      seccomp: FILTER,
+      cell,
+      preload,
+    }),
+  }
+}

@@ -1,0 +1,149 @@
+/** What only a clone of a snapshot can do wrong. The conformance suite has everything else. */
+import { spawn } from 'node:child_process'
+import { createHash } from 'node:crypto'
+import { once } from 'node:events'
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { readdir, readFile, utimes } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import {
+  DEFAULT_LIMITS,
+  newExecutionId,
+  newSandboxId,
+  newWorkerId,
+  type Backend,
+  type Language,
+  type SandboxSpec,
+} from '@cofferdam/contract'
+import { needs } from '@cofferdam/embedded/needs'
+import { afterAll, beforeAll, expect } from 'vitest'
+import { createMicrovmBackend } from '../src/index.ts'
+
+const { describe, it } = needs('microvm')
+const MINUTES = 600_000
+/** More than two, because each is compared with all others. */
+const CLONES = 3
+
+const runtime_dir = mkdtempSync(join(tmpdir(), 'cofferdam-microvm-'))
+const owner = newWorkerId('c0ffee00c10e')
+let backend: Backend
+afterAll(() => rmSync(runtime_dir, { recursive: true }))
+
+const specOf = (language: Language, source: string): SandboxSpec => ({
+  sandboxId: newSandboxId(),
+  executionId: newExecutionId(),
+  attempt: 1,
+  tenantId: 'clones',
+  owner,
+  program: { type: 'script', language, source },
+  limits: DEFAULT_LIMITS,
+  network: 'none',
+  env: {},
+  preload: null,
+  reuse: 'job',
+  session: null,
+})
+
+async function printed(language: Language, source: string): Promise<string> {
+  const spec = specOf(language, source)
+  const { signal } = new AbortController()
+  await using sandbox = await backend.open(spec, signal)
+  let text = ''
+  const exit = await sandbox.run(spec.program, {
+    onOutput: (_stream, chunk) => void (text += Buffer.from(chunk).toString()),
+    maxOutputBytes: { stdout: 10_000, stderr: 10_000 },
+    signal,
+  })
+  expect({ code: exit.exitCode, text }).toMatchObject({ code: 0 })
+  return text
+}
+
+const OF_PYTHON = `
+import json, os, random, secrets, subprocess, time, uuid
+shell = subprocess.run(['sh', '-c', 'od -An -tx1 -N16 /dev/urandom'], capture_output=True, text=True)
+print(json.dumps({
+  'urandom': os.urandom(16).hex(), 'file': open('/dev/random', 'rb').read(16).hex(), 'shell': shell.stdout,
+  'random': random.random(), 'secrets': secrets.token_hex(16), 'uuid4': str(uuid.uuid4()),
+  'uuid1': str(uuid.uuid1()), 'hash': hash('a'), 'object': id(object()),
+  'boot': open('/proc/sys/kernel/random/boot_id').read(), 'now_ms': int(time.time() * 1000),
+}))`
+const OF_NODE = `
+const crypto = require('node:crypto')
+console.log(JSON.stringify({ bytes: crypto.randomBytes(16).toString('hex'), uuid: crypto.randomUUID(),
+  web: [...globalThis.crypto.getRandomValues(new Uint8Array(16))].join(), math: Math.random(),
+  now_ms: Date.now() }))`
+
+const digestOf = (path: string): string => createHash('sha256').update(readFileSync(path)).digest('hex')
+async function templateFiles(): Promise<string[]> {
+  const top = join(runtime_dir, 'microvm/templates')
+  const [name = 'none'] = await readdir(top)
+  return [join(top, name, 'state'), join(top, name, 'memory')]
+}
+
+describe('clones of one template', { timeout: MINUTES }, () => {
+  beforeAll(async () => {
+    backend = await createMicrovmBackend({ runtime_dir })
+  })
+  afterAll(() => backend[Symbol.asyncDispose]())
+
+  it('share no random number and no identity, have the time of the host, and leave the template', async () => {
+    await printed('bash', 'true')
+    const files = await templateFiles()
+    const before = files.map(digestOf)
+    for (const [language, source] of [
+      ['python', OF_PYTHON],
+      ['javascript', OF_NODE],
+    ] as const) {
+      const seen = new Map<string, Set<unknown>>()
+      for (let clone = 0; clone < CLONES; clone++) {
+        // A clone that kept the clock of its template would be older than this moment.
+        const earliest = Date.now()
+        const { now_ms, ...drawn } = JSON.parse(await printed(language, source)) as Record<string, unknown>
+        expect(now_ms).toBeGreaterThanOrEqual(earliest)
+        expect(now_ms).toBeLessThanOrEqual(Date.now())
+        for (const [name, value] of Object.entries(drawn))
+          seen.set(name, (seen.get(name) ?? new Set()).add(value))
+      }
+      for (const [name, values] of seen) expect(values.size, `${language}: ${name}`).toBe(CLONES)
+    }
+    expect(files.map(digestOf)).toEqual(before)
+  })
+
+  it('are refused once when somebody touched the template, which is then checked and made again', async () => {
+    await printed('bash', 'true')
+    const [state = ''] = await templateFiles()
+    await utimes(state, 1, 1)
+    await expect(printed('bash', 'true')).rejects.toMatchObject({
+      code: 'sandbox_open_failed',
+      message: expect.stringContaining('changed under this worker') as string,
+    })
+    expect(await printed('bash', 'echo again')).toBe('again\n')
+  })
+
+  it('end with a worker that is killed, and the sweep of its owner finds the rest', async () => {
+    const spec = specOf('bash', 'echo runs; sleep 600')
+    const script = fileURLToPath(new URL('worker-that-dies.ts', import.meta.url))
+    const worker = spawn(process.execPath, [script, JSON.stringify({ runtime_dir, spec })], {
+      stdio: ['ignore', 'pipe', 'inherit'],
+    })
+    const [said] = (await once(worker.stdout, 'data')) as [Buffer]
+    expect(said.toString()).toBe('runs\n')
+    worker.kill('SIGKILL')
+    await once(worker, 'exit')
+    expect(await backend.owners()).toContain(owner)
+    await backend.sweep(owner)
+    expect(await backend.owners()).not.toContain(owner)
+    expect(await machines()).toEqual([])
+  })
+})
+
+/** Processes of machines below our folder. A zombie has no command line. */
+async function machines(): Promise<string[]> {
+  const names = (await readdir('/proc')).filter((name) => /^\d+$/.test(name))
+  const lines = await Promise.all(
+    names.map((name) => readFile(`/proc/${name}/environ`, 'latin1').catch(() => '')),
+  )
+  const ids = await readdir(join(runtime_dir, 'microvm/machines')).catch(() => [])
+  return lines.filter((line) => ids.some((id) => line.includes(id)))
+}
