@@ -78,10 +78,7 @@ export async function createQemuEngine(settings: QemuSettings): Promise<MicrovmE
       if (settings.accelerator === 'kvm' && found.why !== null)
         return { ok: false, why: found.why, fix: `${found.fix} Or set \`accelerator: auto\`.` }
       try {
-        const features = [
-          await version(),
-          hardware ? 'KVM' : `emulated: ${found.why ?? 'it is set.'}`,
-        ]
+        const features = [await version(), hardware ? 'KVM' : `emulated: ${found.why ?? 'it is set.'}`]
         return { ok: true, features }
       } catch {
         return {
