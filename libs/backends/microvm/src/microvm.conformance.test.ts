@@ -1,13 +1,8 @@
 import { readdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { newWorkerId, type Backend } from '@cofferdam/contract'
-import { isLongTier, needs } from '@cofferdam/embedded/needs'
-import {
-  exerciseBackend,
-  KERNEL_THEMES,
-  warmSlots,
-  type ExerciseOptions,
-} from '@cofferdam/sandbox/conformance'
+import type { Backend } from '@cofferdam/contract'
+import { needs } from '@cofferdam/embedded/needs'
+import { exerciseBackend, KERNEL_THEMES, type ExerciseOptions } from '@cofferdam/sandbox/conformance'
 import { defaultRuntimeDir } from '@cofferdam/sandbox/backend'
 import { createMicrovmBackend } from './index.ts'
 
@@ -51,10 +46,3 @@ const options: ExerciseOptions = {
 const shortThemes = KERNEL_THEMES.filter((theme) => theme !== 'usage')
 
 await exerciseBackend('microvm', factory, { ...options, shortThemes })
-
-if (isLongTier()) {
-  const warmOwner = newWorkerId('c0ffee000013')
-  const pools = (): Promise<Backend> =>
-    createMicrovmBackend({ runtime_dir }, { warm: warmSlots(warmOwner) }, 'microvm with pools')
-  await exerciseBackend('microvm with pools', pools, { ...options, warmOwner })
-}
