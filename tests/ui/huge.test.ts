@@ -1,6 +1,9 @@
-/** The pages stay small when 10,000 executions wait, and when a program prints 100,000 lines at once. */
+/**
+ * The pages stay small when 10,000 executions wait, and when a program prints 100,000 lines at once. A thousand
+ * executions are cancelled together.
+ */
 import { needs } from '@cofferdam/embedded/needs'
-import { afterAll, beforeAll } from 'vitest'
+import { afterAll, beforeAll, expect } from 'vitest'
 import { enqueueCrowd, floodOf, seeBounded, VIEWS, watchFlood } from './huge-views.ts'
 import { openUiScene, type Scene } from './scene.ts'
 
@@ -20,5 +23,20 @@ browser.describe('the pages', () => {
   browser.it('ask for bounded lists while 10,000 executions wait, and hold little', async () => {
     await enqueueCrowd(scene, 10_000)
     for (const view of VIEWS) await seeBounded(scene, view)
+  })
+
+  browser.it('cancel a thousand executions of a tenant, and none of another one', async () => {
+    await using seen = await scene.open('/executions?tenant=crowd-0')
+    const { page } = seen
+    await page.getByRole('button', { name: 'Cancel all of crowd-0' }).click()
+    const dialog = page.getByRole('dialog', { name: 'Cancel all of crowd-0' })
+    await dialog.getByLabel('Reason').fill('runs away')
+    await dialog.getByRole('button', { name: 'Cancel all of crowd-0' }).click()
+    await dialog.getByText('1,000 executions cancelled', { exact: true }).waitFor({ timeout: 120_000 })
+    await dialog.getByRole('button', { name: 'Close', exact: true }).last().click()
+    const { tenants } = await scene.client.fleet.queueTenants()
+    const waiting = new Map(tenants.map(({ tenant_id: tenant, waiting: count }) => [tenant, count]))
+    expect([waiting.get('crowd-0') ?? 0, waiting.get('crowd-1')]).toEqual([0, 1000])
+    seen.expectSilent()
   })
 })

@@ -57,7 +57,8 @@ export async function findBackends(environment: Environment, stop: AbortSignal):
           isolation: backend.isolation,
           summary: Object.entries(BACKENDS).find(([known]) => known === name)?.[1].isolation ?? '',
           probe,
-          safe: isAtLeast(backend.isolation, SAFE_ISOLATION),
+          // An emulated machine needs the tenant's `allow_emulation`.
+          safe: isAtLeast(backend.isolation, SAFE_ISOLATION) && backend.isolation !== 'microvm-emulated',
           remote: backend.capabilities.remote === true,
         }
       }),
