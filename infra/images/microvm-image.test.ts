@@ -1,4 +1,6 @@
-/** The parts of the image of virtual machines that we write ourselves. The whole: microvm-image.long.test.ts. */
+/**
+ * The parts of the image of virtual machines that we write ourselves. The whole: microvm-image.long.test.ts.
+ */
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'

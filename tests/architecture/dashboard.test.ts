@@ -12,7 +12,9 @@ const KEEPS_DRAFT = 'apps/dashboard/src/address/kept-draft.ts'
 const FORBIDDEN =
   /dangerouslySetInnerHTML|\b(?:inner|outer)HTML\b|insertAdjacentHTML|document\.write|\beval\(|new Function\(|srcdoc|\bstyle=|<style|cssText|javascript:|\b(?:local|session)Storage\b|indexedDB/
 
-/** How the pages look is kept in the browser, by these two alone. tests/ui/settings.test.ts reads all of it. */
+/**
+ * How the pages look is kept in the browser, by these two alone. tests/ui/settings.test.ts reads all of it.
+ */
 const KEEPS = ['apps/dashboard/src/choices/choices.ts', 'apps/dashboard/src/choices/first-paint.ts']
 
 const problemsOf = (path: string, text: string): string[] =>

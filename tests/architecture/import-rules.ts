@@ -220,7 +220,8 @@ export function cycles(tree: Tree): string[] {
   for (const { file, found, own } of eachImport(tree)) {
     if (file.isTest) continue
     if (isRelative(found.specifier)) {
-      // Types count: files that need each other's types have to be read together. `import()` only loads later.
+      // Types count: files that need each other's types have to be read together. `import()` only loads
+      // later.
       if (found.kind !== 'dynamic') edge(files, file.path, resolveRelative(file.path, found.specifier))
     } else {
       const target = workspaceOf(tree, found.specifier)

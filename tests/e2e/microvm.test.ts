@@ -1,4 +1,6 @@
-/** The backend `microvm` as a caller meets it: a real worker, and a machine that is emulated without hardware. */
+/**
+ * The backend `microvm` as a caller meets it: a real worker, and a machine that is emulated without hardware.
+ */
 import { needs } from '@cofferdam/embedded/needs'
 import { afterAll, beforeAll, expect } from 'vitest'
 import { startFleet, type Fleet } from '../fleet.ts'
@@ -28,7 +30,7 @@ describe('a worker with virtual machines', () => {
   })
   afterAll(() => fleet?.[Symbol.asyncDispose]())
 
-  it('gives an emulated one to tenants that allow it alone, and to nobody who demands a real one', async () => {
+  it('gives an emulated one only to tenants that allow it, and to none that demands a real one', async () => {
     // The worker offers the backend as soon as it has made its template.
     await expect
       .poll(() => fleet.client.run(script('trying')), { timeout: 170_000, interval: 1000 })

@@ -50,7 +50,9 @@ function filesThatName(parts: readonly PartName[]): string[] {
   })
 }
 
-/** Runs `npm test` for these files while the parts are hidden. Resolves with its output. Rejects if it fails. */
+/**
+ * Runs `npm test` for these files while the parts are hidden. Resolves with its output. Rejects if it fails.
+ */
 function testWithout(hidden: string, files: readonly string[], cwd: string): Promise<string> {
   const { promise, resolve, reject } = Promise.withResolvers<string>()
   // Also without what `npm run test:long` sets, such as a cache that another user cannot write.

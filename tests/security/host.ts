@@ -84,7 +84,8 @@ const STARTERS_MAX = 2
 
 /**
  * Sandboxes beyond those that may wait: unused ones above the pool's limit, cells between two executions, or
- * sockets of starts. There may be some for a moment, while those of one kind are replaced by those of another.
+ * sockets of starts. There may be some for a moment, while those of one kind are replaced by those of
+ * another.
  */
 export function crowdOf(target: Target, slots = slotsOf(target)): string[] {
   const cells = slots.filter((slot) => target.cells.has(slot))

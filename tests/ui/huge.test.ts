@@ -1,6 +1,6 @@
 /**
- * The pages stay small when 10,000 executions wait, and when a program prints 100,000 lines at once. A thousand
- * executions are cancelled together.
+ * The pages stay small when 10,000 executions wait, and when a program prints 100,000 lines at once. A
+ * thousand executions are cancelled together.
  */
 import { needs } from '@cofferdam/embedded/needs'
 import { afterAll, beforeAll, expect } from 'vitest'

@@ -1,7 +1,7 @@
 /**
- * An operator on call asks the questions of an incident, each from the overview. Every answer is on a page, and
- * the table in docs/operations/dashboard.md says truly how many clicks away. How long this machine took for
- * each is printed beside the test, for the table's last column.
+ * An operator on call asks the questions of an incident, each from the overview. Every answer is on a page,
+ * and the table in docs/operations/dashboard.md says truly how many clicks away. How long this machine took
+ * for each is printed beside the test, for the table's last column.
  */
 import { readFile, writeFile } from 'node:fs/promises'
 import path from 'node:path'

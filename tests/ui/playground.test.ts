@@ -1,4 +1,6 @@
-/** The playground: a program is written, run, followed, cancelled and copied. Nothing of it runs in the page. */
+/**
+ * The playground: a program is written, run, followed, cancelled and copied. Nothing of it runs in the page.
+ */
 import { ISOLATIONS, LANGUAGES, limitFieldsSchema } from '@cofferdam/contract'
 import type { ExecutionId } from '@cofferdam/client'
 import { needs } from '@cofferdam/embedded/needs'

@@ -20,7 +20,10 @@ export interface Scene extends AsyncDisposable {
   restartApi(whileAway?: () => Promise<void>): Promise<void>
 }
 
-/** Tenants `acme` and `globex` exist. Without `workers`, what is enqueued waits. `api` adds to its environment. */
+/**
+ * Tenants `acme` and `globex` exist. Without `workers`, what is enqueued waits. `api` adds to its
+ * environment.
+ */
 export async function openUiScene(
   options: { workers?: boolean; api?: Readonly<Record<string, string>> } = {},
 ): Promise<Scene> {

@@ -56,7 +56,9 @@ export interface ApiDeps {
   publicUrl?: string | undefined
   /** The build of the dashboard. Default: that of this tree. */
   dashboardDir?: string | undefined
-  /** Where browsers find Jaeger, without a slash at the end. Undefined: the dashboard has no links to traces. */
+  /**
+   * Where browsers find Jaeger, without a slash at the end. Undefined: the dashboard has no links to traces.
+   */
   jaegerUrl?: string | undefined
   /** The issuer whose access tokens /mcp accepts. Undefined: API keys only. */
   oauth?: OAuthSettings | undefined

@@ -118,7 +118,7 @@ describe('a code', () => {
     expect(replies.filter(({ status }) => status === 200)).toHaveLength(1)
   })
 
-  it('replaces another key that is signed in only when a person agreed, and is not used up before', async () => {
+  it('replaces another key that is signed in only if a person agreed, and is kept until then', async () => {
     const code = await newCode(scene.globex.authorization)
     const cookie = cookieOf(await signIn(port, { api_key: keyOf(scene.acme) }))
     const reply = await signIn(port, { code }, { cookie })

@@ -95,7 +95,7 @@ describe('backends', () => {
     ])
   })
 
-  it('show a key of a tenant their state, but neither why a probe failed nor figures of the fleet', async () => {
+  it('show a key of a tenant their state, but no reason of a probe and no figure of the fleet', async () => {
     const secret = 'connect ECONNREFUSED 10.1.2.3:2375 /run/secret.sock'
     const probe = { ok: false, why: `its probe failed: ${secret}`, fix: `ssh ops@10.1.2.3`, stack: secret }
     const bad = { ...report('docker', false), probe }

@@ -1,4 +1,6 @@
-/** The lines that `cofferdam double` prints for the settings of the user, and the key files that they name. */
+/**
+ * The lines that `cofferdam double` prints for the settings of the user, and the key files that they name.
+ */
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { parse } from '@cofferdam/contract'

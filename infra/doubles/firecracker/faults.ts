@@ -9,7 +9,9 @@ export type ApiFault = z.infer<typeof apiFault>
 const vsockFault = z.enum(['close', 'half', 'junk', 'long', 'silent'])
 export type VsockFault = z.infer<typeof vsockFault>
 
-/** `no-pid`: it writes no file. `wrong-pid`: of another process. `fail`, `hang`: before it starts anything. */
+/**
+ * `no-pid`: it writes no file. `wrong-pid`: of another process. `fail`, `hang`: before it starts anything.
+ */
 const jailerFault = z.enum(['fail', 'hang', 'no-pid', 'wrong-pid'])
 
 const doubleSchema = z.strictObject({

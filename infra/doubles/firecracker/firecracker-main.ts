@@ -1,7 +1,7 @@
 /**
  * Stands in for the binary `firecracker`: `node firecracker-main.ts CONFIG --id ID --api-sock PATH …`. The
- * jailer’s double starts it with `--double-root ROOT`, since nothing of Node.js is in a jail: paths of the API
- * are resolved below that root, as they would be there.
+ * jailer’s double starts it with `--double-root ROOT`, since nothing of Node.js is in a jail: paths of the
+ * API are resolved below that root, as they would be there.
  */
 import { appendFileSync, constants, createWriteStream, openSync, type WriteStream } from 'node:fs'
 import { open, readFile, stat, writeFile } from 'node:fs/promises'

@@ -1,4 +1,6 @@
-/** Puts the double’s `firecracker` and `jailer` into a folder, as programs that can be started in their place. */
+/**
+ * Puts the double’s `firecracker` and `jailer` into a folder, as programs that can be started in their place.
+ */
 import { accessSync, chmodSync, constants, existsSync, statSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'

@@ -1,6 +1,7 @@
 /**
  * A guest that is a virtual machine of another engine of libs/backends/microvm, such as QEMU: what the API of
- * the double is told, the engine does. The engine boots and saves in one call, so it saves when the API says so.
+ * the double is told, the engine does. The engine boots and saves in one call, so it saves when the API says
+ * so.
  */
 import { mkdtemp, rename } from 'node:fs/promises'
 import { join } from 'node:path'

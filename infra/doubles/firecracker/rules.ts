@@ -1,8 +1,8 @@
 /**
  * The bodies that Firecracker takes, and its refusals, from its published description and source (commit
  * 81b38b9, 1.17.0-dev): src/firecracker/swagger/firecracker.yaml for fields and bounds; `deny_unknown_fields`
- * in src/vmm/src/vmm_config/*.rs for unknown ones; src/vmm/src/rpc_interface.rs for the order of calls. Fields
- * that 1.16.1 does not know are not here, so they are refused as an older binary would.
+ * in src/vmm/src/vmm_config/*.rs for unknown ones; src/vmm/src/rpc_interface.rs for the order of calls.
+ * Fields that 1.16.1 does not know are not here, so they are refused as an older binary would.
  */
 import { z } from 'zod'
 
@@ -12,7 +12,9 @@ const int = z.int().min(0)
 const bucket = z.strictObject({ size: int, refill_time: int, one_time_burst: int.optional() })
 const rateLimiter = z.strictObject({ bandwidth: bucket.optional(), ops: bucket.optional() })
 
-/** When a call is allowed (rpc_interface.rs: handle_preboot_request, RuntimeApiController::handle_request). */
+/**
+ * When a call is allowed (rpc_interface.rs: handle_preboot_request, RuntimeApiController::handle_request).
+ */
 export type Phase = 'before boot' | 'after boot' | 'always'
 
 export interface Rule {
@@ -189,7 +191,8 @@ export const FAULTS = {
     'Load snapshot error: Loading a microVM snapshot not allowed after configuring boot-specific resources.',
   /** machine_config.rs */
   vcpus:
-    'Machine config error: The number of vCPUs must be greater than 0, less than 32 and must be 1 or an even number if SMT is enabled.',
+    'Machine config error: The number of vCPUs must be greater than 0, less than 32 and must be 1 or ' +
+    'an even number if SMT is enabled.',
   memory:
     'Machine config error: The memory size (MiB) is either 0, or not a multiple of the configured page size.',
   /** api_server/request/drive.rs */
@@ -201,7 +204,8 @@ export const FAULTS = {
   noKernel: 'Start microvm error: Cannot start microvm without kernel configuration.',
   /** docs/snapshotting/snapshot-support.md: "Prerequisites: The microVM is Paused." */
   notPaused:
-    'Create snapshot error: Cannot save the microVM state: Operation not allowed: save/restore unavailable while running',
+    'Create snapshot error: Cannot save the microVM state: Operation not allowed: save/restore ' +
+    'unavailable while running',
   /** parsed_request.rs, method_to_error */
   emptyPut: 'Empty PUT request.',
   emptyPatch: 'Empty PATCH request.',

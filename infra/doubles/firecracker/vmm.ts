@@ -1,6 +1,7 @@
 /**
- * The state of one Firecracker process, and its answers. Not started → running ⇄ paused; each rule of rules.ts
- * is held before anything is done. `underneath` has what the rules decide about: files, sockets, the guest.
+ * The state of one Firecracker process, and its answers. Not started → running ⇄ paused; each rule of
+ * rules.ts is held before anything is done. `underneath` has what the rules decide about: files, sockets, the
+ * guest.
  */
 import { FAULTS, PAYLOAD_BYTES, RULES, type Rule } from './rules.ts'
 
@@ -85,7 +86,8 @@ export function createVmm(options: { id: string; version: string }, underneath: 
       const initrd = given.initrd_path == null ? null : await underneath.opensForReading(given.initrd_path)
       if (initrd !== null)
         return fault(
-          `Boot source error: The initrd file cannot be opened due to invalid path or invalid permissions. ${initrd}`,
+          'Boot source error: The initrd file cannot be opened due to invalid path or invalid ' +
+            `permissions. ${initrd}`,
         )
       machine.kernel = given.kernel_image_path
       return done
@@ -110,7 +112,8 @@ export function createVmm(options: { id: string; version: string }, underneath: 
       const problem = await underneath.bindsVsock(given.uds_path)
       if (problem !== null)
         return fault(
-          `Vsock config error: Cannot create backend for vsock device: Error binding to the host-side Unix socket: ${problem}`,
+          'Vsock config error: Cannot create backend for vsock device: Error binding to the ' +
+            `host-side Unix socket: ${problem}`,
         )
       machine.vsockPath = given.uds_path
       return done
@@ -180,7 +183,8 @@ export function createVmm(options: { id: string; version: string }, underneath: 
     async handle(method, path, text) {
       if (Buffer.byteLength(text) > PAYLOAD_BYTES)
         return fault(
-          `Request payload with size ${Buffer.byteLength(text)} is larger than the limit of ${PAYLOAD_BYTES} allowed by server.`,
+          `Request payload with size ${Buffer.byteLength(text)} is larger than the limit of ` +
+            `${PAYLOAD_BYTES} allowed by server.`,
         )
       if (method === 'GET' && text !== '') return fault(FAULTS.getBody)
       const found = Object.entries(RULES).find(([, rule]) => rule.method === method && rule.path.test(path))

@@ -1,7 +1,7 @@
 /**
  * The host’s side of Firecracker’s vsock (docs/vsock.md; src/vmm/src/devices/virtio/vsock/unix/muxer.rs). A
- * connection’s first bytes are read once, as the VMM does: a line that is not there as a whole is an error, and
- * the connection is closed without a word. So is one to a port where nobody listens.
+ * connection’s first bytes are read once, as the VMM does: a line that is not there as a whole is an error,
+ * and the connection is closed without a word. So is one to a port where nobody listens.
  */
 import { createServer, type Server, type Socket } from 'node:net'
 import type { Guest } from './guest.ts'

@@ -1,7 +1,7 @@
 /**
- * Builds the image of virtual machines from packages of the host's own apt sources: kernel, initramfs, and the
- * root of the container image as EROFS. Needs no compiler, no root and no Docker. The same packages give the
- * same bytes. A test of the kernel is that it boots: the backend's probe.
+ * Builds the image of virtual machines from packages of the host's own apt sources: kernel, initramfs, and
+ * the root of the container image as EROFS. Needs no compiler, no root and no Docker. The same packages give
+ * the same bytes. A test of the kernel is that it boots: the backend's probe.
  */
 import { createHash } from 'node:crypto'
 import { createReadStream } from 'node:fs'

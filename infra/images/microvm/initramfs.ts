@@ -1,4 +1,6 @@
-/** The first file system of a virtual machine: busybox, modules, a script that mounts the root, and its init. */
+/**
+ * The first file system of a virtual machine: busybox, modules, a script that mounts the root, and its init.
+ */
 import type { Module } from './linux-kernel.ts'
 
 const SCRIPT = (modules: readonly Module[]): string => `#!/bin/busybox sh

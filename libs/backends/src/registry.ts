@@ -63,7 +63,8 @@ export const BACKENDS = {
   }),
   process: register({
     isolation:
-      'A jail on this host without a daemon: bubblewrap, else Landlock and seccomp; a rung is probed, never assumed.',
+      'A jail on this host without a daemon: bubblewrap, else Landlock and seccomp; a rung is ' +
+      'probed, never assumed.',
     config: processConfigSchema,
     load: () => import('@cofferdam/sandbox/process'),
   }),
@@ -75,7 +76,8 @@ export const BACKENDS = {
   }),
   agentcore: register({
     isolation:
-      'A session of Amazon Bedrock AgentCore Code Interpreter: a microVM at the vendor, whose networks are not sealed.',
+      'A session of Amazon Bedrock AgentCore Code Interpreter: a microVM at the vendor, whose ' +
+      'networks are not sealed.',
     config: agentcoreConfigSchema,
     load: () => import('@cofferdam/backend-agentcore'),
   }),

@@ -29,7 +29,7 @@ test('does not take /dev/kvm, or a part of a word, for the processor', async () 
   })
 })
 
-test('refuses the module that needs no processor, a device that is not there, and a host that tells nothing', async () => {
+test('refuses a module that needs no processor, a missing device, and a host that says nothing', async () => {
   expect((await findHardwareVirtualisation(root)).hardware).toBe(false)
   await cpu('svm')
   expect((await findHardwareVirtualisation(root)).why).toContain('ENOENT')

@@ -1,4 +1,7 @@
-/** Artifacts in a tool's answer: small images as images, all others as links. Bytes decide the type, not names. */
+/**
+ * Artifacts in a tool's answer: small images as images, all others as links. Bytes decide the type, not
+ * names.
+ */
 import type { ExecutionResult } from '@cofferdam/contract'
 import type { CallToolResult } from '@modelcontextprotocol/server'
 import { tenantScope } from '../authenticate.ts'

@@ -21,7 +21,8 @@ const tenantEventSchema = changeEventSchema(
   z.string().meta({
     description:
       'The part of policy or caps that changed, or what was done: created, deleted, template, key_created, ' +
-      'key_revoked, callback_secret_rotated, execution_cancelled, tenant_cancelled, session_ended and others.',
+      'key_revoked, callback_secret_rotated, execution_cancelled, tenant_cancelled, session_ended ' +
+      'and others.',
     example: 'caps',
   }),
 ).extend({ via: viaSchema, tenant_id: z.string().meta({ description: 'The tenant.', example: 'demo' }) })

@@ -178,7 +178,8 @@ export async function readBackendReports(redis: Redis, nowMs: number): Promise<B
 
 /**
  * The summary without figures of the fleet and without the details of failed probes. `why` and `fix` stay as
- * fields, because the contract's Probe has them. All others go, also those that workers of another version add.
+ * fields, because the contract's Probe has them. All others go, also those that workers of another version
+ * add.
  */
 function withoutDetails({ workers, ...summary }: BackendSummary): BackendSummary {
   return {

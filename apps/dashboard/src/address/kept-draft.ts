@@ -1,6 +1,7 @@
 /**
- * What was typed in the playground. The browser keeps it for this tab alone, until the tab is closed, somebody
- * signs out, or another key signs in. It is in no address, because addresses are shared and stay in histories.
+ * What was typed in the playground. The browser keeps it for this tab alone, until the tab is closed,
+ * somebody signs out, or another key signs in. It is in no address, because addresses are shared and stay in
+ * histories.
  */
 
 export interface Draft {

@@ -1,6 +1,6 @@
 /**
- * How the pages look in this browser: attributes of the root element, which the styles read. The browser keeps
- * them, and first-paint.ts sets them again at the next load.
+ * How the pages look in this browser: attributes of the root element, which the styles read. The browser
+ * keeps them, and first-paint.ts sets them again at the next load.
  */
 import { signal } from '@preact/signals'
 

@@ -4,7 +4,9 @@ import { count, percent } from '../words/figures.ts'
 /** From this share on, the limit is what to look at. */
 const NEAR = 0.9
 
-/** What was used of a limit: figures, share and a bar, with `children` below. `write` puts a figure in words. */
+/**
+ * What was used of a limit: figures, share and a bar, with `children` below. `write` puts a figure in words.
+ */
 export function UseBar(props: {
   words: string
   used: number

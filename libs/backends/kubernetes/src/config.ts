@@ -121,7 +121,8 @@ export const kubernetesConfigSchema = z.strictObject({
     .enum(['container', 'gvisor', 'microvm'])
     .default('container')
     .describe(
-      'What separates programs from the node, by the template’s runtime class. Not checked: a class proves nothing by its name.',
+      'What separates programs from the node, by the template’s runtime class. Not checked: a class ' +
+        'proves nothing by its name.',
     ),
   api_timeout_ms: z
     .int()

@@ -26,7 +26,8 @@ export const microvmConfigSchema = z.strictObject({
     .max(4096)
     .optional()
     .describe(
-      'Folder with images, as `npm run image -- --microvm` makes them. Default: `.cache/microvm` of the checkout.',
+      'Folder with images, as `npm run image -- --microvm` makes them. Default: `.cache/microvm` of ' +
+        'the checkout.',
     ),
   runtime_dir: z
     .string()

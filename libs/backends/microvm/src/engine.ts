@@ -11,13 +11,15 @@ export const AGENT_PORT = 5005
 
 export interface MicrovmEngine {
   readonly name: 'firecracker' | 'qemu'
-  /** True if a clone runs on hardware virtualisation. Otherwise the guest is emulated, which isolates nothing. */
+  /**
+   * True if a clone runs on hardware virtualisation. Otherwise the guest is emulated, which isolates nothing.
+   */
   readonly hardware: boolean
   /** Whether it can be used here. `why` and `fix` name the first thing that is missing. */
   probe(): Promise<EngineProbe>
   /**
-   * What a template depends on beside image and size: version of the VMM, its flags, model of the CPU. Part of
-   * the template's key.
+   * What a template depends on beside image and size: version of the VMM, its flags, model of the CPU. Part
+   * of the template's key.
    */
   templateKey(): Promise<string>
   /**

@@ -44,7 +44,9 @@ const PROBE_LIMITS = { memory_mib: 256, cpus: 1, pids: 64, disk_mib: 64 }
 const MACHINE_BYTES = 40 * 1_048_576
 const FIX_IMAGE = 'npm run image -- --microvm (needs erofs-utils)'
 
-/** Looks at the host, but starts nothing before `probe`, `prewarm` or `open`. The schema fills in defaults. */
+/**
+ * Looks at the host, but starts nothing before `probe`, `prewarm` or `open`. The schema fills in defaults.
+ */
 export async function createMicrovmBackend(
   config: z.input<typeof microvmConfigSchema> = {},
   deps: BackendDeps = {},

@@ -75,7 +75,7 @@ function scripted(failures = 0) {
   return { folder, made, create }
 }
 
-it('makes one template of a size, however many ask at once, and another worker takes it from disk', async () => {
+it('makes one template of a size, however many ask, and another worker takes it from disk', async () => {
   const { made, create } = scripted()
   const templates = create()
   const got = await Promise.all(Array.from({ length: 5 }, () => templates.get(LIMITS)))

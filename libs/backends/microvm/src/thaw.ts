@@ -10,7 +10,9 @@ const UNPRIVILEGED = 65_534
 // The kernel's default period, 100 ms.
 const CPU_PERIOD_US = 100_000
 const ENTROPY_BYTES = 64
-/** The agent must survive that its program has no memory left. It shares most of its memory with its parent. */
+/**
+ * The agent must survive that its program has no memory left. It shares most of its memory with its parent.
+ */
 export const AGENT_MIB = 8
 const FILTER = '/run/filter'
 

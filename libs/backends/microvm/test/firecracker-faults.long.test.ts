@@ -1,4 +1,6 @@
-/** The Firecracker engine against failures of the double at every call, and in random orders of its own calls. */
+/**
+ * The Firecracker engine against failures of the double at every call, and in random orders of its own calls.
+ */
 import { text } from 'node:stream/consumers'
 import { needs } from '@cofferdam/embedded/needs'
 import { expect } from 'vitest'

@@ -1,7 +1,7 @@
 /**
  * The engine against a real Firecracker, and the double’s answers against its. Runs only where
- * FIRECRACKER_FOLDER names a folder with `firecracker`, `jailer` and the image of virtual machines, as root on
- * a host with hardware KVM (docs/testing.md). It has not been run yet.
+ * FIRECRACKER_FOLDER names a folder with `firecracker`, `jailer` and the image of virtual machines, as root
+ * on a host with hardware KVM (docs/testing.md). It has not been run yet.
  */
 import { spawn } from 'node:child_process'
 import { mkdirSync, mkdtempSync, writeFileSync } from 'node:fs'

@@ -1,6 +1,6 @@
 /**
- * Runs as its own process: `SETTINGS SPEC PHASE FOLDER ID`. Goes as far as the phase, prints its name, and waits
- * to be killed.
+ * Runs as its own process: `SETTINGS SPEC PHASE FOLDER ID`. Goes as far as the phase, prints its name, and
+ * waits to be killed.
  */
 import { createFirecrackerEngine, type FirecrackerSettings } from '@cofferdam/backend-microvm/firecracker'
 import type { MachineSpec } from '../src/engine.ts'

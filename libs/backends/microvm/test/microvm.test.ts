@@ -87,7 +87,7 @@ describe('clones of one template', { timeout: MINUTES }, () => {
   })
   afterAll(() => backend[Symbol.asyncDispose]())
 
-  it('share no random number and no identity, have the time of the host, and leave the template', async () => {
+  it('share no random number and no identity, have the host’s time, and leave the template', async () => {
     await printed('bash', 'true')
     const files = await templateFiles()
     const before = files.map(digestOf)
@@ -110,7 +110,7 @@ describe('clones of one template', { timeout: MINUTES }, () => {
     expect(files.map(digestOf)).toEqual(before)
   })
 
-  it('are refused once when somebody touched the template, which is then checked and made again', async () => {
+  it('are refused once if somebody touched the template, which is then checked and made again', async () => {
     await printed('bash', 'true')
     const [state = ''] = await templateFiles()
     await utimes(state, 1, 1)

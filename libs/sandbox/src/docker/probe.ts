@@ -44,7 +44,8 @@ export async function probeDocker(
     signal.throwIfAborted()
     return no(
       `No Docker daemon answers${config.host === undefined ? '' : ` at ${config.host}`}: ${daemonMessage(error)}.`,
-      'Start one (`systemctl start docker`), set DOCKER_HOST, or let this user use the socket (`usermod -aG docker`).',
+      'Start one (`systemctl start docker`), set DOCKER_HOST, or let this user use the socket ' +
+        '(`usermod -aG docker`).',
     )
   }
   if (info.OSType !== undefined && info.OSType !== 'linux')
@@ -95,7 +96,8 @@ export async function probeDocker(
       features: [
         await runtimeLine(config, info, state.host),
         ...(state.proof.because === null ? [] : [state.proof.because]),
-        `cgroup v${info.CgroupVersion ?? '1'} (${info.CgroupDriver ?? 'unknown'}): memory, cpu and pids limits`,
+        `cgroup v${info.CgroupVersion ?? '1'} (${info.CgroupDriver ?? 'unknown'}): memory, cpu and ` +
+          'pids limits',
         seccomp ? 'seccomp: our own profile' : 'seccomp: NOT supported by this kernel',
         transportLine(state.host),
         await imageLine(config.image, image, state.host),
@@ -124,7 +126,10 @@ function runtimeRefusal(runtime: string | null, info: DaemonInfo): { why: string
     case 'microvm':
       return {
         why: has,
-        fix: 'Install Kata Containers on a host with /dev/kvm and register it in daemon.json ("runtimes": {"kata": {"path": "/usr/bin/kata-runtime"}}), or with Docker 23 or newer name "io.containerd.kata.v2".',
+        fix:
+          'Install Kata Containers on a host with /dev/kvm and register it in daemon.json ("runtimes": ' +
+          '{"kata": {"path": "/usr/bin/kata-runtime"}}), or with Docker 23 or newer name ' +
+          '"io.containerd.kata.v2".',
       }
     default:
       return {
@@ -162,7 +167,8 @@ async function imageLine(name: string, now: ImageFound, host: HostChoice): Promi
   const agent = now.agent === null ? ', which does not say which guest agent it holds' : ''
   return imageId === now.id
     ? `image ${name} (${shortId(imageId)})${agent}`
-    : `image ${name} as it was at the start (${shortId(imageId)}); restart the worker to use ${shortId(now.id)}`
+    : `image ${name} as it was at the start (${shortId(imageId)}); restart the worker to use ` +
+        `${shortId(now.id)}`
 }
 
 /** What programs find in one of our two images; unknown for others. */

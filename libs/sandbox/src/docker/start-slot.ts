@@ -140,7 +140,8 @@ async function startContainer(
         parts.proof.forget()
         throw new CofferdamError(
           'sandbox_open_failed',
-          `The runtime ${spec.runtime} does not isolate as ${isolation}: programs run on the kernel of the host (${hostKernel ?? 'unknown'}). Register the real one under this name.`,
+          `The runtime ${spec.runtime} does not isolate as ${isolation}: programs run on the kernel ` +
+            `of the host (${hostKernel ?? 'unknown'}). Register the real one under this name.`,
         )
       }
       // Null if the agent's own counters are better, or the only ones.

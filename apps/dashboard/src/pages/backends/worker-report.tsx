@@ -31,7 +31,8 @@ const CIRCUITS = {
 
 function poolWords({ idle, taken_warm: warm, taken_cold: cold, warm_failed: failed }: Pool): string {
   const started = warm + cold === 0 ? '' : ` · ${count(warm)} of ${count(warm + cold)} started warm`
-  return `${counted(idle, 'warm sandbox', 'warm sandboxes')}${started}${failed > 0 ? ` · ${count(failed)} failed` : ''}`
+  const lost = failed === 0 ? '' : ` · ${count(failed)} failed`
+  return counted(idle, 'warm sandbox', 'warm sandboxes') + started + lost
 }
 
 /** What one worker says about one backend. */

@@ -15,7 +15,10 @@ import { ProgressLine, Verdict } from '../execution/verdict.tsx'
 import { WhyPanel } from '../execution/why-panel.tsx'
 import { cancelOne } from '../executions/cancel-many.ts'
 
-/** One run of the playground, live. `isNew`: it was started just now, so it is brought into view if it is far down. */
+/**
+ * One run of the playground, live. `isNew`: it was started just now, so it is brought into view if it is far
+ * down.
+ */
 export function RunView({ id, isNew }: { id: string; isNew: boolean }) {
   const [isEnded, setEnded] = useState(false)
   const view = useRef<HTMLDivElement>(null)

@@ -81,7 +81,9 @@ const advise = (name: string, ok: boolean, found: string, fix: string): HostFind
 
 async function binaries(settings: FirecrackerSettings, isDouble: boolean): Promise<HostFinding> {
   const { firecracker, jailer } = settings
-  const fix = `Install firecracker and jailer of one release (1.16.1 or newer, static) as ${firecracker} and ${jailer}, owned by root.`
+  const fix =
+    `Install firecracker and jailer of one release (1.16.1 or newer, static) as ${firecracker} and ` +
+    `${jailer}, owned by root.`
   const result = (problem: string | null, found = ''): HostFinding => need('binaries', problem, found, fix)
   for (const path of [firecracker, jailer]) {
     const problem = (await writableByOthers(path)) ?? (isDouble ? null : await dynamic(path))
@@ -161,7 +163,8 @@ export async function cgroupMountOf(root = '/'): Promise<string> {
 
 async function cgroups(root: string, isDouble: boolean): Promise<HostFinding> {
   const fix =
-    'Boot with systemd.unified_cgroup_hierarchy=1 (cgroup v2 alone; v1 also makes restores slow), and let cpu, memory and pids be used at the root.'
+    'Boot with systemd.unified_cgroup_hierarchy=1 (cgroup v2 alone; v1 also makes restores slow), ' +
+    'and let cpu, memory and pids be used at the root.'
   try {
     const mount = await cgroupMountOf(root)
     const has = (await text(join(root, mount, 'cgroup.controllers'))).trim().split(' ')
@@ -175,7 +178,9 @@ async function cgroups(root: string, isDouble: boolean): Promise<HostFinding> {
 
 async function chrootBase(settings: FirecrackerSettings, root: string): Promise<HostFinding> {
   const { chrootBase: base } = settings
-  const fix = `Make a folder with a path of at most ${CHROOT_BASE_BYTES} bytes on the file system of the images, without noexec and nodev: mkdir -m 755 ${base}`
+  const fix =
+    `Make a folder with a path of at most ${CHROOT_BASE_BYTES} bytes on the file system of the images, ` +
+    `without noexec and nodev: mkdir -m 755 ${base}`
   const result = (problem: string | null): HostFinding =>
     need('chroot base', problem, `${base}, root’s alone`, fix)
   if (Buffer.byteLength(base) > CHROOT_BASE_BYTES)
@@ -252,7 +257,8 @@ async function slowCreation(root: string): Promise<HostFinding> {
   const isNew = major > 6 || (major === 6 && minor >= 1)
   const isSet = /cgroup2 \S*favordynmods/.test(mounts) || ['N', 'never'].includes(pages)
   const fix =
-    'Mount cgroup v2 with favordynmods (mount -o remount,favordynmods /sys/fs/cgroup), or boot with kvm.nx_huge_pages=never where the processor has no iTLB multihit.'
+    'Mount cgroup v2 with favordynmods (mount -o remount,favordynmods /sys/fs/cgroup), or boot with ' +
+    'kvm.nx_huge_pages=never where the processor has no iTLB multihit.'
   return advise('start of machines', !isNew || isSet, isNew && !isSet ? 'slow on this kernel' : 'fast', fix)
 }
 

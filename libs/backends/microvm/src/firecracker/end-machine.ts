@@ -61,7 +61,8 @@ const isPopulated = async (cgroup: string): Promise<boolean> =>
   /^populated 1$/m.test(await text(join(cgroup, 'cgroup.events')))
 
 /**
- * True if there was one. The last process may be a zombie for a moment longer, so a busy group is tried again.
+ * True if there was one. The last process may be a zombie for a moment longer, so a busy group is tried
+ * again.
  */
 async function removeGroup(cgroup: string): Promise<boolean> {
   const until = performance.now() + GONE_MS

@@ -6,8 +6,8 @@
  *     run/fc.sock   API                         v.sock, v.sock_<port>   vsock
  *     log           pipe of its log             kernel, initramfs, root | state, memory   hard links
  *
- * Files of a template are links, so a clone costs no copy and all clones share the page cache. The jailer does
- * not remove what it made.
+ * Files of a template are links, so a clone costs no copy and all clones share the page cache. The jailer
+ * does not remove what it made.
  */
 import { execFile } from 'node:child_process'
 import { createHash } from 'node:crypto'
@@ -33,7 +33,9 @@ const VMM_THREADS = 32
 const OPEN_FILES = 2048
 const MiB = 1_048_576
 
-/** Paths as the VMM sees them. `v.sock` is relative: a snapshot keeps the path, and each clone has its own. */
+/**
+ * Paths as the VMM sees them. `v.sock` is relative: a snapshot keeps the path, and each clone has its own.
+ */
 export const INSIDE = {
   api: '/run/fc.sock',
   vsock: 'v.sock',
@@ -74,7 +76,8 @@ export function planJail(settings: FirecrackerSettings, cgroupMount: string, id:
   if (longest > SOCKET_PATH_BYTES)
     throw new CofferdamError(
       'config_invalid',
-      `microvm: sockets below ${root} would have paths of ${longest} bytes; the kernel takes ${SOCKET_PATH_BYTES}. Shorten chroot_base.`,
+      `microvm: sockets below ${root} would have paths of ${longest} bytes; the kernel takes ` +
+        `${SOCKET_PATH_BYTES}. Shorten chroot_base.`,
     )
   return {
     id,

@@ -1,6 +1,6 @@
 /**
- * A template: a machine that is booted once, prepared, saved, and ended without ever being resumed. Two copies
- * of one machine would draw the same random numbers.
+ * A template: a machine that is booted once, prepared, saved, and ended without ever being resumed. Two
+ * copies of one machine would draw the same random numbers.
  *
  *   cold boot ── guest prepared ── paused ── saved ── killed ── files taken from the jail, root’s and read-only
  */
@@ -23,8 +23,8 @@ const MiB = 1_048_576
 const STATE_MIB = 64
 
 /**
- * Given arguments replace Firecracker’s (docs/api_requests, BootSource). No console: what a guest prints costs
- * exits of its machine. The processor’s random numbers count at boot; a clone gets others by its thaw.
+ * Given arguments replace Firecracker’s (docs/api_requests, BootSource). No console: what a guest prints
+ * costs exits of its machine. The processor’s random numbers count at boot; a clone gets others by its thaw.
  */
 export const BOOT_ARGUMENTS =
   'quiet loglevel=1 reboot=k panic=1 pci=off random.trust_cpu=on i8042.noaux 8250.nr_uarts=0 cgroup_no_v1=all'

@@ -50,7 +50,7 @@ test('sends one line, and takes what came with the answer as the begin of the st
   expect(await text(stream)).toBe('hello ')
 })
 
-test('leaves the stream to whoever reads it: by data, by readable, by iteration, at once or later', async () => {
+test('leaves the stream to whoever reads it: by data, readable or iteration, at once or later', async () => {
   await answering((socket) => {
     socket.write('OK 7\nfirst ')
     socket.end('last')

@@ -167,7 +167,9 @@ async function saved(qemu: QemuProcess): Promise<void> {
   }
 }
 
-/** Waits until the state is there. The saved machine was stopped, so it is; a `cont` before that is forgotten. */
+/**
+ * Waits until the state is there. The saved machine was stopped, so it is; a `cont` before that is forgotten.
+ */
 async function loaded(qemu: QemuProcess): Promise<void> {
   for (;;) {
     const { status } = (await qemu.qmp.command('query-status')) as { status?: string }

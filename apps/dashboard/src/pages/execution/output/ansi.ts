@@ -77,6 +77,8 @@ export const plainLine = (line: string): string =>
     .pieces.map(({ text }) => text)
     .join('')
 
-/** A text that a program had a say in, without colours. Its lines stay, and it ends after `most` characters. */
+/**
+ * A text that a program had a say in, without colours. Its lines stay, and it ends after `most` characters.
+ */
 export const withoutEscapes = (text: string, most = 2000): string =>
   plainLine(text.slice(0, most)) + (text.length > most ? ' …' : '')

@@ -27,7 +27,9 @@ function OutputLine({ line }: { line: Line }) {
   )
 }
 
-/** One block of lines. It is drawn again only if it changed: Preact skips nodes that are the same as before. */
+/**
+ * One block of lines. It is drawn again only if it changed: Preact skips nodes that are the same as before.
+ */
 export function OutputBlock({ block }: { block: Block }) {
   return useMemo(
     () => (

@@ -103,7 +103,9 @@ function valueOf({ kind, empty }: Field, text: string): Value {
 /** Lines of one value that are shown. A policy may have thousands. */
 const MOST_LINES = 12
 
-/** A text of a field as a person reads it. Lines that stand in all of the texts `beside`, too, are counted. */
+/**
+ * A text of a field as a person reads it. Lines that stand in all of the texts `beside`, too, are counted.
+ */
 export function wordsOf(
   { kind, empty, isSecret }: Field,
   text: string,
