@@ -8,6 +8,7 @@ import { enqueueCrowd, floodOf, seeBounded, VIEWS, watchFlood } from './huge-vie
 import { openUiScene, type Scene } from './scene.ts'
 
 const browser = needs('chromium', 'process')
+const PATIENT = { timeout: 900_000 }
 let scene: Scene
 
 browser.describe('the pages', () => {
@@ -16,23 +17,23 @@ browser.describe('the pages', () => {
   })
   afterAll(() => scene?.[Symbol.asyncDispose]())
 
-  browser.it('hold the last 5,000 of 100,000 lines of 100 characters', async () => {
+  browser.it('hold the last 5,000 of 100,000 lines of 100 characters', PATIENT, async () => {
     await watchFlood(scene, floodOf(100_000), 'row 99999 ')
   })
 
-  browser.it('ask for bounded lists while 10,000 executions wait, and hold little', async () => {
+  browser.it('ask for bounded lists while 10,000 executions wait, and hold little', PATIENT, async () => {
     await enqueueCrowd(scene, 10_000)
     for (const view of VIEWS) await seeBounded(scene, view)
   })
 
-  browser.it('cancel a thousand executions of a tenant, and none of another one', async () => {
+  browser.it('cancel a thousand executions of a tenant, and none of another one', PATIENT, async () => {
     await using seen = await scene.open('/executions?tenant=crowd-0')
     const { page } = seen
     await page.getByRole('button', { name: 'Cancel all of crowd-0' }).click()
     const dialog = page.getByRole('dialog', { name: 'Cancel all of crowd-0' })
     await dialog.getByLabel('Reason').fill('runs away')
     await dialog.getByRole('button', { name: 'Cancel all of crowd-0' }).click()
-    await dialog.getByText('1,000 executions cancelled', { exact: true }).waitFor({ timeout: 120_000 })
+    await dialog.getByText('1,000 executions cancelled', { exact: true }).waitFor({ timeout: 300_000 })
     await dialog.getByRole('button', { name: 'Close', exact: true }).last().click()
     const { tenants } = await scene.client.fleet.queueTenants()
     const waiting = new Map(tenants.map(({ tenant_id: tenant, waiting: count }) => [tenant, count]))

@@ -104,7 +104,7 @@ needs('docker').it(
     const release = (await readFile('/proc/sys/kernel/osrelease', 'utf8')).trim()
     await withWrongName('runc', async (host) => {
       await using backend = await createDockerBackend({ host, runtime: 'kata-x' })
-      const probe = await backend.probe(AbortSignal.timeout(60_000))
+      const probe = await backend.probe(AbortSignal.timeout(170_000))
       expect(probe).toMatchObject({
         ok: true,
         features: expect.arrayContaining([
@@ -113,13 +113,13 @@ needs('docker').it(
       })
       expect(backend.isolation).toBe('container')
       const one = spec()
-      await using sandbox = await backend.open(one, AbortSignal.timeout(60_000))
+      await using sandbox = await backend.open(one, AbortSignal.timeout(170_000))
       expect(sandbox.isolation).toBe('container')
     })
     const left = await new Docker().listContainers({ all: true, filters: { name: ['cofferdam-kernel-'] } })
     expect(left).toEqual([])
   },
-  180_000,
+  600_000,
 )
 
 needs('gvisor').it(
@@ -127,7 +127,7 @@ needs('gvisor').it(
   async () => {
     await withWrongName('runsc', async (host) => {
       await using backend = await createDockerBackend({ host, runtime: 'kata-x' })
-      const probe = await backend.probe(AbortSignal.timeout(60_000))
+      const probe = await backend.probe(AbortSignal.timeout(170_000))
       expect(probe).toMatchObject({
         ok: true,
         features: expect.arrayContaining([
@@ -137,5 +137,5 @@ needs('gvisor').it(
       expect(backend.isolation).toBe('container')
     })
   },
-  180_000,
+  600_000,
 )
