@@ -90,8 +90,8 @@ export const bestOf = (findings: readonly BackendFinding[]): BackendFinding | nu
 
 /** Local backends that would be stronger than `used` but cannot run, each with the reason and the fix. */
 export function whyNotStronger(findings: readonly BackendFinding[], used: BackendFinding): string[] {
-  return findings.flatMap(({ name, isolation, remote, probe }) =>
-    probe.ok || remote || isolation === used.isolation || !isAtLeast(isolation, used.isolation)
+  return findings.flatMap(({ name, isolation, safe, remote, probe }) =>
+    probe.ok || !safe || remote || isolation === used.isolation || !isAtLeast(isolation, used.isolation)
       ? []
       : [`${name} (${isolation}): ${probe.why}\n      → ${probe.fix}`],
   )
