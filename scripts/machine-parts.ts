@@ -45,9 +45,9 @@ const OPTIONAL: ReadonlySet<Name> = new Set<Name>(['firecracker'])
 type Finding = Pick<Part, 'ok' | 'found'>
 
 /** Long, because a busy machine is slow. */
-const PATIENCE_MS = 30_000
+const PATIENCE_MS = 120_000
 /** An emulated kernel boots in 5 s, and in 30 s beside everything else that is tried. */
-const BOOT_PATIENCE_MS = 180_000
+const BOOT_PATIENCE_MS = 400_000
 
 const FIXES: Readonly<Record<Name, string>> = {
   redis:
