@@ -17,7 +17,7 @@ import { startFleet, type Fleet } from '../fleet.ts'
 
 type Session = ReturnType<ManagedAgentsDouble['createSession']>
 
-const onProcess = needs('process-namespaces')
+const onProcess = needs('process-namespaces', 'cgroups')
 /** A dispatcher that is killed or loses its item is noticed after this time. */
 const SHORT_LEASE = { ttl_seconds: 2, reclaim_ms: 1000 }
 let fleet: Fleet

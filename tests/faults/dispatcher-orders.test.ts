@@ -17,7 +17,7 @@ import {
   type Session,
 } from './served-fleet.ts'
 
-const onProcess = needs('process-namespaces')
+const onProcess = needs('process-namespaces', 'cgroups')
 const PATIENT = { timeout: 60_000, interval: 50 }
 const HELD = { ms: 600_000 } as const
 const WORKER = { COFFERDAM_BACKENDS: 'process', COFFERDAM_SLOTS: '4' }
