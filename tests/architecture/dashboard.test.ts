@@ -1,7 +1,9 @@
 /** Checks the sources of the pages for what their Content-Security-Policy forbids, before a browser does. */
 import { globSync, readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
+import { ISOLATIONS } from '@cofferdam/contract'
 import { expect, it } from 'vitest'
+import { ISOLATIONS as OFFERED } from '../../apps/dashboard/src/pages/playground/request-of.ts'
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url))
 
@@ -53,4 +55,9 @@ it('the page itself has no inline script', () => {
   const page = readFileSync(`${ROOT}/apps/dashboard/index.html`, 'utf8')
   expect(page.match(/<script(?![^>]*\bsrc=)/)).toBeNull()
   expect(page).not.toMatch(/\son\w+=/)
+})
+
+// The contract's list has zod around it, which no page loads.
+it('the playground offers the isolation levels of the contract', () => {
+  expect(OFFERED).toEqual(ISOLATIONS)
 })

@@ -147,7 +147,7 @@ needs('bwrap').describe('at a vendor', () => {
   })
 })
 
-needs('process-namespaces').it(
+needs('process-namespaces', 'cgroups').it(
   'the spans of a call are children of the SDK’s span of the same tool use, and hold no command',
   async () => {
     const worker = await startWorkerWith({ process: {} }, traces())

@@ -47,6 +47,8 @@ const run = (
 
 for (const backend of ['docker', 'process'] as const)
   needs(backend === 'process' ? 'process-namespaces' : backend).describe(`on ${backend}`, () => {
+    // Scope `processes` needs a cgroup on `process`.
+    const keepsProcesses = needs(backend === 'process' ? 'cgroups' : backend)
     const session = (name: string, scope: SessionScope) => ({
       session: { key: `${backend}-${name}`, scope },
     })
@@ -105,7 +107,7 @@ for (const backend of ['docker', 'process'] as const)
       })
     })
 
-    it('keeps a server running for later executions, also after one that hung', async () => {
+    keepsProcesses.it('keeps a server running for later executions, also after one that hung', async () => {
       const terminal = session('terminal', 'processes')
       const server = `python3 -m http.server 3000 --bind 127.0.0.1 >/dev/null 2>&1 &
 until (: >/dev/tcp/127.0.0.1/3000) 2>/dev/null; do sleep 0.1; done; echo up`

@@ -61,6 +61,8 @@ for (const backend of ['docker', 'process'] as const)
   needs(backend === 'process' ? 'process-namespaces' : backend).describe(
     `outputs of a session on ${backend}`,
     () => {
+      // Scope `processes` needs a cgroup on `process`.
+      const keepsProcesses = needs(backend === 'process' ? 'cgroups' : backend)
       it('are collected uncharged, and stay when the session has ended', async () => {
         const key = `sesn_${backend}_kept`
         const made = await run(
@@ -172,25 +174,28 @@ for (const backend of ['docker', 'process'] as const)
         expect((await listed(key)).outputs).toEqual([])
       })
 
-      it('are files as they were when they were read, also while a program still writes them', async () => {
-        const key = `sesn_${backend}_grows`
-        const session = { session: { key, scope: 'processes' } } as const
-        const source =
-          'mkdir -p .session/outputs && cd .session/outputs && printf x > log\n' +
-          '(for n in $(seq 5000); do printf "%1000d" $n >> log; sleep 0.01; done) > /dev/null 2>&1 &'
-        const started = await run(key, backend, { type: 'script', language: 'bash', source }, session)
-        expect(started).toMatchObject({ ok: true })
-        const sizeOfLog = async () => {
-          const { artifacts } = await run(key, backend, COLLECT, session)
-          const bytes = new Uint8Array(await (await ask(`${key}/outputs/log`)).arrayBuffer())
-          const sha256 = createHash('sha256').update(bytes).digest('hex')
-          expect(artifacts).toEqual([{ path: 'log', size: bytes.length, sha256 }])
-          return bytes.length
-        }
-        const first = await sizeOfLog()
-        await expect.poll(sizeOfLog, { timeout: 60_000 }).toBeGreaterThan(first)
-        expect(await run(key, backend, { type: 'files', op: 'end' }, session)).toMatchObject({ ok: true })
-      })
+      keepsProcesses.it(
+        'are files as they were when they were read, also while a program still writes them',
+        async () => {
+          const key = `sesn_${backend}_grows`
+          const session = { session: { key, scope: 'processes' } } as const
+          const source =
+            'mkdir -p .session/outputs && cd .session/outputs && printf x > log\n' +
+            '(for n in $(seq 5000); do printf "%1000d" $n >> log; sleep 0.01; done) > /dev/null 2>&1 &'
+          const started = await run(key, backend, { type: 'script', language: 'bash', source }, session)
+          expect(started).toMatchObject({ ok: true })
+          const sizeOfLog = async () => {
+            const { artifacts } = await run(key, backend, COLLECT, session)
+            const bytes = new Uint8Array(await (await ask(`${key}/outputs/log`)).arrayBuffer())
+            const sha256 = createHash('sha256').update(bytes).digest('hex')
+            expect(artifacts).toEqual([{ path: 'log', size: bytes.length, sha256 }])
+            return bytes.length
+          }
+          const first = await sizeOfLog()
+          await expect.poll(sizeOfLog, { timeout: 60_000 }).toBeGreaterThan(first)
+          expect(await run(key, backend, { type: 'files', op: 'end' }, session)).toMatchObject({ ok: true })
+        },
+      )
 
       it('need a session that has a sandbox', async () => {
         const refused = await run(`sesn_${backend}_gone`, backend, COLLECT)

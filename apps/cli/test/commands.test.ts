@@ -265,7 +265,9 @@ needs('process').describe('the command', () => {
     })
     const why = await run(['why', id])
     expect(why.status).toBe(0)
-    expect(why.stdout).toMatch(/why it ran there\n {4}taken: [^]*why it ended so\n {4}error: .*code 6/)
+    expect(why.stdout).toMatch(
+      /why it ran there\n(?: {4}passed_over: [^]*)? {4}taken: [^]*why it ended so\n {4}error: .*code 6/,
+    )
     expect((await run(['why', 'exe_00000000000070008000000000000000'])).status).toBe(1)
   })
 

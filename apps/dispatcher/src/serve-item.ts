@@ -1,9 +1,9 @@
 /**
- * Serves one claimed work item: a session for a while. The SDK keeps the lease, reads the session's events and
- * posts the results. The sandbox and the tools are ours.
+ * Serves one claimed work item: a session for a while. The SDK keeps the lease, reads the session's events
+ * and posts the results. The sandbox and the tools are ours.
  *
- *   prepare a sandbox ─ handleItem: heartbeat ─ hold the session ─ skills, calls … ─ park or end the sandbox
- *                                                                                  │
+ *   prepare a sandbox; handleItem: heartbeat; hold the session; skills, calls …; park or end the sandbox
+ *                                                                               │
  *            lease lost, item stopped, turn over for long, session over, another item of it, drain
  */
 import { mkdtemp, rm } from 'node:fs/promises'

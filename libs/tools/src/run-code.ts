@@ -1,7 +1,7 @@
 /**
  * One call of the tool.
  *
- *   input ─► parsed ─► accepted ─► events … ─► ended ─► images, end of the output ─► result
+ *   input → parsed → accepted → events … → ended → images, end of the output → result
  *     │                   ├─► not ended within the wait ─► it goes on, and the result names it
  *     │                   └─► the SDK gives up ─► cancelled
  *     └─► not valid, refused, or a failure ─► a result that says so

@@ -1,7 +1,7 @@
 /**
  * The end of a machine, by its worker or by another one:
  *
- *   SIGKILL by pid and start time ── the group is empty ── group removed ── jail removed ── user free again
+ *   SIGKILL by pid and start time → group empty → group removed → jail removed → user free again
  *
  * The group is the proof: the kernel counts its processes, and none of them can leave it. Links in the jail
  * are removed and never followed. Every step may be repeated.

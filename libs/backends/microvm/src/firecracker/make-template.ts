@@ -2,7 +2,7 @@
  * A template: a machine that is booted once, prepared, saved, and ended without ever being resumed. Two
  * copies of one machine would draw the same random numbers.
  *
- *   cold boot ── guest prepared ── paused ── saved ── killed ── files taken from the jail, root’s and read-only
+ *   cold boot → guest prepared → paused → saved → killed → files taken from the jail, read-only
  */
 import { constants } from 'node:fs'
 import { open, rename } from 'node:fs/promises'
@@ -24,7 +24,8 @@ const STATE_MIB = 64
 
 /**
  * Given arguments replace Firecracker’s (docs/api_requests, BootSource). No console: what a guest prints
- * costs exits of its machine. The processor’s random numbers count at boot; a clone gets others by its thaw.
+ * costs exits of its machine. The processor’s random numbers count at boot; a clone gets others by the
+ * thaw.
  */
 export const BOOT_ARGUMENTS =
   'quiet loglevel=1 reboot=k panic=1 pci=off random.trust_cpu=on i8042.noaux 8250.nr_uarts=0 cgroup_no_v1=all'
@@ -135,7 +136,7 @@ async function prepared(
   }
 }
 
-/** Takes a file out of the jail, which belongs to the VMM’s user: no link, no other name, the right size. */
+/** Takes a file out of the jail of the VMM’s user: no link, no other name, the right size. */
 async function takeFile(root: string, inside: string, to: string, leastBytes: number): Promise<string> {
   const from = join(root, inside)
   const file = await open(from, constants.O_RDONLY | constants.O_NOFOLLOW)

@@ -1,7 +1,7 @@
 /**
  * Starts the VMM of one machine and leaves it without a guest:
  *
- *   user taken ── jail furnished ── jailer ── pid and group checked ── lease told ── API ── version ── log
+ *   user → jail furnished → jailer → pid and group checked → lease told → API → version → log
  *
  * The name of the jail, and with it its group, follows from the lease. So a worker that dies in between
  * leaves nothing that another one cannot find. Whatever fails, everything is ended again.
@@ -145,8 +145,8 @@ async function runJailer(
 }
 
 /**
- * The VMM by the jailer’s file. The jail belongs to the VMM’s user, so the file is believed only as far as
- * the kernel agrees: the process must be in the machine’s group.
+ * The VMM by the jailer’s file. The jail belongs to the VMM’s user, so the file is believed only as far
+ * as the kernel agrees: the process must be in the machine’s group.
  */
 async function readProcess(jail: Jail): Promise<ProcessIdentity> {
   const file = await open(jail.pidFile, constants.O_RDONLY | constants.O_NOFOLLOW)
