@@ -1,4 +1,5 @@
 /** Started by client-cost.ts: one client reads a program's output in a new sandbox. Prints a `Sample`. */
+import { readFileSync } from 'node:fs'
 import type { Sample } from './client-cost.ts'
 // Loaded by every worker, whatever its backends.
 import '@cofferdam/contract'
@@ -16,8 +17,11 @@ const cpuMs = (): number => {
   const { user, system } = process.cpuUsage()
   return (user + system) / 1000
 }
-/** Peak so far; the kernel counts KiB. */
-const peakMiB = (): number => process.resourceUsage().maxRSS / 1024
+/** Peak so far. `resourceUsage().maxRSS` would begin with the peak of the process that started this one. */
+function peakMiB(): number {
+  const [, kiB] = /^VmHWM:\s*(\d+)/m.exec(readFileSync('/proc/self/status', 'utf8')) ?? []
+  return Number(kiB) / 1024
+}
 
 /** Each loads its client and resolves with the number of bytes that a program in a new sandbox printed. */
 const RUNS = {
