@@ -24,7 +24,9 @@ it('the check reports a wrong metric, label and state', () => {
   expect(promqlProblems('cofferdam_queue_depth{cofferdam_state=~"queued|busy"}')).toEqual([
     'cofferdam_queue_depth: has no state busy',
   ])
-  expect(promqlProblems('max by (cofferdam_lane) (cofferdam_queue_depth{cofferdam_state="queued"})')).toEqual([])
+  expect(promqlProblems('max by (cofferdam_lane) (cofferdam_queue_depth{cofferdam_state="queued"})')).toEqual(
+    [],
+  )
 })
 
 describe('infra/grafana', () => {
@@ -115,8 +117,8 @@ describe('docker-compose.yml', () => {
       expect(service.privileged).toBeUndefined()
       expect(service.security_opt).toContain('no-new-privileges:true')
       expect(service.user).toMatch(/^[1-9]\d*:\d+$/)
-      const { cpus, memory, pids } = service.deploy.resources.limits
-      expect([Number(cpus) > 0, /^\d+[MG]$/.test(memory), pids > 0]).toEqual([true, true, true])
+      const { cpus, memory } = service.deploy.resources.limits
+      expect([Number(cpus) > 0, /^\d+[MG]$/.test(memory), service.pids_limit > 0]).toEqual([true, true, true])
       expect(service.logging.options['max-size']).toBeDefined()
     },
   )

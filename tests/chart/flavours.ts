@@ -1,5 +1,5 @@
 /** Each flavour of the chart, and each of its switches, as values of Helm. */
-import type { RenderOptions } from './render-chart.ts'
+import { renderChart, type Rendered, type RenderOptions } from './render-chart.ts'
 
 const claiming = {
   name: 'pods',
@@ -79,3 +79,11 @@ export const FLAVOURS: Readonly<Record<string, RenderOptions>> = {
     ]),
   ),
 }
+
+let rendered: Promise<[title: string, objects: Rendered[]][]> | undefined
+
+/** All of them, rendered once for all files that ask in the same process. */
+export const renderFlavours = (): Promise<[title: string, objects: Rendered[]][]> =>
+  (rendered ??= Promise.all(
+    Object.entries(FLAVOURS).map(async ([title, options]) => [title, await renderChart(options)]),
+  ))

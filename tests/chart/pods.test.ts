@@ -7,7 +7,7 @@ import { afterAll, beforeAll, expect, it } from 'vitest'
 import { API_FIELDS, loadConfig as apiConfig } from '../../apps/api/src/config.ts'
 import { DISPATCHER_FIELDS, loadConfig as dispatcherConfig } from '../../apps/dispatcher/src/config.ts'
 import { loadConfig as workerConfig, WORKER_FIELDS } from '../../apps/worker/src/config.ts'
-import { FLAVOURS } from './flavours.ts'
+import { renderFlavours } from './flavours.ts'
 import { only, renderChart, type Rendered } from './render-chart.ts'
 
 const withHelm = needs('helm')
@@ -25,13 +25,9 @@ const SECRETS: Readonly<Record<string, string>> = {
 
 withHelm.describe('pods of every flavour', () => {
   const folder = mkdtempSync(join(tmpdir(), 'cofferdam-chart-'))
-  const flavours: [title: string, objects: Rendered[]][] = []
+  let flavours: Awaited<ReturnType<typeof renderFlavours>> = []
   beforeAll(async () => {
-    const all = Object.entries(FLAVOURS).map(async ([title, options]): Promise<[string, Rendered[]]> => [
-      title,
-      await renderChart(options),
-    ])
-    flavours.push(...(await Promise.all(all)))
+    flavours = await renderFlavours()
   })
   afterAll(() => rmSync(folder, { recursive: true }))
 

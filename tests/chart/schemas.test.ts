@@ -1,7 +1,7 @@
 /** Every flavour of the chart matches the schemas that Kubernetes and the operators publish. */
 import { needs } from '@cofferdam/embedded/needs'
 import { expect, it } from 'vitest'
-import { FLAVOURS } from './flavours.ts'
+import { renderFlavours } from './flavours.ts'
 import { schemaProblems } from './published-schemas.ts'
 import { renderChart, SANDBOXES, type Rendered } from './render-chart.ts'
 
@@ -31,13 +31,11 @@ it('the check refuses an unknown field, a wrong type, a missing field and an unk
 })
 
 needs('helm').it('all objects of all flavours match the published schemas', async () => {
-  const rendered = await Promise.all(
-    Object.entries(FLAVOURS).map(async ([title, options]) =>
-      (await renderChart(options)).map((object) => [title, object] as const),
-    ),
+  const rendered = (await renderFlavours()).flatMap(([title, objects]) =>
+    objects.map((object) => [title, object] as const),
   )
   const alone = await renderChart({ chart: SANDBOXES, release: 'sandboxes' })
-  const all = [...rendered.flat(), ...alone.map((object) => ['the sandboxes alone', object] as const)]
+  const all = [...rendered, ...alone.map((object) => ['the sandboxes alone', object] as const)]
   expect(all.length).toBeGreaterThan(150)
   expect(await schemaProblems(all)).toEqual([])
 })
