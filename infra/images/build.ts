@@ -7,9 +7,9 @@
  *   debian    from packages of the host's own apt sources, imported as one layer; needs no registry
  *   auto      an image that exists on this host, else registry, else debian
  *
- * With `--fleet` it builds the image of API, worker and dispatcher instead (fleet/build-fleet.ts), as an archive
- * in `--output` (default: dist/images) for `docker load`. With `--microvm` it builds the image of virtual machines instead (microvm/build-microvm.ts), without
- * Docker.
+ * Two others are built instead, without Docker: with `--fleet` the image of API, worker and dispatcher
+ * (fleet/build-fleet.ts), as an archive in `--output` (default: dist/images), and with `--microvm` the image of
+ * virtual machines (microvm/build-microvm.ts).
  */
 import { spawn } from 'node:child_process'
 import { mkdtemp, mkdir, rm } from 'node:fs/promises'

@@ -8,7 +8,7 @@ import { findHelm } from '../../scripts/helm.ts'
 const run = promisify(execFile)
 
 export const CHART = join(import.meta.dirname, '../../infra/kubernetes/cofferdam')
-export const SANDBOXES = join(CHART, '../sandboxes')
+export const SANDBOXES = join(CHART, 'charts/sandboxes')
 export const NAMESPACE = 'cofferdam'
 
 /** An object as Helm prints it. Tests read its fields without types. */

@@ -43,7 +43,7 @@ const SOURCES = [
   'infra/compose',
   'infra/doubles',
 ]
-const IS_LEFT_OUT = /\.test\.ts$|(?:^|\/)(?:test|conformance)\//
+const IS_LEFT_OUT = /\.test\.ts$|(?:^|\/)test\//
 const PAGES = 'apps/dashboard/dist'
 
 /** Fills `root` with Debian's packages. Returns their archives in a fixed order. */
