@@ -3,7 +3,7 @@
  * of it runs an execution on the Docker engine.
  */
 import { execFile } from 'node:child_process'
-import { chmodSync, chownSync, readFileSync, statSync } from 'node:fs'
+import { chmodSync, chownSync, readdirSync, readFileSync, statSync } from 'node:fs'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
@@ -130,6 +130,7 @@ for (const path of globSync('/app/node_modules/**/package.json')) {
       return id
     }
     await docker('run', '--rm', ...shared, image.id, 'setup', '--migrate-only')
+    expect(readdirSync(data)).toEqual([])
     await docker('run', '--rm', ...shared, image.id, 'setup')
     const apiKey = readFileSync(join(data, 'admin.key'), 'utf8').trim()
     await start(`--env=COFFERDAM_PORT=${port}`, image.id, 'api')
