@@ -1,6 +1,6 @@
 /** The two parts of the fleet's image: a small Debian, and Cofferdam with what it depends on. */
 import { existsSync } from 'node:fs'
-import { cp, mkdir, readdir, rm, writeFile } from 'node:fs/promises'
+import { cp, mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { run } from '../command.ts'
 import {
@@ -10,6 +10,7 @@ import {
   mergeUsr,
   trustCertificates,
 } from '../debian-rootfs.ts'
+import type { Installed } from './sbom.ts'
 
 /** The user of all processes, as in infra/compose/Dockerfile and in the chart. */
 export const FLEET_USER = 10_001
@@ -74,8 +75,11 @@ export async function makeSystem(root: string, scratch: string): Promise<string[
   return archives
 }
 
-/** Fills `app` with the sources that git knows, the pages, and the packages of the lockfile. */
-export async function makeApp(app: string, repository: string): Promise<void> {
+/**
+ * Fills `app` with the sources that git knows, the pages, and the packages of the lockfile. Returns what npm
+ * installed.
+ */
+export async function makeApp(app: string, repository: string): Promise<Installed> {
   const listed = await run('git', ['-C', repository, 'ls-files', '-z', '--', ...SOURCES])
   for (const path of listed.split('\0')) {
     if (path === '' || IS_LEFT_OUT.test(path) || !existsSync(join(repository, path))) continue
@@ -88,8 +92,11 @@ export async function makeApp(app: string, repository: string): Promise<void> {
   // Scripts stay off, as allowScripts in package.json says. The lockfile has the digest of every package.
   const flags = '--omit=dev --include=optional --ignore-scripts --prefer-offline --no-audit --loglevel=error'
   await run('npm', ['ci', ...flags.split(' ')], { cwd: app })
-  await rm(join(app, 'node_modules/.package-lock.json'))
+  const list = join(app, 'node_modules/.package-lock.json')
+  const { packages } = JSON.parse(await readFile(list, 'utf8')) as { packages: Installed }
+  await rm(list)
   await keepOnlyNode(app)
+  return packages
 }
 
 /** Of the package with Node, the program alone: its headers and documentation are a quarter of it. */
