@@ -20,6 +20,7 @@ import { startPostgres, startRedis, type RunningServer } from '@cofferdam/embedd
 import { PARTS, type FoundParts, type PartName } from '@cofferdam/embedded/needs'
 import { createCgroups } from '../libs/sandbox/src/host-jail/cgroups.ts'
 import { chromiumPath } from './chromium-path.ts'
+import { findHelm, provideHelm } from './helm.ts'
 
 const run = promisify(execFile)
 
@@ -72,6 +73,7 @@ const FIXES: Readonly<Record<Name, string>> = {
   mounts: 'run as root',
   hosts: 'apt-get install iproute2, as root',
   kubectl: 'apt-get install kubernetes-client',
+  helm: 'npm run helm -- version',
   openssl: 'apt-get install openssl',
   unzip: 'apt-get install unzip',
   setpriv: 'apt-get install util-linux',
@@ -236,6 +238,16 @@ async function microvm(options: { root: string; buildsImage: boolean }): Promise
   return await image.then(() => backend({ microvm: {} }, undefined, BOOT_PATIENCE_MS), failure)
 }
 
+/** Helm is downloaded where images are built too. */
+async function helm(downloads: boolean): Promise<Finding> {
+  try {
+    const path = downloads ? await provideHelm() : await findHelm()
+    return path === null ? failure('it is not on PATH') : await command(path, 'version', '--short')
+  } catch (error) {
+    return failure(error)
+  }
+}
+
 /** A backend of the Docker engine, which needs the image. */
 const onEngine = (image: Promise<void>, config: BackendsConfigInput): Promise<Finding> =>
   image.then(() => backend(config), failure)
@@ -267,6 +279,7 @@ export async function findParts(options: { root: string; buildsImage: boolean })
     mounts: command('unshare', '--mount', 'mount', '-t', 'tmpfs', 'cofferdam', '/mnt'),
     hosts: hosts(),
     kubectl: command('kubectl', 'version', '--client'),
+    helm: helm(options.buildsImage),
     openssl: command('openssl', 'version'),
     unzip: command('unzip', '-v'),
     setpriv: command('setpriv', '--pdeathsig', 'TERM', '--', 'true'),

@@ -7,8 +7,9 @@
  *   debian    from packages of the host's own apt sources, imported as one layer; needs no registry
  *   auto      an image that exists on this host, else registry, else debian
  *
- * With `--microvm` it builds the image of virtual machines instead (microvm/build-microvm.ts), without
- * Docker.
+ * Two others are built instead, without Docker: with `--fleet` the image of API, worker and dispatcher
+ * (fleet/build-fleet.ts), as an archive in `--output` (default: dist/images), and with `--microvm` the image of
+ * virtual machines (microvm/build-microvm.ts).
  */
 import { spawn } from 'node:child_process'
 import { mkdtemp, mkdir, rm } from 'node:fs/promises'
@@ -31,6 +32,7 @@ import {
   SIZE_LABEL,
   type Flavour,
 } from './recipe.ts'
+import { buildFleetImage } from './fleet/build-fleet.ts'
 import { buildMicrovmImage } from './microvm/build-microvm.ts'
 import { buildOnRegistry, pullBases } from './registry-image.ts'
 
@@ -253,10 +255,17 @@ async function main(): Promise<void> {
       force: { type: 'boolean', default: false },
       quiet: { type: 'boolean', default: false },
       microvm: { type: 'boolean', default: false },
+      fleet: { type: 'boolean', default: false },
+      output: { type: 'string', default: 'dist/images' },
     },
   })
   const say = (line: string): void => {
     if (!values.quiet) console.error(line)
+  }
+  if (values.fleet) {
+    const { archive, sbom, name, id } = await buildFleetImage({ output: values.output, say })
+    console.log(`${name} ${id}\n  docker load --input ${archive}\n  bill of materials: ${sbom}`)
+    return
   }
   if (values.microvm) {
     const path = nodeBinary()

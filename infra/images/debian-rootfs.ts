@@ -50,7 +50,7 @@ export async function makeDebianRoot(paths: {
   if (await exists('strip')) await run('strip', [join(root, 'usr/bin/node')])
   await placeNpm(root, paths.npm)
   await cp(paths.agent, join(root, AGENT_DIRECTORY), { recursive: true })
-  await compile(root)
+  await compilePython(root, [AGENT_DIRECTORY])
   await run('chmod', ['-R', 'a=rX', join(root, AGENT_DIRECTORY)])
   await run('find', [root, '-xdev', '-type', 'f', '-perm', '/6000', '-exec', 'chmod', 'a-s', '{}', '+'])
 }
@@ -98,7 +98,7 @@ export async function downloadPackages(scratch: string, packages: readonly strin
 }
 
 /** Since bookworm /bin, /sbin and /lib are links into /usr; some packages still use them. */
-async function mergeUsr(root: string): Promise<void> {
+export async function mergeUsr(root: string): Promise<void> {
   for (const name of ['bin', 'sbin', 'lib', 'lib64']) {
     await mkdir(join(root, name), { recursive: true })
     await mkdir(join(root, 'usr', name), { recursive: true })
@@ -134,12 +134,25 @@ async function configure(root: string): Promise<void> {
     if (name.endsWith('-linux-gnu'))
       for (const library of ['blas', 'lapack'])
         await symlink(`${library}/lib${library}.so.3`, at(`usr/lib/${name}/lib${library}.so.3`))
-  await mkdir(at('etc/ssl/certs'), { recursive: true })
-  const certificates = at('usr/share/ca-certificates/mozilla')
+  await trustCertificates(root)
+  await makeMountPoints(root)
+}
+
+/** Puts the certificates of the package `ca-certificates` into the one file that programs read. */
+export async function trustCertificates(root: string): Promise<void> {
+  await mkdir(join(root, 'etc/ssl/certs'), { recursive: true })
+  const certificates = join(root, 'usr/share/ca-certificates/mozilla')
   for (const name of (await readdir(certificates)).toSorted())
-    await appendFile(at('etc/ssl/certs/ca-certificates.crt'), await readFile(join(certificates, name)))
-  for (const path of ['tmp', 'proc', 'sys', 'dev']) await mkdir(at(path), { recursive: true })
-  await chmod(at('tmp'), 0o1777)
+    await appendFile(
+      join(root, 'etc/ssl/certs/ca-certificates.crt'),
+      await readFile(join(certificates, name)),
+    )
+}
+
+/** Makes the folders that an engine mounts, and /tmp. */
+export async function makeMountPoints(root: string): Promise<void> {
+  for (const path of ['tmp', 'proc', 'sys', 'dev']) await mkdir(join(root, path), { recursive: true })
+  await chmod(join(root, 'tmp'), 0o1777)
 }
 
 /** The directory into which Node's own packages install npm, so that `npm root -g` and `npx` agree. */
@@ -199,8 +212,11 @@ async function uselessPython(root: string): Promise<string[]> {
   return paths
 }
 
-/** Byte code for all Python in the root, by the root's own Python. Never checked: the image never changes. */
-async function compile(root: string): Promise<void> {
+/**
+ * Byte code for all Python in the root and in `more` folders, by the root's own Python. Never checked: the
+ * image never changes.
+ */
+export async function compilePython(root: string, more: readonly string[] = []): Promise<void> {
   const names = await readdir(join(root, 'usr/lib'))
   const python = names.find((name) => /^python3\.\d+$/.test(name))
   const triplet = names.find((name) => name.endsWith('-linux-gnu'))
@@ -208,7 +224,8 @@ async function compile(root: string): Promise<void> {
   const libraries = join(root, 'usr/lib', triplet)
   const loader = (await readdir(libraries)).find((name) => name.startsWith('ld-linux'))
   if (loader === undefined) throw new Error('the packages brought no dynamic loader')
-  const directories = [`usr/lib/${python}`, 'usr/lib/python3/dist-packages', AGENT_DIRECTORY.slice(1)]
+  const found = [`usr/lib/${python}`, 'usr/lib/python3/dist-packages', ...more.map((path) => path.slice(1))]
+  const directories = found.filter((path) => existsSync(join(root, path)))
   const options = [
     // -B: what it imports itself would otherwise keep byte code with this build's paths and times.
     '-I -B -m compileall -q --invalidation-mode unchecked-hash'.split(' '),

@@ -1,13 +1,11 @@
 /** Checks files that other programs read: they parse, and every name in them exists in our code. */
 import { globSync, readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
-import { ATTRIBUTE_FACTS, METRIC_FACTS, prometheusName, type MetricFacts } from '@cofferdam/telemetry/api'
+import { METRIC_FACTS, prometheusName } from '@cofferdam/telemetry/api'
 import { describe, expect, it } from 'vitest'
-import { parse, parseAllDocuments } from 'yaml'
-import { API_FIELDS } from '../../apps/api/src/config.ts'
-import { spareSettingsSchema } from '../../apps/dispatcher/src/scale/spare-settings.ts'
+import { parse } from 'yaml'
 import { WORKER_FIELDS } from '../../apps/worker/src/config.ts'
-import { kubernetesConfigSchema } from '../../libs/backends/kubernetes/src/config.ts'
+import { promqlProblems } from '../promql-names.ts'
 
 const ROOT = fileURLToPath(new URL('../../', import.meta.url))
 const read = (path: string): string => readFileSync(ROOT + path, 'utf8')
@@ -16,51 +14,19 @@ const read = (path: string): string => readFileSync(ROOT + path, 'utf8')
 type Any = any
 const yaml = (path: string): Any => parse(read(path), { merge: true })
 
-const words = (name: string): string => name.replaceAll('.', '_')
-const LABELS = new Set(Object.keys(ATTRIBUTE_FACTS).map(words))
-const METRICS = new Map<string, MetricFacts>(
-  (Object.keys(METRIC_FACTS) as (keyof typeof METRIC_FACTS)[]).flatMap((name) => {
-    const facts = METRIC_FACTS[name]
-    const parts = facts.kind === 'histogram' ? ['_bucket', '_sum', '_count'] : ['']
-    return parts.map((part) => [prometheusName(name) + part, facts] as const)
-  }),
-)
-
-/** Unknown names in a PromQL expression. Empty when all are known. */
-function problemsOf(expression: string): string[] {
-  const problems = [...expression.matchAll(/\bcofferdam_\w+/g)]
-    .map(([name]) => name)
-    .filter((name) => !METRICS.has(name) && !LABELS.has(name))
-    .map((name) => `${name}: neither a metric nor a label`)
-  for (const [, metric = '', selector = ''] of expression.matchAll(/\b(cofferdam_\w+)\{([^}]*)\}/g)) {
-    const facts = METRICS.get(metric)
-    if (facts === undefined) problems.push(`${metric}: no metric`)
-    for (const [, label = '', values = ''] of selector.matchAll(/(\w+)\s*(?:=~|!~|!=|=)\s*"([^"]*)"/g)) {
-      if (facts !== undefined && !facts.labels.map(words).includes(label))
-        problems.push(`${metric}: has no label ${label}`)
-      if (label === 'cofferdam_state')
-        problems.push(
-          ...values
-            .split('|')
-            .filter((value) => facts?.states?.includes(value) !== true)
-            .map((value) => `${metric}: has no state ${value}`),
-        )
-    }
-  }
-  return problems
-}
-
 it('the check reports a wrong metric, label and state', () => {
-  expect(problemsOf('sum(cofferdam_queue_depths)')).toEqual([
+  expect(promqlProblems('sum(cofferdam_queue_depths)')).toEqual([
     'cofferdam_queue_depths: neither a metric nor a label',
   ])
-  expect(problemsOf('cofferdam_queue_depth{cofferdam_backend="x"}')).toEqual([
+  expect(promqlProblems('cofferdam_queue_depth{cofferdam_backend="x"}')).toEqual([
     'cofferdam_queue_depth: has no label cofferdam_backend',
   ])
-  expect(problemsOf('cofferdam_queue_depth{cofferdam_state=~"queued|busy"}')).toEqual([
+  expect(promqlProblems('cofferdam_queue_depth{cofferdam_state=~"queued|busy"}')).toEqual([
     'cofferdam_queue_depth: has no state busy',
   ])
-  expect(problemsOf('max by (cofferdam_lane) (cofferdam_queue_depth{cofferdam_state="queued"})')).toEqual([])
+  expect(promqlProblems('max by (cofferdam_lane) (cofferdam_queue_depth{cofferdam_state="queued"})')).toEqual(
+    [],
+  )
 })
 
 describe('infra/grafana', () => {
@@ -71,7 +37,7 @@ describe('infra/grafana', () => {
 
   it('queries only metrics that our processes export', () => {
     expect(targets.length).toBeGreaterThan(20)
-    for (const { panel, target } of targets) expect(problemsOf(target.expr), panel.title).toEqual([])
+    for (const { panel, target } of targets) expect(promqlProblems(target.expr), panel.title).toEqual([])
   })
 
   it('shows every metric', () => {
@@ -100,7 +66,7 @@ describe('infra/prometheus', () => {
 
   it('alerts only on metrics that our processes export', () => {
     expect(rules.length).toBeGreaterThan(10)
-    for (const rule of rules) expect(problemsOf(rule.expr), rule.alert).toEqual([])
+    for (const rule of rules) expect(promqlProblems(rule.expr), rule.alert).toEqual([])
   })
 
   it.each(rules.map((rule) => [rule.alert as string, rule]))(
@@ -151,8 +117,8 @@ describe('docker-compose.yml', () => {
       expect(service.privileged).toBeUndefined()
       expect(service.security_opt).toContain('no-new-privileges:true')
       expect(service.user).toMatch(/^[1-9]\d*:\d+$/)
-      const { cpus, memory, pids } = service.deploy.resources.limits
-      expect([Number(cpus) > 0, /^\d+[MG]$/.test(memory), pids > 0]).toEqual([true, true, true])
+      const { cpus, memory } = service.deploy.resources.limits
+      expect([Number(cpus) > 0, /^\d+[MG]$/.test(memory), service.pids_limit > 0]).toEqual([true, true, true])
       expect(service.logging.options['max-size']).toBeDefined()
     },
   )
@@ -216,138 +182,5 @@ describe('docker-compose.yml', () => {
     for (const pipeline of Object.values<Any>(collector.service.pipelines))
       for (const kind of ['receivers', 'processors', 'exporters'])
         for (const name of pipeline[kind] ?? []) expect(Object.keys(collector[kind]), name).toContain(name)
-  })
-})
-
-describe('infra/kubernetes and infra/keda', () => {
-  const documents: Any[] = globSync('infra/{kubernetes,keda}/*.yaml', { cwd: ROOT })
-    .toSorted()
-    .flatMap((file) => parseAllDocuments(read(file)).map((document) => document.toJS() as Any))
-  const deployments = documents.filter(({ kind }) => kind === 'Deployment')
-  const scaledBy = (name: string): Any =>
-    documents.find(({ kind, metadata }) => kind === 'ScaledObject' && metadata.name === name)
-  const named = (name: string): Any => deployments.find(({ metadata }) => metadata.name === name)
-  const environment = (deployment: Any): Record<string, string> =>
-    Object.fromEntries(
-      deployment.spec.template.spec.containers[0].env.map(({ name, value }: Any) => [name, value]),
-    )
-
-  it.each(deployments.map((deployment) => [deployment.metadata.name, deployment]))(
-    '%s is hardened, probed, bounded, and configured by existing variables',
-    (_name, deployment) => {
-      const pod = deployment.spec.template.spec
-      const [container] = pod.containers
-      expect(pod.automountServiceAccountToken).toBe(false)
-      expect([pod.hostNetwork, pod.hostPID, pod.hostIPC]).toEqual([undefined, undefined, undefined])
-      expect(pod.securityContext).toMatchObject({
-        runAsNonRoot: true,
-        seccompProfile: { type: 'RuntimeDefault' },
-      })
-      expect(container.securityContext).toEqual({
-        allowPrivilegeEscalation: false,
-        readOnlyRootFilesystem: true,
-        capabilities: { drop: ['ALL'] },
-      })
-      expect(container.resources.limits.memory).toBeDefined()
-      expect(container.readinessProbe.httpGet.path).toBe('/readyz')
-      // A restart does not bring Redis back, so liveness must not depend on it.
-      expect(container.livenessProbe.httpGet.path).toBe('/healthz')
-      const known = Object.values({ ...WORKER_FIELDS, ...API_FIELDS }).map(({ variable }) => variable)
-      for (const name of Object.keys(environment(deployment))) expect(known).toContain(name)
-      const port = container.ports.find((each: Any) => each.name === 'metrics').containerPort
-      expect(environment(deployment)['COFFERDAM_METRICS_PORT']).toBe(String(port))
-      for (const volume of pod.volumes) expect(volume.hostPath).toBeUndefined()
-    },
-  )
-
-  it('gives pods longer to stop than their drain can take', () => {
-    const worker = named('cofferdam-worker')
-    const drainMs = Number(environment(worker)['COFFERDAM_DRAIN_MS'])
-    // Five steps of at most 10 s each surround the drain (libs/queue/src/consumer.ts).
-    expect(worker.spec.template.spec.terminationGracePeriodSeconds * 1000).toBeGreaterThan(drainMs + 50_000)
-    const api = named('cofferdam-api')
-    const apiDrainMs = Number(API_FIELDS.drainMs.schema.parse(undefined))
-    const preStop = api.spec.template.spec.containers[0].lifecycle.preStop.sleep.seconds
-    expect(api.spec.template.spec.terminationGracePeriodSeconds).toBeGreaterThan(apiDrainMs / 1000 + preStop)
-  })
-
-  it('scales the existing worker by existing metrics, with one slot per threshold', () => {
-    const scaled = scaledBy('cofferdam-worker')
-    const worker = named(scaled.spec.scaleTargetRef.name)
-    expect(scaled.metadata.namespace).toBe(worker.metadata.namespace)
-    for (const trigger of scaled.spec.triggers) expect(problemsOf(trigger.metadata.query)).toEqual([])
-    expect(scaled.spec.triggers[0].metadata.threshold).toBe(environment(worker)['COFFERDAM_SLOTS'])
-    expect(scaled.spec.minReplicaCount).toBeGreaterThanOrEqual(1)
-  })
-
-  it('scales the pool of the chart by existing metrics', () => {
-    const chart = 'infra/kubernetes/sandboxes/templates/sandboxwarmpool.yaml'
-    const { apiVersion, kind, metadata } = parse(read(chart).replace(/\{\{[^}]+\}\}/g, '0')) as Any
-    const scaled = scaledBy('cofferdam-sandboxes')
-    expect(scaled.spec.scaleTargetRef).toEqual({ apiVersion, kind, name: metadata.name })
-    for (const trigger of scaled.spec.triggers) {
-      expect(problemsOf(trigger.metadata.query)).toEqual([])
-      // The query is a number of pods. With `Value`, an HPA would multiply the present number by it.
-      expect([trigger.metricType, trigger.metadata.threshold]).toEqual(['AverageValue', '1'])
-    }
-  })
-})
-
-describe('infra/kubernetes/dispatcher', () => {
-  const documents: Any[] = globSync('infra/kubernetes/dispatcher/*.yaml', { cwd: ROOT })
-    .toSorted()
-    .flatMap((file) => parseAllDocuments(read(file)).map((document) => document.toJS() as Any))
-  const only = (wanted: string): Any => {
-    const found = documents.filter(({ kind }) => kind === wanted)
-    expect(found, wanted).toHaveLength(1)
-    return found[0]
-  }
-  const chart = 'infra/kubernetes/sandboxes/templates/sandboxwarmpool.yaml'
-  const pool = parse(read(chart).replace(/\{\{[^}]+\}\}/g, '0')) as Any
-  const target = { apiVersion: pool.apiVersion, kind: pool.kind, name: pool.metadata.name }
-  const spare = spareSettingsSchema.parse({})
-
-  it('gives the dispatcher the scale subresource of one pool, and nothing else', () => {
-    const { namespace, warm_pool } = kubernetesConfigSchema.parse({})
-    const [role, binding] = [only('Role'), only('RoleBinding')]
-    expect(role.metadata.namespace).toBe(namespace)
-    expect(role.rules).toEqual([
-      {
-        apiGroups: [target.apiVersion.split('/')[0]],
-        resources: ['sandboxwarmpools/scale'],
-        resourceNames: [warm_pool],
-        verbs: ['get', 'patch'],
-      },
-    ])
-    expect(binding.metadata.namespace).toBe(namespace)
-    expect(binding.roleRef).toMatchObject({ kind: 'Role', name: role.metadata.name })
-    expect(binding.subjects).toHaveLength(1)
-    expect(documents.filter(({ kind }) => /^Cluster|Secret/.test(kind))).toEqual([])
-  })
-
-  it('lets KEDA set the number of the metric, within the bounds of the dispatcher', () => {
-    const { spec } = only('ScaledObject')
-    expect(spec.scaleTargetRef).toEqual(target)
-    expect([spec.minReplicaCount, spec.maxReplicaCount]).toEqual([spare.min, spare.max])
-    expect(spec.triggers).toHaveLength(1)
-    const [{ metricType, metadata }] = spec.triggers
-    // With `Value`, an HPA multiplies the present number of pods by the metric.
-    expect([metricType, metadata.threshold, metadata.ignoreNullValues]).toEqual([
-      'AverageValue',
-      '1',
-      'false',
-    ])
-    expect(problemsOf(metadata.query)).toEqual([])
-  })
-
-  it('lets an HPA do the same', () => {
-    const { spec } = only('HorizontalPodAutoscaler')
-    const [{ external }] = spec.metrics
-    expect(spec.scaleTargetRef).toEqual(target)
-    expect([spec.minReplicas, spec.maxReplicas]).toEqual([spare.min, spare.max])
-    expect(external.target).toEqual({ type: 'AverageValue', averageValue: '1' })
-    const [label] = Object.entries(external.metric.selector.matchLabels)
-    expect(problemsOf(`${external.metric.name}{${label?.[0]}="${String(label?.[1])}"}`)).toEqual([])
-    expect(spec.behavior).toEqual(only('ScaledObject').spec.advanced.horizontalPodAutoscalerConfig.behavior)
   })
 })

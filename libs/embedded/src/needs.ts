@@ -24,6 +24,7 @@ export const PARTS = {
   mounts: 'mounts in a namespace, as root',
   hosts: 'network namespaces made with ip, as root',
   kubectl: 'kubectl',
+  helm: 'Helm, from PATH or from the npm package that has it',
   openssl: 'openssl',
   setpriv: 'setpriv of util-linux',
   unzip: 'unzip',

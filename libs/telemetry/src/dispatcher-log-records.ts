@@ -70,8 +70,8 @@ export const DISPATCHER_LOG_FACTS: Readonly<Record<string, LogFacts>> = {
     level: 'warn',
     from: 'dispatcher',
     about:
-      'The API server did not answer or refused; `err` says why (403: apply ' +
-      'infra/kubernetes/dispatcher/rights.yaml). Said once until it works again; tried every few seconds.',
+      'The API server did not answer or refused; `err` says why (403: set ' +
+      'sandboxes.scaledBy: dispatcher in the chart). Said once until it works again; tried every few seconds.',
   },
   'a warm pool is gone': {
     level: 'warn',

@@ -6,6 +6,7 @@ import { apiVersionOf, discovery, hasSubresource, isServed, KINDS, resourceOf } 
 import { BadSelector } from './label-selector.ts'
 import type { KubeObject, ObjectStore } from './object-store.ts'
 import { selectorOf } from './selectors.ts'
+import { StoredKinds, storedPath } from './stored-kinds.ts'
 import { tableOf, wantsTable } from './tables.ts'
 import { WatchStreams } from './watch-stream.ts'
 import { create, patch, remove, replace, scaleOf, type Target } from './writes.ts'
@@ -23,6 +24,7 @@ interface Asked extends Omit<Target, 'namespace'> {
 export class ApiServer {
   readonly store: ObjectStore
   readonly watches: WatchStreams
+  readonly #stored = new StoredKinds()
   readonly #token: string | null
   readonly #late: (() => void)[] = []
   faults = noApiFaults()
@@ -59,6 +61,8 @@ export class ApiServer {
       throw new Refusal(401, 'Unauthorized', 'Unauthorized')
     const found = discovery(url.pathname)
     if (found !== null) return void response.writeHead(200, { 'Content-Type': found.type }).end(found.body)
+    const stored = storedPath(url.pathname)
+    if (stored !== null) return this.#stored.answer(request, response, stored, await bodyOf(request))
     const asked = parsePath(url)
     if (asked === null) throw new Refusal(404, 'NotFound', 'the server could not find the requested resource')
     const body = await bodyOf(request)

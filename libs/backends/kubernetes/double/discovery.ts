@@ -1,5 +1,6 @@
-/** Discovery: versions, groups, resources and schemas of Agent Sandbox's kinds and pods. */
+/** Discovery: versions, groups, resources and schemas of Agent Sandbox's kinds, pods and stored kinds. */
 import { PLURALS } from './object-store.ts'
+import { storedGroups, storedResources } from './stored-kinds.ts'
 
 /** The only version of every group except the core. */
 const VERSION = 'v1beta1'
@@ -71,18 +72,27 @@ function listing(path: string): object | null {
   const [, namespace] = /^\/api\/v1\/namespaces\/([^/]+)$/.exec(path) ?? []
   if (namespace !== undefined)
     return { kind: 'Namespace', apiVersion: 'v1', metadata: { name: namespace }, status: { phase: 'Active' } }
-  const groups = Object.keys(GROUPS).map((name) => {
-    const version = { groupVersion: `${name}/${VERSION}`, version: VERSION }
-    return { name, versions: [version], preferredVersion: version }
+  const served = [...Object.keys(GROUPS).map((group) => ({ group, version: VERSION })), ...storedGroups()]
+  const groups = served.map(({ group: name, version }) => {
+    const only = { groupVersion: `${name}/${version}`, version }
+    return { name, versions: [only], preferredVersion: only }
   })
   if (path === '/apis') return { kind: 'APIGroupList', apiVersion: 'v1', groups }
   const [, group = '', version = ''] = /^\/apis\/([^/]+)\/([^/]+)$/.exec(path) ?? []
-  const kinds = version === VERSION ? GROUPS[group] : undefined
-  if (kinds === undefined) return null
-  return resourceList(`${group}/${version}`, kinds)
+  const groupVersion = `${group}/${version}`
+  const kinds = version === VERSION ? (GROUPS[group] ?? []) : []
+  const list = resourceList(groupVersion, kinds)
+  return list.resources.length === 0 ? null : list
 }
 
-function resourceList(groupVersion: string, kinds: readonly string[]): object {
+interface ResourceList {
+  kind: 'APIResourceList'
+  apiVersion: 'v1'
+  groupVersion: string
+  resources: object[]
+}
+
+function resourceList(groupVersion: string, kinds: readonly string[]): ResourceList {
   const resources = kinds.flatMap((kind) => [
     {
       name: PLURALS[kind],
@@ -100,5 +110,6 @@ function resourceList(groupVersion: string, kinds: readonly string[]): object {
       verbs: ['get', 'patch', 'update'],
     })),
   ])
-  return { kind: 'APIResourceList', apiVersion: 'v1', groupVersion, resources }
+  const all = [...resources, ...storedResources(groupVersion)]
+  return { kind: 'APIResourceList', apiVersion: 'v1', groupVersion, resources: all }
 }

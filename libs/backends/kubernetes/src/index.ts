@@ -85,7 +85,7 @@ export function createKubernetesBackend(
         return {
           ok: false,
           why: isCofferdamError(error) ? error.message : String(error),
-          fix: `Install Agent Sandbox, then \`helm install\` infra/kubernetes/sandboxes, which makes the pool "${settings.warm_pool}" and the rights in ${settings.namespace}.`,
+          fix: `Install Agent Sandbox, then \`helm install\` infra/kubernetes/cofferdam/charts/sandboxes, which makes the pool "${settings.warm_pool}" and the rights in ${settings.namespace}.`,
         }
       }
       return {
