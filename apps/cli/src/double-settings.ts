@@ -144,14 +144,20 @@ function issuerSettings({ issuer }: Extract<Announcement, { double: 'oauth' }>):
   ]
 }
 
-/** The backend on the two programs. Without `--machines` nothing boots there, so a worker cannot use them. */
+/** The backend on the two programs. Without `--machines` a process runs in the place of a machine. */
 function programSettings(said: Extract<Announcement, { double: 'firecracker' }>): string[] {
   const { firecracker, jailer, record, image_dir, chroot_base } = said
-  const own = { double: true, firecracker, jailer, chroot_base }
-  const settings = { engine: 'firecracker', image_dir, firecracker: own }
+  const programs = { firecracker, jailer }
+  const host = { double: true, ...programs, chroot_base }
+  const settings = { engine: 'firecracker', image_dir, firecracker: host }
   const comment = `# Every call of the API is a line of ${record}. Nothing here is isolated.`
   if (image_dir === undefined)
-    return [comment, '# A fleet needs machines: cofferdam double firecracker --machines']
+    return [
+      '# Settings of the Firecracker engine (libs/backends/microvm/src/firecracker/settings.ts):',
+      ...Object.entries(programs).map(([key, path]) => `${key}: ${JSON.stringify(path)}`),
+      '# A fleet needs machines as well: cofferdam double firecracker --machines',
+      comment,
+    ]
   return [
     '# Add to cofferdam.config.yaml in the folder where you run `cofferdam up`, as root:',
     'backends:',
