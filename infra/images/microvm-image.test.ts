@@ -67,13 +67,17 @@ it('puts each module after those that it needs, and leaves out what is built in'
   }
 })
 
-it('makes the same archive twice, which other programs can read', () => {
+it('makes the same archive twice, which other programs can read, and loads no spare module', () => {
   const make = (): Buffer =>
-    makeInitramfs(Buffer.from('busybox'), Buffer.from('init of the machine'), [
-      { name: 'erofs.ko', bytes: Buffer.from('abc') },
-    ])
+    makeInitramfs(
+      Buffer.from('busybox'),
+      Buffer.from('init of the machine'),
+      [{ name: 'erofs.ko', bytes: Buffer.from('abc') }],
+      [{ name: 'spare.ko', bytes: Buffer.from('def') }],
+    )
   const archive = make()
   expect(make()).toEqual(archive)
+  expect(archive.toString('latin1').match(/insmod .*/g)).toEqual(['insmod /modules/erofs.ko'])
   expect(archive.length % 4).toBe(0)
   const names: string[] = []
   for (let at = 0; at < archive.length;) {
@@ -94,6 +98,7 @@ it('makes the same archive twice, which other programs can read', () => {
     'init',
     'vm_init.py',
     'modules/erofs.ko',
+    'modules/spare.ko',
     'TRAILER!!!',
   ])
 })

@@ -41,6 +41,8 @@ const announcementSchema = z.discriminatedUnion('double', [
     firecracker: z.string(),
     jailer: z.string(),
     record: z.string(),
+    image_dir: z.string().optional(),
+    chroot_base: z.string().optional(),
   }),
 ])
 type Announcement = z.output<typeof announcementSchema>
@@ -142,10 +144,26 @@ function issuerSettings({ issuer }: Extract<Announcement, { double: 'oauth' }>):
   ]
 }
 
-/** What an engine of Firecracker is given in the place of the two programs. It runs as root. */
-const programSettings = (said: Extract<Announcement, { double: 'firecracker' }>): string[] => [
-  '# Settings of the Firecracker engine (libs/backends/microvm/src/firecracker/settings.ts):',
-  `firecracker: ${JSON.stringify(said.firecracker)}`,
-  `jailer: ${JSON.stringify(said.jailer)}`,
-  `# Every call of the API is a line of ${said.record}. Nothing here is isolated.`,
-]
+/** The backend on the two programs. Without `--machines` a process runs in the place of a machine. */
+function programSettings(said: Extract<Announcement, { double: 'firecracker' }>): string[] {
+  const { firecracker, jailer, record, image_dir, chroot_base } = said
+  const programs = { firecracker, jailer }
+  const host = { double: true, ...programs, chroot_base }
+  const settings = { engine: 'firecracker', image_dir, firecracker: host }
+  const comment = `# Every call of the API is a line of ${record}. Nothing here is isolated.`
+  if (image_dir === undefined)
+    return [
+      '# Settings of the Firecracker engine (libs/backends/microvm/src/firecracker/settings.ts):',
+      ...Object.entries(programs).map(([key, path]) => `${key}: ${JSON.stringify(path)}`),
+      '# A fleet needs machines as well: cofferdam double firecracker --machines',
+      comment,
+    ]
+  return [
+    '# Add to cofferdam.config.yaml in the folder where you run `cofferdam up`, as root:',
+    'backends:',
+    '  microvm:',
+    // JSON is YAML.
+    ...Object.entries(settings).map(([key, value]) => `    ${key}: ${JSON.stringify(value)}`),
+    comment,
+  ]
+}

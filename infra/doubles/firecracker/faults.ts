@@ -24,17 +24,8 @@ const doubleSchema = z.strictObject({
   main: z.string(),
   agent: z.array(z.string()).min(1),
   bootMs: z.int().min(0),
-  /** Real machines in the place of a process: a module’s function makes their engine. */
-  machines: z
-    .strictObject({
-      module: z.string(),
-      create: z.string(),
-      options: z.unknown(),
-      kernel: z.string(),
-      initramfs: z.string(),
-      root: z.string(),
-    })
-    .nullable(),
+  /** Real machines of QEMU in the place of a process. The initramfs has the bridge. */
+  machines: z.strictObject({ kernel: z.string(), initramfs: z.string(), root: z.string() }).nullable(),
   faults: z.strictObject({
     /** By call, as in `PUT /snapshot/load`. */
     api: z.record(z.string(), apiFault).default({}),

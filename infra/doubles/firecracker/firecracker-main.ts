@@ -9,7 +9,6 @@ import { createServer, type IncomingMessage, type ServerResponse } from 'node:ht
 import { join, resolve } from 'node:path'
 import { parseArgs } from 'node:util'
 import { readDouble, type ApiFault } from './faults.ts'
-import type { MicrovmEngine } from '../../../libs/backends/microvm/src/engine.ts'
 import type { Guest } from './guest.ts'
 import { createMachineGuest } from './machine-guest.ts'
 import { createProcessGuest } from './process-guest.ts'
@@ -41,15 +40,18 @@ const inJail = (path: string): string => join(root, resolve('/', path))
 const MAGIC = 'cofferdam-double-snapshot'
 const OWN_STATE = '/double-state'
 const MiB = 1_048_576
+/**
+ * Emulated everywhere, since the double isolates nothing. QEMU opens the memory of a template for writing,
+ * which only root may.
+ */
+const QEMU = { binary: 'qemu-system-x86_64', accelerator: 'tcg', uid: 0 } as const
 
 async function makeGuest(): Promise<Guest> {
   const { machines, agent, bootMs } = config
   if (machines === null) return createProcessGuest({ agent, bootMs: config.faults.mute ? 3_600_000 : bootMs })
-  const { module, create, options, ...files } = machines
-  const loaded = (await import(module)) as Record<string, (options: unknown) => Promise<MicrovmEngine>>
-  const engine = await loaded[create]?.(options)
-  if (engine === undefined) throw new Error(`${module} has no ${create}`)
-  return createMachineGuest(engine, files, root)
+  const { createQemuEngine } = await import('../../../libs/backends/microvm/src/qemu/index.ts')
+  const engine = await createQemuEngine(QEMU)
+  return createMachineGuest(engine, machines, root, () => process.exit(0))
 }
 const guest = await makeGuest()
 let log: WriteStream | null = null

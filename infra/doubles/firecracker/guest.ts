@@ -1,18 +1,25 @@
 /** What stands behind the API of the double: a process of this host (process-guest.ts), or a real machine. */
 import type { Readable, Writable } from 'node:stream'
 
+export interface MachineSize {
+  memoryMib: number
+  vcpus: number
+  /** The kernel’s command line, as the API was told. */
+  bootArgs: string
+}
+
 export interface Guest {
   /** Resolves when it has begun to boot, not when it listens. */
-  boot(size: { memoryMib: number; vcpus: number }): Promise<void>
+  boot(size: MachineSize): Promise<void>
   /** From here on it listens nowhere, until `resume`. */
   pause(): void
   resume(): void
   /** A stream to a port, or null if nobody listens there. */
   connect(port: number): Promise<GuestStream | null>
   /** Writes both files while it is paused. The memory has the size of the machine. */
-  save(state: string, memory: string, size: { memoryMib: number; vcpus: number }): Promise<void>
+  save(state: string, memory: string, size: MachineSize): Promise<void>
   /** Starts from both files, paused. */
-  load(state: string, memory: string, size: { memoryMib: number; vcpus: number }): Promise<void>
+  load(state: string, memory: string, size: MachineSize): Promise<void>
   end(): void
 }
 
@@ -20,7 +27,5 @@ export interface Guest {
 export interface GuestStream {
   readable: Readable
   writable: Writable
-  /** The end of the host’s side is not passed on. */
-  staysOpen?: boolean
   close(): void
 }

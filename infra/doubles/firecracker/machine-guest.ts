@@ -1,38 +1,68 @@
 /**
- * A guest that is a virtual machine of another engine of libs/backends/microvm, such as QEMU: what the API of
- * the double is told, the engine does. The engine boots and saves in one call, so it saves when the API says
- * so.
+ * A guest that is a virtual machine of QEMU: what the API of the double is told, the engine of
+ * libs/backends/microvm does. It boots and saves in one call, so it saves when the API says so. QEMU has no
+ * vsock here, so a bridge in the machine stands in for the device (serial-vsock.ts).
  */
 import { mkdtemp, rename } from 'node:fs/promises'
 import { join } from 'node:path'
-import type {
-  Connect,
-  Machine,
-  MachineSpec,
-  MicrovmEngine,
+import {
+  AGENT_PORT,
+  CONTROL_PORT,
+  type Connect,
+  type Machine,
+  type MachineSpec,
+  type MicrovmEngine,
 } from '../../../libs/backends/microvm/src/engine.ts'
-import type { Guest, GuestStream } from './guest.ts'
+import { BRIDGE_ARGUMENT } from './bridge-initramfs.ts'
+import type { Guest, MachineSize } from './guest.ts'
+import { carryVsock, type SerialVsock } from './serial-vsock.ts'
 
+type Ports = ReadonlyMap<number, SerialVsock>
+
+/** `files`: of an image whose initramfs has the bridge. `ended`: called when the machine ends by itself. */
 export function createMachineGuest(
   engine: MicrovmEngine,
   files: Pick<MachineSpec, 'kernel' | 'initramfs' | 'root'>,
   folder: string,
+  ended: () => void,
 ): Guest {
   const never = new AbortController().signal
   const mayBeSaved = Promise.withResolvers<void>()
   let saved: ReturnType<MicrovmEngine['createTemplate']> | null = null
   let machine: Machine | null = null
-  let connectPort: Connect | null = null
+  let ports: Ports = new Map()
   let isPaused = false
+  /** The engine ends the machine that it saves. */
+  let isSaved = false
+
+  const specOf = ({ memoryMib, vcpus, bootArgs }: MachineSize): MachineSpec => ({
+    ...files,
+    memoryMib,
+    vcpus,
+    // The others are about the hardware of Firecracker.
+    kernelArguments: [BRIDGE_ARGUMENT, ...bootArgs.split(' ').filter(isOurs)].join(' '),
+  })
+
+  async function carry(connect: Connect, isReady: boolean): Promise<void> {
+    const carried = new Map<number, SerialVsock>()
+    for (const port of [CONTROL_PORT, AGENT_PORT]) {
+      const line = await connect(port)
+      line.once('close', () => {
+        if (!isSaved) ended()
+      })
+      carried.set(port, carryVsock(line, { isReady }))
+    }
+    ports = carried
+  }
 
   return {
-    async boot({ memoryMib, vcpus }) {
+    async boot(size) {
       const runs = Promise.withResolvers<void>()
       const making = engine.createTemplate(
-        { ...files, memoryMib, vcpus },
+        specOf(size),
         await mkdtemp(join(folder, 'saved-')),
         async (connect) => {
-          connectPort = connect
+          await carry(connect, false)
           runs.resolve()
           await mayBeSaved.promise
         },
@@ -48,39 +78,27 @@ export function createMachineGuest(
     resume() {
       isPaused = false
     },
-    async connect(port): Promise<GuestStream | null> {
-      if (isPaused || connectPort === null) return null
-      try {
-        const stream = await connectPort(port)
-        // A serial port that was closed is saved as closed, where a vsock has only lost a connection.
-        const staysOpen = machine === null
-        return {
-          readable: stream,
-          writable: stream,
-          staysOpen,
-          close: () => void (staysOpen || stream.destroy()),
-        }
-      } catch {
-        return null
-      }
-    },
+    connect: async (port) => (isPaused ? null : ((await ports.get(port)?.connect()) ?? null)),
     async save(state, memory) {
+      await Promise.all([...ports.values()].map((port) => port.settle()))
+      isSaved = true
       mayBeSaved.resolve()
       if (saved === null) throw new Error('it was not booted')
       const template = await saved
       await rename(template.state, state)
       await rename(template.memory, memory)
     },
-    async load(state, memory, { memoryMib, vcpus }) {
+    async load(state, memory, size) {
       const lease = {
         folder,
         id: `double-${process.pid}-${performance.timeOrigin}`,
         started: () => Promise.resolve(),
       }
-      machine = await engine.restore({ spec: { ...files, memoryMib, vcpus }, state, memory }, lease, never)
-      connectPort = machine.connect
-      void machine.exited.then(() => process.exit(0))
+      machine = await engine.restore({ spec: specOf(size), state, memory }, lease, never)
+      await carry(machine.connect, true)
     },
     end: () => void machine?.kill(),
   }
 }
+
+const isOurs = (word: string): boolean => word.startsWith('cofferdam.')

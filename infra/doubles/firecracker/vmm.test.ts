@@ -10,6 +10,7 @@ const machineOf = (over: Partial<MachineConfig> = {}): MachineConfig => ({
   drives: [{ drive_id: 'rootfs', path_on_host: '/rootfs', is_root_device: false }],
   vsockPath: 'v.sock',
   kernel: '/kernel',
+  bootArgs: '',
   ...over,
 })
 

@@ -25,6 +25,7 @@ export interface MachineConfig {
   drives: { drive_id: string; path_on_host: string; is_root_device: boolean }[]
   vsockPath: string | null
   kernel: string | null
+  bootArgs: string
 }
 
 export interface Answer {
@@ -52,6 +53,7 @@ export function createVmm(options: { id: string; version: string }, underneath: 
     drives: [],
     vsockPath: null,
     kernel: null,
+    bootArgs: '',
   }
 
   // By the names of RULES, whose schemas have checked what is given.
@@ -80,7 +82,7 @@ export function createVmm(options: { id: string; version: string }, underneath: 
       Object.assign(machine, { vcpus, memoryMib })
       return done
     },
-    async boot(given: { kernel_image_path: string; initrd_path?: string | null }) {
+    async boot(given: { kernel_image_path: string; initrd_path?: string | null; boot_args?: string | null }) {
       const kernel = await underneath.opensForReading(given.kernel_image_path)
       if (kernel !== null) return fault(`Boot source error: The kernel file cannot be opened: ${kernel}`)
       const initrd = given.initrd_path == null ? null : await underneath.opensForReading(given.initrd_path)
@@ -89,7 +91,7 @@ export function createVmm(options: { id: string; version: string }, underneath: 
           'Boot source error: The initrd file cannot be opened due to invalid path or invalid ' +
             `permissions. ${initrd}`,
         )
-      machine.kernel = given.kernel_image_path
+      Object.assign(machine, { kernel: given.kernel_image_path, bootArgs: given.boot_args ?? '' })
       return done
     },
     async drive(given: MachineConfig['drives'][number], path) {

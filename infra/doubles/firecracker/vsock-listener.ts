@@ -46,7 +46,7 @@ export async function listenVsock(
     port += 1
     socket.write(`OK ${port}\n`)
     if (wanted.rest.length > 0) stream.writable.write(wanted.rest)
-    socket.pipe(stream.writable, { end: stream.staysOpen !== true })
+    socket.pipe(stream.writable)
     stream.readable.pipe(socket)
     stream.readable.once('close', () => socket.destroy())
     socket.once('close', () => stream.close())

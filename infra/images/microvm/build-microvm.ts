@@ -29,7 +29,7 @@ import { makeInitramfs } from './initramfs.ts'
 import { extractVmlinux, modulesInOrder } from './linux-kernel.ts'
 
 /** Increase it if a change of these scripts changes the image. */
-const RECIPE_VERSION = 1
+const RECIPE_VERSION = 2
 
 /** The kernel for machines that exist only virtually, and a static busybox for the initramfs. */
 const BOOT_PACKAGES = ['linux-image-cloud-amd64', 'busybox-static'] as const
@@ -43,6 +43,9 @@ const MODULES = [
   'vmw_vsock_virtio_transport',
   'erofs',
 ] as const
+
+/** Vsock without a device. It is in the image for the double of Firecracker, and only the double loads it. */
+const LOOPBACK = 'vsock_loopback'
 
 /** Of the file system, so that two builds are equal. */
 const UUID = 'c0ffe12d-a000-4000-8000-000000000001'
@@ -122,11 +125,16 @@ async function makeBootFiles(scratch: string, made: string): Promise<string> {
   if (release === undefined) throw new Error('the kernel package brought no modules')
   const packed = await readFile(join(root, 'boot', `vmlinuz-${release}`))
   await writeFile(join(made, IMAGE_FILES.kernel), extractVmlinux(packed))
-  const modules = await modulesInOrder(join(lib, release), MODULES)
+  const found = await modulesInOrder(join(lib, release), [...MODULES, LOOPBACK])
+  const modules = found.filter(({ name }) => name !== `${LOOPBACK}.ko`)
+  const spare = found.filter(({ name }) => name === `${LOOPBACK}.ko`)
   const busybox = await readFile(join(root, 'bin/busybox')).catch(() =>
     readFile(join(root, 'usr/bin/busybox')),
   )
-  await writeFile(join(made, IMAGE_FILES.initramfs), makeInitramfs(busybox, await readFile(VM_INIT), modules))
+  await writeFile(
+    join(made, IMAGE_FILES.initramfs),
+    makeInitramfs(busybox, await readFile(VM_INIT), modules, spare),
+  )
   return release
 }
 

@@ -16,7 +16,8 @@ $b cp /vm_init.py /new/run/vm_init.py
 exec $b switch_root /new /usr/bin/python3 -I -S /run/vm_init.py
 `
 
-interface Entry {
+/** A file or folder of an archive. */
+export interface Entry {
   path: string
   mode: number
   bytes: Buffer
@@ -28,8 +29,16 @@ const PROGRAM = 0o100755
 const FILE = 0o100644
 const CHARACTERS = 0o020600
 
-/** The archive, uncompressed: a loader of a virtual machine reads it from memory. */
-export function makeInitramfs(busybox: Buffer, init: Buffer, modules: readonly Module[]): Buffer {
+/**
+ * The archive, uncompressed: a loader of a virtual machine reads it from memory. Its script loads `modules`,
+ * and leaves `spare` where they are.
+ */
+export function makeInitramfs(
+  busybox: Buffer,
+  init: Buffer,
+  modules: readonly Module[],
+  spare: readonly Module[] = [],
+): Buffer {
   const folder = (path: string): Entry => ({ path, mode: FOLDER, bytes: Buffer.alloc(0) })
   return cpio([
     ...['bin', 'dev', 'modules', 'new'].map(folder),
@@ -38,12 +47,15 @@ export function makeInitramfs(busybox: Buffer, init: Buffer, modules: readonly M
     { path: 'bin/busybox', mode: PROGRAM, bytes: busybox },
     { path: 'init', mode: PROGRAM, bytes: Buffer.from(SCRIPT(modules)) },
     { path: 'vm_init.py', mode: FILE, bytes: init },
-    ...modules.map(({ name, bytes }) => ({ path: `modules/${name}`, mode: FILE, bytes })),
+    ...[...modules, ...spare].map(({ name, bytes }) => ({ path: `modules/${name}`, mode: FILE, bytes })),
   ])
 }
 
-/** The format `newc`: a header of hexadecimal numbers, the name, the content, each padded to four bytes. */
-function cpio(entries: readonly Entry[]): Buffer {
+/**
+ * An archive of the format `newc`: a header of hexadecimal numbers, the name and the content, each padded to
+ * four bytes.
+ */
+export function cpio(entries: readonly Entry[]): Buffer {
   const parts: Buffer[] = []
   const add = (entry: Entry, inode: number): void => {
     const name = Buffer.from(`${entry.path}\0`)

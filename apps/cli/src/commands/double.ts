@@ -46,7 +46,7 @@ const DOUBLES: Record<string, Double> = {
   firecracker: {
     summary: 'Firecracker and its jailer, as two programs in a folder',
     needs: ['dir'],
-    takes: [],
+    takes: ['machines'],
     folder: 'infra/doubles/firecracker',
     kind: 'programs',
   },
@@ -94,6 +94,10 @@ export const command: Command = {
         'kubernetes: what the pods’ image runs, cofferdam (default), sandboxd or python-runtime-sandbox',
     },
     tenant: { type: 'string', value: 'ID', description: 'oauth: the tenant of its tokens (default: demo)' },
+    machines: {
+      type: 'boolean',
+      description: 'firecracker: machines of QEMU, which is emulated, in the place of a process',
+    },
     chat: {
       type: 'boolean',
       description: 'managed-agents: send each line of stdin to a session, and print its answer',
@@ -104,6 +108,7 @@ export const command: Command = {
     'cofferdam double e2b --port 3900',
     'cofferdam double managed-agents --chat',
     'cofferdam double pypi --dir wheels',
+    'cofferdam double firecracker --dir /srv/fc-double --machines',
     'cofferdam double oauth --port 9400',
   ],
   async run({ stop, terminal }, line) {
@@ -164,9 +169,10 @@ function asked(line: CommandLine): { name: string; double: Double; port: number;
       throw new UsageError(`The double of ${name} takes no --${flag}.`)
     given.push(`--${flag}`, value)
   }
-  if (hasFlag(line, 'chat')) {
-    if (!double.takes.includes('chat')) throw new UsageError(`The double of ${name} takes no --chat.`)
-    given.push('--chat')
+  for (const flag of ['chat', 'machines']) {
+    if (!hasFlag(line, flag)) continue
+    if (!double.takes.includes(flag)) throw new UsageError(`The double of ${name} takes no --${flag}.`)
+    given.push(`--${flag}`)
   }
   if (!RUNTIMES.includes(runtimeOf(line)))
     throw new UsageError(`--runtime expects ${RUNTIMES.join(', ')}, got ${JSON.stringify(runtimeOf(line))}.`)

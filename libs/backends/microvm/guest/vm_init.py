@@ -3,7 +3,11 @@
     boot ── mounts, loopback, kernel settings, interpreters read once ── {"hello"} on port 5004
     (the machine is saved here, and everything below happens in a clone that is used once)
     one line of JSON on port 5004 ── thaw: random numbers, clock ── the agent starts on port 5005 ── {"nonce"}
-    the agent ends ── {"ended", "oom_kills", "stderr"} ── power off         port 5004 ends ── power off
+    the agent ends ── {"ended", "oom_kills", "stderr"} ── the machine ends
+    port 5004 ends ── the machine ends
+
+The host's ports are virtio-serial ports (QEMU), or listeners on vsock where the kernel's command line has
+`cofferdam.ports=vsock` (Firecracker). A snapshot resets connections of vsock, and listeners stay.
 
 A clone has the memory of its template, and with it the state of the kernel's random numbers. So nothing that
 draws random numbers for a program runs before the thaw: each interpreter starts after it. The agent is a fork
@@ -19,6 +23,7 @@ import os
 import resource
 import select
 import socket
+import stat
 import struct
 import sys
 import time
@@ -29,6 +34,9 @@ JOB = "/sys/fs/cgroup/job"
 LINE_MAX = 256 * 1024
 STDERR_KEPT = 4096
 LOOK_S = 0.002
+# How long the host may take to read the last words.
+LAST_WORDS_S = 1
+VSOCK_WORD = "cofferdam.ports=vsock"
 # Capabilities of the agent: to become the program's user, and to end its processes.
 CAP_KILL, CAP_SETGID, CAP_SETUID, CAP_LAST = 5, 6, 7, 40
 MS_RDONLY, MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_REMOUNT = 1, 2, 4, 8, 32
@@ -118,7 +126,23 @@ def read_interpreters():
         os.waitpid(pid, 0)
 
 
-def open_port(number):
+# ---- the host's ports
+
+
+def wait_for_host():
+    """Says hello in the machine that is saved. Returns control port, agent's port and what the thaw tells."""
+    hello = {"hello": 1, "kernel": os.uname().release}
+    with open("/proc/cmdline") as words:
+        return wait_on_vsock(hello) if VSOCK_WORD in words.read().split() else wait_on_serial(hello)
+
+
+def wait_on_serial(hello):
+    control, port = open_serial(CONTROL), open_serial(AGENT)
+    say(control, hello)
+    return control, port, read_line(control)
+
+
+def open_serial(number):
     """The descriptor of a virtio-serial port by its name."""
     root, wanted = "/sys/class/virtio-ports", "p%d" % number
     until = time.monotonic() + 10
@@ -132,12 +156,41 @@ def open_port(number):
         time.sleep(0.01)
 
 
-def read_line(fd):
+def wait_on_vsock(hello):
+    """The connection of the hello ends with the snapshot or before it, and the thaw comes on another one."""
+    with listen_on_vsock(CONTROL) as controls, listen_on_vsock(AGENT) as agents:
+        told = None
+        while told is None:
+            control = controls.accept()[0].detach()
+            try:
+                if hello is not None:
+                    say(control, hello)
+                    hello = None
+                told = read_line(control, may_end=True)
+            except ConnectionError:
+                pass
+            if told is None:
+                os.close(control)
+        # From here on nobody listens, so no program can take the place of the host.
+        return control, agents.accept()[0].detach(), told
+
+
+def listen_on_vsock(number):
+    listener = socket.socket(socket.AF_VSOCK, socket.SOCK_STREAM)
+    listener.bind((socket.VMADDR_CID_ANY, number))
+    listener.listen()
+    return listener
+
+
+def read_line(fd, may_end=False):
+    """A line of JSON. None if the connection ended before it was there."""
     line = bytearray()
     while not line.endswith(b"\n"):
         data = os.read(fd, 65536)
+        if not data and may_end:
+            return None
         if not data:
-            # The host is not there yet, and says nothing when it comes.
+            # The host is not at its end of the serial port yet, and says nothing when it comes.
             time.sleep(LOOK_S)
         line += data
         if len(line) > LINE_MAX:
@@ -267,7 +320,7 @@ def oom_kills():
 
 
 def watch(pid, errors, control):
-    """Until the agent has ended. Power goes off at once if the host does."""
+    """Until the agent has ended. The machine ends at once if the host does."""
     kept = b""
     handle = os.pidfd_open(pid)
     poller = select.poll()
@@ -275,8 +328,8 @@ def watch(pid, errors, control):
         poller.register(fd, select.POLLIN)
     while True:
         ready = dict(poller.poll())
-        if control in ready and not os.read(control, 4096):
-            power_off()
+        if control in ready and is_over(control):
+            end_machine()
         if errors in ready:
             data = os.read(errors, 65536)
             kept = (kept + data)[-STDERR_KEPT:]
@@ -291,25 +344,33 @@ def watch(pid, errors, control):
     except OSError:
         pass
     say(control, {"ended": status, "oom_kills": oom_kills(), "stderr": kept.decode("utf-8", "replace")})
+    if stat.S_ISSOCK(os.fstat(control).st_mode):
+        # The kernel may still have what was written. The host reads it, and then kills the machine.
+        select.select([control], [], [], LAST_WORDS_S)
 
 
-def power_off():
-    # LINUX_REBOOT_CMD_POWER_OFF
-    libc.reboot(ctypes.c_int(0x4321FEDC))
+def is_over(control):
+    try:
+        return not os.read(control, 4096)
+    except ConnectionError:
+        return True
+
+
+def end_machine():
+    # LINUX_REBOOT_CMD_RESTART ends the VMM: Firecracker knows no power-off, and QEMU is told not to restart.
+    libc.reboot(ctypes.c_int(0x01234567))
     os._exit(0)
 
 
 def main():
     boot()
     read_interpreters()
-    control, port = open_port(CONTROL), open_port(AGENT)
-    say(control, {"hello": 1, "kernel": os.uname().release})
-    told = read_line(control)
+    control, port, told = wait_for_host()
     thaw(told)
     pid, errors = start_agent(told, port)
     say(control, {"nonce": told["nonce"]})
     watch(pid, errors, control)
-    power_off()
+    end_machine()
 
 
 try:

@@ -1,17 +1,21 @@
 /** Settings of the `microvm` backend. */
 import { z } from 'zod'
+import { firecrackerConfigSchema } from './firecracker/settings.ts'
 
 export const microvmConfigSchema = z.strictObject({
   engine: z
-    .enum(['qemu'])
+    .enum(['qemu', 'firecracker'])
     .default('qemu')
-    .describe('What runs the machines: QEMU’s machine type `microvm`, on KVM where that is hardware.'),
+    .describe(
+      'What runs the machines: QEMU’s machine type `microvm`, on KVM where that is hardware, or ' +
+        'Firecracker behind its jailer, which needs that hardware and root.',
+    ),
   accelerator: z
     .enum(['auto', 'kvm', 'tcg'])
     .default('auto')
     .describe(
-      '`auto`: KVM where the host has hardware below it, else emulation (`tcg`). `kvm` refuses to emulate. ' +
-        'Emulated machines are `microvm-emulated`, for tenants whose policy has `allow_emulation`.',
+      'For QEMU. `auto`: KVM where the host has hardware below it, else emulation (`tcg`). `kvm` refuses ' +
+        'to emulate. Emulated machines are `microvm-emulated`, for tenants whose policy has `allow_emulation`.',
     ),
   qemu: z
     .string()
@@ -36,19 +40,22 @@ export const microvmConfigSchema = z.strictObject({
     .optional()
     .describe(
       'Folder for templates (up to the memory of a machine each) and records, of this user alone. Default: ' +
-        '`cofferdam-<uid>` below the temporary folder.',
+        '`cofferdam-<uid>` below the temporary folder; with Firecracker `state` below `chroot_base`.',
     ),
   uid: z
     .int()
     .min(1)
     .max(4_294_967_294)
     .default(1_899_999_999)
-    .describe('When the worker is root: the user of all machines. Nothing else on this host may use it.'),
+    .describe(
+      'When the worker is root: the user of all machines of QEMU. Nothing else on this host may use it.',
+    ),
   ready_timeout_ms: z
     .int()
     .min(1000)
     .max(600_000)
     .default(60_000)
     .describe('From `open` to the agent’s first frame, without the making of a template.'),
+  firecracker: firecrackerConfigSchema.prefault({}).describe('For the engine `firecracker`.'),
 })
 export type MicrovmConfig = z.output<typeof microvmConfigSchema>

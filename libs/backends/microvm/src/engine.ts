@@ -53,6 +53,8 @@ export interface MachineSpec {
   root: string
   memoryMib: number
   vcpus: number
+  /** Further words of the kernel’s command line. */
+  kernelArguments?: string
 }
 
 /** Files that no clone changes. Every clone maps the memory privately. */

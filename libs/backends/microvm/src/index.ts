@@ -19,7 +19,6 @@ import {
 } from '@cofferdam/contract'
 import {
   createRecords,
-  defaultRuntimeDir,
   ensureRuntimeDir,
   GuestSandbox,
   isSlotId,
@@ -32,9 +31,9 @@ import {
 import { createWarmth, type WarmDeps } from '@cofferdam/sandbox/warm'
 import type { z } from 'zod'
 import { microvmConfigSchema, type MicrovmConfig } from './config.ts'
+import { createEngine, runtimeDirOf } from './create-engine.ts'
 import { findImage, IMAGE_CACHE, type MicrovmImage } from './image.ts'
 import { onceLoaded } from './once-loaded.ts'
-import { createQemuEngine } from './qemu/index.ts'
 import { startSlot } from './start-slot.ts'
 import { createTemplates } from './templates.ts'
 
@@ -43,6 +42,10 @@ const PROBE_LIMITS = { memory_mib: 256, cpus: 1, pids: 64, disk_mib: 64 }
 /** PSS of a waiting clone: pages that it changed, and what QEMU keeps for itself (measured: 37-50 MiB). */
 const MACHINE_BYTES = 40 * 1_048_576
 const FIX_IMAGE = 'npm run image -- --microvm (needs erofs-utils)'
+const FIX_MACHINE = {
+  qemu: 'Read the worker’s log, and start QEMU by hand.',
+  firecracker: 'Read docs/operations/firecracker.md, and run cofferdam doctor --production.',
+} as const
 
 /**
  * Looks at the host, but starts nothing before `probe`, `prewarm` or `open`. The schema fills in defaults.
@@ -54,8 +57,7 @@ export async function createMicrovmBackend(
 ): Promise<Backend> {
   const settings = microvmConfigSchema.parse(config)
   const logger = deps.logger ?? SILENT
-  const { accelerator, qemu, uid } = settings
-  const engine = await createQemuEngine({ binary: qemu, accelerator, uid })
+  const engine = await createEngine(settings)
   const isolation = engine.hardware ? 'microvm' : 'microvm-emulated'
   const image = onceLoaded(async (): Promise<MicrovmImage> => {
     const cache = settings.image_dir ?? IMAGE_CACHE
@@ -67,7 +69,7 @@ export async function createMicrovmBackend(
     )
   })
   const folder = async (below: string): Promise<string> => {
-    const top = settings.runtime_dir ?? defaultRuntimeDir()
+    const top = runtimeDirOf(settings)
     await ensureRuntimeDir(top)
     const path = join(top, 'microvm', below)
     await mkdir(path, { recursive: true, mode: 0o700 })
@@ -140,7 +142,7 @@ export async function createMicrovmBackend(
         }
       } catch (error) {
         signal.throwIfAborted()
-        return { ok: false, why: messageOf(error), fix: 'Read the worker’s log, and start QEMU by hand.' }
+        return { ok: false, why: messageOf(error), fix: FIX_MACHINE[engine.name] }
       }
     },
 

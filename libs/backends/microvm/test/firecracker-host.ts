@@ -69,8 +69,6 @@ export async function firecrackerHost(
     parentCgroup: `cofferdam-test-${folder.slice('/tmp/fc-'.length)}`,
   }
   const engine = await createFirecrackerEngine(settings, { double: true, timings })
-  const mount = /^\S+ (\S+) cgroup2 /m.exec(readFileSync('/proc/mounts', 'latin1'))?.[1] ?? ''
-  const groups = join(mount, settings.parentCgroup)
   let leases = 0
   return {
     folder,
@@ -86,39 +84,46 @@ export async function firecrackerHost(
       return lease
     },
     templateFolder: () => mkdtempSync(join(folder, 'templates', 't-')),
-    left: () => [
-      ...entries(join(folder, 'firecracker'), 'jail'),
-      ...entries(join(folder, 'uids'), 'uid'),
-      ...entries(join(folder, 'makers'), 'maker'),
-      ...subgroups(groups).map((group) => `group ${group}`),
-      ...processesWith(folder),
-    ],
+    left: () => leftBelow(folder, settings.parentCgroup),
     calls: () =>
       readFileSync(double.record, 'utf8')
         .split('\n')
         .filter((line) => line !== '')
         .map((line) => JSON.parse(line) as { id: string; call: string; text: string; status: number }),
     async [Symbol.asyncDispose]() {
-      // After a failed test only: otherwise there are none.
-      for (const group of subgroups(groups)) {
-        for (const pid of readFileSync(join(group, 'cgroup.procs'), 'latin1').split('\n'))
-          if (pid !== '') process.kill(Number(pid), 'SIGKILL')
-        await expect
-          .poll(
-            () =>
-              rmdir(group).then(
-                () => true,
-                () => false,
-              ),
-            { timeout: 60_000 },
-          )
-          .toBe(true)
-      }
-      await rmdir(groups).catch(() => {})
+      await removeGroups(settings.parentCgroup)
       await rm(folder, { recursive: true })
     },
   }
 }
+
+/** Whatever is left of machines: jails, users, groups, processes. */
+export const leftBelow = (chrootBase: string, parentCgroup: string): string[] => [
+  ...entries(join(chrootBase, 'firecracker'), 'jail'),
+  ...entries(join(chrootBase, 'uids'), 'uid'),
+  ...entries(join(chrootBase, 'makers'), 'maker'),
+  ...subgroups(groupsOf(parentCgroup)).map((group) => `group ${group}`),
+  ...processesWith(chrootBase),
+]
+
+/** Ends what is in groups of machines. After a failed test only: otherwise there are none. */
+export async function removeGroups(parentCgroup: string): Promise<void> {
+  const groups = groupsOf(parentCgroup)
+  for (const group of subgroups(groups)) {
+    for (const pid of readFileSync(join(group, 'cgroup.procs'), 'latin1').split('\n'))
+      if (pid !== '') process.kill(Number(pid), 'SIGKILL')
+    const isRemoved = (): Promise<boolean> =>
+      rmdir(group).then(
+        () => true,
+        () => false,
+      )
+    await expect.poll(isRemoved, { timeout: 60_000 }).toBe(true)
+  }
+  await rmdir(groups).catch(() => {})
+}
+
+const groupsOf = (parentCgroup: string): string =>
+  join(/^\S+ (\S+) cgroup2 /m.exec(readFileSync('/proc/mounts', 'latin1'))?.[1] ?? '', parentCgroup)
 
 const entries = (folder: string, what: string): string[] =>
   existsSync(folder) ? readdirSync(folder).map((name) => `${what} ${name}`) : []
@@ -131,7 +136,7 @@ const subgroups = (groups: string): string[] =>
     : []
 
 /** Living processes whose command line names the folder. */
-function processesWith(folder: string): string[] {
+export function processesWith(folder: string): string[] {
   return readdirSync('/proc').flatMap((pid) => {
     if (!/^\d+$/.test(pid)) return []
     try {

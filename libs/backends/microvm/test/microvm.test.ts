@@ -7,18 +7,11 @@ import { readdir, readFile, utimes } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import {
-  DEFAULT_LIMITS,
-  newExecutionId,
-  newSandboxId,
-  newWorkerId,
-  type Backend,
-  type Language,
-  type SandboxSpec,
-} from '@cofferdam/contract'
+import { newWorkerId, type Backend, type Language } from '@cofferdam/contract'
 import { needs } from '@cofferdam/embedded/needs'
 import { afterAll, beforeAll, expect } from 'vitest'
 import { createMicrovmBackend } from '../src/index.ts'
+import { OF_NODE, OF_PYTHON, printedBy, specOf } from './clones.ts'
 
 const { describe, it } = needs('microvm')
 const MINUTES = 600_000
@@ -30,49 +23,8 @@ const owner = newWorkerId('c0ffee00c10e')
 let backend: Backend
 afterAll(() => rmSync(runtime_dir, { recursive: true }))
 
-const specOf = (language: Language, source: string): SandboxSpec => ({
-  sandboxId: newSandboxId(),
-  executionId: newExecutionId(),
-  attempt: 1,
-  tenantId: 'clones',
-  owner,
-  program: { type: 'script', language, source },
-  limits: DEFAULT_LIMITS,
-  network: 'none',
-  env: {},
-  preload: null,
-  reuse: 'job',
-  session: null,
-})
-
-async function printed(language: Language, source: string): Promise<string> {
-  const spec = specOf(language, source)
-  const { signal } = new AbortController()
-  await using sandbox = await backend.open(spec, signal)
-  let text = ''
-  const exit = await sandbox.run(spec.program, {
-    onOutput: (_stream, chunk) => void (text += Buffer.from(chunk).toString()),
-    maxOutputBytes: { stdout: 10_000, stderr: 10_000 },
-    signal,
-  })
-  expect({ code: exit.exitCode, text }).toMatchObject({ code: 0 })
-  return text
-}
-
-const OF_PYTHON = `
-import json, os, random, secrets, subprocess, time, uuid
-shell = subprocess.run(['sh', '-c', 'od -An -tx1 -N16 /dev/urandom'], capture_output=True, text=True)
-print(json.dumps({
-  'urandom': os.urandom(16).hex(), 'file': open('/dev/random', 'rb').read(16).hex(), 'shell': shell.stdout,
-  'random': random.random(), 'secrets': secrets.token_hex(16), 'uuid4': str(uuid.uuid4()),
-  'uuid1': str(uuid.uuid1()), 'hash': hash('a'), 'object': id(object()),
-  'boot': open('/proc/sys/kernel/random/boot_id').read(), 'now_ms': int(time.time() * 1000),
-}))`
-const OF_NODE = `
-const crypto = require('node:crypto')
-console.log(JSON.stringify({ bytes: crypto.randomBytes(16).toString('hex'), uuid: crypto.randomUUID(),
-  web: [...globalThis.crypto.getRandomValues(new Uint8Array(16))].join(), math: Math.random(),
-  now_ms: Date.now() }))`
+const printed = (language: Language, source: string): Promise<string> =>
+  printedBy(backend, specOf(owner, language, source))
 
 const digestOf = (path: string): string => createHash('sha256').update(readFileSync(path)).digest('hex')
 async function templateFiles(): Promise<string[]> {
@@ -122,9 +74,9 @@ describe('clones of one template', { timeout: MINUTES }, () => {
   })
 
   it('end with a worker that is killed, and the sweep of its owner finds the rest', async () => {
-    const spec = specOf('bash', 'echo runs; sleep 600')
+    const spec = specOf(owner, 'bash', 'echo runs; sleep 600')
     const script = fileURLToPath(new URL('worker-that-dies.ts', import.meta.url))
-    const worker = spawn(process.execPath, [script, JSON.stringify({ runtime_dir, spec })], {
+    const worker = spawn(process.execPath, [script, JSON.stringify({ config: { runtime_dir }, spec })], {
       stdio: ['ignore', 'pipe', 'inherit'],
     })
     const [said] = (await once(worker.stdout, 'data')) as [Buffer]

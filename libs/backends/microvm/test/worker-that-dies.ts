@@ -3,8 +3,8 @@ import type { SandboxSpec } from '@cofferdam/contract'
 import { createMicrovmBackend } from '../src/index.ts'
 
 const [given = '{}'] = process.argv.slice(2)
-const { runtime_dir, spec } = JSON.parse(given) as { runtime_dir: string; spec: SandboxSpec }
-const backend = await createMicrovmBackend({ runtime_dir })
+const { config, spec } = JSON.parse(given) as { config: object; spec: SandboxSpec }
+const backend = await createMicrovmBackend(config)
 const { signal } = new AbortController()
 const sandbox = await backend.open(spec, signal)
 await sandbox.run(spec.program, {

@@ -5,7 +5,7 @@
 import { createHash } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
 import { findHardwareVirtualisation } from '@cofferdam/sandbox/backend'
-import type { MicrovmEngine } from '../engine.ts'
+import type { EngineProbe, MicrovmEngine } from '../engine.ts'
 import { cgroupMountOf, checkHost, probeOf } from './check-host.ts'
 import { endMachine } from './end-machine.ts'
 import { jailId, planJail } from './jail.ts'
@@ -18,6 +18,7 @@ import { createJailUids } from './uids.ts'
 export { checkHost, type HostFinding } from './check-host.ts'
 export { firecrackerConfigSchema, settingsOf, type FirecrackerSettings } from './settings.ts'
 
+/** Of the programs of Firecracker. */
 const TIMINGS: Timings = {
   jailerMs: 5000,
   apiMs: 500,
@@ -28,8 +29,19 @@ const TIMINGS: Timings = {
   handshakeMs: 100,
 }
 
+/** Two programs of Node.js start for each machine, which may be emulated, on a host that may be busy. */
+const TIMINGS_OF_DOUBLE: Timings = {
+  jailerMs: 60_000,
+  apiMs: 60_000,
+  answerMs: 60_000,
+  bootMs: 300_000,
+  snapshotMs: 120_000,
+  connectMs: 30_000,
+  handshakeMs: 10_000,
+}
+
 export interface FirecrackerOptions {
-  /** True where the binaries are the double’s: no hardware and no static binary is asked for. */
+  /** The binaries are the double’s, which isolate nothing. No hardware is asked for, or believed. */
   double?: boolean
   timings?: Partial<Timings>
 }
@@ -41,14 +53,19 @@ export async function createFirecrackerEngine(
   const parts: StartParts = {
     settings,
     uids: createJailUids(`${settings.chrootBase}/uids`, settings.uids),
-    timings: { ...TIMINGS, ...timings },
+    timings: { ...(double ? TIMINGS_OF_DOUBLE : TIMINGS), ...timings },
   }
-  const { hardware } = await findHardwareVirtualisation()
+  let found: EngineProbe | null = null
+  const hardware = !double && (await findHardwareVirtualisation()).hardware
 
   return {
     name: 'firecracker',
     hardware,
-    probe: async () => probeOf(await checkHost(settings, { double })),
+    async probe() {
+      // A success is kept, because each look starts both programs.
+      if (found?.ok !== true) found = probeOf(await checkHost(settings, { double }))
+      return found
+    },
 
     async templateKey() {
       const hash = createHash('sha256').update(await readFile(settings.firecracker))

@@ -101,7 +101,8 @@ export async function furnishJail(jail: Jail, uid: number, files: Record<string,
       const code = (cause as NodeJS.ErrnoException).code
       const why =
         code === 'EXDEV'
-          ? 'it is on another file system than chroot_base, so no hard link can lead to it'
+          ? 'it is on another file system than chroot_base, and a hard link cannot lead there. Set ' +
+            'image_dir and runtime_dir to folders on the file system of chroot_base'
           : String(code)
       throw new CofferdamError('sandbox_open_failed', `microvm: ${outside} cannot be linked: ${why}.`, {
         cause,

@@ -25,10 +25,11 @@ const STATE_MIB = 64
 /**
  * Given arguments replace Firecracker’s (docs/api_requests, BootSource). No console: what a guest prints
  * costs exits of its machine. The processor’s random numbers count at boot; a clone gets others by the
- * thaw.
+ * thaw. The last word makes the first process listen on vsock (guest/vm_init.py).
  */
 export const BOOT_ARGUMENTS =
-  'quiet loglevel=1 reboot=k panic=1 pci=off random.trust_cpu=on i8042.noaux 8250.nr_uarts=0 cgroup_no_v1=all'
+  'quiet loglevel=1 reboot=k panic=1 pci=off random.trust_cpu=on i8042.noaux 8250.nr_uarts=0 ' +
+  'cgroup_no_v1=all cofferdam.ports=vsock'
 
 /** A guest that boots makes the VMM wait for two seconds before it closes a connection. */
 const BOOT_HANDSHAKE_MS = 2500

@@ -24,6 +24,13 @@ export const firecrackerConfigSchema = z.strictObject({
     .refine((path) => !path.split('/').includes('..'), 'must not lead upward')
     .default('cofferdam-fc')
     .describe('Group of cgroup v2 below which each machine gets its own.'),
+  double: z
+    .boolean()
+    .default(false)
+    .describe(
+      'The two programs are those of `cofferdam double firecracker`. They isolate nothing, so machines are ' +
+        '`microvm-emulated`.',
+    ),
 })
 export type FirecrackerConfig = z.output<typeof firecrackerConfigSchema>
 

@@ -26,6 +26,7 @@ export interface QemuStart {
   use: 'template' | 'clone'
   /** Cycles per second of this host's counter, in kHz. */
   counterKhz: number
+  kernelArguments?: string | undefined
 }
 
 const opened = (fd: number): string => `/proc/self/fd/${fd}`
@@ -39,6 +40,7 @@ const kernelLine = (start: QemuStart): string =>
     `tsc_early_khz=${start.counterKhz}`,
     'tsc=reliable quiet loglevel=1 console=ttyS0 panic=-1 reboot=t random.trust_cpu=1 mitigations=auto',
     'cgroup_no_v1=all',
+    ...(start.kernelArguments === undefined ? [] : [start.kernelArguments]),
   ].join(' ')
 
 export function qemuArguments(start: QemuStart): string[] {

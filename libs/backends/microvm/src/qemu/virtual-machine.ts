@@ -32,7 +32,7 @@ export interface QemuParts {
 /** Rejects with `sandbox_open_failed` if the process does not start. Opens `state` as told by `use`. */
 export async function startQemu(
   parts: QemuParts,
-  start: Omit<QemuStart, 'memoryMib' | 'vcpus'>,
+  start: Omit<QemuStart, 'memoryMib' | 'vcpus' | 'kernelArguments'>,
   files: { spec: MachineSpec; state: string; memory: string; id: string },
 ): Promise<QemuProcess> {
   const { spec } = files
@@ -50,8 +50,8 @@ export async function startQemu(
       await opened(spec.initramfs, 'r'),
       await opened(spec.root, 'r'),
     ]
-    const { memoryMib, vcpus } = spec
-    const argv = [parts.binary, ...qemuArguments({ ...start, memoryMib, vcpus })]
+    const { memoryMib, vcpus, kernelArguments } = spec
+    const argv = [parts.binary, ...qemuArguments({ ...start, memoryMib, vcpus, kernelArguments })]
     const [command = '', ...rest] =
       parts.setpriv === null ? argv : [parts.setpriv, '--pdeathsig', 'KILL', '--', ...argv]
     const child = spawn(command, rest, {

@@ -1,0 +1,42 @@
+/**
+ * The whole conformance suite on the engine `firecracker`, whose two programs are the double’s. Each machine is
+ * one of QEMU, which listens on vsock.
+ */
+import { existsSync, readdirSync } from 'node:fs'
+import { join } from 'node:path'
+import { needs } from '@cofferdam/embedded/needs'
+import { exerciseBackend } from '@cofferdam/sandbox/conformance'
+import { afterAll, expect } from 'vitest'
+import { jailId } from '../src/firecracker/jail.ts'
+import { createMicrovmBackend } from '../src/index.ts'
+import { processesWith } from './firecracker-host.ts'
+import { firecrackerMachines } from './firecracker-machines.ts'
+
+const PARTS = ['microvm', 'root', 'mounts', 'setpriv', 'cgroups'] as const
+const NAME = 'microvm on the double of Firecracker'
+/** An emulated kernel on a busy machine. */
+const BOOT_MS = 400_000
+
+if (needs(...PARTS).lacking === null) {
+  const machines = await firecrackerMachines()
+  const { chrootBase } = machines
+  await using first = await createMicrovmBackend(machines.config)
+  await first.probe(AbortSignal.timeout(BOOT_MS))
+  await exerciseBackend(NAME, () => createMicrovmBackend(machines.config, {}, NAME), {
+    leftovers: async (owner) => {
+      const records = join(chrootBase, 'state/microvm/machines', owner)
+      return existsSync(records) ? readdirSync(records) : []
+    },
+    destroyUnderneath: async (sandbox) => {
+      const jail = jailId('clone', String(sandbox.ref.handle['slot']))
+      for (const line of processesWith(`${chrootBase}/firecracker/${jail}`))
+        process.kill(Number(line.split(' ')[1]), 'SIGKILL')
+    },
+    visibleOnHost: false,
+    testMs: 300_000,
+  })
+  afterAll(async () => {
+    expect(machines.left()).toEqual([])
+    await machines[Symbol.asyncDispose]()
+  })
+} else needs(...PARTS).it(NAME, () => {})
