@@ -19,7 +19,7 @@ export const keepRetention = ({
 }: {
   retention: Pick<Retention, 'ensurePartitions' | 'dropExpired' | 'isBucket'>
   /** Whether this worker looks at the bucket in this round. */
-  claim(everyMs: number): Promise<boolean>
+  claim(this: void, everyMs: number): Promise<boolean>
   onError(this: void, error: unknown): void
 }): AsyncDisposable =>
   repeat(

@@ -3,7 +3,7 @@
  * and repeats what was throttled, failed or not answered. Each operation ends within OPERATION_MS.
  */
 import { CofferdamError, isCofferdamError, unlessAborted } from '@cofferdam/contract'
-import type { S3Client } from '@aws-sdk/client-s3'
+import type * as s3 from '@aws-sdk/client-s3'
 
 /** Where blobs lie in an object store. */
 export interface BucketSettings {
@@ -26,7 +26,7 @@ const CONNECT_MS = 2000
 /** Without a byte for so long, a connection is cut and the request repeated. */
 const SILENT_MS = 4000
 
-export type Sdk = typeof import('@aws-sdk/client-s3')
+type Sdk = typeof s3
 
 export interface Bucket {
   readonly sdk: Sdk
@@ -34,7 +34,7 @@ export interface Bucket {
   /** The key of an object below the prefix. */
   keyOf(path: string): string
   /** Runs one operation. Throws `store_unavailable` or `config_invalid` that says what failed. */
-  run<T>(what: string, operation: (client: S3Client, abortSignal: AbortSignal) => Promise<T>): Promise<T>
+  run<T>(what: string, operation: (client: s3.S3Client, abortSignal: AbortSignal) => Promise<T>): Promise<T>
   close(): void
 }
 

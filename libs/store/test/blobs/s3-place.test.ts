@@ -30,7 +30,9 @@ describe('a blob in a bucket', () => {
     expect(await operationsOf(() => putBlob(t, 'small'))).toEqual(['PutObject'])
     expect(await operationsOf(() => putBlob(t, randomBytes(11 * MiB)))).toEqual([
       'CreateMultipartUpload',
-      ...['UploadPart', 'UploadPart', 'UploadPart'],
+      'UploadPart',
+      'UploadPart',
+      'UploadPart',
       'CompleteMultipartUpload',
     ])
   })
@@ -106,7 +108,9 @@ describe('the check of a bucket', () => {
   it('writes, reads and deletes a probe object', async () => {
     expect(await operationsOf(() => checkBucket(t.bucket.settings))).toEqual([
       'PutObject',
-      ...['GetObject', 'DeleteObject', 'GetObject'],
+      'GetObject',
+      'DeleteObject',
+      'GetObject',
     ])
     expect(await t.stored()).toEqual([])
   })
