@@ -14,7 +14,7 @@ import { startPostgres, startRedis, type PostgresOptions } from '@cofferdam/embe
 import { fleetOf, type TenantCaps, type TenantPolicy } from '@cofferdam/contract'
 import { createQueueClient, type Client } from '@cofferdam/client/queue'
 import { connectRedis } from '@cofferdam/queue'
-import { createStore, migrate, type Store } from '@cofferdam/store'
+import { createStore, migrate, type BucketSettings, type Store } from '@cofferdam/store'
 import { DAY_MS, untilWindowLasts } from '../libs/embedded/src/window-end.ts'
 
 // With compiled code that scripts/bootstrap.mjs keeps, a worker starts in 1.0 instead of 1.6 CPU seconds.
@@ -72,6 +72,8 @@ export interface FleetOptions {
   ownPostgres?: boolean
   /** A Redis that the caller started (a cluster, Sentinels). Default: a private one. */
   redisUrl?: string
+  /** Keeps blobs in a bucket that the caller started. `env` is for workers. Default: a folder. */
+  bucket?: { settings: BucketSettings; env: Record<string, string> }
 }
 
 /** Starts the stores. The caller starts the workers. */
@@ -98,6 +100,7 @@ export async function startFleet(options: FleetOptions = {}): Promise<Fleet> {
   const store = await createStore({
     databaseUrl: database.url,
     blobDir: path.join(dataDir, 'blobs'),
+    bucket: options.bucket?.settings,
     // A worker that cannot reach Postgres for a second uses its outbox, but the test itself has none.
     timeouts: { connectMs: 30_000, statementMs: 30_000 },
   })
@@ -129,6 +132,7 @@ export async function startFleet(options: FleetOptions = {}): Promise<Fleet> {
           DATABASE_URL: database.url,
           COFFERDAM_DATA_DIR: dataDir,
           COFFERDAM_LOG_LEVEL: 'warn',
+          ...options.bucket?.env,
           ...env,
         },
         within,

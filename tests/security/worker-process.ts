@@ -23,7 +23,9 @@ import type { z } from 'zod'
 import { createBackends } from '../../libs/backends/src/create-backends.ts'
 import { createRefillGate, warmConfigSchema, type WarmDeps } from '../../libs/sandbox/src/warm/index.ts'
 import { createExecutor } from '../../libs/executor/src/index.ts'
-import { createLocalBlobs } from '../../libs/store/src/local-blobs.ts'
+import { createBlobStore } from '../../libs/store/src/blobs/blob-store.ts'
+import { createLocalPlace } from '../../libs/store/src/blobs/local-place.ts'
+import { createOutputKeys } from '../../libs/store/src/output-keys.ts'
 
 export interface WorkerSettings {
   backend: 'docker' | 'gvisor' | 'process' | 'none'
@@ -72,7 +74,7 @@ const leaked: string[] = []
 const executor = createExecutor({
   backends,
   order: [settings.backend],
-  blobs: await createLocalBlobs(settings.blobDir),
+  blobs: createBlobStore(await createLocalPlace(settings.blobDir), createOutputKeys([])),
   memory,
   ...(settings.egress === null
     ? {}

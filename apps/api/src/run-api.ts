@@ -1,9 +1,9 @@
 /** Connects a server to its Redis, Postgres and telemetry, and closes all of them in reverse order. */
 import { once } from 'node:events'
 import { isIPv6 } from 'node:net'
-import { join } from 'node:path'
 import { createAdmission } from '@cofferdam/admission'
 import { createPoolProvisioner } from '@cofferdam/backends'
+import { blobPlaceOf } from '@cofferdam/config'
 import { connectRedis, createProducer, createTraceShelf, LOCK_MS, readAuditFaults } from '@cofferdam/queue'
 import { createStore } from '@cofferdam/store'
 import {
@@ -49,7 +49,7 @@ export async function runApi(config: ApiConfig, shared: Shared = {}): Promise<Ru
   const store = owned.use(
     await createStore({
       databaseUrl: config.databaseUrl,
-      blobDir: join(config.dataDir, 'blobs'),
+      ...blobPlaceOf(config),
       outputKeys: config.outputKeys ?? [],
       logger,
     }),

@@ -1,6 +1,6 @@
 /** What the command reads from the environment. */
 import path from 'node:path'
-import { readConfig, type ConfigField } from '@cofferdam/config'
+import { BLOB_FIELDS, readConfig, type ConfigField } from '@cofferdam/config'
 import { z } from 'zod'
 
 /** Where `cofferdam up` listens by default. */
@@ -31,6 +31,7 @@ export const CLI_FIELDS = {
     description: 'Directory of a single-node set-up: databases, outputs, admin key.',
     example: '.data',
   },
+  ...BLOB_FIELDS,
   redisUrl: {
     variable: 'REDIS_URL',
     schema: z.string().optional(),

@@ -3,21 +3,30 @@ import type { Retention } from '@cofferdam/store'
 import { repeat } from './periodic.ts'
 
 const EVERY_MS = 3_600_000
+/** A look at a bucket lists every object, and the store charges for each list. */
+const BUCKET_EVERY_MS = 6 * EVERY_MS
 /** Faults in one log line. docs/operations/audit.md says how to list all of them. */
 const MAX_SHOWN = 10
 
-/** Creates partitions ahead and drops expired ones. Every worker does this, because both are idempotent. */
+/**
+ * Creates partitions ahead, drops expired ones, and deletes their blobs. Every worker does this, because all
+ * of it is idempotent. Only the blobs of a bucket are left to one worker of the fleet.
+ */
 export const keepRetention = ({
   retention,
+  claim,
   onError,
 }: {
-  retention: Pick<Retention, 'ensurePartitions' | 'dropExpired'>
+  retention: Pick<Retention, 'ensurePartitions' | 'dropExpired' | 'isBucket'>
+  /** Whether this worker looks at the bucket in this round. */
+  claim(this: void, everyMs: number): Promise<boolean>
   onError(this: void, error: unknown): void
 }): AsyncDisposable =>
   repeat(
     async () => {
       await retention.ensurePartitions(Date.now())
-      await retention.dropExpired(Date.now())
+      const keepBlobs = retention.isBucket && !(await claim(BUCKET_EVERY_MS))
+      await retention.dropExpired(Date.now(), { keepBlobs })
     },
     { everyMs: EVERY_MS, onError },
   )

@@ -5,7 +5,7 @@
  */
 import { createJudgedDial } from '@cofferdam/egress'
 import type { Backend, SessionRegistry, WorkerId } from '@cofferdam/contract'
-import { claimAuditLook, keepAuditFaults, type Producer } from '@cofferdam/queue'
+import { claimAuditLook, claimBucketLook, keepAuditFaults, type Producer } from '@cofferdam/queue'
 import { serveCallbacks, serveTicks } from '@cofferdam/routines'
 import type { Store } from '@cofferdam/store'
 import type { Logger } from '@cofferdam/telemetry'
@@ -55,7 +55,13 @@ export function keepFleet(deps: FleetDeps): AsyncDisposable {
       onError,
     }),
   )
-  kept.use(keepRetention({ retention: store.retention, onError }))
+  kept.use(
+    keepRetention({
+      retention: store.retention,
+      claim: (everyMs) => claimBucketLook(redis, workerId, everyMs),
+      onError,
+    }),
+  )
   kept.use(
     keepAuditLook({
       retention: store.retention,

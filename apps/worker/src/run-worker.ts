@@ -3,7 +3,7 @@
  * goes the opposite way: stop claiming, let executions run, end the rest, disconnect.
  */
 import { randomBytes } from 'node:crypto'
-import { join } from 'node:path'
+import { blobPlaceOf } from '@cofferdam/config'
 import { newWorkerId, type Backend, type WorkerId } from '@cofferdam/contract'
 import { compileRules, redactText, type BackendReport } from '@cofferdam/executor'
 import { connectRedis, createConsumer, createProducer, createTraceShelf } from '@cofferdam/queue'
@@ -62,7 +62,7 @@ export async function runWorker(config: WorkerConfig, options: WorkerOptions = {
   const store = owned.use(
     await createStore({
       databaseUrl: config.databaseUrl,
-      blobDir: join(config.dataDir, 'blobs'),
+      ...blobPlaceOf(config),
       outputKeys: config.outputKeys ?? [],
       logger,
       onBatch: (batch) => telemetry.instruments.auditBatch(batch),

@@ -1,6 +1,7 @@
 /** Fields that every app reads, and common schemas of fields. */
 import path from 'node:path'
 import { z } from 'zod'
+import { BLOB_FIELDS } from './blob-fields.ts'
 import type { ConfigField } from './read-config.ts'
 
 /** Checks only the scheme: not every parser accepts `postgres://user@/db?host=/socket` or `unix:///path`. */
@@ -111,9 +112,11 @@ export const COMMON_FIELDS = {
       .string()
       .default('.data')
       .transform((dir) => path.resolve(dir)),
-    description: 'Directory of full outputs and artifacts; API and workers share it.',
+    description:
+      'Directory of full outputs and artifacts, unless COFFERDAM_BLOBS is set; API and workers share it.',
     example: '/var/lib/cofferdam',
   },
+  ...BLOB_FIELDS,
   outputKeys: {
     variable: 'COFFERDAM_OUTPUT_KEYS',
     schema: outputKeys,

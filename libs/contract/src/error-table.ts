@@ -150,7 +150,14 @@ export const ERRORS = {
     'later',
     false,
     'The store does not answer.',
-    'Try again later. Operators: check DATABASE_URL and the Postgres server.',
+    'Try again later. Operators: check DATABASE_URL and the Postgres server, and COFFERDAM_BLOBS and the bucket.',
+  ),
+  stored_data_damaged: entry(
+    500,
+    'never',
+    false,
+    'What is stored is not what was written: it was changed, cut or moved.',
+    'Run the execution again. Operators: restore the blob that the log names from a backup.',
   ),
   wait_timeout: entry(
     504,

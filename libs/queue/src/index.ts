@@ -1,5 +1,6 @@
 /** Puts, takes and settles executions over BullMQ, fairly between tenants. */
 export { claimAuditLook, keepAuditFaults, readAuditFaults } from './audit-faults.ts'
+export { claimBucketLook } from './bucket-look.ts'
 export type { Interrupted, Place } from './begun-mark.ts'
 export { LOCK_MS, QUEUE_BOUNDS, SWEEP_MS } from './bounds.ts'
 export { connectRedis, isRedisAway, type RedisRole } from './connect.ts'

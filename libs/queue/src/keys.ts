@@ -20,6 +20,8 @@ export const KEYS = {
   auditLook: at('audit:look'),
   /** How many faults the last check of the audit tables found. */
   auditFaults: at('audit:faults'),
+  /** The worker that looks for expired blobs in the bucket in this round. */
+  bucketLook: at('bucket:look'),
   /** `<id>` → hash, the record of an execution, which decides its state. */
   record: at('x:'),
   /** `<id>` → result JSON. */

@@ -1,14 +1,11 @@
 /**
- * Checks whether an attempt can be stored: both roles can log in, the schema is at least that of this build,
- * and database and blob folder are writable. Otherwise the first execution would notice it after it ran.
+ * Checks whether the database takes attempts: both roles can log in, the schema is at least that of this
+ * build, and it is writable. Otherwise the first execution would notice it after it ran.
  */
-import { randomBytes } from 'node:crypto'
-import { rm, writeFile } from 'node:fs/promises'
-import { join } from 'node:path'
 import { CofferdamError } from '@cofferdam/contract'
 import { sql, type Kysely } from 'kysely'
 import { migrationFiles } from './migration-files.ts'
-import { sqlState, translating } from './store-errors.ts'
+import { translating } from './store-errors.ts'
 import type { Database } from './tables.ts'
 
 /** Number of the newest migration of this build. */
@@ -38,21 +35,4 @@ export async function checkDatabase(db: Kysely<Database>, role: string): Promise
       'The database is read-only. Let DATABASE_URL name the primary, not a replica, and look for ' +
         'default_transaction_read_only.',
     )
-}
-
-/** Throws `config_invalid` when a file cannot be written below `dir`. */
-export async function checkBlobFolder(dir: string): Promise<void> {
-  const file = join(dir, `.check-${randomBytes(8).toString('hex')}`)
-  try {
-    await writeFile(file, 'x', { flag: 'wx', mode: 0o600 })
-  } catch (error) {
-    throw new CofferdamError(
-      'config_invalid',
-      'The blob folder (`blobs` below COFFERDAM_DATA_DIR) cannot be written: ' +
-        `${sqlState(error) ?? 'unknown'}. Give this user the right to write there, and free disk space.`,
-      { cause: error },
-    )
-  } finally {
-    await rm(file, { force: true }).catch(() => undefined)
-  }
 }

@@ -13,8 +13,12 @@ import {
 import type { Kysely, Transaction } from 'kysely'
 import { createApiKeys, type ApiKeys } from './api-keys.ts'
 import { createRecordBatcher, type WrittenBatch } from './batch-records.ts'
-import { checkBlobFolder, checkDatabase } from './check-store.ts'
+import { checkDatabase } from './check-store.ts'
 import { asTenant, connect, DEFAULT_TIMEOUTS, type Timeouts } from './connect.ts'
+import { createBlobStore } from './blobs/blob-store.ts'
+import { createLocalPlace } from './blobs/local-place.ts'
+import type { BucketSettings } from './blobs/s3-client.ts'
+import { createS3Place } from './blobs/s3-place.ts'
 import type { Page } from './cursor.ts'
 import { fleetTables, type FleetTables } from './fleet-tables.ts'
 import { feedPage, type FeedFilter, type FeedPage } from './feed.ts'
@@ -28,7 +32,6 @@ import {
   type AttemptName,
   type ChargedCounts,
 } from './invocations.ts'
-import { createLocalBlobs } from './local-blobs.ts'
 import { minuteSeries, type Series, type SeriesQuery } from './minute-series.ts'
 import { recentWork } from './recent-work.ts'
 import { listResults, resultsOf } from './results.ts'
@@ -64,8 +67,10 @@ const AUDIT_MS = 300_000
 
 export interface StoreOptions {
   databaseUrl: string
-  /** Directory of the blob store, created if absent. */
+  /** Directory of the blob store, created if absent. Not used with `bucket`. */
   blobDir: string
+  /** Puts blobs into an object store. */
+  bucket?: BucketSettings | undefined
   logger?: StoreLogger
   timeouts?: Partial<Timeouts>
   /** The first key encrypts, all decrypt. Without a key, data that must be encrypted is not stored. */
@@ -149,7 +154,9 @@ export async function createStore(options: StoreOptions): Promise<Store> {
     timeouts: { ...timeouts, statementMs: AUDIT_MS },
   })
   const keys = createOutputKeys(options.outputKeys ?? [])
-  const blobs = await createLocalBlobs(options.blobDir, keys)
+  const { bucket, blobDir } = options
+  const place = await (bucket === undefined ? createLocalPlace(blobDir) : createS3Place(bucket))
+  const blobs = createBlobStore(place, keys)
   const knownDays = new Set<string>()
   const batcher = createRecordBatcher<StorableAttempt>(
     (batch) => insertAttempts(fleet.db, batch, knownDays),
@@ -233,10 +240,11 @@ export async function createStore(options: StoreOptions): Promise<Store> {
     async check() {
       await checkDatabase(app.db, 'cofferdam_app')
       await checkDatabase(fleet.db, 'cofferdam_all_tenants')
-      await checkBlobFolder(options.blobDir)
+      await place.check()
     },
     async [Symbol.asyncDispose]() {
       await batcher.idle()
+      place[Symbol.dispose]()
       await Promise.all([app.close(), fleet.close(), sweeper.close(), auditor.close()])
     },
   }

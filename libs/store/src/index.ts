@@ -1,4 +1,6 @@
 /** Postgres and the blob directory: migrations, audit, results, outputs, tenants, keys. */
+export type { BucketSettings } from './blobs/s3-client.ts'
+export { checkBucket } from './blobs/s3-place.ts'
 export type { ApiKey, ApiKeys, NewKey, VerifiedKey } from './api-keys.ts'
 export { authorName, type Author } from './author.ts'
 export type { CodeInterpreters, WantedInterpreter } from './code-interpreters.ts'

@@ -2,7 +2,7 @@
 import { executionIdSchema, idToUuid } from '@cofferdam/contract'
 import { sql, type Kysely } from 'kysely'
 import { knownExecutions } from './invocations.ts'
-import type { LocalBlobs } from './local-blobs.ts'
+import type { KeptBlobs } from './blobs/blob-store.ts'
 import { translating } from './store-errors.ts'
 import type { Database } from './tables.ts'
 
@@ -23,9 +23,11 @@ export interface Retention {
    * Drops partitions whose expiry day has passed by `nowMs` and by the server's clock, then blobs without
    * rows. A row with a retention of n days lives for n to n + 1 days. A tenant's `output_retention_days`
    * deletes the blobs of its ended executions earlier. Both count from enqueueing. Returns the dropped days
-   * and how many executions lost their blobs.
+   * and how many executions lost their blobs. `keepBlobs` leaves the blobs to another call.
    */
-  dropExpired(nowMs: number): Promise<{ days: string[]; blobs: number }>
+  dropExpired(nowMs: number, options?: { keepBlobs?: boolean }): Promise<{ days: string[]; blobs: number }>
+  /** Blobs are in a bucket: one sweep serves the whole fleet, and each costs requests. */
+  readonly isBucket: boolean
   /**
    * Tampering by an owner of the schema that triggers cannot refuse, one sentence each. Reads every row's
    * day, at a second per million rows and for at most five minutes.
@@ -41,7 +43,7 @@ export function createRetention(
   writer: Kysely<Database>,
   sweeper: Kysely<Database>,
   auditor: Kysely<Database>,
-  blobs: LocalBlobs,
+  blobs: KeptBlobs,
 ): Retention {
   return {
     ensurePartitions: (nowMs) =>
@@ -52,7 +54,8 @@ export function createRetention(
           for (const day of [today + days, today + days + 1])
             await sql`select ensure_partition(${dateOf(day)}::date)`.execute(writer)
       }),
-    dropExpired: (nowMs) =>
+    isBucket: blobs.isBucket,
+    dropExpired: (nowMs, { keepBlobs = false } = {}) =>
       translating('the retention', async () => {
         const today = Math.floor(nowMs / DAY_MS)
         const days: string[] = []
@@ -62,6 +65,7 @@ export function createRetention(
           days.push(...rows.map((row) => row.day))
           if (rows.length === 0) break
         }
+        if (keepBlobs) return { days, blobs: 0 }
         const known = (ids: string[]): Promise<Set<string>> =>
           knownExecutions(
             sweeper,
@@ -75,6 +79,7 @@ export function createRetention(
           .execute()
         for (const { tenant_id, output_retention_days } of shorter)
           pruned += await blobs.pruneTenant(tenant_id, folderOf(today - (output_retention_days ?? 0)), known)
+        await blobs.sweepUnfinished((today - BLOB_GRACE_DAYS) * DAY_MS)
         return { days, blobs: pruned }
       }),
     auditFaults: () =>

@@ -35,7 +35,7 @@ export interface Sealer {
 }
 
 export interface Opener {
-  /** Decrypts one stored chunk. Throws `internal` when it was altered or moved. */
+  /** Decrypts one stored chunk. Throws `stored_data_damaged` when it was altered or moved. */
   open(stored: Uint8Array, index: number, isLast: boolean): Buffer
 }
 
@@ -57,7 +57,7 @@ export function createSealer(key: OutputKey, where: SealedLocation): Sealer {
   }
 }
 
-/** Parses a header. Throws `internal` when it is invalid or its key is not configured. */
+/** Parses a header. Throws `stored_data_damaged` for an invalid one, `internal` if its key is not configured. */
 export function createOpener(keys: OutputKeys, header: Uint8Array, where: SealedLocation): Opener {
   const bytes = Buffer.from(header)
   const idLength = bytes[MAGIC.length] ?? 0
@@ -84,7 +84,7 @@ export function createOpener(keys: OutputKeys, header: Uint8Array, where: Sealed
   }
 }
 
-/** Chunks and bytes of text behind a header, from the stored size. Throws `internal` if impossible. */
+/** Chunks and bytes of text behind a header, from the stored size. Throws `stored_data_damaged` if impossible. */
 export function sealedSize(storedBytes: number): { chunks: number; textBytes: number } {
   const body = storedBytes - HEADER_BYTES
   const chunks = Math.ceil(body / STORED_CHUNK_BYTES)
@@ -103,7 +103,7 @@ export function sealBytes(key: OutputKey, where: SealedLocation, text: Uint8Arra
   }
 }
 
-/** Throws `internal` when it was altered. */
+/** Throws `stored_data_damaged` when it was altered. */
 export function openBytes(keys: OutputKeys, where: SealedLocation, stored: Uint8Array): Buffer {
   const opener = createOpener(keys, stored.subarray(0, HEADER_BYTES), where)
   const { chunks } = sealedSize(stored.length)
@@ -126,7 +126,6 @@ function nonceOf(index: number, isLast: boolean): Buffer {
 const associated = (header: Uint8Array, { tenant, location }: SealedLocation): Buffer =>
   Buffer.concat([header, Buffer.from(`\0${tenant}\0${location}`)])
 
-const damaged = (cause?: unknown): CofferdamError =>
-  new CofferdamError('internal', 'What is stored is not what was written: it was changed, cut or moved.', {
-    cause,
-  })
+/** For stored bytes that are not those that were written. */
+export const damaged = (cause?: unknown): CofferdamError =>
+  new CofferdamError('stored_data_damaged', undefined, { cause })

@@ -163,7 +163,7 @@ describe('an encrypted blob', () => {
     for (const [what, change] of Object.entries(changes)) {
       const ref = await put(sealed.blobs, bytes)
       change(join(t.blobDir, ref))
-      await expect(sealed.blobs.read(ref), what).rejects.toMatchObject({ code: 'internal' })
+      await expect(sealed.blobs.read(ref), what).rejects.toMatchObject({ code: 'stored_data_damaged' })
     }
     const cut = await put(sealed.blobs, bytes)
     truncateSync(join(t.blobDir, cut), HEADER_BYTES + 2 * STORED_CHUNK_BYTES)
@@ -189,7 +189,7 @@ describe('an encrypted blob', () => {
     const ref = await sink.commit()
     expect(Buffer.from((await sealed.blobs.read(ref))!.bytes).toString()).toBe('CFDS\x01 is only text here')
     renameSync(join(t.blobDir, ref), join(t.blobDir, `${ref}-sealed`))
-    await expect(sealed.blobs.read(`${ref}-sealed`)).rejects.toMatchObject({ code: 'internal' })
+    await expect(sealed.blobs.read(`${ref}-sealed`)).rejects.toMatchObject({ code: 'stored_data_damaged' })
   })
 })
 

@@ -1,8 +1,9 @@
 import { execFile } from 'node:child_process'
 import { chmod, mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
-import path, { join } from 'node:path'
+import { join } from 'node:path'
 import { promisify } from 'node:util'
+import { blobPlaceOf } from '@cofferdam/config'
 import {
   checkHost,
   firecrackerConfigSchema,
@@ -11,9 +12,9 @@ import {
   type HostFinding,
 } from '@cofferdam/backend-microvm/firecracker'
 import { type RunningServer, startPostgres, startRedis } from '@cofferdam/embedded'
-import { createStore } from '@cofferdam/store'
+import { checkBucket, createStore } from '@cofferdam/store'
 import type { Command } from '../command.ts'
-import type { Environment } from '../config.ts'
+import type { CliConfig, Environment } from '../config.ts'
 import { EXIT } from '../exit-status.ts'
 import { hasFlag } from '../parse-command-line.ts'
 import {
@@ -33,8 +34,9 @@ export const command: Command = {
   details:
     'Tries everything that it reports: probes every backend, and starts and stops a private Redis and ' +
     'Postgres. If\n' +
-    'DATABASE_URL is set, checks that the database and the blob folder accept what workers store. Exit ' +
-    'status 1 when no\n' +
+    'DATABASE_URL is set, checks that the database and the blob folder accept what workers store. If\n' +
+    'COFFERDAM_BLOBS is set, writes a probe object to the bucket, reads it and deletes it. Exit status 1 ' +
+    'when no\n' +
     'execution could run safely on this machine, or, with --production, when Firecracker could not.',
   flags: {
     production: {
@@ -48,18 +50,17 @@ export const command: Command = {
     const { terminal, config, stop } = context
     terminal.progress('checking this machine …')
     const isProduction = hasFlag(line, 'production')
-    const [findings, redis, postgres, python, firecracker] = await Promise.all([
+    const [findings, redis, postgres, bucket, python, firecracker] = await Promise.all([
       findBackends(config.environment, stop),
       serverFinding(config.redisUrl, 'REDIS_URL', startRedis),
-      config.databaseUrl === undefined
-        ? tryServer(startPostgres)
-        : storeFinding(config.databaseUrl, config.dataDir),
+      config.databaseUrl === undefined ? tryServer(startPostgres) : storeFinding(config.databaseUrl, config),
+      bucketFinding(config),
       pythonFinding(),
       isProduction ? checkHost(firecrackerSettings(config.environment)) : null,
     ])
     const best = bestOf(findings)
     const node = { ok: true, found: `Node.js ${process.versions.node}` }
-    const machine = { redis, postgres, python, node }
+    const machine = { redis, postgres, ...(bucket === null ? {} : { bucket }), python, node }
     terminal.value({
       backends: findings,
       best: best === null ? null : { name: best.name, isolation: best.isolation },
@@ -70,7 +71,8 @@ export const command: Command = {
     report(findings, best, machine, terminal)
     if (firecracker !== null) reportFirecracker(firecracker, terminal)
     const isReady = firecracker?.every(({ ok, needed }) => ok || !needed) ?? true
-    return best !== null && redis.ok && postgres.ok && isReady ? EXIT.ok : EXIT.platform
+    const isStored = redis.ok && postgres.ok && bucket?.ok !== false
+    return best !== null && isStored && isReady ? EXIT.ok : EXIT.platform
   },
 }
 
@@ -133,9 +135,11 @@ async function serverFinding(
 }
 
 /** Checks the configured database. Workers accept executions only after this check succeeds. */
-async function storeFinding(databaseUrl: string, dataDir: string): Promise<ServerFinding> {
+async function storeFinding(databaseUrl: string, config: CliConfig): Promise<ServerFinding> {
   try {
-    await using store = await createStore({ databaseUrl, blobDir: path.join(dataDir, 'blobs') })
+    // `bucketFinding` checks the bucket.
+    const { blobDir } = blobPlaceOf(config)
+    await using store = await createStore({ databaseUrl, blobDir })
     await store.check()
     return { ok: true, found: 'configured by DATABASE_URL; schema, rights and blob folder are correct' }
   } catch (error) {
@@ -143,6 +147,19 @@ async function storeFinding(databaseUrl: string, dataDir: string): Promise<Serve
       ok: false,
       found: `configured by DATABASE_URL: ${error instanceof Error ? error.message : String(error)}`,
     }
+  }
+}
+
+/** Null without a configured bucket. */
+async function bucketFinding(config: CliConfig): Promise<ServerFinding | null> {
+  const { bucket } = blobPlaceOf(config)
+  if (bucket === undefined) return null
+  const name = `s3://${bucket.bucket}${bucket.prefix === '' ? '' : `/${bucket.prefix}`}`
+  try {
+    await checkBucket(bucket)
+    return { ok: true, found: `${name}: a probe object was written, read and deleted` }
+  } catch (error) {
+    return { ok: false, found: `${name}: ${error instanceof Error ? error.message : String(error)}` }
   }
 }
 

@@ -1,5 +1,7 @@
 /**
- * References of blobs: `<tenant>~<hash>/<YYYYMMDD>/<execution id>/<attempt>-<name>-<hash>-<random>[-sealed]`
+ * References of blobs: `<tenant>~<hash>/<YYYYMMDD>/<execution id>/<attempt>-<name>-<hash>-<random>`, then
+ * `-sealed` if it is encrypted, or `-hashed#<digest>` if its bytes are checked against a digest (hashed-blobs.ts).
+ * What is before `#` is where the blob lies, below the directory or the prefix of the bucket.
  *
  * A reference cannot name anything outside of the root, because every part has a closed alphabet and is
  * validated before use. The hashes distinguish names that sanitising or a case-insensitive file system would
@@ -15,7 +17,7 @@ import {
 } from '@cofferdam/contract'
 
 const REF =
-  /^([A-Za-z0-9_.@-]{1,64}~[0-9a-f]{16})\/(\d{8})\/(exe_[0-9a-f]{32})\/(\d{1,9}-[A-Za-z0-9_.-]{1,64}-[0-9a-f]{16}-[0-9a-f]{16}(?:-sealed)?)$/
+  /^([A-Za-z0-9_.@-]{1,64}~[0-9a-f]{16})\/(\d{8})\/(exe_[0-9a-f]{32})\/(\d{1,9}-[A-Za-z0-9_.-]{1,64}-[0-9a-f]{16}-[0-9a-f]{16}(?:-sealed|-hashed(?=#))?)(?:(?<=-hashed)#([0-9a-f]{64}))?$/
 
 export interface BlobPath {
   tenant: string
@@ -25,13 +27,17 @@ export interface BlobPath {
   file: string
 }
 
-/** Suffix of encrypted blobs. A program cannot influence it. */
-const SEALED = '-sealed'
+/** How the bytes of a blob are stored: as they are, encrypted, or with hashes behind them. */
+export type BlobForm = 'plain' | 'sealed' | 'hashed'
 
-export const isSealed = (blob: BlobPath): boolean => blob.file.endsWith(SEALED)
+/** Suffixes of file names. A program cannot influence them. */
+const SUFFIXES = { plain: '', sealed: '-sealed', hashed: '-hashed' } as const satisfies Record<
+  BlobForm,
+  string
+>
 
 /** A new path for a blob of `key`. Throws `invalid_request` for an invalid execution ID. */
-export function newBlobPath(key: BlobKey): BlobPath {
+export function newBlobPath(key: BlobKey, form: BlobForm): BlobPath {
   const id = executionIdSchema.safeParse(key.executionId)
   if (!id.success || !Number.isSafeInteger(key.attempt) || key.attempt < 1 || key.attempt > 999_999_999)
     throw new CofferdamError('invalid_request', 'A blob belongs to an execution id and an attempt from 1 on.')
@@ -41,18 +47,29 @@ export function newBlobPath(key: BlobKey): BlobPath {
     execution: id.data,
     file:
       `${key.attempt}-${sanitised(key.name)}-${hash(key.name)}` +
-      `-${randomBytes(8).toString('hex')}${key.encrypt ? SEALED : ''}`,
+      `-${randomBytes(8).toString('hex')}${SUFFIXES[form]}`,
   }
 }
 
-/** The path of a reference. Null for anything that `newBlobPath` and `refOf` did not make. */
-export function blobPathOf(ref: string): BlobPath | null {
-  const [, tenant, day, execution, file] = REF.exec(ref) ?? []
-  if (tenant === undefined || day === undefined || execution === undefined || file === undefined) return null
-  return { tenant, day, execution, file }
+export interface FoundBlob {
+  path: BlobPath
+  form: BlobForm
+  /** Of form `hashed`: what the hashes behind its bytes must add up to. Empty otherwise. */
+  digest: string
 }
 
+/** What a reference names. Null for anything that `newBlobPath` and `refOf` did not make. */
+export function findBlob(ref: string): FoundBlob | null {
+  const [, tenant, day, execution, file, digest = ''] = REF.exec(ref) ?? []
+  if (tenant === undefined || day === undefined || execution === undefined || file === undefined) return null
+  const form = file.endsWith(SUFFIXES.sealed) ? 'sealed' : digest === '' ? 'plain' : 'hashed'
+  return { path: { tenant, day, execution, file }, form, digest }
+}
+
+/** Where a blob lies, and its reference unless its form is `hashed`. */
 export const refOf = (blob: BlobPath): string => [blob.tenant, blob.day, blob.execution, blob.file].join('/')
+
+export const hashedRefOf = (blob: BlobPath, digest: string): string => `${refOf(blob)}#${digest}`
 
 export const dayOf = (id: ExecutionId): string =>
   new Date(idTimeMs(id)).toISOString().slice(0, 10).replaceAll('-', '')

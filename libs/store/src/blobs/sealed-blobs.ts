@@ -1,5 +1,5 @@
 /** Writes and reads encrypted blobs with one chunk in memory, whatever their size. */
-import type { SealedLocation } from './sealed-format.ts'
+import type { SealedLocation } from '../sealed-format.ts'
 import {
   CHUNK_BYTES,
   createOpener,
@@ -7,8 +7,11 @@ import {
   HEADER_BYTES,
   sealedSize,
   STORED_CHUNK_BYTES,
-} from './sealed-format.ts'
-import type { OutputKey, OutputKeys } from './output-keys.ts'
+} from '../sealed-format.ts'
+import type { OutputKey, OutputKeys } from '../output-keys.ts'
+
+/** Chunks that are fetched at once: 1 MiB. A request to a bucket takes longer than its bytes. */
+const FETCHED_CHUNKS = 16
 
 export interface SealingWriter {
   write(text: Uint8Array): Promise<void>
@@ -63,20 +66,26 @@ export async function readSealed(
 ): Promise<{ bytes: Uint8Array; total: number }> {
   const opener = createOpener(keys, await fetch(0, HEADER_BYTES), where)
   const { chunks, textBytes } = sealedSize(storedBytes)
-  const chunkAt = async (index: number): Promise<Buffer> => {
-    const start = HEADER_BYTES + index * STORED_CHUNK_BYTES
-    const stored = await fetch(start, Math.min(start + STORED_CHUNK_BYTES, storedBytes))
-    return opener.open(stored, index, index === chunks - 1)
-  }
-  const last = await chunkAt(chunks - 1)
+  const offsetOf = (index: number) => Math.min(HEADER_BYTES + index * STORED_CHUNK_BYTES, storedBytes)
+  const lastIndex = chunks - 1
+  const last = opener.open(await fetch(offsetOf(lastIndex), storedBytes), lastIndex, true)
   const start = Math.min(Math.max(range?.start ?? 0, 0), textBytes)
   const end = Math.min(Math.max(range?.end ?? textBytes, start), textBytes)
   const bytes = Buffer.alloc(end - start)
-  for (let index = Math.floor(start / CHUNK_BYTES); index * CHUNK_BYTES < end; index += 1) {
-    const text = index === chunks - 1 ? last : await chunkAt(index)
+  const place = (text: Buffer, index: number): void => {
     const offset = index * CHUNK_BYTES
     const from = Math.max(start, offset)
     bytes.set(text.subarray(from - offset, Math.min(end, offset + CHUNK_BYTES) - offset), from - start)
   }
+  const wanted = Math.min(Math.ceil(end / CHUNK_BYTES), lastIndex)
+  for (let first = Math.floor(start / CHUNK_BYTES); first < wanted; first += FETCHED_CHUNKS) {
+    const behind = Math.min(first + FETCHED_CHUNKS, wanted)
+    const stored = await fetch(offsetOf(first), offsetOf(behind))
+    for (let index = first; index < behind; index += 1) {
+      const at = (index - first) * STORED_CHUNK_BYTES
+      place(opener.open(stored.subarray(at, at + STORED_CHUNK_BYTES), index, false), index)
+    }
+  }
+  if (end > lastIndex * CHUNK_BYTES) place(last, lastIndex)
   return { bytes, total: textBytes }
 }
