@@ -152,6 +152,28 @@ it('keeps an execution waiting while the only worker that can run it restarts', 
   expect(ran).toEqual(['process weak', 'docker strong again'])
 })
 
+it('keeps executions of every kind waiting when the whole fleet was away for long', async () => {
+  const { ran, start, known } = fleet()
+  const producer = bench.producer()
+  const both = [start('weak', WEAK), start('strong', STRONG)]
+  await known(2)
+  for (const worker of both) await worker.drain({ graceMs: 0 })
+  const { execution_id } = await producer.put(requestOf({ backend: 'docker' }), { awaitReply: true })
+  const other = await producer.put(requestOf({ backend: 'process' }), { awaitReply: true })
+  // Ten minutes pass: far more than the patience with one kind that is gone.
+  for (const kind of await bench.redis.zrange(KEYS.kinds, 0, '-1'))
+    await bench.redis.zincrby(KEYS.kinds, -600_000, kind)
+  start('weak again', WEAK)
+  expect(await producer.wait(other.execution_id, { timeoutMs: 30_000 })).toMatchObject({ ok: true })
+  expect(await producer.get(execution_id)).toMatchObject({ status: 'queued' })
+  expect(await producer.whyWaiting(execution_id)).toMatchObject([
+    { code: 'no_worker', need: expect.stringContaining('backend=docker'), until: expect.any(Number) },
+  ])
+  start('strong again', STRONG)
+  expect(await producer.wait(execution_id, { timeoutMs: 30_000 })).toMatchObject({ ok: true })
+  expect(ran).toEqual(['process weak again', 'docker strong again'])
+})
+
 it('continues a session on its worker while executions for another kind of worker wait', async () => {
   const { held, start, known } = fleet()
   const producer = bench.producer()
