@@ -80,7 +80,7 @@ async function enqueueAll(producer: Producer) {
           const n = from + i
           return producer.put(
             requestOf({
-              tenant_id: TENANTS[n % TENANTS.length],
+              tenant_id: TENANTS[n % TENANTS.length] ?? '',
               agent_id: `agent-${n % 7}`,
               backend: BACKENDS[Math.floor(n / TENANTS.length) % BACKENDS.length],
             }),

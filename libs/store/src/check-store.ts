@@ -7,12 +7,9 @@ import { rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { CofferdamError } from '@cofferdam/contract'
 import { sql, type Kysely } from 'kysely'
-import { migrationFiles } from './migration-files.ts'
+import { SCHEMA_VERSION } from './schema-state.ts'
 import { sqlState, translating } from './store-errors.ts'
 import type { Database } from './tables.ts'
-
-/** Number of the newest migration of this build. */
-const SCHEMA_VERSION = Math.max(...migrationFiles().map(({ number }) => number))
 
 /**
  * Throws `store_unavailable` while Postgres does not answer or is read-only, and `config_invalid` when the
