@@ -111,6 +111,38 @@ it('does not let a backlog for one kind of worker, or of one tenant, block the o
   for (const { execution_id } of flood) await producer.cancel(execution_id)
 })
 
+it('counts for a position only what runs before it on workers that can run it', async () => {
+  const { held, start, known } = fleet()
+  const producer = bench.producer()
+  const stuck = gate()
+  const light = gate()
+  held.process = async (taken) => {
+    await (taken.request.backend === 'docker' ? stuck : light).opened
+    await endWith('ok', 10)(taken)
+  }
+  start('weak', WEAK, 1)
+  start('strong', STRONG, 8)
+  await known(2)
+  const put = (tenant_id: string, backend: string) =>
+    producer.put(requestOf({ tenant_id, backend }), { awaitReply: true })
+  const outstanding = (count: number) =>
+    vi.waitFor(async () => expect(await bench.redis.zcard(`${KEYS.out}interactive`)).toBe(count), 20_000)
+  // All eight slots of the other kind are taken, and two more are released for it than it can run.
+  const flood = await Promise.all(Array.from({ length: 40 }, (_, n) => put(`heavy${n % 8}`, 'docker')))
+  await outstanding(10)
+  // One runs, and one is released behind it: the window of one slot. Its tenant need not leave a share.
+  await producer.setTenantLimits('light', { weight: 1, concurrency: 10, max_queued: null })
+  const first = [await put('light', 'process'), await put('light', 'process')]
+  await outstanding(12)
+  const third = await put('light', 'process')
+  expect(third).toMatchObject({ status: 'queued', position: 1 })
+  light.open()
+  for (const { execution_id } of [...first, third])
+    expect(await producer.wait(execution_id, { timeoutMs: 30_000 })).toMatchObject({ ok: true })
+  stuck.open()
+  for (const { execution_id } of flood) await producer.cancel(execution_id)
+})
+
 it('refuses what no worker has, and tells a worker if another kind of worker has it', async () => {
   const { held, start, known } = fleet()
   const producer = bench.producer()
