@@ -27,7 +27,7 @@ const PARTLY_SHORT = [
   'libs/sandbox/test/guest/{background-sequences,bare-run,cell}.test.ts',
   'libs/admission/test/{commands-of-bash,never-passed}.test.ts',
   'libs/queue/test/{fairness,session}.test.ts',
-  'tests/model/queue.test.ts',
+  'tests/model/{queue,kinds}.test.ts',
   'apps/cli/test/commands.test.ts',
 ]
 

@@ -20,6 +20,7 @@ import { startPostgres, startRedis, type RunningServer } from '@cofferdam/embedd
 import { PARTS, type FoundParts, type PartName } from '@cofferdam/embedded/needs'
 import { createCgroups } from '../libs/sandbox/src/host-jail/cgroups.ts'
 import { chromiumPath } from './chromium-path.ts'
+import { EARLIER_COMMIT } from './earlier-commit.ts'
 import { findHelm, provideHelm } from './helm.ts'
 
 const run = promisify(execFile)
@@ -41,7 +42,7 @@ export interface Part {
 }
 
 /** What needs hardware that CI does not have. */
-const OPTIONAL: ReadonlySet<Name> = new Set<Name>(['firecracker'])
+const OPTIONAL: ReadonlySet<Name> = new Set<Name>(['firecracker', 'git-history'])
 
 type Finding = Pick<Part, 'ok' | 'found'>
 
@@ -83,6 +84,7 @@ const FIXES: Readonly<Record<Name, string>> = {
   apt: 'a Debian or Ubuntu whose package lists were fetched',
   pip: 'apt-get install python3-pip',
   chromium: 'apt-get install chromium-headless-shell fonts-dejavu-core, or set COFFERDAM_CHROMIUM',
+  'git-history': 'git fetch --unshallow, in a checkout by git',
   firecracker: 'set FIRECRACKER_FOLDER as docs/testing.md says, as root on a host with hardware KVM',
 }
 
@@ -297,6 +299,7 @@ export async function findParts(options: { root: string; buildsImage: boolean })
     pip: command('sh', '-c', 'python3 -m pip --version && /usr/bin/python3 -m pip --version'),
     // The embedded Redis needs it when there is no Redis on PATH.
     apt: command('sh', '-c', 'apt-get download --print-uris redis-tools >/dev/null && echo package lists'),
+    'git-history': command('git', '-C', options.root, 'log', '-1', '--format=%h %s', EARLIER_COMMIT),
     firecracker: firecracker(process.env['FIRECRACKER_FOLDER']),
     chromium: command(chromiumPath() ?? 'chromium-headless-shell', '--version'),
     cgroups: known(cgroups !== null, cgroups === null ? 'no group can be made here' : 'groups can be made'),

@@ -70,6 +70,8 @@ export interface FleetOptions {
    * a database in the Postgres of the test run.
    */
   ownPostgres?: boolean
+  /** Number of the newest migration that the database has. Default: all. Not with a Postgres of its own. */
+  schema?: number
   /** A Redis that the caller started (a cluster, Sentinels). Default: a private one. */
   redisUrl?: string
   /** Keeps blobs in a bucket that the caller started. `env` is for workers. Default: a folder. */
@@ -88,7 +90,9 @@ export async function startFleet(options: FleetOptions = {}): Promise<Fleet> {
   const postgresOptions = { dataDir: path.join(dataDir, 'postgres'), durable }
   const [startedRedis, database] = await Promise.all([
     options.redisUrl === undefined ? startRedis(redisOptions) : null,
-    durable || options.ownPostgres === true ? ownDatabase(postgresOptions) : sharedDatabase(),
+    durable || options.ownPostgres === true
+      ? ownDatabase(postgresOptions)
+      : sharedDatabase(options.schema),
   ])
   let redis = startedRedis
   const redisUrl = options.redisUrl ?? redis?.url ?? ''
@@ -182,10 +186,11 @@ async function ownDatabase(options: PostgresOptions): Promise<FleetDatabase> {
   }
 }
 
-async function sharedDatabase(): Promise<FleetDatabase> {
+async function sharedDatabase(schema?: number): Promise<FleetDatabase> {
   // A test database needs a vitest run, and a bench is none.
-  const { createTestDatabase } = await import('@cofferdam/store/testing')
-  const database = await createTestDatabase()
+  const { createTestDatabase, migrateUpTo } = await import('@cofferdam/store/testing')
+  const database = await createTestDatabase({ template: schema === undefined })
+  if (schema !== undefined) await migrateUpTo(database.url, schema)
   const refuse = (): never => {
     throw new Error('this fleet has no Postgres of its own: ask for `ownPostgres`')
   }

@@ -47,6 +47,12 @@ needsBackend('process').it(
     await put(python('kinds', { min_isolation: 'microvm' }), 'provisioning isolation_unavailable')
     const results = await endingsOf(fleet, accepted, RECOVERY_MS)
     expect(results.map((one) => `${one.ending} ${one.ok ? one.backend : one.reason}`)).toEqual(expected)
+    // Whichever worker refused it, the caller reads what each kind of worker lacks.
+    const [unknown = '', tooStrong = ''] = results.slice(-2).map((one) => one.error_message)
+    expect(unknown).toContain('There is no backend "nowhere" on this worker.')
+    expect(unknown).toContain('lacks backend=nowhere')
+    for (const backend of ['fake', 'none', 'process'])
+      expect(tooStrong).toMatch(new RegExp(`${backend} (isolates by|lacks [^;]*isolation=microvm)`))
 
     // The remaining worker has no free slot and no `fake` backend, and still ends the dead one's attempt.
     const lost = await fleet.client.enqueue(fakeRequest('kinds', [{ sleep_ms: 600_000 }]))

@@ -3,14 +3,13 @@
  * docs/internals/state-machines.md holds.
  */
 import { isLongTier } from '@cofferdam/embedded/needs'
-import { isolatedRedis, scheduleSeed, type TestServer } from '@cofferdam/embedded/testing'
-import { connectRedis, LANES, TAG, type Lane } from '@cofferdam/queue'
-import { Worker } from 'bullmq'
+import { scheduleSeed } from '@cofferdam/embedded/testing'
 import fc from 'fast-check'
 import { afterAll, beforeAll, it } from 'vitest'
 import { play } from './play.ts'
 import { scheduleArb, type Step } from './steps.ts'
-import { admissionOf, type Transport } from './world.ts'
+import { openTransport } from './transport.ts'
+import type { Transport } from './world.ts'
 
 /** Number of schedules of about 60 steps each. */
 const RUNS = Number(process.env['COFFERDAM_MODEL_RUNS'] ?? (isLongTier() ? 80 : 40))
@@ -31,37 +30,11 @@ const ON = { do: 'act', held: 0, choice: 'on', late: false, outbox: false } as c
 const HEIR_ON = { ...ON, held: 1 }
 const DIE: Step = { do: 'die', worker: 0 }
 
-let server: TestServer
-let transport: Transport
+let transport: Transport & AsyncDisposable
 beforeAll(async () => {
-  server = await isolatedRedis()
-  const redis = connectRedis(server.url, 'worker')
-  const each = <T>(make: (lane: Lane) => T) =>
-    Object.fromEntries(LANES.map((lane) => [lane, make(lane)])) as Record<Lane, T>
-  transport = {
-    redis,
-    admission: admissionOf(redis, (tenant) => transport.charged(tenant)),
-    charged: () => 0,
-    workers: each(
-      (lane) =>
-        new Worker(lane, null, {
-          connection: redis,
-          prefix: TAG,
-          autorun: false,
-          skipVersionCheck: true,
-          lockDuration: 3_600_000,
-          maxStalledCount: 1_000_000,
-          removeOnComplete: { count: 0 },
-          removeOnFail: { count: 0 },
-        }),
-    ),
-  }
+  transport = await openTransport()
 })
-afterAll(async () => {
-  for (const lane of LANES) await transport.workers[lane].close(true)
-  transport.redis.disconnect()
-  await server.stop()
-})
+afterAll(() => transport?.[Symbol.asyncDispose]())
 
 /**
  * Schedules that once broke an invariant, shortened by hand. The next owner is the worker that takes an

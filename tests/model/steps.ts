@@ -21,6 +21,8 @@ export type Step =
   /** A BullMQ job is gone, as after a process that ended without settling. */
   | { do: 'lose job'; lane: Lane; job: number }
   | { do: 'beat' | 'drain' | 'crash' | 'leave'; worker: number }
+  /** A worker of the n-th kind joins. */
+  | { do: 'join'; kind: number }
   /** Fetches a job and takes its execution. */
   | { do: 'fetch'; worker: number; lane: Lane }
   /** Ends a job and takes the next one in one call, as a slot does. */
@@ -46,7 +48,7 @@ const nat = fc.nat(5)
 const lane = fc.constantFrom<Lane>('interactive', 'interactive', 'routine')
 const record = <T>(weight: number, arbitrary: fc.Arbitrary<T>) => ({ weight, arbitrary })
 
-const stepArb = fc.oneof(
+const stepArb: fc.Arbitrary<Step> = fc.oneof(
   record(
     9,
     fc.record({
@@ -139,6 +141,36 @@ const stepArb = fc.oneof(
   ),
 )
 
-export const scheduleArb = fc.array(stepArb, { minLength: 20, maxLength: 80, size: 'max' }) as fc.Arbitrary<
-  Step[]
->
+export const scheduleArb = fc.array(stepArb, { minLength: 20, maxLength: 80, size: 'max' })
+
+/** Steps of a fleet whose workers differ, with more of what changes its kinds. */
+const mixedStepArb: fc.Arbitrary<Step> = fc.oneof(
+  record(6, fc.record({ do: fc.constant('join' as const), kind: nat })),
+  record(
+    6,
+    fc.record({
+      do: fc.constantFrom('die' as const, 'crash' as const, 'drain' as const, 'leave' as const),
+      worker: nat,
+    }),
+  ),
+  record(6, fc.record({ do: fc.constant('beat' as const), worker: nat })),
+  // Silence beyond the patience with a kind that has no worker, and shorter.
+  record(3, fc.record({ do: fc.constant('clock' as const), ms: fc.constantFrom(4000, 16_000, 61_000) })),
+  record(
+    12,
+    fc.record({
+      do: fc.constant('put' as const),
+      tenant: fc.nat(1),
+      agent: fc.nat(1),
+      lane,
+      priority: fc.constant(0),
+      session: fc.option(fc.nat(1), { freq: 1 }),
+      delayMs: fc.constant(0),
+      key: fc.constant(null),
+      need: fc.nat(6),
+    }),
+  ),
+  record(20, stepArb),
+)
+
+export const mixedFleetArb = fc.array(mixedStepArb, { minLength: 20, maxLength: 60, size: 'max' })

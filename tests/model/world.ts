@@ -34,6 +34,8 @@ import type { Choice, Step } from './steps.ts'
 /** The worker's lock time, which the model's own clock also uses. */
 export const LOCK_MS = 15_000
 const SLOTS = 2
+/** Workers that live at the same time. */
+const WORKERS_MAX = 6
 /** Wide windows, so that no run of the model crosses midnight. */
 const WINDOW_MS = 10 * 365 * 86_400_000
 
@@ -72,6 +74,7 @@ export const OFFERS: Readonly<Record<string, string>> = {
   strong: 'backend=a,isolation=strong\nbackend=b',
   weak: 'backend=b',
   other: 'backend=c',
+  large: 'backend=b,memory=large',
 }
 export const NEEDS = [
   '',
@@ -80,11 +83,15 @@ export const NEEDS = [
   'isolation=strong',
   'backend=c',
   'backend=nobody',
+  'backend=b,memory=large',
 ] as const
 
 /** Whether a kind has what is needed, decided without the scripts. */
 export function canServe(kind: string, need: string): boolean {
-  return (OFFERS[kind] ?? '').split('\n').some((line) => need === '' || line.split(',').includes(need))
+  const words = need === '' ? [] : need.split(',')
+  return (OFFERS[kind] ?? '')
+    .split('\n')
+    .some((line) => words.every((word) => line.split(',').includes(word)))
 }
 
 interface Began {
@@ -171,8 +178,8 @@ export class World {
 
   readonly tenantOf = new Map<string, string>()
 
-  async hire(): Promise<void> {
-    const kind = Object.keys(OFFERS)[this.born % 3] ?? ''
+  /** A worker joins. By default its kind is the next one of the list. */
+  async hire(kind = pickOf(Object.keys(OFFERS), this.born) ?? ''): Promise<void> {
     const worker = { name: `w${(this.born += 1)}`, isAlive: true, slots: SLOTS, kind }
     this.workers.push(worker)
     await this.beat(worker)
@@ -218,6 +225,9 @@ export class World {
         })
       case 'leave':
         return this.withWorker(step.worker, (worker) => this.leave(worker))
+      case 'join':
+        if (this.workers.filter((one) => one.isAlive).length >= WORKERS_MAX) return
+        return this.hire(pickOf(Object.keys(OFFERS), step.kind))
       case 'fetch':
         return this.withWorker(step.worker, (worker) => this.fetch(worker, step.lane))
       case 'go on':

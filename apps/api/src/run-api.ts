@@ -1,11 +1,19 @@
 /** Connects a server to its Redis, Postgres and telemetry, and closes all of them in reverse order. */
+import { randomUUID } from 'node:crypto'
 import { once } from 'node:events'
 import { isIPv6 } from 'node:net'
 import { createAdmission } from '@cofferdam/admission'
 import { createPoolProvisioner } from '@cofferdam/backends'
 import { blobPlaceOf } from '@cofferdam/config'
-import { connectRedis, createProducer, createTraceShelf, LOCK_MS, readAuditFaults } from '@cofferdam/queue'
-import { createStore } from '@cofferdam/store'
+import {
+  announceVersion,
+  connectRedis,
+  createProducer,
+  createTraceShelf,
+  LOCK_MS,
+  readAuditFaults,
+} from '@cofferdam/queue'
+import { createStore, SCHEMA_VERSION } from '@cofferdam/store'
 import {
   createLogger,
   createMetricsServer,
@@ -109,6 +117,16 @@ export async function runApi(config: ApiConfig, shared: Shared = {}): Promise<Ru
       }),
     )
   const url = await listen(api, config)
+  owned.use(
+    announceVersion({
+      redis,
+      role: 'api',
+      id: `api_${randomUUID().replaceAll('-', '')}`,
+      version: workspace.version,
+      schema: SCHEMA_VERSION,
+      onError: (error) => logger.warn({ err: error }, 'the version of this process was not announced'),
+    }),
+  )
 
   const running = owned.move()
   let closing: Promise<void> | null = null

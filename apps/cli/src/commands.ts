@@ -89,6 +89,10 @@ export const COMMANDS: Readonly<Record<string, CommandEntry>> = {
     summary: 'prepare a database for a deployment: schema, demo tenant, admin key',
     load: () => import('./commands/setup.ts'),
   },
+  upgrade: {
+    summary: 'check what an upgrade of a fleet still needs, and what runs where',
+    load: () => import('./commands/upgrade.ts'),
+  },
   double: {
     summary: 'emulate a cloud service on this machine',
     load: () => import('./commands/double.ts'),

@@ -13,6 +13,7 @@ import type { Taken } from '@cofferdam/queue'
 import { attemptKey, chargeIn, finalCharge, settleCharge } from './attempt-charge.ts'
 import { decide } from './decide.ts'
 import type { NoRun, Run } from './decision.ts'
+import { withReasonsOfOthers } from './fleet-refusal.ts'
 import { operateOnSession } from './operate-on-session.ts'
 import { completeAttempt, recordAttempt } from './record-attempt.ts'
 import { recover } from './recover.ts'
@@ -42,7 +43,8 @@ async function run(taken: Taken, { policy, admitted }: Run, deps: WorkerDeps): P
   if (result.next === 'requeue') return await requeue(taken, result.back)
 
   const facts = { ...policy, caps: admitted.caps, chargedAtMs }
-  const recorded = await recordAttempt(taken, result.outcome, facts, deps)
+  const outcome = await withReasonsOfOthers(taken, result.outcome, policy.tenant, deps)
+  const recorded = await recordAttempt(taken, outcome, facts, deps)
   await completeAttempt(taken, recorded, deps)
   const charge = chargeIn(recorded.record)
   // The row of an earlier owner counts and charges nothing, so the counters must not charge either.

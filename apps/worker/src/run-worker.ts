@@ -6,8 +6,14 @@ import { randomBytes } from 'node:crypto'
 import { blobPlaceOf } from '@cofferdam/config'
 import { newWorkerId, type Backend, type WorkerId } from '@cofferdam/contract'
 import { compileRules, redactText, type BackendReport } from '@cofferdam/executor'
-import { connectRedis, createConsumer, createProducer, createTraceShelf } from '@cofferdam/queue'
-import { createStore } from '@cofferdam/store'
+import {
+  announceVersion,
+  connectRedis,
+  createConsumer,
+  createProducer,
+  createTraceShelf,
+} from '@cofferdam/queue'
+import { createStore, SCHEMA_VERSION } from '@cofferdam/store'
 import {
   createLogger,
   createMetricsServer,
@@ -76,6 +82,10 @@ export async function runWorker(config: WorkerConfig, options: WorkerOptions = {
   const producer = owned.use(createProducer({ redis: control, subscriber }))
   const published = owned.use(
     await publishBackends({ redis: control, executor, backends, starts, workerId, onError }),
+  )
+  const { version } = workspace
+  owned.use(
+    announceVersion({ redis: control, role: 'worker', id: workerId, version, schema: SCHEMA_VERSION, onError }),
   )
   const offersOf = createOffers(executor)
   const offers = () => offersOf(published.reports)

@@ -9,7 +9,7 @@ import type {
   WorkerId,
 } from '@cofferdam/contract'
 import type { Executor } from '@cofferdam/executor'
-import type { Offer, Producer } from '@cofferdam/queue'
+import { lacksOfOtherKinds, type Offer, type Producer } from '@cofferdam/queue'
 import type { Store } from '@cofferdam/store'
 import type { Logger, Telemetry } from '@cofferdam/telemetry'
 import type { Redis } from 'ioredis'
@@ -29,6 +29,8 @@ export interface WorkerDeps {
   backends: ReadonlyMap<string, Backend>
   /** What the backends can run now. */
   offers(this: void): readonly Offer[]
+  /** What the backends of workers of other kinds lack for a need. */
+  lacksOfOthers(this: void, need: string): Promise<string[]>
   /** Sessions that any worker can attach to. */
   sessions: Pick<SessionRegistry, 'claim' | 'find'>
   store: Pick<Store, 'record' | 'findAttempt' | 'blobs'>
@@ -94,6 +96,7 @@ export function composeDeps(parts: DepsParts, owned: AsyncDisposableStack): Work
     executor: opened.headroom.executor,
     backends: opened.backends,
     offers,
+    lacksOfOthers: (need) => lacksOfOtherKinds(redis, offers(), need),
     sessions: opened.sessions,
     store,
     policies: createPolicyCache({

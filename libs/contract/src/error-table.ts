@@ -187,6 +187,13 @@ export const ERRORS = {
     'Another worker has taken over this attempt.',
     'Nothing to do: the other worker completes it.',
   ),
+  record_too_new: entry(
+    503,
+    'elsewhere',
+    false,
+    'A newer version of Cofferdam wrote this, and this process cannot read it.',
+    'Operators: upgrade this process, or keep one of the newer version until the work of that version has ended.',
+  ),
   backend_unknown: entry(400, 'never', false, 'There is no backend with that name.', 'See GET /v1/backends.'),
   issuer_unavailable: entry(
     503,

@@ -34,6 +34,7 @@ export const PARTS = {
   apt: 'apt-get with its package lists',
   pip: 'pip for python3, on PATH and of the system',
   chromium: 'a Chromium without a window, and a font',
+  'git-history': 'a git checkout that has the commit before (scripts/earlier-commit.ts)',
   firecracker: 'a real Firecracker with jailer and image, on hardware (FIRECRACKER_FOLDER)',
 } as const
 

@@ -3,7 +3,7 @@ import type { Ending, ExecutionId, ExecutionRequest } from '@cofferdam/contract'
 import type { Redis } from 'ioredis'
 import { composeUnstarted, endedTail } from './ending.ts'
 import { KEYS } from './keys.ts'
-import { hydrate } from './request-blobs.ts'
+import { readable } from './request-blobs.ts'
 import { runCoded, SCRIPTS } from './scripts.ts'
 
 export type Unstarted = 'cancelled' | 'cancelling' | 'ended' | 'not_found' | 'running'
@@ -30,7 +30,7 @@ export async function endUnstarted(
     const [state, attempt, enqueued, traceparent, stored, tenant, agent] = fields
     if (state === 'ended') return 'ended'
     if (state == null || stored == null) return 'not_found'
-    const request = (await hydrate(redis, stored)) ?? lostRequest(stored, tenant ?? '', agent ?? '')
+    const request = (await readable(redis, stored)) ?? lostRequest(stored, tenant ?? '', agent ?? '')
     const record = composeUnstarted({
       ...ending,
       message: await redact(request, ending.message),
@@ -57,7 +57,7 @@ export async function endUnstarted(
   }
 }
 
-/** The rest of a request whose blobs are gone, which is enough for its audit row. */
+/** The rest of a request that cannot be read as a whole, which is enough for its audit row. */
 function lostRequest(stored: string, tenantId: string, agentId: string): ExecutionRequest {
   const known = JSON.parse(stored) as ExecutionRequest
   return {

@@ -86,6 +86,8 @@ export const KEYS = {
   beats: at('beats'),
   /** hash: worker → `fillable slots|interactive|routine|running|lock ms|slots|kind`. */
   workers: at('workers'),
+  /** hash: process → its version and when it last said so (fleet-versions.ts). */
+  versions: at('versions'),
   /** stream of attempt records that Postgres does not have yet. */
   outbox: at('outbox'),
   /** `<id>` → hash: part → its spans as JSON (trace-shelf.ts). */

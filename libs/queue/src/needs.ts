@@ -15,6 +15,7 @@ import {
   type ExecutionRequest,
   type Isolation,
 } from '@cofferdam/contract'
+import { readableWords, RECORD_VERSION } from './record-version.ts'
 
 /** Words of everything that one backend of a worker can do. */
 export type Offer = ReadonlySet<string>
@@ -67,6 +68,7 @@ export function offerOf(
     ...(can.artifacts ? ['artifacts'] : []),
     ...(can.measures.includes('cpu_ms') ? ['cpu_time'] : []),
     ...(can.progress === true ? ['heartbeat'] : []),
+    ...readableWords(RECORD_VERSION),
     ...amountsUpTo('memory', can.remote === true ? Infinity : memoryMib, 2 * LEAST_MIB),
     ...amountsUpTo('seconds', can.maxMs === null ? Infinity : can.maxMs / 1000, 2 * LEAST_SECONDS),
   ])

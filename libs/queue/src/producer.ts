@@ -40,6 +40,7 @@ import { liveFactsOf } from './live-filter.ts'
 import { livePage, type LivePage, type LivePageAsked } from './live-page.ts'
 import { needOf } from './needs.ts'
 import { readStats, type QueueStats } from './queue-stats.ts'
+import { neededWord, RECORD_VERSION } from './record-version.ts'
 import { createReplies } from './replies.ts'
 import { dehydrate, hydrate, withReuse, withTenantSession } from './request-blobs.ts'
 import { numberOrNull, run, runCoded, SCRIPTS, text, type Reply } from './scripts.ts'
@@ -58,6 +59,8 @@ export interface ProducerDeps {
   redactReason?: RedactReason
   /** Creates execution IDs. Default: UUIDv7 of `now`. */
   ids?: () => ExecutionId
+  /** Version of the records that it writes. Default: that of this build. */
+  recordVersion?: number
 }
 
 export interface TenantQueueLimits {
@@ -115,6 +118,7 @@ export function createProducer({
   now = Date.now,
   ids,
   redactReason,
+  recordVersion = RECORD_VERSION,
 }: ProducerDeps): Producer {
   const producerId = randomUUID()
   const newId = ids ?? (() => newExecutionId(now()))
@@ -130,7 +134,7 @@ export function createProducer({
   ): Promise<Accepted> {
     const id = newId()
     const request = await withTenantSession(redis, asked)
-    const { json, blobs } = dehydrate(request)
+    const { json, blobs } = dehydrate(request, recordVersion)
     const idempotency = idempotencyName(request)
     if (awaitReply) await replies.expect(id)
     const runId = await serverRun()
@@ -150,7 +154,7 @@ export function createProducer({
       request.session?.key ?? '',
       request.callback_url ?? '',
       runId,
-      needOf(request),
+      [needOf(request), ...neededWord(recordVersion)].join(','),
       programKindOf(request.program),
       request.rerun_of ?? '',
       liveFactsOf(request),

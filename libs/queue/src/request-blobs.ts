@@ -4,10 +4,16 @@
  * of a request can have a key `$blob` (strict schemas; environment names start with a letter or `_`).
  */
 import { createHash } from 'node:crypto'
-import { canHaveRunSession, withRunSession, type ExecutionRequest } from '@cofferdam/contract'
+import {
+  canHaveRunSession,
+  isCofferdamError,
+  withRunSession,
+  type ExecutionRequest,
+} from '@cofferdam/contract'
 import type { Redis } from 'ioredis'
 import { QUEUE_BOUNDS } from './bounds.ts'
 import { KEYS } from './keys.ts'
+import { RECORD_VERSION, withoutVersion, withVersion } from './record-version.ts'
 
 /** The stored form of a request and the blobs it refers to, by SHA-256. */
 export interface StoredRequest {
@@ -16,7 +22,8 @@ export interface StoredRequest {
 }
 
 /** Splits a request into a small JSON text and its large parts. */
-export function dehydrate(request: ExecutionRequest): StoredRequest {
+export function dehydrate(asked: ExecutionRequest, version = RECORD_VERSION): StoredRequest {
+  const request = withVersion(asked, version)
   const whole = JSON.stringify(request)
   // If the whole is small, so is every part: a string is never longer than its JSON.
   if (!isLarge(whole, QUEUE_BOUNDS.inlineBytes)) return { json: whole, blobs: new Map() }
@@ -36,10 +43,13 @@ export function dehydrate(request: ExecutionRequest): StoredRequest {
 const isLarge = (value: string, bytes: number): boolean =>
   value.length > bytes || (value.length * 3 > bytes && Buffer.byteLength(value) > bytes)
 
-/** Restores a stored request. Null when a blob is gone. Extends the expiry of the blobs that it reads. */
+/**
+ * Restores a stored request. Null when a blob is gone. Extends the expiry of the blobs that it reads. Throws
+ * `record_too_new` for a record of a later build.
+ */
 export async function hydrate(redis: Redis, json: string): Promise<ExecutionRequest | null> {
   let stored: unknown = JSON.parse(json)
-  if (!json.includes('"$blob"')) return stored as ExecutionRequest
+  if (!json.includes('"$blob"')) return withoutVersion(stored as ExecutionRequest)
   // At most twice: the whole request may be one blob, whose text refers to others.
   for (let depth = 0; depth < 2; depth += 1) {
     const shas = [...new Set(references(stored))]
@@ -52,8 +62,15 @@ export async function hydrate(redis: Redis, json: string): Promise<ExecutionRequ
     const whole = referenceOf(stored)
     stored = whole === null ? replaceReferences(stored, bySha) : JSON.parse(bySha.get(whole) ?? 'null')
   }
-  return stored as ExecutionRequest
+  return withoutVersion(stored as ExecutionRequest)
 }
+
+/** Like `hydrate`, and null also for a record of a later build. Its execution can be cancelled all the same. */
+export const readable = (redis: Redis, json: string): Promise<ExecutionRequest | null> =>
+  hydrate(redis, json).catch((error: unknown) => {
+    if (isCofferdamError(error) && error.code === 'record_too_new') return null
+    throw error
+  })
 
 function referenceOf(value: unknown): string | null {
   return typeof value === 'object' && value !== null && '$blob' in value && typeof value.$blob === 'string'

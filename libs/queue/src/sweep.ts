@@ -3,7 +3,7 @@ import type { ExecutionId, ExecutionRequest, SandboxRef, WorkerId } from '@coffe
 import type { Redis } from 'ioredis'
 import { endUnstarted } from './end-unstarted.ts'
 import { KEYS } from './keys.ts'
-import { hydrate } from './request-blobs.ts'
+import { readable } from './request-blobs.ts'
 import { list, runCoded, SCRIPTS, text, type Reply } from './scripts.ts'
 
 /** A running execution that has lost its worker and its BullMQ job. */
@@ -40,7 +40,7 @@ export async function sweep(
 async function lostOf(redis: Redis, [id, fields]: Reply[]): Promise<LostExecution | null> {
   const [stored, attempt, enqueued, taken, worker, began, fence] = list(fields)
   if (stored == null || taken == null || worker == null) return null
-  const request = await hydrate(redis, text(stored))
+  const request = await readable(redis, text(stored))
   if (request === null) return null
   return {
     executionId: text(id) as ExecutionId,

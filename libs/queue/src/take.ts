@@ -1,5 +1,12 @@
 /** Turns a fetched BullMQ job, or the next execution assigned to this worker, into an owned execution. */
-import { StopReason, type ExecutionId, type ExecutionRequest } from '@cofferdam/contract'
+import {
+  CofferdamError,
+  ERRORS,
+  isCofferdamError,
+  StopReason,
+  type ExecutionId,
+  type ExecutionRequest,
+} from '@cofferdam/contract'
 import { interruptedOf } from './begun-mark.ts'
 import { QUEUE_BOUNDS } from './bounds.ts'
 import { composeUnstarted } from './ending.ts'
@@ -19,7 +26,7 @@ export interface TakeDeps extends TakenDeps {
 /**
  * Takes the execution of a job, unless the fetch has already done so (`reply`). Returns null when the job is
  * stale (its execution ended, was put back or was released again), or when the execution cannot run, because
- * it was taken too often without an ending or parts of its request are gone. Such an execution is ended here,
+ * it was taken too often without an ending, parts of its request are gone, or only a later build reads it. Such an execution is ended here,
  * so that every accepted execution has an ending.
  */
 export async function take(
@@ -66,11 +73,12 @@ async function ownedOf(
 ): Promise<HeldExecution | null> {
   const [fence, attempt, enqueued, now, traceparent, began, stored, cancelled, deliveries, tenant, older] =
     reply
-  const request = await patiently(() => hydrate(deps.redis, text(stored)))
+  const request = await patiently(() => hydrate(deps.redis, text(stored))).catch(tooNew)
+  const isReadable = request !== null && !(request instanceof CofferdamError)
   const held = createTaken(
     {
       executionId,
-      request: request ?? unknownRequest(text(tenant)),
+      request: isReadable ? request : unknownRequest(text(tenant)),
       attempt: numberOrNull(attempt) ?? 1,
       fence: numberOrNull(fence) ?? 0,
       enqueuedAtMs: numberOrNull(enqueued) ?? 0,
@@ -83,6 +91,10 @@ async function ownedOf(
     deps,
   )
   if (text(cancelled) === '1') held.stop(new StopReason('cancelled'))
+  if (request instanceof CofferdamError) {
+    await endAs(held, 'provisioning', request.code, `${request.message} ${ERRORS[request.code].hint}`)
+    return null
+  }
   if (request === null) {
     await endAs(held, 'provisioning', 'request_lost', 'Parts of the request are no longer stored.')
     return null
@@ -93,6 +105,12 @@ async function ownedOf(
     return null
   }
   return held
+}
+
+/** The error of a record that only a later build can read. Throws all others. */
+function tooNew(error: unknown): CofferdamError {
+  if (isCofferdamError(error) && error.code === 'record_too_new') return error
+  throw error
 }
 
 async function endAs(
@@ -115,7 +133,7 @@ async function endAs(
   await taken.settle(record, { slotMs: 0, outbox: true })
 }
 
-/** Replaces a request whose blobs are gone, so that its ending can be composed. */
+/** Replaces a request that cannot be read, so that its ending can be composed. */
 function unknownRequest(tenantId: string): ExecutionRequest {
   return {
     tenant_id: tenantId,

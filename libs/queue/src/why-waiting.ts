@@ -19,8 +19,17 @@ export const waitFactSchema = z.discriminatedUnion('code', [
   z.object({ code: z.literal('session_worker'), worker_id: z.string(), ahead: count, ...waiting }),
   /** All executions of its tenant wait: a cap is used up, or policy or caps could not be read. */
   z.object({ code: z.literal('tenant_parked'), until: moment, ...waiting }),
-  /** None of the live workers can run it. `need`: what it needs of one (needs.ts). */
-  z.object({ code: z.literal('no_worker'), fleet_workers: count, need: z.string(), ...waiting }),
+  /**
+   * None of the live workers can run it. `need`: what it needs of one (needs.ts). `until`: it is refused then,
+   * unless one comes. Absent when there is no worker at all.
+   */
+  z.object({
+    code: z.literal('no_worker'),
+    fleet_workers: count,
+    need: z.string(),
+    until: moment.optional(),
+    ...waiting,
+  }),
   /** Its tenant runs as many as its concurrency limit allows. */
   z.object({ code: z.literal('tenant_concurrency'), running: count, limit: count, ...waiting }),
   /** Of its tenant: `ahead` of the same agent, and those of other agents, with which it takes turns. */

@@ -111,6 +111,38 @@ it('does not let a backlog for one kind of worker, or of one tenant, block the o
   for (const { execution_id } of flood) await producer.cancel(execution_id)
 })
 
+it('counts for a position only what runs before it on workers that can run it', async () => {
+  const { held, start, known } = fleet()
+  const producer = bench.producer()
+  const stuck = gate()
+  const light = gate()
+  held.process = async (taken) => {
+    await (taken.request.backend === 'docker' ? stuck : light).opened
+    await endWith('ok', 10)(taken)
+  }
+  start('weak', WEAK, 1)
+  start('strong', STRONG, 8)
+  await known(2)
+  const put = (tenant_id: string, backend: string) =>
+    producer.put(requestOf({ tenant_id, backend }), { awaitReply: true })
+  const outstanding = (count: number) =>
+    vi.waitFor(async () => expect(await bench.redis.zcard(`${KEYS.out}interactive`)).toBe(count), 20_000)
+  // All eight slots of the other kind are taken, and two more are released for it than it can run.
+  const flood = await Promise.all(Array.from({ length: 40 }, (_, n) => put(`heavy${n % 8}`, 'docker')))
+  await outstanding(10)
+  // One runs, and one is released behind it: the window of one slot. Its tenant need not leave a share.
+  await producer.setTenantLimits('light', { weight: 1, concurrency: 10, max_queued: null })
+  const first = [await put('light', 'process'), await put('light', 'process')]
+  await outstanding(12)
+  const third = await put('light', 'process')
+  expect(third).toMatchObject({ status: 'queued', position: 1 })
+  light.open()
+  for (const { execution_id } of [...first, third])
+    expect(await producer.wait(execution_id, { timeoutMs: 30_000 })).toMatchObject({ ok: true })
+  stuck.open()
+  for (const { execution_id } of flood) await producer.cancel(execution_id)
+})
+
 it('refuses what no worker has, and tells a worker if another kind of worker has it', async () => {
   const { held, start, known } = fleet()
   const producer = bench.producer()
@@ -150,6 +182,28 @@ it('keeps an execution waiting while the only worker that can run it restarts', 
   start('strong again', STRONG)
   expect(await producer.wait(execution_id, { timeoutMs: 30_000 })).toMatchObject({ ok: true })
   expect(ran).toEqual(['process weak', 'docker strong again'])
+})
+
+it('keeps executions of every kind waiting when the whole fleet was away for long', async () => {
+  const { ran, start, known } = fleet()
+  const producer = bench.producer()
+  const both = [start('weak', WEAK), start('strong', STRONG)]
+  await known(2)
+  for (const worker of both) await worker.drain({ graceMs: 0 })
+  const { execution_id } = await producer.put(requestOf({ backend: 'docker' }), { awaitReply: true })
+  const other = await producer.put(requestOf({ backend: 'process' }), { awaitReply: true })
+  // Ten minutes pass: far more than the patience with one kind that is gone.
+  for (const kind of await bench.redis.zrange(KEYS.kinds, 0, '-1'))
+    await bench.redis.zincrby(KEYS.kinds, -600_000, kind)
+  start('weak again', WEAK)
+  expect(await producer.wait(other.execution_id, { timeoutMs: 30_000 })).toMatchObject({ ok: true })
+  expect(await producer.get(execution_id)).toMatchObject({ status: 'queued' })
+  expect(await producer.whyWaiting(execution_id)).toMatchObject([
+    { code: 'no_worker', need: expect.stringContaining('backend=docker'), until: expect.any(Number) },
+  ])
+  start('strong again', STRONG)
+  expect(await producer.wait(execution_id, { timeoutMs: 30_000 })).toMatchObject({ ok: true })
+  expect(ran).toEqual(['process weak again', 'docker strong again'])
 })
 
 it('continues a session on its worker while executions for another kind of worker wait', async () => {

@@ -4,12 +4,9 @@
  */
 import { CofferdamError } from '@cofferdam/contract'
 import { sql, type Kysely } from 'kysely'
-import { migrationFiles } from './migration-files.ts'
+import { SCHEMA_VERSION } from './schema-state.ts'
 import { translating } from './store-errors.ts'
 import type { Database } from './tables.ts'
-
-/** Number of the newest migration of this build. */
-const SCHEMA_VERSION = Math.max(...migrationFiles().map(({ number }) => number))
 
 /**
  * Throws `store_unavailable` while Postgres does not answer or is read-only, and `config_invalid` when the

@@ -3,6 +3,7 @@
  * a time (advisory lock). Any number of processes may call it at once. A database that is newer than this
  * build is left alone, because during a rolling deploy both builds run.
  */
+import { setTimeout as pause } from 'node:timers/promises'
 import { CofferdamError } from '@cofferdam/contract'
 import pg from 'pg'
 import { migrationFiles, type Migration } from './migration-files.ts'
@@ -12,17 +13,31 @@ import { failureOf, sqlState, toStoreError } from './store-errors.ts'
 /** Any constant that differs from the other advisory locks of the database. */
 const LOCK = 7020260001
 const CONNECT_MS = 5000
-/** The whole schema takes about 0.2 s, but another process may run a long backfill. */
-const LOCK_WAIT = '10min'
+/** How long to wait for another process that migrates. It may run a long backfill. */
+const TURN_WAIT = '10min'
+/**
+ * How long a migration waits for a table that somebody uses. Until it has the table, everybody else waits
+ * behind it, so it gives up soon, lets them pass, and tries again.
+ */
+const TABLE_WAIT = '500ms'
+const TABLE_PAUSE_MS = 1000
+/** Longer than a backup of a large database holds its tables. */
+const TABLE_PATIENCE_MS = 10 * 60_000
 /**
  * Roles belong to the cluster: concurrent grants of two databases fail (XX000 `tuple concurrently updated`).
  */
 const ATTEMPTS = 5
+const LOCK_NOT_AVAILABLE = '55P03'
 const ROLES = ['cofferdam_app', 'cofferdam_all_tenants', 'cofferdam_sweeper']
 
-/** Throws `config_invalid` (rights, changed files) or `store_unavailable`. The URL's user owns the schema. */
-export async function migrate(databaseUrl: string): Promise<void> {
-  const migrations = migrationFiles()
+/**
+ * Throws `config_invalid` (rights, changed files) or `store_unavailable`. The URL's user owns the schema.
+ * `migrations`: those of an earlier build, in tests.
+ */
+export async function migrate(
+  databaseUrl: string,
+  migrations: readonly Migration[] = migrationFiles(),
+): Promise<void> {
   const client = new pg.Client({
     connectionString: databaseUrl,
     connectionTimeoutMillis: CONNECT_MS,
@@ -42,7 +57,7 @@ export async function migrate(databaseUrl: string): Promise<void> {
 }
 
 async function applyPending(client: pg.Client, migrations: readonly Migration[]): Promise<void> {
-  await client.query(`set lock_timeout = '${LOCK_WAIT}'`)
+  await client.query(`set lock_timeout = '${TURN_WAIT}'`)
   await client.query('select pg_advisory_lock($1)', [LOCK])
   // If this throws, the end of the session unlocks it.
   await client.query(
@@ -50,6 +65,7 @@ async function applyPending(client: pg.Client, migrations: readonly Migration[])
       'checksum text not null, applied_at timestamptz not null default now())',
   )
   await checkRights(client)
+  await client.query(`set lock_timeout = '${TABLE_WAIT}'`)
   for (const migration of await pending(client, migrations)) await apply(client, migration)
   await client.query('select pg_advisory_unlock($1)', [LOCK])
 }
@@ -63,9 +79,9 @@ async function pending(client: pg.Client, migrations: readonly Migration[]): Pro
     'select number, checksum from cofferdam_migrations',
   )
   const applied = new Map(rows.map((row) => [row.number, row.checksum]))
-  for (const { number, name, checksum } of migrations) {
+  for (const { number, name, checksum, former } of migrations) {
     const known = applied.get(number)
-    if (known !== undefined && known !== checksum)
+    if (known !== undefined && known !== checksum && !former.includes(known))
       throw new CofferdamError(
         'config_invalid',
         `migration ${name} was applied with another content ` +
@@ -98,20 +114,34 @@ async function checkRights(client: pg.Client): Promise<void> {
   )
 }
 
-async function apply(client: pg.Client, migration: Migration, attempt = 1): Promise<void> {
+async function apply(client: pg.Client, migration: Migration): Promise<void> {
+  const untilMs = Date.now() + TABLE_PATIENCE_MS
+  while (!(await tryToApply(client, migration, Date.now() >= untilMs))) await pause(TABLE_PAUSE_MS)
+}
+
+/** False when somebody used a table for too long. With `isLast` that is an error. */
+async function tryToApply(
+  client: pg.Client,
+  migration: Migration,
+  isLast: boolean,
+  attempt = 1,
+): Promise<boolean> {
   try {
     await client.query('begin')
     await client.query(migration.sql)
     await client.query('insert into cofferdam_migrations (number, name, checksum) values ($1, $2, $3)', [
       migration.number,
       migration.name,
-      migration.checksum,
+      // So that a build from before the replacement still accepts the database.
+      migration.former[0] ?? migration.checksum,
     ])
     await client.query('commit')
+    return true
   } catch (error) {
     await client.query('rollback')
+    if (sqlState(error) === LOCK_NOT_AVAILABLE && !isLast) return false
     const raced = sqlState(error) === 'XX000' || sqlState(error) === '23505'
-    if (raced && attempt < ATTEMPTS) return await apply(client, migration, attempt + 1)
+    if (raced && attempt < ATTEMPTS) return await tryToApply(client, migration, isLast, attempt + 1)
     if (failureOf(error) === 'away') throw error
     const why = error instanceof Error ? error.message : String(error)
     throw new CofferdamError('config_invalid', `migration ${migration.name} failed: ${why}`, { cause: error })

@@ -6,8 +6,13 @@ export interface Migration {
   number: number
   name: string
   sql: string
-  /** SHA-256 of the file in hex. An applied file must never change. */
+  /** SHA-256 of the file in hex. An applied file must never change what it makes. */
   checksum: string
+  /**
+   * Checksums of earlier contents that made the same schema in another way, such as with longer locks. The
+   * file names them in lines `-- Replaces: <checksum>`.
+   */
+  former: readonly string[]
 }
 
 const FOLDER = new URL('../migrations/', import.meta.url)
@@ -24,7 +29,8 @@ export function migrationFiles(): Migration[] {
       throw new Error(`migration ${name}: expected NNNN-name.sql with a number of its own`)
     taken.add(number)
     const sql = readFileSync(new URL(name, FOLDER), 'utf8')
-    return { number, name, sql, checksum: createHash('sha256').update(sql).digest('hex') }
+    const former = [...sql.matchAll(/^-- Replaces: ([0-9a-f]{64})\b/gm)].map(([, checksum = '']) => checksum)
+    return { number, name, sql, checksum: createHash('sha256').update(sql).digest('hex'), former }
   })
 }
 

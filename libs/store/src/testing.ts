@@ -3,7 +3,7 @@ import { randomBytes } from 'node:crypto'
 import { testPostgres } from '@cofferdam/embedded/testing'
 import pg from 'pg'
 import { migrate } from './migrate.ts'
-import { schemaChecksum } from './migration-files.ts'
+import { migrationFiles, schemaChecksum } from './migration-files.ts'
 
 /** Timeouts for a test's own store, which has no outbox for a Postgres that is slow for a second. */
 export const PATIENT_TIMEOUTS = { connectMs: 30_000, statementMs: 30_000 } as const
@@ -13,6 +13,13 @@ export interface TestDatabase {
   /** Drops the database (open connections are cut) and stops the server when it was this test's own. */
   drop(): Promise<void>
 }
+
+/** Migrates a database to the schema of an earlier build, whose newest migration is `last`. */
+export const migrateUpTo = (url: string, last: number): Promise<void> =>
+  migrate(
+    url,
+    migrationFiles().filter(({ number }) => number <= last),
+  )
 
 /** Advisory lock in the server's `postgres` database, for creating the template. */
 const LOCK = 7020260003

@@ -2,7 +2,7 @@ import { execFile } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import pg from 'pg'
-import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { migrate } from '../src/index.ts'
 import { migrationFiles } from '../src/migration-files.ts'
 import { createTestDatabase, type TestDatabase } from '../src/testing.ts'
@@ -31,7 +31,11 @@ describe('migrate', () => {
     await Promise.all(Array.from({ length: 8 }, () => run(process.execPath, [script, database.url])))
     const applied = await query('select number, name, checksum from cofferdam_migrations order by number')
     expect(applied).toEqual(
-      migrationFiles().map(({ number, name, checksum }) => ({ number, name, checksum })),
+      migrationFiles().map(({ number, name, checksum, former }) => ({
+        number,
+        name,
+        checksum: former[0] ?? checksum,
+      })),
     )
   })
 
@@ -58,6 +62,16 @@ describe('migrate', () => {
     })
   })
 
+  it('accepts a replaced file under its former checksum and under its own', async () => {
+    await migrate(database.url)
+    await migrate(database.url)
+    const replaced = migrationFiles().find(({ former }) => former.length > 0)
+    await query(
+      `update cofferdam_migrations set checksum = '${replaced?.checksum}' where number = ${replaced?.number}`,
+    )
+    await expect(migrate(database.url)).resolves.toBeUndefined()
+  })
+
   it('leaves a database unchanged that is newer than this build', async () => {
     await migrate(database.url)
     await query(`insert into cofferdam_migrations (number, name, checksum) values (9999, 'later', 'x')`)
@@ -78,6 +92,36 @@ describe('migrate', () => {
     expect(await query(`select to_regclass('api_keys') as t`)).toEqual([{ t: null }])
     await query('drop table templates')
     await migrate(database.url)
+  })
+
+  it('lets writers pass while a long transaction keeps it from a table', async () => {
+    await migrate(
+      database.url,
+      migrationFiles().filter(({ number }) => number < 25),
+    )
+    const reader = new pg.Client({ connectionString: database.url })
+    await reader.connect()
+    try {
+      // As a backup does, or somebody who left a transaction open.
+      await reader.query('begin')
+      await reader.query('select * from api_keys')
+      const migrated = migrate(database.url)
+      const waits = `select 1 from pg_locks l join pg_class c on c.oid = l.relation
+        where not l.granted and c.relname = 'api_keys'`
+      await vi.waitFor(async () => expect(await query(waits)).toHaveLength(1), {
+        timeout: 30_000,
+        interval: 5,
+      })
+      // Behind a migration that waits for the table, this would wait until the reader ends.
+      await query(`update api_keys set label = label`)
+      await reader.query('commit')
+      await migrated
+      expect(await query('select count(*)::int as n from cofferdam_migrations')).toEqual([
+        { n: migrationFiles().length },
+      ])
+    } finally {
+      await reader.end()
+    }
   })
 
   it('throws store_unavailable when no server listens', async () => {

@@ -55,7 +55,9 @@ function tell(fact: WaitFact): Told {
       }
     case 'no_worker':
       return {
-        text: `No live worker can run it${needed(fact.need)}.`,
+        text:
+          `No live worker can run it${needed(fact.need)}.` +
+          (fact.until === undefined ? '' : ` It is refused at ${timeOf(fact.until)}, unless one comes.`),
         action: 'Start such a worker (cofferdam doctor says what a machine can run), or ask for less.',
       }
     case 'tenant_concurrency':

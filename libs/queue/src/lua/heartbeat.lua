@@ -72,6 +72,13 @@ local function recount_window(now, fresh_ms)
     'routine', fleet.routine, unpack(fields))
 end
 
+-- Starts the patience with all kinds again at the first heartbeat after nobody sent any: a whole fleet that
+-- restarts, or a Redis that was away. The kind that comes back first must not refuse what the others will run.
+local function patience_restart(now, fresh_ms)
+  if redis.call('ZCOUNT', K.beats, now - fresh_ms, '+inf') > 0 then return end
+  for _, kind in ipairs(redis.call('ZRANGE', K.kinds, 0, -1)) do redis.call('ZADD', K.kinds, now, kind) end
+end
+
 -- Registers the kind that a worker reports. If no other worker has its former kind, that kind is removed at
 -- once, because the worker itself reports that it can no longer serve it.
 local function kind_report(kind, offers, before, now)
@@ -134,6 +141,7 @@ if ARGV[2] == '-1' then
   if is_empty then redis.call('ZREM', K.beats, worker) else redis.call('ZADD', K.beats, 0, worker) end
   redis.call('HDEL', K.workers, worker)
 else
+  patience_restart(now, tonumber(ARGV[6]))
   redis.call('ZADD', K.beats, now, worker)
   local fields = { ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6], ARGV[7], kind }
   redis.call('HSET', K.workers, worker, table.concat(fields, '|'))

@@ -25,10 +25,13 @@ if x[1] == 'queued' or x[1] == 'released' or x[1] == 'delayed' then return { 'ok
 if x[1] ~= 'running' then return { 'fenced' } end
 if mode ~= 'retry' and x[9] and tostring(cjson.decode(x[9]).fence) == ARGV[2] then return { 'began' } end
 if mode == 'route' then
+  -- Its owner knows the request alone. The record's version, which its reader must know, stays in the need.
+  local version = string.match(redis.call('HGET', KEYS[1], 'nd') or '', 'records=%d+')
+  local need = version and ARGV[8] .. ',' .. version or ARGV[8]
   local has_other = false
-  for kind in pairs(servers_of(ARGV[8]).kinds or {}) do has_other = has_other or kind ~= x[12] end
+  for kind in pairs(servers_of(need).kinds or {}) do has_other = has_other or kind ~= x[12] end
   if not has_other then return { 'nobody' } end
-  redis.call('HSET', KEYS[1], 'nd', ARGV[8])
+  redis.call('HSET', KEYS[1], 'nd', need)
 end
 local now = now_ms()
 local tenant, lane = x[3], x[5]

@@ -27,13 +27,27 @@ local function add_with_fleet(code, figures)
   add(code, figures)
 end
 
+-- When other workers refuse it, unless a worker of a kind that can run it comes before. Nil when all workers
+-- are gone, because then it goes on waiting.
+local function patience_end(need)
+  local can = need and need ~= '' and fleet_window() > 0 and servers_of(need).kinds
+  local last
+  for kind in pairs(can or {}) do
+    local seen = tonumber(redis.call('ZSCORE', K.kinds, kind))
+    if seen and (not last or seen > last) then last = seen end
+  end
+  return last and last + C.kind_patience
+end
+
 local function add_backlog_facts()
   local s = redis.call('HMGET', K.tenant .. tenant, 'n', 'park', 'q:' .. lane)
   local outstanding, queued = tonumber(s[1]) or 0, tonumber(s[3]) or 0
   local weight, concurrency = limits_of(tenant)
   if s[2] then add('tenant_parked', { ['until'] = tonumber(s[2]) }) end
   if slots == 0 then
-    add('no_worker', { fleet_workers = redis.call('ZCARD', K.beats), need = x[9] or '' })
+    add('no_worker', {
+      fleet_workers = redis.call('ZCARD', K.beats), need = x[9] or '', ['until'] = patience_end(x[9]),
+    })
   end
   if outstanding >= concurrency then
     add('tenant_concurrency', { running = outstanding, limit = concurrency })

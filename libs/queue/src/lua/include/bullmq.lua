@@ -72,6 +72,11 @@ end
 -- Position of a waiting job, from 0. False when it does not wait.
 local function job_rank(lane, job) return redis.call('ZRANK', queue_of(lane) .. B.prioritized, job) end
 
+-- The job at a position, from 0.
+local function job_at(lane, rank)
+  return redis.call('ZRANGE', queue_of(lane) .. B.prioritized, rank, rank)[1]
+end
+
 local function jobs_waiting(lane) return redis.call('ZCARD', queue_of(lane) .. B.prioritized) end
 
 -- The next job that BullMQ's stalled check found without a lock, or false.

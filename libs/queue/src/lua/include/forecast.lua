@@ -48,6 +48,24 @@ end
 
 local forecast
 
+-- Jobs before `rank` in the run queue of a lane that a worker of one of `kinds` may take. With several kinds,
+-- a job that none of them may take holds up nobody there. Looks at C.rivals_max evenly spread ones.
+local function ready_for(lane, kinds, rank)
+  if are_kinds_alike() or rank == 0 then return rank end
+  local samples, ours = math.min(rank, C.rivals_max), 0
+  for i = 0, samples - 1 do
+    local job = job_at(lane, math.floor(i * rank / samples))
+    local need = job and redis.call('HGET', K.record .. execution_of(job), 'nd')
+    for _, kind in ipairs(kinds) do
+      if serves(kind, need) then
+        ours = ours + 1
+        break
+      end
+    end
+  end
+  return math.floor(ours / samples * rank + 0.5)
+end
+
 local function slots_of_lane(lane)
   return (tonumber(redis.call('HGET', K.window, lane)) or 0) / C.window_factor
 end
@@ -65,25 +83,35 @@ local function slots_for(lane, need)
   return slots, kinds
 end
 
--- Seconds between two starts on a lane. While all slots are taken, an execution starts whenever a running one
--- ends, and each of those is assumed to take its tenant's average. The lane's mean would be wrong when long
--- runs hold the slots and hundreds of short ones wait. Looks at C.rivals_max evenly spread ones. While slots
--- are free it uses the lane's mean.
+-- Seconds between two starts on a lane, at some kinds of workers (nil: at all). While all their slots are
+-- taken, an execution starts whenever a running one ends, and each of those is assumed to take its tenant's
+-- average. The lane's mean would be wrong when long runs hold the slots and hundreds of short ones wait. Looks
+-- at C.rivals_max evenly spread ones. While slots are free it uses the lane's mean.
 local paces = {}
-local function pace_of(lane, slots)
-  if paces[lane] then return paces[lane] end
-  local out = redis.call('ZCARD', K.out .. lane)
-  local samples, ends = math.min(out, C.rivals_max), 0
+local function pace_of(lane, slots, kinds)
+  local at, out = lane .. ':' .. (kinds and table.concat(kinds, ' ') or ''), 0
+  if paces[at] then return paces[at] end
+  local all, is_ours = redis.call('ZCARD', K.out .. lane), {}
+  for _, kind in ipairs(kinds or {}) do
+    is_ours[kind] = true
+    out = out + out_at(kind)[lane]
+  end
+  if not kinds then out = all end
+  local samples, looked, ends = math.min(all, C.rivals_max), 0, 0
   for i = 0, out > slots and samples - 1 or -1 do
-    local at = math.floor(i * out / samples)
-    local x = redis.call('HMGET', K.record .. redis.call('ZRANGE', K.out .. lane, at, at)[1], 't', 'st')
-    if x[2] then
-      local average = average_of(redis.call('HGET', K.tenant .. x[1], 'avg'), lane)
-      ends = ends + 1 / math.max(average, 0.000001)
+    local rank = math.floor(i * all / samples)
+    local id = redis.call('ZRANGE', K.out .. lane, rank, rank)[1]
+    local x = redis.call('HMGET', K.record .. id, 't', 'st', 'k')
+    if not kinds or is_ours[x[3]] then
+      looked = looked + 1
+      if x[2] then
+        local average = average_of(redis.call('HGET', K.tenant .. x[1], 'avg'), lane)
+        ends = ends + 1 / math.max(average, 0.000001)
+      end
     end
   end
-  paces[lane] = ends > 0 and samples / (ends * out) or average_of(false, lane) / slots
-  return paces[lane]
+  paces[at] = ends > 0 and looked / (ends * out) or average_of(false, lane) / slots
+  return paces[at]
 end
 
 -- Assigned to a worker: starts after earlier ones that are assigned to it, at that worker's pace.
@@ -107,13 +135,16 @@ local function forecast_in_session(lane, tenant, rank, sk, now)
   return position, eta < 0 and -1 or math.ceil(eta + (rank + 1) * mean * 1000)
 end
 
--- Released: waits in the run queue of its lane, or a worker has fetched it.
+-- Released: waits in the run queue of its lane, or a worker has fetched it. Only the slots of kinds that can
+-- serve it bring it nearer.
 local function forecast_released(lane, id, release)
-  local position = job_rank(lane, job_of(id, release))
-  if not position then return 0, 0 end
-  local slots = slots_of_lane(lane)
+  local rank = job_rank(lane, job_of(id, release))
+  if not rank then return 0, 0 end
+  local slots, kinds = slots_for(lane, redis.call('HGET', K.record .. id, 'nd'))
+  local position = ready_for(lane, kinds, rank)
   if slots == 0 then return position, -1 end
-  return position, math.ceil((position + 1) * pace_of(lane, slots) * 1000)
+  if are_kinds_alike() then kinds = nil end
+  return position, math.ceil((position + 1) * pace_of(lane, slots, kinds) * 1000)
 end
 
 -- `sk` and `worker` are fields `sk` and `hd` of the record, or false.
@@ -147,7 +178,7 @@ forecast = function(lane, tenant, agent, id, now, sk, worker)
       before_in_lane, seconds_in_lane = count, length
     end
   end
-  local ready = jobs_waiting(lane)
+  local ready = ready_for(lane, kinds, jobs_waiting(lane))
   local position = before_in_tenant + math.floor(before_in_lane + 0.5) + ready
 
   if slots == 0 then return position, -1 end
@@ -156,7 +187,7 @@ forecast = function(lane, tenant, agent, id, now, sk, worker)
   local share = share_of(tenant, s[5], window)
   concurrency = math.max(1, math.min(concurrency, share))
   local over = (tonumber(s[4]) or 0) + before_in_tenant + 1 - concurrency
-  local ready_seconds = (ready * slots / slots_of_lane(lane) + 1) * lane_mean
+  local ready_seconds = (ready + 1) * lane_mean
   local seconds = math.max(
     (before_in_tenant * own + seconds_in_lane + ready_seconds) / slots,
     math.max(0, over) * own / concurrency

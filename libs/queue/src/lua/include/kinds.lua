@@ -6,8 +6,8 @@
 --           the need and others do not, otherwise `<lane>`. A need that no known kind has is also in
 --           `<lane>`, so that any worker takes it and refuses it.
 -- A kind is known while one of its workers sends heartbeats, and for C.kind_patience after the last one left
--- or fell silent. So a short restart of the only worker that can serve an execution does not end it. A fleet
--- without workers has the one kind ''.
+-- or fell silent. So a short restart of the only worker that can serve an execution does not end it. Time in
+-- which no worker of any kind sends heartbeats does not count. A fleet without workers has the one kind ''.
 local kinds_read
 local function known_kinds()
   if not kinds_read then

@@ -1,0 +1,81 @@
+/**
+ * Which version runs where: each API and worker process writes its version to one hash, and renews the entry
+ * while it lives. `cofferdam upgrade --check` reads it.
+ */
+import type { Redis } from 'ioredis'
+import { z } from 'zod'
+import { KEYS } from './keys.ts'
+import { RECORD_VERSION } from './record-version.ts'
+
+const RENEW_MS = 20_000
+/** Three missed renewals. */
+const STALE_AFTER_MS = 3 * RENEW_MS
+
+const entrySchema = z.looseObject({
+  at_ms: z.number(),
+  role: z.string(),
+  version: z.string(),
+  schema: z.number(),
+  records: z.number(),
+})
+
+export interface ProcessVersion {
+  /** `api` or `worker`. */
+  role: string
+  id: string
+  /** Of its packages. Null for a worker of a version that does not say it. */
+  version: string | null
+  /** Number of the newest migration that it knows. Null like `version`. */
+  schema: number | null
+  /** Newest version of records that it reads. */
+  records: number
+}
+
+/** Announces this process now and every 20 s, until disposed. */
+export function announceVersion(deps: {
+  redis: Redis
+  role: 'api' | 'worker'
+  id: string
+  version: string
+  schema: number
+  onError(this: void, error: unknown): void
+}): AsyncDisposable {
+  const { redis, role, id, version, schema, onError } = deps
+  const tell = async () => {
+    const entry = { at_ms: Date.now(), role, version, schema, records: RECORD_VERSION }
+    await redis.hset(KEYS.versions, id, JSON.stringify(entry))
+  }
+  let told = tell().catch(onError)
+  const timer = setInterval(() => {
+    told = tell().catch(onError)
+  }, RENEW_MS)
+  timer.unref()
+  return {
+    async [Symbol.asyncDispose]() {
+      clearInterval(timer)
+      await told
+      await redis.hdel(KEYS.versions, id).catch(onError)
+    },
+  }
+}
+
+/**
+ * All processes that announced themselves within a minute, and all other workers with heartbeats: they are of
+ * a version before announcements. Removes the entries of dead processes.
+ */
+export async function readVersions(redis: Redis): Promise<ProcessVersion[]> {
+  const [entries, workers] = await Promise.all([
+    redis.hgetall(KEYS.versions),
+    redis.zrange(KEYS.beats, 0, '-1'),
+  ])
+  const found: ProcessVersion[] = []
+  for (const [id, json] of Object.entries(entries)) {
+    const { at_ms: atMs, ...entry } = entrySchema.parse(JSON.parse(json))
+    if (Date.now() - atMs > STALE_AFTER_MS) await redis.hdel(KEYS.versions, id)
+    else found.push({ ...entry, id })
+  }
+  const known = new Set(found.map(({ id }) => id))
+  for (const id of workers)
+    if (!known.has(id)) found.push({ role: 'worker', id, version: null, schema: null, records: 1 })
+  return found.toSorted((a, b) => a.role.localeCompare(b.role) || a.id.localeCompare(b.id))
+}

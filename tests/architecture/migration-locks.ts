@@ -1,0 +1,78 @@
+/**
+ * Finds statements of a migration that would keep others from a large table for longer than a moment: those
+ * that read or rewrite all of its rows under a lock. Reads SQL by its words, so it knows only our own style.
+ */
+
+/** Tables that grow with the work of a fleet: 10 million rows and more. */
+const LARGE = [
+  'sandbox_invocations',
+  'results',
+  'attempts',
+  'routine_runs',
+  'routine_events',
+  'tenant_policy_events',
+  'workspace_contents',
+] as const
+
+interface Rule {
+  found: RegExp
+  /** What is wrong, and what to write instead. */
+  say: string
+}
+
+/** Each is applied to one statement on a large table, in lower case and without comments. */
+const RULES: readonly Rule[] = [
+  {
+    found: /^create (unique )?index (?!.* on only )/,
+    say: 'an index build stops all writers: create it on ONLY the parent, and build partitions concurrently',
+  },
+  {
+    found: /add column \w+ [^,]*\bcheck \(/,
+    say: 'a check in a new column reads all rows: add it as a constraint that is NOT VALID',
+  },
+  {
+    found: /add constraint \w+ check (?!.*not valid)/,
+    say: 'a new check reads all rows: make it NOT VALID, and validate it in a later file',
+  },
+  {
+    found: /add (constraint \w+ )?foreign key (?!.*not valid)/,
+    say: 'a new foreign key reads all rows: make it NOT VALID, and validate it in a later file',
+  },
+  {
+    found: /add (constraint \w+ )?(primary key|unique) \(/,
+    say: 'a unique constraint builds an index under a lock: attach an index that was built concurrently',
+  },
+  { found: /set not null/, say: 'SET NOT NULL reads all rows: use a check that is NOT VALID' },
+  { found: /alter column \w+ (set data )?type /, say: 'another type rewrites the table: add a new column' },
+  {
+    found: /add column .*(\bserial\b|generated |default (?!null|true|false|'|-?\d|nullif\(current_setting))/,
+    say: 'a computed default rewrites the table: add the column without one, and set the default after it',
+  },
+  { found: /^(update|delete from) /, say: 'one statement over all rows holds their locks: work in batches' },
+  { found: /^(vacuum full|cluster|truncate|lock table)/, say: 'it locks the whole table' },
+]
+
+/** Returns `<first words of the statement>: <what to do>` for each that breaks a rule. */
+export function longLocks(sql: string): string[] {
+  const own = new Set([...sql.matchAll(/create table (?:if not exists )?(\w+)/gi)].map(([, name]) => name))
+  return statementsOf(sql).flatMap((statement) => {
+    const table = LARGE.find((name) => !own.has(name) && new RegExp(`\\b${name}\\b`).test(headOf(statement)))
+    if (table === undefined) return []
+    return RULES.filter(({ found }) => found.test(statement)).map(
+      ({ say }) => `${statement.slice(0, 70)}: ${say}`,
+    )
+  })
+}
+
+/** The words that name the table of a statement, without what comes in parentheses. */
+const headOf = (statement: string): string => statement.split('(')[0] ?? ''
+
+/** Statements in lower case with single spaces, without comments and without bodies of functions. */
+function statementsOf(sql: string): string[] {
+  return sql
+    .replaceAll(/\$(\w*)\$[\s\S]*?\$\1\$/g, "''")
+    .replaceAll(/--.*$/gm, '')
+    .split(';')
+    .map((one) => one.replaceAll(/\s+/g, ' ').trim().toLowerCase())
+    .filter((one) => one !== '')
+}
