@@ -38,7 +38,9 @@ it('says what is left to do and exits 1, and exits 0 when nothing is', async () 
     await expect.poll(() => redis.hlen('{cofferdam}:versions'), { timeout: 20_000 }).toBe(1)
     const left = await check()
     expect(left.status).toBe(1)
-    expect(left.stdout).toMatch(/The database is at migration \d+ and lacks \d{4}-.*\.sql\.\n +→ Run `cofferdam setup`/)
+    expect(left.stdout).toMatch(
+      /The database is at migration \d+ and lacks \d{4}-.*\.sql\.\n +→ Run `cofferdam setup`/,
+    )
     const { stdout } = await check(['--json'])
     expect(JSON.parse(stdout)).toMatchObject({
       database: { schema: SCHEMA_VERSION - 1, pending: [expect.any(String)] },
