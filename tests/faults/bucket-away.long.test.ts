@@ -43,4 +43,5 @@ it.each<BucketFault>(['slow_down', 'fail', 'cut', 'denied', 'hang'])(
     expect(worker.process.exitCode).toBe(null)
     await fleet.stopWorkers()
   },
+  600_000,
 )
