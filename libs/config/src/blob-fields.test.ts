@@ -36,6 +36,7 @@ it.each([
   's3://',
   's3://My_Bucket',
   's3://my-bucket/a b',
+  's3://my-bucket/../x',
   's3://my-bucket//x',
   'gs://my-bucket',
 ])('refuses %s and shows an example', (text) => {
