@@ -36,7 +36,8 @@ if (needs(...PARTS).lacking === null) {
     testMs: 300_000,
   })
   afterAll(async () => {
-    expect(machines.left()).toEqual([])
+    const left = machines.left()
     await machines[Symbol.asyncDispose]()
+    expect(left).toEqual([])
   })
 } else needs(...PARTS).it(NAME, () => {})
