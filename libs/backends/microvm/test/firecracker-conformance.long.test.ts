@@ -33,7 +33,8 @@ if (needs(...PARTS).lacking === null) {
         process.kill(Number(line.split(' ')[1]), 'SIGKILL')
     },
     visibleOnHost: false,
-    testMs: 300_000,
+    // Some tests open dozens of machines.
+    testMs: 1_200_000,
   })
   afterAll(async () => {
     const left = machines.left()
