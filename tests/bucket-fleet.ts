@@ -1,6 +1,6 @@
 /** A fleet whose blobs lie in a bucket of an S3 server that is not ours, with an API. */
 import { loadConfig, runApi } from '@cofferdam/api'
-import { startTestBucket, type TestBucket } from '@cofferdam/store/testing-bucket'
+import { startTestBucket, type TestBucket } from '../libs/store/test/blobs/test-bucket.ts'
 import { vi } from 'vitest'
 import { startFleet, type Fleet } from './fleet.ts'
 

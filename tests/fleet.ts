@@ -90,9 +90,7 @@ export async function startFleet(options: FleetOptions = {}): Promise<Fleet> {
   const postgresOptions = { dataDir: path.join(dataDir, 'postgres'), durable }
   const [startedRedis, database] = await Promise.all([
     options.redisUrl === undefined ? startRedis(redisOptions) : null,
-    durable || options.ownPostgres === true
-      ? ownDatabase(postgresOptions)
-      : sharedDatabase(options.schema),
+    durable || options.ownPostgres === true ? ownDatabase(postgresOptions) : sharedDatabase(options.schema),
   ])
   let redis = startedRedis
   const redisUrl = options.redisUrl ?? redis?.url ?? ''

@@ -180,14 +180,18 @@ export function heavyContract(tree: Tree): string[] {
     .map((name) => `libs/contract/package.json: depends on ${name}; contract depends on zod alone`)
 }
 
-/** Heavy SDKs are loaded only by `await import()`, in libs/sandbox (dockerode) and the vendors' packages. */
+/**
+ * Heavy SDKs are loaded only by `await import()`, in libs/sandbox (dockerode), libs/store (the client of
+ * buckets) and the vendors' packages.
+ */
 export function heavyImports(tree: Tree): string[] {
   const problems: string[] = []
   for (const { file, found } of eachImport(tree)) {
     const { name } = splitPackage(found.specifier)
     const heavy = HEAVY.some((entry) => (entry.endsWith('/') ? name.startsWith(entry) : name === entry))
     if (!heavy || found.kind === 'type' || file.isTest) continue
-    if (file.workspace !== 'libs/sandbox' && !file.workspace.startsWith('libs/backends/'))
+    const isBucket = file.workspace === 'libs/store' && name === '@aws-sdk/client-s3'
+    if (file.workspace !== 'libs/sandbox' && !isBucket && !file.workspace.startsWith('libs/backends/'))
       problems.push(`${file.path}: ${name} belongs inside a package of libs/backends`)
     else if (found.kind === 'value') problems.push(`${file.path}: load ${name} by await import()`)
   }

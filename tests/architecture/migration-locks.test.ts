@@ -7,10 +7,7 @@ const FOLDER = new URL('../../libs/store/migrations/', import.meta.url)
 /** Earlier files were applied everywhere before the rule, and an applied file never changes what it makes. */
 const FIRST_UNDER_RULE = 22
 /** They build indexes and checks on events of policies, which were few before 0025 added those of cancels. */
-const EXCEPT: ReadonlySet<string> = new Set([
-  '0025-read-only-keys-and-actions.sql',
-  '0026-fleet-events.sql',
-])
+const EXCEPT: ReadonlySet<string> = new Set(['0025-read-only-keys-and-actions.sql', '0026-fleet-events.sql'])
 
 it('every migration can run beside writers', () => {
   const wrong = readdirSync(FOLDER)

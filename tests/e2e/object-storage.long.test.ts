@@ -1,7 +1,9 @@
 /** Outputs, artifacts and kept programs of a whole fleet in a bucket. */
+import { execFile } from 'node:child_process'
 import { createHash, randomBytes } from 'node:crypto'
 import { existsSync } from 'node:fs'
 import path from 'node:path'
+import { fileURLToPath } from 'node:url'
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import { fakeRequest } from '../faults/accounts.ts'
 import { startBucketFleet, type BucketFleet } from '../bucket-fleet.ts'
@@ -114,4 +116,34 @@ it('are deleted by retention, and the rows stay', async () => {
   expect(await t.bucket.keys()).toEqual([])
   expect((await t.ask(`/executions/${id}`)).status).toBe(200)
   expect((await t.ask(`/executions/${id}/artifacts/report.txt`)).status).toBe(404)
+})
+
+/** The status of `cofferdam doctor`, and what it says about the bucket. */
+function doctor(env: Record<string, string>): Promise<{ status: unknown; bucket: unknown }> {
+  const cli = fileURLToPath(new URL('../../apps/cli/src/main.ts', import.meta.url))
+  const { PATH = '' } = process.env
+  const around = { PATH, COFFERDAM_DATA_DIR: t.fleet.dataDir, REDIS_URL: t.fleet.redisUrl }
+  const { promise, resolve, reject } = Promise.withResolvers<{ status: unknown; bucket: unknown }>()
+  execFile(process.execPath, [cli, 'doctor', '--json'], { env: { ...around, ...env } }, (error, stdout) => {
+    try {
+      const { machine } = JSON.parse(stdout) as { machine: { bucket?: unknown } }
+      resolve({ status: error?.code ?? 0, bucket: machine.bucket })
+    } catch (unreadable) {
+      reject(error ?? unreadable)
+    }
+  })
+  return promise
+}
+
+it('are probed by `cofferdam doctor`, which says what to correct', async () => {
+  const before = await t.bucket.keys()
+  expect((await doctor(t.bucket.env)).bucket).toEqual({
+    ok: true,
+    found: 's3://test-bucket/fleet: a probe object was written, read and deleted',
+  })
+  expect(await t.bucket.keys()).toEqual(before)
+  expect(await doctor({ ...t.bucket.env, COFFERDAM_BLOBS: 's3://no-such-bucket' })).toEqual({
+    status: 1,
+    bucket: { ok: false, found: expect.stringMatching(/^s3:\/\/no-such-bucket: .*Create the bucket/) },
+  })
 })

@@ -2,7 +2,7 @@
 import { randomBytes } from 'node:crypto'
 import type { Accepted } from '@cofferdam/contract'
 import { connectRedis, KEYS } from '@cofferdam/queue'
-import type { BucketFault } from '@cofferdam/store/testing-bucket'
+import type { BucketFault } from '../../libs/store/test/blobs/test-bucket.ts'
 import { expect, it } from 'vitest'
 import { startBucketFleet, type BucketFleet } from '../bucket-fleet.ts'
 import { endingsOf, expectExactBooks, expectNothingHeld, fakeRequest } from './accounts.ts'
@@ -43,4 +43,5 @@ it.each<BucketFault>(['slow_down', 'fail', 'cut', 'denied', 'hang'])(
     expect(worker.process.exitCode).toBe(null)
     await fleet.stopWorkers()
   },
+  600_000,
 )

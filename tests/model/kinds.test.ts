@@ -22,15 +22,19 @@ beforeAll(async () => {
 })
 afterAll(() => transport?.[Symbol.asyncDispose]())
 
-it('gives each execution to a kind that can run it, and leaves no slot idle, in any order', async () => {
-  await fc.assert(
-    fc.asyncProperty(mixedFleetArb, (steps) => play(transport, steps)),
-    {
-      numRuns: RUNS,
-      seed: scheduleSeed(),
-      // When the time is over, fast-check reports the shortest failing schedule that it has.
-      interruptAfterTimeLimit: LIMIT_MS,
-      markInterruptAsFailure: isLongTier(),
-    },
-  )
-}, LIMIT_MS + 100_000)
+it(
+  'gives each execution to a kind that can run it, and leaves no slot idle, in any order',
+  async () => {
+    await fc.assert(
+      fc.asyncProperty(mixedFleetArb, (steps) => play(transport, steps)),
+      {
+        numRuns: RUNS,
+        seed: scheduleSeed(),
+        // When the time is over, fast-check reports the shortest failing schedule that it has.
+        interruptAfterTimeLimit: LIMIT_MS,
+        markInterruptAsFailure: isLongTier(),
+      },
+    )
+  },
+  LIMIT_MS + 100_000,
+)

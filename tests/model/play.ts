@@ -13,7 +13,11 @@ export async function play(transport: Transport, steps: readonly Step[]): Promis
   await world.open()
   const check = async (after: string, releases = false): Promise<void> => {
     const shot = await snapshot(transport.redis)
-    const broken = [...world.problems, ...brokenInvariants(shot, memory), ...(releases ? idleSlots(shot) : [])]
+    const broken = [
+      ...world.problems,
+      ...brokenInvariants(shot, memory),
+      ...(releases ? idleSlots(shot) : []),
+    ]
     world.story.push(after)
     if (broken.length > 0) throw new Error(`${broken.join('\n')}\n${world.story.join('\n')}`)
   }

@@ -21,8 +21,7 @@ const fleet = (change: Partial<FleetState> = {}): FleetState => ({
   ...change,
 })
 
-const problems = (change: Partial<FleetState>) =>
-  upgradeFindings(fleet(change)).map(({ problem }) => problem)
+const problems = (change: Partial<FleetState>) => upgradeFindings(fleet(change)).map(({ problem }) => problem)
 
 it('finds nothing in a fleet of one version', () => {
   expect(upgradeFindings(fleet())).toEqual([])

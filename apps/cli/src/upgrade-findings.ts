@@ -92,6 +92,4 @@ const many = (count: number, one: string, several = `${one}s`): string =>
   `${count} ${count === 1 ? one : several}`
 
 const named = (all: readonly string[]): string =>
-  all.length <= NAMES
-    ? all.join(', ')
-    : `${all.slice(0, NAMES).join(', ')} and ${all.length - NAMES} more`
+  all.length <= NAMES ? all.join(', ') : `${all.slice(0, NAMES).join(', ')} and ${all.length - NAMES} more`

@@ -1,9 +1,8 @@
 /** `cofferdam upgrade --check` on a real queue and database. */
 import { isolatedRedis, type TestServer } from '@cofferdam/embedded/testing'
 import { announceVersion, connectRedis, RECORD_VERSION } from '@cofferdam/queue'
-import { SCHEMA_VERSION } from '@cofferdam/store'
-import { createTestDatabase, type TestDatabase } from '@cofferdam/store/testing'
-import pg from 'pg'
+import { migrate, SCHEMA_VERSION } from '@cofferdam/store'
+import { createTestDatabase, migrateUpTo, type TestDatabase } from '@cofferdam/store/testing'
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import workspace from '../package.json' with { type: 'json' }
 import { runHere } from './command-here.ts'
@@ -11,7 +10,7 @@ import { runHere } from './command-here.ts'
 let server: TestServer
 let database: TestDatabase
 beforeAll(async () => {
-  ;[server, database] = await Promise.all([isolatedRedis(), createTestDatabase()])
+  ;[server, database] = await Promise.all([isolatedRedis(), createTestDatabase({ template: false })])
 })
 afterAll(async () => {
   await Promise.all([server?.stop(), database?.drop()])
@@ -25,8 +24,7 @@ const check = (words: string[] = []) =>
 
 it('says what is left to do and exits 1, and exits 0 when nothing is', async () => {
   const redis = connectRedis(server.url, 'producer')
-  const client = new pg.Client({ connectionString: database.url })
-  await client.connect()
+  await migrateUpTo(database.url, SCHEMA_VERSION - 1)
   try {
     await using announced = announceVersion({
       redis,
@@ -38,23 +36,26 @@ it('says what is left to do and exits 1, and exits 0 when nothing is', async () 
     })
     expect(announced).toBeDefined()
     await expect.poll(() => redis.hlen('{cofferdam}:versions'), { timeout: 20_000 }).toBe(1)
-    const done = await check()
-    expect(done).toMatchObject({ status: 0, stderr: '' })
-    expect(done.stdout).toContain('Nothing is left to do.')
-    expect(done.stdout).toMatch(new RegExp(`worker +wrk_1 +${workspace.version} +${SCHEMA_VERSION} +${RECORD_VERSION}`))
-
-    await client.query(`delete from cofferdam_migrations where number = ${SCHEMA_VERSION}`)
     const left = await check()
     expect(left.status).toBe(1)
-    expect(left.stdout).toMatch(/The database is at migration \d+ and lacks \d{4}-.*\.sql\.\n +→ Run `cofferdam setup`/)
+    expect(left.stdout).toMatch(
+      /The database is at migration \d+ and lacks \d{4}-.*\.sql\.\n +→ Run `cofferdam setup`/,
+    )
     const { stdout } = await check(['--json'])
     expect(JSON.parse(stdout)).toMatchObject({
       database: { schema: SCHEMA_VERSION - 1, pending: [expect.any(String)] },
       processes: [{ role: 'worker', id: 'wrk_1' }],
       findings: [{ fix: expect.stringContaining('cofferdam setup') }],
     })
+
+    await migrate(database.url)
+    const done = await check()
+    expect(done).toMatchObject({ status: 0, stderr: '' })
+    expect(done.stdout).toContain('Nothing is left to do.')
+    expect(done.stdout).toMatch(
+      new RegExp(`worker +wrk_1 +${workspace.version} +${SCHEMA_VERSION} +${RECORD_VERSION}`),
+    )
   } finally {
-    await client.end()
     redis.disconnect()
   }
 })

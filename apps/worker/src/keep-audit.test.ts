@@ -1,36 +1,33 @@
 import { expect, it } from 'vitest'
-import { keepAuditLook } from './keep-audit.ts'
+import { keepRetention } from './keep-audit.ts'
 
-/** Runs one check. Returns what it kept, logged and reported as errors. */
-async function looked(isMine: boolean, auditFaults: () => Promise<string[]>) {
-  const seen = { kept: [] as number[], shown: [] as string[], errors: [] as unknown[] }
-  const look = keepAuditLook({
-    retention: { auditFaults },
-    claim: async () => isMine,
-    keep: async (count) => void seen.kept.push(count),
-    onFaults: (faults) => void seen.shown.push(...faults),
-    onError: (error) => void seen.errors.push(error),
+/** The options of the first round's `dropExpired`, and how often the bucket was claimed. */
+async function firstRound(isBucket: boolean, isMine: boolean) {
+  const dropped = Promise.withResolvers<unknown>()
+  let claims = 0
+  await using _kept = keepRetention({
+    retention: {
+      isBucket,
+      ensurePartitions: async () => undefined,
+      dropExpired: async (_nowMs, options) => {
+        dropped.resolve(options)
+        return { days: [], blobs: 0 }
+      },
+    },
+    claim: async () => {
+      claims += 1
+      return isMine
+    },
+    onError: dropped.reject,
   })
-  await look[Symbol.asyncDispose]()
-  return seen
+  return { options: await dropped.promise, claims }
 }
 
-it('keeps the number of faults in the audit tables, and logs the first ten', async () => {
-  const faults = Array.from({ length: 12 }, (_, n) => `fault ${n}`)
-  expect(await looked(true, async () => faults)).toEqual({
-    kept: [12],
-    shown: faults.slice(0, 10),
-    errors: [],
-  })
-  expect(await looked(true, async () => [])).toEqual({ kept: [0], shown: [], errors: [] })
+it('every worker looks for expired blobs in its own folder', async () => {
+  expect(await firstRound(false, false)).toEqual({ options: { keepBlobs: false }, claims: 0 })
 })
 
-it('does not check when another worker has claimed the round', async () => {
-  const never = () => Promise.reject(new Error('asked'))
-  expect(await looked(false, never)).toEqual({ kept: [], shown: [], errors: [] })
-})
-
-it('keeps nothing when the check fails', async () => {
-  const error = new Error('away')
-  expect(await looked(true, () => Promise.reject(error))).toEqual({ kept: [], shown: [], errors: [error] })
+it('only the worker that claimed it looks for expired blobs in the bucket', async () => {
+  expect(await firstRound(true, false)).toEqual({ options: { keepBlobs: true }, claims: 1 })
+  expect(await firstRound(true, true)).toEqual({ options: { keepBlobs: false }, claims: 1 })
 })

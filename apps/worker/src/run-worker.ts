@@ -85,7 +85,14 @@ export async function runWorker(config: WorkerConfig, options: WorkerOptions = {
   )
   const { version } = workspace
   owned.use(
-    announceVersion({ redis: control, role: 'worker', id: workerId, version, schema: SCHEMA_VERSION, onError }),
+    announceVersion({
+      redis: control,
+      role: 'worker',
+      id: workerId,
+      version,
+      schema: SCHEMA_VERSION,
+      onError,
+    }),
   )
   const offersOf = createOffers(executor)
   const offers = () => offersOf(published.reports)

@@ -4,8 +4,10 @@ import { z } from 'zod'
 import type { ConfigField, ConfigOf } from './read-config.ts'
 
 /** Names that S3 gives buckets, and keys that no store has to encode. */
-const BUCKET_URL =
-  /^s3:\/\/([a-z0-9][a-z0-9.-]{1,61}[a-z0-9])(?:\/([A-Za-z0-9._-]{1,100}(?:\/[A-Za-z0-9._-]{1,100}){0,5})\/?)?\/?$/
+const FOLDER = '[A-Za-z0-9_][A-Za-z0-9._-]{0,99}'
+const BUCKET_URL = new RegExp(
+  `^s3://([a-z0-9][a-z0-9.-]{1,61}[a-z0-9])(?:/(${FOLDER}(?:/${FOLDER}){0,5}))?/?$`,
+)
 
 const bucketUrl = z
   .string()

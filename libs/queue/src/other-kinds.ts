@@ -21,7 +21,9 @@ export async function lacksOfOtherKinds(
   const lines = Object.entries(offers)
     .filter(([kind]) => kind !== ownKind)
     .flatMap(([, offer]) => offer.split('\n'))
-  return [...new Set(lines.map((line) => lackOf(line, need)))].filter((text) => text !== '').slice(0, LINES_MAX)
+  return [...new Set(lines.map((line) => lackOf(line, need)))]
+    .filter((text) => text !== '')
+    .slice(0, LINES_MAX)
 }
 
 /** Empty for a line that names no backend, and for a backend that lacks nothing. */

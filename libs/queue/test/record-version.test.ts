@@ -60,7 +60,9 @@ it('gives records of a later version only to workers that read them', async () =
     ending: 'provisioning',
     reason: 'record_too_new',
     error_message: expect.stringMatching(
-      new RegExp(`record has version ${NEWER}, and this process reads up to ${RECORD_VERSION}.*upgrade this process`),
+      new RegExp(
+        `record has version ${NEWER}, and this process reads up to ${RECORD_VERSION}.*upgrade this process`,
+      ),
     ),
   })
   expect(ran).toEqual([])

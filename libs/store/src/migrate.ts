@@ -27,6 +27,7 @@ const TABLE_PATIENCE_MS = 10 * 60_000
  * Roles belong to the cluster: concurrent grants of two databases fail (XX000 `tuple concurrently updated`).
  */
 const ATTEMPTS = 5
+/** Postgres' code for a lock that was not free within lock_timeout. */
 const LOCK_NOT_AVAILABLE = '55P03'
 const ROLES = ['cofferdam_app', 'cofferdam_all_tenants', 'cofferdam_sweeper']
 

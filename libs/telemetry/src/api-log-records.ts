@@ -100,4 +100,9 @@ export const API_LOG_FACTS: Readonly<Record<string, LogFacts>> = {
     from: 'api',
     about: 'Redis did not take them: `status --trace` lacks the request. Nothing else is lost.',
   },
+  'the version of this process was not announced': {
+    level: 'warn',
+    from: 'api',
+    about: 'Redis did not answer. `cofferdam upgrade --check` may not list this process for a moment.',
+  },
 }

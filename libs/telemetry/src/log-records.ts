@@ -118,6 +118,11 @@ export const LOG_FACTS: Readonly<Record<string, LogFacts>> = {
     from: 'worker',
     about: 'Nobody had used it for its idle time, or its vendor’s time was over.',
   },
+  'the offers of other workers were not read': {
+    level: 'warn',
+    from: 'worker',
+    about: 'Redis did not answer. A refusal names only what this worker lacks.',
+  },
   'a concurrency lease ran out before its renewal': {
     level: 'warn',
     from: 'worker',

@@ -44,10 +44,14 @@ export const command: Command = {
     'status 1 when something is left to do, with what to do. docs/operations/upgrade.md has the steps.',
   flags: { check: { type: 'boolean', description: 'look at the fleet, and change nothing' } },
   words: { min: 0, max: 0 },
-  examples: ['REDIS_URL=redis://queue DATABASE_URL=postgres://cofferdam@db/cofferdam cofferdam upgrade --check'],
+  examples: [
+    'REDIS_URL=redis://queue DATABASE_URL=postgres://cofferdam@db/cofferdam cofferdam upgrade --check',
+  ],
   async run(context, line) {
     if (!hasFlag(line, 'check'))
-      throw new UsageError('cofferdam upgrade changes nothing by itself. Use --check, and upgrade.md for the steps.')
+      throw new UsageError(
+        'cofferdam upgrade changes nothing by itself. Use --check, and upgrade.md for the steps.',
+      )
     const state = await readFleet(context)
     const findings = upgradeFindings(state)
     show(state, findings, context)

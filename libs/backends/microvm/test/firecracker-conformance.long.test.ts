@@ -33,10 +33,12 @@ if (needs(...PARTS).lacking === null) {
         process.kill(Number(line.split(' ')[1]), 'SIGKILL')
     },
     visibleOnHost: false,
-    testMs: 300_000,
+    // Some tests open dozens of machines.
+    testMs: 1_200_000,
   })
   afterAll(async () => {
-    expect(machines.left()).toEqual([])
+    const left = machines.left()
     await machines[Symbol.asyncDispose]()
+    expect(left).toEqual([])
   })
 } else needs(...PARTS).it(NAME, () => {})

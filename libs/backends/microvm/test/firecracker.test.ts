@@ -252,18 +252,21 @@ root.it.each(['template', 'started', 'restored'])(
 )
 
 root.it(
-  'follows no link of a jail when it removes it',
+  'follows no link of a jail when two workers remove it at once',
   async () => {
     await using host = await firecrackerHost()
     const template = await templateOf(host)
     const outside = join(host.folder, 'outside')
     mkdirSync(outside)
     writeFileSync(join(outside, 'kept'), 'kept')
-    await using machine = await host.engine.restore(template, host.lease(), never)
+    const lease = host.lease()
+    await using machine = await host.engine.restore(template, lease, never)
     const jail = join(host.folder, 'firecracker', machine.ref, 'root')
     symlinkSync(outside, join(jail, 'link'))
     symlinkSync(join(outside, 'kept'), join(jail, 'other'))
-    await machine.kill()
+    for (let n = 0; n < 200; n++) writeFileSync(join(jail, `file-${n}`), '')
+    // Its worker and one that sweeps.
+    await Promise.all([machine.kill(), host.engine.killLeft({ id: lease.id, process: null })])
     expect(host.left()).toEqual([])
     expect(readFileSync(join(outside, 'kept'), 'utf8')).toBe('kept')
     expect(readFileSync(template.memory).length).toBe(128 * 1_048_576)

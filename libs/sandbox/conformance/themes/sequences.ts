@@ -214,7 +214,7 @@ export function sequences(h: Harness): void {
   for (const scope of capabilities.sessions)
     test(
       `keeps what scope ${scope} promises after any sequence of programs`,
-      isLongTier() ? { timeout: LONG_MS } : {},
+      isLongTier() ? { timeout: Math.max(LONG_MS, h.options.testMs ?? 0) } : {},
       async () => {
         await play(
           scope,

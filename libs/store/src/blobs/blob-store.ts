@@ -1,8 +1,22 @@
 /** The blob store over a place: encrypts or hashes what is written, and checks what is read. */
-import { CofferdamError, type BlobKey, type BlobSink, type BlobStore } from '@cofferdam/contract'
+import {
+  CofferdamError,
+  isCofferdamError,
+  type BlobKey,
+  type BlobSink,
+  type BlobStore,
+} from '@cofferdam/contract'
 import type { OutputKeys } from '../output-keys.ts'
 import type { AskGone, BlobPlace, PlaceReader } from './blob-place.ts'
-import { findBlob, hashedRefOf, newBlobPath, refOf, tenantFolder, type BlobPath } from './blob-ref.ts'
+import {
+  findBlob,
+  hashedRefOf,
+  newBlobPath,
+  refOf,
+  tenantFolder,
+  type BlobPath,
+  type FoundBlob,
+} from './blob-ref.ts'
 import { createTextHasher, readHashed } from './hashed-blobs.ts'
 import { createSealingWriter, readSealed } from './sealed-blobs.ts'
 
@@ -39,11 +53,12 @@ export function createBlobStore(place: BlobPlace, keys: OutputKeys): KeptBlobs {
       if (blob === null) return null
       await using stored = await place.open(blob.path)
       if (stored === null) return null
-      const fetch = (start: number, end: number) => stored.read(start, end)
-      if (blob.form === 'sealed')
-        return await readSealed(keys, sealedLocation(blob.path), stored.size, fetch, range)
-      if (blob.form === 'hashed') return await readHashed(blob.digest, stored.size, fetch, range)
-      return await readPlain(stored, range)
+      return await readStored(blob, stored, keys, range).catch((error: unknown) => {
+        if (!isCofferdamError(error) || error.code !== 'stored_data_damaged') throw error
+        // For the log. Callers do not see it.
+        const cause = new Error(`the blob ${refOf(blob.path)}`, { cause: error.cause })
+        throw new CofferdamError(error.code, error.message, { cause })
+      })
     },
     async delete(ref) {
       const blob = findBlob(ref)
@@ -66,7 +81,16 @@ export function createBlobStore(place: BlobPlace, keys: OutputKeys): KeptBlobs {
 /** Identifies the tenant by its folder, because a reader has only the reference. */
 const sealedLocation = (blob: BlobPath) => ({ tenant: blob.tenant, location: refOf(blob) })
 
-async function readPlain(stored: PlaceReader, range?: { start: number; end: number }) {
+interface Range {
+  start: number
+  end: number
+}
+
+async function readStored(blob: FoundBlob, stored: PlaceReader, keys: OutputKeys, range?: Range) {
+  const fetch = (start: number, end: number) => stored.read(start, end)
+  if (blob.form === 'sealed')
+    return await readSealed(keys, sealedLocation(blob.path), stored.size, fetch, range)
+  if (blob.form === 'hashed') return await readHashed(blob.digest, stored.size, fetch, range)
   const total = stored.size
   const start = Math.min(Math.max(range?.start ?? 0, 0), total)
   const end = Math.min(Math.max(range?.end ?? total, start), total)

@@ -54,8 +54,9 @@ async function openObject(bucket: Bucket, key: string): Promise<PlaceReader | nu
     async read(start, end) {
       if (start >= tailStart) return tail.bytes.subarray(start - tailStart, end - tailStart)
       const found = await readRange(bucket, key, `bytes=${start}-${end - 1}`)
-      // Deleted or replaced since it was opened.
-      if (found?.size !== size || found.bytes.length !== end - start) throw damaged()
+      if (found === null) throw new CofferdamError('not_found', 'It was deleted while it was read.')
+      // Replaced since it was opened.
+      if (found.size !== size || found.bytes.length !== end - start) throw damaged()
       return found.bytes
     },
     [Symbol.asyncDispose]: async () => undefined,

@@ -4,7 +4,7 @@ import { vi } from 'vitest'
 import { createBlobStore } from '../../src/blobs/blob-store.ts'
 import { createS3Place } from '../../src/blobs/s3-place.ts'
 import { createOutputKeys } from '../../src/output-keys.ts'
-import { startTestBucket, type BucketFault, type TestBucket } from '../../src/testing-bucket.ts'
+import { startTestBucket, type BucketFault, type TestBucket } from './test-bucket.ts'
 import type { SeenBlobs } from './blob-contract.ts'
 
 export interface BucketBlobs extends SeenBlobs, AsyncDisposable {

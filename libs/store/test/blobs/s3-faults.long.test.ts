@@ -1,7 +1,7 @@
 /** Blobs in a bucket that throttles, fails, breaks connections and hangs. */
 import { randomBytes } from 'node:crypto'
 import { afterAll, afterEach, beforeAll, expect, it, describe } from 'vitest'
-import type { BucketFault } from '../../src/testing-bucket.ts'
+import type { BucketFault } from './test-bucket.ts'
 import { blobKey, putBlob } from './blob-contract.ts'
 import { breakFirst, openBucketBlobs, type BucketBlobs } from './open-bucket-blobs.ts'
 

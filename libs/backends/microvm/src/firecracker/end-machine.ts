@@ -26,9 +26,19 @@ export async function stopMachine(jail: Jail, vmm: ProcessIdentity | null): Prom
 export async function endMachine(jail: Jail, vmm: ProcessIdentity | null, uids: JailUids): Promise<boolean> {
   await stopMachine(jail, vmm)
   const hadGroup = await removeGroup(jail.cgroup)
-  await removeTree(jail.folder)
+  await removeJail(jail.folder)
   const hadUser = await uids.release(jail.id)
   return hadGroup || hadUser
+}
+
+/** The machine’s worker and one that sweeps may remove it at once. A name that is gone is no failure. */
+async function removeJail(folder: string): Promise<void> {
+  for (;;)
+    try {
+      return await removeTree(folder)
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error
+    }
 }
 
 /** Kills whoever is in the group until the kernel says that nobody is. */

@@ -6,7 +6,7 @@
 import { createServer, request, type IncomingMessage, type ServerResponse } from 'node:http'
 import { once } from 'node:events'
 import type { AddressInfo } from 'node:net'
-import type { BucketSettings } from './blobs/s3-client.ts'
+import type { BucketSettings } from '../../src/blobs/s3-client.ts'
 
 const BUCKET = 'test-bucket'
 
