@@ -4,6 +4,7 @@
     (the machine is saved here, and everything below happens in a clone that is used once)
     one line of JSON on port 5004 ── thaw: random numbers, clock ── the agent starts on port 5005 ── {"nonce"}
     the agent ends ── {"ended", "oom_kills", "stderr"} ── power off         port 5004 ends ── power off
+    (saved again, with a session in it) one more line ── thaw, and new processes for a fork ── {"nonce"}
 
 A clone has the memory of its template, and with it the state of the kernel's random numbers. So nothing that
 draws random numbers for a program runs before the thaw: each interpreter starts after it. The agent is a fork
@@ -29,6 +30,7 @@ JOB = "/sys/fs/cgroup/job"
 LINE_MAX = 256 * 1024
 STDERR_KEPT = 4096
 LOOK_S = 0.002
+FRESH_S = 30
 # Capabilities of the agent: to become the program's user, and to end its processes.
 CAP_KILL, CAP_SETGID, CAP_SETUID, CAP_LAST = 5, 6, 7, 40
 MS_RDONLY, MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_REMOUNT = 1, 2, 4, 8, 32
@@ -166,6 +168,25 @@ def thaw(told):
     time.clock_settime_ns(time.CLOCK_REALTIME, int(told["time_ns"]))
 
 
+def thaw_again(told, agent):
+    """For a machine that was saved between two programs of a session."""
+    thaw(told)
+    until, killed = time.monotonic() + FRESH_S, set()
+    while told["fresh"]:
+        # A generator inside a process cannot be seeded from outside. The agent starts new interpreters.
+        with open(JOB + "/cgroup.procs") as listed:
+            left = set(map(int, listed)) - {agent}
+        killed |= left
+        # The agent knows of an end when it has reaped it.
+        if not left and not any(os.path.exists("/proc/%d" % pid) for pid in killed):
+            return
+        if time.monotonic() > until:
+            raise OSError("processes of a fork do not end")
+        for pid in left:
+            libc.kill(pid, 9)  # One that ended meanwhile is no error.
+        time.sleep(LOOK_S)
+
+
 # ---- the agent
 
 
@@ -268,15 +289,21 @@ def oom_kills():
 
 def watch(pid, errors, control):
     """Until the agent has ended. Power goes off at once if the host does."""
-    kept = b""
+    kept = heard = b""
     handle = os.pidfd_open(pid)
     poller = select.poll()
     for fd in (handle, errors, control):
         poller.register(fd, select.POLLIN)
     while True:
         ready = dict(poller.poll())
-        if control in ready and not os.read(control, 4096):
-            power_off()
+        if control in ready:
+            data = os.read(control, LINE_MAX)
+            if not data or len(heard) > LINE_MAX:
+                power_off()
+            *lines, heard = (heard + data).split(b"\n")
+            for told in map(json.loads, lines):
+                thaw_again(told, pid)
+                say(control, {"nonce": told["nonce"]})
         if errors in ready:
             data = os.read(errors, 65536)
             kept = (kept + data)[-STDERR_KEPT:]
