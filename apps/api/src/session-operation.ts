@@ -66,6 +66,8 @@ interface Operation {
   query: z.output<typeof sessionQuery>
   op: FileOperation
   path?: string
+  /** Of a fork. */
+  keys?: string[]
   files?: ExecutionRequestInput['files']
 }
 
@@ -79,14 +81,19 @@ export async function operateOnSession(
   reply: FastifyReply,
   what: Operation,
 ): Promise<Done> {
-  const { params, query, op, path, files } = what
+  const { params, query, op, path, keys, files } = what
   const tenantId = oneTenant(request, query.tenant_id)
   const { scope } = await findSession(context, tenantId, params)
   const execution = executionRequestSchema.parse({
     tenant_id: tenantId,
     agent_id: query.agent_id,
     ...(query.template_id === undefined ? {} : { template_id: query.template_id }),
-    program: { type: 'files', op, ...(path === undefined ? {} : { path }) },
+    program: {
+      type: 'files',
+      op,
+      ...(path === undefined ? {} : { path }),
+      ...(keys === undefined ? {} : { keys }),
+    },
     ...(files === undefined ? {} : { files }),
     session: { key: params.key, scope },
     backend: params.backend,

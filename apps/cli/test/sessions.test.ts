@@ -54,6 +54,12 @@ onProcess.it('lists a session, writes and reads a file of it, and ends it', asyn
   expect((await sessions('files', 'process/desk', 'deep')).stdout).toBe('BYTES  PATH\n3      "deep/in.bin"\n')
   expect(await sessions('get', 'process/desk', 'deep/in.bin', 'out.bin')).toMatchObject({ status: 0 })
   expect([...readFileSync(path.join(cwd, 'out.bin'))]).toEqual([0, 200, 10])
+  for (const words of [['pause'], ['resume'], ['fork', 'one,two']]) {
+    const [verb = '', ...rest] = words
+    const refused = await sessions(verb, 'process/desk', ...rest)
+    expect(refused.status).not.toBe(0)
+    expect(refused.stderr).toContain('The backend process cannot pause, resume or fork sessions')
+  }
   expect(await sessions('rm', 'process/desk')).toMatchObject({ status: 0, stdout: 'Ended.\n' })
   const gone = await sessions('files', 'process/desk')
   expect(gone.status).not.toBe(0)

@@ -87,6 +87,7 @@ export async function openBackends(
       onSession: (name, state) => shown.show(name, state),
     },
     sessions,
+    ...(store.sealedStreams === null ? {} : { sealing: store.sealedStreams }),
     interpreters: createInterpreterLookup({ rows: store.codeInterpreters, actor: workerId }),
     rate: createRateGate({ redis: control }),
     ...mounted.backendDeps,

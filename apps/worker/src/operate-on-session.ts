@@ -4,14 +4,17 @@
  * so it is not charged and has no point of no return: when its worker dies, another worker repeats it.
  *
  *   end of a session that any worker can attach to → claimed, ended at its backend, forgotten
+ *   pause of a session that is paused              → nothing to do
  *   anything else                                  → a turn in the session's sandbox (executor)
  */
 import {
   isCofferdamError,
+  isPausedEntry,
   outcomeWithoutRun,
   stopCauseOf,
   type Backend,
   type Outcome,
+  type SessionId,
   type SessionName,
 } from '@cofferdam/contract'
 import type { Taken } from '@cofferdam/queue'
@@ -34,7 +37,7 @@ export async function operateOnSession(
   deps: WorkerDeps,
 ): Promise<End | Back> {
   try {
-    const outcome = (await endAnywhere(taken, deps)) ?? (await takeTurn(taken, policy, deps))
+    const outcome = (await withoutOpening(taken, deps)) ?? (await takeTurn(taken, policy, deps))
     return { next: 'end', outcome, facts: { ...policy, chargedAtMs: null, caps: null }, settles: null }
   } catch (error) {
     return requeuedWhenDrained(error)
@@ -55,16 +58,30 @@ async function takeTurn(taken: Taken, { tenant }: PolicyInForce, deps: WorkerDep
   }
 }
 
-/** Ends a session that any worker can attach to, without opening it. Null: the program asks otherwise. */
-async function endAnywhere(taken: Taken, deps: WorkerDeps): Promise<Outcome | null> {
+/**
+ * Ends a session that any worker can attach to, or pauses one that is paused, without opening it. Null: the
+ * program asks otherwise.
+ */
+async function withoutOpening(taken: Taken, deps: WorkerDeps): Promise<Outcome | null> {
   const { program, session, tenant_id: tenantId } = taken.request
-  if (program.type !== 'files' || program.op !== 'end' || session === undefined) return null
+  if (program.type !== 'files' || session === undefined) return null
+  if (program.op !== 'end' && program.op !== 'pause') return null
   const backend = deps.backends.get(taken.request.backend)
   if (backend?.endSession === undefined) return null
   const name = { tenantId, backend: backend.name, key: session.key }
   const found = await deps.sessions.find(name)
-  return found === null || found.owner !== null ? null : await endClaimed(backend, name, taken, deps)
+  if (found === null || found.owner !== null) return null
+  if (program.op === 'end') return await endClaimed(backend, name, taken, deps)
+  return isPausedEntry(found) ? done(backend, found.sessionId) : null
 }
+
+const done = (backend: Backend, id: SessionId | null): Outcome => ({
+  ...outcomeWithoutRun('ok', '', ''),
+  reason: null,
+  failureReason: null,
+  backend: backend.name,
+  session: id === null ? null : { id, fresh: false, interpreter: 'none' },
+})
 
 async function endClaimed(
   backend: Backend,
@@ -76,13 +93,7 @@ async function endClaimed(
     await using lease = await deps.sessions.claim(name, deps.workerId, { waitMs: RELEASE_WAIT_MS, signal })
     const id = lease.entry?.sessionId ?? null
     await endSession(backend, lease, signal)
-    return {
-      ...outcomeWithoutRun('ok', '', ''),
-      reason: null,
-      failureReason: null,
-      backend: backend.name,
-      session: id === null ? null : { id, fresh: false, interpreter: 'none' },
-    }
+    return done(backend, id)
   } catch (error) {
     if (signal.aborted && stopCauseOf(signal) === 'cancelled')
       return outcomeWithoutRun('cancelled', 'cancelled', CANCELLED)

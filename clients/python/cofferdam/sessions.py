@@ -13,6 +13,11 @@ class SessionFile(TypedDict):
     size: int
 
 
+class SessionFork(TypedDict):
+    key: str
+    session_id: str
+
+
 class Session:
     """One session, named by its backend and key. Each call waits its turn, behind what runs in it now."""
 
@@ -52,6 +57,32 @@ class Session:
         """Destroys its sandbox."""
         self._call("DELETE", "")
 
+    def pause(self) -> None:
+        """Saves it to disk. Its next execution continues it, on any worker of the same host group."""
+        self._call("POST", "/pause")
+
+    def resume(self) -> None:
+        """Continues it before its next execution needs it."""
+        self._call("POST", "/resume")
+
+    def fork(self, keys: list[str]) -> list[SessionFork]:
+        """Makes a paused session of each of 1 to 16 keys, with its files. The session itself goes on."""
+        body = {"keys": keys}
+        answer = self._transport.ask("POST", f"{self._path}/fork", query=self._query, body=body, repeatable=False)
+        said = answer.json()
+        made = self._ended(said["execution_id"])["value"] if answer.status == 202 else said
+        sessions: list[SessionFork] = made["sessions"]
+        return sessions
+
+    def _ended(self, execution_id: str) -> dict[str, Any]:
+        """The result of a call that still waited for its turn."""
+        result: Optional[dict[str, Any]] = self._wait(execution_id)
+        if result is None or not result["ok"]:
+            code = "wait_timeout" if result is None else result.get("reason", "internal")
+            message = "The session did not carry out the call."
+            raise CofferdamError(code, message, details={"result": result})
+        return result
+
     def _call(
         self, method: str, path: str, query: Optional[dict[str, Any]] = None, content: Optional[bytes] = None
     ) -> Answer:
@@ -61,11 +92,7 @@ class Session:
             if answer.status != 202:
                 return answer
             # It still waits for its turn. What it reads then is asked for again.
-            result = self._wait(answer.json()["execution_id"])
-            if result is None or not result["ok"]:
-                code = "wait_timeout" if result is None else result.get("reason", "internal")
-                message = "The session did not carry out the call."
-                raise CofferdamError(code, message, details={"result": result})
+            self._ended(answer.json()["execution_id"])
             if method != "GET":
                 return answer
 

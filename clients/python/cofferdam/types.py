@@ -60,13 +60,16 @@ class ExecutionRequestProgramInstall(_ExecutionRequestProgramInstallRequired, to
 class _ExecutionRequestProgramFilesRequired(TypedDict):
     type: Literal["files"]
     """Work on the files of a session, in order with its executions. Runs no user code."""
-    op: Literal["list", "read", "write", "remove", "collect", "end"]
+    op: Literal["list", "read", "write", "remove", "collect", "pause", "resume", "fork", "end"]
     """write stores the files of the request. read makes path an artifact, and collect
     every regular file below path, within limits.artifact_*. list and remove do what
-    they say. end destroys the session."""
+    they say. pause saves the session to disk, resume starts it again, and fork makes
+    paused copies of it. end destroys the session."""
 
 
 class ExecutionRequestProgramFiles(_ExecutionRequestProgramFilesRequired, total=False):
+    keys: list[str]
+    """Only for fork: the keys of 1 to 16 new sessions."""
     path: str
     """The file for read and remove, or the folder for collect and list. Default of
     list: the work directory."""
@@ -351,13 +354,16 @@ class RerunRequestEditProgramInstall(_RerunRequestEditProgramInstallRequired, to
 class _RerunRequestEditProgramFilesRequired(TypedDict):
     type: Literal["files"]
     """Work on the files of a session, in order with its executions. Runs no user code."""
-    op: Literal["list", "read", "write", "remove", "collect", "end"]
+    op: Literal["list", "read", "write", "remove", "collect", "pause", "resume", "fork", "end"]
     """write stores the files of the request. read makes path an artifact, and collect
     every regular file below path, within limits.artifact_*. list and remove do what
-    they say. end destroys the session."""
+    they say. pause saves the session to disk, resume starts it again, and fork makes
+    paused copies of it. end destroys the session."""
 
 
 class RerunRequestEditProgramFiles(_RerunRequestEditProgramFilesRequired, total=False):
+    keys: list[str]
+    """Only for fork: the keys of 1 to 16 new sessions."""
     path: str
     """The file for read and remove, or the folder for collect and list. Default of
     list: the work directory."""

@@ -116,6 +116,11 @@ class Sessions(unittest.TestCase):
             files.remove("a.txt")
             self.assertEqual([one["path"] for one in files.files("deep")], ["deep/ö.bin"])
             self.assertIn("notebook", [one["key"] for one in client.sessions.list(tenant_id="acme")])
+            # The backend of this test has no snapshots. Those of microvm are in tests/e2e.
+            for refused in (files.pause, files.resume, lambda: files.fork(["copy"])):
+                with self.assertRaises(CofferdamError) as raised:
+                    refused()
+                self.assertEqual(raised.exception.code, "capability_missing")
             files.end()
             with self.assertRaises(CofferdamError) as raised:
                 files.info()

@@ -15,7 +15,7 @@ import {
   imageAt,
   listImages,
   microvmGuestDigest,
-  VM_INIT,
+  guestFiles,
   type ImageManifest,
   type MicrovmImage,
 } from '@cofferdam/backend-microvm/image'
@@ -133,7 +133,7 @@ async function makeBootFiles(scratch: string, made: string): Promise<string> {
   )
   await writeFile(
     join(made, IMAGE_FILES.initramfs),
-    makeInitramfs(busybox, await readFile(VM_INIT), modules, spare),
+    makeInitramfs(busybox, guestFiles(), modules, spare),
   )
   return release
 }

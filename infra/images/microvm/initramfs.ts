@@ -12,7 +12,7 @@ until [ -b /dev/vda ] || [ $n -ge 500 ]; do n=$((n+1)); $b usleep 10000; done
 $b mount -t erofs -o ro /dev/vda /new
 $b mount --move /dev /new/dev
 $b mount -t tmpfs run /new/run
-$b cp /vm_init.py /new/run/vm_init.py
+$b cp /vm_init.py /vm_ports.py /new/run/
 exec $b switch_root /new /usr/bin/python3 -I -S /run/vm_init.py
 `
 
@@ -31,11 +31,11 @@ const CHARACTERS = 0o020600
 
 /**
  * The archive, uncompressed: a loader of a virtual machine reads it from memory. Its script loads `modules`,
- * and leaves `spare` where they are.
+ * leaves `spare` where they are, and starts vm_init.py of `guest`.
  */
 export function makeInitramfs(
   busybox: Buffer,
-  init: Buffer,
+  guest: readonly { name: string; bytes: Buffer }[],
   modules: readonly Module[],
   spare: readonly Module[] = [],
 ): Buffer {
@@ -46,7 +46,7 @@ export function makeInitramfs(
     { path: 'dev/console', mode: CHARACTERS, bytes: Buffer.alloc(0), device: [5, 1] },
     { path: 'bin/busybox', mode: PROGRAM, bytes: busybox },
     { path: 'init', mode: PROGRAM, bytes: Buffer.from(SCRIPT(modules)) },
-    { path: 'vm_init.py', mode: FILE, bytes: init },
+    ...guest.map(({ name, bytes }) => ({ path: name, mode: FILE, bytes })),
     ...[...modules, ...spare].map(({ name, bytes }) => ({ path: `modules/${name}`, mode: FILE, bytes })),
   ])
 }

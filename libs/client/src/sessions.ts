@@ -1,4 +1,4 @@
-/** Sessions that have a sandbox now, the files in them, and the outputs that were collected from them. */
+/** Sessions that have a sandbox now or are paused, their files, and the outputs collected from them. */
 import { CofferdamError } from '@cofferdam/contract/error-table'
 import type { Accepted, ExecutionResult, Operations } from './wire.ts'
 import { filePath, part, type Api, type Call, type CallOptions } from './api.ts'
@@ -9,6 +9,7 @@ type ListOperation = Operations['listSessions']
 export type Session = Operations['getSession']['result']
 export type SessionListing = Operations['listSessionFiles']['result']
 export type SessionOutputs = Operations['listSessionOutputs']['result']
+export type SessionForks = Operations['forkSession']['result']
 export type SessionOutput = SessionOutputs['outputs'][number]
 
 /** Where a session is, and who asks. `tenant_id` is needed with an admin key. */
@@ -21,6 +22,12 @@ export interface Sessions {
   get(name: SessionName, options?: CallOptions): Promise<Session>
   /** Destroys the sandbox with everything in it, when it is this call's turn in the session. */
   end(name: SessionName, options?: CallOptions): Promise<void>
+  /** Saves it to disk. Its next execution continues it, on any worker of the same host group. */
+  pause(name: SessionName, options?: CallOptions): Promise<void>
+  /** Continues a paused session before its next execution needs it. */
+  resume(name: SessionName, options?: CallOptions): Promise<void>
+  /** Makes a paused session of each of 1 to 16 keys, with its files. The session itself goes on. */
+  fork(name: SessionName, keys: string[], options?: CallOptions): Promise<SessionForks>
   /** The files of a session, or of a folder of it: at most 1,000. `truncated` tells that there are more. */
   files(name: SessionName, folder?: string, options?: CallOptions): Promise<SessionListing>
   /** One file as it is now, at most 8 MiB. */
@@ -75,6 +82,14 @@ export function sessionsOf(api: Api, settle: Settle): Sessions {
     get: ({ backend, key, tenant_id }, options) =>
       api.json({ method: 'GET', path: pathOf({ backend, key }), query: { tenant_id }, ...options }),
     end: (name, options) => change({ method: 'DELETE', path: pathOf(name), query: queryOf(name) }, options),
+    pause: (name, options) => change(actOn(name, 'pause'), options),
+    resume: (name, options) => change(actOn(name, 'resume'), options),
+    async fork(name, keys, options = {}) {
+      const call: Call = { ...actOn(name, 'fork'), body: { keys }, repeat: 'if_refused', ...options }
+      const { status, body } = await api.answer<SessionForks | Accepted>(call)
+      if (status !== 202) return body as SessionForks
+      return (await ended(body as Accepted, options)).value as SessionForks
+    },
     async files(name, folder, options = {}) {
       const query = { ...queryOf(name), folder }
       const call: Call = { method: 'GET', path: `${pathOf(name)}/files`, query, ...options }
@@ -114,5 +129,11 @@ export function sessionsOf(api: Api, settle: Settle): Sessions {
 
 const pathOf = ({ backend, key }: Pick<SessionName, 'backend' | 'key'>): string =>
   `/backends/${part(backend)}/sessions/${part(key)}`
+
+const actOn = (name: SessionName, act: 'pause' | 'resume' | 'fork'): Call => ({
+  method: 'POST',
+  path: `${pathOf(name)}/${act}`,
+  query: queryOf(name),
+})
 
 const queryOf = ({ tenant_id, agent_id, template_id }: SessionName) => ({ tenant_id, agent_id, template_id })

@@ -470,9 +470,12 @@ export type ExecutionRequest = {
         /**
          * write stores the files of the request. read makes path an artifact, and collect every
          * regular file below path, within limits.artifact_*. list and remove do what they say.
-         * end destroys the session.
+         * pause saves the session to disk, resume starts it again, and fork makes paused copies
+         * of it. end destroys the session.
          */
-        op: 'list' | 'read' | 'write' | 'remove' | 'collect' | 'end'
+        op: 'list' | 'read' | 'write' | 'remove' | 'collect' | 'pause' | 'resume' | 'fork' | 'end'
+        /** Only for fork: the keys of 1 to 16 new sessions. */
+        keys?: Array<string> | undefined
         /**
          * The file for read and remove, or the folder for collect and list. Default of list: the
          * work directory.
@@ -1413,9 +1416,12 @@ export type RerunRequest = {
               /**
                * write stores the files of the request. read makes path an artifact, and collect every
                * regular file below path, within limits.artifact_*. list and remove do what they say.
-               * end destroys the session.
+               * pause saves the session to disk, resume starts it again, and fork makes paused copies
+               * of it. end destroys the session.
                */
-              op: 'list' | 'read' | 'write' | 'remove' | 'collect' | 'end'
+              op: 'list' | 'read' | 'write' | 'remove' | 'collect' | 'pause' | 'resume' | 'fork' | 'end'
+              /** Only for fork: the keys of 1 to 16 new sessions. */
+              keys?: Array<string> | undefined
               /**
                * The file for read and remove, or the folder for collect and list. Default of list: the
                * work directory.
@@ -2325,8 +2331,8 @@ export interface Operations {
         session_id: string
         /** What the next execution of the session finds. */
         scope: 'none' | 'files' | 'interpreter' | 'processes'
-        /** Whether an execution uses it now. */
-        state: 'idle' | 'running'
+        /** Whether an execution uses it now, or it is saved on disk (paused). */
+        state: 'idle' | 'running' | 'paused'
         /** The worker that uses it now. Null while it is idle. */
         worker: string | null
         /** The only worker that reaches its sandbox. Null when any worker can attach to it. */
@@ -2366,8 +2372,8 @@ export interface Operations {
       session_id: string
       /** What the next execution of the session finds. */
       scope: 'none' | 'files' | 'interpreter' | 'processes'
-      /** Whether an execution uses it now. */
-      state: 'idle' | 'running'
+      /** Whether an execution uses it now, or it is saved on disk (paused). */
+      state: 'idle' | 'running' | 'paused'
       /** The worker that uses it now. Null while it is idle. */
       worker: string | null
       /** The only worker that reaches its sandbox. Null when any worker can attach to it. */
@@ -2547,6 +2553,62 @@ export interface Operations {
     }
     body: undefined
     result: Uint8Array
+  }
+  pauseSession: {
+    query: {
+      /**
+       * The tenant. An admin key may name any, and has to where only one is meant. Default: the
+       * key’s.
+       */
+      tenant_id?: string | undefined
+      /** The agent that the audit row names. Default: `"sessions"`. */
+      agent_id?: string | undefined
+      /** The template, for tenants that run nothing without one. Default: none. */
+      template_id?: string | undefined
+    }
+    body: Record<string, never> | undefined
+    result: undefined
+  }
+  resumeSession: {
+    query: {
+      /**
+       * The tenant. An admin key may name any, and has to where only one is meant. Default: the
+       * key’s.
+       */
+      tenant_id?: string | undefined
+      /** The agent that the audit row names. Default: `"sessions"`. */
+      agent_id?: string | undefined
+      /** The template, for tenants that run nothing without one. Default: none. */
+      template_id?: string | undefined
+    }
+    body: Record<string, never> | undefined
+    result: undefined
+  }
+  forkSession: {
+    query: {
+      /**
+       * The tenant. An admin key may name any, and has to where only one is meant. Default: the
+       * key’s.
+       */
+      tenant_id?: string | undefined
+      /** The agent that the audit row names. Default: `"sessions"`. */
+      agent_id?: string | undefined
+      /** The template, for tenants that run nothing without one. Default: none. */
+      template_id?: string | undefined
+    }
+    body: {
+      /** Only for fork: the keys of 1 to 16 new sessions. */
+      keys: Array<string>
+    }
+    result: {
+      /** The new sessions, all paused. */
+      sessions: Array<{
+        /** Its key. */
+        key: string
+        /** Identifies its sandbox. */
+        session_id: string
+      }>
+    }
   }
   createTenant: {
     query: {}

@@ -26,6 +26,10 @@ afterEach(async () => {
   await server?.[Symbol.asyncDispose]()
 })
 
+const accepted = { execution_id: id, status: 'queued', position: null, eta_ms: null, deduplicated: false }
+const ended = (result: object): Handler =>
+  json(200, { status: 'ended', result: { execution_id: id, ending: 'ok', artifacts: [], ...result } })
+
 describe('a list', () => {
   it('fetches page after page, also past an empty one', async () => {
     const { client, paths } = await connect(
@@ -84,10 +88,6 @@ describe('a download', () => {
 })
 
 describe('the files of a session', () => {
-  const accepted = { execution_id: id, status: 'queued', position: null, eta_ms: null, deduplicated: false }
-  const ended = (result: object): Handler =>
-    json(200, { status: 'ended', result: { execution_id: id, ending: 'ok', artifacts: [], ...result } })
-
   it('are written as bytes', async () => {
     const { server, client, paths } = await connect(
       (_request, response) => void response.writeHead(204).end(),
@@ -127,6 +127,38 @@ describe('the files of a session', () => {
       message: 'Not allowed.',
       details: { execution_id: id, reason: 'template' },
     })
+  })
+})
+
+describe('a session on disk', () => {
+  it('is paused and resumed by one call each', async () => {
+    const done: Handler = (_request, response) => void response.writeHead(204).end()
+    const { client, paths } = await connect(done, done)
+    await client.sessions.pause(session)
+    await client.sessions.resume(session)
+    expect(paths()).toEqual([
+      'POST /v1/backends/docker/sessions/chat-1/pause?tenant_id=acme',
+      'POST /v1/backends/docker/sessions/chat-1/resume?tenant_id=acme',
+    ])
+  })
+
+  it('is forked, and the new sessions are waited for when the turn comes late', async () => {
+    const made = { sessions: [{ key: 'one', session_id: 'ses_1' }] }
+    const { server, client, paths } = await connect(
+      json(200, made),
+      json(202, accepted),
+      ended({ value: made }),
+    )
+    expect(await client.sessions.fork(session, ['one'])).toEqual(made)
+    expect(await client.sessions.fork(session, ['one'])).toEqual(made)
+    expect(paths()[0]).toBe('POST /v1/backends/docker/sessions/chat-1/fork?tenant_id=acme')
+    expect(server.seen[0]).toMatchObject({ body: { keys: ['one'] } })
+  })
+
+  it('is not forked again when the answer is lost, since it may have been forked', async () => {
+    const { client, paths } = await connect(hangUp)
+    await expect(client.sessions.fork(session, ['one'])).rejects.toThrow()
+    expect(paths()).toHaveLength(1)
   })
 })
 

@@ -28,7 +28,7 @@ import type { Network } from './network.ts'
 import type { SessionScope } from './session-field.ts'
 import type { InterpreterFinding } from './result.ts'
 import type { Usage } from './usage.ts'
-import type { SessionEntry, SessionName } from './session-registry.ts'
+import type { SessionEntry, SessionFork, SessionName } from './session-registry.ts'
 
 export type Probe =
   | { ok: true; /** One line per feature that this host has. */ features: string[] }
@@ -176,6 +176,17 @@ export interface Sandbox extends AsyncDisposable {
   remove(path: string): Promise<void>
   /** Makes `dispose` destroy the sandbox and so end the session. Undefined for backends without sessions. */
   retire?(): void
+  /**
+   * Saves the session with its memory, so that its next `open` continues it, on any worker that reaches what
+   * was saved. No program runs meanwhile, and only `dispose` may follow. If it rejects, the session is as
+   * before. Undefined for backends without it.
+   */
+  pause?(signal: AbortSignal): Promise<void>
+  /**
+   * Makes paused sessions of these keys with the state of this one, all or none. No program runs meanwhile.
+   * Undefined for backends without it.
+   */
+  fork?(keys: readonly string[], signal: AbortSignal): Promise<SessionFork[]>
   /**
    * Copies of matching regular files, even while a program runs. Files over the bounds are omitted. Undefined
    * for backends that cannot read during a run.

@@ -15,6 +15,8 @@ export const BOUNDS = {
   /** Linux PATH_MAX is 4,096, and the work directory is put in front. */
   pathLength: 512,
   argvCount: 256,
+  /** Sessions that one fork makes. */
+  forks: 16,
   argBytes: 128 * KiB,
   envCount: 128,
   envNameLength: 128,

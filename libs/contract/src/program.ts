@@ -1,6 +1,7 @@
 /** What an execution runs, or does with the files of a session. */
 import { z } from 'zod'
 import { BOUNDS, utf8, type Limits } from './limits.ts'
+import { sessionKeySchema } from './session-key.ts'
 
 /**
  * A relative path inside the work directory: no `..`, no empty or `.` parts, no leading slash, no NUL. A
@@ -40,9 +41,30 @@ export type TestFramework = (typeof TEST_FRAMEWORKS)[number]
 export const PACKAGE_MANAGERS = ['pip', 'npm', 'yarn', 'pnpm'] as const
 export type PackageManager = (typeof PACKAGE_MANAGERS)[number]
 
-/** Operations on the files of a session that run no code. */
-export const FILE_OPERATIONS = ['list', 'read', 'write', 'remove', 'collect', 'end'] as const
+/** Operations on the files of a session, or on the session itself, that run no code. */
+export const FILE_OPERATIONS = [
+  'list',
+  'read',
+  'write',
+  'remove',
+  'collect',
+  'pause',
+  'resume',
+  'fork',
+  'end',
+] as const
 export type FileOperation = (typeof FILE_OPERATIONS)[number]
+
+/** Keys of the sessions that a fork makes. */
+export const forkKeysSchema = z
+  .array(sessionKeySchema)
+  .min(1)
+  .max(BOUNDS.forks)
+  .refine((keys) => new Set(keys).size === keys.length, 'expected different keys')
+  .meta({
+    description: 'Only for fork: the keys of 1 to 16 new sessions.',
+    example: ['attempt-1', 'attempt-2'],
+  })
 
 export const argSchema = utf8(BOUNDS.argBytes).refine((a) => !a.includes('\0'), 'expected no NUL byte')
 
@@ -119,9 +141,10 @@ export const programSchema = z.discriminatedUnion('type', [
     op: z.enum(FILE_OPERATIONS).meta({
       description:
         'write stores the files of the request. read makes path an artifact, and collect every regular ' +
-        'file below path, within limits.artifact_*. list and remove do what they say. end destroys the ' +
-        'session.',
+        'file below path, within limits.artifact_*. list and remove do what they say. pause saves the session ' +
+        'to disk, resume starts it again, and fork makes paused copies of it. end destroys the session.',
     }),
+    keys: forkKeysSchema.optional(),
     path: pathSchema.optional().meta({
       description:
         'The file for read and remove, or the folder for collect and list. Default of list: the work ' +
@@ -133,14 +156,21 @@ export const programSchema = z.discriminatedUnion('type', [
 export type Program = z.infer<typeof programSchema>
 
 /**
- * Time of a `collect`, milliseconds. The other file operations have 30 s for 8 MiB to or from a remote
- * sandbox. At that rate, the largest artifact (MAX_LIMITS.artifact_bytes, 64 MiB) takes eight times as long.
+ * Time of a `collect`, and of what saves or loads a machine, milliseconds. The other file operations have 30 s
+ * for 8 MiB to or from a remote sandbox. At that rate, the largest artifact (MAX_LIMITS.artifact_bytes, 64
+ * MiB) takes eight times as long.
  */
 export const COLLECT_TIMEOUT_MS = 240_000
 
+const LONG_OPERATIONS: ReadonlySet<FileOperation> = new Set(['collect', 'pause', 'resume', 'fork'])
+
+/** Whether the program is a file operation that may take COLLECT_TIMEOUT_MS. */
+export const isLongOperation = (program: Program): boolean =>
+  program.type === 'files' && LONG_OPERATIONS.has(program.op)
+
 /** How long a turn in a sandbox may take, milliseconds. A later hard deadline gives a `collect` more time. */
 export const turnMsOf = (turn: { program: Program; limits: Pick<Limits, 'hard_timeout_ms'> }): number =>
-  turn.program.type === 'files' && turn.program.op === 'collect'
+  isLongOperation(turn.program)
     ? Math.max(turn.limits.hard_timeout_ms, COLLECT_TIMEOUT_MS)
     : turn.limits.hard_timeout_ms
 

@@ -45,6 +45,22 @@ describe('executionRequestSchema', () => {
     })
   })
 
+  it('takes 1 to 16 different keys for a fork, none of them of a run, and no keys for anything else', () => {
+    const files = (program: object) =>
+      problemsOf({ ...valid, session: { key: 'a' }, program: { type: 'files', ...program } })
+    expect(files({ op: 'fork', keys: ['b', 'c'] })).toEqual([])
+    expect(files({ op: 'pause' })).toEqual([])
+    for (const program of [
+      { op: 'fork' },
+      { op: 'fork', keys: [] },
+      { op: 'fork', keys: ['b', 'b'] },
+      { op: 'fork', keys: Array.from({ length: 17 }, (_, n) => `k${n}`) },
+      { op: 'fork', keys: ['run:a:1'] },
+      { op: 'pause', keys: ['b'] },
+    ])
+      expect(files(program), JSON.stringify(program)).toEqual([expect.stringMatching(/^program\.keys: /)])
+  })
+
   it.each([
     [{ hard_timeout_ms: 2000 }, 1000, 2000],
     [{ hard_timeout_ms: 60_000 }, 55_000, 60_000],

@@ -209,6 +209,14 @@ export const executionRequestSchema = z
     path: ['program', 'path'],
     message: 'expected the path of a file, or of the folder to collect',
   })
+  .refine((r) => r.program.type !== 'files' || (r.program.op === 'fork') === (r.program.keys !== undefined), {
+    path: ['program', 'keys'],
+    message: 'expected the keys of the new sessions for a fork, and for nothing else',
+  })
+  .refine((r) => r.program.type !== 'files' || r.program.keys?.some(isRunSessionKey) !== true, {
+    path: ['program', 'keys'],
+    message: 'expected keys without "run:", which belong to sessions of runs',
+  })
   .refine((r) => r.reuse !== 'tenant' || r.session === undefined, {
     path: ['reuse'],
     message: 'expected no session with reuse "tenant"',

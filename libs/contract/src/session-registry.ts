@@ -46,6 +46,19 @@ export interface SessionEntry {
   expiresAtMs: number | null
 }
 
+/**
+ * Whether it is the entry of a session that is paused: nobody has its sandbox, which is on disk. The handle
+ * says how much (`paused_bytes`) and where (`host_group`).
+ */
+export const isPausedEntry = ({ handle }: Pick<SessionEntry, 'handle'>): boolean =>
+  handle['paused_bytes'] !== undefined
+
+/** A session that was made from another one, with its state. */
+export interface SessionFork {
+  key: string
+  sessionId: SessionId
+}
+
 /** The right to use one session now. Disposing releases it and leaves the entry as last kept. */
 export interface SessionLease extends AsyncDisposable {
   readonly name: SessionName

@@ -34,6 +34,24 @@ describe('files of a session', () => {
   })
 })
 
+describe('a pause, a resume and a fork', () => {
+  it.for([
+    { type: 'files', op: 'pause' },
+    { type: 'files', op: 'resume' },
+    { type: 'files', op: 'fork', keys: ['copy'] },
+  ] as const)(
+    'are refused by a backend without snapshots of memory, with the reason ($op)',
+    async (program) => {
+      const { outcome } = await operated(structuredClone(program) as Extract<Program, { type: 'files' }>)
+      expect(outcome).toMatchObject({
+        ending: 'error',
+        reason: 'capability_missing',
+        failureReason: expect.stringContaining('has no snapshot of a sandbox’s memory') as string,
+      })
+    },
+  )
+})
+
 describe('a collection of a folder', () => {
   const COLLECT = { type: 'files', op: 'collect', path: '.session/outputs' } as const
 

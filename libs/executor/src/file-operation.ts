@@ -10,6 +10,7 @@ import {
   assertNever,
   BOUNDS,
   isCofferdamError,
+  isLongOperation,
   outcomeWithoutRun,
   pathSchema,
   type Entry,
@@ -17,6 +18,7 @@ import {
   type Outcome,
   type Program,
   type Sandbox,
+  type SessionFork,
   turnMsOf,
   unlessAborted,
 } from '@cofferdam/contract'
@@ -28,7 +30,7 @@ import { compileRules } from './redaction-rules.ts'
 import { redactText } from './redactor.ts'
 import { withDeadline } from './clock.ts'
 
-/** Enough for 8 MiB to or from a remote sandbox. A `collect` has more (COLLECT_TIMEOUT_MS). */
+/** Enough for 8 MiB to or from a remote sandbox. Some operations have more (`isLongOperation`). */
 const OPERATION_TIMEOUT_MS = 30_000
 /** Most names that are read. One more is requested, so that `truncated` is known. */
 const LIST_MAX = 1000
@@ -60,7 +62,7 @@ export async function operateOnFiles(
 ): Promise<Outcome> {
   const { signal, request } = state.attempt
   const timeout = new Error('the sandbox did not answer')
-  const timeoutMs = program.op === 'collect' ? turnMsOf(request) : OPERATION_TIMEOUT_MS
+  const timeoutMs = isLongOperation(program) ? turnMsOf(request) : OPERATION_TIMEOUT_MS
   using bound = withDeadline(state.parts.clock, signal, timeoutMs, timeout)
   let done: Done
   // A session whose backend had to make a new sandbox no longer has any files.
@@ -74,11 +76,10 @@ export async function operateOnFiles(
   } else {
     try {
       const operation = { state, program, sandbox, signal: bound.signal }
-      // A collection ends by itself at its deadline, with what it has by then.
-      done =
-        program.op === 'collect'
-          ? await operate(operation)
-          : await unlessAborted(operate(operation), bound.signal)
+      // A collection ends by itself at its deadline, with what it has by then. A pause is taken back then.
+      done = isLongOperation(program)
+        ? await operate(operation)
+        : await unlessAborted(operate(operation), bound.signal)
     } catch (error) {
       signal.throwIfAborted()
       // The state of an operation that hangs is unknown. It must not hold up the session's next turn.
@@ -129,6 +130,18 @@ async function operate(operation: Operation): Promise<Done> {
       const what = { sandbox, folder: path, globs: globsBelow(path), redact: redactor(state), signal }
       return { ...ok, ...(await collectFolder(state, what)) }
     }
+    case 'pause':
+      if (sandbox.pause === undefined) return cannotPause(sandbox)
+      await sandbox.pause(signal)
+      return ok
+    case 'resume':
+      // What is paused was resumed when it was opened.
+      return sandbox.pause === undefined ? cannotPause(sandbox) : ok
+    case 'fork': {
+      if (sandbox.fork === undefined) return cannotPause(sandbox)
+      const sessions = await sandbox.fork(program.keys ?? [], signal)
+      return { ...ok, value: { sessions: sessions.map(shown) } }
+    }
     case 'end':
       if (sandbox.retire === undefined)
         return {
@@ -142,6 +155,18 @@ async function operate(operation: Operation): Promise<Done> {
       return assertNever(op)
   }
 }
+
+const cannotPause = ({ ref }: Sandbox): Done =>
+  failed(
+    'capability_missing',
+    `The backend ${ref.backend} cannot pause, resume or fork sessions, because it has no snapshot of a ` +
+      'sandbox’s memory. Only microvm has.',
+  )
+
+const shown = ({ key, sessionId }: SessionFork): { key: string; session_id: string } => ({
+  key,
+  session_id: sessionId,
+})
 
 /** Matches everything below a folder. Glob characters match any character, and `listing` compares paths. */
 const globsBelow = (path: string): string[] => [path === '' ? '**' : `${path.replaceAll(/^!|\*/g, '?')}/**`]

@@ -1,5 +1,5 @@
 /** Exports for backends outside of this package. */
-export { SILENT, type BackendDeps, type BackendLogger } from './deps.ts'
+export { SILENT, type BackendDeps, type BackendLogger, type Sealing } from './deps.ts'
 export { inodesOf } from './disk-inodes.ts'
 export { GuestSandbox } from './guest-sandbox.ts'
 export { findHardwareVirtualisation } from './hardware-virtualisation.ts'

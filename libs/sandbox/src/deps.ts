@@ -1,6 +1,7 @@
 /**
  * What every backend gets besides its config. Backends read no environment and install no signal handlers.
  */
+import type { Duplex } from 'node:stream'
 import type { RateGate, SandboxRef, SessionRegistry } from '@cofferdam/contract'
 import type { WarmDeps } from './warm/warm-deps.ts'
 
@@ -9,6 +10,12 @@ export interface BackendLogger {
   debug(fields: object, message: string): void
   info(fields: object, message: string): void
   warn(fields: object, message: string): void
+}
+
+/** Encrypts bytes for the disk, and decrypts them. Both need to know whose they are and where they are. */
+export interface Sealing {
+  seal(where: { tenant: string; location: string }): Duplex
+  open(where: { tenant: string; location: string }): Duplex
 }
 
 export interface BackendDeps {
@@ -24,6 +31,8 @@ export interface BackendDeps {
   warm?: WarmDeps
   /** The fleet's sessions, for backends whose sandboxes any worker can attach to. Absent: no sessions. */
   sessions?: SessionRegistry
+  /** Encrypts what a backend keeps of sandboxes on disk. Absent: there is no key, so nothing is encrypted. */
+  sealing?: Sealing
   /** Rate limits of a vendor's account, shared by all workers. Absent: this worker limits only itself. */
   rate?: RateGate
 }

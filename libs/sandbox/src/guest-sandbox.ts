@@ -43,6 +43,8 @@ export class GuestSandbox implements Sandbox {
   readonly warm: boolean
   readonly session: Sandbox['session']
   readonly snapshot?: NonNullable<Sandbox['snapshot']>
+  readonly pause?: NonNullable<Sandbox['pause']>
+  readonly fork?: NonNullable<Sandbox['fork']>
   readonly #bound: BoundSlot<GuestSlot>
   readonly #spec: SandboxSpec
   readonly #capabilities: Capabilities
@@ -70,6 +72,13 @@ export class GuestSandbox implements Sandbox {
     // At a vendor, copies would share a slow channel with the program's output.
     if (backend.capabilities.remote !== true)
       this.snapshot = async (request) => await this.#guest.snapshot(request)
+    const { pause, fork } = bound
+    if (fork !== undefined) this.fork = fork
+    if (pause !== undefined)
+      this.pause = async (signal) => {
+        await pause(signal)
+        this.#isLost = true
+      }
   }
 
   async run(program: Program, io: RunIo): Promise<Exit> {

@@ -4,14 +4,19 @@
 --       2 tenant   zset, as in keep
 -- ARGV  1 owner  2 entry, '' when it ended  3 busy  4 member of the tenant's zset  5 creation time, ms
 --       6 how long it is listed, ms
--- Returns {'shown'} | {'removed'} | {'other'}: it is claimed by fence, or belongs to another worker
+-- Returns {'shown'} | {'removed'} | {'other'}: it is claimed, is kept by fence, or belongs to another worker
 -- Invariants
---   - A session that is claimed by fence is never overwritten.
+--   - A session that is claimed or kept by fence is never overwritten. One that was forgotten may be: it was
+--     paused, and its worker has it again.
 --   - A former owner that announces the end does not remove what a later owner lists.
 -- Complexity O(log n) for n sessions of the tenant.
 
-local x = redis.call('HMGET', KEYS[1], 'fence', 'owner')
-if x[1] then return {'other'} end
+local x = redis.call('HMGET', KEYS[1], 'fence', 'owner', 'till', 'entry')
+if x[1] then
+  local t = redis.call('TIME')
+  local is_held = x[3] and tonumber(x[3]) > t[1] * 1000 + math.floor(t[2] / 1000)
+  if is_held or (x[4] and not x[2]) then return {'other'} end
+end
 if ARGV[2] == '' then
   if x[2] ~= ARGV[1] then return {'other'} end
   redis.call('DEL', KEYS[1])

@@ -414,6 +414,24 @@ describe('a session that only its worker reaches', () => {
     expect(await a.sessions.find(name)).toBe(null)
   })
 
+  it('is listed again by its worker after it was paused and resumed', async () => {
+    const name = freshName()
+    await a.sessions.announce(name, a.worker, { entry: entryAt(1, FAR), isBusy: true })
+    const pausing = await a.claim(name)
+    await a.sessions.announce(name, a.worker, { entry: entryAt(1, FAR), isBusy: true })
+    await pausing.keep(entryAt(pausing.nextEpoch, FAR))
+    await pausing[Symbol.asyncDispose]()
+    await a.sessions.announce(name, a.worker, null)
+    expect(await a.sessions.find(name)).toMatchObject({ owner: null, holder: null })
+    const resuming = await b.claim(name)
+    await resuming.forget()
+    await b.sessions.announce(name, b.worker, { entry: entryAt(1, FAR), isBusy: true })
+    expect(await a.sessions.find(name)).toBe(null)
+    await resuming[Symbol.asyncDispose]()
+    await b.sessions.announce(name, b.worker, { entry: entryAt(1, FAR), isBusy: false })
+    expect(await a.sessions.find(name)).toMatchObject({ owner: b.worker, holder: null })
+  })
+
   it('is announced without overwriting a claimed session', async () => {
     const name = freshName()
     await using lease = await a.claim(name)

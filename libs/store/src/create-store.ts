@@ -38,6 +38,7 @@ import { listResults, resultsOf } from './results.ts'
 import { createCodeInterpreters, type CodeInterpreters } from './code-interpreters.ts'
 import { createCallbackSecrets, type CallbackSecrets } from './callback-secrets.ts'
 import { createOutputKeys, type OutputKey } from './output-keys.ts'
+import { createSealedStreams, type SealedStreams } from './sealed-streams.ts'
 import { createRetention, type Retention } from './retention.ts'
 import { createRoutines, type Routines } from './routines.ts'
 import {
@@ -126,6 +127,8 @@ export interface Store extends AsyncDisposable {
   cursorKey(): Promise<Uint8Array>
   readonly retention: Retention
   readonly canEncrypt: boolean
+  /** Encrypts what is kept beside the store. Null without a key. */
+  readonly sealedStreams: SealedStreams | null
   /** Resolves when results can be stored. Throws `store_unavailable` or `config_invalid` with what to do. */
   check(): Promise<void>
 }
@@ -237,6 +240,7 @@ export async function createStore(options: StoreOptions): Promise<Store> {
         return key
       }),
     canEncrypt: keys.current !== null,
+    sealedStreams: createSealedStreams(keys),
     async check() {
       await checkDatabase(app.db, 'cofferdam_app')
       await checkDatabase(fleet.db, 'cofferdam_all_tenants')

@@ -23,6 +23,7 @@ import { routineRuns } from './routine-runs.ts'
 import { routines } from './routines.ts'
 import { sessionFiles } from './session-files.ts'
 import { sessionOutputs } from './session-outputs.ts'
+import { sessionPause } from './session-pause.ts'
 import { sessions } from './sessions.ts'
 import { stats } from './stats.ts'
 import { tenantCaps } from './tenant-caps.ts'
@@ -43,6 +44,7 @@ const V1 = [
   sessions,
   sessionFiles,
   sessionOutputs,
+  sessionPause,
   tenants,
   tenantPolicy,
   tenantCaps,

@@ -1,10 +1,12 @@
 /**
  * GET /v1/sessions, and GET and DELETE of /v1/backends/{backend}/sessions/{key}: the sessions of a tenant that
- * have a sandbox now. A session's path begins with its backend, because keys are unique on a backend only.
+ * have a sandbox now, or are paused. A session's path begins with its backend, because keys are unique on a
+ * backend only.
  */
 import {
   acceptedSchema,
   executionIdSchema,
+  isPausedEntry,
   nameSchema,
   sessionKeySchema,
   SESSION_SCOPES,
@@ -27,7 +29,9 @@ const sessionSchema = z.strictObject({
     example: 'ses_01a1fa08335671eda83cd82154726441',
   }),
   scope: z.enum(SESSION_SCOPES).meta({ description: 'What the next execution of the session finds.' }),
-  state: z.enum(['idle', 'running']).meta({ description: 'Whether an execution uses it now.' }),
+  state: z.enum(['idle', 'running', 'paused']).meta({
+    description: 'Whether an execution uses it now, or it is saved on disk (paused).',
+  }),
   worker: z.string().nullable().meta({
     description: 'The worker that uses it now. Null while it is idle.',
     example: 'wrk_0123456789ab_01a1fa08335671eda83cd82154726441',
@@ -54,7 +58,7 @@ export function sessions(app: App, context: RouteContext): void {
       schema: {
         operationId: 'listSessions',
         tags: ['sessions'],
-        summary: 'Sessions that have a sandbox now, newest first, at most 500 a page.',
+        summary: 'Sessions that have a sandbox now or are paused, newest first, at most 500 a page.',
         querystring: z.strictObject({ tenant_id: tenantQuery, cursor: cursorQuery.optional() }),
         response: {
           200: z.strictObject({
@@ -121,7 +125,7 @@ function shown(session: SessionInfo): z.output<typeof sessionSchema> {
     key: session.key,
     session_id: session.sessionId,
     scope: session.scope,
-    state: session.holder === null ? 'idle' : 'running',
+    state: session.holder !== null ? 'running' : isPausedEntry(session) ? 'paused' : 'idle',
     worker: session.holder,
     owner: session.owner,
     created_at: timeOf(session.createdAtMs),

@@ -5,7 +5,7 @@ import { z } from 'zod'
 import { encodePath, openApi, type ApiConnection } from '../api-connection.ts'
 import { API_FLAGS, type Command, type Context } from '../command.ts'
 import { EXIT } from '../exit-status.ts'
-import { findVerb, textFlag, verbUsage, type Verb } from '../parse-command-line.ts'
+import { findVerb, listOf, textFlag, verbUsage, type Verb } from '../parse-command-line.ts'
 import { sessionOutputs } from '../session-outputs.ts'
 import { table } from '../table.ts'
 import { UsageError } from '../usage-error.ts'
@@ -23,6 +23,9 @@ interface Call {
 const VERBS: Record<string, Verb<(call: Call) => Promise<void>>> = {
   ls: { usage: '', run: list },
   rm: { usage: 'BACKEND/KEY', run: end },
+  pause: { usage: 'BACKEND/KEY', run: (call) => act(call, 'pause', 'Paused.') },
+  resume: { usage: 'BACKEND/KEY', run: (call) => act(call, 'resume', 'Runs.') },
+  fork: { usage: 'BACKEND/KEY NEW-KEY[,NEW-KEY]', run: fork },
   files: { usage: 'BACKEND/KEY [FOLDER]', run: files },
   get: { usage: 'BACKEND/KEY PATH [FILE]', run: get },
   put: { usage: 'BACKEND/KEY FILE [PATH]', run: put },
@@ -34,6 +37,7 @@ export const command: Command = {
   details:
     'A session is named by its backend and its key. Each command waits its turn, behind what runs in the ' +
     'session now.\n' +
+    'pause saves it to disk until its next execution, or until resume. fork makes paused copies of it.\n' +
     'outputs needs no sandbox. It lists the newest version of each file that was collected from the ' +
     'session ID, or gets one\n' +
     'of them. ID is the run_id of the collections.',
@@ -56,6 +60,8 @@ export const command: Command = {
     'cofferdam sessions put docker/notebook data.csv --tenant demo',
     'cofferdam sessions get docker/notebook out/plot.png plot.png --tenant demo',
     'cofferdam sessions rm docker/notebook --tenant demo',
+    'cofferdam sessions pause microvm/notebook --tenant demo',
+    'cofferdam sessions fork microvm/notebook try-1,try-2 --tenant demo',
     'cofferdam sessions outputs sesn_0123 --tenant demo',
     'cofferdam sessions outputs sesn_0123 report.pdf --output report.pdf --tenant demo',
   ],
@@ -96,6 +102,7 @@ const sessionRow = z.object({
   idle_at: z.string(),
 })
 const pageSchema = z.object({ sessions: z.array(sessionRow.loose()), next_cursor: z.string().nullable() })
+const forksSchema = z.object({ sessions: z.array(z.object({ key: z.string(), session_id: z.string() })) })
 const filesSchema = z.object({
   files: z.array(z.object({ path: z.string(), size: z.number() })),
   truncated: z.boolean(),
@@ -117,6 +124,22 @@ async function list({ api, query, context: { terminal } }: Call): Promise<void> 
 
 async function end({ api, words: [session], query, context }: Call): Promise<void> {
   tell(context, await api.call('DELETE', withQuery(pathOf(session), query)), 'Ended.')
+}
+
+async function act(
+  { api, words: [session], query, context }: Call,
+  verb: string,
+  done: string,
+): Promise<void> {
+  tell(context, await api.call('POST', withQuery(`${pathOf(session)}/${verb}`, query)), done)
+}
+
+async function fork({ api, words: [session, keys = ''], query, context: { terminal } }: Call): Promise<void> {
+  const route = withQuery(`${pathOf(session)}/fork`, query)
+  const made = await api.ask(forksSchema.or(acceptedSchema), 'POST', route, { keys: listOf(keys) })
+  terminal.value(made)
+  if ('execution_id' in made) return terminal.note(waiting(made.execution_id))
+  for (const { key } of made.sessions) terminal.line(`Made ${key}, which is paused.`)
 }
 
 async function files({ api, words: [session, folder], query, context: { terminal } }: Call): Promise<void> {

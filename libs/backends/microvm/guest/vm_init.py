@@ -3,11 +3,9 @@
     boot ── mounts, loopback, kernel settings, interpreters read once ── {"hello"} on port 5004
     (the machine is saved here, and everything below happens in a clone that is used once)
     one line of JSON on port 5004 ── thaw: random numbers, clock ── the agent starts on port 5005 ── {"nonce"}
+    (saved again, with a session in it) one more line ── thaw, and new processes for a fork ── {"nonce"}
     the agent ends ── {"ended", "oom_kills", "stderr"} ── the machine ends
     port 5004 ends ── the machine ends
-
-The host's ports are virtio-serial ports (QEMU), or listeners on vsock where the kernel's command line has
-`cofferdam.ports=vsock` (Firecracker). A snapshot resets connections of vsock, and listeners stay.
 
 A clone has the memory of its template, and with it the state of the kernel's random numbers. So nothing that
 draws random numbers for a program runs before the thaw: each interpreter starts after it. The agent is a fork
@@ -28,15 +26,13 @@ import struct
 import sys
 import time
 
-CONTROL, AGENT = 5004, 5005
 HOST_NAME = "sandbox"
 JOB = "/sys/fs/cgroup/job"
-LINE_MAX = 256 * 1024
 STDERR_KEPT = 4096
-LOOK_S = 0.002
 # How long the host may take to read the last words.
 LAST_WORDS_S = 1
-VSOCK_WORD = "cofferdam.ports=vsock"
+# How long the processes of a fork may take to end.
+FRESH_S = 30
 # Capabilities of the agent: to become the program's user, and to end its processes.
 CAP_KILL, CAP_SETGID, CAP_SETUID, CAP_LAST = 5, 6, 7, 40
 MS_RDONLY, MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_REMOUNT = 1, 2, 4, 8, 32
@@ -63,11 +59,14 @@ MASKED = ("/proc/kcore", "/proc/keys", "/proc/timer_list", "/proc/cmdline", "/pr
 MASKED_FOLDERS = ("/proc/acpi", "/proc/scsi", "/sys/firmware", "/sys/class", "/sys/module", "/sys/block", "/sys/bus", "/sys/dev")
 READ_ONLY = ("/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger")
 DEVICES = {"null": (1, 3), "zero": (1, 5), "full": (1, 7), "random": (1, 8), "urandom": (1, 9), "tty": (5, 0)}
-AGENT_FOLDER = "/usr/lib/cofferdam/agent"
+AGENT_FOLDER, PORTS_FOLDER = "/usr/lib/cofferdam/agent", "/run"
 sys.dont_write_bytecode = True
-sys.path.insert(0, AGENT_FOLDER)
+sys.path[:0] = [AGENT_FOLDER, PORTS_FOLDER]
 from cofferdam_agent import collect, tunnel  # noqa: E402,F401 (needed by few programs, and late to import then)
 from cofferdam_agent.main import main as agent_main  # noqa: E402
+from vm_ports import LINE_MAX, LOOK_S, say, wait_for_host  # noqa: E402
+
+sys.path.remove(PORTS_FOLDER)
 
 libc = ctypes.CDLL(None, use_errno=True)
 
@@ -126,84 +125,6 @@ def read_interpreters():
         os.waitpid(pid, 0)
 
 
-# ---- the host's ports
-
-
-def wait_for_host():
-    """Says hello in the machine that is saved. Returns control port, agent's port and what the thaw tells."""
-    hello = {"hello": 1, "kernel": os.uname().release}
-    with open("/proc/cmdline") as words:
-        return wait_on_vsock(hello) if VSOCK_WORD in words.read().split() else wait_on_serial(hello)
-
-
-def wait_on_serial(hello):
-    control, port = open_serial(CONTROL), open_serial(AGENT)
-    say(control, hello)
-    return control, port, read_line(control)
-
-
-def open_serial(number):
-    """The descriptor of a virtio-serial port by its name."""
-    root, wanted = "/sys/class/virtio-ports", "p%d" % number
-    until = time.monotonic() + 10
-    while True:
-        for name in os.listdir(root) if os.path.isdir(root) else []:
-            with open("%s/%s/name" % (root, name)) as told:
-                if told.read().strip() == wanted:
-                    return os.open("/dev/" + name, os.O_RDWR | os.O_CLOEXEC)
-        if time.monotonic() > until:
-            raise OSError("there is no port %s" % wanted)
-        time.sleep(0.01)
-
-
-def wait_on_vsock(hello):
-    """The connection of the hello ends with the snapshot or before it, and the thaw comes on another one."""
-    with listen_on_vsock(CONTROL) as controls, listen_on_vsock(AGENT) as agents:
-        told = None
-        while told is None:
-            control = controls.accept()[0].detach()
-            try:
-                if hello is not None:
-                    say(control, hello)
-                    hello = None
-                told = read_line(control, may_end=True)
-            except ConnectionError:
-                pass
-            if told is None:
-                os.close(control)
-        # From here on nobody listens, so no program can take the place of the host.
-        return control, agents.accept()[0].detach(), told
-
-
-def listen_on_vsock(number):
-    listener = socket.socket(socket.AF_VSOCK, socket.SOCK_STREAM)
-    listener.bind((socket.VMADDR_CID_ANY, number))
-    listener.listen()
-    return listener
-
-
-def read_line(fd, may_end=False):
-    """A line of JSON. None if the connection ended before it was there."""
-    line = bytearray()
-    while not line.endswith(b"\n"):
-        data = os.read(fd, 65536)
-        if not data and may_end:
-            return None
-        if not data:
-            # The host is not at its end of the serial port yet, and says nothing when it comes.
-            time.sleep(LOOK_S)
-        line += data
-        if len(line) > LINE_MAX:
-            raise ValueError("a line of more than %d bytes" % LINE_MAX)
-    return json.loads(line)
-
-
-def say(fd, words):
-    data = json.dumps(words).encode() + b"\n"
-    while data:
-        data = data[os.write(fd, data) :]
-
-
 # ---- thaw
 
 
@@ -217,6 +138,25 @@ def thaw(told):
     fcntl.ioctl(random, RNDRESEEDCRNG)
     os.close(random)
     time.clock_settime_ns(time.CLOCK_REALTIME, int(told["time_ns"]))
+
+
+def thaw_again(told, agent):
+    """For a machine that was saved between two programs of a session."""
+    thaw(told)
+    until, killed = time.monotonic() + FRESH_S, set()
+    while told["fresh"]:
+        # A generator inside a process cannot be seeded from outside. The agent starts new interpreters.
+        with open(JOB + "/cgroup.procs") as listed:
+            left = set(map(int, listed)) - {agent}
+        killed |= left
+        # The agent knows of an end when it has reaped it.
+        if not left and not any(os.path.exists("/proc/%d" % pid) for pid in killed):
+            return
+        if time.monotonic() > until:
+            raise OSError("processes of a fork do not end")
+        for pid in left:
+            libc.kill(pid, 9)  # One that ended meanwhile is no error.
+        time.sleep(LOOK_S)
 
 
 # ---- the agent
@@ -321,15 +261,21 @@ def oom_kills():
 
 def watch(pid, errors, control):
     """Until the agent has ended. The machine ends at once if the host does."""
-    kept = b""
+    kept = heard = b""
     handle = os.pidfd_open(pid)
     poller = select.poll()
     for fd in (handle, errors, control):
         poller.register(fd, select.POLLIN)
     while True:
         ready = dict(poller.poll())
-        if control in ready and is_over(control):
-            end_machine()
+        if control in ready:
+            data = read_or_end(control)
+            if not data or len(heard) > LINE_MAX:
+                end_machine()
+            *lines, heard = (heard + data).split(b"\n")
+            for told in map(json.loads, lines):
+                thaw_again(told, pid)
+                say(control, {"nonce": told["nonce"]})
         if errors in ready:
             data = os.read(errors, 65536)
             kept = (kept + data)[-STDERR_KEPT:]
@@ -349,11 +295,11 @@ def watch(pid, errors, control):
         select.select([control], [], [], LAST_WORDS_S)
 
 
-def is_over(control):
+def read_or_end(control):
     try:
-        return not os.read(control, 4096)
+        return os.read(control, LINE_MAX)
     except ConnectionError:
-        return True
+        return b""
 
 
 def end_machine():

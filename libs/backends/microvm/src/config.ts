@@ -1,4 +1,5 @@
 /** Settings of the `microvm` backend. */
+import { nameSchema } from '@cofferdam/contract'
 import { z } from 'zod'
 import { firecrackerConfigSchema } from './firecracker/settings.ts'
 
@@ -56,6 +57,38 @@ export const microvmConfigSchema = z.strictObject({
     .max(600_000)
     .default(60_000)
     .describe('From `open` to the agent’s first frame, without the making of a template.'),
+  host_group: nameSchema
+    .optional()
+    .describe(
+      'Workers that share `paused_dir`. Any of them resumes what another paused. Default: the host’s name.',
+    ),
+  paused_dir: z
+    .string()
+    .startsWith('/')
+    .max(1024)
+    .optional()
+    .describe(
+      'Folder of paused sessions, on a disk that is left after a restart. It holds the memory of machines. ' +
+        'Default: below `runtime_dir`.',
+    ),
+  paused_max_age_ms: z
+    .int()
+    .min(1000)
+    .max(30 * 86_400_000)
+    .default(86_400_000)
+    .describe('A paused session ends after this time.'),
+  paused_max_mib: z
+    .int()
+    .min(1)
+    .max(2 ** 30)
+    .default(16_384)
+    .describe('Most disk that the paused sessions of the host group take together.'),
+  paused_max_per_tenant: z
+    .int()
+    .min(1)
+    .max(10_000)
+    .default(32)
+    .describe('Most paused sessions of one tenant in the host group.'),
   firecracker: firecrackerConfigSchema.prefault({}).describe('For the engine `firecracker`.'),
 })
 export type MicrovmConfig = z.output<typeof microvmConfigSchema>

@@ -25,7 +25,7 @@ export interface AgentEnd {
 export interface ControlChannel {
   /** Release of the guest's kernel, once it waits. */
   hello(signal: AbortSignal): Promise<string>
-  /** Sends the thaw. Resolves when the guest has repeated its nonce. */
+  /** Sends a thaw, also to a guest that was thawed before. Resolves when it has repeated the nonce. */
   thaw(words: { nonce: string }, signal: AbortSignal): Promise<void>
   /** Null if the machine ended without a word. */
   readonly ended: Promise<AgentEnd | null>
@@ -36,14 +36,15 @@ export interface ControlChannel {
 
 export function createControlChannel(stream: Duplex): ControlChannel {
   const hello = Promise.withResolvers<string>()
-  const thawed = Promise.withResolvers<string>()
+  let thawed = Promise.withResolvers<string>()
   const ended = Promise.withResolvers<AgentEnd | null>()
   let text = ''
   let stderr = ''
+  let lost: CofferdamError | null = null
   for (const { promise } of [hello, thawed]) promise.catch(() => {})
 
   function end(why: string): void {
-    const lost = new CofferdamError('sandbox_open_failed', `The machine’s first process ${why}.`)
+    lost ??= new CofferdamError('sandbox_open_failed', `The machine’s first process ${why}.`)
     hello.reject(lost)
     thawed.reject(lost)
     ended.resolve(null)
@@ -58,7 +59,8 @@ export function createControlChannel(stream: Duplex): ControlChannel {
     stderr = said.stderr
     const told = stderr.trim() === '' ? '' : `: ${stderr.trim().split('\n').at(-1)?.slice(0, 300) ?? ''}`
     ended.resolve({ oomKills: said.oom_kills, stderr })
-    thawed.reject(new CofferdamError('sandbox_open_failed', `The agent ended${told}`))
+    lost = new CofferdamError('sandbox_open_failed', `The agent ended${told}`)
+    thawed.reject(lost)
   }
 
   stream.on('data', (chunk: Buffer) => {
@@ -74,6 +76,9 @@ export function createControlChannel(stream: Duplex): ControlChannel {
   return {
     hello: (signal) => unlessAborted(hello.promise, signal),
     async thaw(words, signal) {
+      thawed = Promise.withResolvers()
+      thawed.promise.catch(() => {})
+      if (lost !== null) thawed.reject(lost)
       stream.write(`${JSON.stringify(words)}\n`)
       const nonce = await unlessAborted(thawed.promise, signal)
       if (nonce !== words.nonce)

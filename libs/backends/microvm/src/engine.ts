@@ -2,7 +2,7 @@
  * Starts and ends virtual machines. An engine knows nothing of programs: it boots an image once, keeps a
  * snapshot (the template), and makes clones of it, each used once. What is said to the guest is in thaw.ts.
  */
-import type { Duplex } from 'node:stream'
+import type { Duplex, Readable, Writable } from 'node:stream'
 import type { ProcessIdentity } from '@cofferdam/sandbox/backend'
 
 /** Ports of the guest, which vm_init.py serves: its first process, and the guest agent. */
@@ -36,6 +36,11 @@ export interface MicrovmEngine {
    * A running clone of the template, used once. Leaves no process when it throws.
    */
   restore(template: MachineTemplate, lease: MachineLease, signal: AbortSignal): Promise<Machine>
+  /**
+   * A running machine that goes on from what `save` of another one wrote. Destroys `saved` when it throws, and
+   * then leaves no process. Undefined for engines that cannot.
+   */
+  resume?(saved: SavedMachine, lease: MachineLease, signal: AbortSignal): Promise<Machine>
   /** Kills what a dead worker left of a machine, and proves it. True if there was something. */
   killLeft(left: LeftMachine): Promise<boolean>
 }
@@ -66,6 +71,12 @@ export interface MachineTemplate {
   memory: string
 }
 
+/** What `save` wrote. It has the memory, so it needs no file of a template. */
+export interface SavedMachine {
+  spec: MachineSpec
+  state: Readable
+}
+
 /** A machine's place on disk. It is there before the process, so that another worker can find both. */
 export interface MachineLease {
   /** Of this machine alone. Whoever made it removes it, when the machine is proven gone. */
@@ -86,6 +97,13 @@ export interface Machine extends AsyncDisposable {
   /** Names it in logs. */
   readonly ref: string
   readonly connect: Connect
+  /**
+   * Stops the machine and writes its state and its memory to `to`, which it ends. The machine then waits for
+   * `goOn` or `kill`. If it rejects, the machine is still whole. Undefined for engines that cannot.
+   */
+  save?(to: Writable, signal: AbortSignal): Promise<void>
+  /** Lets a machine that `save` stopped run on, also after a `save` that rejected. */
+  goOn?(): Promise<void>
   /** SIGKILL to the VMM. Resolves when it is proven gone. Idempotent. */
   kill(): Promise<void>
   /** Resolves when the VMM has ended, by itself or not. `oom`: the host’s kernel killed it for memory. */

@@ -10,8 +10,12 @@ import { fileURLToPath } from 'node:url'
 import { guestDigest } from '@cofferdam/sandbox/guest'
 import { z } from 'zod'
 
-/** First process of the virtual machine, a Python script. */
-export const VM_INIT = fileURLToPath(new URL('../guest/vm_init.py', import.meta.url))
+/** The first process of the virtual machine, Python scripts. They are read at each call. */
+export const guestFiles = (): { name: string; bytes: Buffer }[] =>
+  ['vm_init.py', 'vm_ports.py'].map((name) => ({
+    name,
+    bytes: readFileSync(fileURLToPath(new URL(`../guest/${name}`, import.meta.url))),
+  }))
 
 /** Where `npm run image -- --microvm` puts images in a checkout, and where a worker looks by default. */
 export const IMAGE_CACHE = fileURLToPath(new URL('../../../../.cache/microvm', import.meta.url))
@@ -47,7 +51,9 @@ export interface MicrovmImage {
 
 /** SHA-256 (hex) of the guest agent and of the first process. */
 export function microvmGuestDigest(): string {
-  return createHash('sha256').update(guestDigest()).update(readFileSync(VM_INIT)).digest('hex')
+  const hash = createHash('sha256').update(guestDigest())
+  for (const { bytes } of guestFiles()) hash.update(bytes)
+  return hash.digest('hex')
 }
 
 /** Every image in `cache`. Folders without a valid manifest are skipped. */

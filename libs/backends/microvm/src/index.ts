@@ -3,6 +3,7 @@
  * with our guest agent inside. README.md says what it isolates, and what was never run.
  */
 import { mkdir } from 'node:fs/promises'
+import { hostname } from 'node:os'
 import { join } from 'node:path'
 import {
   CofferdamError,
@@ -25,22 +26,24 @@ import {
   SILENT,
   thisPlace,
   type BackendDeps,
-  type GuestSlot,
   type Records,
 } from '@cofferdam/sandbox/backend'
 import { createWarmth, type WarmDeps } from '@cofferdam/sandbox/warm'
 import type { z } from 'zod'
 import { microvmConfigSchema, type MicrovmConfig } from './config.ts'
 import { createEngine, runtimeDirOf } from './create-engine.ts'
-import { findImage, IMAGE_CACHE, type MicrovmImage } from './image.ts'
+import { findImage, IMAGE_CACHE, listImages, type MicrovmImage } from './image.ts'
 import { onceLoaded } from './once-loaded.ts'
-import { startSlot } from './start-slot.ts'
+import { createPausedSessions } from './paused/paused-sessions.ts'
+import { createPausedStore } from './paused/paused-store.ts'
+import { startSlot, type MachineSlot } from './start-slot.ts'
 import { createTemplates } from './templates.ts'
 
+const MiB = 1_048_576
 /** Of the machine that the probe starts. */
 const PROBE_LIMITS = { memory_mib: 256, cpus: 1, pids: 64, disk_mib: 64 }
 /** PSS of a waiting clone: pages that it changed, and what QEMU keeps for itself (measured: 37-50 MiB). */
-const MACHINE_BYTES = 40 * 1_048_576
+const MACHINE_BYTES = 40 * MiB
 const FIX_IMAGE = 'npm run image -- --microvm (needs erofs-utils)'
 const FIX_MACHINE = {
   qemu: 'Read the worker’s log, and start QEMU by hand.',
@@ -80,16 +83,35 @@ export async function createMicrovmBackend(
   const parts = {
     engine,
     templates,
+    image,
     records,
     place: await thisPlace(),
     readyTimeoutMs: settings.ready_timeout_ms,
   }
-  const warmth = createWarmth<GuestSlot>({
+  const store = createPausedStore(async () => {
+    if (settings.paused_dir === undefined) return await folder('paused')
+    await mkdir(settings.paused_dir, { recursive: true, mode: 0o700 })
+    await ensureRuntimeDir(settings.paused_dir)
+    return settings.paused_dir
+  }, deps.sealing ?? null)
+  const paused = createPausedSessions({
+    start: parts,
+    store,
+    sessions: deps.sessions,
+    images: () => listImages(settings.image_dir ?? IMAGE_CACHE),
+    hostGroup: settings.host_group ?? hostname(),
+    maxAgeMs: settings.paused_max_age_ms,
+    maxBytes: settings.paused_max_mib * MiB,
+    maxPerTenant: settings.paused_max_per_tenant,
+    isSealed: deps.sealing !== undefined,
+  })
+  const warmth = createWarmth<MachineSlot>({
     backend: name,
     start: (spec, signal) => startSlot(parts, spec, signal),
     deps: deps.warm === undefined ? null : withMachines(deps.warm),
     logger,
     onLeft: deps.onLeft,
+    ...(engine.resume === undefined ? {} : { paused }),
   })
   const capabilities = capabilitiesOf(warmth.preloads)
 
@@ -171,7 +193,13 @@ export async function createMicrovmBackend(
       return { destroyed: ended.filter(Boolean).length }
     },
 
-    owners: async () => await (await records()).owners(),
+    async owners() {
+      // Asked for every half a minute.
+      await store.removeOld()
+      return await (await records()).owners()
+    },
+
+    endSession: (sessionName, entry) => paused.end(sessionName, entry),
 
     async [Symbol.asyncDispose]() {
       await warmth.close()

@@ -1,8 +1,10 @@
 /**
  * Starts a machine until its interpreter waits. The program comes when the slot is bound.
  *
- *   record → clone → thaw → R → slot        any failure or abort: killed and removed, then thrown
+ *   record → clone of a template, or what was paused → thaw → R, if it is a clone → slot
+ *   any failure or abort: killed and removed, then thrown
  */
+import type { Writable } from 'node:stream'
 import { CofferdamError, isCofferdamError, unlessAborted } from '@cofferdam/contract'
 import {
   createGuestSlot,
@@ -11,12 +13,20 @@ import {
   type Records,
   type RunWatch,
 } from '@cofferdam/sandbox/backend'
-import { createGuestSession } from '@cofferdam/sandbox/guest'
+import { createGuestSession, type GuestReady } from '@cofferdam/sandbox/guest'
 import type { SlotSpec } from '@cofferdam/sandbox/warm'
 import { createControlChannel, type ControlChannel } from './control-channel.ts'
-import { AGENT_PORT, CONTROL_PORT, type Machine, type MachineLease, type MicrovmEngine } from './engine.ts'
+import {
+  AGENT_PORT,
+  CONTROL_PORT,
+  type Machine,
+  type MachineLease,
+  type MicrovmEngine,
+  type SavedMachine,
+} from './engine.ts'
+import type { ImageManifest, MicrovmImage } from './image.ts'
 import type { Templates } from './templates.ts'
-import { thawWords } from './thaw.ts'
+import { againWords, thawWords } from './thaw.ts'
 
 /** After the agent's channel has ended, for the word why. */
 const LAST_WORD_MS = 2000
@@ -24,15 +34,70 @@ const LAST_WORD_MS = 2000
 export interface StartParts {
   engine: MicrovmEngine
   templates: Templates
+  image: () => Promise<MicrovmImage>
   records: () => Promise<Records>
   place: string
   readyTimeoutMs: number
 }
 
+/** A slot whose machine can be saved between two programs. */
+export interface MachineSlot extends GuestSlot {
+  /** Digests of the image that it was booted from. */
+  readonly image: ImageManifest['sha256']
+  /** What the agent said when it began. */
+  readonly ready: GuestReady
+  /** Stops the machine and writes all of it to `to`. If it rejects, the machine is whole, but stopped. */
+  save(to: Writable, signal: AbortSignal): Promise<void>
+  /** Lets a stopped machine run on, with new random numbers and the time. Destroys one that does not. */
+  goOn(): Promise<void>
+}
+
+/** How a machine begins. */
+interface Beginning {
+  image: ImageManifest['sha256']
+  machine: (lease: MachineLease, signal: AbortSignal) => Promise<Machine>
+  words: { nonce: string }
+  /** Of an agent that is there already. */
+  resumed?: GuestReady
+}
+
 /** Throws `sandbox_open_failed` or the reason of `signal`, and then leaves nothing. */
-export async function startSlot(parts: StartParts, spec: SlotSpec, signal: AbortSignal): Promise<GuestSlot> {
-  const { engine, place } = parts
+export async function startSlot(
+  parts: StartParts,
+  spec: SlotSpec,
+  signal: AbortSignal,
+): Promise<MachineSlot> {
   const template = await unlessAborted(parts.templates.get(spec.limits), signal)
+  const image = (await parts.image()).manifest.sha256
+  const machine: Beginning['machine'] = (lease, until) => parts.engine.restore(template, lease, until)
+  return await begin(parts, spec, { image, machine, words: thawWords(spec) }, signal)
+}
+
+/**
+ * The same for what `save` wrote. `isFork`: another machine goes on from this state as well, so every process
+ * but the agent is ended.
+ */
+export async function resumeSlot(
+  parts: StartParts,
+  spec: SlotSpec,
+  what: { saved: SavedMachine; ready: GuestReady; isFork: boolean; image: ImageManifest['sha256'] },
+  signal: AbortSignal,
+): Promise<MachineSlot> {
+  const { engine } = parts
+  if (engine.resume === undefined)
+    throw new CofferdamError('capability_missing', `The engine ${engine.name} resumes no machine.`)
+  const { image, saved, isFork, ready: resumed } = what
+  const machine = engine.resume.bind(engine, saved)
+  return await begin(parts, spec, { image, machine, words: againWords(isFork), resumed }, signal)
+}
+
+async function begin(
+  parts: StartParts,
+  spec: SlotSpec,
+  { image, words, resumed, ...how }: Beginning,
+  signal: AbortSignal,
+): Promise<MachineSlot> {
+  const { place } = parts
   const inTime = AbortSignal.any([signal, AbortSignal.timeout(parts.readyTimeoutMs)])
   const records = await parts.records()
   const folder = await records.create(spec.owner, spec.slotId)
@@ -51,19 +116,26 @@ export async function startSlot(parts: StartParts, spec: SlotSpec, signal: Abort
     await records.remove(spec.owner, spec.slotId)
   }
   try {
-    machine = await engine.restore(template, lease, inTime)
-    const control = createControlChannel(await machine.connect(CONTROL_PORT))
-    const stream = await machine.connect(AGENT_PORT)
-    await control.thaw(thawWords(spec), inTime)
+    const begun = await how.machine(lease, inTime)
+    machine = begun
+    const control = createControlChannel(await begun.connect(CONTROL_PORT))
+    const stream = await begun.connect(AGENT_PORT)
+    await control.thaw(words, inTime)
     const closed = Promise.withResolvers<CofferdamError>()
-    const session = createGuestSession({ readable: stream, writable: stream, onClosed: closed.resolve })
+    const session = createGuestSession({
+      readable: stream,
+      writable: stream,
+      onClosed: closed.resolve,
+      ...(resumed === undefined ? {} : { resumed }),
+    })
+    let ready: GuestReady
     try {
-      await session.ready(inTime)
+      ready = await session.ready(inTime)
     } catch (error) {
       session.close()
       throw await withLastWord(error, control)
     }
-    return createGuestSlot({
+    const slot = createGuestSlot({
       spec,
       session,
       handle: { slot: spec.slotId },
@@ -71,6 +143,24 @@ export async function startSlot(parts: StartParts, spec: SlotSpec, signal: Abort
       stderrTail: () => control.stderr(),
       watch: () => watchRun(control),
       destroy,
+    })
+    return Object.assign(slot, {
+      image,
+      ready,
+      save: async (to: Writable, until: AbortSignal) => {
+        if (begun.save === undefined)
+          throw new CofferdamError('capability_missing', 'The engine saves no machine.')
+        await begun.save(to, until)
+      },
+      async goOn() {
+        try {
+          await begun.goOn?.()
+          await control.thaw(againWords(false), AbortSignal.timeout(parts.readyTimeoutMs))
+        } catch (error) {
+          await slot.destroy()
+          throw new CofferdamError('sandbox_lost', 'The machine did not run on.', { cause: error })
+        }
+      },
     })
   } catch (error) {
     await destroy()

@@ -32,15 +32,30 @@ export interface ThawWords {
   options: string[]
 }
 
-/** Fresh random bytes in every call, so that two clones share none. */
+/** What every machine is told that goes on from a saved state. */
+export type AgainWords = Pick<ThawWords, 'nonce' | 'entropy' | 'time_ns'> & {
+  /** Ends every process but the agent: a fork must not go on from generators that another machine has. */
+  fresh: boolean
+}
+
+/** Fresh random bytes in every call, so that two machines share none. */
+export const againWords = (fresh: boolean): AgainWords => ({
+  nonce: randomBytes(16).toString('hex'),
+  entropy: randomBytes(ENTROPY_BYTES).toString('hex'),
+  time_ns: String(BigInt(Date.now()) * 1_000_000n),
+  fresh,
+})
+
+/** For a clone of a template. */
 export function thawWords({ language, limits, cell, preload }: SlotSpec): ThawWords {
+  const { nonce, entropy, time_ns } = againWords(false)
   const memory = (limits.memory_mib + AGENT_MIB) * MiB
   // A tmpfs is memory of the program.
   const diskMib = Math.min(limits.disk_mib, limits.memory_mib)
   return {
-    nonce: randomBytes(16).toString('hex'),
-    entropy: randomBytes(ENTROPY_BYTES).toString('hex'),
-    time_ns: String(BigInt(Date.now()) * 1_000_000n),
+    nonce,
+    entropy,
+    time_ns,
     cgroup: {
       'memory.max': String(memory),
       // One for the agent.

@@ -12,6 +12,8 @@ export interface GuestSessionOptions {
   writable: Writable
   /** Port of programs' proxy on loopback (3128); others where several agents share a loopback. */
   proxyPort?: number
+  /** For an agent that was saved while it was at rest: what it said when it began. It does not say it again. */
+  resumed?: GuestReady
   /** Called once when the session is over, with the reason: destroy the sandbox then. */
   onClosed?(reason: CofferdamError): void
 }

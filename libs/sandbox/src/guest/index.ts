@@ -1,7 +1,7 @@
 /** The guest agent's host side: frame protocol, session over any byte stream, and the agent's files. */
 export { agentArgv, agentOptions, languageOf, type AgentOptions } from './agent-argv.ts'
 export { type Kept } from './collect.ts'
-export { type GuestReady } from './evidence.ts'
+export { parseReady, type GuestReady } from './evidence.ts'
 export {
   COMPILER,
   guestBundle,

@@ -24,7 +24,7 @@ export function createGuestSession(options: GuestSessionOptions): GuestSession {
   const { readable, writable, proxyPort = PROXY_PORT } = options
   const started = Promise.withResolvers<GuestReady>()
   let over: CofferdamError | null = null
-  let isReady = false
+  let isReady = options.resumed !== undefined
   let running: GuestRun | null = null
   let interpreterAlive = false
   /** Runs and requests are serialized, because the agent does one thing at a time. */
@@ -36,6 +36,7 @@ export function createGuestSession(options: GuestSessionOptions): GuestSession {
   const tunnel = createTunnel(writable)
 
   started.promise.catch(() => {})
+  if (options.resumed !== undefined) started.resolve(options.resumed)
 
   function close(reason = new CofferdamError('sandbox_lost')): void {
     if (over !== null) return

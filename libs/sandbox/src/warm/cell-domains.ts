@@ -23,8 +23,12 @@ export interface Cell<S extends CellSlot> {
   scope: SessionScope
   limits: SlotLimits
   runs: number
+  createdMs: number
+  /** Later than its creation by the time that it was paused. */
   startedMs: number
   idleMs: number
+  /** Memory of a resumed sandbox that a new one would share with others. */
+  ownBytes: number
   /** Null while an execution uses it. */
   idleSinceMs: number | null
   /** The execution of the last turn. */
@@ -46,7 +50,7 @@ export function shownCell<S extends CellSlot>(
       scope: cell.scope,
       epoch: 0,
       handle: {},
-      createdAtMs: cell.startedMs,
+      createdAtMs: cell.createdMs,
       usedAtMs,
       executionId: cell.executionId,
       idleAtMs: Math.min(usedAtMs + cell.idleMs, expiresAtMs),

@@ -9,6 +9,7 @@
  * A session has one cell at a time; its executions take turns in order of arrival. Reuse scope `tenant` has
  * up to `max_per_tenant` cells of a kind, which keep nothing. A cell never serves two tenants: the tenant is
  * in the key. Whoever waits for a turn holds a worker's slot, so waiters are bounded by the worker's slots.
+ * A session without a cell begins anew, unless it is paused on disk (paused-cells.ts) and can be resumed.
  */
 import {
   CofferdamError,
@@ -20,6 +21,7 @@ import {
 import { SILENT, type BackendDeps, type BackendLogger } from '../deps.ts'
 import { createCellDomains, shownCell, type Cell, type Domain } from './cell-domains.ts'
 import { createLeftSlots } from './left-slots.ts'
+import { keepingOf, resumeCell, type Keeping, type PausedCells } from './paused-cells.ts'
 import { refuseBeginning, unlike } from './session-refusals.ts'
 import { bytesOf, runKeeps, type CellSlot, type SlotKind, type SlotSpec } from './slot.ts'
 import type { DropReason, WarmDeps, WarmEvent } from './warm-deps.ts'
@@ -35,7 +37,7 @@ const TEND_MS = 1_000
 const CLEAN_MS = 8_000
 
 /** One execution's turn in a cell. */
-export interface Turn<S extends CellSlot> {
+export interface Turn<S extends CellSlot> extends Keeping {
   readonly slot: S
   readonly warm: boolean
   /** The caller's view of it; null for reuse scope `tenant`. */
@@ -62,6 +64,8 @@ export function createCells<S extends CellSlot>(parts: {
   deps: WarmDeps
   logger?: BackendLogger
   onLeft?: BackendDeps['onLeft'] | undefined
+  /** Absent if the backend cannot keep sessions on disk. */
+  paused?: PausedCells<S> | undefined
 }): Cells<S> {
   const { deps, backend, logger = SILENT } = parts
   const settings = deps.config.cells
@@ -83,27 +87,13 @@ export function createCells<S extends CellSlot>(parts: {
   ): Promise<Cell<S>> {
     try {
       if (closed) throw new CofferdamError('shutting_down')
-      refuseBeginning(spec)
-      if (domains.count > settings.max) evict()
-      const slot = await parts.start({ ...kind, slotId: newSandboxId(), owner: spec.owner }, signal)
+      const cell = (await resumed(domain, spec, signal)) ?? (await begun(spec, kind, signal))
       if (closed) {
-        await slot.destroy().catch((error: unknown) => left.add(slot, null, error))
+        await cell.slot.destroy().catch((error: unknown) => left.add(cell.slot, cell.memory, error))
         throw new CofferdamError('shutting_down')
       }
-      const cell: Cell<S> = {
-        slot,
-        id: newSessionId(),
-        scope: spec.session?.scope ?? 'none',
-        limits: kind.limits,
-        runs: 0,
-        startedMs: Date.now(),
-        idleMs: spec.session?.idleMs ?? settings.idle_ms,
-        idleSinceMs: null,
-        executionId: spec.executionId,
-        memory: null,
-      }
       domain.cells.add(cell)
-      slot.onClosed(() => {
+      cell.slot.onClosed(() => {
         if (cell.idleSinceMs !== null) drop(domain, cell, 'died')
       })
       return cell
@@ -114,7 +104,37 @@ export function createCells<S extends CellSlot>(parts: {
     }
   }
 
+  /** The cell of a session that is paused. */
+  async function resumed({ session }: Domain<S>, { owner }: SandboxSpec, signal: AbortSignal) {
+    const { paused } = parts
+    if (session === null || paused === undefined || !(await paused.has(session))) return null
+    evict()
+    return await resumeCell(paused, session, owner, deps.memory, signal)
+  }
+
+  async function begun(spec: SandboxSpec, kind: SlotKind, signal: AbortSignal): Promise<Cell<S>> {
+    refuseBeginning(spec)
+    evict()
+    const slot = await parts.start({ ...kind, slotId: newSandboxId(), owner: spec.owner }, signal)
+    return {
+      slot,
+      id: newSessionId(),
+      scope: spec.session?.scope ?? 'none',
+      limits: kind.limits,
+      runs: 0,
+      createdMs: Date.now(),
+      startedMs: Date.now(),
+      idleMs: spec.session?.idleMs ?? settings.idle_ms,
+      ownBytes: 0,
+      idleSinceMs: null,
+      executionId: spec.executionId,
+      memory: null,
+    }
+  }
+
+  /** Drops an idle cell if there are too many. */
   function evict(): void {
+    if (domains.count <= settings.max) return
     const [first] = domains.idle()
     if (first === undefined)
       throw new CofferdamError(
@@ -128,7 +148,7 @@ export function createCells<S extends CellSlot>(parts: {
     let left = bytes
     for (const { domain, cell } of domains.idle()) {
       if (left <= 0) return
-      left -= bytesOf(cell.slot.spec)
+      left -= bytesOf(cell.slot.spec) + cell.ownBytes
       drop(domain, cell, 'pressure')
     }
   }
@@ -176,7 +196,7 @@ export function createCells<S extends CellSlot>(parts: {
   /** Lets a clean cell wait, or gives it to the next waiter. */
   async function rest(domain: Domain<S>, cell: Cell<S>): Promise<void> {
     if (closed || !cell.slot.alive) return await discard(domain, cell, 'died')
-    cell.memory = deps.memory.tryAcquire(bytesOf(cell.slot.spec))
+    cell.memory ??= deps.memory.tryAcquire(bytesOf(cell.slot.spec) + cell.ownBytes)
     cell.idleSinceMs = Date.now()
     if (cell.memory === null && domain.line.length === 0) return await discard(domain, cell, 'pressure')
     show(domain, cell)
@@ -214,6 +234,7 @@ export function createCells<S extends CellSlot>(parts: {
         warm: !isFirst,
         session: spec.session === null ? null : { id: taken.id, fresh: isFirst || taken.scope === 'none' },
         ...runKeeps(taken.scope),
+        ...keepingOf(parts.paused, domain.session, taken),
         end: (lost) => (ending ??= endTurn(domain, taken, lost)),
       }
     },

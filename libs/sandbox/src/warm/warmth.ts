@@ -3,6 +3,7 @@ import type { SandboxSpec, SessionId } from '@cofferdam/contract'
 import { SILENT, type BackendDeps, type BackendLogger } from '../deps.ts'
 import { createCells } from './cells.ts'
 import { START_LIMITS, warmConfigSchema } from './config.ts'
+import type { Keeping, PausedCells } from './paused-cells.ts'
 import { createSlotPools } from './pools.ts'
 import { createLeftSlots } from './left-slots.ts'
 import { createRefillGate } from './refill-gate.ts'
@@ -10,7 +11,7 @@ import { kindOf, type CellSlot, type Preloads, type SlotSpec } from './slot.ts'
 import type { WarmDeps } from './warm-deps.ts'
 
 /** The slot of one execution: its own, or a cell for one turn. */
-export interface BoundSlot<S extends CellSlot> {
+export interface BoundSlot<S extends CellSlot> extends Keeping {
   readonly slot: S
   readonly warm: boolean
   readonly session: { id: SessionId; fresh: boolean } | null
@@ -49,6 +50,8 @@ export interface WarmthParts<S extends CellSlot> {
   logger?: BackendLogger
   /** Gets waiting slots that could not be destroyed. */
   onLeft: BackendDeps['onLeft']
+  /** Keeps sessions on disk. Absent if the backend cannot. */
+  paused?: PausedCells<S>
 }
 
 export function createWarmth<S extends CellSlot>(parts: WarmthParts<S>): Warmth<S> {

@@ -8,11 +8,18 @@ import { ResourceView } from '../../parts/resource-view.tsx'
 import { size } from '../../words/figures.ts'
 import { plainText } from '../../words/plain.ts'
 import { fileTree, type Folder } from './file-tree.ts'
+import type { State } from './session-state.tsx'
+
+const MORE: Record<State, string> = {
+  idle: '',
+  running: ', after what runs in it now',
+  paused: ' and resumes it',
+}
 
 type Listing = Operations['listSessionFiles']['result']
 
 /** The files of a session. Listing them is an execution of the session, so it is done only when asked. */
-export function FilePanel(props: { path: string; tenantId: string; isBusy: boolean }) {
+export function FilePanel(props: { path: string; tenantId: string; state: State }) {
   const [isAsked, setAsked] = useState(false)
   return (
     <Panel title="Files">
@@ -20,9 +27,7 @@ export function FilePanel(props: { path: string; tenantId: string; isBusy: boole
         <Files {...props} />
       ) : (
         <div class="ask">
-          <p class="muted">
-            Listing takes a turn in the session{props.isBusy ? ', after what runs in it now' : ''}.
-          </p>
+          <p class="muted">Listing takes a turn in the session{MORE[props.state]}.</p>
           <button type="button" class="button" onClick={() => setAsked(true)}>
             List the files
           </button>

@@ -9,9 +9,9 @@ import { Modal } from '../../parts/modal.tsx'
 import { Facts, Panel } from '../../parts/panel.tsx'
 import { Problem } from '../../parts/problem.tsx'
 import { ResourceView } from '../../parts/resource-view.tsx'
-import { ToneDot } from '../../parts/standing-dot.tsx'
 import { When } from '../../parts/when.tsx'
 import { FilePanel } from './file-panel.tsx'
+import { SessionState } from './session-state.tsx'
 
 const EVERY_MS = 5000
 
@@ -34,7 +34,7 @@ export function SessionPage(props: { tenantId: string; backend: string; name: st
       {(data) => (
         <div class="execution">
           <div class="execution-main">
-            <FilePanel path={path} tenantId={tenantId} isBusy={data.state === 'running'} />
+            <FilePanel path={path} tenantId={tenantId} state={data.state} />
           </div>
           <div class="execution-side">
             <Panel
@@ -49,12 +49,7 @@ export function SessionPage(props: { tenantId: string; backend: string; name: st
             >
               <Facts
                 of={[
-                  [
-                    'State',
-                    <ToneDot tone={data.state === 'running' ? 'busy' : 'ok'}>
-                      {data.state === 'running' ? 'Running' : 'Idle'}
-                    </ToneDot>,
-                  ],
+                  ['State', <SessionState state={data.state} />],
                   ['Tenant', data.tenant_id],
                   ['Backend', data.backend],
                   ['Keeps', data.scope],

@@ -5,10 +5,10 @@ import { useResource } from '../../api/use-resource.ts'
 import { PageHead } from '../../parts/page-head.tsx'
 import { Empty } from '../../parts/problem.tsx'
 import { ResourceView } from '../../parts/resource-view.tsx'
-import { ToneDot } from '../../parts/standing-dot.tsx'
 import { OfTenant } from '../../parts/tenant-needed.tsx'
 import { When } from '../../parts/when.tsx'
 import { SessionPage } from './session-page.tsx'
+import { SessionState } from './session-state.tsx'
 
 export type Session = Operations['listSessions']['result']['sessions'][number]
 
@@ -102,9 +102,7 @@ function SessionRow({ session }: { session: Session }) {
   return (
     <tr>
       <td>
-        <ToneDot tone={session.state === 'running' ? 'busy' : 'ok'}>
-          {session.state === 'running' ? 'Running' : 'Idle'}
-        </ToneDot>
+        <SessionState state={session.state} />
       </td>
       <td>
         <a class="cut" href={addressOf(session)} data-row-link title={session.key}>

@@ -14,6 +14,8 @@ export const FDS = {
   kernel: 8,
   initramfs: 9,
   root: 10,
+  /** The folder of the machine's lease, where a worker listens for a machine that is saved. */
+  folder: 11,
 } as const
 
 export interface QemuStart {
@@ -22,8 +24,11 @@ export interface QemuStart {
   memoryMib: number
   vcpus: number
   accelerator: 'kvm' | 'tcg'
-  /** A template writes to the file of the memory; a clone has a private copy of what it changes. */
-  use: 'template' | 'clone'
+  /**
+   * A template writes to the file of the memory; a clone has a private copy of what it changes. What is
+   * resumed gets its memory with its state.
+   */
+  use: 'template' | 'clone' | 'resumed'
   /** Cycles per second of this host's counter, in kHz. */
   counterKhz: number
   kernelArguments?: string | undefined
@@ -45,9 +50,15 @@ const kernelLine = (start: QemuStart): string =>
 
 export function qemuArguments(start: QemuStart): string[] {
   const { memoryMib, vcpus, accelerator, use } = start
-  const memory = `memory-backend-file,id=memory,size=${memoryMib}M,mem-path=${opened(FDS.memory)}`
+  const size = `id=memory,size=${memoryMib}M`
+  const file = `memory-backend-file,${size},mem-path=${opened(FDS.memory)}`
+  const memory = {
+    template: `${file},share=on`,
+    clone: `${file},share=off`,
+    resumed: `memory-backend-ram,${size}`,
+  }[use]
   // A template, in which nobody's program runs, starts the command that saves its state.
-  const spawn = use === 'clone' ? 'deny' : 'allow'
+  const spawn = use === 'template' ? 'allow' : 'deny'
   const fence = `on,obsolete=deny,elevateprivileges=deny,resourcecontrol=deny,spawn=${spawn}`
   const port = (name: string, fd: number, number: number): Option[] => [
     ['chardev', `socket,id=${name},fd=${fd}`],
@@ -64,7 +75,7 @@ export function qemuArguments(start: QemuStart): string[] {
     ['cpu', accelerator === 'kvm' ? 'host' : 'max'],
     ['smp', String(vcpus)],
     ['m', `${memoryMib}M`],
-    ['object', `${memory},share=${use === 'template' ? 'on' : 'off'}`],
+    ['object', memory],
     ['kernel', opened(FDS.kernel)],
     ['initrd', opened(FDS.initramfs)],
     ['append', kernelLine(start)],
@@ -80,7 +91,7 @@ export function qemuArguments(start: QemuStart): string[] {
     ['mon', 'chardev=qmp,mode=control'],
     ['sandbox', fence],
   ]
-  if (use === 'clone') options.push(['incoming', 'defer'])
+  if (use !== 'template') options.push(['incoming', 'defer'])
   return options.flatMap(([name, value]) => (value === undefined ? [`-${name}`] : [`-${name}`, value]))
 }
 

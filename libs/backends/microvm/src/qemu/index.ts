@@ -7,7 +7,7 @@ import { execFile } from 'node:child_process'
 import { constants } from 'node:fs'
 import { access, chmod, open, readFile, stat } from 'node:fs/promises'
 import { join } from 'node:path'
-import { setTimeout as sleep } from 'node:timers/promises'
+import { pipeline } from 'node:stream/promises'
 import { promisify } from 'node:util'
 import { CofferdamError, isCofferdamError } from '@cofferdam/contract'
 import { findHardwareVirtualisation } from '@cofferdam/sandbox/backend'
@@ -22,13 +22,11 @@ import type {
 } from '../engine.ts'
 import { killLeftMachine } from '../kill-left.ts'
 import { onceLoaded } from '../once-loaded.ts'
-import { FDS } from './arguments.ts'
+import { FDS, type QemuStart } from './arguments.ts'
+import { loaded, saved, SHARED_MEMORY, streamState } from './migrate.ts'
 import { startQemu, type QemuParts, type QemuProcess } from './virtual-machine.ts'
 
 const MiB = 1_048_576
-const LOOK_MS = 2
-/** Memory stays in its file instead of the stream. Both sides must agree. */
-const SHARED_MEMORY = { capabilities: [{ capability: 'x-ignore-shared', state: true }] }
 
 export interface QemuSettings {
   binary: string
@@ -55,12 +53,13 @@ export async function createQemuEngine(settings: QemuSettings): Promise<MicrovmE
 
   async function started(
     spec: MachineSpec,
-    files: { state: string; memory: string },
-    lease: Pick<MachineLease, 'id' | 'started'>,
-    use: 'template' | 'clone',
+    image: { state: string; memory: string } | null,
+    lease: MachineLease,
+    use: QemuStart['use'],
   ): Promise<QemuProcess> {
     const start = { name: `cofferdam-${lease.id}`, accelerator, use, counterKhz } as const
-    const qemu = await startQemu(parts, start, { ...files, spec, id: lease.id })
+    const { id, folder } = lease
+    const qemu = await startQemu(parts, start, { spec, id, folder, image })
     try {
       await lease.started(qemu.pid)
       return qemu
@@ -99,7 +98,7 @@ export async function createQemuEngine(settings: QemuSettings): Promise<MicrovmE
         if (parts.user !== null) await file.chown(parts.user.uid, parts.user.gid)
         await file.close()
       }
-      const lease = { id: `template-${process.pid}`, started: () => Promise.resolve() }
+      const lease = { id: `template-${process.pid}`, folder, started: () => Promise.resolve() }
       const qemu = await started(spec, template, lease, 'template')
       const stop = (): void => void qemu.kill()
       signal.addEventListener('abort', stop, { once: true })
@@ -124,31 +123,19 @@ export async function createQemuEngine(settings: QemuSettings): Promise<MicrovmE
 
     async restore(template, lease, signal): Promise<Machine> {
       signal.throwIfAborted()
-      const qemu = await started(template.spec, template, lease, 'clone')
-      const stop = (): void => void qemu.kill()
-      signal.addEventListener('abort', stop, { once: true })
+      return await running(await started(template.spec, template, lease, 'clone'), lease, signal)
+    },
+
+    async resume({ spec, state }, lease, signal): Promise<Machine> {
       try {
-        await Promise.all([
-          qemu.qmp.command('qmp_capabilities'),
-          qemu.qmp.command('migrate-set-capabilities', SHARED_MEMORY),
-          qemu.qmp.command('migrate-incoming', { uri: `fd:${FDS.state}` }),
-        ])
-        await loaded(qemu)
-        await qemu.qmp.command('cont')
-        // The rights of this connection are those of the process. Nothing else is said on it.
-        qemu.qmp.close()
+        signal.throwIfAborted()
+        const qemu = await started(spec, null, lease, 'resumed')
+        // QEMU ends if the stream does not come to its end.
+        if (qemu.incoming !== null) pipeline(state, qemu.incoming, { signal }).catch(() => {})
+        return await running(qemu, lease, signal)
       } catch (error) {
-        await qemu.kill()
-        throw signal.aborted ? signal.reason : explained(error, qemu)
-      } finally {
-        signal.removeEventListener('abort', stop)
-      }
-      return {
-        ref: lease.id,
-        connect: qemu.connect,
-        kill: () => qemu.kill(),
-        exited: qemu.exited,
-        [Symbol.asyncDispose]: () => qemu.kill(),
+        state.destroy()
+        throw error
       }
     },
 
@@ -156,27 +143,33 @@ export async function createQemuEngine(settings: QemuSettings): Promise<MicrovmE
   }
 }
 
-/** Waits until the state is in the file. */
-async function saved(qemu: QemuProcess): Promise<void> {
-  for (;;) {
-    const told = (await qemu.qmp.command('query-migrate')) as { status?: string; 'error-desc'?: string }
-    if (told.status === 'completed') return
-    if (told.status === 'failed' || told.status === 'cancelled')
-      throw new CofferdamError('sandbox_open_failed', `the state was not saved: ${told['error-desc'] ?? ''}`)
-    await sleep(LOOK_MS)
+/** Loads the state that QEMU was started with, and lets the machine run. */
+async function running(qemu: QemuProcess, lease: MachineLease, signal: AbortSignal): Promise<Machine> {
+  const stop = (): void => void qemu.kill()
+  signal.addEventListener('abort', stop, { once: true })
+  try {
+    await Promise.all([
+      qemu.qmp.command('qmp_capabilities'),
+      qemu.qmp.command('migrate-set-capabilities', SHARED_MEMORY),
+      qemu.qmp.command('migrate-incoming', { uri: `fd:${FDS.state}` }),
+    ])
+    await loaded(qemu)
+    // The monitor stays open for `save`. Its rights are those of the process, so a guest gains nothing by it.
+    await qemu.qmp.command('cont')
+  } catch (error) {
+    await qemu.kill()
+    throw signal.aborted ? signal.reason : explained(error, qemu)
+  } finally {
+    signal.removeEventListener('abort', stop)
   }
-}
-
-/**
- * Waits until the state is there. The saved machine was stopped, so it is; a `cont` before that is forgotten.
- */
-async function loaded(qemu: QemuProcess): Promise<void> {
-  for (;;) {
-    const { status } = (await qemu.qmp.command('query-status')) as { status?: string }
-    if (status === 'paused') return
-    if (status !== 'inmigrate')
-      throw new CofferdamError('sandbox_open_failed', `qemu: the clone is ${status}`)
-    await sleep(LOOK_MS)
+  return {
+    ref: lease.id,
+    connect: qemu.connect,
+    save: (to, until) => streamState(qemu, lease.folder, to, until),
+    goOn: async () => void (await qemu.qmp.command('cont')),
+    kill: () => qemu.kill(),
+    exited: qemu.exited,
+    [Symbol.asyncDispose]: () => qemu.kill(),
   }
 }
 

@@ -5,6 +5,8 @@ import { z } from 'zod'
 
 /** QEMU is ours, but a guest that broke out of it is not. */
 const LINE_MAX = 1 << 20
+/** Of a monitor that answers in milliseconds, unless the host is very busy. As long as a boot may take. */
+const ANSWER_MS = 300_000
 
 const answerSchema = z.union([
   z.object({ return: z.unknown() }),
@@ -63,6 +65,8 @@ export function createQmp(socket: Duplex): Qmp {
       asked.promise.catch(() => {})
       if (over !== null) asked.reject(over)
       else {
+        const late = setTimeout(() => end('it does not answer'), ANSWER_MS)
+        void asked.promise.catch(() => {}).finally(() => clearTimeout(late))
         waiting.push(asked)
         const words = parameters === undefined ? {} : { arguments: parameters }
         socket.write(`${JSON.stringify({ execute: name, ...words })}\n`)

@@ -1,11 +1,11 @@
 /** One process of QEMU: its descriptors, its protocol, its end. */
-import { spawn, type ChildProcess } from 'node:child_process'
+import { spawn, type ChildProcess, type StdioOptions } from 'node:child_process'
 import { open, type FileHandle } from 'node:fs/promises'
-import type { Duplex } from 'node:stream'
+import type { Duplex, Writable } from 'node:stream'
 import { CofferdamError } from '@cofferdam/contract'
 import { MARK } from '@cofferdam/sandbox/backend'
 import { AGENT_PORT, CONTROL_PORT, type Connect, type MachineExit, type MachineSpec } from '../engine.ts'
-import { qemuArguments, type QemuStart } from './arguments.ts'
+import { FDS, qemuArguments, type QemuStart } from './arguments.ts'
 import { createQmp, type Qmp } from './qmp.ts'
 
 /** The end of what QEMU and the console said, for the reason of a failure. */
@@ -16,6 +16,8 @@ export interface QemuProcess {
   readonly qmp: Qmp
   /** Each port once. */
   readonly connect: Connect
+  /** Takes the state of a machine that is resumed. Null for others, which have it in a file. */
+  readonly incoming: Writable | null
   said(): string
   kill(): Promise<void>
   readonly exited: Promise<MachineExit>
@@ -29,13 +31,22 @@ export interface QemuParts {
   setpriv: string | null
 }
 
-/** Rejects with `sandbox_open_failed` if the process does not start. Opens `state` as told by `use`. */
+export interface QemuFiles {
+  spec: MachineSpec
+  id: string
+  /** Of the machine's lease. */
+  folder: string
+  /** Null for a machine that is resumed. Opened as told by `use`. */
+  image: { state: string; memory: string } | null
+}
+
+/** Rejects with `sandbox_open_failed` if the process does not start. */
 export async function startQemu(
   parts: QemuParts,
   start: Omit<QemuStart, 'memoryMib' | 'vcpus' | 'kernelArguments'>,
-  files: { spec: MachineSpec; state: string; memory: string; id: string },
+  files: QemuFiles,
 ): Promise<QemuProcess> {
-  const { spec } = files
+  const { spec, image } = files
   const handles: FileHandle[] = []
   const opened = async (path: string, flags: string): Promise<number> => {
     const handle = await open(path, flags)
@@ -44,12 +55,13 @@ export async function startQemu(
   }
   try {
     const fds = [
-      await opened(files.state, start.use === 'template' ? 'w' : 'r'),
-      await opened(files.memory, 'r+'),
+      image === null ? 'pipe' : await opened(image.state, start.use === 'template' ? 'w' : 'r'),
+      image === null ? 'ignore' : await opened(image.memory, 'r+'),
       await opened(spec.kernel, 'r'),
       await opened(spec.initramfs, 'r'),
       await opened(spec.root, 'r'),
-    ]
+      await opened(files.folder, 'r'),
+    ] satisfies StdioOptions
     const { memoryMib, vcpus, kernelArguments } = spec
     const argv = [parts.binary, ...qemuArguments({ ...start, memoryMib, vcpus, kernelArguments })]
     const [command = '', ...rest] =
@@ -82,6 +94,7 @@ async function begun(child: ChildProcess): Promise<QemuProcess> {
     })
   await spawned
   const [, , , qmpSocket, control, agent] = child.stdio as unknown as Duplex[]
+  const incoming = (child.stdio as unknown as (Duplex | null)[])[FDS.state] ?? null
   if (child.pid === undefined || qmpSocket === undefined || control === undefined || agent === undefined)
     throw new CofferdamError('sandbox_open_failed', 'qemu: it has no channels')
   const ports = new Map([
@@ -89,10 +102,11 @@ async function begun(child: ChildProcess): Promise<QemuProcess> {
     [AGENT_PORT, agent],
   ])
   // A port that nobody has asked for yet may break as well.
-  for (const port of ports.values()) port.on('error', () => {})
+  for (const stream of [...ports.values(), incoming]) stream?.on('error', () => {})
   return {
     pid: child.pid,
     qmp: createQmp(qmpSocket),
+    incoming,
     async connect(number) {
       const port = ports.get(number)
       ports.delete(number)
