@@ -150,7 +150,7 @@ export const ERRORS = {
     'later',
     false,
     'The store does not answer.',
-    'Try again later. Operators: check DATABASE_URL and the Postgres server, and COFFERDAM_BLOBS and the bucket.',
+    'Try again later. Operators: check DATABASE_URL and Postgres, and the bucket of COFFERDAM_BLOBS.',
   ),
   stored_data_damaged: entry(
     500,

@@ -1,4 +1,4 @@
-/** Which worker looks for expired blobs in the fleet's bucket. Each look costs requests, and one is enough. */
+/** Which worker looks for expired blobs in the fleet's bucket. Each look costs requests. One is enough. */
 import type { Redis } from 'ioredis'
 import { KEYS } from './keys.ts'
 

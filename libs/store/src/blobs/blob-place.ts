@@ -22,8 +22,8 @@ export interface PlaceReader extends AsyncDisposable {
 
 export interface BlobPlace extends Disposable {
   /**
-   * A bucket is one for the whole fleet, and others may write to it. What is not encrypted is then stored with
-   * hashes, and checked against the reference when it is read.
+   * A bucket is one for the whole fleet, and others may write to it. What is not encrypted is then stored
+   * with hashes, and checked against the reference when it is read.
    */
   readonly isBucket: boolean
   create(blob: BlobPath): Promise<PlaceWriter>

@@ -1,6 +1,6 @@
 /**
  * References of blobs: `<tenant>~<hash>/<YYYYMMDD>/<execution id>/<attempt>-<name>-<hash>-<random>`, then
- * `-sealed` if it is encrypted, or `-hashed#<digest>` if its bytes are checked against a digest (hashed-blobs.ts).
+ * `-sealed` if it is encrypted, or `-hashed#<digest>` if its bytes have hashes (hashed-blobs.ts).
  * What is before `#` is where the blob lies, below the directory or the prefix of the bucket.
  *
  * A reference cannot name anything outside of the root, because every part has a closed alphabet and is

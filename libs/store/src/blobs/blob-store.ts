@@ -27,8 +27,8 @@ const MAX_BLOB_BYTES = 64 * 1024 * 1024
 export interface KeptBlobs extends BlobStore {
   readonly isBucket: boolean
   /**
-   * Deletes the blobs of executions from before `day` (`YYYYMMDD`) whose ID `known` does not return. Asks for a
-   * thousand at a time. Returns the number of executions that lost their blobs.
+   * Deletes the blobs of executions from before `day` (`YYYYMMDD`) whose ID `known` does not return. Asks for
+   * a thousand at a time. Returns the number of executions that lost their blobs.
    */
   prune(day: string, known: AskGone): Promise<number>
   /** Deletes the blobs of one tenant's executions from before `day` whose ID `ended` returns. */

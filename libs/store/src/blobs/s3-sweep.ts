@@ -1,4 +1,4 @@
-/** Retention in a bucket: lists objects a thousand at a time, and deletes them with one request for each page. */
+/** Retention in a bucket: lists a thousand objects at a time, and deletes them with one request a page. */
 import type { ListMultipartUploadsCommandOutput, ListObjectsV2CommandOutput } from '@aws-sdk/client-s3'
 import { CofferdamError } from '@cofferdam/contract'
 import { EXECUTION_FOLDER, type AskGone } from './blob-place.ts'
