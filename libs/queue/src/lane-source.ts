@@ -112,10 +112,7 @@ export function createLaneSource(
       try {
         await waitForMarker(backend, [marker, ownMarker()])
       } catch (error) {
-        if (stopped) return
-        // As in BullMQ's loop: a Sentinel lookup at the wrong time can leave this connection closed.
-        await backend.reconnectBlocking()
-        throw error
+        if (!stopped) throw error
       }
     },
     async take() {
@@ -170,8 +167,14 @@ type Blocking = ReturnType<Worker['getBackend']>
 /** Waits for one of the markers and removes it, or for the block time. BullMQ's wait knows only one. */
 async function waitForMarker(backend: Blocking, [first, second]: readonly [string, string]): Promise<void> {
   // BullMQ's type covers all of its clients. Ours is ioredis.
-  const client = (await backend.blockingClient) as Pick<Redis, 'bzpopmin'> | undefined
+  const client = (await backend.blockingClient) as Pick<Redis, 'bzpopmin' | 'status' | 'connect'> | undefined
   if (client === undefined) throw new Error('BullMQ has no blocking connection')
+  if (client.status !== 'ready') {
+    // It reconnects by itself. Only one that ended for good (a Sentinel lookup at the wrong time) is opened
+    // again. Nobody may wait for that: a `connect` that is cut off never settles.
+    if (client.status === 'end') client.connect().catch(() => undefined)
+    throw new Error('the connection for blocking reads is closed')
+  }
   const popped = client.bzpopmin(first, second, BLOCK_SECONDS)
   // Nobody waits for a failure that comes late.
   popped.catch(() => undefined)
@@ -179,8 +182,10 @@ async function waitForMarker(backend: Blocking, [first, second]: readonly [strin
   const timer = setTimeout(() => late.resolve('late'), BLOCK_SECONDS * 1000 + STUCK_MS)
   try {
     if ((await Promise.race([popped, late.promise])) !== 'late') return
+    // While Redis is away, this command waits too. Then the connection is not stuck, and must not be cut off.
+    if (client.status !== 'ready') return
     await backend.disconnectBlocking(false)
-    await backend.reconnectBlocking()
+    client.connect().catch(() => undefined)
   } finally {
     clearTimeout(timer)
   }
