@@ -4,7 +4,8 @@
  */
 import { isLongTier } from '@cofferdam/embedded/needs'
 import { isolatedRedis, scheduleSeed, type TestServer } from '@cofferdam/embedded/testing'
-import { connectRedis, LANES, TAG, type Lane } from '@cofferdam/queue'
+import { connectRedis, LANES, type Lane } from '@cofferdam/queue'
+import { TAG } from '@cofferdam/queue/testing'
 import { Worker } from 'bullmq'
 import fc from 'fast-check'
 import { afterAll, beforeAll, it } from 'vitest'

@@ -9,7 +9,8 @@ import { Worker } from 'bullmq'
 import type { Redis } from 'ioredis'
 import { QUEUE_BOUNDS } from './bounds.ts'
 import { BULLMQ, bullmqKey } from './bullmq-keys.ts'
-import { KEYS, TAG, type Lane } from './keys.ts'
+import { cellOf, keysOf } from './cell.ts'
+import type { Lane } from './keys.ts'
 import { runCoded, SCRIPTS, text, type Reply } from './scripts.ts'
 import type { WorkerKind } from './worker-kind.ts'
 
@@ -61,7 +62,7 @@ export function createLaneSource(
 ): LaneSource {
   const worker = new Worker(lane, null, {
     connection: redis,
-    prefix: TAG,
+    prefix: cellOf(redis).tag,
     name: workerId,
     autorun: false,
     lockDuration: lockMs,
@@ -73,10 +74,10 @@ export function createLaneSource(
     removeOnFail: { count: 0 },
   })
   worker.on('error', onError)
-  redis.hset(bullmqKey(lane, 'meta'), BULLMQ.metaMaxEvents, QUEUE_BOUNDS.bullEvents).catch(onError)
+  redis.hset(bullmqKey(redis, lane, 'meta'), BULLMQ.metaMaxEvents, QUEUE_BOUNDS.bullEvents).catch(onError)
   worker.startStalledCheckTimer().catch(onError)
   const backend = worker.getBackend()
-  const marker = bullmqKey(lane, 'marker')
+  const marker = bullmqKey(redis, lane, 'marker')
   /** With several kinds of workers, each kind has a marker of its own (lua/include/bullmq.lua). */
   const ownMarker = (): string => (kind().name === '' ? marker : `${marker}:${kind().name}`)
   let takes = 0
@@ -84,7 +85,7 @@ export function createLaneSource(
 
   /** `jobId` is '' when no job ends. */
   const next = async (jobId: string, token: string, andNext: boolean) =>
-    await runCoded(redis, SCRIPTS.next, KEYS.window, [
+    await runCoded(redis, SCRIPTS.next, keysOf(redis).window, [
       lane,
       jobId,
       token,
@@ -126,7 +127,7 @@ export function createLaneSource(
       if (stopped) return null
       const token = `${worker.id}:lost:${(takes += 1)}`
       const args = [lane, token, workerId, kind().name, lockMs]
-      const { code, rest } = await runCoded(redis, SCRIPTS.takeLost, KEYS.window, args)
+      const { code, rest } = await runCoded(redis, SCRIPTS.takeLost, keysOf(redis).window, args)
       return code === 'taken' ? takenOf(rest, token) : null
     },
     async finish({ jobId, token }, andNext) {

@@ -7,7 +7,7 @@ import { createHash } from 'node:crypto'
 import { canHaveRunSession, withRunSession, type ExecutionRequest } from '@cofferdam/contract'
 import type { Redis } from 'ioredis'
 import { QUEUE_BOUNDS } from './bounds.ts'
-import { KEYS } from './keys.ts'
+import { keysOf } from './cell.ts'
 
 /** The stored form of a request and the blobs it refers to, by SHA-256. */
 export interface StoredRequest {
@@ -45,7 +45,7 @@ export async function hydrate(redis: Redis, json: string): Promise<ExecutionRequ
     const shas = [...new Set(references(stored))]
     if (shas.length === 0) break
     const contents = await Promise.all(
-      shas.map((sha) => redis.getex(KEYS.blob + sha, 'PX', QUEUE_BOUNDS.blobTtlMs)),
+      shas.map((sha) => redis.getex(keysOf(redis).blob + sha, 'PX', QUEUE_BOUNDS.blobTtlMs)),
     )
     if (contents.includes(null)) return null
     const bySha = new Map(shas.map((sha, index) => [sha, contents[index] ?? '']))
@@ -77,7 +77,8 @@ function replaceReferences(value: unknown, bySha: Map<string, string>): unknown 
 
 /** The request as it is stored: with its reuse scope, and perhaps in the session of its run. */
 export async function withTenantSession(redis: Redis, asked: ExecutionRequest): Promise<ExecutionRequest> {
-  const shares = canHaveRunSession(asked) && (await redis.sismember(KEYS.runSessions, asked.tenant_id)) === 1
+  const shares =
+    canHaveRunSession(asked) && (await redis.sismember(keysOf(redis).runSessions, asked.tenant_id)) === 1
   return withReuse(shares ? withRunSession(asked) : asked)
 }
 
