@@ -16,6 +16,7 @@ import { measureLatency } from './measure-latency.ts'
 import { measureLeaks } from './measure-leaks.ts'
 import { measureLimits } from './measure-limits.ts'
 import { measureNoop } from './measure-noop.ts'
+import { measureParts } from './measure-parts.ts'
 import { measureSlots } from './measure-slots.ts'
 import { measureTenants } from './measure-tenants.ts'
 import { measureThroughput } from './measure-throughput.ts'
@@ -29,6 +30,7 @@ const PHASES: Record<string, Phase> = {
   latency: measureLatency,
   throughput: measureThroughput,
   noop: measureNoop,
+  parts: measureParts,
   admission: measureAdmission,
   audit: measureAudit,
   fairness: measureFairness,

@@ -17,11 +17,24 @@ export const cpuMsOf = (pid: number): number => timesOf(pid).ownMs
 /** The same, with its children, including ended ones. */
 export function cpuMsOfFamily(pid: number): number {
   const { ownMs, reapedMs } = timesOf(pid)
-  const children = readdirSync('/proc')
-    .filter((name) => /^\d+$/.test(name))
-    .flatMap((name) => orNothing(() => timesOf(Number(name))))
-    .filter(({ parent }) => parent === pid)
+  const children = allProcesses().filter(({ parent }) => parent === pid)
   return children.reduce((sum, child) => sum + child.ownMs, ownMs + reapedMs)
+}
+
+/** CPU milliseconds of all processes below a process, at any depth, including ended ones. */
+export function cpuMsBelow(pid: number): number {
+  const all = allProcesses()
+  const below = (parent: number): number =>
+    all
+      .filter((one) => one.parent === parent)
+      .reduce((sum, one) => sum + one.ownMs + one.reapedMs + below(one.pid), 0)
+  return timesOf(pid).reapedMs + below(pid)
+}
+
+function allProcesses(): (Times & { pid: number })[] {
+  return readdirSync('/proc')
+    .filter((name) => /^\d+$/.test(name))
+    .flatMap((name) => orNothing(() => ({ ...timesOf(Number(name)), pid: Number(name) })))
 }
 
 function timesOf(pid: number): Times {

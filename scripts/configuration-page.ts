@@ -134,6 +134,7 @@ export function configurationPage(): string {
     ...section('warm', 'Warm sandboxes, and cells, which are sandboxes of sessions (docs/sandboxes.md).'),
     ...section('egress', 'The most that programs may reach, and the package mirrors.'),
     ...section('callbacks', 'Addresses that results may be posted to (docs/routines.md).'),
+    ...section('cells', 'Which tenants live in which cell of the fleet (docs/operations/cells.md).'),
     ...section('telemetry', 'Settings of what is sent to the collector.'),
     '### `dispatcher.environments`',
     '',

@@ -1,6 +1,7 @@
 /** Checks after a fault that each accepted execution has one ending and one audit row, and counters match. */
 import type { Accepted, AuditRow, ExecutionRequestInput, ExecutionResult } from '@cofferdam/contract'
-import { connectRedis, KEYS, LANES } from '@cofferdam/queue'
+import { connectRedis, LANES } from '@cofferdam/queue'
+import { KEYS } from '@cofferdam/queue/testing'
 import type { Redis } from 'ioredis'
 import { expect } from 'vitest'
 import type { Fleet } from '../fleet.ts'

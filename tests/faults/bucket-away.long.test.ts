@@ -1,7 +1,8 @@
 /** The bucket of full outputs fails. The promises are those of a full directory (disk-full.test.ts). */
 import { randomBytes } from 'node:crypto'
 import type { Accepted } from '@cofferdam/contract'
-import { connectRedis, KEYS } from '@cofferdam/queue'
+import { connectRedis } from '@cofferdam/queue'
+import { KEYS } from '@cofferdam/queue/testing'
 import type { BucketFault } from '../../libs/store/test/blobs/test-bucket.ts'
 import { expect, it } from 'vitest'
 import { startBucketFleet, type BucketFleet } from '../bucket-fleet.ts'

@@ -10,7 +10,8 @@ import {
   type Ending,
   type TenantCaps,
 } from '@cofferdam/contract'
-import { connectRedis, KEYS } from '@cofferdam/queue'
+import { connectRedis } from '@cofferdam/queue'
+import { KEYS } from '@cofferdam/queue/testing'
 import type { Redis } from 'ioredis'
 import type { Fleet, FleetWorker } from '../fleet.ts'
 import { auditRows, chargedToday, fakeRequest } from './accounts.ts'

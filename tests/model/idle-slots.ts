@@ -3,7 +3,8 @@
  * has as many as its window, or nothing that it can serve may start.
  */
 import { FLEET_DEFAULTS } from '@cofferdam/contract'
-import { KEYS, LANES, type Lane } from '@cofferdam/queue'
+import { LANES, type Lane } from '@cofferdam/queue'
+import { KEYS } from '@cofferdam/queue/testing'
 import type { Snapshot } from './snapshot.ts'
 import { canServe } from './world.ts'
 

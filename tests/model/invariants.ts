@@ -1,6 +1,7 @@
 /** What must hold after every step. Violations are returned as sentences. */
 import { FLEET_DEFAULTS } from '@cofferdam/contract'
-import { KEYS, LANES, type Lane } from '@cofferdam/queue'
+import { LANES, type Lane } from '@cofferdam/queue'
+import { KEYS } from '@cofferdam/queue/testing'
 import { countOf, placesOf, type Snapshot } from './snapshot.ts'
 import { canServe } from './world.ts'
 

@@ -1,5 +1,6 @@
 /** An undisturbed fleet comes to rest: every execution has ended, and nothing is left behind. */
-import { KEYS, LANES } from '@cofferdam/queue'
+import { LANES } from '@cofferdam/queue'
+import { KEYS } from '@cofferdam/queue/testing'
 import { snapshot } from './snapshot.ts'
 import { tenantsOf } from './invariants.ts'
 import { LOCK_MS, type World } from './world.ts'

@@ -1,5 +1,6 @@
 /** Everything that the queue has in Redis at one moment, read in one call. */
-import { KEYS, type Lane } from '@cofferdam/queue'
+import type { Lane } from '@cofferdam/queue'
+import { KEYS } from '@cofferdam/queue/testing'
 import type { Redis } from 'ioredis'
 
 const READ = `

@@ -1,6 +1,7 @@
 /** A private Redis, and BullMQ workers that never run by themselves, for the worlds of the model. */
 import { isolatedRedis } from '@cofferdam/embedded/testing'
-import { connectRedis, LANES, TAG, type Lane } from '@cofferdam/queue'
+import { connectRedis, LANES, type Lane } from '@cofferdam/queue'
+import { TAG } from '@cofferdam/queue/testing'
 import { Worker } from 'bullmq'
 import { admissionOf, type Transport } from './world.ts'
 

@@ -14,8 +14,9 @@
  */
 import { createAdmission, type Admission, type AttemptKey, type Lease } from '@cofferdam/admission'
 import { DEFAULT_TENANT_CAPS, isCofferdamError, type ExecutionId } from '@cofferdam/contract'
-import { KEYS, LANES, type Lane } from '@cofferdam/queue'
+import { LANES, type Lane } from '@cofferdam/queue'
 import {
+  KEYS,
   list,
   numberOrNull,
   releaseOf,

@@ -11,6 +11,9 @@ describe('the configuration of the API', () => {
       otlpEndpoint: undefined,
       dataDir: expect.stringMatching(/\.data$/),
       host: '127.0.0.1',
+      cell: 0,
+      cells: [],
+      placement: { tenants: {}, others: 0 },
       metricsHost: '127.0.0.1',
       traceSlowMs: 10_000,
       port: 7070,
@@ -35,6 +38,35 @@ describe('the configuration of the API', () => {
     expect(load).toThrow(/DATABASE_URL: expected a URL that begins with postgres:\/\/ or postgresql:\/\//)
     expect(load).toThrow(/COFFERDAM_PORT: expected at most 65535 \(example: 7070\)/)
     expect(load).toThrow(/COFFERDAM_LOG_LEVEL: expected one of trace/)
+  })
+
+  it('reads the other cells of the fleet', () => {
+    const COFFERDAM_CELLS = '1=redis://a:6379  2=redis+cluster://:pw@n1:7000,n2:7001'
+    expect(loadConfig({ ...GOOD, COFFERDAM_CELL: '7', COFFERDAM_CELLS })).toMatchObject({
+      cell: 7,
+      cells: [
+        [1, 'redis://a:6379'],
+        [2, 'redis+cluster://:pw@n1:7000,n2:7001'],
+      ],
+    })
+  })
+
+  it.each([
+    'redis://a',
+    '1=http://a',
+    '4096=redis://a',
+    '1=redis://a 1=redis://b',
+    '1=redis://:hush@a,2=b c',
+  ])('refuses the cells %s without repeating them', (COFFERDAM_CELLS) => {
+    const load = () => loadConfig({ ...GOOD, COFFERDAM_CELLS })
+    expect(load).toThrow(/COFFERDAM_CELLS: expected number=URL/)
+    expect(load).not.toThrow(/hush/)
+  })
+
+  it('refuses a cell that is named twice, by COFFERDAM_CELL too', () => {
+    expect(() => loadConfig({ ...GOOD, COFFERDAM_CELL: '1', COFFERDAM_CELLS: '1=redis://a' })).toThrow(
+      /COFFERDAM_CELLS names cell 1/,
+    )
   })
 
   it('accepts the variables of the other apps', () => {

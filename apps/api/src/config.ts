@@ -7,9 +7,12 @@ import {
   readAll,
   readConfig,
   readFileOf,
+  redisUrl,
   wholeNumber,
   type ConfigOf,
 } from '@cofferdam/config'
+import { CELL_MAX } from '@cofferdam/contract'
+import { cellsConfigSchema, type CellsConfig } from '@cofferdam/queue'
 import { z } from 'zod'
 import { OAUTH_FIELDS, oauthSettings, type OAuthSettings } from './oauth/oauth-config.ts'
 
@@ -22,6 +25,23 @@ const pageAddress = z
     return /^https?:$/.test(protocol) && !username && !password && !search && !hash
   }, 'expected a URL that begins with http:// or https://, without a user, a query or a fragment')
   .transform((text) => new URL(text).href.replace(/[/?#]+$/, ''))
+
+const CELL = /^(\d{1,4})=(.+)$/
+
+/** `1=redis://a 2=redis://b`. Errors do not repeat the text, because it contains passwords. */
+const otherCells = z.string().transform((text, context) => {
+  const parts = text.split(/\s+/).filter((part) => part !== '')
+  const cells = parts.map((part): [number, string] => {
+    const [, number = '', url = ''] = CELL.exec(part) ?? []
+    return [number === '' ? -1 : Number(number), url]
+  })
+  const isGood = cells.every(
+    ([number, url]) => number >= 0 && number <= CELL_MAX && redisUrl.safeParse(url).success,
+  )
+  if (isGood && new Map(cells).size === cells.length) return cells
+  context.addIssue(`expected number=URL with numbers from 0 to ${CELL_MAX}, each once, separated by spaces`)
+  return z.NEVER
+})
 
 export const API_FIELDS = {
   ...COMMON_FIELDS,
@@ -44,9 +64,18 @@ export const API_FIELDS = {
     variable: 'COFFERDAM_CONFIG',
     schema: z.string().optional(),
     description:
-      'YAML file that workers read too; the API takes its section provisioning.azure. ' +
+      'YAML file that workers read too; the API takes its sections provisioning.azure and cells. ' +
       'cofferdam.config.yaml is read when it exists.',
     example: 'cofferdam.config.yaml',
+  },
+  cells: {
+    variable: 'COFFERDAM_CELLS',
+    schema: otherCells.prefault(''),
+    description:
+      'The other cells that this API serves, as number=URL of their Redis, separated by spaces. Which tenants ' +
+      'live in which cell is in the section cells of the configuration file. Unset: a fleet of one cell.',
+    example: '1=redis://redis-1:6379 2=redis://redis-2:6379',
+    secret: true,
   },
   publicUrl: {
     variable: 'COFFERDAM_PUBLIC_URL',
@@ -85,12 +114,15 @@ export const API_FIELDS = {
 export type ApiConfig = ConfigOf<typeof API_FIELDS> & {
   /** The subscription in which session pools are created. Undefined: none are created. */
   azureProvisioning?: AzureProvisionConfig | undefined
+  /** Which tenants live in which cell. */
+  placement: CellsConfig
   /** Undefined: /mcp accepts API keys only. */
   oauth?: OAuthSettings | undefined
 }
 
 /** Checks one section of the file. The workers check the others. */
 const fileSchema = z.looseObject({
+  cells: cellsConfigSchema.prefault({}),
   provisioning: z.looseObject({ azure: azureProvisionConfigSchema.optional() }).prefault({}),
 })
 
@@ -102,13 +134,15 @@ export type Environment = Readonly<Record<string, string | undefined>>
  * mistyped flag must not start a server. Throws `config_invalid` with every problem.
  */
 export function loadConfig(env: Environment, argv: readonly string[] = []): ApiConfig {
-  const [{ config }, oauth, { provisioning }] = readAll(
+  const [{ config }, oauth, { provisioning, cells: placement }] = readAll(
     () => readConfig(API_FIELDS, env),
     () => oauthSettings(readConfig(API_FIELDS, env).config),
     () => readFileOf(env, fileSchema),
     () => refuseOthers(argv),
   )
-  return { ...config, azureProvisioning: provisioning.azure, oauth }
+  if (config.cells.some(([cell]) => cell === config.cell))
+    throw configProblems([`COFFERDAM_CELLS names cell ${config.cell}, whose Redis is that of REDIS_URL`])
+  return { ...config, azureProvisioning: provisioning.azure, placement, oauth }
 }
 
 /** The effective configuration of `env` as text, with hidden secrets and the source of each value. */

@@ -10,6 +10,7 @@ import {
   type ExecutionResult,
   type ExecutionState,
 } from '@cofferdam/contract'
+import { isCellAway } from '@cofferdam/queue'
 import type { RouteContext } from './route-context.ts'
 
 /** What the store keeps of an ended execution. */
@@ -31,7 +32,15 @@ export async function findState(
   tenant: string | null,
   id: ExecutionId,
 ): Promise<{ state: ExecutionState; live: boolean }> {
-  const state = await context.producer.get(id)
+  let state: ExecutionState | null
+  try {
+    state = await context.producer.get(id)
+  } catch (error) {
+    // Its cell does not answer, but the store may have its ending.
+    const ended = isCellAway(error) ? await findEnded(context, tenant, id) : null
+    if (ended === null) throw error
+    return { state: stateOf(ended), live: false }
+  }
   if (state !== null && tenant !== null && state.tenant_id !== tenant) throw notFound()
   if (state !== null && (state.status !== 'ended' || state.result !== null)) return { state, live: true }
   const ended = await findEnded(context, tenant, id)

@@ -23,7 +23,10 @@ export async function forgetPolicy(
   tenantId: string,
   repeat = SAME_AGAIN,
 ): Promise<void> {
-  await within('policy', repeat, () => context.redis.del(`cfd:{${tenantId}}:policy`))
+  await within('policy', repeat, async () => {
+    const redis = await context.cells.ofTenant(tenantId)
+    return await redis.del(`cfd:{${tenantId}}:policy`)
+  })
 }
 
 /**

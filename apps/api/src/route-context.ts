@@ -1,14 +1,13 @@
 /** What the HTTP server needs, and what every route gets. */
 import type { IncomingMessage, ServerResponse } from 'node:http'
-import type { Admission } from '@cofferdam/admission'
 import type { PoolProvisioner } from '@cofferdam/backends'
 import type { SessionRegistry } from '@cofferdam/contract'
 import type { Producer } from '@cofferdam/queue'
-import type { Schedules } from '@cofferdam/routines'
 import type { Store } from '@cofferdam/store'
 import type { FastifyBaseLogger, FastifyInstance, RawServerDefault } from 'fastify'
 import type { ZodTypeProvider } from 'fastify-type-provider-zod'
 import type { Redis } from 'ioredis'
+import type { CapsOfTenants, Cells, RoutineClock } from './cells.ts'
 import type { Cursors } from './cursors.ts'
 import type { SignIns } from './dashboard/sign-ins.ts'
 import type { KeyCache } from './key-cache.ts'
@@ -47,9 +46,11 @@ export const DEFAULT_API_LIMITS: ApiLimits = {
 export interface ApiDeps {
   producer: Producer
   store: Store
-  admission: Admission
-  /** For cached policies, the workers' backend reports and the readiness check. It never subscribes. */
+  admission: CapsOfTenants
+  /** The cell that REDIS_URL names: sign-ins and MCP calls. It never subscribes. */
   redis: Redis
+  /** All cells that this process serves. Default: that of `redis`. */
+  cells?: Cells
   /** Creates and removes session pools at Azure. Absent when no subscription is configured. */
   pools?: PoolProvisioner
   /** Where clients reach the API. Undefined: only under loopback names, or under any name from elsewhere. */
@@ -81,13 +82,14 @@ export type App = FastifyInstance<
 
 /** What every route gets. */
 export interface RouteContext extends ApiDeps {
+  cells: Cells
   limits: ApiLimits
   now: () => number
   keys: KeyCache
   /** Browsers that are signed in to the dashboard. */
   signIns: SignIns
   /** Schedules of routines. */
-  schedules: Schedules
+  schedules: RoutineClock
   /** Aborts when the server begins to close, which ends waits and streams. */
   draining: AbortSignal
   /** What is left of the caps, for headers. */

@@ -2,17 +2,9 @@
 import { randomUUID } from 'node:crypto'
 import { once } from 'node:events'
 import { isIPv6 } from 'node:net'
-import { createAdmission } from '@cofferdam/admission'
 import { createPoolProvisioner } from '@cofferdam/backends'
 import { blobPlaceOf } from '@cofferdam/config'
-import {
-  announceVersion,
-  connectRedis,
-  createProducer,
-  createTraceShelf,
-  LOCK_MS,
-  readAuditFaults,
-} from '@cofferdam/queue'
+import { announceVersion, LOCK_MS } from '@cofferdam/queue'
 import { createStore, SCHEMA_VERSION } from '@cofferdam/store'
 import {
   createLogger,
@@ -25,7 +17,8 @@ import type { FastifyInstance } from 'fastify'
 import type { Redis } from 'ioredis'
 import workspace from '../package.json' with { type: 'json' }
 import type { ApiConfig } from './config.ts'
-import { createReasonRedactor, redactSecrets } from './redaction.ts'
+import { openCells } from './open-cells.ts'
+import { redactSecrets } from './redaction.ts'
 import { createApi } from './server.ts'
 
 export interface RunningApi {
@@ -51,9 +44,6 @@ export async function runApi(config: ApiConfig, shared: Shared = {}): Promise<Ru
   const logger =
     shared.logger ?? createLogger({ service: 'cofferdam-api', level: config.logLevel, redact: redactSecrets })
   const telemetry = shared.telemetry ?? owned.use(await startOwnTelemetry(config, logger))
-  const connect = (role: 'producer' | 'subscriber') =>
-    owned.adopt(connectRedis(config.redisUrl, role), (redis) => redis.disconnect())
-  const redis = connect('producer')
   const store = owned.use(
     await createStore({
       databaseUrl: config.databaseUrl,
@@ -62,29 +52,18 @@ export async function runApi(config: ApiConfig, shared: Shared = {}): Promise<Ru
       logger,
     }),
   )
-  const producer = owned.use(
-    createProducer({
-      redis,
-      subscriber: connect('subscriber'),
-      redactReason: createReasonRedactor(store.tenants),
-    }),
-  )
-  const admission = createAdmission({
-    redis,
-    countCharged: (tenantId, atMs, unsettled) => store.chargedCounts(tenantId, atMs, unsettled),
-    loadCaps: async (tenantId) => (await store.tenants.get(tenantId))?.caps ?? null,
-    logger,
-  })
+  const opened = openCells(config, { store, logger }, owned)
+  const { cells, redis, producer, admission } = opened
   owned.defer(
     telemetry.instruments.observeFleet(async () => {
-      const [stats, auditFaults] = await Promise.all([producer.stats(), readAuditFaults(redis)])
+      const [stats, auditFaults] = await Promise.all([producer.stats(), opened.auditFaults()])
       return { ...stats, auditFaults, lockMs: LOCK_MS }
     }),
   )
   // A caller that shares its telemetry stores the traces itself: in `up` the worker does.
   if (shared.telemetry === undefined) {
     const onError = (error: unknown) => logger.warn({ err: error }, 'the spans of a request were not kept')
-    const shelf = owned.use(createTraceShelf({ redis, onError }))
+    const shelf = opened.keepTraces(onError)
     owned.defer(telemetry.onTrace((trace) => shelf.offer(trace)))
   }
   const api = await createApi({
@@ -92,6 +71,7 @@ export async function runApi(config: ApiConfig, shared: Shared = {}): Promise<Ru
     store,
     admission,
     redis,
+    cells,
     publicUrl: config.publicUrl,
     dashboardDir: config.dashboardDir,
     jaegerUrl: config.jaegerUrl,

@@ -8,11 +8,10 @@
  */
 import cookie from '@fastify/cookie'
 import { BOUNDS, CofferdamError, parse, StopReason } from '@cofferdam/contract'
-import { createSchedules } from '@cofferdam/routines'
-import { createSessionRegistry } from '@cofferdam/sessions'
 import { fastify, type FastifyBaseLogger, type FastifyInstance, LogController } from 'fastify'
 import type { ZodTypeProvider } from 'fastify-type-provider-zod'
 import type { z } from 'zod'
+import { clockByCell, oneCell, sessionsByCell } from './cells.ts'
 import { createCursors } from './cursors.ts'
 import { addPageFiles, asksForPage } from './dashboard/page-files.ts'
 import { createSignIns } from './dashboard/sign-ins.ts'
@@ -57,13 +56,13 @@ export async function createApi(deps: ApiDeps, buildMcp?: BuildServer): Promise<
   const app = buildServer(deps.logger)
   const limits = { ...DEFAULT_API_LIMITS, ...deps.limits }
   const now = deps.now ?? Date.now
-  const schedules = createSchedules(deps.redis, (error) =>
-    deps.logger?.warn({ err: error }, 'the clock of routines'),
-  )
+  const cells = deps.cells ?? oneCell(deps.redis)
+  const schedules = clockByCell(cells, (error) => deps.logger?.warn({ err: error }, 'the clock of routines'))
   app.addHook('onClose', () => schedules[Symbol.asyncDispose]())
   const keys = createKeyCache({ keys: deps.store.keys, brake: createGuessBrake(now), now })
   const context: RouteContext = {
     ...deps,
+    cells,
     limits,
     now,
     draining: draining.signal,
@@ -72,7 +71,7 @@ export async function createApi(deps: ApiDeps, buildMcp?: BuildServer): Promise<
     signIns: createSignIns({ redis: deps.redis, keys, publicUrl: deps.publicUrl, now }),
     cursors: createCursors(() => deps.store.cursorKey()),
     budgets: createBudgets({ admission: deps.admission, now }),
-    sessions: createSessionRegistry({ redis: deps.redis }),
+    sessions: sessionsByCell(cells),
     readBody: createBodyReader(limits.bodyRate),
     bodies: createShares(limits.bodyBytes),
     streams: createShares(limits.eventStreams, 'event streams'),

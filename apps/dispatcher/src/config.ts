@@ -14,12 +14,13 @@ import { kubernetesConfigSchema } from '@cofferdam/backend-kubernetes/config'
 import { z } from 'zod'
 import { spareSettingsSchema } from './scale/spare-settings.ts'
 
-const { redisUrl, otlpEndpoint, traceSampleRatio, traceSlowMs, metricsPort, metricsHost, logLevel } =
+const { redisUrl, cell, otlpEndpoint, traceSampleRatio, traceSlowMs, metricsPort, metricsHost, logLevel } =
   COMMON_FIELDS
 
 /** The variables that a dispatcher reads. docs/configuration.md is generated from this. */
 export const DISPATCHER_FIELDS = {
   redisUrl,
+  cell,
   otlpEndpoint,
   traceSampleRatio,
   traceSlowMs,

@@ -63,8 +63,8 @@ export async function runDispatcher(
       }),
     )
   // While Redis is away, a session that begins waits. Its item's lease decides for how long.
-  const redis = owned.adopt(connectRedis(config.redisUrl, 'worker'), (one) => one.disconnect())
-  const client = owned.use(createQueueClient({ redisUrl: config.redisUrl }))
+  const redis = owned.adopt(connectRedis(config.redisUrl, 'worker', config.cell), (one) => one.disconnect())
+  const client = owned.use(createQueueClient({ redisUrl: config.redisUrl, cell: config.cell }))
   const folder = await mkdtemp(join(tmpdir(), 'cofferdam-dispatcher-'))
   const removeFolder = () => rm(folder, { recursive: true, force: true })
   owned.defer(removeFolder)

@@ -5,6 +5,7 @@
  * session falls back to the one before it, and never to all that are left.
  */
 import { randomUUID } from 'node:crypto'
+import { cellOf } from '@cofferdam/queue'
 import type { Redis } from 'ioredis'
 
 /**
@@ -51,7 +52,7 @@ export function holdOf(
   redis: Redis,
   item: { environmentId: string; sessionId: string; workId: string },
 ): SessionHold {
-  const key = `{cofferdam}:dispatcher:${item.environmentId}:${item.sessionId}`
+  const key = `${cellOf(redis).tag}:dispatcher:${item.environmentId}:${item.sessionId}`
   const holders = `${key}:holders`
   const mine = `${item.workId} ${randomUUID()}`
   const { promise: taken, resolve } = Promise.withResolvers<void>()

@@ -14,7 +14,7 @@ import {
   type TenantPolicy,
 } from '@cofferdam/contract'
 import type { Checkpoint } from '@cofferdam/executor'
-import { KEYS, type Taken } from '@cofferdam/queue'
+import { keysOf, type Taken } from '@cofferdam/queue'
 import type { Redis } from 'ioredis'
 import { z } from 'zod'
 
@@ -34,7 +34,7 @@ export function createCheckpoints(deps: {
   onError(error: unknown): void
 }): Checkpoints {
   const { redis, blobs } = deps
-  const keyOf = (id: ExecutionId): string => KEYS.checkpoint + id
+  const keyOf = (id: ExecutionId): string => keysOf(redis).checkpoint + id
 
   async function restore(taken: Taken): Promise<ProgramFile[]> {
     try {

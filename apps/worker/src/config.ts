@@ -21,6 +21,7 @@ import {
   type ConfigField,
 } from '@cofferdam/config'
 import { pricesSchema, type Prices } from '@cofferdam/contract'
+import { cellsConfigSchema, type CellsConfig } from '@cofferdam/queue'
 import { egressConfigSchema, type EgressConfig } from '@cofferdam/egress'
 import { callbacksConfigSchema, type CallbacksConfig } from '@cofferdam/routines'
 import { backendNameSchema } from './backend-name.ts'
@@ -135,6 +136,7 @@ export const fileSchema = z.strictObject({
   egress: egressConfigSchema.prefault({}),
   callbacks: callbacksConfigSchema.prefault({}),
   prices: pricesSchema.prefault({}),
+  cells: cellsConfigSchema.prefault({}),
   provisioning: z
     .strictObject({
       agentcore: agentcoreProvisionConfigSchema.optional(),
@@ -168,6 +170,8 @@ export type WorkerConfig = ReturnType<typeof readConfig<typeof WORKER_FIELDS>>['
   callbacks: CallbacksConfig
   /** What attempts cost, by backend. */
   prices: Prices
+  /** Which tenants live in which cell. */
+  placement: CellsConfig
   /** How tenants are provisioned at vendors. */
   provisioning: Provisioning
   /** The most that an execution gets on this worker. */
@@ -204,6 +208,7 @@ export function loadConfig(env: Environment = process.env): WorkerConfig {
     egress: file.egress,
     callbacks: file.callbacks,
     prices: file.prices,
+    placement: file.cells,
     provisioning: file.provisioning,
   }
 }

@@ -5,7 +5,7 @@
  */
 import { createJudgedDial } from '@cofferdam/egress'
 import type { Backend, SessionRegistry, WorkerId } from '@cofferdam/contract'
-import { claimAuditLook, claimBucketLook, keepAuditFaults, type Producer } from '@cofferdam/queue'
+import { claimAuditLook, claimBucketLook, directoryOf, keepAuditFaults, type Producer } from '@cofferdam/queue'
 import { serveCallbacks, serveTicks } from '@cofferdam/routines'
 import type { Store } from '@cofferdam/store'
 import type { Logger } from '@cofferdam/telemetry'
@@ -17,7 +17,7 @@ import { keepAuditLook, keepRetention } from './keep-audit.ts'
 import { createSessionReaper } from './session-reaper.ts'
 
 export interface FleetDeps {
-  config: Pick<WorkerConfig, 'sweepMs' | 'sessionReapMs' | 'provisioning' | 'callbacks'>
+  config: Pick<WorkerConfig, 'sweepMs' | 'sessionReapMs' | 'provisioning' | 'callbacks' | 'placement'>
   workerId: WorkerId
   backends: ReadonlyMap<string, Backend>
   sessions: SessionRegistry
@@ -77,7 +77,8 @@ export function keepFleet(deps: FleetDeps): AsyncDisposable {
     const { every_ms: everyMs } = agentcore
     kept.use(keepProvisioned({ config: agentcore, everyMs, store, actor: workerId, logger, onError }))
   }
-  kept.use(serveTicks({ redis, routines: store.routines, producer, onError }))
+  const directory = directoryOf(config.placement)
+  kept.use(serveTicks({ redis, routines: store.routines, producer, directory, onError }))
   const dial = createJudgedDial({ privateAllow: config.callbacks.private_allow })
   kept.use(serveCallbacks({ redis, producer, store, dial, onError }))
   return kept

@@ -11,8 +11,11 @@ export interface LeaseKeeper extends AsyncDisposable {
 }
 
 export interface HeldLease extends AsyncDisposable {
-  /** Sets what the audit row charges. The release tells it to admission. Null: nothing. */
-  settle(charge: Settlement | null): void
+  /**
+   * Sets what the audit row charges. The release tells it to admission. Null: nothing. `isStored`: the row is
+   * in Postgres. While it waits in the outbox, the charge must be remembered until it is stored.
+   */
+  settle(charge: Settlement | null, isStored: boolean): void
 }
 
 /** Creates the keeper. `onLost` gets leases that expired unrenewed because the worker stood still. */
@@ -36,14 +39,16 @@ export function createLeaseKeeper(deps: {
     hold(lease) {
       held.add(lease)
       let settlement: Settlement | null = null
+      let settled = true
       return {
-        settle(charge) {
+        settle(charge, isStored) {
           settlement = charge
+          settled = isStored
         },
         async [Symbol.asyncDispose]() {
           if (!held.delete(lease)) return
           // A lease that cannot be released expires.
-          await admission.release(lease, { settled: true, settlement }).catch(onError)
+          await admission.release(lease, { settled, settlement }).catch(onError)
         },
       }
     },

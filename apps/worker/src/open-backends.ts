@@ -48,6 +48,8 @@ export interface OpenBackendsDeps {
   redis: Redis
   /** Connection that fails fast. */
   control: Redis
+  /** The same for the Redis of admission. */
+  rates: Redis
   store: Store
   telemetry: Telemetry
   logger: Logger
@@ -59,7 +61,7 @@ export async function openBackends(
   deps: OpenBackendsDeps,
   owned: AsyncDisposableStack,
 ): Promise<OpenBackends> {
-  const { config, workerId, store, telemetry, logger, redis, control, onError } = deps
+  const { config, workerId, store, telemetry, logger, redis, control, rates, onError } = deps
   const memory = createMemoryBudget(config.memoryBudgetMib * MiB)
   const sessions = createSessionRegistry({ redis })
   const shown = owned.use(
@@ -89,7 +91,7 @@ export async function openBackends(
     sessions,
     ...(store.sealedStreams === null ? {} : { sealing: store.sealedStreams }),
     interpreters: createInterpreterLookup({ rows: store.codeInterpreters, actor: workerId }),
-    rate: createRateGate({ redis: control }),
+    rate: createRateGate({ redis: rates }),
     ...mounted.backendDeps,
     ...identityOf(config),
   })

@@ -49,7 +49,7 @@ async function run(taken: Taken, { policy, admitted }: Run, deps: WorkerDeps): P
   const charge = chargeIn(recorded.record)
   // The row of an earlier owner counts and charges nothing, so the counters must not charge either.
   if (charge === null && chargedAtMs !== null) await deps.admission.refund(attemptKey(taken), admitted.lease)
-  lease.settle(charge)
+  lease.settle(charge, !recorded.isInOutbox)
 }
 
 /** Carries out a decision that starts no program. */
@@ -61,5 +61,8 @@ export async function finishWithoutRun(taken: Taken, decision: NoRun, deps: Work
       ? await recordAttempt(taken, decision.outcome, decision.facts, deps)
       : { record: decision.record, isInOutbox: false }
   await completeAttempt(taken, recorded, deps)
-  if (decision.settles !== null) await settleCharge(decision.settles, chargeIn(recorded.record), deps)
+  const charge = chargeIn(recorded.record)
+  // A charge is settled when its row is stored. Until then it is remembered (`keepEarlierCharge`).
+  if (decision.settles !== null && (charge === null || !recorded.isInOutbox))
+    await settleCharge(decision.settles, charge, deps)
 }

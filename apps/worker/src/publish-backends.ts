@@ -1,16 +1,16 @@
 /**
- * Publishes which backends work on this worker: one field of `{cofferdam}:backends`, renewed while it lives.
+ * Publishes which backends work on this worker: one field of a hash of its cell (`backends` of the queue's
+ * keys), renewed while it lives.
  * `GET /v1/backends` and `cofferdam doctor` ignore fields older than STALE_AFTER_MS.
  */
 import type { Backend, WorkerId } from '@cofferdam/contract'
-import { offerOf, type Offer } from '@cofferdam/queue'
+import { keysOf, offerOf, type Offer } from '@cofferdam/queue'
 import type { BackendReport, Executor } from '@cofferdam/executor'
 import type { Redis } from 'ioredis'
 import { repeat } from './periodic.ts'
 import type { StartCounts, WarmCounts } from './warm-counts.ts'
 
 const MiB = 1_048_576
-const KEY = '{cofferdam}:backends'
 const INTERVAL_MS = 20_000
 /** Three missed renewals. */
 const STALE_AFTER_MS = 3 * INTERVAL_MS
@@ -37,7 +37,7 @@ export async function publishBackends(deps: {
       ...report,
       pool: poolOf(backends.get(report.name)?.idle, starts.of(report.name)),
     }))
-    await redis.hset(KEY, workerId, JSON.stringify({ at_ms: Date.now(), backends: told }))
+    await redis.hset(keysOf(redis).backends, workerId, JSON.stringify({ at_ms: Date.now(), backends: told }))
     await forgetStale(redis)
   }
   await publish().catch(onError)
@@ -48,7 +48,7 @@ export async function publishBackends(deps: {
     },
     async [Symbol.asyncDispose]() {
       await rounds[Symbol.asyncDispose]()
-      await redis.hdel(KEY, workerId).catch(onError)
+      await redis.hdel(keysOf(redis).backends, workerId).catch(onError)
     },
   }
 }
@@ -59,11 +59,11 @@ function poolOf(idle: number | undefined, starts: StartCounts | null) {
 }
 
 async function forgetStale(redis: Redis): Promise<void> {
-  const all = await redis.hgetall(KEY)
+  const all = await redis.hgetall(keysOf(redis).backends)
   const stale = Object.entries(all)
     .filter(([, json]) => Date.now() - (JSON.parse(json) as { at_ms: number }).at_ms > STALE_AFTER_MS)
     .map(([worker]) => worker)
-  if (stale.length > 0) await redis.hdel(KEY, ...stale)
+  if (stale.length > 0) await redis.hdel(keysOf(redis).backends, ...stale)
 }
 
 /**

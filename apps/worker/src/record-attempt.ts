@@ -108,14 +108,19 @@ export async function storeOutbox(records: readonly AttemptRecord[], deps: Worke
         agent_id: audit.agent_id,
         ...(audit.template_id === null ? {} : { template_id: audit.template_id }),
       })
-      const retention_days = effectiveTenant(facts)?.retention_days ?? audit.retention_days
-      const { inserted } = await deps.store.record({ ...rest, audit: { ...audit, retention_days } })
       const { tenant_id: tenantId, agent_id: agentId, attempt } = audit
       const { execution_id: executionId } = rest.result
+      const key = { tenantId, agentId, executionId, attempt }
+      const chargedAtMs = audit.charged_at === null ? null : Date.parse(audit.charged_at)
+      // The Redis of the caps may have lost the charge while the row waited in that of the queue. A row that
+      // exists was counted when the counters were restored.
+      if (chargedAtMs !== null && (await deps.store.findAttempt(executionId, attempt)) === null)
+        await deps.admission.keepEarlierCharge({ ...key, chargedAtMs })
+      const retention_days = effectiveTenant(facts)?.retention_days ?? audit.retention_days
+      const { inserted } = await deps.store.record({ ...rest, audit: { ...audit, retention_days } })
       const first = inserted ? null : await deps.store.findAttempt(executionId, attempt)
       await dropUnusedRequest({ ...rest, audit }, first, deps)
       // The worker that admitted the attempt may have died before it settled the charge.
-      const key = { tenantId, agentId, executionId, attempt }
       await settleCharge(key, chargeIn(first ?? { audit }), deps)
     }),
   )

@@ -8,6 +8,7 @@ import { newWorkerId, type Backend, type WorkerId } from '@cofferdam/contract'
 import { compileRules, redactText, type BackendReport } from '@cofferdam/executor'
 import {
   announceVersion,
+  cellOf,
   connectRedis,
   createConsumer,
   createProducer,
@@ -58,7 +59,8 @@ export async function runWorker(config: WorkerConfig, options: WorkerOptions = {
     level: config.logLevel,
     redact: redactKnownSecrets,
   })
-  const { redis, subscriber, control } = openConnections(config.redisUrl, owned)
+  const connections = openConnections(config, owned)
+  const { redis, subscriber, control } = connections
   const workerId = newWorkerId(await readFleetId(redis))
   const telemetry =
     options.telemetry ??
@@ -74,8 +76,8 @@ export async function runWorker(config: WorkerConfig, options: WorkerOptions = {
       onBatch: (batch) => telemetry.instruments.auditBatch(batch),
     }),
   )
-  const common = { config, workerId, redis, store, telemetry, logger, onError }
-  const opened = await openBackends({ ...common, control }, owned)
+  const common = { config, workerId, redis, caps: connections.caps, store, telemetry, logger, onError }
+  const opened = await openBackends({ ...common, control, rates: connections.rates }, owned)
   const { backends, executor, starts, headroom, sessions } = opened
   const shelf = owned.use(createTraceShelf({ redis: control, onError }))
   owned.defer(telemetry.onTrace((trace) => shelf.offer(trace)))
@@ -162,7 +164,7 @@ export async function runWorker(config: WorkerConfig, options: WorkerOptions = {
         await consumer.drain({ graceMs: config.drainMs })
         // Commands wait forever for a partitioned Redis. Disconnecting makes them fail.
         const disconnect = setTimeout(() => {
-          for (const connection of [redis, subscriber, control]) connection.disconnect()
+          for (const connection of Object.values(connections)) connection.disconnect()
         }, CLOSE_MS)
         try {
           await resources.disposeAsync()
@@ -176,14 +178,19 @@ export async function runWorker(config: WorkerConfig, options: WorkerOptions = {
 }
 
 /**
- * Opens the three connections of a worker. `owned` closes them. `redis` waits for a restarting Redis, so that
+ * Opens the connections of a worker. `owned` closes them. `redis` waits for a restarting Redis, so that
  * a short outage refuses no running execution. `control` fails fast: background work is repeated anyway and
- * must not delay the end of a worker.
+ * must not delay the end of a worker. `caps` and `rates` are the same two for the Redis of admission.
  */
-function openConnections(redisUrl: string, owned: AsyncDisposableStack) {
-  const connect = (role: 'worker' | 'producer' | 'subscriber'): Redis =>
-    owned.adopt(connectRedis(redisUrl, role), (connection) => connection.disconnect())
-  return { redis: connect('worker'), subscriber: connect('subscriber'), control: connect('producer') }
+function openConnections({ redisUrl, admissionRedisUrl, cell }: WorkerConfig, owned: AsyncDisposableStack) {
+  const connect = (url: string, role: 'worker' | 'producer' | 'subscriber'): Redis =>
+    owned.adopt(connectRedis(url, role, cell), (connection) => connection.disconnect())
+  const redis = connect(redisUrl, 'worker')
+  const subscriber = connect(redisUrl, 'subscriber')
+  const control = connect(redisUrl, 'producer')
+  if (admissionRedisUrl === undefined) return { redis, subscriber, control, caps: redis, rates: control }
+  const [caps, rates] = [connect(admissionRedisUrl, 'worker'), connect(admissionRedisUrl, 'producer')]
+  return { redis, subscriber, control, caps, rates }
 }
 
 /** The backend that `auto` uses fills its warm pool now, the others at their first execution. */
@@ -192,13 +199,12 @@ function prewarmPreferred(backends: ReadonlyMap<string, Backend>, reports: reado
   if (preferred !== undefined) backends.get(preferred.name)?.prewarm?.()
 }
 
-const FLEET_KEY = '{cofferdam}:fleet'
-
 /** The random ID of the fleet, 12 hex digits, part of worker IDs. The first worker of a Redis creates it. */
 async function readFleetId(redis: Redis): Promise<string> {
-  await redis.set(FLEET_KEY, randomBytes(6).toString('hex'), 'NX')
-  const id = await redis.get(FLEET_KEY)
-  if (id === null) throw new Error(`Redis lost ${FLEET_KEY} while it was read`)
+  const key = `${cellOf(redis).tag}:fleet`
+  await redis.set(key, randomBytes(6).toString('hex'), 'NX')
+  const id = await redis.get(key)
+  if (id === null) throw new Error(`Redis lost ${key} while it was read`)
   return id
 }
 

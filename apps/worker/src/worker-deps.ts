@@ -63,6 +63,8 @@ export interface DepsParts {
   workerId: WorkerId
   /** Connection of role `worker`. */
   redis: Redis
+  /** The same for the Redis of admission. */
+  caps: Redis
   store: Store
   telemetry: Telemetry
   opened: OpenBackends
@@ -74,10 +76,10 @@ export interface DepsParts {
 
 /** Creates them. `owned` ends the renewal of leases. */
 export function composeDeps(parts: DepsParts, owned: AsyncDisposableStack): WorkerDeps {
-  const { config, workerId, redis, store, telemetry, opened, offers, producer, logger, onError } = parts
+  const { config, workerId, redis, caps, store, telemetry, opened, offers, producer, logger, onError } = parts
   const load = (tenantId: string) => store.tenants.get(tenantId)
   const admission = createAdmission({
-    redis,
+    redis: caps,
     countCharged: (tenantId, atMs, unsettled) => store.chargedCounts(tenantId, atMs, unsettled),
     loadCaps: async (tenantId) => (await load(tenantId))?.caps ?? null,
     logger,

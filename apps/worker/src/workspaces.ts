@@ -21,7 +21,7 @@ import {
   type WorkspaceStore,
 } from '@cofferdam/contract'
 import type { WorkspaceTurn } from '@cofferdam/executor'
-import { KEYS, type Taken } from '@cofferdam/queue'
+import { keysOf, type Taken } from '@cofferdam/queue'
 import {
   baseOf,
   carryBack,
@@ -66,7 +66,7 @@ export function createWorkspaces(deps: { redis: Redis; store: WorkspaceStore }):
   async function recall(name: string | null, isFresh: boolean): Promise<Remembered> {
     const nothing = { clean: isFresh, held: EMPTY_MANIFEST, inputs: [] }
     if (name === null || isFresh) return nothing
-    const text = await redis.get(KEYS.workspace + name)
+    const text = await redis.get(keysOf(redis).workspace + name)
     const parsed = rememberedSchema.safeParse(text === null ? null : JSON.parse(text))
     if (!parsed.success) return nothing
     const { files, ...rest } = parsed.data

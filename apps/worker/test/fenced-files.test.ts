@@ -9,7 +9,8 @@ import {
   type Sandbox,
   type WorkspaceStore,
 } from '@cofferdam/contract'
-import { KEYS, type Taken } from '@cofferdam/queue'
+import type { Taken } from '@cofferdam/queue'
+import { KEYS } from '@cofferdam/queue/testing'
 import { factsOf } from '@cofferdam/workspace-sync'
 import type { Redis } from 'ioredis'
 import { expect, it } from 'vitest'

@@ -6,7 +6,7 @@ import { randomBytes } from 'node:crypto'
 import { admit, refundKeys, type AdmitDeps } from './admit.ts'
 import { readCaps, readCapsRev, writeCaps } from './caps.ts'
 import { readChargeEntry } from './charge-entry.ts'
-import { keepCharge } from './keep-charge.ts'
+import { keepCharge, keepEarlierCharge, type EarlierCharge } from './keep-charge.ts'
 import { keys, leaseMember, type AttemptKey } from './keys.ts'
 import { releaseLease, renewLeases, type Settlement } from './lease.ts'
 import { defineScripts } from './scripts.ts'
@@ -73,6 +73,11 @@ export interface Admission {
    * throws.
    */
   keepCharge(admitted: Admitted): Promise<void>
+  /**
+   * The same for an attempt that another worker admitted and whose row waited, for example in the outbox.
+   * Call it only while the row does not exist. Throws `queue_unavailable`.
+   */
+  keepEarlierCharge(charge: EarlierCharge): Promise<void>
   /** Renews leases and returns the lost ones. Call it every third of a lease. Throws `queue_unavailable`. */
   renew(leases: readonly Lease[]): Promise<Lease[]>
   /**
@@ -142,6 +147,7 @@ export function createAdmission(deps: AdmissionDeps): Admission {
   return {
     admit: (key, most = NOTHING) => admit(key, most, admitDeps),
     keepCharge: (admitted) => keepCharge(admitted, admitDeps),
+    keepEarlierCharge: (charge) => keepEarlierCharge(charge, admitDeps),
     renew: (leases) => renewLeases(scripts, leases, leaseMs),
     async release(lease, options = {}) {
       const fadeMs = options.settled === true ? SETTLED_TTL_MS : 0

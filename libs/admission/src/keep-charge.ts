@@ -8,41 +8,59 @@
  * server loses everything between this call and the row, the counters lack one attempt until their window
  * ends.
  */
+import { CofferdamError } from '@cofferdam/contract'
 import type { AdmitDeps } from './admit.ts'
-import { keys, leaseMember } from './keys.ts'
+import { keys, leaseMember, type AttemptKey } from './keys.ts'
 import type { Admitted } from './verdict.ts'
 import { whenSeeded } from './when-seeded.ts'
+
+/** Of an attempt that was charged, whoever admitted it. */
+export interface EarlierCharge extends AttemptKey {
+  chargedAtMs: number
+}
+
+/**
+ * The same for an attempt whose owner is gone and whose row is about to be written. Its ledger entry must
+ * still be there unless a server lost it, so its release must not have shortened it (`settled: false`).
+ * Throws `queue_unavailable`.
+ */
+export async function keepEarlierCharge(charge: EarlierCharge, deps: AdmitDeps): Promise<void> {
+  const counted = await countAgain(charge, deps.newToken(), charge.chargedAtMs, deps)
+  if (!counted) throw new CofferdamError('queue_unavailable', 'counters stay unseeded')
+}
+
+/** False while the counters cannot be restored. */
+async function countAgain(
+  key: AttemptKey,
+  token: string,
+  chargedAtMs: number,
+  deps: AdmitDeps,
+): Promise<boolean> {
+  const { tenantId, agentId } = key
+  const counted = await whenSeeded(tenantId, deps, (serverRun) =>
+    deps.scripts.run(
+      'recharge',
+      [
+        keys.seeded(tenantId),
+        keys.caps(tenantId),
+        keys.charge(key),
+        keys.day(tenantId),
+        keys.hour(tenantId, agentId),
+        keys.open(tenantId),
+      ],
+      [serverRun, deps.dayMs, deps.hourMs, chargedAtMs, token, leaseMember(key), deps.ledgerTtlMs, agentId],
+    ),
+  )
+  return counted !== null
+}
 
 /** Never throws. Without an answer the row still says what was charged, and the next seeding counts it. */
 export async function keepCharge(admitted: Admitted, deps: AdmitDeps): Promise<void> {
   const { lease, chargedAtMs } = admitted
-  const { tenantId, agentId, executionId, token } = lease
+  const { tenantId, executionId, token } = lease
   try {
     if ((await deps.serverRun.read()) === admitted.serverRun) return
-    const counted = await whenSeeded(tenantId, deps, (serverRun) =>
-      deps.scripts.run(
-        'recharge',
-        [
-          keys.seeded(tenantId),
-          keys.caps(tenantId),
-          keys.charge(lease),
-          keys.day(tenantId),
-          keys.hour(tenantId, agentId),
-          keys.open(tenantId),
-        ],
-        [
-          serverRun,
-          deps.dayMs,
-          deps.hourMs,
-          chargedAtMs,
-          token,
-          leaseMember(lease),
-          deps.ledgerTtlMs,
-          agentId,
-        ],
-      ),
-    )
-    if (counted === null) throw new Error('counters stay unseeded')
+    if (!(await countAgain(lease, token, chargedAtMs, deps))) throw new Error('counters stay unseeded')
   } catch (error) {
     deps.logger?.warn(
       { err: error, tenant_id: tenantId, execution_id: executionId },

@@ -5,7 +5,7 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
-import type { AttemptName, ChargedCounts } from '../src/index.ts'
+import { keys, LEDGER_TTL_MS, type AttemptName, type ChargedCounts } from '../src/index.ts'
 import { attemptOf, dump, LONG_WINDOWS, openAdmission } from './open-admission.ts'
 
 /** The buckets of LONG_WINDOWS until 2033. */
@@ -197,6 +197,23 @@ describe('after Redis lost data', () => {
     // For a charge of an earlier hour only the day is counted.
     await open.admission.keepCharge({ ...before, chargedAtMs: LONG_WINDOWS.hourMs - 1 })
     expect(await used()).toEqual([3, 2])
+    open.close()
+  })
+
+  it('counts an attempt whose row waited again if its charge was lost, and only then', async () => {
+    const open = openAdmission(server.url, { ...LONG_WINDOWS, countCharged: async () => counts(2) })
+    const verdict = await open.admission.admit(attemptOf('waited'))
+    if (!verdict.admitted) throw new Error('unreachable')
+    const { lease, chargedAtMs } = verdict
+    const used = async () => (await open.admission.usage('waited')).tenant_daily.used
+    // The owner ended, but its row is not stored yet: the ledger entry stays as long as that of a running one.
+    await open.admission.release(lease, { settled: false, settlement: { cpuMs: 0, cost: 0 } })
+    expect(await open.redis.pttl(keys.charge(lease))).toBeGreaterThan(LEDGER_TTL_MS - 60_000)
+    await open.admission.keepEarlierCharge({ ...lease, chargedAtMs })
+    expect(await used()).toBe(3)
+    await open.redis.del(await open.redis.keys('cfd:{waited}:*'))
+    await Promise.all([1, 2].map(() => open.admission.keepEarlierCharge({ ...lease, chargedAtMs })))
+    expect(await used()).toBe(3)
     open.close()
   })
 

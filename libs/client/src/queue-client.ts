@@ -6,11 +6,13 @@ import { DEFAULT_WAIT_MS, type Client } from './client.ts'
 export interface QueueClientOptions {
   /** `redis://`, `rediss://` or `unix:///path/to/redis.sock`. */
   redisUrl: string
+  /** Number of the cell that this Redis has. Default 0, as in a fleet of one cell. */
+  cell?: number
 }
 
-export function createQueueClient({ redisUrl }: QueueClientOptions): Client {
-  const redis = connectRedis(redisUrl, 'producer')
-  const subscriber = connectRedis(redisUrl, 'subscriber')
+export function createQueueClient({ redisUrl, cell = 0 }: QueueClientOptions): Client {
+  const redis = connectRedis(redisUrl, 'producer', cell)
+  const subscriber = connectRedis(redisUrl, 'subscriber', cell)
   const producer = createProducer({ redis, subscriber })
 
   const close = async (): Promise<void> => {

@@ -2158,7 +2158,7 @@ export interface Operations {
       status: 'ready'
       /** What was checked. */
       checks: {
-        /** Redis answers. */
+        /** Redis answers, with several cells that of one of them. */
         redis: 'ok'
         /** Postgres answers, and its schema fits. */
         postgres: 'ok'
@@ -3881,6 +3881,8 @@ export interface Operations {
         /** Waiting for another try. */
         retrying: number
       }
+      /** Cells that did not answer, whose figures are missing. Absent in a fleet of one cell. */
+      cells_away?: Array<number> | undefined
     }
   }
   listQueueTenants: {

@@ -1,5 +1,6 @@
 /** Fields that every app reads, and common schemas of fields. */
 import path from 'node:path'
+import { CELL_MAX } from '@cofferdam/contract'
 import { z } from 'zod'
 import { BLOB_FIELDS } from './blob-fields.ts'
 import type { ConfigField } from './read-config.ts'
@@ -12,6 +13,17 @@ export const urlOf = (schemes: readonly string[]) =>
       (text) => schemes.some((scheme) => text.startsWith(`${scheme}://`)),
       `expected a URL that begins with ${schemes.map((s) => `${s}://`).join(' or ')}`,
     )
+
+/** Where a Redis is, in any form that @cofferdam/queue connects to. */
+export const redisUrl = urlOf([
+  'redis',
+  'rediss',
+  'unix',
+  'redis+sentinel',
+  'rediss+sentinel',
+  'redis+cluster',
+  'rediss+cluster',
+])
 
 /** Digits only. `1e3` and ` 4 ` are refused as mistakes. */
 export const wholeNumber = (min: number, max: number) =>
@@ -41,20 +53,27 @@ const LEVELS = ['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'] as
 export const COMMON_FIELDS = {
   redisUrl: {
     variable: 'REDIS_URL',
-    schema: urlOf([
-      'redis',
-      'rediss',
-      'unix',
-      'redis+sentinel',
-      'rediss+sentinel',
-      'redis+cluster',
-      'rediss+cluster',
-    ]),
+    schema: redisUrl,
     description:
       'Redis or Valkey of the queue and the caps: one server, `redis+sentinel://s1,s2,s3/master-name/db`, ' +
       'or a cluster by some of its nodes, `redis+cluster://n1:7000,n2:7001`.',
     example: 'redis://127.0.0.1:6379',
     secret: true,
+  },
+  admissionRedisUrl: {
+    variable: 'COFFERDAM_ADMISSION_REDIS_URL',
+    schema: redisUrl.optional(),
+    description:
+      'Redis of the caps, leases and rates, if they have one of their own; API and workers share it, and ' +
+      'several cells may. Unset: REDIS_URL.',
+    example: 'redis://127.0.0.1:6380',
+    secret: true,
+  },
+  cell: {
+    variable: 'COFFERDAM_CELL',
+    schema: wholeNumber(0, CELL_MAX).default(0),
+    description: 'Number of the cell whose Redis REDIS_URL names; only a fleet of several cells sets it.',
+    example: '1',
   },
   databaseUrl: {
     variable: 'DATABASE_URL',

@@ -1,6 +1,6 @@
 /** Reads an app's configuration: environment and file against one zod schema, all problems at once. */
 export { BLOB_FIELDS, blobPlaceOf } from './blob-fields.ts'
-export { COMMON_FIELDS, urlOf, wholeNumber } from './common-fields.ts'
+export { COMMON_FIELDS, redisUrl, urlOf, wholeNumber } from './common-fields.ts'
 export { nearestName } from './nearest-name.ts'
 export { printConfig, readConfig, type ConfigField, type ConfigOf, type LoadedConfig } from './read-config.ts'
 export { configProblems, readAll } from './read-all.ts'

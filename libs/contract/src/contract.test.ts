@@ -1,5 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import {
+  CELL_MAX,
+  cellOfId,
   composeAttempt,
   ENDINGS,
   errorClassOf,
@@ -23,6 +25,19 @@ describe('ids', () => {
     expect(idTimeMs(id)).toBe(1_700_000_000_123)
     expect(idToUuid(id)).toMatch(/^018bcfe5-687b-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/)
     expect(uuidToExecutionId(idToUuid(id))).toBe(id)
+  })
+
+  it.each([1, 77, CELL_MAX])('name cell %i, and keep their time and form', (cell) => {
+    const id = newExecutionId(1_700_000_000_123, cell)
+    expect(executionIdSchema.parse(id)).toBe(id)
+    expect(cellOfId(id)).toBe(cell)
+    expect(idTimeMs(id)).toBe(1_700_000_000_123)
+    expect(uuidToExecutionId(idToUuid(id))).toBe(id)
+  })
+
+  it('name cell 0 when they are UUIDv7, whatever their random digits are', () => {
+    for (let n = 0; n < 1000; n += 1) expect(cellOfId(newExecutionId())).toBe(0)
+    expect(cellOfId('exe_01a1fa0833567fffa83cd82154726441')).toBe(0)
   })
 })
 

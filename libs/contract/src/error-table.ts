@@ -145,6 +145,14 @@ export const ERRORS = {
     'The queue does not answer, so the request was not accepted.',
     'Try again later. Operators: check REDIS_URL and the Redis server.',
   ),
+  cell_unavailable: entry(
+    503,
+    'later',
+    false,
+    'The cell of the fleet that has this tenant or execution does not answer.',
+    'Try again later; tenants of other cells are served. Operators: start the Redis of the cell in ' +
+      'details.cell, or name it in COFFERDAM_CELLS.',
+  ),
   store_unavailable: entry(
     503,
     'later',

@@ -2,6 +2,10 @@
  * IDs have a prefix that says what they name. The rest is a UUIDv7 (RFC 9562 §5.7) in 32 hex digits. Its
  * first 48 bits are the creation time in milliseconds, so IDs sort by age and the audit row's partition
  * follows from the ID.
+ *
+ * The ID of an execution in a cell other than 0 is a UUIDv8 (RFC 9562 §5.8) with the same time and the number
+ * of its cell where a UUIDv7 has 12 random bits. So whoever has an ID knows the cell, and every ID from before
+ * there were cells is one of cell 0.
  */
 import { randomFillSync } from 'node:crypto'
 import { z } from 'zod'
@@ -11,16 +15,19 @@ export type SandboxId = `sbx_${string}`
 export type SessionId = `ses_${string}`
 export type WorkerId = `wrk_${string}`
 
+/** The highest number of a cell. */
+export const CELL_MAX = 0xfff
+
 /**
- * Matches `<prefix>_` and 32 hex digits of a UUIDv7. Only the type says that the text has the prefix: a
+ * Matches `<prefix>_` and 32 hex digits of a UUIDv7 or UUIDv8. Only the type says that the text has the prefix: a
  * transform would hide from the OpenAPI document that it is a text.
  */
 export const idSchema = <Prefix extends string>(prefix: Prefix): z.ZodType<`${Prefix}_${string}`, string> =>
   z
     .string()
     .regex(
-      new RegExp(`^${prefix}_[0-9a-f]{12}7[0-9a-f]{3}[89ab][0-9a-f]{15}$`),
-      `expected ${prefix}_ followed by 32 hex digits of a UUIDv7`,
+      new RegExp(`^${prefix}_[0-9a-f]{12}[78][0-9a-f]{3}[89ab][0-9a-f]{15}$`),
+      `expected ${prefix}_ followed by 32 hex digits of a UUIDv7 or UUIDv8`,
     )
     .meta({ example: `${prefix}_01a1fa08335671eda83cd82154726441` }) as unknown as z.ZodType<
     `${Prefix}_${string}`,
@@ -28,6 +35,9 @@ export const idSchema = <Prefix extends string>(prefix: Prefix): z.ZodType<`${Pr
   >
 
 export const executionIdSchema = idSchema('exe')
+
+/** Where the version of the UUID stands in an ID of three letters, an underscore and 32 digits. */
+const VERSION_AT = 16
 
 /** Random bytes are drawn for 256 IDs at a time, because a draw costs ten times as much as an ID. */
 const entropy = Buffer.alloc(256 * 16)
@@ -46,7 +56,17 @@ export function uuidv7Hex(nowMs: number = Date.now()): string {
   return bytes.toString('hex')
 }
 
-export const newExecutionId = (nowMs?: number): ExecutionId => `exe_${uuidv7Hex(nowMs)}`
+/** The ID of a new execution in a cell. */
+export function newExecutionId(nowMs?: number, cell = 0): ExecutionId {
+  const hex = uuidv7Hex(nowMs)
+  if (cell === 0) return `exe_${hex}`
+  return `exe_${hex.slice(0, 12)}8${cell.toString(16).padStart(3, '0')}${hex.slice(16)}`
+}
+
+/** The number of the cell in which an execution lives. */
+export const cellOfId = (id: ExecutionId): number =>
+  id[VERSION_AT] === '8' ? Number.parseInt(id.slice(VERSION_AT + 1, VERSION_AT + 4), 16) : 0
+
 export const newSandboxId = (nowMs?: number): SandboxId => `sbx_${uuidv7Hex(nowMs)}`
 export const newSessionId = (nowMs?: number): SessionId => `ses_${uuidv7Hex(nowMs)}`
 /**

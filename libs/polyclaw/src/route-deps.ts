@@ -53,7 +53,8 @@ interface WireSchemas {
 /** What the HTTP server provides. */
 export interface RouteDeps {
   store: Pick<Store, 'fleetTables' | 'tenants'>
-  redis: Redis
+  /** A connection to the Redis that serves a tenant. */
+  redisOf(this: void, tenantId: string): Promise<Redis>
   /** Makes and removes session pools. Undefined when no subscription is configured. */
   pools?: PoolProvisioner
   /** Aborts when the server begins to close. */

@@ -83,7 +83,7 @@ const answerSchema = z.strictObject({
 })
 
 export function addTestRoute(app: App, parts: RouteParts): void {
-  const { configs, redis, actorOf, traceparentOf } = parts
+  const { configs, redisOf, actorOf, traceparentOf } = parts
   app.post(
     '/test',
     {
@@ -121,6 +121,7 @@ export function addTestRoute(app: App, parts: RouteParts): void {
       const { command, timeout, env_vars, tenant_id } = request.body
       const { settings } = await configs.get()
       const tenant = tenant_id ?? (await testTenant(parts, actorOf(request)))
+      const redis = await redisOf(tenant)
       const waitMs = Math.round(timeout * 1000) + AROUND_MS
       const execution = executionRequestSchema.parse({
         tenant_id: tenant,

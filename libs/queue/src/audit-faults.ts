@@ -3,22 +3,22 @@
  * rows of a day. The result is in Redis, so that every API reports the same, recent one.
  */
 import type { Redis } from 'ioredis'
-import { KEYS } from './keys.ts'
+import { keysOf } from './cell.ts'
 
 /** Three rounds of an hour. After that, no figure is better than an old one. */
 const KEPT_MS = 3 * 3_600_000
 
 /** Returns true for one worker of the fleet per `everyMs`. That worker runs the check. */
 export async function claimAuditLook(redis: Redis, worker: string, everyMs: number): Promise<boolean> {
-  return (await redis.set(KEYS.auditLook, worker, 'PX', everyMs, 'NX')) === 'OK'
+  return (await redis.set(keysOf(redis).auditLook, worker, 'PX', everyMs, 'NX')) === 'OK'
 }
 
 export async function keepAuditFaults(redis: Redis, count: number): Promise<void> {
-  await redis.set(KEYS.auditFaults, count, 'PX', KEPT_MS)
+  await redis.set(keysOf(redis).auditFaults, count, 'PX', KEPT_MS)
 }
 
 /** Number of faults that the last check found. Null when there was no check for three hours. */
 export async function readAuditFaults(redis: Redis): Promise<number | null> {
-  const kept = await redis.get(KEYS.auditFaults)
+  const kept = await redis.get(keysOf(redis).auditFaults)
   return kept === null ? null : Number(kept)
 }

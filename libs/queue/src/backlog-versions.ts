@@ -1,6 +1,6 @@
 /** Counts the executions in Redis that have not ended, by the version of their records. */
 import type { Redis } from 'ioredis'
-import { KEYS } from './keys.ts'
+import { keysOf } from './cell.ts'
 import { versionOfNeed } from './record-version.ts'
 
 /** Records read in one pipeline: some milliseconds of Redis. */
@@ -18,14 +18,14 @@ export async function readBacklogVersions(redis: Redis): Promise<BacklogVersions
   // From the newest on. What is accepted meanwhile moves others to later pages, so some are met twice.
   const seen = new Set<string>()
   for (let from = 0; ; from += PAGE) {
-    const ids = (await redis.zrevrange(KEYS.allLive, from, from + PAGE - 1)).filter((id) => !seen.has(id))
-    const needs = await Promise.all(ids.map((id) => redis.hget(KEYS.record + id, 'nd')))
+    const ids = (await redis.zrevrange(keysOf(redis).allLive, from, from + PAGE - 1)).filter((id) => !seen.has(id))
+    const needs = await Promise.all(ids.map((id) => redis.hget(keysOf(redis).record + id, 'nd')))
     for (const [at, id] of ids.entries()) {
       seen.add(id)
       executions += 1
       const version = versionOfNeed(needs[at] ?? null)
       byVersion.set(version, (byVersion.get(version) ?? 0) + 1)
     }
-    if (from + PAGE >= (await redis.zcard(KEYS.allLive))) return { executions, byVersion }
+    if (from + PAGE >= (await redis.zcard(keysOf(redis).allLive))) return { executions, byVersion }
   }
 }

@@ -1,8 +1,8 @@
 /** Which worker looks for expired blobs in the fleet's bucket. Each look costs requests. One is enough. */
 import type { Redis } from 'ioredis'
-import { KEYS } from './keys.ts'
+import { keysOf } from './cell.ts'
 
 /** Returns true for one worker of the fleet per `everyMs`. */
 export async function claimBucketLook(redis: Redis, worker: string, everyMs: number): Promise<boolean> {
-  return (await redis.set(KEYS.bucketLook, worker, 'PX', everyMs, 'NX')) === 'OK'
+  return (await redis.set(keysOf(redis).bucketLook, worker, 'PX', everyMs, 'NX')) === 'OK'
 }

@@ -6,12 +6,13 @@
  * BullMQ does not promise these names. test/bullmq-compatibility.test.ts compares what our scripts and BullMQ
  * leave in them, and fails if another version is installed. docs/decisions/0017 has reasons and figures.
  */
-import { TAG } from './keys.ts'
+import type { Redis } from 'ioredis'
+import { cellOf } from './cell.ts'
 
 /** The version whose data these names and the scripts were compared with. */
 export const BULLMQ_VERSION = '6.7.0'
 
-/** Names behind `{cofferdam}:<queue>:` with their Redis type, and behind the key of a job. */
+/** Names behind `<tag of the cell>:<queue>:` with their Redis type, and behind the key of a job. */
 export const BULLMQ = {
   /** Sorted set of jobs that wait, by priority and then by order of arrival. */
   prioritized: ':prioritized',
@@ -52,6 +53,8 @@ export const BULLMQ = {
   jobAttemptsStarted: 'ats',
 } as const
 
-/** The full key of one of a queue's parts. */
-export const bullmqKey = (queue: string, part: 'meta' | 'marker' | 'wait' | 'active' | 'delayed'): string =>
-  `${TAG}:${queue}${BULLMQ[part]}`
+type Part = 'meta' | 'marker' | 'wait' | 'active' | 'delayed'
+
+/** The full key of one part of a queue, in the cell of the connection. */
+export const bullmqKey = (redis: Redis, queue: string, part: Part): string =>
+  `${cellOf(redis).tag}:${queue}${BULLMQ[part]}`

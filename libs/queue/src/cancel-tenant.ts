@@ -6,7 +6,7 @@
 import type { ExecutionId } from '@cofferdam/contract'
 import type { Redis } from 'ioredis'
 import { endUnstarted, type RedactReason } from './end-unstarted.ts'
-import { KEYS } from './keys.ts'
+import { keysOf } from './cell.ts'
 
 export interface TenantCancel {
   /** Cancels only executions of this agent. Default: of all agents. */
@@ -41,7 +41,7 @@ export async function cancelPage(
 ): Promise<CancelledPage> {
   const from = asked.before === undefined ? '+inf' : `(${asked.before}`
   const page = await redis.zrevrangebyscore(
-    KEYS.live + tenantId,
+    keysOf(redis).live + tenantId,
     from,
     '-inf',
     'WITHSCORES',
@@ -67,7 +67,7 @@ export async function cancelPage(
 
 async function matching(redis: Redis, ids: readonly string[], asked: TenantCancel): Promise<string[]> {
   const reading = redis.pipeline()
-  for (const id of ids) reading.hmget(KEYS.record + id, 's', 'a')
+  for (const id of ids) reading.hmget(keysOf(redis).record + id, 's', 'a')
   const records = (await reading.exec()) ?? []
   return ids.filter((_, index) => {
     const [error, fields] = records[index] ?? [null, []]

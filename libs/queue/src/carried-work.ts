@@ -5,7 +5,7 @@
  */
 import { StopReason, type WorkerId } from '@cofferdam/contract'
 import type { Redis } from 'ioredis'
-import { KEYS } from './keys.ts'
+import { keysOf } from './cell.ts'
 import type { LaneJob, LaneSource, TakenJob } from './lane-source.ts'
 import { runCoded, SCRIPTS } from './scripts.ts'
 import { take, type TakeDeps } from './take.ts'
@@ -123,7 +123,7 @@ export async function renewLocks(
     // The execution ended meanwhile, or it is not taken yet and `take` will find out.
     if (execution == null || execution.over) continue
     const { executionId, fence } = execution.taken
-    const { code } = await runCoded(redis, SCRIPTS.relock, KEYS.record + executionId, [
+    const { code } = await runCoded(redis, SCRIPTS.relock, keysOf(redis).record + executionId, [
       fence,
       job.lane,
       job.jobId,

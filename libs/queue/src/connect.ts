@@ -2,6 +2,7 @@
 import { CofferdamError, isCofferdamError } from '@cofferdam/contract'
 import { Cluster, Redis, type RedisOptions as AnyRedisOptions } from 'ioredis'
 import { QUEUE_BOUNDS } from './bounds.ts'
+import { bindToCell, cellOf, cellOfNumber } from './cell.ts'
 import { parseRedisUrl, type RedisAddress } from './redis-address.ts'
 
 /** RESP2 has one shape of reply, so this option is not needed. */
@@ -22,12 +23,13 @@ const retryStrategy = (times: number): number => Math.min(50 * 2 ** Math.min(tim
 
 /**
  * Opens a connection that reconnects by itself, to any address that redis-address.ts knows. Returns at once.
- * While Redis is away, commands of role `producer` fail, and those of the other roles wait.
+ * While Redis is away, commands of role `producer` fail, and those of the other roles wait. `cell` is the
+ * number of the cell to which it belongs (cell.ts).
  *
  * A cluster's connection is used like any other, because all keys of a command share a hash tag. Throws
  * `config_invalid`.
  */
-export function connectRedis(url: string, role: RedisRole): Redis {
+export function connectRedis(url: string, role: RedisRole, cell = 0): Redis {
   const options: RedisOptions = {
     ...ROLES[role],
     // RESP2 costs the client less CPU than RESP3 (measured).
@@ -38,7 +40,7 @@ export function connectRedis(url: string, role: RedisRole): Redis {
     // Sentinel or the cluster demoted this master: find the new one and send the command there (2).
     reconnectOnError: (error) => (error.message.startsWith('READONLY') ? 2 : false),
   }
-  const redis = open(parseRedisUrl(url), url, options)
+  const redis = bindToCell(open(parseRedisUrl(url), url, options), cellOfNumber(cell))
   // ioredis prints errors without a listener. Each command reports its own failure anyway.
   redis.on('error', () => undefined)
   corkEach(redis)
@@ -106,15 +108,16 @@ function open(address: RedisAddress, url: string, options: RedisOptions): Redis 
   }
 }
 
-/** A second connection to the same server or cluster, with other options. */
+/** A second connection to the same server or cluster, for the same cell, with other options. */
 export function duplicateOf(redis: Redis, options: RedisOptions): Redis {
   const either: unknown = redis
-  if (!(either instanceof Cluster)) return redis.duplicate(options)
+  const cell = cellOf(redis)
+  if (!(either instanceof Cluster)) return bindToCell(redis.duplicate(options), cell)
   const { enableOfflineQueue = true, ...redisOptions } = options
   const own = either.options.redisOptions ?? {}
   const merged: RedisOptions = { ...(own as RedisOptions), ...redisOptions }
   const twin = either.duplicate([], { enableOfflineQueue, redisOptions: merged })
-  return twin as unknown as Redis
+  return bindToCell(twin as unknown as Redis, cell)
 }
 
 /** Reply errors after which the same call may succeed later. */

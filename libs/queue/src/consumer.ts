@@ -24,7 +24,8 @@ import { isRedisAway } from './connect.ts'
 import { fetchLoop } from './fetching.ts'
 import { createAssignedQueue } from './assigned.ts'
 import { beat, leave } from './heartbeat.ts'
-import { KEYS, type Lane } from './keys.ts'
+import { keysOf } from './cell.ts'
+import type { Lane } from './keys.ts'
 import { createLaneSource, type LaneSource } from './lane-source.ts'
 import type { Offer } from './needs.ts'
 import { drainOutbox } from './outbox.ts'
@@ -126,7 +127,7 @@ export function createConsumer(deps: ConsumerDeps): Consumer {
     onCancel(id) {
       for (const held of running()) if (held.taken.executionId === id) held.stop(new StopReason('cancelled'))
     },
-    onDue: () => void run(redis, SCRIPTS.pick, KEYS.window, []).catch(onError),
+    onDue: () => void run(redis, SCRIPTS.pick, keysOf(redis).window, []).catch(onError),
     onAssigned: (lane) => assigned.wake(lane),
   })
 

@@ -1,6 +1,7 @@
 /** Listens to messages for all workers (cancellations, due times) and to assignments to this worker. */
 import type { Redis } from 'ioredis'
-import { CHANNELS, LANES, type Lane } from './keys.ts'
+import { channelsOf } from './cell.ts'
+import { LANES, type Lane } from './keys.ts'
 
 export interface ControlListener {
   start(): void
@@ -38,11 +39,11 @@ export function createControlListener(
     }, ms + 1)
   }
 
-  const assigned = CHANNELS.assigned + workerId
+  const assigned = channelsOf(subscriber).assigned + workerId
 
   const onMessage = (channel: string, message: string): void => {
     if (channel === assigned) for (const lane of LANES) if (lane === message) onAssigned(lane)
-    if (channel !== CHANNELS.control) return
+    if (channel !== channelsOf(subscriber).control) return
     const [word, argument = ''] = message.split(' ')
     if (word === 'cancel') onCancel(argument)
     if (word === 'due') dueIn(Number(argument))
@@ -52,7 +53,7 @@ export function createControlListener(
     start() {
       subscriber.on('message', onMessage)
       subscriber
-        .subscribe(CHANNELS.control, assigned)
+        .subscribe(channelsOf(subscriber).control, assigned)
         .catch(() => undefined /* heartbeats carry the same facts */)
     },
     stop() {

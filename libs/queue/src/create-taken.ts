@@ -5,7 +5,7 @@ import { markOf } from './begun-mark.ts'
 import { endedTail, noticeTail } from './ending.ts'
 import { createEventBuffer } from './event-buffer.ts'
 import { patiently } from './fenced-write.ts'
-import { KEYS } from './keys.ts'
+import { keysOf } from './cell.ts'
 import type { LaneJob } from './lane-source.ts'
 import { readStreamed } from './live-events.ts'
 import { createOwnership } from './ownership.ts'
@@ -57,7 +57,7 @@ export function createTaken({ job, ...facts }: TakenFacts, deps: TakenDeps): Hel
   let givenBack = false
 
   const script = (which: Script, args: readonly (string | number)[]) =>
-    runCoded(deps.redis, which, KEYS.record + executionId, args)
+    runCoded(deps.redis, which, keysOf(deps.redis).record + executionId, args)
 
   const events = createEventBuffer(async (batch, call, keep) => {
     await script(SCRIPTS.append, [executionId, fence, call, keep, ...batch])

@@ -2,7 +2,7 @@
 import type { Ending, ExecutionId, ExecutionRequest } from '@cofferdam/contract'
 import type { Redis } from 'ioredis'
 import { composeUnstarted, endedTail } from './ending.ts'
-import { KEYS } from './keys.ts'
+import { keysOf } from './cell.ts'
 import { readable } from './request-blobs.ts'
 import { runCoded, SCRIPTS } from './scripts.ts'
 
@@ -24,7 +24,7 @@ export async function endUnstarted(
 ): Promise<Unstarted> {
   for (;;) {
     const [fields, [seconds, micros]] = await Promise.all([
-      redis.hmget(KEYS.record + id, 's', 'at', 'eq', 'tp', 'req', 't', 'a'),
+      redis.hmget(keysOf(redis).record + id, 's', 'at', 'eq', 'tp', 'req', 't', 'a'),
       redis.time(),
     ])
     const [state, attempt, enqueued, traceparent, stored, tenant, agent] = fields
@@ -41,7 +41,7 @@ export async function endUnstarted(
       nowMs: Number(seconds) * 1000 + Math.floor(Number(micros) / 1000),
       traceparent: traceparent ?? '',
     })
-    const { code } = await runCoded(redis, SCRIPTS.endUnstarted, KEYS.record + id, [
+    const { code } = await runCoded(redis, SCRIPTS.endUnstarted, keysOf(redis).record + id, [
       id,
       record.audit.attempt,
       JSON.stringify(record.result),

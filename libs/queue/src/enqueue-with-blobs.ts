@@ -8,7 +8,7 @@
 import { CofferdamError } from '@cofferdam/contract'
 import type { Redis } from 'ioredis'
 import { QUEUE_BOUNDS } from './bounds.ts'
-import { KEYS } from './keys.ts'
+import { keysOf } from './cell.ts'
 import type { StoredRequest } from './request-blobs.ts'
 import { runCoded, SCRIPTS, type Reply } from './scripts.ts'
 
@@ -41,7 +41,7 @@ async function storeBlobs(
   redis: Redis,
   blobs: StoredRequest['blobs'],
 ): Promise<{ created: string[]; known: string[] }> {
-  const entries = [...blobs].map(([sha, content]) => [KEYS.blob + sha, content] as const)
+  const entries = [...blobs].map(([sha, content]) => [keysOf(redis).blob + sha, content] as const)
   const exists = await Promise.all(entries.map(([key]) => redis.exists(key)))
   // NX, so that two calls never both believe that they created a blob, and none shortens a life.
   const stored = await Promise.all(

@@ -6,7 +6,7 @@
 import type { ExecutionEvent, ExecutionId, StoredEvent } from '@cofferdam/contract'
 import type { Redis } from 'ioredis'
 import { duplicateOf } from './connect.ts'
-import { KEYS } from './keys.ts'
+import { keysOf } from './cell.ts'
 
 /** How long one read blocks, and how long the reader stays after its last tail left. */
 const BLOCK_MS = 5000
@@ -35,7 +35,7 @@ export interface EventTails {
 
 export function createEventTails(redis: Redis, producerId: string, blockMs = BLOCK_MS): EventTails {
   const tails = new Set<Tail>()
-  const wakeKey = KEYS.wake + producerId
+  const wakeKey = keysOf(redis).wake + producerId
   let wakeCursor = '0-0'
   let connection: Redis | null = null
   let reading = false
@@ -103,7 +103,7 @@ export function createEventTails(redis: Redis, producerId: string, blockMs = BLO
 
   return {
     follow(id, cursor) {
-      const tail: Tail = { key: KEYS.events + id, cursor, buffer: [], notify: () => undefined }
+      const tail: Tail = { key: keysOf(redis).events + id, cursor, buffer: [], notify: () => undefined }
       tails.add(tail)
       if (reading) wake()
       else void readLoop()

@@ -4,7 +4,7 @@
  */
 import type { Redis } from 'ioredis'
 import { z } from 'zod'
-import { KEYS } from './keys.ts'
+import { keysOf } from './cell.ts'
 import { RECORD_VERSION } from './record-version.ts'
 
 const RENEW_MS = 20_000
@@ -43,7 +43,7 @@ export function announceVersion(deps: {
   const { redis, role, id, version, schema, onError } = deps
   const tell = async () => {
     const entry = { at_ms: Date.now(), role, version, schema, records: RECORD_VERSION }
-    await redis.hset(KEYS.versions, id, JSON.stringify(entry))
+    await redis.hset(keysOf(redis).versions, id, JSON.stringify(entry))
   }
   let told = tell().catch(onError)
   const timer = setInterval(() => {
@@ -54,7 +54,7 @@ export function announceVersion(deps: {
     async [Symbol.asyncDispose]() {
       clearInterval(timer)
       await told
-      await redis.hdel(KEYS.versions, id).catch(onError)
+      await redis.hdel(keysOf(redis).versions, id).catch(onError)
     },
   }
 }
@@ -65,13 +65,13 @@ export function announceVersion(deps: {
  */
 export async function readVersions(redis: Redis): Promise<ProcessVersion[]> {
   const [entries, workers] = await Promise.all([
-    redis.hgetall(KEYS.versions),
-    redis.zrange(KEYS.beats, 0, '-1'),
+    redis.hgetall(keysOf(redis).versions),
+    redis.zrange(keysOf(redis).beats, 0, '-1'),
   ])
   const found: ProcessVersion[] = []
   for (const [id, json] of Object.entries(entries)) {
     const { at_ms: atMs, ...entry } = entrySchema.parse(JSON.parse(json))
-    if (Date.now() - atMs > STALE_AFTER_MS) await redis.hdel(KEYS.versions, id)
+    if (Date.now() - atMs > STALE_AFTER_MS) await redis.hdel(keysOf(redis).versions, id)
     else found.push({ ...entry, id })
   }
   const known = new Set(found.map(({ id }) => id))

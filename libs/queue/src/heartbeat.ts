@@ -1,6 +1,7 @@
 /** A worker's heartbeat keeps its slots in the window and tells it which executions it lost. */
 import type { Redis } from 'ioredis'
-import { KEYS, type Lane } from './keys.ts'
+import { keysOf } from './cell.ts'
+import type { Lane } from './keys.ts'
 import { ANY_KIND, type WorkerKind } from './worker-kind.ts'
 import { list, numberOrNull, runCoded, SCRIPTS, text, type Reply } from './scripts.ts'
 
@@ -29,7 +30,7 @@ export interface BeatAnswer {
 
 export async function beat(redis: Redis, pulse: Pulse): Promise<BeatAnswer> {
   const { workerId, fillable, slots, interactive, routine, running, lockMs, kind } = pulse
-  const { rest } = await runCoded(redis, SCRIPTS.heartbeat, KEYS.window, [
+  const { rest } = await runCoded(redis, SCRIPTS.heartbeat, keysOf(redis).window, [
     workerId,
     fillable,
     interactive,
@@ -52,7 +53,7 @@ export async function beat(redis: Redis, pulse: Pulse): Promise<BeatAnswer> {
 
 /** Removes the worker from the window. */
 export async function leave(redis: Redis, workerId: string, lockMs: number): Promise<void> {
-  await runCoded(redis, SCRIPTS.heartbeat, KEYS.window, [
+  await runCoded(redis, SCRIPTS.heartbeat, keysOf(redis).window, [
     workerId,
     -1,
     0,

@@ -1,7 +1,7 @@
 /**
- * Every key and channel of the queue. All share the hash tag `{cofferdam}`, so on Redis Cluster any script
- * may use any of them. Lua has the same names as `K` (scripts.ts). BullMQ's keys are `{cofferdam}:<lane>:…`
- * (bullmq-keys.ts).
+ * Every key and channel of the queue of one cell. All share the cell's hash tag (cell.ts), so on Redis
+ * Cluster any script may use any of them. Lua has the same names as `K` (scripts.ts). BullMQ's keys are
+ * `<tag>:<lane>:…` (bullmq-keys.ts).
  *
  * Tenants, agents and IDs never contain `:` (contract nameSchema), so composed names are unambiguous. Session
  * keys may contain it (contract sessionKeySchema), so they come last.
@@ -11,11 +11,13 @@ import type { ExecutionRequest } from '@cofferdam/contract'
 export type Lane = ExecutionRequest['lane']
 export const LANES: readonly Lane[] = ['interactive', 'routine']
 
-export const TAG = '{cofferdam}'
+export type QueueKeys = ReturnType<typeof queueKeys>
+export type QueueChannels = ReturnType<typeof queueChannels>
 
-const at = (name: string): string => `${TAG}:${name}`
+type At = (name: string) => string
 
-export const KEYS = {
+/** The keys of the cell whose names `at` makes. */
+export const queueKeys = (at: At) => ({
   /** The worker that checks the audit tables in this round. */
   auditLook: at('audit:look'),
   /** How many faults the last check of the audit tables found. */
@@ -88,6 +90,11 @@ export const KEYS = {
   workers: at('workers'),
   /** hash: process → its version and when it last said so (fleet-versions.ts). */
   versions: at('versions'),
+  /**
+   * hash: worker → `{ at_ms, backends }`, which it writes every 20 s. That of a killed worker stays until
+   * another worker removes it.
+   */
+  backends: at('backends'),
   /** stream of attempt records that Postgres does not have yet. */
   outbox: at('outbox'),
   /** `<id>` → hash: part → its spans as JSON (trace-shelf.ts). */
@@ -108,16 +115,17 @@ export const KEYS = {
   wake: at('wake:'),
   /** prefix of BullMQ's keys; only lua/include/bullmq.lua uses it. */
   bull: at(''),
-} as const
+})
 
-export const CHANNELS = {
+/** Its channels. */
+export const queueChannels = (at: At) => ({
   /** To all workers: `cancel <id>` or `due <ms from now>`. */
   control: at('control'),
   /** `<worker>` → the lane in which an execution was assigned to it. */
   assigned: at('to:'),
   /** `<producer>` → `<id>` or `<id> <result JSON>`. */
   reply: at('reply:'),
-} as const
+})
 
 /** ID of the BullMQ job for the n-th release of an execution, unique per release. */
 export function jobIdOf(id: string, release: number): string {

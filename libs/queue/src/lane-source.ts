@@ -9,7 +9,8 @@ import { Worker } from 'bullmq'
 import type { Redis } from 'ioredis'
 import { QUEUE_BOUNDS } from './bounds.ts'
 import { BULLMQ, bullmqKey } from './bullmq-keys.ts'
-import { KEYS, TAG, type Lane } from './keys.ts'
+import { cellOf, keysOf } from './cell.ts'
+import type { Lane } from './keys.ts'
 import { runCoded, SCRIPTS, text, type Reply } from './scripts.ts'
 import type { WorkerKind } from './worker-kind.ts'
 
@@ -61,7 +62,7 @@ export function createLaneSource(
 ): LaneSource {
   const worker = new Worker(lane, null, {
     connection: redis,
-    prefix: TAG,
+    prefix: cellOf(redis).tag,
     name: workerId,
     autorun: false,
     lockDuration: lockMs,
@@ -73,10 +74,10 @@ export function createLaneSource(
     removeOnFail: { count: 0 },
   })
   worker.on('error', onError)
-  redis.hset(bullmqKey(lane, 'meta'), BULLMQ.metaMaxEvents, QUEUE_BOUNDS.bullEvents).catch(onError)
+  redis.hset(bullmqKey(redis, lane, 'meta'), BULLMQ.metaMaxEvents, QUEUE_BOUNDS.bullEvents).catch(onError)
   worker.startStalledCheckTimer().catch(onError)
   const backend = worker.getBackend()
-  const marker = bullmqKey(lane, 'marker')
+  const marker = bullmqKey(redis, lane, 'marker')
   /** With several kinds of workers, each kind has a marker of its own (lua/include/bullmq.lua). */
   const ownMarker = (): string => (kind().name === '' ? marker : `${marker}:${kind().name}`)
   let takes = 0
@@ -84,7 +85,7 @@ export function createLaneSource(
 
   /** `jobId` is '' when no job ends. */
   const next = async (jobId: string, token: string, andNext: boolean) =>
-    await runCoded(redis, SCRIPTS.next, KEYS.window, [
+    await runCoded(redis, SCRIPTS.next, keysOf(redis).window, [
       lane,
       jobId,
       token,
@@ -112,10 +113,7 @@ export function createLaneSource(
       try {
         await waitForMarker(backend, [marker, ownMarker()])
       } catch (error) {
-        if (stopped) return
-        // As in BullMQ's loop: a Sentinel lookup at the wrong time can leave this connection closed.
-        await backend.reconnectBlocking()
-        throw error
+        if (!stopped) throw error
       }
     },
     async take() {
@@ -129,7 +127,7 @@ export function createLaneSource(
       if (stopped) return null
       const token = `${worker.id}:lost:${(takes += 1)}`
       const args = [lane, token, workerId, kind().name, lockMs]
-      const { code, rest } = await runCoded(redis, SCRIPTS.takeLost, KEYS.window, args)
+      const { code, rest } = await runCoded(redis, SCRIPTS.takeLost, keysOf(redis).window, args)
       return code === 'taken' ? takenOf(rest, token) : null
     },
     async finish({ jobId, token }, andNext) {
@@ -170,8 +168,14 @@ type Blocking = ReturnType<Worker['getBackend']>
 /** Waits for one of the markers and removes it, or for the block time. BullMQ's wait knows only one. */
 async function waitForMarker(backend: Blocking, [first, second]: readonly [string, string]): Promise<void> {
   // BullMQ's type covers all of its clients. Ours is ioredis.
-  const client = (await backend.blockingClient) as Pick<Redis, 'bzpopmin'> | undefined
+  const client = (await backend.blockingClient) as Pick<Redis, 'bzpopmin' | 'status' | 'connect'> | undefined
   if (client === undefined) throw new Error('BullMQ has no blocking connection')
+  if (client.status !== 'ready') {
+    // It reconnects by itself. Only one that ended for good (a Sentinel lookup at the wrong time) is opened
+    // again. Nobody may wait for that: a `connect` that is cut off never settles.
+    if (client.status === 'end') client.connect().catch(() => undefined)
+    throw new Error('the connection for blocking reads is closed')
+  }
   const popped = client.bzpopmin(first, second, BLOCK_SECONDS)
   // Nobody waits for a failure that comes late.
   popped.catch(() => undefined)
@@ -179,8 +183,10 @@ async function waitForMarker(backend: Blocking, [first, second]: readonly [strin
   const timer = setTimeout(() => late.resolve('late'), BLOCK_SECONDS * 1000 + STUCK_MS)
   try {
     if ((await Promise.race([popped, late.promise])) !== 'late') return
+    // While Redis is away, this command waits too. Then the connection is not stuck, and must not be cut off.
+    if (client.status !== 'ready') return
     await backend.disconnectBlocking(false)
-    await backend.reconnectBlocking()
+    client.connect().catch(() => undefined)
   } finally {
     clearTimeout(timer)
   }

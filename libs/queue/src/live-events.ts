@@ -3,7 +3,7 @@ import { CofferdamError, type ExecutionId, type StoredEvent } from '@cofferdam/c
 import type { Redis } from 'ioredis'
 import type { Guard } from './connect.ts'
 import { isBefore, storedEvent, type EventTails } from './event-tails.ts'
-import { KEYS } from './keys.ts'
+import { keysOf } from './cell.ts'
 
 /** Entries read at once from the stored part. */
 const PAGE = 200
@@ -25,7 +25,7 @@ export async function* readEvents(
 ): AsyncGenerator<StoredEvent, void, undefined> {
   if (after !== undefined && !/^\d{1,20}(-\d{1,20})?$/.test(after))
     throw new CofferdamError('invalid_request', `expected an event id such as 1700000000000-0, got ${after}`)
-  const key = KEYS.events + id
+  const key = keysOf(redis).events + id
   let cursor = after ?? START
 
   const gap = await guard(() => gapBefore(redis, key, cursor))
@@ -63,7 +63,7 @@ export async function* readEvents(
 
 /** The event `queued`, made from the record until ending.lua writes it with the second event. */
 async function unwritten(redis: Redis, id: ExecutionId): Promise<StoredEvent | null> {
-  const enqueued = await redis.hget(KEYS.record + id, 'eq')
+  const enqueued = await redis.hget(keysOf(redis).record + id, 'eq')
   return enqueued === null
     ? null
     : { id: `${enqueued}-0`, event: { type: 'queued', at_ms: Number(enqueued) } }
@@ -73,8 +73,8 @@ async function unwritten(redis: Redis, id: ExecutionId): Promise<StoredEvent | n
 async function isOver(redis: Redis, guard: Guard, id: ExecutionId, cursor: string): Promise<boolean> {
   const [state, rest] = await guard(() =>
     Promise.all([
-      redis.hget(KEYS.record + id, 's'),
-      redis.xrange(KEYS.events + id, `(${cursor}`, '+', 'COUNT', 1),
+      redis.hget(keysOf(redis).record + id, 's'),
+      redis.xrange(keysOf(redis).events + id, `(${cursor}`, '+', 'COUNT', 1),
     ]),
   )
   if (rest.length > 0) return false
@@ -105,7 +105,7 @@ export interface Streamed {
 export async function readStreamed(redis: Redis, id: ExecutionId, attempt: number): Promise<Streamed> {
   const found: Streamed = { stdout: '', stderr: '', isWhole: false }
   for (let cursor = '-'; ;) {
-    const page = await redis.xrange(KEYS.events + id, cursor, '+', 'COUNT', PAGE)
+    const page = await redis.xrange(keysOf(redis).events + id, cursor, '+', 'COUNT', PAGE)
     for (const entry of page) {
       const { id: at, event } = storedEvent(entry)
       cursor = `(${at}`

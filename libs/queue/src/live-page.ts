@@ -3,7 +3,7 @@ import type { ExecutionState } from '@cofferdam/contract'
 import type { Redis } from 'ioredis'
 import type { Guard } from './connect.ts'
 import { stateOf } from './execution-state.ts'
-import { KEYS } from './keys.ts'
+import { keysOf } from './cell.ts'
 import type { LiveFilter } from './live-filter.ts'
 import { list, numberOrNull, run, SCRIPTS, text } from './scripts.ts'
 
@@ -44,7 +44,9 @@ export async function livePage(
     const wanted = Math.min(LIVE_CHUNK, limit - states.length)
     const look = isFiltered ? Math.min(LOOK_CHUNK, LOOK_MOST - looked) : wanted
     const asked: (string | number)[] = [tenantId ?? '', wanted, cursor, look, json]
-    const [found, next = '', count] = list(await guard(() => run(redis, SCRIPTS.live, KEYS.window, asked)))
+    const [found, next = '', count] = list(
+      await guard(() => run(redis, SCRIPTS.live, keysOf(redis).window, asked)),
+    )
     for (const description of list(found)) states.push(stateOf(description, null))
     looked += numberOrNull(count) ?? 0
     cursor = text(next) === '' ? null : text(next)

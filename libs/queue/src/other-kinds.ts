@@ -1,6 +1,6 @@
 /** Says what each other kind of worker lacks for an execution that nobody in the fleet can run. */
 import type { Redis } from 'ioredis'
-import { KEYS } from './keys.ts'
+import { keysOf } from './cell.ts'
 import type { Offer } from './needs.ts'
 import { kindOf } from './worker-kind.ts'
 
@@ -16,7 +16,7 @@ export async function lacksOfOtherKinds(
   own: readonly Offer[],
   need: string,
 ): Promise<string[]> {
-  const offers = await redis.hgetall(KEYS.offers)
+  const offers = await redis.hgetall(keysOf(redis).offers)
   const ownKind = kindOf(own).name
   const lines = Object.entries(offers)
     .filter(([kind]) => kind !== ownKind)

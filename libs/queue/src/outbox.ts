@@ -2,7 +2,7 @@
 import type { AttemptRecord } from '@cofferdam/contract'
 import type { Redis } from 'ioredis'
 import { QUEUE_BOUNDS } from './bounds.ts'
-import { KEYS } from './keys.ts'
+import { keysOf } from './cell.ts'
 
 /** How long one worker drains alone. A second worker would only repeat its work. */
 const LOCK_MS = 30_000
@@ -16,12 +16,12 @@ export async function drainOutbox(
   workerId: string,
   store: (records: AttemptRecord[]) => Promise<void>,
 ): Promise<void> {
-  if ((await redis.xlen(KEYS.outbox)) === 0) return
-  if ((await redis.set(KEYS.outboxLock, workerId, 'PX', LOCK_MS, 'NX')) === null) return
+  if ((await redis.xlen(keysOf(redis).outbox)) === 0) return
+  if ((await redis.set(keysOf(redis).outboxLock, workerId, 'PX', LOCK_MS, 'NX')) === null) return
   const failures: unknown[] = []
   try {
     for (let cursor = '-'; ;) {
-      const page = await redis.xrange(KEYS.outbox, cursor, '+', 'COUNT', QUEUE_BOUNDS.outboxBatch)
+      const page = await redis.xrange(keysOf(redis).outbox, cursor, '+', 'COUNT', QUEUE_BOUNDS.outboxBatch)
       const last = page.at(-1)
       if (last === undefined) break
       const before = failures.length
@@ -31,7 +31,7 @@ export async function drainOutbox(
       cursor = `(${last[0]}`
     }
   } finally {
-    if ((await redis.get(KEYS.outboxLock)) === workerId) await redis.del(KEYS.outboxLock)
+    if ((await redis.get(keysOf(redis).outboxLock)) === workerId) await redis.del(keysOf(redis).outboxLock)
   }
   if (failures.length > 0) throw failures[0]
 }
@@ -45,7 +45,7 @@ async function storePage(
   const recordOf = ([, fields]: (typeof page)[number]) => JSON.parse(fields[1] ?? 'null') as AttemptRecord
   try {
     await store(page.map(recordOf))
-    await redis.xdel(KEYS.outbox, ...page.map(([id]) => id))
+    await redis.xdel(keysOf(redis).outbox, ...page.map(([id]) => id))
     return
   } catch (error) {
     if (page.length === 1) {
@@ -56,7 +56,7 @@ async function storePage(
   for (const entry of page) {
     try {
       await store([recordOf(entry)])
-      await redis.xdel(KEYS.outbox, entry[0])
+      await redis.xdel(keysOf(redis).outbox, entry[0])
     } catch (error) {
       failures.push(error)
     }

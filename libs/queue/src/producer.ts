@@ -34,7 +34,7 @@ import { withEnqueueSpan } from './enqueue-span.ts'
 import { enqueueWithBlobs } from './enqueue-with-blobs.ts'
 import { createEventTails } from './event-tails.ts'
 import { nonNegative, resultOf, stateOf } from './execution-state.ts'
-import { KEYS } from './keys.ts'
+import { cellOf, keysOf } from './cell.ts'
 import { readEvents } from './live-events.ts'
 import { liveFactsOf } from './live-filter.ts'
 import { livePage, type LivePage, type LivePageAsked } from './live-page.ts'
@@ -57,7 +57,7 @@ export interface ProducerDeps {
   now?: () => number
   /** Removes secrets from the reason that a caller gives for a cancel. Default: keeps the reason as it is. */
   redactReason?: RedactReason
-  /** Creates execution IDs. Default: UUIDv7 of `now`. */
+  /** Creates execution IDs. Default: of `now`, in the cell of the connection. */
   ids?: () => ExecutionId
   /** Version of the records that it writes. Default: that of this build. */
   recordVersion?: number
@@ -121,7 +121,7 @@ export function createProducer({
   recordVersion = RECORD_VERSION,
 }: ProducerDeps): Producer {
   const producerId = randomUUID()
-  const newId = ids ?? (() => newExecutionId(now()))
+  const newId = ids ?? (() => newExecutionId(now(), cellOf(redis).number))
   const guard = createGuard(redis)
   const serverRun = createServerRun(redis)
   const replies = createReplies(redis, subscriber, guard, producerId)
@@ -138,7 +138,7 @@ export function createProducer({
     const idempotency = idempotencyName(request)
     if (awaitReply) await replies.expect(id)
     const runId = await serverRun()
-    const enqueued = enqueueWithBlobs(redis, KEYS.record + id, blobs, [
+    const enqueued = enqueueWithBlobs(redis, keysOf(redis).record + id, blobs, [
       id,
       request.tenant_id,
       request.agent_id,
@@ -197,16 +197,18 @@ export function createProducer({
         guard(() => put(request, context, awaitReply)),
       ),
     async get(id) {
-      const { code, rest } = await guard(() => runCoded(redis, SCRIPTS.locate, KEYS.record + id, [id]))
+      const { code, rest } = await guard(() =>
+        runCoded(redis, SCRIPTS.locate, keysOf(redis).record + id, [id]),
+      )
       return code === 'found' ? stateOf(rest[0], resultOf(text(rest[1]))) : null
     },
     async whyWaiting(id) {
-      const { code, rest } = await guard(() => runCoded(redis, SCRIPTS.why, KEYS.record + id, [id]))
+      const { code, rest } = await guard(() => runCoded(redis, SCRIPTS.why, keysOf(redis).record + id, [id]))
       return code === 'found' ? waitFactsOf(text(rest[0])) : null
     },
     request: (id) =>
       guard(async () => {
-        const stored = await redis.hget(KEYS.record + id, 'req')
+        const stored = await redis.hget(keysOf(redis).record + id, 'req')
         return stored === null ? null : hydrate(redis, stored)
       }),
     wait: (id, options) => replies.wait(id, options),
@@ -227,11 +229,16 @@ export function createProducer({
     oldestWaiting: (tenantIds) => readOldest(redis, guard, tenantIds),
     async setTenantLimits(tenantId, { weight, concurrency, max_queued }) {
       await guard(() =>
-        run(redis, SCRIPTS.limits, KEYS.window, [tenantId, weight, concurrency ?? '', max_queued ?? '']),
+        run(redis, SCRIPTS.limits, keysOf(redis).window, [
+          tenantId,
+          weight,
+          concurrency ?? '',
+          max_queued ?? '',
+        ]),
       )
     },
     async setRunSessions(tenantId, shares) {
-      const key = KEYS.runSessions
+      const key = keysOf(redis).runSessions
       await guard(() => (shares ? redis.sadd(key, tenantId) : redis.srem(key, tenantId)))
     },
     async [Symbol.asyncDispose]() {

@@ -1,7 +1,8 @@
 /** Figures for dashboards and metrics, read in one round trip. */
 import type { Redis } from 'ioredis'
 import { bullmqKey } from './bullmq-keys.ts'
-import { KEYS, LANES, type Lane } from './keys.ts'
+import { keysOf } from './cell.ts'
+import { LANES, type Lane } from './keys.ts'
 
 export interface LaneStats {
   /** Waiting in the fair backlogs. */
@@ -22,6 +23,8 @@ export interface QueueStats {
   outbox: number
   /** Results to post to a `callback_url`: due now, and waiting for another try. */
   callbacks: { due: number; retrying: number }
+  /** Cells that did not answer, whose figures are missing. Undefined in a fleet of one cell. */
+  cells_away?: number[]
 }
 
 /** BullMQ queue whose jobs post results to callback URLs (libs/routines/src/callbacks). */
@@ -30,22 +33,22 @@ const CALLBACKS = 'callbacks'
 export async function readStats(redis: Redis): Promise<QueueStats> {
   const [time, window, beats, workers, outbox, callbacks, interactive, routine] = await Promise.all([
     redis.time(),
-    redis.hgetall(KEYS.window),
-    redis.zrange(KEYS.beats, 0, '-1', 'WITHSCORES'),
-    redis.hgetall(KEYS.workers),
-    redis.xlen(KEYS.outbox),
+    redis.hgetall(keysOf(redis).window),
+    redis.zrange(keysOf(redis).beats, 0, '-1', 'WITHSCORES'),
+    redis.hgetall(keysOf(redis).workers),
+    redis.xlen(keysOf(redis).outbox),
     Promise.all([
-      redis.llen(KEYS.callbacksDue),
-      redis.llen(bullmqKey(CALLBACKS, 'wait')),
-      redis.llen(bullmqKey(CALLBACKS, 'active')),
-      redis.zcard(bullmqKey(CALLBACKS, 'delayed')),
+      redis.llen(keysOf(redis).callbacksDue),
+      redis.llen(bullmqKey(redis, CALLBACKS, 'wait')),
+      redis.llen(bullmqKey(redis, CALLBACKS, 'active')),
+      redis.zcard(bullmqKey(redis, CALLBACKS, 'delayed')),
     ]),
     ...LANES.map((lane) =>
       Promise.all([
-        redis.zcard(KEYS.waiting + lane),
-        redis.zcard(KEYS.delayed + lane),
-        redis.zcard(KEYS.out + lane),
-        redis.zrange(KEYS.waiting + lane, 0, '0', 'WITHSCORES'),
+        redis.zcard(keysOf(redis).waiting + lane),
+        redis.zcard(keysOf(redis).delayed + lane),
+        redis.zcard(keysOf(redis).out + lane),
+        redis.zrange(keysOf(redis).waiting + lane, 0, '0', 'WITHSCORES'),
       ]),
     ),
   ])

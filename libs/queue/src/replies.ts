@@ -11,7 +11,7 @@ import type { Redis } from 'ioredis'
 import { QUEUE_BOUNDS } from './bounds.ts'
 import type { Guard } from './connect.ts'
 import { resultOf } from './execution-state.ts'
-import { CHANNELS, KEYS } from './keys.ts'
+import { channelsOf, keysOf } from './cell.ts'
 import { runCoded, SCRIPTS, text } from './scripts.ts'
 
 /** The longest delay that setTimeout takes (about 25 days). */
@@ -40,7 +40,7 @@ export interface Replies {
 }
 
 export function createReplies(redis: Redis, subscriber: Redis, guard: Guard, producerId: string): Replies {
-  const channel = CHANNELS.reply + producerId
+  const channel = channelsOf(redis).reply + producerId
   const entries = new Map<ExecutionId, Entry>()
   /** Expected and not yet waited for, oldest first. */
   const unclaimed = new Set<ExecutionId>()
@@ -56,7 +56,7 @@ export function createReplies(redis: Redis, subscriber: Redis, guard: Guard, pro
 
   /** Asks Redis for the result and registers again, in case the message or the registration was lost. */
   const ask = async (id: ExecutionId, entry: Entry): Promise<void> => {
-    const { code, rest } = await runCoded(redis, SCRIPTS.await, KEYS.record + id, [id, channel])
+    const { code, rest } = await runCoded(redis, SCRIPTS.await, keysOf(redis).record + id, [id, channel])
     if (code === 'waiting') {
       entry.registered = true
       return
@@ -119,7 +119,7 @@ export function createReplies(redis: Redis, subscriber: Redis, guard: Guard, pro
   const leave = (id: ExecutionId, entry: Entry): void => {
     if (entry.listeners.size > 0 || entries.get(id) !== entry || entry.result !== null) return
     entries.delete(id)
-    redis.srem(KEYS.waiters + id, channel).catch(() => undefined /* the set expires by itself */)
+    redis.srem(keysOf(redis).waiters + id, channel).catch(() => undefined /* the set expires by itself */)
   }
 
   return {

@@ -12,7 +12,7 @@ import {
 } from '@cofferdam/contract'
 import type { Redis } from 'ioredis'
 import { QUEUE_BOUNDS } from './bounds.ts'
-import { KEYS } from './keys.ts'
+import { keysOf } from './cell.ts'
 import { RECORD_VERSION, withoutVersion, withVersion } from './record-version.ts'
 
 /** The stored form of a request and the blobs it refers to, by SHA-256. */
@@ -55,7 +55,7 @@ export async function hydrate(redis: Redis, json: string): Promise<ExecutionRequ
     const shas = [...new Set(references(stored))]
     if (shas.length === 0) break
     const contents = await Promise.all(
-      shas.map((sha) => redis.getex(KEYS.blob + sha, 'PX', QUEUE_BOUNDS.blobTtlMs)),
+      shas.map((sha) => redis.getex(keysOf(redis).blob + sha, 'PX', QUEUE_BOUNDS.blobTtlMs)),
     )
     if (contents.includes(null)) return null
     const bySha = new Map(shas.map((sha, index) => [sha, contents[index] ?? '']))
@@ -94,7 +94,8 @@ function replaceReferences(value: unknown, bySha: Map<string, string>): unknown 
 
 /** The request as it is stored: with its reuse scope, and perhaps in the session of its run. */
 export async function withTenantSession(redis: Redis, asked: ExecutionRequest): Promise<ExecutionRequest> {
-  const shares = canHaveRunSession(asked) && (await redis.sismember(KEYS.runSessions, asked.tenant_id)) === 1
+  const shares =
+    canHaveRunSession(asked) && (await redis.sismember(keysOf(redis).runSessions, asked.tenant_id)) === 1
   return withReuse(shares ? withRunSession(asked) : asked)
 }
 

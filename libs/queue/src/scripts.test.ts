@@ -1,6 +1,6 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import { describe, expect, it } from 'vitest'
-import { CHANNELS, KEYS } from './keys.ts'
+import { cellOfNumber } from './cell.ts'
 import { SCRIPTS } from './scripts.ts'
 
 const files = readdirSync(new URL('./lua/', import.meta.url)).filter((name) => name.endsWith('.lua'))
@@ -27,14 +27,21 @@ describe('the Lua scripts', () => {
     expect(naming).toEqual(['include/bullmq.lua'])
   })
 
-  it('use only keys with the hash tag', () => {
-    const names = [...Object.values(KEYS), ...Object.values(CHANNELS)]
-    expect(names.filter((name) => !name.startsWith('{cofferdam}:'))).toEqual([])
+  it.each([
+    { cell: 0, tag: '{cofferdam}:' },
+    { cell: 7, tag: '{cofferdam.7}:' },
+  ])('use only keys with the hash tag of cell $cell in that cell', ({ cell: number, tag }) => {
+    const cell = cellOfNumber(number)
+    const names = [...Object.values(cell.keys), ...Object.values(cell.channels)]
+    expect(names.filter((name) => !name.startsWith(tag))).toEqual([])
+    for (const { textFor } of Object.values(SCRIPTS))
+      for (const [used] of textFor(cell).source.matchAll(/\{cofferdam[^:]*:/g)) expect(used).toBe(tag)
   })
 
   it.each(Object.values(SCRIPTS))(
     '$name has every include exactly once and every name resolved',
-    ({ source }) => {
+    ({ textFor }) => {
+      const { source } = textFor(cellOfNumber(0))
       expect(source).not.toMatch(/^--- @include/m)
       const functions = [...source.matchAll(/^local function (\w+)/gm)].map(([, name]) => name)
       expect(functions).toEqual([...new Set(functions)])

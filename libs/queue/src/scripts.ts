@@ -1,7 +1,7 @@
 /**
  * Loads lua/*.lua once. A line `--- @include name` is replaced by lua/include/name.lua (each at most once),
  * `K.name` by a key of keys.ts, `B.name` by a name of bullmq-keys.ts and `C.name` by a number of bounds.ts.
- * Scripts build the keys they touch from `K`. KEYS[1] only routes the call to the right node of a cluster.
+ * Keys differ by cell, so each cell has texts of its own. Scripts build the keys they touch from `K`. KEYS[1] only routes the call to the right node of a cluster.
  *
  * Gathered scripts: the calls that a process makes in one turn of its event loop go to the server as one
  * call, which runs them one after the other. Each call has the same result as alone, and a failed one fails
@@ -12,18 +12,19 @@ import { readFileSync } from 'node:fs'
 import type { Redis } from 'ioredis'
 import { QUEUE_BOUNDS, TENANT_DEFAULTS } from './bounds.ts'
 import { BULLMQ } from './bullmq-keys.ts'
-import { CHANNELS, KEYS } from './keys.ts'
+import { cellOf, type Cell } from './cell.ts'
 import { createGathering, togetherCall, togetherText, type ScriptCall } from './redis-calls.ts'
 
-interface Text {
+export interface ScriptText {
   source: string
   sha1: string
 }
 
-export interface Script extends Text {
+export interface Script {
   name: string
   /** The script runs many gathered calls at once. */
   isGathered: boolean
+  textFor(this: void, cell: Cell): ScriptText
 }
 
 /** What a script returns: strings, integers, nil and nested arrays. */
@@ -66,15 +67,19 @@ const CONSTANTS = {
 const snakeCase = (name: string): string => name.replaceAll(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)
 
 const NAMES: Record<string, string | number> = {
-  ...Object.fromEntries(Object.entries(KEYS).map(([name, key]) => [`K.${snakeCase(name)}`, `'${key}'`])),
-  'K.control': `'${CHANNELS.control}'`,
-  'K.assigned_channel': `'${CHANNELS.assigned}'`,
   ...Object.fromEntries(Object.entries(BULLMQ).map(([name, key]) => [`B.${snakeCase(name)}`, `'${key}'`])),
   ...Object.fromEntries(Object.entries(CONSTANTS).map(([name, value]) => [`C.${name}`, value])),
 }
 
-function nameToValue(name: string): string {
-  const value = NAMES[name]
+/** The names that differ by cell. */
+const keyNames = ({ keys, channels }: Cell): Record<string, string> => ({
+  ...Object.fromEntries(Object.entries(keys).map(([name, key]) => [`K.${snakeCase(name)}`, `'${key}'`])),
+  'K.control': `'${channels.control}'`,
+  'K.assigned_channel': `'${channels.assigned}'`,
+})
+
+function valueOf(name: string, keys: Record<string, string>): string {
+  const value = keys[name] ?? NAMES[name]
   if (value === undefined)
     throw new Error(`a script names ${name}, which no table in keys.ts, bullmq-keys.ts or scripts.ts has`)
   return String(value)
@@ -90,14 +95,29 @@ function expand(source: string, included: Set<string>): string {
   })
 }
 
-function textOf(lua: string): Text {
-  const source = lua.replaceAll(/\b[BCK]\.\w+/g, nameToValue)
-  return { source, sha1: createHash('sha1').update(source).digest('hex') }
+/** A script whose source `sourceFor` makes once for each cell. */
+export function scriptOf(name: string, isGathered: boolean, sourceFor: (cell: Cell) => string): Script {
+  const texts = new Map<Cell, ScriptText>()
+  return {
+    name,
+    isGathered,
+    textFor(cell) {
+      const known = texts.get(cell)
+      if (known !== undefined) return known
+      const source = sourceFor(cell)
+      const text = { source, sha1: createHash('sha1').update(source).digest('hex') }
+      texts.set(cell, text)
+      return text
+    },
+  }
 }
 
-function load(name: string): Script {
-  return { name, ...textOf(expand(read(name), new Set())), isGathered: false }
+const named = (lua: string) => (cell: Cell) => {
+  const keys = keyNames(cell)
+  return lua.replaceAll(/\b[BCK]\.\w+/g, (name) => valueOf(name, keys))
 }
+
+const load = (name: string): Script => scriptOf(name, false, named(expand(read(name), new Set())))
 
 /**
  * Loads a gathered script. The part before its line `--- @each` is set up once for all calls, and the part
@@ -108,10 +128,9 @@ function loadGathered(name: string, around?: string): Script {
   const [before = '', body = ''] = read(name).split(/^--- @each$/m)
   const [each = '', end = ''] = body.split(/^--- @end$/m)
   const shared = expand(before, new Set())
-  if (around === undefined) return { name, ...textOf(togetherText(shared, each, end)), isGathered: true }
+  if (around === undefined) return scriptOf(name, true, named(togetherText(shared, each, end)))
   const accept = `${shared}local function accept(KEYS, ARGV)\n${each}\nend\n`
-  const source = togetherText(accept, read(`include/${around}`), end)
-  return { name, ...textOf(source), isGathered: true }
+  return scriptOf(name, true, named(togetherText(accept, read(`include/${around}`), end)))
 }
 
 export const SCRIPTS = {
@@ -175,7 +194,8 @@ function gatheredOf(redis: Redis, script: Script): Gathered {
 }
 
 /** Runs a script by its hash. Sends the whole text when the server does not know it (first use, restart). */
-async function evaluate(redis: Redis, { source, sha1 }: Text, { keys, args }: ScriptCall): Promise<Reply> {
+async function evaluate(redis: Redis, script: Script, { keys, args }: ScriptCall): Promise<Reply> {
+  const { source, sha1 } = script.textFor(cellOf(redis))
   try {
     return (await redis.evalsha(sha1, keys.length, ...keys, ...args)) as Reply
   } catch (error) {

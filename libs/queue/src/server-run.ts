@@ -5,7 +5,7 @@
  */
 import { Cluster, type Redis } from 'ioredis'
 import { QUEUE_BOUNDS } from './bounds.ts'
-import { KEYS } from './keys.ts'
+import { keysOf } from './cell.ts'
 
 /** A cluster connection does not report restarted nodes, so the ID is read again. */
 const CLUSTER_FRESH_MS = 500
@@ -38,7 +38,7 @@ export function createServerRun(redis: Redis): () => Promise<string> {
 /** Uses a script, because a cluster routes it to the node that has the queue. */
 async function read(redis: Redis): Promise<string> {
   try {
-    const found = /^run_id:(\S+)/m.exec(String(await redis.eval(ASK, 1, KEYS.window)))
+    const found = /^run_id:(\S+)/m.exec(String(await redis.eval(ASK, 1, keysOf(redis).window)))
     return found?.[1]?.slice(0, QUEUE_BOUNDS.runIdDigits) ?? ''
   } catch (error) {
     // Our user may not call INFO.

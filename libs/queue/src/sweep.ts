@@ -2,7 +2,7 @@
 import type { ExecutionId, ExecutionRequest, SandboxRef, WorkerId } from '@cofferdam/contract'
 import type { Redis } from 'ioredis'
 import { endUnstarted } from './end-unstarted.ts'
-import { KEYS } from './keys.ts'
+import { keysOf } from './cell.ts'
 import { readable } from './request-blobs.ts'
 import { list, runCoded, SCRIPTS, text, type Reply } from './scripts.ts'
 
@@ -30,7 +30,10 @@ export async function sweep(
   { sweepMs, lockMs }: { sweepMs: number; lockMs: number },
 ): Promise<LostExecution[]> {
   // Slightly less than the period, so that a worker's own lock does not block its next sweep.
-  const { code, rest } = await runCoded(redis, SCRIPTS.sweep, KEYS.window, [Math.ceil(sweepMs * 0.9), lockMs])
+  const { code, rest } = await runCoded(redis, SCRIPTS.sweep, keysOf(redis).window, [
+    Math.ceil(sweepMs * 0.9),
+    lockMs,
+  ])
   if (code !== 'swept') return []
   const lost = await Promise.all(list(rest[0]).map((one) => lostOf(redis, list(one))))
   for (const id of list(rest[1])) await endUnstarted(redis, text(id) as ExecutionId, OVERDUE, false)

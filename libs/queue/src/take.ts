@@ -11,7 +11,8 @@ import { interruptedOf } from './begun-mark.ts'
 import { QUEUE_BOUNDS } from './bounds.ts'
 import { composeUnstarted } from './ending.ts'
 import { patiently } from './fenced-write.ts'
-import { jobIdOf, KEYS, releaseOf, type Lane } from './keys.ts'
+import { keysOf } from './cell.ts'
+import { jobIdOf, releaseOf, type Lane } from './keys.ts'
 import type { LaneJob } from './lane-source.ts'
 import { hydrate } from './request-blobs.ts'
 import { numberOrNull, runCoded, SCRIPTS, text, type Reply } from './scripts.ts'
@@ -37,7 +38,12 @@ export async function take(
   const { id, release } = releaseOf(job.jobId)
   if (reply !== null) return await ownedOf(id as ExecutionId, job, reply, deps)
   const { code, rest } = await patiently(() =>
-    runCoded(deps.redis, SCRIPTS.take, KEYS.record + id, [id, release, deps.workerId, deps.kind().name]),
+    runCoded(deps.redis, SCRIPTS.take, keysOf(deps.redis).record + id, [
+      id,
+      release,
+      deps.workerId,
+      deps.kind().name,
+    ]),
   )
   return code === 'taken' ? await ownedOf(id as ExecutionId, job, rest, deps) : null
 }
@@ -53,7 +59,7 @@ export type AssignedAnswer = { code: 'taken'; held: HeldExecution | null } | { c
  * an execution whose answer was lost, so the sweep releases it again after the lock time.
  */
 export async function takeAssigned(lane: Lane, turn: AssignedTurn, deps: TakeDeps): Promise<AssignedAnswer> {
-  const { code, rest } = await runCoded(deps.redis, SCRIPTS.takeAssigned, KEYS.window, [
+  const { code, rest } = await runCoded(deps.redis, SCRIPTS.takeAssigned, keysOf(deps.redis).window, [
     deps.workerId,
     lane,
     turn,

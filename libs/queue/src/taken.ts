@@ -60,9 +60,9 @@ export interface Taken {
   /** Appends an output, notice or progress event, buffered, in order and with best effort. Ignores others. */
   emit(event: ExecutionEvent): void
   /**
-   * Keeps the ref of its newest checkpoint, or what a session's sandbox holds of a workspace (KEYS.checkpoint,
-   * KEYS.workspace). Returns the ref that it replaced, null if there is none. Throws CofferdamError fenced,
-   * and what Redis throws.
+   * Keeps the ref of its newest checkpoint, or what a session's sandbox holds of a workspace (`checkpoint` and
+   * `workspace` of QueueKeys). Returns the ref that it replaced, null if there is none. Throws CofferdamError
+   * fenced, and what Redis throws.
    */
   keep(what: Kept, name: string, value: string, keptMs: number): Promise<string | null>
   /** Output of this attempt that was streamed so far, even by a former owner. Throws what Redis throws. */

@@ -8,7 +8,8 @@
  */
 import type { Redis } from 'ioredis'
 import type { Guard } from './connect.ts'
-import { KEYS, LANES, type Lane } from './keys.ts'
+import { keysOf } from './cell.ts'
+import { LANES, type Lane } from './keys.ts'
 import { list, numberOrNull, run, SCRIPTS, text, type Reply } from './scripts.ts'
 
 /** Most tenants read for one snapshot. */
@@ -63,7 +64,7 @@ export async function readTenants(redis: Redis, guard: Guard): Promise<TenantsSn
   const { ids, isCut } = await outstandingIds(redis, guard)
   const owners = (await inPages(ids, (page) => runList(redis, guard, SCRIPTS.owners, page))).map(list)
   const names = new Set(owners.map(([tenant]) => text(tenant)))
-  for (const lane of LANES) await addQueued(redis, guard, KEYS.queued + lane, names)
+  for (const lane of LANES) await addQueued(redis, guard, keysOf(redis).queued + lane, names)
   const examined = [...names].slice(0, EXAMINED_TENANTS)
   let atMs = 0
   const replies = await inPages(examined, async (page) => {
@@ -103,11 +104,11 @@ export const hasWork = (waiting: Record<Lane, number>): boolean =>
  * `isCut`: there are more of the others than are read.
  */
 async function outstandingIds(redis: Redis, guard: Guard): Promise<{ ids: string[]; isCut: boolean }> {
-  const workers = await guard(() => redis.zrange(KEYS.beats, 0, '-1'))
-  const delayed = LANES.map((lane) => KEYS.delayed + lane)
+  const workers = await guard(() => redis.zrange(keysOf(redis).beats, 0, '-1'))
+  const delayed = LANES.map((lane) => keysOf(redis).delayed + lane)
   const others = LANES.flatMap((lane) => [
-    KEYS.out + lane,
-    ...workers.map((worker) => `${KEYS.assigned}${lane}:${worker}`),
+    keysOf(redis).out + lane,
+    ...workers.map((worker) => `${keysOf(redis).assigned}${lane}:${worker}`),
   ])
   const ids = new Set<string>()
   for (const key of delayed)
@@ -150,7 +151,7 @@ const runList = async (
   guard: Guard,
   script: (typeof SCRIPTS)['owners'],
   args: readonly string[],
-): Promise<Reply[]> => list(await guard(() => run(redis, script, KEYS.window, args)))
+): Promise<Reply[]> => list(await guard(() => run(redis, script, keysOf(redis).window, args)))
 
 function figuresOf(reply: Reply): TenantFigures {
   const [tenant, out, interactive, routine, delayed, parked, weight, concurrency, maxQueued, turns] =

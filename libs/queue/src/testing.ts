@@ -2,9 +2,11 @@
  * The scripts for tests that call them one by one, in orders that no worker would choose (tests/model). Only
  * the clock differs: it is a key that the test sets, so that hours pass at once and clocks go back.
  */
-import { createHash } from 'node:crypto'
-import { TAG } from './keys.ts'
-import { SCRIPTS, type Script } from './scripts.ts'
+import { cellOfNumber } from './cell.ts'
+import { scriptOf, SCRIPTS, type Script } from './scripts.ts'
+
+/** Keys and channels of cell 0, in which tests run unless they name another. */
+export const { keys: KEYS, channels: CHANNELS, tag: TAG } = cellOfNumber(0)
 
 export { jobIdOf, releaseOf } from './keys.ts'
 export { list, numberOrNull, runCoded, run, text, type Reply, type Script } from './scripts.ts'
@@ -14,11 +16,13 @@ export const TEST_CLOCK = `${TAG}:test-clock`
 
 const CLOCK = /local function now_ms\(\)\n[\s\S]*?\nend\n/
 
-function underTestClock({ name, source, isGathered }: Script): Script {
+function underTestClock({ name, textFor, isGathered }: Script): Script {
   const body = `local function now_ms()\n  return tonumber(redis.call('GET', '${TEST_CLOCK}'))\nend\n`
-  const timed = source.replace(CLOCK, body)
-  if (/redis\.call\('TIME'\)/.test(timed)) throw new Error(`script ${name} reads the time past clock.lua`)
-  return { name, source: timed, sha1: createHash('sha1').update(timed).digest('hex'), isGathered }
+  return scriptOf(name, isGathered, (cell) => {
+    const timed = textFor(cell).source.replace(CLOCK, body)
+    if (/redis\.call\('TIME'\)/.test(timed)) throw new Error(`script ${name} reads the time past clock.lua`)
+    return timed
+  })
 }
 
 /** Every script of the queue under the clock of the test. */

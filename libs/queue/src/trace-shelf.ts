@@ -3,7 +3,7 @@
  * Every FLUSH_MS it stores at most BATCH traces, failures first, for KEPT_MS. It drops the rest.
  */
 import type { Redis } from 'ioredis'
-import { KEYS } from './keys.ts'
+import { keysOf } from './cell.ts'
 import { run, SCRIPTS } from './scripts.ts'
 
 /** Short enough that a person who asks right after the end finds the trace. */
@@ -49,7 +49,13 @@ export function createTraceShelf(deps: {
     await Promise.all(
       texts.map(async ([id, text]) => {
         if (text !== null)
-          await run(deps.redis, SCRIPTS.shelve, KEYS.window, [id, text, MAX_PARTS, MAX_KEPT, KEPT_MS])
+          await run(deps.redis, SCRIPTS.shelve, keysOf(deps.redis).window, [
+            id,
+            text,
+            MAX_PARTS,
+            MAX_KEPT,
+            KEPT_MS,
+          ])
       }),
     ).catch((error: unknown) => deps.onError(error))
   }
@@ -77,6 +83,6 @@ function textOf(trace: OfferedTrace): string | null {
 
 /** The stored spans of an execution, unordered and unchecked. Empty when there are none, or no longer. */
 export async function readShelvedTrace(redis: Redis, executionId: string): Promise<unknown[]> {
-  const { parts: _count, ...parts } = await redis.hgetall(KEYS.trace + executionId)
+  const { parts: _count, ...parts } = await redis.hgetall(keysOf(redis).trace + executionId)
   return Object.values(parts).flatMap((part) => JSON.parse(part) as unknown[])
 }

@@ -1,6 +1,6 @@
 /** Measures how much memory of Redis an ended execution uses during the hour for which it stays readable. */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { KEYS } from '../src/index.ts'
+import { KEYS } from '../src/testing.ts'
 import { endWith, requestOf, SANDBOX_INFO, sandboxRef } from './fixtures.ts'
 import { startBench, type Bench } from './support.ts'
 

@@ -1,7 +1,8 @@
 import { newExecutionId, type StoredEvent } from '@cofferdam/contract'
 import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest'
 import { createEventTails } from '../src/event-tails.ts'
-import { connectRedis, KEYS, type Producer, type Taken } from '../src/index.ts'
+import { connectRedis, type Producer, type Taken } from '../src/index.ts'
+import { KEYS } from '../src/testing.ts'
 import { endWith, gate, recordOf, requestOf, SANDBOX_INFO, sandboxRef } from './fixtures.ts'
 import { startBench, type Bench } from './support.ts'
 

@@ -1,7 +1,8 @@
 import type { CofferdamError, ExecutionId } from '@cofferdam/contract'
 import { isLongTier } from '@cofferdam/embedded/needs'
 import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest'
-import { KEYS, type Producer, type Taken } from '../src/index.ts'
+import type { Producer, Taken } from '../src/index.ts'
+import { KEYS } from '../src/testing.ts'
 import { endWith, gate, requestOf } from './fixtures.ts'
 import { startBench, type Bench } from './support.ts'
 

@@ -5,7 +5,8 @@
  */
 import type { ExecutionId } from '@cofferdam/contract'
 import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest'
-import { KEYS, type Producer, type Taken } from '../src/index.ts'
+import type { Producer, Taken } from '../src/index.ts'
+import { KEYS } from '../src/testing.ts'
 import { endWith, requestOf, SANDBOX_INFO, sandboxRef } from './fixtures.ts'
 import { startBench, type Bench } from './support.ts'
 

@@ -1,5 +1,6 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest'
-import { KEYS, type Taken } from '../src/index.ts'
+import type { Taken } from '../src/index.ts'
+import { KEYS } from '../src/testing.ts'
 import { endWith, gate, recordOf, requestOf, SANDBOX_INFO, sandboxRef } from './fixtures.ts'
 import { startBench, type Bench } from './support.ts'
 

@@ -1,7 +1,8 @@
 /** What an owner keeps for the next one, when it may have lost the execution without knowing. */
 import { newExecutionId } from '@cofferdam/contract'
 import { afterAll, afterEach, beforeAll, expect, it } from 'vitest'
-import { KEYS, type Taken } from '../src/index.ts'
+import type { Taken } from '../src/index.ts'
+import { KEYS } from '../src/testing.ts'
 import { endWith, gate, requestOf } from './fixtures.ts'
 import { startBench, type Bench } from './support.ts'
 

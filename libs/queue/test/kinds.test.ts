@@ -4,7 +4,8 @@
  */
 import { newWorkerId, type Accepted } from '@cofferdam/contract'
 import { afterAll, afterEach, beforeAll, expect, it, vi } from 'vitest'
-import { KEYS, type Offer, type Taken } from '../src/index.ts'
+import type { Offer, Taken } from '../src/index.ts'
+import { KEYS } from '../src/testing.ts'
 import { endWith, gate, requestOf } from './fixtures.ts'
 import { startBench, type Bench } from './support.ts'
 

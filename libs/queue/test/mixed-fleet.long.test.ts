@@ -4,7 +4,8 @@
  */
 import { newWorkerId } from '@cofferdam/contract'
 import { afterAll, afterEach, beforeAll, expect, it, vi } from 'vitest'
-import { KEYS, type Offer, type Producer, type Taken } from '../src/index.ts'
+import type { Offer, Producer, Taken } from '../src/index.ts'
+import { KEYS } from '../src/testing.ts'
 import { endWith, requestOf } from './fixtures.ts'
 import { startBench, type Bench } from './support.ts'
 

@@ -3,7 +3,7 @@
  * (lua/include/later.lua, slots.lua, enqueue.lua). Replies and stored state must be the same either way.
  */
 import { afterAll, beforeEach, beforeAll, describe, expect, it } from 'vitest'
-import { KEYS } from '../src/keys.ts'
+import { KEYS } from '../src/testing.ts'
 import { runCoded, SCRIPTS, text, type Reply } from '../src/scripts.ts'
 import { startBench, type Bench } from './support.ts'
 

@@ -5,12 +5,12 @@ import {
   announceVersion,
   connectRedis,
   createProducer,
-  KEYS,
   readBacklogVersions,
   readVersions,
   RECORD_VERSION,
   type Offer,
 } from '../src/index.ts'
+import { KEYS } from '../src/testing.ts'
 import { endWith, requestOf } from './fixtures.ts'
 import { startBench, type Bench } from './support.ts'
 

@@ -1,7 +1,8 @@
 /** Executions that share a sandbox with their run by default: which, in which order, on which worker. */
 import type { Accepted, ExecutionId, ExecutionRequest, WorkerId } from '@cofferdam/contract'
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
-import { KEYS, type Producer, type Taken } from '../src/index.ts'
+import type { Producer, Taken } from '../src/index.ts'
+import { KEYS } from '../src/testing.ts'
 import { endWith, requestOf } from './fixtures.ts'
 import { startBench, type Bench } from './support.ts'
 

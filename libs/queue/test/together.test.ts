@@ -1,6 +1,6 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
 import { connectRedis } from '../src/connect.ts'
-import { KEYS } from '../src/keys.ts'
+import { KEYS } from '../src/testing.ts'
 import { runCoded, SCRIPTS } from '../src/scripts.ts'
 import { requestOf } from './fixtures.ts'
 import { startBench, type Bench } from './support.ts'

@@ -1,7 +1,8 @@
 import { isolatedRedis } from '@cofferdam/embedded/testing'
 import type { Redis } from 'ioredis'
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
-import { connectRedis, createTraceShelf, KEYS, readShelvedTrace, type TraceShelf } from '../src/index.ts'
+import { connectRedis, createTraceShelf, readShelvedTrace, type TraceShelf } from '../src/index.ts'
+import { KEYS } from '../src/testing.ts'
 import { run, SCRIPTS } from '../src/scripts.ts'
 
 const owned = new AsyncDisposableStack()

@@ -7,7 +7,7 @@
  * first missed tick fires late, with its original time, and the other missed ticks are dropped.
  */
 import { isCofferdamError, routineIdSchema, type RoutineId } from '@cofferdam/contract'
-import { TAG, type Producer } from '@cofferdam/queue'
+import { cellOf, type CellDirectory, type Producer } from '@cofferdam/queue'
 import type { Routines, StoredRoutine } from '@cofferdam/store'
 import { Queue, Worker, type Job } from 'bullmq'
 import type { Redis } from 'ioredis'
@@ -47,15 +47,24 @@ const readPattern = ({ pattern = '', tz }: { pattern?: string; tz?: string }): P
   ...(tz === undefined ? {} : { tz }),
 })
 
-/** `redis` is not closed. `onError` gets BullMQ's background errors. */
-export function createSchedules(redis: Redis, onError: (error: unknown) => void): Schedules {
+/**
+ * `redis` is not closed. `onError` gets BullMQ's background errors. Only routines of tenants that `directory`
+ * has in the cell of `redis` get a scheduler. Default: all.
+ */
+export function createSchedules(
+  redis: Redis,
+  onError: (error: unknown) => void,
+  directory?: CellDirectory,
+): Schedules {
+  const isHere = async ({ tenant_id }: StoredRoutine): Promise<boolean> =>
+    directory === undefined || (await directory.cellOf(tenant_id)) === cellOf(redis).number
   // Created on first use, because most processes never change routines.
   let made: Queue | null = null
   const queueOf = (): Queue => {
     if (made !== null) return made
     made = new Queue(NAME, {
       connection: redis,
-      prefix: TAG,
+      prefix: cellOf(redis).tag,
       skipVersionCheck: true,
       settings,
       streams: { events: { maxLen: 100 } },
@@ -99,6 +108,7 @@ export function createSchedules(redis: Redis, onError: (error: unknown) => void)
       for (let after: RoutineId | null = null; ;) {
         const page: StoredRoutine[] = await routines.scheduled(after)
         for (const routine of page) {
+          if (!(await isHere(routine))) continue
           const has = there.get(routine.routine_id)
           there.delete(routine.routine_id)
           if (routine.schedule === null || isAsWanted(has, routine)) continue
@@ -135,6 +145,8 @@ export interface TickDeps extends FireDeps {
   redis: Redis
   routines: Routines
   producer: Producer
+  /** Which tenants live in the cell of `redis`. Default: all. */
+  directory?: CellDirectory
   onError: (error: unknown) => void
   /** Time between reconciliations. Default: a minute. */
   reconcileMs?: number
@@ -142,10 +154,10 @@ export interface TickDeps extends FireDeps {
 
 /** Handles ticks and reconciles the schedules until disposed. */
 export function serveTicks(deps: TickDeps): AsyncDisposable {
-  const schedules = createSchedules(deps.redis, deps.onError)
+  const schedules = createSchedules(deps.redis, deps.onError, deps.directory)
   const worker = new Worker(NAME, (job: Job) => onTick(job, deps, schedules), {
     connection: deps.redis,
-    prefix: TAG,
+    prefix: cellOf(deps.redis).tag,
     skipVersionCheck: true,
     settings,
     concurrency: AT_ONCE,

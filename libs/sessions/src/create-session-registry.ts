@@ -117,7 +117,7 @@ export function createSessionRegistry(deps: SessionsDeps): Sessions {
     },
 
     async overdue(backend, limit) {
-      const due = keys.due(backend)
+      const due = keys.due(redis, backend)
       const nowMs = await serverNowMs(redis, calls)
       const looked = await calls.bounded(
         redis.zrangebyscore(due, '-inf', nowMs, 'WITHSCORES', 'LIMIT', 0, limit * LOOK_AHEAD),
@@ -146,7 +146,7 @@ export function createSessionRegistry(deps: SessionsDeps): Sessions {
       let cursor = '0'
       do {
         // A scan returns every member that exists throughout, even if its deadline moves.
-        const scanned = redis.zscan(keys.due(backend), cursor, 'COUNT', PAGE)
+        const scanned = redis.zscan(keys.due(redis, backend), cursor, 'COUNT', PAGE)
         const [next, lines] = await calls.bounded(scanned, 'sessions of a backend')
         const names = pairs(lines).map(({ member }) => nameOfDueMember(backend, member))
         const read = names.map(async (name) => await readSession(redis, calls, name, nowMs))

@@ -1,10 +1,12 @@
 /**
  * All keys of the registry. The keys of one script share a tenant's hash tag, so the scripts work on Redis
- * Cluster. The deadlines have the fleet's tag, because the reaper reads those of all tenants. Names of
+ * Cluster. The deadlines have the cell's tag, because the reaper reads those of all tenants. Names of
  * tenants and backends contain neither braces nor colons (contract: nameSchema), and session keys come last,
  * so members never collide.
  */
 import type { SessionName } from '@cofferdam/contract'
+import { cellOf } from '@cofferdam/queue/cell'
+import type { Redis } from 'ioredis'
 
 const prefix = (tenantId: string): string => `cfd:{${tenantId}}:`
 
@@ -13,7 +15,7 @@ export const keys = {
   /** Sessions of a tenant by creation time. */
   tenant: (tenantId: string): string => `${prefix(tenantId)}sessions`,
   /** Sessions of a backend by the time of their next check, which is never later than their deadline. */
-  due: (backend: string): string => `{cofferdam}:sessions-due:${backend}`,
+  due: (redis: Redis, backend: string): string => `${cellOf(redis).tag}:sessions-due:${backend}`,
 }
 
 /** A session's name inside its tenant. */

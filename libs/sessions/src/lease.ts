@@ -50,7 +50,7 @@ export function createLease({
   const entry = readEntry(String(reply[3]))
   const lost = new AbortController()
   const session = keys.session(name)
-  const [due, dueMember] = [keys.due(name.backend), dueMemberOf(name)]
+  const [due, dueMember] = [keys.due(redis, name.backend), dueMemberOf(name)]
   const isOverdue = entry !== null && deadlineOf(entry) <= Number(reply[4])
   let current = entry
   let isReleased = false

@@ -12,6 +12,7 @@ import { ATTRIBUTES, EVENTS, spansInTreeOrder } from '@cofferdam/telemetry/api'
 import type { FastifyReply } from 'fastify'
 import { z } from 'zod'
 import { holderOf, tenantScope } from '../authenticate.ts'
+import { readIfThere } from '../cells.ts'
 import { findState } from '../find-execution.ts'
 import type { App, RouteContext } from '../route-context.ts'
 import { goneSignal, openEventStream, takeOver } from '../streams.ts'
@@ -92,7 +93,7 @@ export function executionEvents(app: App, context: RouteContext): void {
       const { id } = request.params
       const { state } = await findState(context, tenant, id)
       // Found by execution and never by trace ID, because a caller may name any trace.
-      const kept = (await readShelvedTrace(context.redis, id)).flatMap((span) => {
+      const kept = ((await readIfThere(context.cells, id, readShelvedTrace)) ?? []).flatMap((span) => {
         const parsed = traceSpanSchema.safeParse(span)
         return parsed.success ? [parsed.data] : []
       })

@@ -9,6 +9,7 @@ import {
 import { readCallbackStatus } from '@cofferdam/routines'
 import { z } from 'zod'
 import { tenantScope } from '../authenticate.ts'
+import { readIfThere } from '../cells.ts'
 import { enqueueForCaller, enqueueHeadersSchema, withHeaders } from '../enqueue-for-caller.ts'
 import { findState, notFound } from '../find-execution.ts'
 import { rateLimitHeaders } from '../rate-limit-headers.ts'
@@ -67,7 +68,7 @@ export function executions(app: App, context: RouteContext): void {
     },
     async (request, reply) => {
       const { state } = await findState(context, tenantScope(request), request.params.id)
-      const callback = await readCallbackStatus(context.redis, request.params.id)
+      const callback = (await readIfThere(context.cells, state.execution_id, readCallbackStatus)) ?? null
       if (state.result !== null) {
         const budget = await context.budgets.read(state.tenant_id, state.agent_id)
         void reply.headers(rateLimitHeaders(budget, context.now()))

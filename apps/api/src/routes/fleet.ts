@@ -8,6 +8,7 @@ import {
   nameSchema,
   resultSchema,
 } from '@cofferdam/contract'
+import { askCells, keysOf } from '@cofferdam/queue'
 import type { Redis } from 'ioredis'
 import { z } from 'zod'
 import { isAdmin, oneTenant } from '../authenticate.ts'
@@ -19,12 +20,6 @@ import { FAILURES, tenantQuery, waitSchema } from '../wire-schemas.ts'
 /** The agent that test executions are charged to. */
 const TEST_AGENT = 'cofferdam-backend-test'
 const TEST_WAIT_MS = 30_000
-
-/**
- * Redis hash worker ID → `{ at_ms, backends }`, which each worker writes every 20 s. The entry of a killed
- * worker stays until another worker removes it.
- */
-const BACKENDS_KEY = '{cofferdam}:backends'
 
 /** Three missed renewals of 20 s (apps/worker, publish-backends.ts). */
 const STALE_AFTER_MS = 60_000
@@ -103,7 +98,7 @@ export function fleet(app: App, context: RouteContext): void {
       },
     },
     async (request) => {
-      const backends = await readBackendReports(context.redis, context.now())
+      const backends = await readBackendReports(context)
       return { backends: isAdmin(request) ? backends : backends.map(withoutDetails) }
     },
   )
@@ -138,7 +133,7 @@ export function fleet(app: App, context: RouteContext): void {
     async (request, reply) => {
       const { backend: name } = request.params
       const tenantId = oneTenant(request, request.body?.tenant_id)
-      const reported = await readBackendReports(context.redis, context.now())
+      const reported = await readBackendReports(context)
       if (!isBackendName(name) && !reported.some((backend) => backend.name === name)) {
         throw new CofferdamError('backend_unknown')
       }
@@ -157,15 +152,18 @@ export function fleet(app: App, context: RouteContext): void {
   )
 }
 
-/** Returns all reported backends by name, without stale or malformed reports. Throws `queue_unavailable`. */
-export async function readBackendReports(redis: Redis, nowMs: number): Promise<BackendSummary[]> {
+/**
+ * Returns all backends that workers report in any cell that answers, by name, without stale or malformed
+ * reports. Throws `queue_unavailable`, with several cells `cell_unavailable`.
+ */
+export async function readBackendReports({
+  cells,
+  now,
+}: Pick<RouteContext, 'cells' | 'now'>): Promise<BackendSummary[]> {
   const byName = new Map<string, BackendSummary>()
-  const all = await redis.hgetall(BACKENDS_KEY).catch((cause: unknown) => {
-    throw new CofferdamError('queue_unavailable', undefined, { cause })
-  })
-  const byWorker = Object.entries(all).sort(([a], [b]) => a.localeCompare(b))
+  const byWorker = (await workerReports(cells.all)).sort(([a], [b]) => a.localeCompare(b))
   for (const [worker, text] of byWorker) {
-    for (const report of parseReports(text, nowMs)) {
+    for (const report of parseReports(text, now())) {
       const { name, isolation, probe } = report
       const summary = byName.get(name) ?? { name, isolation, available: false, workers: [] }
       summary.available ||= probe.ok
@@ -174,6 +172,18 @@ export async function readBackendReports(redis: Redis, nowMs: number): Promise<B
     }
   }
   return [...byName.values()].sort((a, b) => a.name.localeCompare(b.name))
+}
+
+async function workerReports(cells: ReadonlyMap<number, Redis>): Promise<[worker: string, json: string][]> {
+  const read = async (redis: Redis): Promise<[string, string][]> => {
+    const all = await redis.hgetall(keysOf(redis).backends).catch((cause: unknown) => {
+      throw new CofferdamError('queue_unavailable', undefined, { cause })
+    })
+    return Object.entries(all)
+  }
+  const [only, ...others] = cells.values()
+  if (only !== undefined && others.length === 0) return await read(only)
+  return (await askCells(cells, read)).answers.flatMap(({ answer }) => answer)
 }
 
 /**

@@ -7,6 +7,7 @@
  */
 import { CofferdamError, inTime, isCofferdamError } from '@cofferdam/contract'
 import type { FastifyRequest } from 'fastify'
+import type { Redis } from 'ioredis'
 import { z } from 'zod'
 import { identify } from '../authenticate.ts'
 import type { App, RouteContext } from '../route-context.ts'
@@ -16,7 +17,7 @@ import { FAILURES } from '../wire-schemas.ts'
 const PROBE_MS = 1000
 
 const checkSchema = z.strictObject({
-  redis: z.literal('ok').meta({ description: 'Redis answers.' }),
+  redis: z.literal('ok').meta({ description: 'Redis answers, with several cells that of one of them.' }),
   postgres: z.literal('ok').meta({ description: 'Postgres answers, and its schema fits.' }),
 })
 
@@ -59,7 +60,7 @@ export function health(app: App, context: RouteContext): void {
     },
     async () => {
       const [redis, postgres] = await Promise.all([
-        failureOf(context.redis.ping()),
+        failureOf(anyAnswers(context.cells.all)),
         failureOf(context.store.check()),
       ])
       const needsSetUp = isCofferdamError(postgres) && postgres.code === 'config_invalid'
@@ -106,6 +107,10 @@ export function health(app: App, context: RouteContext): void {
     },
   )
 }
+
+/** One cell that answers is enough: the others' tenants must not be cut off with it. */
+const anyAnswers = (cells: ReadonlyMap<number, Redis>): Promise<unknown> =>
+  Promise.any([...cells.values()].map((redis) => redis.ping()))
 
 /** Returns null when the probe succeeds in time, else its error. */
 async function failureOf(probe: Promise<unknown>): Promise<unknown> {

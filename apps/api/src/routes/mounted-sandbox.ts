@@ -16,16 +16,16 @@ import {
 } from '../wire-schemas.ts'
 
 export function mountedSandbox(app: App, context: RouteContext): void {
-  const { store, redis, pools, draining, cursors } = context
+  const { store, cells, pools, draining, cursors } = context
   addSandboxRoutes(app, {
     store,
-    redis,
+    redisOf: cells.ofTenant,
     ...(pools === undefined ? {} : { pools }),
     draining,
     actorOf: (request) => authorName(actorOf(request)),
     traceparentOf: ({ headers }) => readTraceparent(headers.traceparent) ?? undefined,
     run: (...asked) => enqueueAndWait(context, ...asked),
-    backendReports: () => readBackendReports(redis, context.now()),
+    backendReports: () => readBackendReports(context),
     cursors,
     wire: {
       failures: FAILURES,

@@ -1,4 +1,5 @@
 /** GET /v1/queue: what waits and runs in the whole fleet. */
+import { CELL_MAX } from '@cofferdam/contract'
 import { z } from 'zod'
 import type { App, RouteContext } from '../route-context.ts'
 import { FAILURES } from '../wire-schemas.ts'
@@ -48,6 +49,13 @@ const queueSchema = z.strictObject({
       retrying: count.meta({ description: 'Waiting for another try.', example: 0 }),
     })
     .meta({ description: 'Results to post to a callback_url.' }),
+  cells_away: z
+    .array(z.int().min(0).max(CELL_MAX))
+    .optional()
+    .meta({
+      description: 'Cells that did not answer, whose figures are missing. Absent in a fleet of one cell.',
+      example: [2],
+    }),
 })
 
 export function queue(app: App, context: RouteContext): void {

@@ -179,9 +179,10 @@ function addOne(app: App, context: RouteContext): void {
     async (request, reply) => {
       const { id } = request.params
       const scope = tenantScope(request)
-      requireBoundTemplate(request, foundRoutine(await store.routines.get(scope, id)).request)
+      const routine = foundRoutine(await store.routines.get(scope, id))
+      requireBoundTemplate(request, routine.request)
       if (!(await store.routines.remove(scope, id, actorOf(request)))) throw noRoutine()
-      await schedule(context, () => context.schedules.forget(id))
+      await schedule(context, () => context.schedules.forget(routine))
       return reply.code(204).send()
     },
   )

@@ -11,7 +11,7 @@
 import { createHmac } from 'node:crypto'
 import { executionIdSchema, type CallbackStatus, type ExecutionId } from '@cofferdam/contract'
 import { egressConfigSchema, type JudgedDial } from '@cofferdam/egress'
-import { KEYS, TAG, type Producer } from '@cofferdam/queue'
+import { cellOf, keysOf, type Producer } from '@cofferdam/queue'
 import type { Store } from '@cofferdam/store'
 import { DelayedError, Queue, UnrecoverableError, Worker, type Job } from 'bullmq'
 import type { Redis } from 'ioredis'
@@ -74,7 +74,7 @@ export function serveCallbacks(deps: CallbackDeps): AsyncDisposable {
   const timing = { ...TIMING, ...deps.timing }
   const queue = new Queue(NAME, {
     connection: redis,
-    prefix: TAG,
+    prefix: cellOf(redis).tag,
     skipVersionCheck: true,
     streams: { events: { maxLen: 100 } },
   })
@@ -83,7 +83,7 @@ export function serveCallbacks(deps: CallbackDeps): AsyncDisposable {
   const underWay = new Map<string, number>()
   const worker = new Worker<Call>(NAME, (job, token) => inShare(job, token ?? ''), {
     connection: redis,
-    prefix: TAG,
+    prefix: cellOf(redis).tag,
     skipVersionCheck: true,
     concurrency: AT_ONCE,
     // Longer than the longest post.
@@ -146,7 +146,7 @@ export function serveCallbacks(deps: CallbackDeps): AsyncDisposable {
 
   async function collect(): Promise<void> {
     for (;;) {
-      const lines = await redis.lrange(KEYS.callbacksDue, 0, BATCH - 1)
+      const lines = await redis.lrange(keysOf(redis).callbacksDue, 0, BATCH - 1)
       for (const line of lines) {
         const [id = '', tenant = '', url = ''] = line.split(' ')
         await queue.add(
@@ -161,7 +161,7 @@ export function serveCallbacks(deps: CallbackDeps): AsyncDisposable {
             removeOnFail: { age: DONE_KEPT_S },
           },
         )
-        await redis.lrem(KEYS.callbacksDue, 1, line)
+        await redis.lrem(keysOf(redis).callbacksDue, 1, line)
       }
       if (lines.length < BATCH) return
     }
