@@ -5,7 +5,13 @@
  */
 import { createJudgedDial } from '@cofferdam/egress'
 import type { Backend, SessionRegistry, WorkerId } from '@cofferdam/contract'
-import { claimAuditLook, claimBucketLook, directoryOf, keepAuditFaults, type Producer } from '@cofferdam/queue'
+import {
+  claimAuditLook,
+  claimBucketLook,
+  directoryOf,
+  keepAuditFaults,
+  type Producer,
+} from '@cofferdam/queue'
 import { serveCallbacks, serveTicks } from '@cofferdam/routines'
 import type { Store } from '@cofferdam/store'
 import type { Logger } from '@cofferdam/telemetry'

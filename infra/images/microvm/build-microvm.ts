@@ -131,10 +131,7 @@ async function makeBootFiles(scratch: string, made: string): Promise<string> {
   const busybox = await readFile(join(root, 'bin/busybox')).catch(() =>
     readFile(join(root, 'usr/bin/busybox')),
   )
-  await writeFile(
-    join(made, IMAGE_FILES.initramfs),
-    makeInitramfs(busybox, guestFiles(), modules, spare),
-  )
+  await writeFile(join(made, IMAGE_FILES.initramfs), makeInitramfs(busybox, guestFiles(), modules, spare))
   return release
 }
 

@@ -18,7 +18,9 @@ export async function readBacklogVersions(redis: Redis): Promise<BacklogVersions
   // From the newest on. What is accepted meanwhile moves others to later pages, so some are met twice.
   const seen = new Set<string>()
   for (let from = 0; ; from += PAGE) {
-    const ids = (await redis.zrevrange(keysOf(redis).allLive, from, from + PAGE - 1)).filter((id) => !seen.has(id))
+    const ids = (await redis.zrevrange(keysOf(redis).allLive, from, from + PAGE - 1)).filter(
+      (id) => !seen.has(id),
+    )
     const needs = await Promise.all(ids.map((id) => redis.hget(keysOf(redis).record + id, 'nd')))
     for (const [at, id] of ids.entries()) {
       seen.add(id)
