@@ -5,6 +5,8 @@ import { z } from 'zod'
 
 /** The guest may send anything. */
 const LINE_MAX = 65_536
+/** A guest says at most three things. One that goes on only costs the worker time. */
+const LINES_MAX = 3
 
 const saidSchema = z.union([
   z.strictObject({ hello: z.literal(1), kernel: z.string().max(128) }),
@@ -39,10 +41,14 @@ export function createControlChannel(stream: Duplex): ControlChannel {
   const thawed = Promise.withResolvers<string>()
   const ended = Promise.withResolvers<AgentEnd | null>()
   let text = ''
+  let lines = 0
+  let isOver = false
   let stderr = ''
   for (const { promise } of [hello, thawed]) promise.catch(() => {})
 
   function end(why: string): void {
+    if (isOver) return
+    isOver = true
     const lost = new CofferdamError('sandbox_open_failed', `The machine’s first process ${why}.`)
     hello.reject(lost)
     thawed.reject(lost)
@@ -55,7 +61,7 @@ export function createControlChannel(stream: Duplex): ControlChannel {
     if (said === undefined) return end('sent something else than it should')
     if ('hello' in said) return hello.resolve(said.kernel)
     if ('nonce' in said) return thawed.resolve(said.nonce)
-    stderr = said.stderr
+    if (stderr === '') stderr = said.stderr
     const told = stderr.trim() === '' ? '' : `: ${stderr.trim().split('\n').at(-1)?.slice(0, 300) ?? ''}`
     ended.resolve({ oomKills: said.oom_kills, stderr })
     thawed.reject(new CofferdamError('sandbox_open_failed', `The agent ended${told}`))
@@ -63,10 +69,14 @@ export function createControlChannel(stream: Duplex): ControlChannel {
 
   stream.on('data', (chunk: Buffer) => {
     text += chunk.toString('utf8')
-    const lines = text.split('\n')
-    text = lines.pop() ?? ''
-    if (text.length > LINE_MAX) return end('sent too long a line')
-    for (const line of lines) hear(line)
+    for (let at = text.indexOf('\n'); at >= 0 && !isOver; at = text.indexOf('\n')) {
+      const line = text.slice(0, at)
+      text = text.slice(at + 1)
+      lines += 1
+      if (lines > LINES_MAX) end('says too much')
+      else hear(line)
+    }
+    if (text.length > LINE_MAX) end('sent too long a line')
   })
   stream.on('error', () => end('is gone'))
   for (const event of ['end', 'close']) stream.on(event, () => end('is gone'))
