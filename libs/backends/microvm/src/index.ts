@@ -3,7 +3,7 @@
  * with our guest agent inside. README.md says what it isolates, and what was never run.
  */
 import { mkdir } from 'node:fs/promises'
-import { join } from 'node:path'
+import { basename, join } from 'node:path'
 import {
   CofferdamError,
   LANGUAGES,
@@ -18,6 +18,8 @@ import {
   type WorkerId,
 } from '@cofferdam/contract'
 import {
+  cgroupAt,
+  createCgroups,
   createRecords,
   defaultRuntimeDir,
   ensureRuntimeDir,
@@ -34,14 +36,13 @@ import type { z } from 'zod'
 import { microvmConfigSchema, type MicrovmConfig } from './config.ts'
 import { findImage, IMAGE_CACHE, type MicrovmImage } from './image.ts'
 import { onceLoaded } from './once-loaded.ts'
+import { createMachineMemory, type MachineMemory } from './machine-memory.ts'
 import { createQemuEngine } from './qemu/index.ts'
 import { startSlot } from './start-slot.ts'
 import { createTemplates } from './templates.ts'
 
 /** Of the machine that the probe starts. */
 const PROBE_LIMITS = { memory_mib: 256, cpus: 1, pids: 64, disk_mib: 64 }
-/** PSS of a waiting clone: pages that it changed, and what QEMU keeps for itself (measured: 37-50 MiB). */
-const MACHINE_BYTES = 40 * 1_048_576
 const FIX_IMAGE = 'npm run image -- --microvm (needs erofs-utils)'
 
 /**
@@ -75,17 +76,21 @@ export async function createMicrovmBackend(
   }
   const records = onceLoaded(async (): Promise<Records> => createRecords(await folder('machines')))
   const templates = createTemplates({ engine, image, folder: () => folder('templates'), logger })
+  const cgroups = createCgroups(settings.cgroup_parent ?? null)
+  const memory = createMachineMemory()
   const parts = {
     engine,
     templates,
     records,
+    cgroups,
+    memory,
     place: await thisPlace(),
     readyTimeoutMs: settings.ready_timeout_ms,
   }
   const warmth = createWarmth<GuestSlot>({
     backend: name,
     start: (spec, signal) => startSlot(parts, spec, signal),
-    deps: deps.warm === undefined ? null : withMachines(deps.warm),
+    deps: deps.warm === undefined ? null : withMachines(deps.warm, memory),
     logger,
     onLeft: deps.onLeft,
   })
@@ -113,6 +118,9 @@ export async function createMicrovmBackend(
     const known = await records()
     const record = known.read(owner, id)
     const existed = await engine.killLeft({ id, process: record })
+    // A record may only name a group of its own machine.
+    const recorded = (record?.cgroups ?? []).filter((path) => basename(path) === id)
+    await (recorded.length > 0 ? cgroupAt(recorded) : cgroups?.find(id))?.remove()
     await known.remove(owner, id)
     return existed
   }
@@ -136,7 +144,13 @@ export async function createMicrovmBackend(
         const ms = await unlessAborted(proven(), signal)
         return {
           ok: true,
-          features: [...answer.features, `a clone of a snapshot per sandbox, which answered after ${ms} ms`],
+          features: [
+            ...answer.features,
+            `a clone of a snapshot per sandbox, which answered after ${ms} ms`,
+            cgroups === null
+              ? 'no cgroup around a machine'
+              : `a cgroup ${cgroups.version} around each machine`,
+          ],
         }
       } catch (error) {
         signal.throwIfAborted()
@@ -173,15 +187,16 @@ export async function createMicrovmBackend(
 
     async [Symbol.asyncDispose]() {
       await warmth.close()
+      cgroups?.close()
     },
   }
 }
 
 /** A waiting slot takes the memory of its VMM and of the guest's kernel as well. */
-const withMachines = (warm: WarmDeps): WarmDeps => ({
+const withMachines = (warm: WarmDeps, machines: MachineMemory): WarmDeps => ({
   ...warm,
   memory: {
-    tryAcquire: (bytes) => warm.memory.tryAcquire(bytes + MACHINE_BYTES),
+    tryAcquire: (bytes) => warm.memory.tryAcquire(bytes + machines.bytes),
     onPressure: (listener) => warm.memory.onPressure(listener),
   },
 })
