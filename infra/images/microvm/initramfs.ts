@@ -16,7 +16,7 @@ $b cp /vm_init.py /new/run/vm_init.py
 exec $b switch_root /new /usr/bin/python3 -I -S /run/vm_init.py
 `
 
-interface Entry {
+export interface Entry {
   path: string
   mode: number
   bytes: Buffer
@@ -43,7 +43,7 @@ export function makeInitramfs(busybox: Buffer, init: Buffer, modules: readonly M
 }
 
 /** The format `newc`: a header of hexadecimal numbers, the name, the content, each padded to four bytes. */
-function cpio(entries: readonly Entry[]): Buffer {
+export function cpio(entries: readonly Entry[]): Buffer {
   const parts: Buffer[] = []
   const add = (entry: Entry, inode: number): void => {
     const name = Buffer.from(`${entry.path}\0`)
