@@ -85,7 +85,7 @@ await onTargets(
 
     // What is emulated prints a megabyte a second on a busy host.
     const MiBs = target.kernel === 'guest' ? 64 : 1024
-    test(`${MiBs} MiB each on stdout and stderr without a newline cost the worker little memory`, async () => {
+    test(`${MiBs} MiB each on stdout and stderr without a newline cost the worker little`, async () => {
       resetPeakMemory(target.pid)
       const before = memoryOf(target.pid)
       const { outcome } = await target.run({
@@ -106,7 +106,7 @@ os.wait()`),
       })
       const grown = peakMemoryOf(target.pid) - before
       console.log(
-        `${target.name}: ${2 * MiBs} MiB of output grew the worker by ${Math.round(grown / MiB)} MiB at its peak`,
+        `${target.name}: ${2 * MiBs} MiB of output grew the worker by ${Math.round(grown / MiB)} MiB at most`,
       )
       expect(grown).toBeLessThan(Math.min(160, MiBs) * MiB)
     })

@@ -11,7 +11,7 @@ import { cpio } from '../../infra/images/microvm/initramfs.ts'
 
 /** What runs the first process. Ours stands before it and replaces one of its functions. */
 const BEGIN = '\ntry:\n    main()\n'
-/** Runs what programs send to a socket, as root, outside of all namespaces, with the channels of the machine. */
+/** Runs what programs send to a socket, as root, outside of all namespaces, with the machine's channels. */
 const OBEY = `
 honest_start = start_agent
 

@@ -12,7 +12,7 @@ import { onTargets, program } from './on-targets.ts'
 import { kind, python, type Ended, type Target } from './target.ts'
 
 const MiB = 1024 * 1024
-/** Enough for an emulated machine on a busy host to be asked and to answer. Only deaf machines wait for it. */
+/** Enough for an emulated machine on a busy host to be asked and to answer. Only deaf ones wait for it. */
 const DEADLINES = { soft_timeout_ms: 20_000, hard_timeout_ms: 21_000 }
 const STAYS_S = '600'
 const ATTACK_MS = 240_000
@@ -28,7 +28,7 @@ const templateFiles = ({ runtimeDir }: Target): string[] => {
   return readdirSync(top).flatMap((name) => ['state', 'memory'].map((file) => join(top, name, file)))
 }
 
-/** Python for the root of the machine, which has `control`, `port` (of the agent) and `peer` (the program). */
+/** Python for the root of the machine. It has `control`, `port` (of the agent) and `peer` (the program). */
 const BEGIN = `
 import random, signal
 def agent():

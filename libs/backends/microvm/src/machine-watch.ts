@@ -7,7 +7,7 @@ import type { MachineGroup } from './machine-group.ts'
 /** After the agent's channel has ended, for the word why. */
 const LAST_WORD_MS = 2000
 
-/** The agent counts. Both kernels tell if they killed for memory: the guest a program, the host the machine. */
+/** The agent counts. Both kernels tell if they killed for memory: the guest a program, the host a machine. */
 export const watchMachine = (control: ControlChannel, group: MachineGroup): RunWatch => ({
   addTo: (exit) => exit,
   usage: () => null,

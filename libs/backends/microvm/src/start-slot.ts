@@ -1,7 +1,7 @@
 /**
  * Starts a machine until its interpreter waits. The program comes when the slot is bound.
  *
- *   record, cgroup → clone → thaw → R → slot        any failure or abort: killed and removed, then thrown
+ *   record, cgroup → clone → thaw → R → slot      any failure or abort: killed and removed, then thrown
  */
 import { CofferdamError, isCofferdamError, unlessAborted } from '@cofferdam/contract'
 import {

@@ -224,9 +224,8 @@ needs('microvm').describe('machines of one template', { timeout: MINUTES }, () =
     await Promise.all(opened.slice(1).map((sandbox) => sandbox[Symbol.asyncDispose]()))
     const [alone = -1] = await machinesOf(runtime_dir)
     const single = (await proportionalShare(alone)) ?? 0
-    console.log(
-      `PSS of a machine alone: ${Math.round(single / MiB)} MiB; of each of four: ${together.map((bytes) => Math.round((bytes ?? 0) / MiB)).join(', ')} MiB`,
-    )
+    const each = together.map((bytes) => Math.round((bytes ?? 0) / MiB)).join(', ')
+    console.log(`PSS of a machine alone: ${Math.round(single / MiB)} MiB; of each of four: ${each} MiB`)
     expect(Math.max(...together.map((bytes) => bytes ?? Infinity))).toBeLessThan(single)
     await opened[0]?.[Symbol.asyncDispose]()
   })
