@@ -15,8 +15,8 @@ const VMM_THREADS = 80
 const VMM_CPUS = 1
 
 export interface MachineGroup {
-  /** For the record, so that another worker can remove the group. Empty without one. */
-  folders(): Promise<readonly string[]>
+  /** For the record, so that another worker can remove the group. They may not exist yet. */
+  readonly folders: readonly string[]
   /** Moves the VMM into the group, which takes milliseconds. `joined` tells when it is done. */
   join(pid: number): void
   readonly joined: Promise<unknown>
@@ -39,7 +39,7 @@ export function createMachineGroup(cgroups: Cgroups | null, id: SandboxId, spec:
   let group: Cgroup | null = null
   making.catch(() => {})
   return {
-    folders: async () => (await making)?.folders ?? [],
+    folders: cgroups?.find(id).folders ?? [],
     join(pid) {
       joined = making.then(async (made) => {
         group = made

@@ -56,7 +56,7 @@ export async function startSlot(parts: StartParts, spec: SlotSpec, signal: Abort
         pid = started
         const found = identityOf(pid, place)
         if (found === null) throw new CofferdamError('sandbox_open_failed', 'The machine ended at once.')
-        const record = { ...found, ownsPids: true, cgroups: [...(await group.folders())] }
+        const record = { ...found, ownsPids: true, cgroups: [...group.folders] }
         await records.save(spec.owner, spec.slotId, record)
         // Meanwhile the machine loads its state. No program runs in it before its slot is bound.
         group.join(pid)
