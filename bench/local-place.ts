@@ -57,7 +57,8 @@ export async function openLocalPlace(
   const backends = await createBackends(sections, warm === null ? {} : { warm: shared })
   const backend = backends.get(name)
   if (backend === undefined) throw new Error(`no backend ${name}`)
-  const probe = await backend.probe(AbortSignal.timeout(30_000))
+  // The first probe of virtual machines boots one.
+  const probe = await backend.probe(AbortSignal.timeout(300_000))
   if (!probe.ok) {
     await backend[Symbol.asyncDispose]()
     throw new Error(probe.why)

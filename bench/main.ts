@@ -15,6 +15,7 @@ import { measureFairness } from './measure-fairness.ts'
 import { measureLatency } from './measure-latency.ts'
 import { measureLeaks } from './measure-leaks.ts'
 import { measureLimits } from './measure-limits.ts'
+import { measureMachines } from './measure-machines.ts'
 import { measureNoop } from './measure-noop.ts'
 import { measureParts } from './measure-parts.ts'
 import { measureSlots } from './measure-slots.ts'
@@ -38,6 +39,7 @@ const PHASES: Record<string, Phase> = {
   tenants: measureTenants,
   limits: measureLimits,
   slots: measureSlots,
+  machines: measureMachines,
   dispatcher: measureDispatcher,
   leaks: measureLeaks,
   chaos: measureChaos,
@@ -52,9 +54,12 @@ const { values } = parseArgs({
     executions: { type: 'string' },
   },
 })
-/** Phases that run only when they are named, because their full size takes an hour or more. */
-const LONG = new Set(['chaos'])
-const chosen = values.only?.split(',') ?? Object.keys(PHASES).filter((name) => !LONG.has(name))
+/** Runs only when it is named, because its full size takes an hour or more. */
+const LONG = 'chaos'
+/** With `--quick` it runs only when it is named: six rounds of emulated machines take half a minute. */
+const SLOW = 'machines'
+const usual = (name: string): boolean => name !== LONG && !(values.quick && name === SLOW)
+const chosen = values.only?.split(',') ?? Object.keys(PHASES).filter(usual)
 const unknown = chosen.filter((name) => !(name in PHASES))
 if (unknown.length > 0) {
   console.error(`no such phase: ${unknown.join(', ')}; there are ${Object.keys(PHASES).join(', ')}`)

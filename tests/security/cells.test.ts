@@ -211,7 +211,7 @@ await onTargets(
         limits: { ...limits, soft_timeout_ms: 1200, hard_timeout_ms: 1200 },
       })
       // On gVisor it is the sandbox's own kernel that runs out of memory.
-      expect(outcome.ending).toMatch(target.kernel === 'own' ? /^(hard_timeout|oom)$/ : /^hard_timeout$/)
+      expect(outcome.ending).toMatch(target.kernel === 'gvisor' ? /^(hard_timeout|oom)$/ : /^hard_timeout$/)
       expect((await cell.look()).look).toEqual(expected)
     })
 
@@ -273,7 +273,7 @@ print(x + 1, [f for f in ('/tmp', '/dev/shm') if os.path.exists(f + '/${name}')]
     })
 
     test('between two executions a cell has only sleeping processes of the agent', async () => {
-      if (target.kernel === 'own') return
+      if (target.kernel !== 'host') return
       const cell = cellOf(target, 'files')
       const attack = target.start({
         session: { key: marker(), scope: 'files', idle_ms: 60_000 },

@@ -204,7 +204,9 @@ for kind in (socket.SOCK_RAW, socket.SOCK_DGRAM):
       expect(origins.intruders()).toBe(before)
     })
 
-    inLongTier('10,000 connections cost the worker neither descriptors nor memory that stay', async () => {
+    // An emulated machine makes a tenth of the connections in the same time.
+    const many = target.kernel === 'guest' ? 1000 : 10_000
+    inLongTier(`${many} connections cost the worker neither descriptors nor memory that stay`, async () => {
       await target.run({ program: asking([['warm up', get(`http://${here}/`)]]), network: 'public', limits })
       resetPeakMemory(target.pid)
       const [memory, descriptors] = [memoryOf(target.pid), descriptorsOf(target)]
@@ -215,7 +217,7 @@ for kind in (socket.SOCK_RAW, socket.SOCK_DGRAM):
           program: python(`
 import http.client, socket
 held, made = [], 0
-for _ in range(10000):
+for _ in range(${many}):
     one = socket.socket()
     # Do not wait: the agent's accept queue is full most of the time, and a retry takes a second.
     one.setblocking(False)
@@ -238,7 +240,7 @@ print(made)`),
       console.log(
         `${target.name}: a flood of connections, ${most - descriptors} descriptors more at most, ${Math.round((peakMemoryOf(target.pid) - memory) / MiB)} MiB`,
       )
-      expect(stdout).toBe('200\n10000\n')
+      expect(stdout).toBe(`200\n${many}\n`)
       // 64 connections to origins, and those of the sandbox.
       expect(most - descriptors).toBeLessThan(64 + 24)
       expect(peakMemoryOf(target.pid) - memory).toBeLessThan(160 * MiB)
@@ -254,7 +256,7 @@ print(made)`),
       { timeout: LARGE_MS },
       async () => {
         // Large enough that buffering would show: 1 GiB each way where the channel is a socket.
-        const size = target.name === 'docker warm' ? 1024 : 192
+        const size = target.name === 'docker warm' ? 1024 : target.kernel === 'guest' ? 16 : 192
         resetPeakMemory(target.pid)
         const before = memoryOf(target.pid)
         const taken = origins.taken()

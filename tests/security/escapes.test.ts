@@ -22,10 +22,12 @@ await onTargets(
       const before = watched.map(digest)
       const { outcome, stdout, stderr } = await target.run({
         program: { ...program('escapes'), argv: [SOCKET_FOLDER] } as ReturnType<typeof program>,
+        // It walks all of /proc/sys and /sys, of which an emulated kernel has more.
+        limits: { soft_timeout_ms: 170_000, hard_timeout_ms: 175_000 },
       })
       expect(outcome, stderr).toMatchObject({ ending: 'ok' })
       const found = JSON.parse(stdout) as string[]
-      expect(found.filter((name) => target.kernel === 'host' || !ITS_OWN.test(name))).toEqual([])
+      expect(found.filter((name) => target.kernel !== 'gvisor' || !ITS_OWN.test(name))).toEqual([])
       expect(watched.map(digest)).toEqual(before)
     })
 

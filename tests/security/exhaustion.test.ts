@@ -66,7 +66,7 @@ await onTargets(
       // Without namespaces the user's other processes and the worker's threads count too, so it may get none.
       if (target.kernel === 'host' && target.section['namespaces'] !== false)
         await eventually(() => expect(count()).toBeGreaterThan(24 / 2))
-      // Threads of agent and waiting interpreter count too. On gVisor the host sees only its kernel's.
+      // Threads of agent and waiting interpreter count too. Of another kernel the host sees its threads only.
       if (target.kernel === 'host')
         for (let looks = 0; looks < 10; looks++) expect(count()).toBeLessThanOrEqual(24 + 3)
       attack.stop('cancelled')
@@ -83,7 +83,9 @@ await onTargets(
         expect(outcome).toMatchObject({ ending: 'hard_timeout', reason: 'cpu_time_limit' })
       })
 
-    test('1 GB each on stdout and stderr without a newline costs the worker little memory', async () => {
+    // What is emulated prints a megabyte a second on a busy host.
+    const MiBs = target.kernel === 'guest' ? 64 : 1024
+    test(`${MiBs} MiB each on stdout and stderr without a newline cost the worker little`, async () => {
       resetPeakMemory(target.pid)
       const before = memoryOf(target.pid)
       const { outcome } = await target.run({
@@ -91,22 +93,22 @@ await onTargets(
 import os
 block = b'x' * (1 << 16)
 if os.fork() == 0:
-    for _ in range(16384): os.write(2, block)
+    for _ in range(${MiBs * 16}): os.write(2, block)
     os._exit(0)
-for _ in range(16384): os.write(1, block)
+for _ in range(${MiBs * 16}): os.write(1, block)
 os.wait()`),
-        limits: { soft_timeout_ms: 50_000, hard_timeout_ms: 60_000 },
+        limits: { soft_timeout_ms: 170_000, hard_timeout_ms: 175_000 },
       })
       expect(outcome).toMatchObject({
         ending: 'ok',
-        stdout: { bytes: 1024 * MiB, truncated: true },
-        stderr: { bytes: 1024 * MiB, truncated: true },
+        stdout: { bytes: MiBs * MiB, truncated: true },
+        stderr: { bytes: MiBs * MiB, truncated: true },
       })
       const grown = peakMemoryOf(target.pid) - before
       console.log(
-        `${target.name}: 2 GB of output grew the worker by ${Math.round(grown / MiB)} MiB at its peak`,
+        `${target.name}: ${2 * MiBs} MiB of output grew the worker by ${Math.round(grown / MiB)} MiB at most`,
       )
-      expect(grown).toBeLessThan(160 * MiB)
+      expect(grown).toBeLessThan(Math.min(160, MiBs) * MiB)
     })
 
     test('characters that are split over writes arrive whole, and invalid bytes are replaced', async () => {
@@ -127,8 +129,8 @@ os.write(1, b'\\xff\\xc3|\\xe2\\x82')`),
       expect(lateMs).toBeLessThan(LATE_MS)
     })
 
-    // gVisor has its own contexts, which use nothing of the host, so there is nothing to test.
-    const onHostKernel = target.kernel === 'own' ? () => undefined : test
+    // Another kernel has its own contexts, which use nothing of the host, so there is nothing to test.
+    const onHostKernel = target.kernel === 'host' ? test : () => undefined
     onHostKernel('a program cannot use up the asynchronous I/O contexts of the host', async () => {
       const free = (): number => Number(readFileSync('/proc/sys/fs/aio-nr', 'utf8'))
       const attack = target.start({

@@ -50,8 +50,9 @@ function childrenOf(root: number): number[] {
 export const isContainer = ({ backend }: Pick<Target, 'backend'>): boolean =>
   backend === 'docker' || backend === 'gvisor'
 
-/** Host PID of the agent of a running sandbox, or of the sandbox's own kernel. */
+/** Host PID of the agent of a running sandbox, or of the sandbox's own kernel or machine. */
 export function agentOf(target: Target, ref: SandboxRef): number {
+  if (target.backend === 'microvm') return processesNamed(`cofferdam-${ref.handle['slot']}\0`)[0] ?? -1
   if (!isContainer(target)) return Number(ref.handle['pid'])
   return Number(docker('inspect', '--format', '{{.State.Pid}}', `cofferdam-${ref.handle['slot']}`))
 }
@@ -70,6 +71,10 @@ export function slotsOf(target: Target): string[] {
   if (isContainer(target)) {
     const labels = ['--filter', `label=cofferdam.owner=${target.owner}`, '--format', '{{.Names}}']
     return lines(docker('ps', '-a', ...labels)).map((name) => name.replace('cofferdam-', ''))
+  }
+  if (target.backend === 'microvm') {
+    const machines = `${target.runtimeDir}/microvm/machines`
+    return namesIn(machines).flatMap((owner) => namesIn(`${machines}/${owner}`))
   }
   const sandboxes = `${target.runtimeDir}/sandboxes`
   return namesIn(sandboxes).flatMap((backend) =>

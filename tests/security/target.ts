@@ -1,10 +1,11 @@
 /** The backends under attack, each in its own worker process. */
 import { spawn, type ChildProcess } from 'node:child_process'
-import { chmodSync, chownSync, mkdirSync, mkdtempSync, rmSync } from 'node:fs'
+import { chmodSync, chownSync, mkdirSync, mkdtempSync, rmSync, symlinkSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import type { Capabilities, ExecutionRequestInput, Outcome, SandboxRef, StopCause } from '@cofferdam/contract'
+import { defaultRuntimeDir } from '@cofferdam/sandbox/backend'
 import type { PartName } from '@cofferdam/embedded/needs'
 import type { FromWorker, ToWorker, WorkerSettings } from './worker-process.ts'
 
@@ -25,8 +26,8 @@ export interface TargetKind {
   as: 'root' | 'user'
   /** Parts of this machine that the target needs. */
   needs: readonly PartName[]
-  /** The kernel that programs talk to. With `own` the host sees only that kernel's processes. */
-  kernel: 'host' | 'own'
+  /** The kernel that programs talk to. The host sees no process of a program on another one than its own. */
+  kernel: 'host' | 'gvisor' | 'guest'
   warm: WorkerSettings['warm']
   egress: WorkerSettings['egress']
 }
@@ -43,7 +44,8 @@ const WARM = {
 /** Pools are off, so every execution starts its own sandbox. Cells are bounded as well. */
 const COLD = { pools: { enabled: false, start: [] }, cells: WARM.cells }
 
-const kind = (
+/** A target; without `more` its worker is root’s or ours, and nothing waits. */
+export const kind = (
   name: string,
   backend: TargetKind['backend'],
   section: Record<string, unknown>,
@@ -69,7 +71,8 @@ const asUser = (name: string, section: Record<string, unknown>, parts: readonly 
 export const TARGETS: readonly TargetKind[] = [
   kind('docker', 'docker', { transport: 'attach' }, { needs: ['docker'] }),
   kind('docker warm', 'docker', { transport: 'socket' }, { needs: ['docker'], warm: WARM }),
-  kind('gvisor', 'gvisor', {}, { needs: ['gvisor'], kernel: 'own' }),
+  kind('gvisor', 'gvisor', {}, { needs: ['gvisor'], kernel: 'gvisor' }),
+  kind('microvm', 'microvm', {}, { needs: ['microvm'], kernel: 'guest' }),
   kind('bwrap as root', 'process', { jail: 'bwrap' }, { needs: ['root', 'bwrap'] }),
   kind('bwrap warm', 'process', { jail: 'bwrap' }, { needs: ['root', 'bwrap'], warm: WARM }),
   asUser('bwrap as a user', { jail: 'bwrap' }, ['bwrap', 'unprivileged-namespaces']),
@@ -167,6 +170,7 @@ export async function startTarget(of: TargetKind): Promise<Target> {
     mkdirSync(folder)
     if (isUser) chownSync(folder, PLAIN_UID, PLAIN_UID)
   }
+  if (of.backend === 'microvm' && of.section['image_dir'] === undefined) shareTemplates(runtimeDir)
   const settings: WorkerSettings = {
     backend: of.backend,
     section: sectionOf(of, runtimeDir),
@@ -264,6 +268,17 @@ export async function startTarget(of: TargetKind): Promise<Target> {
     },
   }
   return target
+}
+
+/**
+ * Lets the machines of a target be clones of templates that the search for parts of this machine has made.
+ * Nobody changes a template, and a boot takes as long as many attacks.
+ */
+function shareTemplates(runtimeDir: string): void {
+  const templates = join(defaultRuntimeDir(), 'microvm/templates')
+  mkdirSync(templates, { recursive: true, mode: 0o700 })
+  mkdirSync(join(runtimeDir, 'microvm'), { mode: 0o700 })
+  symlinkSync(templates, join(runtimeDir, 'microvm/templates'))
 }
 
 /** Puts everything that a backend creates on the host below the target's own folder. */

@@ -28,7 +28,7 @@ import { createLocalPlace } from '../../libs/store/src/blobs/local-place.ts'
 import { createOutputKeys } from '../../libs/store/src/output-keys.ts'
 
 export interface WorkerSettings {
-  backend: 'docker' | 'gvisor' | 'process' | 'none'
+  backend: 'docker' | 'gvisor' | 'microvm' | 'process' | 'none'
   /** The backend's section of the configuration. */
   section: Record<string, unknown>
   /** The `warm` section. Null for a backend used by itself: every execution cold, cells without a budget. */
@@ -52,6 +52,8 @@ export type FromWorker =
   | { kind: 'gone'; id: number; leaked: string[] }
   | { kind: 'failed'; id: number; message: string }
 
+/** The first probe of virtual machines may boot one, which takes minutes on a busy host. */
+const PROBE_MS = 300_000
 /** Live text per execution that is sent over the channel. The outcome has the rest. */
 const TOLD_MAX = 16 * 1024
 
@@ -104,6 +106,7 @@ async function run(id: number, partial: Partial<ExecutionRequestInput>): Promise
         retention_days: 1,
         redact: [],
         ...DEFAULT_TENANT_RULES,
+        allow_emulation: true,
       },
       owner,
       signal: stopper.signal,
@@ -146,6 +149,6 @@ process.on('disconnect', () => process.exit(0))
 
 const backend = backends.get(settings.backend)
 if (backend === undefined) throw new Error('no backend')
-const probe = await backend.probe(AbortSignal.timeout(60_000))
+const probe = await backend.probe(AbortSignal.timeout(PROBE_MS))
 if (probe.ok && warm !== null) backend.prewarm?.()
 tell({ kind: 'ready', probe, owner, capabilities: backend.capabilities })

@@ -14,6 +14,7 @@ export {
   waitGone,
   type ProcessIdentity,
 } from './host-jail/process-identity.ts'
+export { cgroupAt, createCgroups, type Cgroup, type Cgroups } from './host-jail/cgroups.ts'
 export { createRecords, isSlotId, ORPHAN_MS, type Records } from './host-jail/records.ts'
 export { removeTree } from './host-jail/remove-tree.ts'
 export { defaultRuntimeDir, ensureRuntimeDir } from './host-jail/runtime-dir.ts'

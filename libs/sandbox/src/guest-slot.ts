@@ -30,6 +30,8 @@ export interface GuestSlotParts extends Pick<
   spec: SlotSpec
   /** Resolves when the session is over. */
   closed: Promise<unknown>
+  /** False if the sandbox must not serve another program. Absent if only its channel can tell. */
+  isSound?(): boolean
   /**
    * Called after the agent reported a clean cell with `waiting` own processes. False if this host sees more.
    * Absent if the host sees nothing.
@@ -60,7 +62,7 @@ export function createGuestSlot(parts: GuestSlotParts): GuestSlot {
     ...(watch === undefined ? {} : { watch }),
     stderrTail: () => parts.stderrTail(),
     get alive() {
-      return !session.closed
+      return !session.closed && parts.isSound?.() !== false
     },
     onClosed(listener) {
       void parts.closed.then(listener)

@@ -51,6 +51,15 @@ export const microvmConfigSchema = z.strictObject({
     .describe(
       'When the worker is root: the user of all machines of QEMU. Nothing else on this host may use it.',
     ),
+  cgroup_parent: z
+    .string()
+    .startsWith('/sys/fs/cgroup/')
+    .max(1024)
+    .optional()
+    .describe(
+      'A delegated cgroup v2 folder, e.g. of a systemd unit with Delegate=yes; default: tried where this ' +
+        'process is.',
+    ),
   ready_timeout_ms: z
     .int()
     .min(1000)

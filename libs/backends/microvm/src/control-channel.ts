@@ -5,6 +5,8 @@ import { z } from 'zod'
 
 /** The guest may send anything. */
 const LINE_MAX = 65_536
+/** A hello and an end. Each thaw is answered by one more. A guest that goes on only costs the worker time. */
+const LINES_BESIDE_THAWS = 2
 
 const saidSchema = z.union([
   z.strictObject({ hello: z.literal(1), kernel: z.string().max(128) }),
@@ -39,11 +41,16 @@ export function createControlChannel(stream: Duplex): ControlChannel {
   let thawed = Promise.withResolvers<string>()
   const ended = Promise.withResolvers<AgentEnd | null>()
   let text = ''
+  let lines = 0
+  let most = LINES_BESIDE_THAWS
+  let isOver = false
   let stderr = ''
   let lost: CofferdamError | null = null
   for (const { promise } of [hello, thawed]) promise.catch(() => {})
 
   function end(why: string): void {
+    if (isOver) return
+    isOver = true
     lost ??= new CofferdamError('sandbox_open_failed', `The machine’s first process ${why}.`)
     hello.reject(lost)
     thawed.reject(lost)
@@ -56,7 +63,7 @@ export function createControlChannel(stream: Duplex): ControlChannel {
     if (said === undefined) return end('sent something else than it should')
     if ('hello' in said) return hello.resolve(said.kernel)
     if ('nonce' in said) return thawed.resolve(said.nonce)
-    stderr = said.stderr
+    if (stderr === '') stderr = said.stderr
     const told = stderr.trim() === '' ? '' : `: ${stderr.trim().split('\n').at(-1)?.slice(0, 300) ?? ''}`
     ended.resolve({ oomKills: said.oom_kills, stderr })
     lost = new CofferdamError('sandbox_open_failed', `The agent ended${told}`)
@@ -65,10 +72,14 @@ export function createControlChannel(stream: Duplex): ControlChannel {
 
   stream.on('data', (chunk: Buffer) => {
     text += chunk.toString('utf8')
-    const lines = text.split('\n')
-    text = lines.pop() ?? ''
-    if (text.length > LINE_MAX) return end('sent too long a line')
-    for (const line of lines) hear(line)
+    for (let at = text.indexOf('\n'); at >= 0 && !isOver; at = text.indexOf('\n')) {
+      const line = text.slice(0, at)
+      text = text.slice(at + 1)
+      lines += 1
+      if (lines > most) end('says too much')
+      else hear(line)
+    }
+    if (text.length > LINE_MAX) end('sent too long a line')
   })
   stream.on('error', () => end('is gone'))
   for (const event of ['end', 'close']) stream.on(event, () => end('is gone'))
@@ -76,6 +87,7 @@ export function createControlChannel(stream: Duplex): ControlChannel {
   return {
     hello: (signal) => unlessAborted(hello.promise, signal),
     async thaw(words, signal) {
+      most += 1
       thawed = Promise.withResolvers()
       thawed.promise.catch(() => {})
       if (lost !== null) thawed.reject(lost)

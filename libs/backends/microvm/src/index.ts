@@ -4,7 +4,7 @@
  */
 import { mkdir } from 'node:fs/promises'
 import { hostname } from 'node:os'
-import { join } from 'node:path'
+import { basename, join } from 'node:path'
 import {
   CofferdamError,
   LANGUAGES,
@@ -19,6 +19,8 @@ import {
   type WorkerId,
 } from '@cofferdam/contract'
 import {
+  cgroupAt,
+  createCgroups,
   createRecords,
   ensureRuntimeDir,
   GuestSandbox,
@@ -34,6 +36,7 @@ import { microvmConfigSchema, type MicrovmConfig } from './config.ts'
 import { createEngine, runtimeDirOf } from './create-engine.ts'
 import { findImage, IMAGE_CACHE, listImages, type MicrovmImage } from './image.ts'
 import { onceLoaded } from './once-loaded.ts'
+import { createMachineMemory, type MachineMemory } from './machine-memory.ts'
 import { createPausedSessions } from './paused/paused-sessions.ts'
 import { createPausedStore } from './paused/paused-store.ts'
 import { startSlot, type MachineSlot } from './start-slot.ts'
@@ -42,8 +45,6 @@ import { createTemplates } from './templates.ts'
 const MiB = 1_048_576
 /** Of the machine that the probe starts. */
 const PROBE_LIMITS = { memory_mib: 256, cpus: 1, pids: 64, disk_mib: 64 }
-/** PSS of a waiting clone: pages that it changed, and what QEMU keeps for itself (measured: 37-50 MiB). */
-const MACHINE_BYTES = 40 * MiB
 const FIX_IMAGE = 'npm run image -- --microvm (needs erofs-utils)'
 const FIX_MACHINE = {
   qemu: 'Read the worker’s log, and start QEMU by hand.',
@@ -80,11 +81,16 @@ export async function createMicrovmBackend(
   }
   const records = onceLoaded(async (): Promise<Records> => createRecords(await folder('machines')))
   const templates = createTemplates({ engine, image, folder: () => folder('templates'), logger })
+  // Firecracker's jailer makes its own.
+  const cgroups = engine.name === 'qemu' ? createCgroups(settings.cgroup_parent ?? null) : null
+  const memory = createMachineMemory()
   const parts = {
     engine,
     templates,
     image,
     records,
+    cgroups,
+    memory,
     place: await thisPlace(),
     readyTimeoutMs: settings.ready_timeout_ms,
   }
@@ -108,7 +114,7 @@ export async function createMicrovmBackend(
   const warmth = createWarmth<MachineSlot>({
     backend: name,
     start: (spec, signal) => startSlot(parts, spec, signal),
-    deps: deps.warm === undefined ? null : withMachines(deps.warm),
+    deps: deps.warm === undefined ? null : withMachines(deps.warm, memory),
     logger,
     onLeft: deps.onLeft,
     ...(engine.resume === undefined ? {} : { paused }),
@@ -137,6 +143,9 @@ export async function createMicrovmBackend(
     const known = await records()
     const record = known.read(owner, id)
     const existed = await engine.killLeft({ id, process: record })
+    // A record may only name a group of its own machine.
+    const recorded = (record?.cgroups ?? []).filter((path) => basename(path) === id)
+    await (recorded.length > 0 ? cgroupAt(recorded) : cgroups?.find(id))?.remove()
     await known.remove(owner, id)
     return existed
   }
@@ -160,7 +169,13 @@ export async function createMicrovmBackend(
         const ms = await unlessAborted(proven(), signal)
         return {
           ok: true,
-          features: [...answer.features, `a clone of a snapshot per sandbox, which answered after ${ms} ms`],
+          features: [
+            ...answer.features,
+            `a clone of a snapshot per sandbox, which answered after ${ms} ms`,
+            cgroups === null
+              ? 'no cgroup around a machine'
+              : `a cgroup ${cgroups.version} around each machine`,
+          ],
         }
       } catch (error) {
         signal.throwIfAborted()
@@ -203,15 +218,16 @@ export async function createMicrovmBackend(
 
     async [Symbol.asyncDispose]() {
       await warmth.close()
+      cgroups?.close()
     },
   }
 }
 
 /** A waiting slot takes the memory of its VMM and of the guest's kernel as well. */
-const withMachines = (warm: WarmDeps): WarmDeps => ({
+const withMachines = (warm: WarmDeps, machines: MachineMemory): WarmDeps => ({
   ...warm,
   memory: {
-    tryAcquire: (bytes) => warm.memory.tryAcquire(bytes + MACHINE_BYTES),
+    tryAcquire: (bytes) => warm.memory.tryAcquire(bytes + machines.bytes),
     onPressure: (listener) => warm.memory.onPressure(listener),
   },
 })

@@ -1,7 +1,7 @@
 /**
  * Starts a machine until its interpreter waits. The program comes when the slot is bound.
  *
- *   record → clone of a template, or what was paused → thaw → R, if it is a clone → slot
+ *   record, cgroup → clone of a template, or what was paused → thaw → R, if it is a clone → slot
  *   any failure or abort: killed and removed, then thrown
  */
 import type { Writable } from 'node:stream'
@@ -9,9 +9,9 @@ import { CofferdamError, isCofferdamError, unlessAborted } from '@cofferdam/cont
 import {
   createGuestSlot,
   identityOf,
+  type Cgroups,
   type GuestSlot,
   type Records,
-  type RunWatch,
 } from '@cofferdam/sandbox/backend'
 import { createGuestSession, type GuestReady } from '@cofferdam/sandbox/guest'
 import type { SlotSpec } from '@cofferdam/sandbox/warm'
@@ -21,21 +21,26 @@ import {
   CONTROL_PORT,
   type Machine,
   type MachineLease,
+  type MachineSpec,
   type MicrovmEngine,
   type SavedMachine,
 } from './engine.ts'
 import type { ImageManifest, MicrovmImage } from './image.ts'
-import type { Templates } from './templates.ts'
+import { createMachineGroup } from './machine-group.ts'
+import type { MachineMemory } from './machine-memory.ts'
+import { lastWord, watchMachine } from './machine-watch.ts'
+import { openFailure } from './open-failure.ts'
+import { CHANGED, type Templates } from './templates.ts'
 import { againWords, thawWords } from './thaw.ts'
-
-/** After the agent's channel has ended, for the word why. */
-const LAST_WORD_MS = 2000
 
 export interface StartParts {
   engine: MicrovmEngine
   templates: Templates
   image: () => Promise<MicrovmImage>
   records: () => Promise<Records>
+  /** Null if this worker can make none. */
+  cgroups: Cgroups | null
+  memory: MachineMemory
   place: string
   readyTimeoutMs: number
 }
@@ -55,6 +60,9 @@ export interface MachineSlot extends GuestSlot {
 /** How a machine begins. */
 interface Beginning {
   image: ImageManifest['sha256']
+  size: MachineSpec
+  /** Whether nobody changed the files that it maps. */
+  isSound: () => boolean
   machine: (lease: MachineLease, signal: AbortSignal) => Promise<Machine>
   words: { nonce: string }
   /** Of an agent that is there already. */
@@ -70,7 +78,9 @@ export async function startSlot(
   const template = await unlessAborted(parts.templates.get(spec.limits), signal)
   const image = (await parts.image()).manifest.sha256
   const machine: Beginning['machine'] = (lease, until) => parts.engine.restore(template, lease, until)
-  return await begin(parts, spec, { image, machine, words: thawWords(spec) }, signal)
+  const isSound = (): boolean => parts.templates.isUnchanged(template)
+  const how = { image, size: template.spec, isSound, machine, words: thawWords(spec) }
+  return await begin(parts, spec, how, signal)
 }
 
 /**
@@ -88,34 +98,43 @@ export async function resumeSlot(
     throw new CofferdamError('capability_missing', `The engine ${engine.name} resumes no machine.`)
   const { image, saved, isFork, ready: resumed } = what
   const machine = engine.resume.bind(engine, saved)
-  return await begin(parts, spec, { image, machine, words: againWords(isFork), resumed }, signal)
+  // It has all its memory, and needs no file of a template.
+  const how = { image, size: saved.spec, isSound: () => true, machine, words: againWords(isFork), resumed }
+  return await begin(parts, spec, how, signal)
 }
 
 async function begin(
   parts: StartParts,
   spec: SlotSpec,
-  { image, words, resumed, ...how }: Beginning,
+  { image, size, isSound, words, resumed, ...how }: Beginning,
   signal: AbortSignal,
 ): Promise<MachineSlot> {
-  const { place } = parts
+  const { cgroups, memory, place } = parts
   const inTime = AbortSignal.any([signal, AbortSignal.timeout(parts.readyTimeoutMs)])
   const records = await parts.records()
-  const folder = await records.create(spec.owner, spec.slotId)
-  const lease: MachineLease = {
-    folder,
-    id: spec.slotId,
-    async started(pid) {
-      const found = identityOf(pid, place)
-      if (found === null) throw new CofferdamError('sandbox_open_failed', 'The machine ended at once.')
-      await records.save(spec.owner, spec.slotId, { ...found, ownsPids: true, cgroups: [] })
-    },
-  }
+  const group = createMachineGroup(cgroups, spec.slotId, size)
   let machine: Machine | null = null
+  let pid = -1
   const destroy = async (): Promise<void> => {
     await machine?.kill()
+    await group.remove()
     await records.remove(spec.owner, spec.slotId)
   }
   try {
+    const folder = await records.create(spec.owner, spec.slotId)
+    const lease: MachineLease = {
+      folder,
+      id: spec.slotId,
+      async started(started) {
+        pid = started
+        const found = identityOf(pid, place)
+        if (found === null) throw new CofferdamError('sandbox_open_failed', 'The machine ended at once.')
+        const record = { ...found, ownsPids: true, cgroups: [...group.folders] }
+        await records.save(spec.owner, spec.slotId, record)
+        // Meanwhile the machine loads its state. No program runs in it before its slot is bound.
+        group.join(pid)
+      },
+    }
     const begun = await how.machine(lease, inTime)
     machine = begun
     const control = createControlChannel(await begun.connect(CONTROL_PORT))
@@ -130,18 +149,22 @@ async function begin(
     })
     let ready: GuestReady
     try {
-      ready = await session.ready(inTime)
+      const [said] = await Promise.all([session.ready(inTime), group.joined])
+      ready = said
     } catch (error) {
       session.close()
       throw await withLastWord(error, control)
     }
+    if (!isSound()) throw new CofferdamError('sandbox_open_failed', CHANGED)
+    void memory.look(pid)
     const slot = createGuestSlot({
       spec,
       session,
       handle: { slot: spec.slotId },
       closed: closed.promise,
       stderrTail: () => control.stderr(),
-      watch: () => watchRun(control),
+      isSound,
+      watch: () => watchMachine(control, group),
       destroy,
     })
     return Object.assign(slot, {
@@ -164,36 +187,14 @@ async function begin(
     })
   } catch (error) {
     await destroy()
-    throw signal.aborted ? signal.reason : explained(error)
+    throw signal.aborted ? signal.reason : openFailure('The machine could not be started', error)
   }
 }
-
-/** The agent counts; the first process of the machine only says why the agent ended. */
-function watchRun(control: ControlChannel): RunWatch {
-  return {
-    addTo: (exit) => exit,
-    usage: () => null,
-    killedForMemory: async () => ((await lastWord(control))?.oomKills ?? 0) > 0,
-    stop: () => undefined,
-  }
-}
-
-const lastWord = (control: ControlChannel): Promise<Awaited<ControlChannel['ended']>> =>
-  unlessAborted(control.ended, AbortSignal.timeout(LAST_WORD_MS)).catch(() => null)
 
 async function withLastWord(error: unknown, control: ControlChannel): Promise<unknown> {
   if (!isCofferdamError(error) || error.code !== 'sandbox_lost') return error
   const said = (await lastWord(control))?.stderr.trim().split('\n').at(-1) ?? ''
   return new CofferdamError('sandbox_open_failed', `The agent ended${said === '' ? '' : `: ${said}`}.`, {
-    cause: error,
-  })
-}
-
-function explained(error: unknown): unknown {
-  if (isCofferdamError(error)) return error
-  const isLate = error instanceof DOMException && error.name === 'TimeoutError'
-  const why = isLate ? 'the agent was not ready in time' : error instanceof Error ? error.message : 'unknown'
-  return new CofferdamError('sandbox_open_failed', `The machine could not be started: ${why}`, {
     cause: error,
   })
 }

@@ -1,4 +1,4 @@
-import { mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdirSync, mkdtempSync, readdirSync, rmSync, utimesSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { SILENT } from '@cofferdam/sandbox/backend'
@@ -34,8 +34,8 @@ it.each([
   expect(machineSize({ ...LIMITS, ...limits })).toEqual(size)
 })
 
-/** Writes files instead of booting. `failures` of its first calls reject. */
-function scripted(failures = 0) {
+/** Writes files instead of booting. `failures` of its first calls reject with `failure`. */
+function scripted(failures = 0, failure: Error = new Error('no boot')) {
   const folder = mkdtempSync(join(tmpdir(), 'cofferdam-templates-'))
   folders.push(folder)
   const made = { count: 0 }
@@ -46,7 +46,7 @@ function scripted(failures = 0) {
     templateKey: () => Promise.resolve('1'),
     createTemplate(spec, into) {
       made.count += 1
-      if (made.count <= failures) return Promise.reject(new Error('no boot'))
+      if (made.count <= failures) return Promise.reject(failure)
       const template = { spec, state: join(into, 'state'), memory: join(into, 'memory') }
       for (const path of [template.state, template.memory]) writeFileSync(path, 'as saved')
       return Promise.resolve(template)
@@ -93,14 +93,40 @@ it('leaves nothing of a boot that failed, and tries again', async () => {
   expect(made.count).toBe(2)
 })
 
+it('says that the disk is full, without a path of this host', async () => {
+  const { folder, create } = scripted(1, Object.assign(new Error(`ENOSPC: write /x`), { code: 'ENOSPC' }))
+  await expect(create().get(LIMITS)).rejects.toMatchObject({
+    code: 'sandbox_open_failed',
+    message: expect.stringMatching(/^A template .* No space is left in the runtime folder/) as string,
+  })
+  expect(readdirSync(folder)).toEqual([])
+})
+
+it('removes what a dead worker left of a template, once nobody can still be making it', async () => {
+  const { folder, create } = scripted()
+  for (const [name, ageS] of [
+    ['new-old', 3600],
+    ['new-young', 60],
+  ] as const) {
+    mkdirSync(join(folder, name))
+    const then = Date.now() / 1000 - ageS
+    utimesSync(join(folder, name), then, then)
+  }
+  await create().get(LIMITS)
+  const left = readdirSync(folder).filter((name) => name.startsWith('new-'))
+  expect(left).toEqual(['new-young'])
+})
+
 it('makes a template anew if its files are not those that were saved', async () => {
   const { made, create } = scripted()
   const { memory } = await create().get(LIMITS)
   writeFileSync(memory, 'poisoned')
   const templates = create()
-  await templates.get(LIMITS)
+  const template = await templates.get(LIMITS)
   expect(made.count).toBe(2)
+  expect(templates.isUnchanged(template)).toBe(true)
   writeFileSync(memory, 'poisoned again')
+  expect(templates.isUnchanged(template)).toBe(false)
   await expect(templates.get(LIMITS)).rejects.toMatchObject({ code: 'sandbox_open_failed' })
   await templates.get(LIMITS)
   expect(made.count).toBe(3)

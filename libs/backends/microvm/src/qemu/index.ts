@@ -22,6 +22,7 @@ import type {
 } from '../engine.ts'
 import { killLeftMachine } from '../kill-left.ts'
 import { onceLoaded } from '../once-loaded.ts'
+import { DISK_FULL } from '../open-failure.ts'
 import { FDS, type QemuStart } from './arguments.ts'
 import { loaded, saved, SHARED_MEMORY, streamState } from './migrate.ts'
 import { startQemu, type QemuParts, type QemuProcess } from './virtual-machine.ts'
@@ -113,6 +114,10 @@ export async function createQemuEngine(settings: QemuSettings): Promise<MicrovmE
         await saved(qemu)
         return template
       } catch (error) {
+        await qemu.kill()
+        // The memory is a file that QEMU maps: where the disk is full, a write is a signal.
+        if ((await qemu.exited).signal === 'SIGBUS')
+          throw new CofferdamError('sandbox_open_failed', DISK_FULL, { cause: error })
         throw signal.aborted ? signal.reason : explained(error, qemu)
       } finally {
         signal.removeEventListener('abort', stop)

@@ -10,6 +10,8 @@ import { createQmp, type Qmp } from './qmp.ts'
 
 /** The end of what QEMU and the console said, for the reason of a failure. */
 const SAID_MAX = 4096
+/** A healthy machine says a few lines. One that floods its console is no longer listened to. */
+const HEARD_MAX = 1 << 20
 
 export interface QemuProcess {
   readonly pid: number
@@ -88,9 +90,12 @@ async function begun(child: ChildProcess): Promise<QemuProcess> {
   // Without a cgroup of its own, only the signal says that the kernel may have killed it for memory.
   child.once('exit', (code, signal) => exited.resolve({ code, signal, oom: false }))
   let said = ''
+  let heard = 0
   for (const stream of [child.stdout, child.stderr])
     stream?.setEncoding('latin1').on('data', (text: string) => {
       said = (said + text).slice(-SAID_MAX)
+      heard += text.length
+      if (heard > HEARD_MAX) stream.destroy()
     })
   await spawned
   const [, , , qmpSocket, control, agent] = child.stdio as unknown as Duplex[]

@@ -1,0 +1,37 @@
+/**
+ * What a machine takes of this host beside its program: the proportional share that the kernel counts, so a
+ * page that many clones of one template share is counted once among them.
+ */
+import { readFile } from 'node:fs/promises'
+
+/** Before the first look (measured: 82 MiB alone, 54 MiB each of four). */
+const FIRST_GUESS = 80 * 1_048_576
+/** The largest of the last ones counts: a lone machine holds its template's pages alone. */
+const LOOKS_KEPT = 8
+
+export interface MachineMemory {
+  /** For the next machine, in bytes. */
+  readonly bytes: number
+  /** Measures the machine of this process, which has just started and has no program yet. */
+  look(pid: number): Promise<void>
+}
+
+export function createMachineMemory(): MachineMemory {
+  const seen: number[] = []
+  return {
+    get bytes() {
+      return seen.length === 0 ? FIRST_GUESS : Math.max(...seen)
+    },
+    async look(pid) {
+      const bytes = await proportionalShare(pid)
+      if (bytes !== null) seen.splice(0, seen.length, ...seen.slice(1 - LOOKS_KEPT), bytes)
+    },
+  }
+}
+
+/** Null if the process is gone, or is none of this user. */
+export async function proportionalShare(pid: number): Promise<number | null> {
+  const rollup = await readFile(`/proc/${pid}/smaps_rollup`, 'latin1').catch(() => '')
+  const [, kib] = /^Pss:\s+(\d+) kB$/m.exec(rollup) ?? []
+  return kib === undefined ? null : Number(kib) * 1024
+}
