@@ -52,7 +52,10 @@ export interface HostileImage extends Disposable {
 export async function makeHostileImage(): Promise<HostileImage | null> {
   const honest = await findImage(IMAGE_CACHE, 'slim')
   if (honest === null) return null
-  const init = guestFiles().find(({ name }) => name === 'vm_init.py')?.bytes.toString('utf8') ?? ''
+  const init =
+    guestFiles()
+      .find(({ name }) => name === 'vm_init.py')
+      ?.bytes.toString('utf8') ?? ''
   if (!init.includes(BEGIN)) throw new Error('vm_init.py begins in another way than this file expects')
   const folder = mkdtempSync(join(tmpdir(), 'cofferdam-hostile-'))
   const image = join(folder, 'image')
