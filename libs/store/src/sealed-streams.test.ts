@@ -43,7 +43,7 @@ test('refuses bytes that were altered, cut off, or are those of another session'
   const sealed = await through(randomBytes(2 * CHUNK_BYTES), 'seal')
   const altered = Buffer.from(sealed)
   altered[HEADER_BYTES + 5] = (altered[HEADER_BYTES + 5] ?? 0) ^ 1
-  const damaged = { code: 'internal' }
+  const damaged = { code: 'stored_data_damaged' }
   await expect(through(altered, 'open')).rejects.toMatchObject(damaged)
   await expect(through(sealed.subarray(0, HEADER_BYTES + STORED_CHUNK_BYTES), 'open')).rejects.toMatchObject(
     damaged,
