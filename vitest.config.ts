@@ -29,6 +29,7 @@ const PARTLY_SHORT = [
   'libs/queue/test/{fairness,session}.test.ts',
   'tests/model/{queue,kinds}.test.ts',
   'apps/cli/test/commands.test.ts',
+  'tests/ui/{execution,fairness,fleet-pages,hostile,playground,rerun,settings,sign-in,tenants}.test.ts',
 ]
 
 // A slow, shared 2-core machine runs at a tenth of a quiet one at times; a hang still ends within minutes.

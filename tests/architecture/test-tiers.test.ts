@@ -9,9 +9,9 @@ import { expect, it } from 'vitest'
 import config from '../../vitest.config.ts'
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url))
-/** Calls that leave tests to the long tier. `exerciseBackend` and `onTargets` do it for their callers. */
+/** What leaves tests to the long tier. `exerciseBackend`, `onTargets` and `LOOKS` do it for their users. */
 const LEAVES =
-  /\b(?:isLongTier|inLongTier|shortThemes|exerciseBackend|exerciseStarted|exerciseAzure|onTargets)\b/
+  /\b(?:isLongTier|inLongTier|shortThemes|exerciseBackend|exerciseStarted|exerciseAzure|onTargets|LOOKS)\b/
 
 const longPatterns = (): readonly string[] => {
   const projects = config.test?.projects ?? []

@@ -3,6 +3,7 @@ import type { ExecutionRequest } from '@cofferdam/client'
 import { needs } from '@cofferdam/embedded/needs'
 import type { Page } from 'playwright-core'
 import { afterAll, beforeAll, expect } from 'vitest'
+import { LOOKS } from './looks.ts'
 import { openUiScene, type Scene } from './scene.ts'
 
 const browser = needs('chromium', 'process')
@@ -45,10 +46,7 @@ browser.describe('the page of an execution', () => {
   })
   afterAll(() => scene?.[Symbol.asyncDispose]())
 
-  browser.it.each([
-    [1280, 'light'],
-    [390, 'dark'],
-  ] as const)(
+  browser.it.each(LOOKS)(
     'shows everything of a hostile program and runs nothing of it, at %d px',
     async (width, scheme) => {
       const result = await run(

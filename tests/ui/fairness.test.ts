@@ -6,14 +6,11 @@ import { needs } from '@cofferdam/embedded/needs'
 import type { Page } from 'playwright-core'
 import { afterAll, beforeAll, expect, vi } from 'vitest'
 import { cost as costWords } from '../../apps/dashboard/src/words/figures.ts'
+import { LOOKS } from './looks.ts'
 import { openUiScene, type Scene } from './scene.ts'
 
 const browser = needs('chromium', 'process')
 const SOON = { timeout: 60_000, interval: 100 }
-const LOOKS = [
-  [1280, 'light'],
-  [390, 'dark'],
-] as const
 /** More than one answer of the API has. */
 const CROWD = 520
 let scene: Scene

@@ -7,6 +7,7 @@ import { needs } from '@cofferdam/embedded/needs'
 import { connectRedis } from '@cofferdam/queue'
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import { buildPages } from './build-pages.ts'
+import { LOOKS } from './looks.ts'
 import { openUiScene, type Scene } from './scene.ts'
 
 const browser = needs('chromium', 'process-namespaces')
@@ -70,10 +71,7 @@ open('out/deep/a&b', 'w')
   })
   afterAll(() => scene?.[Symbol.asyncDispose]())
 
-  browser.it.each([
-    [1280, 'dark'],
-    [390, 'light'],
-  ] as const)('are sound at %d px in %s, and each is one click away', async (width, scheme) => {
+  browser.it.each(LOOKS)('are sound at %d px in %s, and each is one click away', async (width, scheme) => {
     await using seen = await scene.open('/?tenant=acme', { width, scheme })
     const { page } = seen
     const visit = async (name: string, sign: string): Promise<void> => {

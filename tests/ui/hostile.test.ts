@@ -3,14 +3,11 @@ import type { ExecutionRequest } from '@cofferdam/client'
 import { needs } from '@cofferdam/embedded/needs'
 import type { Page } from 'playwright-core'
 import { afterAll, beforeAll, expect } from 'vitest'
+import { LOOKS } from './looks.ts'
 import { openUiScene, type Scene } from './scene.ts'
 
 const browser = needs('chromium', 'process-namespaces')
 const SOON = { timeout: 60_000, interval: 50 }
-const LOOKS = [
-  [1280, 'dark'],
-  [390, 'light'],
-] as const
 /** The longest name that the contract allows, with a part for each field. */
 const long = (name: string): string => `${name}@${'x'.repeat(127 - name.length)}`
 const HTML = '<img src=x onerror=alert(1)>'

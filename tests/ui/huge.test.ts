@@ -1,6 +1,6 @@
 /**
- * The pages stay small when 10,000 executions wait, and when a program prints 100,000 lines at once. A
- * thousand executions are cancelled together.
+ * The pages stay small when 6,000 executions wait, and when a program prints 100,000 lines at once. Six
+ * hundred executions are cancelled together.
  */
 import { needs } from '@cofferdam/embedded/needs'
 import { afterAll, beforeAll, expect } from 'vitest'
@@ -21,23 +21,23 @@ browser.describe('the pages', () => {
     await watchFlood(scene, floodOf(100_000), 'row 99999 ')
   })
 
-  browser.it('ask for bounded lists while 10,000 executions wait, and hold little', PATIENT, async () => {
-    await enqueueCrowd(scene, 10_000)
+  browser.it('ask for bounded lists while 6,000 executions wait, and hold little', PATIENT, async () => {
+    await enqueueCrowd(scene, 6_000)
     for (const view of VIEWS) await seeBounded(scene, view)
   })
 
-  browser.it('cancel a thousand executions of a tenant, and none of another one', PATIENT, async () => {
+  browser.it('cancel six hundred executions of a tenant, and none of another one', PATIENT, async () => {
     await using seen = await scene.open('/executions?tenant=crowd-0')
     const { page } = seen
     await page.getByRole('button', { name: 'Cancel all of crowd-0' }).click()
     const dialog = page.getByRole('dialog', { name: 'Cancel all of crowd-0' })
     await dialog.getByLabel('Reason').fill('runs away')
     await dialog.getByRole('button', { name: 'Cancel all of crowd-0' }).click()
-    await dialog.getByText('1,000 executions cancelled', { exact: true }).waitFor({ timeout: 300_000 })
+    await dialog.getByText('600 executions cancelled', { exact: true }).waitFor({ timeout: 300_000 })
     await dialog.getByRole('button', { name: 'Close', exact: true }).last().click()
     const { tenants } = await scene.client.fleet.queueTenants()
     const waiting = new Map(tenants.map(({ tenant_id: tenant, waiting: count }) => [tenant, count]))
-    expect([waiting.get('crowd-0') ?? 0, waiting.get('crowd-1')]).toEqual([0, 1000])
+    expect([waiting.get('crowd-0') ?? 0, waiting.get('crowd-1')]).toEqual([0, 600])
     seen.expectSilent()
   })
 })

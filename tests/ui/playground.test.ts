@@ -7,6 +7,7 @@ import { needs } from '@cofferdam/embedded/needs'
 import type { Page } from 'playwright-core'
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import * as form from '../../apps/dashboard/src/pages/playground/request-of.ts'
+import { LOOKS } from './looks.ts'
 import { openUiScene, type Scene } from './scene.ts'
 import type { SeenPage } from './seen-page.ts'
 
@@ -48,45 +49,49 @@ browser.describe('the playground', () => {
   })
   afterAll(() => scene?.[Symbol.asyncDispose]())
 
-  browser.it.each([
-    [1280, 'light'],
-    [1280, 'dark'],
-    [390, 'light'],
-    [390, 'dark'],
-  ] as const)('runs a program and shows its run on the same page, at %d px in %s', async (width, scheme) => {
-    await using seen = await scene.open('/playground', { width, scheme })
-    const { page } = seen
-    await page.getByText('Nothing ran yet.').waitFor()
-    await expectSound(seen)
-    await request(page).getByLabel('Tenant').fill('acme')
-    await request(page).getByLabel('Backend').selectOption('process')
-    await editor(page).fill(`import sys\nprint(${JSON.stringify(ATTACK)}, sys.argv[1:], input())\n{'x': [1]}`)
-    await page.getByText('Input and files').click()
-    await request(page).getByLabel('Arguments').fill('a\n<b>\n')
-    await request(page).getByLabel('Standard input').fill(ATTACK)
-    await page.getByText('Limits').click()
-    await request(page).getByLabel('Hard deadline, s').fill('20.5')
-    await runButton(page).click()
-    await page.getByText('Succeeded').first().waitFor()
-    await expect.poll(() => screenOf(page).innerText(), SOON).toContain('<img src=x onerror=alert(1)>')
-    expect(await screenOf(page).innerText()).toContain("['a', '<b>']")
-    await page.getByRole('region', { name: 'Value' }).getByText('x').waitFor()
-    await page.getByRole('region', { name: 'Use and cost' }).waitFor()
-    expect(Object.fromEntries(queryOf(page))).toEqual({
-      tenant: 'acme',
-      backend: 'process',
-      hard_timeout_ms: '20500',
-      run: runOf(page),
-    })
-    const state = await scene.client.get(runOf(page))
-    expect(state).toMatchObject({ tenant_id: 'acme', agent_id: 'playground', result: { backend: 'process' } })
-    expect(await page.locator('main script, main iframe, main img').count()).toBe(0)
-    await expectSound(seen)
-    const id = runOf(page)
-    await page.getByRole('link', { name: 'Everything about it' }).click()
-    await page.getByRole('heading', { level: 1, name: id.slice(-8) }).waitFor()
-    seen.expectSilent()
-  })
+  browser.it.each(LOOKS)(
+    'runs a program and shows its run on the same page, at %d px in %s',
+    async (width, scheme) => {
+      await using seen = await scene.open('/playground', { width, scheme })
+      const { page } = seen
+      await page.getByText('Nothing ran yet.').waitFor()
+      await expectSound(seen)
+      await request(page).getByLabel('Tenant').fill('acme')
+      await request(page).getByLabel('Backend').selectOption('process')
+      await editor(page).fill(
+        `import sys\nprint(${JSON.stringify(ATTACK)}, sys.argv[1:], input())\n{'x': [1]}`,
+      )
+      await page.getByText('Input and files').click()
+      await request(page).getByLabel('Arguments').fill('a\n<b>\n')
+      await request(page).getByLabel('Standard input').fill(ATTACK)
+      await page.getByText('Limits').click()
+      await request(page).getByLabel('Hard deadline, s').fill('20.5')
+      await runButton(page).click()
+      await page.getByText('Succeeded').first().waitFor()
+      await expect.poll(() => screenOf(page).innerText(), SOON).toContain('<img src=x onerror=alert(1)>')
+      expect(await screenOf(page).innerText()).toContain("['a', '<b>']")
+      await page.getByRole('region', { name: 'Value' }).getByText('x').waitFor()
+      await page.getByRole('region', { name: 'Use and cost' }).waitFor()
+      expect(Object.fromEntries(queryOf(page))).toEqual({
+        tenant: 'acme',
+        backend: 'process',
+        hard_timeout_ms: '20500',
+        run: runOf(page),
+      })
+      const state = await scene.client.get(runOf(page))
+      expect(state).toMatchObject({
+        tenant_id: 'acme',
+        agent_id: 'playground',
+        result: { backend: 'process' },
+      })
+      expect(await page.locator('main script, main iframe, main img').count()).toBe(0)
+      await expectSound(seen)
+      const id = runOf(page)
+      await page.getByRole('link', { name: 'Everything about it' }).click()
+      await page.getByRole('heading', { level: 1, name: id.slice(-8) }).waitFor()
+      seen.expectSilent()
+    },
+  )
 
   browser.it('is followed live, cancelled, and run again with edits; back shows the run before', async () => {
     await using seen = await scene.open('/playground?tenant=acme')
@@ -194,42 +199,44 @@ browser.describe('the playground', () => {
     expect([runOf(page), await countOf('once')]).toEqual([lost[0], 3])
   })
 
-  browser.it.each([
-    [1280, 'dark'],
-    [390, 'light'],
-  ] as const)('says why a request was refused, at the field, at %d px in %s', async (width, scheme) => {
-    const address = `/playground?tenant=acme&min_isolation=strong&memory_mib=512`
-    await using seen = await scene.open(address, { width, scheme })
-    const { page } = seen
-    await runButton(page).click()
-    await page.getByRole('alert').getByText('is not valid').waitFor()
-    await page.getByRole('alert').getByText('Correct what is marked below.').waitFor()
-    const isolation = request(page).getByLabel('Isolation, at least')
-    await page.locator('.field-problem').getByText('expected one of').waitFor()
-    expect(await isolation.getAttribute('aria-invalid')).toBe('true')
-    await expect.poll(() => page.evaluate<string>('document.activeElement.name'), SOON).toBe('min_isolation')
-    await expectSound(seen)
-    await isolation.selectOption('')
-    // A field that is folded away is shown when something is wrong with it.
-    await page.getByText('Input and files').click()
-    await request(page).getByLabel('Variables').fill('NO NAME=1')
-    await page.getByText('Input and files').click()
-    await runButton(page).click()
-    await request(page).getByLabel('Variables').waitFor()
-    await page.locator('.field-problem').getByText('shell-style variable name').waitFor()
-    await request(page).getByLabel('Variables').fill('NAME=1')
-    await request(page).getByLabel('Memory, MiB').fill('1')
-    await page.getByText('Limits').click()
-    await runButton(page).click()
-    await request(page).getByLabel('Memory, MiB').waitFor()
-    expect(runOf(page)).toBeNull()
-    await request(page).getByLabel('Memory, MiB').fill('64')
-    await runButton(page).click()
-    await page.getByText('Succeeded').first().waitFor()
-    expect(await page.getByRole('alert').count()).toBe(0)
-    await expectSound(seen)
-    seen.expectSilent()
-  })
+  browser.it.each(LOOKS)(
+    'says why a request was refused, at the field, at %d px in %s',
+    async (width, scheme) => {
+      const address = `/playground?tenant=acme&min_isolation=strong&memory_mib=512`
+      await using seen = await scene.open(address, { width, scheme })
+      const { page } = seen
+      await runButton(page).click()
+      await page.getByRole('alert').getByText('is not valid').waitFor()
+      await page.getByRole('alert').getByText('Correct what is marked below.').waitFor()
+      const isolation = request(page).getByLabel('Isolation, at least')
+      await page.locator('.field-problem').getByText('expected one of').waitFor()
+      expect(await isolation.getAttribute('aria-invalid')).toBe('true')
+      await expect
+        .poll(() => page.evaluate<string>('document.activeElement.name'), SOON)
+        .toBe('min_isolation')
+      await expectSound(seen)
+      await isolation.selectOption('')
+      // A field that is folded away is shown when something is wrong with it.
+      await page.getByText('Input and files').click()
+      await request(page).getByLabel('Variables').fill('NO NAME=1')
+      await page.getByText('Input and files').click()
+      await runButton(page).click()
+      await request(page).getByLabel('Variables').waitFor()
+      await page.locator('.field-problem').getByText('shell-style variable name').waitFor()
+      await request(page).getByLabel('Variables').fill('NAME=1')
+      await request(page).getByLabel('Memory, MiB').fill('1')
+      await page.getByText('Limits').click()
+      await runButton(page).click()
+      await request(page).getByLabel('Memory, MiB').waitFor()
+      expect(runOf(page)).toBeNull()
+      await request(page).getByLabel('Memory, MiB').fill('64')
+      await runButton(page).click()
+      await page.getByText('Succeeded').first().waitFor()
+      expect(await page.getByRole('alert').count()).toBe(0)
+      await expectSound(seen)
+      seen.expectSilent()
+    },
+  )
 
   browser.it('says why a run was refused: by policy, by a cap, and by a full queue', async () => {
     await scene.client.tenants.create({

@@ -5,6 +5,7 @@ import { needs } from '@cofferdam/embedded/needs'
 import type { Page } from 'playwright-core'
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import { LIMIT_FIELDS } from '../../apps/dashboard/src/pages/execution/rerun/edit-of.ts'
+import { LOOKS } from './looks.ts'
 import { openUiScene, type Scene } from './scene.ts'
 
 const browser = needs('chromium', 'process')
@@ -50,10 +51,7 @@ browser.describe('running again', () => {
   })
   afterAll(() => scene?.[Symbol.asyncDispose]())
 
-  browser.it.each([
-    [1280, 'light'],
-    [390, 'dark'],
-  ] as const)(
+  browser.it.each(LOOKS)(
     'takes other arguments and limits, leads to the new one, and compares, at %d px',
     async (width, scheme) => {
       const first = await run(request())

@@ -3,6 +3,7 @@ import type { ExecutionRequest } from '@cofferdam/client'
 import { needs } from '@cofferdam/embedded/needs'
 import type { Page } from 'playwright-core'
 import { afterAll, beforeAll, expect } from 'vitest'
+import { LOOKS } from './looks.ts'
 import { openUiScene, type Scene } from './scene.ts'
 
 const browser = needs('chromium', 'process')
@@ -31,10 +32,7 @@ browser.describe('the settings', () => {
   })
   afterAll(() => scene?.[Symbol.asyncDispose]())
 
-  browser.it.each([
-    [1280, 'light'],
-    [390, 'dark'],
-  ] as const)('are sound at %d px in %s, in both densities and schemes', async (width, scheme) => {
+  browser.it.each(LOOKS)('are sound at %d px in %s, in both densities and schemes', async (width, scheme) => {
     await using seen = await scene.open('/settings', { as: scene.keys.readOnly, width, scheme })
     const { page } = seen
     await page.getByRole('main').getByText('read only', { exact: true }).waitFor()

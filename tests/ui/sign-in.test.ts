@@ -1,6 +1,7 @@
 /** Signing in and out, and what a page without a valid session shows. */
 import { needs } from '@cofferdam/embedded/needs'
 import { afterAll, beforeAll, expect } from 'vitest'
+import { LOOKS } from './looks.ts'
 import { openUiScene, type Scene } from './scene.ts'
 import { codeFor } from './seen-page.ts'
 
@@ -13,27 +14,25 @@ browser.describe('the sign-in page', () => {
   })
   afterAll(() => scene?.[Symbol.asyncDispose]())
 
-  browser.it.each([
-    [1280, 'light'],
-    [1280, 'dark'],
-    [390, 'light'],
-    [390, 'dark'],
-  ] as const)('is sound at %d px in %s, and takes a key by keyboard alone', async (width, scheme) => {
-    await using seen = await scene.open('/executions?status=live', { as: null, width, scheme })
-    const { page } = seen
-    await page.getByLabel('API key').waitFor()
-    await seen.expectSound()
-    await page.keyboard.press('Tab')
-    await page.keyboard.type(scene.keys.admin)
-    await page.keyboard.press('Enter')
-    await page.getByRole('heading', { name: 'Executions' }).waitFor()
-    expect(new URL(page.url()).search).toBe('?status=live')
-    await page.getByText('Nothing waits or runs.').waitFor()
-    await seen.expectSound()
-    const kept = await page.evaluate('[document.cookie, localStorage.length, sessionStorage.length]')
-    expect(kept).toEqual(['', 0, 0])
-    seen.expectSilent()
-  })
+  browser.it.each(LOOKS)(
+    'is sound at %d px in %s, and takes a key by keyboard alone',
+    async (width, scheme) => {
+      await using seen = await scene.open('/executions?status=live', { as: null, width, scheme })
+      const { page } = seen
+      await page.getByLabel('API key').waitFor()
+      await seen.expectSound()
+      await page.keyboard.press('Tab')
+      await page.keyboard.type(scene.keys.admin)
+      await page.keyboard.press('Enter')
+      await page.getByRole('heading', { name: 'Executions' }).waitFor()
+      expect(new URL(page.url()).search).toBe('?status=live')
+      await page.getByText('Nothing waits or runs.').waitFor()
+      await seen.expectSound()
+      const kept = await page.evaluate('[document.cookie, localStorage.length, sessionStorage.length]')
+      expect(kept).toEqual(['', 0, 0])
+      seen.expectSilent()
+    },
+  )
 
   browser.it('says that a key is wrong', async () => {
     await using seen = await scene.open('/', { as: null })

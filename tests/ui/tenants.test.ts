@@ -4,6 +4,7 @@ import type { ExecutionRequest, Tenants } from '@cofferdam/client'
 import { needs } from '@cofferdam/embedded/needs'
 import type { Page } from 'playwright-core'
 import { afterAll, beforeAll, expect } from 'vitest'
+import { LOOKS } from './looks.ts'
 import { openUiScene, type Scene } from './scene.ts'
 
 const browser = needs('chromium', 'process')
@@ -345,10 +346,7 @@ browser.describe('the pages of tenants', () => {
     seen.expectSilent()
   })
 
-  browser.it.each([
-    [1280, 'dark'],
-    [390, 'light'],
-  ] as const)('are sound with hostile and long names, at %d px in %s', async (width, scheme) => {
+  browser.it.each(LOOKS)('are sound with hostile and long names, at %d px in %s', async (width, scheme) => {
     if ((await scene.fleet.store.tenants.get(LONG)) === null) {
       await createTenant(LONG, { agents: { [`agent@${'y'.repeat(122)}`]: 3 }, tenant_daily_cost: 5_000_000 })
       await scene.client.tenants.createKey(LONG, { label: ATTACK.repeat(5).slice(0, 200), read_only: false })

@@ -27,8 +27,8 @@ import {
 } from '@cofferdam/contract'
 import type { Clock } from './clock.ts'
 
-/** Long enough for a `finally` block, short enough that a cancel feels immediate. */
-export const CANCEL_GRACE_MS = 500
+/** Long enough that a session outlives a cancel on a busy host, short enough that a person waits for it. */
+export const CANCEL_GRACE_MS = 2000
 export interface RunEnd {
   /** Null when the program was halted or its sandbox was lost. */
   exit: Exit | null

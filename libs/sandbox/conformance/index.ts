@@ -29,14 +29,12 @@ export const KERNEL_THEMES = [
 /** Themes that depend on a vendor's access to our agent. Other backends exercise the agent itself. */
 export const VENDOR_THEMES = [
   'lifecycle',
-  'exit',
   'output',
   'files',
   'interrupt',
   'lost',
   'refusal',
   'sequences',
-  'background',
 ] as const
 /** Themes that depend on the jail around the agent. */
 export const RUNG_THEMES = [

@@ -83,7 +83,7 @@ export function background(h: Harness): void {
         await using sandbox = await h.open(bash(''), change)
         expect((await sandbox.list([name], 1)).map(({ path }) => path)).toEqual([name])
       },
-      { timeout: 30_000, interval: 50 },
+      { timeout: 120_000, interval: 50 },
     )
 
   async function end(change: SpecChange): Promise<void> {
@@ -263,7 +263,7 @@ except OSError as error:
     test('CPU time that background processes use between executions is charged to no execution', async () => {
       const change = newSession()
       const burner = onceTold(`
-while time.process_time() < 2:
+while time.process_time() < 1:
     pass
 open("burnt", "w").close()
 time.sleep(600)`)
@@ -272,6 +272,6 @@ time.sleep(600)`)
       await tell('go', change)
       await appears('burnt', change)
       const { exit } = await turn(bash('true'), change)
-      expect(exit.usage.cpu_ms).toBeLessThan(1000)
+      expect(exit.usage.cpu_ms).toBeLessThan(900)
     })
 }
