@@ -139,7 +139,7 @@ describe('callback secrets', () => {
          select 'globex', secret, sealed from callback_secrets where tenant_id = 'acme'`,
       )
       await expect(store.callbackSecrets.read('globex', Date.now())).rejects.toMatchObject({
-        code: 'internal',
+        code: 'stored_data_damaged',
       })
       expect((await t.as('cofferdam_app', 'select * from callback_secrets', 'nobody')).rows).toEqual([])
     } finally {
