@@ -45,7 +45,8 @@ it('keeps the fair order of large and small executions, with a matching position
   const put = (count: number, request: ExecutionRequestInput): Promise<Accepted[]> =>
     Promise.all(Array.from({ length: count }, () => fleet.client.enqueue(request)))
   const large = await put(12, asking('large', 2048, LARGE_MS))
-  const small = await put(60, asking('small', 64, 50))
+  // Enough that the large ones are never alone while this looks at their forecasts.
+  const small = await put(120, asking('small', 64, 50))
 
   // Compares the forecast of the last large execution with its real start, at three times. Just before one of
   // them it may be released, and its forecast then depends on running executions of both tenants.
