@@ -6,6 +6,7 @@
  *                          charged only when its owner reported that it had handed the program over
  *   anything else        → null: the execution is processed as if nobody had claimed it before
  */
+import type { EarlierCharge } from '@cofferdam/admission'
 import {
   isCofferdamError,
   outcomeWithoutRun,
@@ -43,19 +44,36 @@ export async function recover(taken: Taken, deps: WorkerDeps): Promise<NoRun | n
   if (record !== null) return { next: 'republish', record, settles }
   if (interrupted === null) return null
 
+  const chargedAtMs = interrupted.handedOver ? interrupted.chargedAtMs : null
+  if (chargedAtMs !== null) await keepCharge({ ...settles, chargedAtMs }, deps)
   const policy = await policyNow(taken, deps)
   const output = policy === null ? {} : await streamedOutput(taken, deps)
   return {
     next: 'end',
     outcome: lostOutcome(interrupted, output),
     facts: {
-      chargedAtMs: interrupted.handedOver ? interrupted.chargedAtMs : null,
+      chargedAtMs,
       startedAtMs: interrupted.startedAtMs,
       caps: null,
       retentionDays: policy?.tenant.retention_days ?? deps.defaultRetentionDays,
       ...policy,
     },
     settles,
+  }
+}
+
+/**
+ * A Redis of the caps alone may have lost the charge, and the owner that would have noticed is dead. Never
+ * throws: while that Redis is away, the row says what was charged, and the next seeding counts it.
+ */
+async function keepCharge(charge: EarlierCharge, { admission, logger }: WorkerDeps): Promise<void> {
+  try {
+    await admission.keepEarlierCharge(charge)
+  } catch (error) {
+    logger.warn(
+      { err: error, tenant_id: charge.tenantId, execution_id: charge.executionId },
+      'a charge from before a loss of Redis could not be counted again',
+    )
   }
 }
 

@@ -19,6 +19,7 @@ export {
 } from './decide-policy.ts'
 export { effectivePolicy, narrowerNetwork } from './effective-policy.ts'
 export { keys, leaseMember, type AttemptKey } from './keys.ts'
+export type { EarlierCharge } from './keep-charge.ts'
 export { createRateGate } from './rate-gate.ts'
 export { missingForRegulated } from './regulated-tier.ts'
 export type { Settlement } from './lease.ts'
