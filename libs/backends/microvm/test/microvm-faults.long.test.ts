@@ -69,7 +69,7 @@ const OF_A_MACHINE: Phase[] = [
 async function killWorkerWhen(isReached: Phase[1], heir: Backend): Promise<void> {
   const script = fileURLToPath(new URL('worker-that-dies.ts', import.meta.url))
   const spec = bashSpec(owner, 'echo runs; sleep 600')
-  const worker = spawn(process.execPath, [script, JSON.stringify({ runtime_dir, spec })], {
+  const worker = spawn(process.execPath, [script, JSON.stringify({ config: { runtime_dir }, spec })], {
     stdio: ['ignore', 'ignore', 'inherit'],
   })
   const exited = once(worker, 'exit')
