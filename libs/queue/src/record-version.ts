@@ -5,7 +5,8 @@
  *   need of workers  has the word `records=<version>` from version 2 on, and a worker offers the words of all
  *                    versions that it reads, so the scheduler gives a record only to a worker that reads it
  *
- * Raise it with a change that a build of the version before would misread. A build reads all earlier versions.
+ * Raise it with a change that a build of the version before would misread. A build reads all earlier
+ * versions.
  */
 import { CofferdamError } from '@cofferdam/contract'
 
@@ -33,8 +34,8 @@ export function withoutVersion<T extends object>(stored: T): T {
   if (Number(version) > RECORD_VERSION)
     throw new CofferdamError(
       'record_too_new',
-      `The execution was sent by a newer version of Cofferdam: its record has version ${Number(version)}, and ` +
-        `this process reads up to ${RECORD_VERSION}.`,
+      'The execution was sent by a newer version of Cofferdam: its record has version ' +
+        `${Number(version)}, and this process reads up to ${RECORD_VERSION}.`,
       { details: { record_version: Number(version), reads: RECORD_VERSION } },
     )
   return request as unknown as T

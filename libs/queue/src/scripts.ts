@@ -1,7 +1,8 @@
 /**
  * Loads lua/*.lua once. A line `--- @include name` is replaced by lua/include/name.lua (each at most once),
  * `K.name` by a key of keys.ts, `B.name` by a name of bullmq-keys.ts and `C.name` by a number of bounds.ts.
- * Keys differ by cell, so each cell has texts of its own. Scripts build the keys they touch from `K`. KEYS[1] only routes the call to the right node of a cluster.
+ * Keys differ by cell, so each cell has texts of its own. Scripts build the keys they touch from `K`. KEYS[1]
+ * only routes the call to the right node of a cluster.
  *
  * Gathered scripts: the calls that a process makes in one turn of its event loop go to the server as one
  * call, which runs them one after the other. Each call has the same result as alone, and a failed one fails

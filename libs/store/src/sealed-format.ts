@@ -57,7 +57,7 @@ export function createSealer(key: OutputKey, where: SealedLocation): Sealer {
   }
 }
 
-/** Parses a header. Throws `stored_data_damaged` for an invalid one, `internal` if its key is not configured. */
+/** Throws `stored_data_damaged` for an invalid header, `internal` if its key is not configured. */
 export function createOpener(keys: OutputKeys, header: Uint8Array, where: SealedLocation): Opener {
   const bytes = Buffer.from(header)
   const idLength = bytes[MAGIC.length] ?? 0
@@ -84,7 +84,7 @@ export function createOpener(keys: OutputKeys, header: Uint8Array, where: Sealed
   }
 }
 
-/** Chunks and bytes of text behind a header, from the stored size. Throws `stored_data_damaged` if impossible. */
+/** Chunks and bytes of text, from the stored size. Throws `stored_data_damaged` if there is no such size. */
 export function sealedSize(storedBytes: number): { chunks: number; textBytes: number } {
   const body = storedBytes - HEADER_BYTES
   const chunks = Math.ceil(body / STORED_CHUNK_BYTES)

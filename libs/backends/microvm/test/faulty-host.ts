@@ -2,13 +2,8 @@
 import { existsSync } from 'node:fs'
 import { readdir, readFile, readlink } from 'node:fs/promises'
 import { join } from 'node:path'
-import {
-  DEFAULT_LIMITS,
-  newExecutionId,
-  newSandboxId,
-  type SandboxSpec,
-  type WorkerId,
-} from '@cofferdam/contract'
+import type { SandboxSpec, WorkerId } from '@cofferdam/contract'
+import { specOf } from './clones.ts'
 
 const names = (folder: string): Promise<string[]> => readdir(folder).catch(() => [])
 
@@ -54,18 +49,4 @@ export const bashSpec = (
   owner: WorkerId,
   source: string,
   change: Partial<SandboxSpec> = {},
-): SandboxSpec => ({
-  sandboxId: newSandboxId(),
-  executionId: newExecutionId(),
-  attempt: 1,
-  tenantId: 'faults',
-  owner,
-  program: { type: 'script', language: 'bash', source },
-  limits: DEFAULT_LIMITS,
-  network: 'none',
-  env: {},
-  preload: null,
-  reuse: 'job',
-  session: null,
-  ...change,
-})
+): SandboxSpec => ({ ...specOf(owner, 'bash', source), ...change })

@@ -30,7 +30,8 @@ export interface PausedCells<S extends CellSlot> {
   has(name: SessionName): Promise<boolean>
   /**
    * Continues a paused session. Until it resolves, the session stays paused. Null if it is paused no longer.
-   * Calls `admit` before it starts anything, with the memory that it needs beyond that of a new one. Throws `conflict` if this worker cannot reach or run it.
+   * Calls `admit` before it starts anything, with the memory that it needs beyond that of a new one. Throws
+   * `conflict` if this worker cannot reach or run it.
    */
   resume(
     name: SessionName,

@@ -94,7 +94,8 @@ describe('the blob directory', () => {
     // SHA-256 of "abc" (FIPS 180-2), and of eight bytes of length with that hash.
     const hash = 'ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad'
     const digest = 'e13dee54bfc1b26042c1fec4b1d8ef2054b22fa1ab1263adce665eb013f829d5'
-    const path = `acme~0123456789abcdef/20260105/${newExecutionId()}/1-stdout-0123456789abcdef-0123456789abcdef-hashed`
+    const day = 'acme~0123456789abcdef/20260105'
+    const path = `${day}/${newExecutionId()}/1-stdout-0123456789abcdef-0123456789abcdef-hashed`
     mkdirSync(dirname(join(root, path)), { recursive: true })
     writeFileSync(join(root, path), Buffer.concat([Buffer.from('abc'), Buffer.from(hash, 'hex')]))
     expect(await blobText(seen, `${path}#${digest}`)).toBe('abc')
