@@ -1,10 +1,12 @@
 /** A fleet with its API, the built pages, and a browser that looks at them. One for each file of tests. */
+import path from 'node:path'
+import { fileURLToPath } from 'node:url'
 import { loadConfig, runApi, type RunningApi } from '@cofferdam/api'
 import { createClient, type HttpClient } from '@cofferdam/client'
-import { chromiumPath } from '../../scripts/chromium-path.ts'
 import { chromium, type Browser } from 'playwright-core'
+import { buildDashboard } from '../../scripts/build-dashboard.mjs'
+import { chromiumPath } from '../../scripts/chromium-path.ts'
 import { startFleet, type Fleet } from '../fleet.ts'
-import { buildPages } from './build-pages.ts'
 import { openPage, type OpenOptions, type SeenPage } from './seen-page.ts'
 
 export interface Scene extends AsyncDisposable {
@@ -28,8 +30,7 @@ export async function openUiScene(
   options: { workers?: boolean; api?: Readonly<Record<string, string>> } = {},
 ): Promise<Scene> {
   await using owned = new AsyncDisposableStack()
-  const [built, fleet] = await Promise.all([buildPages(), startFleet()])
-  owned.use(built)
+  const [fleet] = await Promise.all([startFleet(), buildPages()])
   owned.use(fleet)
   for (const tenant of ['acme', 'globex'])
     await fleet.createTenant(tenant, {
@@ -50,7 +51,6 @@ export async function openUiScene(
         DATABASE_URL: fleet.databaseUrl,
         COFFERDAM_DATA_DIR: fleet.dataDir,
         COFFERDAM_PORT: port,
-        COFFERDAM_DASHBOARD_DIR: built.dist,
         COFFERDAM_LOG_LEVEL: 'error',
         ...options.api,
       }),
@@ -75,6 +75,16 @@ export async function openUiScene(
     },
     [Symbol.asyncDispose]: () => resources.disposeAsync(),
   }
+}
+
+/**
+ * Builds the pages as the bootstrap does: only if their sources changed. Resolves with the folder, which the API
+ * serves when it is told no other one.
+ */
+export async function buildPages(): Promise<string> {
+  const root = fileURLToPath(new URL('../..', import.meta.url))
+  await buildDashboard(root)
+  return path.join(root, 'apps/dashboard/dist')
 }
 
 /** A headless Chromium. As root it has no sandbox of its own. */
