@@ -9,7 +9,14 @@ import { openUiScene, type Scene } from './scene.ts'
 
 const browser = needs('chromium', 'process')
 const PATIENT = { timeout: 900_000 }
+const SOON = { timeout: 60_000, interval: 200 }
 let scene: Scene
+
+/** How many executions of each of these tenants wait. */
+async function waitingOf(...names: string[]): Promise<number[]> {
+  const { tenants } = await scene.client.fleet.queueTenants()
+  return names.map((name) => tenants.find(({ tenant_id: tenant }) => tenant === name)?.waiting ?? 0)
+}
 
 browser.describe('the pages', () => {
   beforeAll(async () => {
@@ -35,9 +42,8 @@ browser.describe('the pages', () => {
     await dialog.getByRole('button', { name: 'Cancel all of crowd-0' }).click()
     await dialog.getByText('600 executions cancelled', { exact: true }).waitFor({ timeout: 300_000 })
     await dialog.getByRole('button', { name: 'Close', exact: true }).last().click()
-    const { tenants } = await scene.client.fleet.queueTenants()
-    const waiting = new Map(tenants.map(({ tenant_id: tenant, waiting: count }) => [tenant, count]))
-    expect([waiting.get('crowd-0') ?? 0, waiting.get('crowd-1')]).toEqual([0, 600])
+    // What the API counts of tenants is up to a few seconds old.
+    await expect.poll(() => waitingOf('crowd-0', 'crowd-1'), SOON).toEqual([0, 600])
     seen.expectSilent()
   })
 })
