@@ -3,9 +3,7 @@
  * each work item when its session's turn is over.
  */
 import { randomBytes } from 'node:crypto'
-import { mkdtemp, rm } from 'node:fs/promises'
-import { hostname, tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { hostname } from 'node:os'
 import { setTimeout as after } from 'node:timers/promises'
 import { createQueueClient } from '@cofferdam/client/queue'
 import { compileRules, redactText } from '@cofferdam/executor'
@@ -14,6 +12,7 @@ import { createLogger, createMetricsServer, startTelemetry, type Telemetry } fro
 import workspace from '../package.json' with { type: 'json' }
 import type { DispatcherConfig } from './config.ts'
 import { openScaler } from './open-scaler.ts'
+import { openOwnFolder } from './own-folder.ts'
 import { pollEnvironment, type PolledEnvironment } from './poll-environment.ts'
 import type { Serving } from './serve-item.ts'
 
@@ -65,9 +64,7 @@ export async function runDispatcher(
   // While Redis is away, a session that begins waits. Its item's lease decides for how long.
   const redis = owned.adopt(connectRedis(config.redisUrl, 'worker', config.cell), (one) => one.disconnect())
   const client = owned.use(createQueueClient({ redisUrl: config.redisUrl, cell: config.cell }))
-  const folder = await mkdtemp(join(tmpdir(), 'cofferdam-dispatcher-'))
-  const removeFolder = () => rm(folder, { recursive: true, force: true })
-  owned.defer(removeFolder)
+  const folder = owned.use(await openOwnFolder())
   const polling = new AbortController()
   owned.defer(() => polling.abort())
   const scaler = await openScaler(config, logger)
@@ -82,7 +79,7 @@ export async function runDispatcher(
       environment,
       workerId,
       logger,
-      folder,
+      folder: folder.path,
       signal: polling.signal,
       scaler: environment.pool === undefined ? null : scaler,
     }),
@@ -110,7 +107,7 @@ export async function runDispatcher(
         )
         // Without its connections, a call that runs would be answered with an error.
         if (isDrained) await resources.disposeAsync()
-        else await Promise.all([telemetry.forceFlush(), removeFolder()])
+        else await Promise.all([telemetry.forceFlush(), folder[Symbol.asyncDispose]()])
       })()
       return closing
     },
