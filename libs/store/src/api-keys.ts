@@ -6,7 +6,7 @@
  */
 import { createHash, randomBytes, timingSafeEqual } from 'node:crypto'
 import { apiKeyScopeSchema, CofferdamError, parse, type ApiKeyScope } from '@cofferdam/contract'
-import { sql, type Kysely } from 'kysely'
+import { sql, type Kysely, type Transaction } from 'kysely'
 import { nameActor, type Author } from './author.ts'
 import { sqlState, translating } from './store-errors.ts'
 import type { Database } from './tables.ts'
@@ -45,7 +45,10 @@ export interface ApiKeys {
   verify(key: string): Promise<VerifiedKey | null>
   /** The key of this ID, for a session that it began. Null when it is unknown or was revoked. */
   find(id: string): Promise<VerifiedKey | null>
-  /** False when the key is unknown or was already revoked. */
+  /**
+   * False when the key is unknown or was already revoked. Throws `conflict` for the last admin key that may
+   * change things, also when several are revoked at once.
+   */
   revoke(id: string, actor?: Author): Promise<boolean>
   /** Keys of one tenant, or of all with null. Newest first, at most 1,000. */
   list(tenantId: string | null): Promise<ApiKey[]>
@@ -146,6 +149,7 @@ export function createApiKeys(db: Kysely<Database>): ApiKeys {
       return await translating('an API key', async () => {
         const { numAffectedRows } = await db.transaction().execute(async (tx) => {
           if (actor !== undefined) await nameActor(tx, { actor, source: 'api' })
+          await keepLastAdmin(tx, id)
           return sql`
             update api_keys set revoked_at = now() where id = ${id} and revoked_at is null`.execute(tx)
         })
@@ -156,4 +160,16 @@ export function createApiKeys(db: Kysely<Database>): ApiKeys {
     admins: () =>
       listing((all) => all.where('tenant_id', 'is', null).orderBy(sql`revoked_at is null`, 'desc')),
   }
+}
+
+/** Locks the admin keys that may change things, so that two revocations at once see each other. */
+async function keepLastAdmin(tx: Transaction<Database>, id: string): Promise<void> {
+  const { rows } = await sql<{ id: string }>`
+    select id from api_keys where tenant_id is null and not read_only and revoked_at is null
+    order by id for update`.execute(tx)
+  if (rows.length === 1 && rows[0]?.id === id)
+    throw new CofferdamError(
+      'conflict',
+      'It is the last admin key that may change things. Make another one first: POST /v1/keys.',
+    )
 }

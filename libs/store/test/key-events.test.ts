@@ -54,6 +54,19 @@ describe('a read-only key', () => {
   })
 })
 
+it('one admin key that may change things stays, also when all are revoked at once', async () => {
+  const made = Array.from({ length: 6 }, (_, n) => t.store.keys.create('admin', `operator ${n}`))
+  await Promise.all([...made, t.store.keys.create('admin', 'screen', { readOnly: true })])
+  const valid = async () => (await t.store.keys.admins()).filter((key) => key.revoked_at === null)
+  const ended = await Promise.allSettled((await valid()).map(({ id }) => t.store.keys.revoke(id)))
+  const refused = ended.filter((one) => one.status === 'rejected').map((one): unknown => one.reason)
+  expect(refused).toEqual([expect.objectContaining({ code: 'conflict' })])
+  const [last, ...others] = await valid()
+  expect([last?.read_only, others]).toEqual([false, []])
+  await t.store.keys.create('admin', 'next')
+  expect(await t.store.keys.revoke(last?.id ?? '')).toBe(true)
+})
+
 describe('events', () => {
   it('say who made and revoked a key, and that it was on the dashboard', async () => {
     await t.store.tenants.create({ tenant_id: 'keyed' }, 'ops')

@@ -74,12 +74,6 @@ export function adminKeys(app: App, context: RouteContext): void {
       const all = await keys.admins()
       if (!all.some((key) => key.id === id))
         throw new CofferdamError('not_found', 'There is no admin key of that id.')
-      const writers = all.filter((key) => key.revoked_at === null && !key.read_only)
-      if (writers.length === 1 && writers[0]?.id === id)
-        throw new CofferdamError(
-          'conflict',
-          'It is the last admin key that may change things. Make another one first: POST /v1/keys.',
-        )
       await revokeKey(context, request, id)
       return reply.code(204).send()
     },
