@@ -232,6 +232,16 @@ describe('output bounds', () => {
     expect(blobs.open).toBe(0)
   })
 
+  it('has one notice for each stream of which no more is kept', async () => {
+    const { outcome, attempt } = await executed(async ({ err, io }) => {
+      for (let n = 0; n < 20; n++) await io.onOutput('stdout', Buffer.alloc(MiB, '.'))
+      await err('the other one goes on')
+      return exitOf()
+    })
+    expect(outcome.stdout).toMatchObject({ bytes: 20 * MiB, truncated: true })
+    expect(attempt.notices).toEqual(['16 MiB of stdout were read. What follows is counted and not kept.'])
+  })
+
   it('hold little memory for 1 GiB of output that ignores backpressure', async () => {
     const chunk = Buffer.alloc(MiB, 'flood ')
     let most = 0

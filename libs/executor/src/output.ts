@@ -90,8 +90,15 @@ export function createOutput(options: OutputOptions): Output {
     maxOutputBytes,
     limitPassed: limitPassed.signal,
     push(stream, chunk) {
+      const before = streams[stream].rawBytes
       const written = streams[stream].push(chunk)
-      if (kills && streams[stream].rawBytes > limitOf[stream]) limitPassed.abort()
+      const { rawBytes } = streams[stream]
+      if (kills && rawBytes > limitOf[stream]) limitPassed.abort()
+      // Without this, a reader of the live output waits for more of it.
+      if (!kills && before < maxOutputBytes[stream] && rawBytes >= maxOutputBytes[stream])
+        options.onNotice(
+          `${maxOutputBytes[stream] / 2 ** 20} MiB of ${stream} were read. What follows is counted and not kept.`,
+        )
       return written
     },
     close() {
