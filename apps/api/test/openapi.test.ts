@@ -21,6 +21,13 @@ describe('the OpenAPI document', () => {
     expect(document).toEqual(await describeApi())
   })
 
+  it('describes every tag of an operation', () => {
+    const described = document.tags.map(({ name }) => name)
+    const used = new Set(operations().flatMap(({ operation }) => operation.tags))
+    expect([...used].filter((tag) => !described.includes(tag))).toEqual([])
+    expect(described.filter((tag) => !used.has(tag))).toEqual([])
+  })
+
   it('lists every route', () => {
     expect(document.openapi).toBe('3.1.0')
     expect(

@@ -88,7 +88,7 @@ export function events(app: App, { cursors, store }: RouteContext): void {
     {
       schema: {
         operationId: 'listEvents',
-        tags: ['fleet'],
+        tags: ['tenants'],
         summary:
           'Who changed or did what in the whole fleet: also admin keys made and revoked. Newest first.',
         description: `A key of a tenant sees its tenant only. ${STAYS}`,
