@@ -103,6 +103,39 @@ browser.describe('the page of an execution', () => {
     seen.expectSilent()
   })
 
+  browser.it('zooms its timeline to a step by a button, and to a part by a drag', async () => {
+    const { execution_id: id } = await run(request('import time; time.sleep(0.3)'))
+    const hasSpans = async () =>
+      (await scene.client.executions.trace(id)).spans.some(({ name }) => name === 'program.run')
+    await expect.poll(hasSpans, SOON).toBe(true)
+    await using seen = await scene.open(`/executions/${id}`)
+    const { page } = seen
+    const program = page.getByRole('row').filter({ has: page.getByRole('button', { name: 'program.run' }) })
+    const widthOf = async () => Number(await program.locator('.bar-run').getAttribute('width'))
+    const whole = page.getByRole('button', { name: 'Show all' })
+    await program.getByRole('button').press('Enter')
+    const before = await widthOf()
+    expect(before).toBeLessThan(1000)
+    await page.getByRole('button', { name: 'Zoom to this step' }).press('Enter')
+    await expect.poll(widthOf, SOON).toBe(1000)
+    await seen.expectSound()
+    await whole.press('Enter')
+    await expect.poll(widthOf, SOON).toBe(before)
+
+    const box = (await program.locator('svg').boundingBox()) ?? expect.fail('the bar is not drawn')
+    const start = Number(await program.locator('.bar-run').getAttribute('x')) / 1000
+    const xAt = (share: number): number => box.x + box.width * (start + (before / 1000) * share)
+    await page.mouse.move(xAt(0.25), box.y + 5)
+    await page.mouse.down()
+    await page.mouse.move(xAt(0.75), box.y + 5, { steps: 4 })
+    await program.locator('.bar-chosen').waitFor()
+    await page.mouse.up()
+    await expect.poll(widthOf, SOON).toBe(1000)
+    await whole.click()
+    await expect.poll(widthOf, SOON).toBe(before)
+    seen.expectSilent()
+  })
+
   browser.it('shows what was used of each limit, and marks what came near its limit', async () => {
     const limits = { stdout_bytes: 100, stderr_bytes: 1000, cpu_time_ms: 20_000 }
     const source =

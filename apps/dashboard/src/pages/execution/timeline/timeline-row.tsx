@@ -1,5 +1,6 @@
 import { useState } from 'preact/hooks'
 import { duration } from '../../../words/figures.ts'
+import type { Range } from './use-brush.ts'
 import type { Bar } from './waterfall.ts'
 
 /** The width of the drawing in its own units. It is stretched to the cell. */
@@ -9,33 +10,47 @@ const HEIGHT = 12
 const LEAST = 3
 const MOST_DEPTH = 8
 
+interface RowProps {
+  bar: Bar
+  /** Of the execution. */
+  startMs: number
+  /** The part of the time that is shown, and the part of it that a drag chooses now. */
+  view: Range
+  drawn: Range | null
+  onZoom: (range: Range) => void
+}
+
 /** One step. Its name opens the facts that were recorded with it. */
-export function TimelineRow({ bar, startMs, endMs }: { bar: Bar; startMs: number; endMs: number }) {
+export function TimelineRow({ bar, startMs, view, drawn, onZoom }: RowProps) {
   const [isOpen, setOpen] = useState(false)
-  const all = Math.max(endMs - startMs, 1)
-  const place = (atMs: number): number => Math.min(Math.max(((atMs - startMs) / all) * WIDTH, 0), WIDTH)
-  const from = Math.min(place(bar.startMs), WIDTH - LEAST)
-  const width = Math.max(place(bar.endMs) - from, LEAST)
+  const all = Math.max(view.toMs - view.fromMs, 1)
+  const place = (atMs: number): number => Math.min(Math.max(((atMs - view.fromMs) / all) * WIDTH, 0), WIDTH)
+  const isSeen = (fromMs: number, toMs: number): boolean => fromMs <= view.toMs && toMs >= view.fromMs
+  const rect = (fromMs: number, toMs: number) => {
+    const x = Math.min(place(fromMs), WIDTH - LEAST)
+    return { x, width: Math.max(place(toMs) - x, LEAST), height: HEIGHT }
+  }
   const facts = Object.entries(bar.facts)
-  const hasMore = facts.length > 0 || bar.ticks.length > 0
   return (
     <>
       <tr class={bar.isCritical ? 'critical' : undefined}>
         <th scope="row" class={`depth-${Math.min(bar.depth, MOST_DEPTH)}`}>
-          {hasMore ? (
-            <button type="button" class="step" aria-expanded={isOpen} onClick={() => setOpen(!isOpen)}>
-              {bar.name}
-            </button>
-          ) : (
-            <span class="step">{bar.name}</span>
-          )}
+          <button type="button" class="step" aria-expanded={isOpen} onClick={() => setOpen(!isOpen)}>
+            {bar.name}
+          </button>
         </th>
         <td class="timeline-bar">
           <svg viewBox={`0 0 ${WIDTH} ${HEIGHT}`} preserveAspectRatio="none" aria-hidden="true">
-            <rect class={`bar-${bar.tone}`} x={from} width={width} height={HEIGHT} />
-            {bar.ticks.map(({ name, atMs }, index) => (
-              <rect key={`${name} ${index}`} class="bar-tick" x={place(atMs)} width={LEAST} height={HEIGHT} />
-            ))}
+            {isSeen(bar.startMs, bar.endMs) && (
+              <rect class={`bar-${bar.tone}`} {...rect(bar.startMs, bar.endMs)} />
+            )}
+            {bar.ticks.map(
+              ({ name, atMs }, index) =>
+                isSeen(atMs, atMs) && (
+                  <rect key={`${name} ${index}`} class="bar-tick" {...rect(atMs, atMs)} />
+                ),
+            )}
+            {drawn !== null && <rect class="bar-chosen" {...rect(drawn.fromMs, drawn.toMs)} />}
           </svg>
         </td>
         <td class="figure number">{duration(bar.endMs - bar.startMs)}</td>
@@ -53,6 +68,15 @@ export function TimelineRow({ bar, startMs, endMs }: { bar: Bar; startMs: number
                 <Fact key={name} name={name} value={String(value).slice(0, 1000)} />
               ))}
             </dl>
+            {bar.endMs > bar.startMs && (
+              <button
+                type="button"
+                class="button small"
+                onClick={() => onZoom({ fromMs: bar.startMs, toMs: bar.endMs })}
+              >
+                Zoom to this step
+              </button>
+            )}
           </td>
         </tr>
       )}
