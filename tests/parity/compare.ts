@@ -98,18 +98,19 @@ async function main(): Promise<void> {
     },
   })
   const language = languageSchema.safeParse(values.language).data
-  const backend = (['process', 'docker', 'none'] as const).find((name) => name === values.backend)
+  const backend = (['process', 'docker', 'microvm', 'none'] as const).find((name) => name === values.backend)
   if (language === undefined || backend === undefined || positionals.length === 0)
     throw new Error(
-      `expected --language ${LANGUAGES.join('|')} --backend process|docker|none FOLDER_OR_FILE…`,
+      `expected --language ${LANGUAGES.join('|')} --backend process|docker|microvm|none FOLDER_OR_FILE…`,
     )
   if (backend === 'none' && !values.trusted)
     throw new Error('none is no sandbox: say --trusted when you vouch for these programs')
   const offset = Number(values.offset)
   const programs = programsBelow(positionals, language).slice(offset, offset + Number(values.limit))
   const timeoutMs = Number(values.timeout.replace(/s$/, '')) * 1000
-  const place =
-    backend === 'docker' ? { kind: 'docker' as const, image: values.image } : { kind: 'bwrap' as const }
+  // Virtual machines have the interpreters of the container image.
+  const isImage = backend === 'docker' || backend === 'microvm'
+  const place = isImage ? { kind: 'docker' as const, image: values.image } : { kind: 'bwrap' as const }
   using bare = createBareRunner(place)
   await using fleet = await createFleetRunner(backend satisfies BackendName)
 

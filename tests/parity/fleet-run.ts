@@ -23,7 +23,7 @@ import { createExecutor, createMemoryBudget } from '@cofferdam/executor'
 import type { Ran, TestProgram } from './bare-run.ts'
 import { LIMITS, PYTHON } from './run-limits.ts'
 
-export type BackendName = 'process' | 'docker' | 'none'
+export type BackendName = 'process' | 'docker' | 'microvm' | 'none'
 
 export interface FleetRan extends Ran {
   outcome: Outcome
@@ -42,7 +42,11 @@ const TENANT: TenantPolicy = {
   retention_days: 30,
   redact: [],
   ...DEFAULT_TENANT_RULES,
+  allow_emulation: true,
 }
+
+/** On a busy machine an emulated kernel takes minutes to boot. */
+const PROBE_MS = 400_000
 
 /** The comparison reads the backend's raw bytes, so no full output needs to be stored. */
 const NO_BLOBS: BlobStore = {
@@ -64,6 +68,8 @@ export async function createFleetRunner(name: BackendName): Promise<FleetRunner>
   const config = {
     process: { process: { ...host, jail: 'bwrap' as const } },
     docker: { docker: {} },
+    // The default folder, whose template the search for parts of this machine has made.
+    microvm: { microvm: {} },
     none: { none: host },
   }
   const backends = await createBackends(config[name])
@@ -79,7 +85,7 @@ export async function createFleetRunner(name: BackendName): Promise<FleetRunner>
     for (const backend of backends.values()) await backend[Symbol.asyncDispose]()
     rmSync(runtimeDir, { recursive: true, force: true })
   }
-  for (const { probe } of await executor.probeAll(AbortSignal.timeout(60_000)))
+  for (const { probe } of await executor.probeAll(AbortSignal.timeout(PROBE_MS)))
     if (!probe.ok) {
       await dispose()
       throw new Error(`${name} cannot run here: ${probe.why}`)
