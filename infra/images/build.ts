@@ -13,28 +13,21 @@
  */
 import { spawn } from 'node:child_process'
 import { mkdtemp, mkdir, rm } from 'node:fs/promises'
-import { createRequire } from 'node:module'
 import { tmpdir } from 'node:os'
-import { dirname, join } from 'node:path'
+import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { parseArgs } from 'node:util'
-import { imageCommands, imageModules, imageName, type ImageSize } from '@cofferdam/contract'
+import { imageName, type ImageSize } from '@cofferdam/contract'
 import Docker from 'dockerode'
 import { guestDigest, installGuest } from '@cofferdam/sandbox/guest'
+import { nodeBinary, nodeVersion } from './bundled-node.ts'
 import { debianSuite, makeDebianRoot, whyNoDebian } from './debian-rootfs.ts'
 import { fetchNpm } from './npm-package.ts'
-import {
-  AGENT_DIRECTORY,
-  AGENT_LABEL,
-  IMAGE_USER,
-  imageTag,
-  REPOSITORY,
-  SIZE_LABEL,
-  type Flavour,
-} from './recipe.ts'
+import { AGENT_LABEL, IMAGE_USER, imageTag, REPOSITORY, SIZE_LABEL, type Flavour } from './recipe.ts'
 import { buildFleetImage } from './fleet/build-fleet.ts'
 import { buildMicrovmImage } from './microvm/build-microvm.ts'
 import { buildOnRegistry, pullBases } from './registry-image.ts'
+import { verifyImage } from './verify-image.ts'
 
 export interface BuildOptions {
   /** Default: slim. */
@@ -95,7 +88,7 @@ export async function buildSandboxImage(options: BuildOptions = {}): Promise<Bui
       if (flavour === 'registry') await buildOnRegistry({ docker, tag, size, scratch })
       else await importDebian({ docker, tag, size, scratch, agent, npm, say })
     })
-    await verify(docker, tag, size)
+    await verifyImage(docker, tag, size)
     return await finish(docker, size, { tag, flavour, built: true })
   }
   throw new Error(`The sandbox image cannot be built here.\n  ${reasons.join('\n  ')}`)
@@ -158,44 +151,6 @@ function finished(docker: Docker, stream: NodeJS.ReadableStream): Promise<void> 
   return promise
 }
 
-/** Runs every interpreter and tool of the image once, like a sandbox. Removes the tag if one fails. */
-async function verify(docker: Docker, tag: string, size: ImageSize): Promise<void> {
-  const script = `
-    set -e
-    python3 -c 'import ctypes, hashlib, multiprocessing, resource, sqlite3, ssl, zlib'
-    node -e 'process.exit(0)'
-    bash -c 'awk 1 /dev/null'
-    for command in ${imageCommands(size).join(' ')}; do
-      command -v $command >/dev/null || { echo "$command is not in the image"; exit 1; }
-    done
-    python3 -c 'import ${imageModules(size).join(', ')}'
-    python3 -c 'import numpy, pandas; pandas.DataFrame({"a": [1]}).sum(); numpy.linalg.inv(numpy.eye(2))'
-    python3 -m pytest --version
-    python3 -m pip --version
-    npm --version
-    test -r ${AGENT_DIRECTORY}/agent.py`
-  const container = await docker.createContainer({
-    Image: tag,
-    Cmd: ['sh', '-c', script],
-    Env: ['HOME=/tmp'],
-    NetworkDisabled: true,
-    HostConfig: { NetworkMode: 'none', ReadonlyRootfs: true, Tmpfs: { '/tmp': 'mode=1777' } },
-  })
-  try {
-    await container.start()
-    const { StatusCode: code } = (await container.wait()) as { StatusCode: number }
-    if (code === 0) return
-    const logs = await container.logs({ stdout: true, stderr: true })
-    await docker.getImage(tag).remove({ force: true })
-    // Each line begins with a binary header of 8 bytes from the daemon; only printable characters are kept.
-    throw new Error(
-      `the image was built but does not work: ${logs.toString('latin1').replace(/[^\x20-\x7e\n]/g, '')}`,
-    )
-  } finally {
-    await container.remove({ force: true, v: true })
-  }
-}
-
 async function finish(
   docker: Docker,
   size: ImageSize,
@@ -223,27 +178,6 @@ async function inScratch(work: (scratch: string) => Promise<void>): Promise<void
     await work(scratch)
   } finally {
     await rm(scratch, { recursive: true, force: true })
-  }
-}
-
-/** The pinned Node for this architecture, as installed by npm; null if this host is not Linux. */
-function nodeBinary(): string | null {
-  try {
-    const manifest = createRequire(import.meta.url).resolve(`node-linux-${process.arch}/package.json`)
-    return process.platform === 'linux' ? join(dirname(manifest), 'bin', 'node') : null
-  } catch {
-    return null
-  }
-}
-
-function nodeVersion(): string {
-  try {
-    const manifest: { version: string } = createRequire(import.meta.url)(
-      `node-linux-${process.arch}/package.json`,
-    )
-    return manifest.version
-  } catch {
-    return 'none'
   }
 }
 

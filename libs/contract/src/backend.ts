@@ -17,8 +17,7 @@
  *            `session` or `tenant` it ends the turn and proves that only what the session keeps is left.
  *            Without that proof it destroys the sandbox.
  */
-import { missingCapabilities, type Capabilities } from './capabilities.ts'
-import { CofferdamError } from './errors.ts'
+import type { Capabilities } from './capabilities.ts'
 import type { ExecutionId, SandboxId, SessionId, WorkerId } from './ids.ts'
 import type { Isolation } from './isolation.ts'
 import type { Duplex } from 'node:stream'
@@ -228,35 +227,4 @@ export interface Backend extends AsyncDisposable {
    * worker.
    */
   endSession?(name: SessionName, entry: SessionEntry, signal: AbortSignal): Promise<boolean>
-}
-
-/**
- * The first step of every backend's `open`. Throws `capability_missing`, naming everything that is missing.
- */
-export function refuseMissing(name: string, capabilities: Capabilities, spec: SandboxSpec): void {
-  const missing = missingCapabilities(capabilities, {
-    program: spec.program,
-    network: spec.network,
-    stdin: false,
-    files: false,
-    artifacts: false,
-    reuse: spec.reuse,
-    sessionScope: spec.session?.scope ?? null,
-    preload: spec.preload,
-    cpuTime: spec.limits.cpu_time_ms !== undefined,
-    hardTimeoutMs: spec.limits.hard_timeout_ms,
-    heartbeat: spec.limits.heartbeat_timeout_ms !== undefined,
-  })
-  if (missing.length > 0)
-    throw new CofferdamError('capability_missing', `${name} lacks ${missing.join(', ')}.`)
-}
-
-/** A rate limit that the whole fleet shares, such as a vendor's calls per second and account. */
-export interface RateGate {
-  /**
-   * Resolves when one more call fits into `perSecond` of `bucket`. A burst may have a fifth of it, so no
-   * second has more than 1.2 times as many calls: 25 stays below a vendor's 30. Throws `backend_unavailable`
-   * with `details.full` when the wait would exceed `waitMs`, or the reason of `signal`.
-   */
-  take(bucket: string, perSecond: number, options: { waitMs: number; signal: AbortSignal }): Promise<void>
 }

@@ -77,21 +77,19 @@ export function createAssignedQueue({ slots, room, take, carry, onError }: Assig
     if (answer.code === 'taken') {
       turn.lastWasAssigned = true
       turn.others = 0
-      poke(turn)
-      return answer
+      if (answer.left > 0) poke(turn)
     }
     // `isDue` is set again if an execution was assigned while the answer was in flight.
-    if (answer.code === 'none') turn.mayWait = turn.isDue
+    if (answer.code !== 'later') turn.mayWait = turn.isDue
     else void pause(LATER_MS).then(() => poke(turn))
-    return null
+    return answer.code === 'taken' ? answer : null
   }
 
   async function carryAll(lane: Lane, first: Taken): Promise<void> {
     try {
       for (let held: Taken | null = first; held !== null;) {
         await carry(held)
-        // When one ends, the next execution of its session is assigned at once.
-        held = room.isFree(lane) ? await next(lane) : null
+        held = turns[lane].isDue && room.isFree(lane) ? await next(lane) : null
       }
     } catch (error) {
       onError(error)
@@ -121,7 +119,8 @@ export function createAssignedQueue({ slots, room, take, carry, onError }: Assig
         await slots.free(lane, signal)
         await room.free(signal, lane)
         if (signal.aborted) return
-        if (!slots.tryAcquire(lane)) continue
+        // Another slot may have taken it meanwhile.
+        if (!turn.isDue || !slots.tryAcquire(lane)) continue
         try {
           const held = await next(lane)
           if (held === null) slots.release(lane)

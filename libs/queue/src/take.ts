@@ -51,8 +51,10 @@ export async function take(
 /** Priority of assigned executions against the run queue (lua/take-assigned.lua). */
 export type AssignedTurn = 'fair' | 'yield' | 'force'
 
-/** `held` is null when the taken execution could not run and was ended. */
-export type AssignedAnswer = { code: 'taken'; held: HeldExecution | null } | { code: 'later' | 'none' }
+/** `held` is null when the taken execution could not run and was ended. `left`: how many stay assigned. */
+export type AssignedAnswer =
+  | { code: 'taken'; held: HeldExecution | null; left: number }
+  | { code: 'later' | 'none' }
 
 /**
  * Takes the next execution assigned to this worker. Not repeated when Redis goes away: no heartbeat reports
@@ -68,7 +70,7 @@ export async function takeAssigned(lane: Lane, turn: AssignedTurn, deps: TakeDep
   if (code !== 'taken') return { code: code === 'later' ? 'later' : 'none' }
   const id = text(rest[11]) as ExecutionId
   const job = { lane, jobId: jobIdOf(id, numberOrNull(rest[12]) ?? 1), token: '' }
-  return { code: 'taken', held: await ownedOf(id, job, rest, deps) }
+  return { code: 'taken', held: await ownedOf(id, job, rest, deps), left: numberOrNull(rest[13]) ?? 0 }
 }
 
 async function ownedOf(

@@ -1,15 +1,5 @@
 /** The store: one object over a connection pool per database role. */
-import {
-  executionIdSchema,
-  idToUuid,
-  type Artifact,
-  type AttemptRecord,
-  type AuditRow,
-  type BlobStore,
-  type ExecutionId,
-  type ExecutionResult,
-  type ExecutionState,
-} from '@cofferdam/contract'
+import type { AttemptRecord, AuditRow, BlobStore, ExecutionId, ExecutionState } from '@cofferdam/contract'
 import type { Kysely, Transaction } from 'kysely'
 import { createApiKeys, type ApiKeys } from './api-keys.ts'
 import { createRecordBatcher, type WrittenBatch } from './batch-records.ts'
@@ -22,19 +12,13 @@ import { createS3Place } from './blobs/s3-place.ts'
 import type { Page } from './cursor.ts'
 import { fleetTables, type FleetTables } from './fleet-tables.ts'
 import { feedPage, type FeedFilter, type FeedPage } from './feed.ts'
+import { findAttempt, findExecution, type StoredExecution } from './find-execution.ts'
 import { attemptKey, insertAttempts, RECORD_STATEMENT } from './insert-attempts.ts'
 import type { InvocationFilter } from './invocation-filter.ts'
-import {
-  attemptsOf,
-  countCharged,
-  invocationsOf,
-  listInvocations,
-  type AttemptName,
-  type ChargedCounts,
-} from './invocations.ts'
+import { countCharged, listInvocations, type AttemptName, type ChargedCounts } from './invocations.ts'
 import { minuteSeries, type Series, type SeriesQuery } from './minute-series.ts'
 import { recentWork } from './recent-work.ts'
-import { listResults, resultsOf } from './results.ts'
+import { listResults } from './results.ts'
 import { createCodeInterpreters, type CodeInterpreters } from './code-interpreters.ts'
 import { createCallbackSecrets, type CallbackSecrets } from './callback-secrets.ts'
 import { createOutputKeys, type OutputKey } from './output-keys.ts'
@@ -56,7 +40,7 @@ import { createTemplates, type Templates } from './templates.ts'
 import { createTenants, type Tenants } from './tenants.ts'
 import { reportUsage, type UsageQuery, type UsageReport } from './usage-report.ts'
 import { createWorkspaces, type Workspaces } from './workspaces.ts'
-import { dropMovedText, moveLargeText, putTextBack } from './visible-text.ts'
+import { dropMovedText, moveLargeText } from './visible-text.ts'
 
 /** Connections for the writer with two batches in flight, and for reads of admins and sweepers. */
 const FLEET_POOL = 6
@@ -78,16 +62,6 @@ export interface StoreOptions {
   outputKeys?: readonly OutputKey[]
   /** Called after each batch of attempts that was sent to Postgres. */
   onBatch?: (batch: WrittenBatch) => void
-}
-
-export interface StoredExecution {
-  /** Result of the last attempt, with its full text. */
-  result: ExecutionResult
-  artifactRefs: (Artifact & { ref: string })[]
-  /** The request of the last attempt in the blob store. Null when it was not kept. */
-  requestRef: string | null
-  /** Every attempt, first one first. */
-  audit: AuditRow[]
 }
 
 /** Every method throws `store_unavailable` within about 2.5 s when Postgres does not answer. */
@@ -187,30 +161,9 @@ export async function createStore(options: StoreOptions): Promise<Store> {
       return { inserted }
     },
     findAttempt: (executionId, attempt) =>
-      reading('an attempt', null, async (db) => {
-        const uuid = toUuid(executionId)
-        const found =
-          uuid === null ? undefined : (await attemptsOf(db, uuid)).find((a) => a.attempt === attempt)
-        if (uuid === null || found === undefined) return null
-        const audit = (await invocationsOf(db, uuid, [found.expiresOn])).find((a) => a.attempt === attempt)
-        const stored = (await resultsOf(db, uuid, [found.expiresOn], keys)).find((r) => r.attempt === attempt)
-        if (audit === undefined || stored === undefined) return null
-        const result = await putTextBack(stored.result, stored.moved, blobs)
-        const { artifactRefs, requestRef } = stored
-        return { audit, result, artifactRefs, ...(requestRef === null ? {} : { requestRef }) }
-      }),
+      reading('an attempt', null, (db) => findAttempt(db, executionId, attempt, keys, blobs)),
     findExecution: (tenantId, executionId) =>
-      reading('an execution', tenantId, async (db) => {
-        const uuid = toUuid(executionId)
-        if (uuid === null) return null
-        const days = [...new Set((await attemptsOf(db, uuid)).map((found) => found.expiresOn))]
-        const audit = await invocationsOf(db, uuid, days)
-        const last = (await resultsOf(db, uuid, days, keys)).at(-1)
-        if (last === undefined || audit.length === 0) return null
-        const result = await putTextBack(last.result, last.moved, blobs)
-        const { artifactRefs, requestRef } = last
-        return { result, artifactRefs, requestRef, audit }
-      }),
+      reading('an execution', tenantId, (db) => findExecution(db, executionId, keys, blobs)),
     listExecutions: (filter) =>
       reading('the executions', filter.tenantId, (db) => listResults(db, filter, keys)),
     listAudit: (filter) => reading('the audit rows', filter.tenantId, (db) => listInvocations(db, filter)),
@@ -252,10 +205,4 @@ export async function createStore(options: StoreOptions): Promise<Store> {
       await Promise.all([app.close(), fleet.close(), sweeper.close(), auditor.close()])
     },
   }
-}
-
-/** Null for an invalid execution ID, so that a caller gets "not found". */
-function toUuid(executionId: string): string | null {
-  const id = executionIdSchema.safeParse(executionId)
-  return id.success ? idToUuid(id.data) : null
 }

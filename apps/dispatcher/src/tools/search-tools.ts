@@ -5,7 +5,7 @@ import { planPython, pythonSource } from './python-tool.ts'
 import { optional, parseInput, ToolInputError, type Tool } from './tool.ts'
 
 const SOURCES = {
-  glob: pythonSource('common', 'glob_pattern', 'glob'),
+  glob: pythonSource('common', 'glob_braces', 'glob_pattern', 'glob'),
   grep: pythonSource('common', 'js_regex', 'grep'),
 }
 

@@ -8,8 +8,8 @@ import { listen } from '@cofferdam/backend-remote/double'
 import { Failure, fail, reply } from './failure.ts'
 import { delayed, FaultList, httpFailure, type Fault, type Operation } from './faults.ts'
 import { endOf, invoke, toolCall } from './invoke.ts'
-import { pageOf } from './paging.ts'
-import { Sessions, type Session } from './sessions.ts'
+import { detail, page, stopped, summary } from './session-answers.ts'
+import { Sessions } from './sessions.ts'
 import { refusal, type Secrets } from './sigv4.ts'
 
 /** Limits of the call log, for a double that runs for days: number of calls, characters per call. */
@@ -182,7 +182,7 @@ export async function startAgentcoreDouble(options: AgentcoreOptions = {}): Prom
     if (operation === 'GetCodeInterpreterSession') return detail(session)
     if (session.ended !== null) throw endOf(session, 'stopped')
     await session.end('stopped')
-    return { ...named(session), lastUpdatedAt: session.lastUpdatedAt.toISOString() }
+    return stopped(session)
   }
   return double
 }
@@ -207,39 +207,6 @@ interface Operated {
   request: IncomingMessage
   response: ServerResponse
   body: Buffer
-}
-
-const named = ({ id, interpreter }: Session): object => ({
-  codeInterpreterIdentifier: interpreter,
-  sessionId: id,
-})
-
-const summary = (session: Session): object => ({
-  ...named(session),
-  createdAt: session.createdAt.toISOString(),
-})
-
-const status = ({ ended }: Session): string => (ended === null ? 'READY' : 'TERMINATED')
-
-const detail = (session: Session): object => ({
-  ...summary(session),
-  name: session.name,
-  sessionTimeoutSeconds: session.timeoutSeconds,
-  status: status(session),
-})
-
-function page(all: readonly Session[], asked: Record<string, unknown>): object {
-  const wanted = all.filter((session) => asked['status'] === undefined || asked['status'] === status(session))
-  const { page: sessions, ...more } = pageOf(wanted, asked)
-  return {
-    items: sessions.map((session) => ({
-      ...summary(session),
-      name: session.name,
-      status: status(session),
-      lastUpdatedAt: session.lastUpdatedAt.toISOString(),
-    })),
-    ...more,
-  }
 }
 
 const toolOf = ({ name }: Record<string, unknown>): string => (typeof name === 'string' ? name : '')

@@ -7,13 +7,11 @@ import { hostname } from 'node:os'
 import { basename, join } from 'node:path'
 import {
   CofferdamError,
-  LANGUAGES,
   newSandboxId,
   newWorkerId,
   refuseMissing,
   unlessAborted,
   type Backend,
-  type Capabilities,
   type Probe,
   type SandboxId,
   type WorkerId,
@@ -32,6 +30,7 @@ import {
 } from '@cofferdam/sandbox/backend'
 import { createWarmth, type WarmDeps } from '@cofferdam/sandbox/warm'
 import type { z } from 'zod'
+import { capabilitiesOf } from './capabilities.ts'
 import { microvmConfigSchema, type MicrovmConfig } from './config.ts'
 import { createEngine, runtimeDirOf } from './create-engine.ts'
 import { findImage, IMAGE_CACHE, listImages, type MicrovmImage } from './image.ts'
@@ -231,27 +230,6 @@ const withMachines = (warm: WarmDeps, machines: MachineMemory): WarmDeps => ({
     onPressure: (listener) => warm.memory.onPressure(listener),
   },
 })
-
-function capabilitiesOf(preloads: readonly string[]): Capabilities {
-  return {
-    languages: LANGUAGES,
-    programs: ['script', 'command'],
-    // Never a network interface: the agent's channel carries programs' connections.
-    network: ['none', 'public', 'allow'],
-    stdin: true,
-    files: true,
-    artifacts: true,
-    streaming: true,
-    sessions: ['none', 'files', 'interpreter'],
-    preloads,
-    value: true,
-    progress: true,
-    interrupt: true,
-    maxMs: null,
-    enforces: ['memory', 'cpus', 'pids', 'disk'],
-    measures: ['cpu_ms', 'peak_memory_bytes', 'read_bytes', 'write_bytes', 'disk_bytes', 'wall_ms'],
-  }
-}
 
 const messageOf = (error: unknown): string => (error instanceof Error ? error.message : String(error))
 

@@ -6,7 +6,8 @@
 --            'yield'  only if no other work is ready, because the worker's last one was assigned, too
 --            'force'  in any case, because other work had its share
 --          4 kind of the worker
--- Returns  {'taken', …as take.lua} with id and release last | {'later'} other work is due first | {'none'}
+-- Returns  {'taken', …as take.lua} with id, release and how many stay assigned last | {'later'} other work
+--          is due first | {'none'}
 -- Invariants: takes and charges the slot of the tenant once, with the estimate of a release. If the tenant is
 --          parked or at its concurrency limit, its execution returns to the fair backlog. The execution has
 --          no BullMQ job: field `dw` of its record is its lock, which heartbeat.lua renews and sweep.lua
@@ -49,6 +50,7 @@ for _ = 1, C.promote_max do
     local reply = own(id, read_for_take(id), worker, kind, now, true)
     reply[#reply + 1] = id
     reply[#reply + 1] = release
+    reply[#reply + 1] = redis.call('ZCARD', queue)
     return reply
   end
 end

@@ -24,7 +24,7 @@ import { createLeftSlots } from './left-slots.ts'
 import { keepingOf, resumeCell, type Keeping, type PausedCells } from './paused-cells.ts'
 import { refuseBeginning, unlike } from './session-refusals.ts'
 import { bytesOf, runKeeps, type CellSlot, type SlotKind, type SlotSpec } from './slot.ts'
-import type { DropReason, WarmDeps, WarmEvent } from './warm-deps.ts'
+import type { DropReason, WarmDeps } from './warm-deps.ts'
 
 /** Interval of checks for idle and old cells. */
 const TEND_MS = 1_000
@@ -73,7 +73,6 @@ export function createCells<S extends CellSlot>(parts: {
   const domains = createCellDomains<S>(backend, settings)
   const work = new Set<Promise<unknown>>()
   let closed = false
-  const observe = (event: WarmEvent): void => deps.observe?.(event)
   const tending = setInterval(tend, TEND_MS)
   tending.unref()
   deps.memory.onPressure(letGo)
@@ -166,7 +165,7 @@ export function createCells<S extends CellSlot>(parts: {
     if (!domain.cells.delete(cell)) return await cell.slot.destroy()
     if (domain.session !== null) deps.onSession?.(domain.session, null)
     cell.idleSinceMs = null
-    observe({ type: 'dropped', backend, why })
+    deps.observe?.({ type: 'dropped', backend, why })
     const gone = cell.slot.destroy().then(() => cell.memory?.[Symbol.dispose]())
     const settled = gone.catch(() => undefined).finally(() => work.delete(settled))
     work.add(settled)
@@ -226,7 +225,7 @@ export function createCells<S extends CellSlot>(parts: {
       taken.runs += 1
       taken.executionId = spec.executionId
       const isFirst = taken.runs === 1
-      observe({ type: 'taken', backend, warm: !isFirst })
+      deps.observe?.({ type: 'taken', backend, warm: !isFirst })
       show(domain, taken)
       let ending: Promise<void> | null = null
       return {

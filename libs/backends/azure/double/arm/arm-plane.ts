@@ -7,20 +7,9 @@ import { TLSSocket } from 'node:tls'
 import { Dropped, jsonOf, Refusal, reply } from '../exchange.ts'
 import { ARM_AUDIENCE, type Identity } from '../identity.ts'
 import { NO_ARM_FAULTS, type ArmFaults } from './arm-faults.ts'
+import { fold, nameOf, shown, shownRole, withState, type ArmPool, type ArmResource } from './arm-shapes.ts'
 import { Operations, placeHeaders, type ArmAnswer } from './operations.ts'
 import { AZURE_ARM } from './published.ts'
-
-/** A resource of a group that is not a pool; tests add some as another owner's. */
-export interface ArmResource {
-  id: string
-  type: string
-  tags: Record<string, string>
-}
-
-export interface ArmPool extends ArmResource {
-  location: string
-  properties: Record<string, unknown>
-}
 
 const GROUP = /^\/subscriptions\/([\w-]+)\/resourcegroups\/([\w.()-]+)$/i
 const RESOURCES = /^\/subscriptions\/([\w-]+)\/resourcegroups\/([\w.()-]+)\/resources$/i
@@ -236,19 +225,4 @@ export class ArmPlane {
 /** Our origin as the caller addressed it. */
 const originOf = ({ headers, socket }: IncomingMessage): string =>
   `${socket instanceof TLSSocket ? 'https' : 'http'}://${headers.host ?? ''}`
-const fold = (id: string): string => id.toLowerCase()
-const nameOf = (id: string): string => id.split('/').at(-1) ?? ''
-const withState = (group: { id: string }) => ({
-  ...group,
-  name: nameOf(group.id),
-  type: 'Microsoft.Resources/resourceGroups',
-  properties: { provisioningState: 'Succeeded' },
-})
-const shown = (pool: ArmPool) => ({ ...structuredClone(pool), name: nameOf(pool.id) })
-const shownRole = (id: string, scope: string, properties: object) => ({
-  id,
-  name: nameOf(id),
-  type: 'Microsoft.Authorization/roleAssignments',
-  properties: { ...properties, scope },
-})
 const notFound = (code: string) => new Refusal(404, code, 'There is no such thing.')

@@ -4,7 +4,8 @@ import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import { needs } from '@cofferdam/embedded/needs'
-import { checkHost, probeOf, type HostFinding } from './check-host.ts'
+import { checkHost, probeOf } from './check-host.ts'
+import type { HostFinding } from './host-advice.ts'
 import type { FirecrackerSettings } from './settings.ts'
 
 let root: string

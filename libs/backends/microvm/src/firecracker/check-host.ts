@@ -1,25 +1,15 @@
 /**
- * Whether a host can run Firecracker as it should be run, and what would make it safer. The needed parts
- * follow from docs/jailer.md, the advice from docs/prod-host-setup.md of Firecracker. `cofferdam doctor
- * --production` shows both.
+ * Whether a host can run Firecracker as it should be run. The needed parts follow from docs/jailer.md of
+ * Firecracker. `cofferdam doctor --production` shows them, and the advice of host-advice.ts.
  */
-import { open, readdir, readFile, realpath, stat } from 'node:fs/promises'
+import { open, readFile, realpath, stat } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { findHardwareVirtualisation } from '@cofferdam/sandbox/backend'
 import type { EngineProbe } from '../engine.ts'
+import { adviseHost, textOf, type HostFinding } from './host-advice.ts'
 import { CHROOT_BASE_BYTES } from './jail.ts'
 import type { FirecrackerSettings } from './settings.ts'
 import { refuseVersion, versionOf } from './version.ts'
-
-export interface HostFinding {
-  name: string
-  ok: boolean
-  /** What is there, or what is missing. */
-  found: string
-  fix: string
-  /** False for advice: machines run without it, less safely or slower. */
-  needed: boolean
-}
 
 export interface HostOptions {
   /** The binaries are the double’s. */
@@ -44,15 +34,7 @@ export async function checkHost(
     await chrootBase(settings, root),
     await users(settings, root),
   ]
-  const advice = await Promise.all([
-    smt(root),
-    swap(root),
-    ksm(root),
-    mitigations(root),
-    slowCreation(root),
-    clock(root),
-  ])
-  return [...needed, ...advice]
+  return [...needed, ...(await adviseHost(root))]
 }
 
 export function probeOf(findings: readonly HostFinding[]): EngineProbe {
@@ -71,14 +53,6 @@ const need = (name: string, problem: string | null, found: string, fix: string):
   fix,
   needed: true,
 })
-const advise = (name: string, ok: boolean, found: string, fix: string): HostFinding => ({
-  name,
-  ok,
-  found,
-  fix,
-  needed: false,
-})
-
 async function binaries(settings: FirecrackerSettings, isDouble: boolean): Promise<HostFinding> {
   const { firecracker, jailer } = settings
   const fix =
@@ -167,7 +141,7 @@ async function cgroups(root: string, isDouble: boolean): Promise<HostFinding> {
     'and let cpu, memory and pids be used at the root.'
   try {
     const mount = await cgroupMountOf(root)
-    const has = (await text(join(root, mount, 'cgroup.controllers'))).trim().split(' ')
+    const has = (await textOf(join(root, mount, 'cgroup.controllers'))).trim().split(' ')
     const lacks = isDouble ? [] : CONTROLLERS.filter((name) => !has.includes(name))
     const problem = lacks.length === 0 ? null : `cgroup v2 (${mount}) lacks ${lacks.join(', ')}.`
     return need('cgroup', problem, `cgroup v2 at ${mount}`, fix)
@@ -187,7 +161,7 @@ async function chrootBase(settings: FirecrackerSettings, root: string): Promise<
     return result(`${base} is longer than ${CHROOT_BASE_BYTES} bytes, so sockets in jails would not fit.`)
   const problem = await writableByOthers(base)
   if (problem !== null) return result(problem)
-  const options = mountOptionsOf(await realpath(base), await text(join(root, 'proc/self/mounts')))
+  const options = mountOptionsOf(await realpath(base), await textOf(join(root, 'proc/self/mounts')))
   const bad = ['noexec', 'nodev'].filter((option) => options.includes(option))
   return result(
     bad.length === 0 ? null : `${base} is mounted ${bad.join(', ')}, so nothing runs in a jail there.`,
@@ -206,7 +180,7 @@ function mountOptionsOf(path: string, mounts: string): string[] {
 
 async function users({ uids }: FirecrackerSettings, root: string): Promise<HostFinding> {
   const last = uids.first + uids.count - 1
-  const taken = (await text(join(root, 'etc/passwd'))).split('\n').find((line) => {
+  const taken = (await textOf(join(root, 'etc/passwd'))).split('\n').find((line) => {
     const uid = Number(line.split(':')[2])
     return uid >= uids.first && uid <= last
   })
@@ -217,62 +191,3 @@ async function users({ uids }: FirecrackerSettings, root: string): Promise<HostF
     'Set first_uid to a range that no account and no other service has.',
   )
 }
-
-async function smt(root: string): Promise<HostFinding> {
-  const active = (await text(join(root, 'sys/devices/system/cpu/smt/active'))).trim()
-  const fix = 'Boot with nosmt, or give each tenant cores of its own: threads of one core leak to each other.'
-  return advise('SMT', active !== '1', active === '1' ? 'on' : 'off', fix)
-}
-
-async function swap(root: string): Promise<HostFinding> {
-  const used = (await text(join(root, 'proc/swaps'))).trim().split('\n').length > 1
-  return advise('swap', !used, used ? 'on' : 'off', 'swapoff -a: memory of guests must not reach a disk.')
-}
-
-async function ksm(root: string): Promise<HostFinding> {
-  const on = (await text(join(root, 'sys/kernel/mm/ksm/run'))).trim() === '1'
-  const fix = 'echo 0 > /sys/kernel/mm/ksm/run: shared pages tell one guest what another has.'
-  return advise('KSM', !on, on ? 'on' : 'off', fix)
-}
-
-async function mitigations(root: string): Promise<HostFinding> {
-  const folder = join(root, 'sys/devices/system/cpu/vulnerabilities')
-  const open: string[] = []
-  for (const name of await readdir(folder).catch(() => []))
-    if ((await text(join(folder, name))).startsWith('Vulnerable')) open.push(name)
-  const found = open.length === 0 ? 'the kernel knows of no open one' : `vulnerable: ${open.join(', ')}`
-  return advise(
-    'processor',
-    open.length === 0,
-    found,
-    'Load current microcode early, and keep mitigations on.',
-  )
-}
-
-/** From Linux 6.1 the creation of a machine waits for cgroups, unless one of the two is set. */
-async function slowCreation(root: string): Promise<HostFinding> {
-  const [major = 0, minor = 0] = releaseOf(await text(join(root, 'proc/sys/kernel/osrelease')))
-  const mounts = await text(join(root, 'proc/self/mounts'))
-  const pages = (await text(join(root, 'sys/module/kvm/parameters/nx_huge_pages'))).trim()
-  const isNew = major > 6 || (major === 6 && minor >= 1)
-  const isSet = /cgroup2 \S*favordynmods/.test(mounts) || ['N', 'never'].includes(pages)
-  const fix =
-    'Mount cgroup v2 with favordynmods (mount -o remount,favordynmods /sys/fs/cgroup), or boot with ' +
-    'kvm.nx_huge_pages=never where the processor has no iTLB multihit.'
-  return advise('start of machines', !isNew || isSet, isNew && !isSet ? 'slow on this kernel' : 'fast', fix)
-}
-
-async function clock(root: string): Promise<HostFinding> {
-  const release = (await text(join(root, 'proc/sys/kernel/osrelease'))).trim()
-  const [major = 0, minor = 0] = releaseOf(release)
-  const isNew = major > 5 || (major === 5 && minor >= 16)
-  return advise(
-    'host kernel',
-    isNew,
-    release,
-    'Use Linux 5.16 or newer: older ones cannot set a clone’s clock.',
-  )
-}
-
-const releaseOf = (release: string): number[] => (release.match(/\d+/g) ?? []).map(Number)
-const text = (path: string): Promise<string> => readFile(path, 'latin1').catch(() => '')

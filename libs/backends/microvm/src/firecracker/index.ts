@@ -15,7 +15,8 @@ import type { FirecrackerSettings } from './settings.ts'
 import type { StartParts, Timings } from './start-machine.ts'
 import { createJailUids } from './uids.ts'
 
-export { checkHost, type HostFinding } from './check-host.ts'
+export { checkHost } from './check-host.ts'
+export type { HostFinding } from './host-advice.ts'
 export { firecrackerConfigSchema, settingsOf, type FirecrackerSettings } from './settings.ts'
 
 /** Of the programs of Firecracker. */
