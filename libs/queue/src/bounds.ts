@@ -53,8 +53,6 @@ export const QUEUE_BOUNDS = {
   eventBytes: 16 * 1024,
   /** Entries of one append, so that at most half a MiB of output is encoded at a time. */
   eventCall: 32,
-  /** Entries that the script of the ending appends besides. More would make a gathered call long. */
-  endingEvents: 4,
   /** Output that waits to be appended, per execution. Reached only while Redis is away. */
   eventBufferBytes: 4 * 1024 * 1024,
   /** How long output is collected before it is appended: too short for a reader to notice. */

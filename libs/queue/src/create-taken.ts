@@ -63,13 +63,19 @@ export function createTaken({ job, ...facts }: TakenFacts, deps: TakenDeps): Hel
     await script(SCRIPTS.append, [executionId, fence, call, keep, ...batch])
   }, deps.onError)
 
+  const finishWith = (which: Script, args: readonly (string | number)[]): Promise<void> =>
+    owned.finish(
+      () => events.flush(),
+      () => script(which, args),
+    )
+
   const requeue = (
     mode: 'retry' | 'defer' | 'later' | 'back' | 'route',
     { slotMs = 0, waitMs = 0, notice = '', record = '', need = '' },
   ): Promise<void> => {
     if (began && mode !== 'retry')
       return Promise.reject(new CofferdamError('conflict', 'An execution that began is not put back.'))
-    const args = [
+    return finishWith(SCRIPTS.requeue, [
       executionId,
       fence,
       mode,
@@ -78,11 +84,7 @@ export function createTaken({ job, ...facts }: TakenFacts, deps: TakenDeps): Hel
       notice === '' ? '' : noticeTail(notice),
       record,
       need,
-    ]
-    return owned.finish(
-      () => events.flush(),
-      () => script(SCRIPTS.requeue, args),
-    )
+    ])
   }
 
   const taken: Taken = {
@@ -124,20 +126,15 @@ export function createTaken({ job, ...facts }: TakenFacts, deps: TakenDeps): Hel
       return text(rest[0]) || null
     },
     streamed: () => readStreamed(deps.redis, executionId, attempt),
-    settle(record, { slotMs, outbox = false }) {
-      const args = [
+    settle: (record, { slotMs, outbox = false }) =>
+      finishWith(SCRIPTS.settle, [
         executionId,
         fence,
         JSON.stringify(record.result),
         endedTail(record),
         Math.round(slotMs),
         outbox ? JSON.stringify(record) : '',
-      ]
-      return owned.finish(
-        () => events.rest(),
-        (rest) => script(SCRIPTS.settle, [...args, ...rest]),
-      )
-    },
+      ]),
     retry: (record, { slotMs, outbox = false }) =>
       requeue('retry', {
         slotMs,

@@ -77,26 +77,6 @@ describe('the event buffer', () => {
     expect(all.filter(({ type }) => type === 'notice')).toHaveLength(1)
   })
 
-  it('leaves a few last events to the script of the ending', async () => {
-    const append = vi.fn(async () => undefined)
-    const buffer = createEventBuffer(append, vi.fn())
-    buffer.emit(output('a'))
-    await buffer.flush()
-    const last = [output('b'), output('c', 'stderr')]
-    for (const event of last) buffer.emit(event)
-    expect(await buffer.rest()).toEqual([2, 2000, ...last.map((event) => JSON.stringify(event))])
-    expect(await buffer.rest()).toEqual([])
-    expect(append).toHaveBeenCalledTimes(1)
-  })
-
-  it('appends many last events itself', async () => {
-    const append = vi.fn(async (_events: string[]) => undefined)
-    const buffer = createEventBuffer(append, vi.fn())
-    for (let n = 0; n < 5; n += 1) buffer.emit(output('a', n % 2 === 0 ? 'stdout' : 'stderr'))
-    expect(await buffer.rest()).toEqual([])
-    expect(append.mock.calls.map(([events]) => events.length)).toEqual([5])
-  })
-
   it('continues after an append that failed', async () => {
     const onError = vi.fn()
     const append = vi.fn<() => Promise<void>>().mockRejectedValueOnce(new Error('away')).mockResolvedValue()

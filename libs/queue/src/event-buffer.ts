@@ -12,11 +12,6 @@ export interface EventBuffer {
   emit(event: ExecutionEvent): void
   /** Resolves when every earlier event was appended or has failed. Never rejects. */
   flush(): Promise<void>
-  /**
-   * The same, but keeps the last call back if it is small. Resolves with its number, its `keep` and its
-   * events, for the script that ends the execution, or with nothing.
-   */
-  rest(): Promise<(string | number)[]>
 }
 
 /**
@@ -42,30 +37,21 @@ export function createEventBuffer(
     else pending.push(event)
   }
 
-  /** Encodes one part at a time. Otherwise a large output would be in memory three times. */
-  const nextCall = (): { events: string[]; call: number; keep: number } => {
-    const part = pending.splice(0, QUEUE_BOUNDS.eventCall)
-    pendingBytes -= part.reduce((sum, event) => sum + textBytes(event), 0)
-    dropped = false
-    calls += 1
-    const events = part.map((event) => JSON.stringify(event))
-    return { events, call: calls, keep: keepWith(events) }
-  }
-
-  const clearTimer = (): void => {
+  const flushNow = (): Promise<void> => {
     if (timer !== null) clearTimeout(timer)
     timer = null
-  }
-
-  const flushNow = (): Promise<void> => {
-    clearTimer()
     if (pending.length === 0) return appended
     // Events that arrive during a call are sent with the next one.
     appended = appended.then(async () => {
       while (pending.length > 0) {
-        const { events, call, keep } = nextCall()
+        // Encode one part at a time. Otherwise a large output would be in memory three times.
+        const part = pending.splice(0, QUEUE_BOUNDS.eventCall)
+        pendingBytes -= part.reduce((sum, event) => sum + textBytes(event), 0)
+        dropped = false
+        calls += 1
+        const encoded = part.map((event) => JSON.stringify(event))
         try {
-          await append(events, call, keep)
+          await append(encoded, calls, keepWith(encoded))
         } catch (error) {
           onError(error)
         }
@@ -94,13 +80,6 @@ export function createEventBuffer(
       timer ??= setTimeout(() => void flushNow(), QUEUE_BOUNDS.eventFlushMs)
     },
     flush: flushNow,
-    async rest() {
-      await (pending.length > QUEUE_BOUNDS.endingEvents ? flushNow() : appended)
-      clearTimer()
-      if (pending.length === 0) return []
-      const { events, call, keep } = nextCall()
-      return [call, keep, ...events]
-    },
   }
 }
 

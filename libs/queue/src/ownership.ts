@@ -20,11 +20,11 @@ export interface Ownership {
   /** Notes that another worker owns it. */
   lose(why: string): void
   /**
-   * After `flush`, ends the execution by `write`, an idempotent script that gets what `flush` left and
-   * answers `ok`, `fenced` or `began`, and retries while Redis is away. With the answer `nobody` this worker
-   * still owns the execution. Throws CofferdamError fenced | conflict | queue_unavailable.
+   * After `flush`, ends the execution by `write`, an idempotent script that answers `ok`, `fenced` or
+   * `began`, and retries while Redis is away. With the answer `nobody` this worker still owns the execution.
+   * Throws CofferdamError fenced | conflict | queue_unavailable.
    */
-  finish<Left>(flush: () => Promise<Left>, write: (left: Left) => Promise<{ code: string }>): Promise<void>
+  finish(flush: () => Promise<void>, write: () => Promise<{ code: string }>): Promise<void>
 }
 
 /** Creates the state of an execution that was just taken. */
@@ -64,8 +64,8 @@ export function createOwnership(): Ownership {
     async finish(flush, write) {
       finishing = true
       try {
-        const left = await flush()
-        await last(() => write(left))
+        await flush()
+        await last(write)
       } finally {
         finishing = false
       }

@@ -95,23 +95,6 @@ describe('live events', () => {
     expect(events.length).toBeLessThan(20)
   })
 
-  it('have the last output of a program, which the script of its ending appends', async () => {
-    const producer = bench.producer()
-    bench.consumer({
-      async process(taken) {
-        await taken.begin(sandboxRef(), SANDBOX_INFO)
-        taken.emit(output('last words'))
-        await endWith('ok')(taken)
-      },
-    })
-    const { execution_id } = await producer.put(requestOf())
-    const events = await follow(producer, execution_id)
-    expect(events.map(({ event }) => event.type)).toEqual(['queued', 'started', 'output', 'ended'])
-    expect(textOf(events)).toBe('last words')
-    // The mark of a call that appends events.
-    expect(await bench.redis.hexists(KEYS.record + execution_id, 'ev')).toBe(0)
-  })
-
   it('continue after the last event that the reader has seen', async () => {
     const producer = bench.producer()
     bench.consumer({

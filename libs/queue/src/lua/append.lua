@@ -12,5 +12,14 @@ if x[1] ~= 'running' or x[2] ~= ARGV[2] then return { 'fenced' } end
 local call = ARGV[2] .. ':' .. ARGV[3]
 if x[3] == call then return { 'ok' } end
 redis.call('HSET', KEYS[1], 'ev', call)
-append_events(ARGV[1], ARGV, 5, ARGV[4], not x[4] and x[5], x[3] and ARGV[3] == '1')
+-- Each worker bounds the bytes of its own attempt (event-buffer.ts). The first call of an attempt trims the
+-- entries of earlier attempts.
+local function stream_bytes() return redis.call('MEMORY', 'USAGE', K.events .. ARGV[1]) or 0 end
+if x[3] and ARGV[3] == '1' and stream_bytes() > C.event_bytes / 2 then
+  redis.call('XTRIM', K.events .. ARGV[1], 'MAXLEN', C.earlier_events)
+end
+for i = 5, #ARGV do
+  append_event(ARGV[1], ARGV[i], not x[4] and x[5], ARGV[4])
+  if string.sub(ARGV[i], 1, 18) == '{"type":"progress"' then redis.call('HSET', KEYS[1], 'pg', ARGV[i]) end
+end
 return { 'ok' }

@@ -1,7 +1,7 @@
 -- Purpose: end an execution: store its result, free its slot, tell the waiters, release the next executions.
 -- KEYS[1]  record
 -- ARGV     1 id, 2 fence, 3 result JSON, 4 JSON of the `ended` event after its at_ms, 5 slot milliseconds,
---          6 attempt record JSON for the outbox, or '', 7… the last live events, as 3… of append.lua, or none
+--          6 attempt record JSON for the outbox, or ''
 -- Returns  {'ok'} | {'fenced'}
 -- Invariants: the ending and the outbox entry are written together or not at all. Exactly one settle of an
 --          execution takes effect. Repeating it with the same fence answers ok.
@@ -19,7 +19,7 @@ local function still_idle(now)
 end
 --- @each
 local id = ARGV[1]
-local x = redis.call('HMGET', KEYS[1], 's', 'f', 't', 'l', 'est', 'sk', 'cb', 'st', 'eq', 'wc', 'k', 'ev')
+local x = redis.call('HMGET', KEYS[1], 's', 'f', 't', 'l', 'est', 'sk', 'cb', 'st', 'eq', 'wc', 'k')
 if x[2] ~= ARGV[2] then return { 'fenced' } end
 if x[1] == 'ended' then return { 'ok' } end
 if x[1] ~= 'running' then return { 'fenced' } end
@@ -27,7 +27,6 @@ local now = now_ms()
 local defers = not x[6] and still_idle(now)
 local _, has_backlog = slot_free(x[4], x[3], id, x[11], tonumber(x[5]), tonumber(ARGV[5]) / 1000, defers)
 if ARGV[6] ~= '' then redis.call('XADD', K.outbox, '*', 'r', ARGV[6]) end
-append_events(id, ARGV, 9, ARGV[8], not x[8] and x[9], x[12] and ARGV[7] == '1')
 finish(id, x[3], ARGV[3], ARGV[4], now, x[7], x[10], not x[8] and x[9])
 if not defers or has_backlog then
   is_idle = false

@@ -13,21 +13,6 @@ local function append_event(id, event, enqueued, keep)
   redis.call('XADD', K.events .. id, 'MAXLEN', '~', keep or C.event_entries, '*', 'd', event)
 end
 
--- Appends the live events of a running attempt: argv[from] and all after it. `keep`, `enqueued`: as above.
--- `has_earlier`: these are the attempt's first events, and earlier attempts had some. Each worker bounds the
--- bytes of its own attempt (event-buffer.ts), so those of earlier attempts are trimmed.
-local function append_events(id, argv, from, keep, enqueued, has_earlier)
-  local stream = K.events .. id
-  if has_earlier and (redis.call('MEMORY', 'USAGE', stream) or 0) > C.event_bytes / 2 then
-    redis.call('XTRIM', stream, 'MAXLEN', C.earlier_events)
-  end
-  for i = from, #argv do
-    append_event(id, argv[i], enqueued, keep)
-    local is_progress = string.sub(argv[i], 1, 18) == '{"type":"progress"'
-    if is_progress then redis.call('HSET', K.record .. id, 'pg', argv[i]) end
-  end
-end
-
 -- Stores the result, deletes the request, closes the live stream and tells the waiters. `tail`: JSON of the
 -- `ended` event after its `at_ms`. `callback`: `cb` of the record. `channel`: `wc` of the record, where the
 -- client that put it waits. `enqueued`: as in append_event. Leaves some writes to write_now.
