@@ -4,6 +4,7 @@ import { afterAll, beforeAll, expect, it, vi } from 'vitest'
 import { migrate } from '../src/index.ts'
 import { createTestDatabase, migrateUpTo } from '../src/testing.ts'
 import { openTestStore, type TestStore } from './open-test-store.ts'
+import { openWriter } from './open-writer.ts'
 import { sampleAttempt } from './sample-attempt.ts'
 
 let t: TestStore
@@ -26,29 +27,20 @@ it('are there after the migrations', async () => {
 it('are built while others write', async () => {
   await t.owner('drop index attempts_recorded, tenant_policy_events_type')
   expect(await valid()).toEqual(['tenant_policy_events_caps'])
-  const writer = new pg.Client({ connectionString: t.url })
-  await writer.connect()
-  try {
-    // An open transaction that has written. A concurrent build waits for it. A plain one would block writers.
-    await writer.query('begin')
-    await writer.query(`insert into attempts (execution_id, attempt, expires_on)
-      values (gen_random_uuid(), 1, current_date + 30)`)
-    const migrating = migrate(t.url)
-    const waiting = `select 1 from pg_stat_activity where datname = current_database()
-      and query like 'create index concurrently attempts_recorded%' and wait_event_type = 'Lock'`
-    await vi.waitFor(async () => expect((await t.owner(waiting)).rows).toHaveLength(1), {
-      timeout: 20_000,
-      interval: 50,
-    })
-    expect(await t.store.record(sampleAttempt())).toEqual({ inserted: true })
-    // Another process that starts meanwhile does not wait for the build.
-    await migrate(t.url)
-    expect(await valid()).toEqual(['tenant_policy_events_caps'])
-    await writer.query('rollback')
-    await migrating
-  } finally {
-    await writer.end()
-  }
+  await using writer = await openWriter(t.url)
+  const migrating = migrate(t.url)
+  const waiting = `select 1 from pg_stat_activity where datname = current_database()
+    and query like 'create index concurrently attempts_recorded%' and wait_event_type = 'Lock'`
+  await vi.waitFor(async () => expect((await t.owner(waiting)).rows).toHaveLength(1), {
+    timeout: 20_000,
+    interval: 50,
+  })
+  expect(await t.store.record(sampleAttempt())).toEqual({ inserted: true })
+  // Another process that starts meanwhile does not wait for the build.
+  await migrate(t.url)
+  expect(await valid()).toEqual(['tenant_policy_events_caps'])
+  await writer.rollback()
+  await migrating
   expect(await valid()).toEqual(LATE)
 })
 
