@@ -1,10 +1,11 @@
 /**
  * How long each migration keeps others from writing. A database of the state before is filled with `--rows`
  * attempts. Then each later file is applied as `cofferdam setup` does, while one connection records attempts
- * and another one changes of policies, without a pause. The longest of these inserts is the figure.
+ * and another one changes of policies, without a pause. The figures are the longest of these inserts, and the
+ * longest wait for a lock among them.
  */
 import { randomBytes } from 'node:crypto'
-import type pg from 'pg'
+import { setTimeout as pause } from 'node:timers/promises'
 import { migrateUpTo } from '@cofferdam/store/testing'
 import { migrationFiles } from '../libs/store/src/migration-files.ts'
 import { fillTables, insertOne, withClient } from './fill-audit.ts'
@@ -15,6 +16,8 @@ const DEFAULT_ROWS = 30_000
 const FILLED_AT = 5
 /** How long inserts are measured without a migration, for comparison. */
 const QUIET_MS = 3000
+/** How often the server is asked who waits for a lock. */
+const LOOK_MS = 5
 
 export async function measureMigrations(context: BenchContext): Promise<Record<string, Measured>> {
   const rows = context.rows ?? DEFAULT_ROWS
@@ -35,17 +38,15 @@ export async function measureMigrations(context: BenchContext): Promise<Record<s
         `select ensure_partition((now() at time zone 'UTC')::date + 30 + n) from generate_series(0, 1) n`,
       )
     })
-    found['migrations.none'] = ms(
-      await longestInsert(url, () => new Promise((resolve) => setTimeout(resolve, QUIET_MS))),
-    )
+    found['migrations.none'] = ms((await watchInserts(url, () => pause(QUIET_MS))).insert)
     for (const { number, name: file } of migrationFiles().filter(({ number: one }) => one > FILLED_AT)) {
       const beganMs = performance.now()
-      const longest = await longestInsert(url, () => migrateUpTo(url, number))
-      const tookMs = performance.now() - beganMs
+      const { insert, lock } = await watchInserts(url, () => migrateUpTo(url, number))
       const key = `migrations.${file.slice(0, 4)}`
-      found[key] = ms(longest)
-      found[`${key}.took`] = ms(tookMs)
-      context.note(`${file}: ${tookMs.toFixed(0)} ms, longest insert ${longest.toFixed(0)} ms`)
+      found[key] = ms(insert)
+      found[`${key}.locked`] = ms(lock)
+      found[`${key}.took`] = ms(performance.now() - beganMs)
+      context.note(`${file}: longest insert ${insert.toFixed(0)} ms, of it for a lock ${lock.toFixed(0)} ms`)
     }
     return found
   } finally {
@@ -55,38 +56,56 @@ export async function measureMigrations(context: BenchContext): Promise<Record<s
 
 const ms = (value: number): Measured => ({ unit: 'ms', value: Math.round(value * 10) / 10 })
 
-/** Milliseconds of the longest insert that overlaps `work`. */
-async function longestInsert(url: string, work: () => Promise<unknown>): Promise<number> {
+interface Waits {
+  /** Milliseconds of the longest insert that overlaps the work. */
+  insert: number
+  /** The longest that one of them waited for a lock, as the server sees it every few milliseconds. */
+  lock: number
+}
+
+const EVENT = `
+  insert into tenant_policy_events (tenant_id, actor, event_type, source)
+  values ('tenant-1', 'bench', 'caps', 'sql')`
+const LOCK_WAIT = `
+  select coalesce(max(extract(epoch from clock_timestamp() - waitstart)), 0)::float8 * 1000 as waited
+  from pg_locks where not granted and pid = any ($1::int[])`
+
+/** Inserts from two connections, as fast as they can, until the work is done. */
+async function watchInserts(url: string, work: () => Promise<unknown>): Promise<Waits> {
   let over = false
-  const watch = (insert: (client: pg.Client) => Promise<unknown>, ready: () => void): Promise<number> =>
-    withClient(url, async (client) => {
-      let longest = 0
-      await insert(client)
-      ready()
-      while (!over) {
-        const beganMs = performance.now()
-        await insert(client)
-        longest = Math.max(longest, performance.now() - beganMs)
-      }
-      return longest
-    })
-  const [attempts, events] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
-  const longest = Promise.all([
-    watch(insertOne, attempts.resolve),
-    watch(
-      (client) =>
-        client.query(
-          `insert into tenant_policy_events (tenant_id, actor, event_type, source)
-           values ('tenant-1', 'bench', 'caps', 'sql')`,
-        ),
-      events.resolve,
-    ),
-  ])
-  try {
-    await Promise.race([Promise.all([attempts.promise, events.promise]), longest])
-    await work()
-  } finally {
-    over = true
+  const repeat = async (once: () => Promise<unknown>): Promise<number> => {
+    let longest = 0
+    while (!over) {
+      const beganMs = performance.now()
+      await once()
+      longest = Math.max(longest, performance.now() - beganMs)
+    }
+    return longest
   }
-  return Math.max(...(await longest))
+  return await withClient(url, (attempts) =>
+    withClient(url, (events) =>
+      withClient(url, async (looker) => {
+        const { rows } = await attempts.query<{ pid: number }>('select pg_backend_pid() as pid')
+        const other = await events.query<{ pid: number }>('select pg_backend_pid() as pid')
+        const pids = [...rows, ...other.rows].map(({ pid }) => pid)
+        let lock = 0
+        const waits = Promise.all([
+          repeat(() => insertOne(attempts)),
+          repeat(() => events.query(EVENT)),
+          repeat(async () => {
+            const [found] = (await looker.query<{ waited: number }>(LOCK_WAIT, [pids])).rows
+            lock = Math.max(lock, found?.waited ?? 0)
+            await pause(LOOK_MS)
+          }),
+        ])
+        try {
+          await Promise.race([work(), waits])
+        } finally {
+          over = true
+        }
+        const [attempt, event] = await waits
+        return { insert: Math.max(attempt, event), lock }
+      }),
+    ),
+  )
 }
