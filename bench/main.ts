@@ -1,5 +1,5 @@
 /**
- * `npm run bench [-- --quick] [--json] [--only phase,…] [--executions N]` measures this machine, in pairs and
+ * `npm run bench [-- --quick] [--json] [--only phase,…] [--executions N] [--rows N]` measures this machine, in pairs and
  * with the spread. docs/performance.md documents the keys of the JSON object.
  */
 import os from 'node:os'
@@ -16,6 +16,7 @@ import { measureLatency } from './measure-latency.ts'
 import { measureLeaks } from './measure-leaks.ts'
 import { measureLimits } from './measure-limits.ts'
 import { measureMachines } from './measure-machines.ts'
+import { measureMigrations } from './measure-migrations.ts'
 import { measureNoop } from './measure-noop.ts'
 import { measureParts } from './measure-parts.ts'
 import { measureSlots } from './measure-slots.ts'
@@ -43,6 +44,7 @@ const PHASES: Record<string, Phase> = {
   dispatcher: measureDispatcher,
   leaks: measureLeaks,
   chaos: measureChaos,
+  migrations: measureMigrations,
 }
 
 const { values } = parseArgs({
@@ -52,13 +54,15 @@ const { values } = parseArgs({
     only: { type: 'string' },
     /** For `chaos`, whose full size takes hours on a machine where workers start slowly. */
     executions: { type: 'string' },
+    /** For `migrations`. */
+    rows: { type: 'string' },
   },
 })
-/** Runs only when it is named, because its full size takes an hour or more. */
-const LONG = 'chaos'
+/** Run only when they are named: the first takes an hour or more, and the other one says nothing with few rows. */
+const NAMED = new Set(['chaos', 'migrations'])
 /** With `--quick` it runs only when it is named: six rounds of emulated machines take half a minute. */
 const SLOW = 'machines'
-const usual = (name: string): boolean => name !== LONG && !(values.quick && name === SLOW)
+const usual = (name: string): boolean => !NAMED.has(name) && !(values.quick && name === SLOW)
 const chosen = values.only?.split(',') ?? Object.keys(PHASES).filter(usual)
 const unknown = chosen.filter((name) => !(name in PHASES))
 if (unknown.length > 0) {
@@ -96,6 +100,7 @@ const report: BenchReport = {
     fleet,
     quick: values.quick,
     executions: values.executions === undefined ? null : Number(values.executions),
+    rows: values.rows === undefined ? null : Number(values.rows),
     skip: (what, why) => {
       report.skipped[what] = why
     },

@@ -25,6 +25,8 @@ export interface BenchContext {
   quick: boolean
   /** The value of `--executions`. Null for the default of the phase. Only `chaos` reads it. */
   executions: number | null
+  /** The value of `--rows`. Only `migrations` reads it. */
+  rows: number | null
   skip(what: string, why: string): void
   note(line: string): void
 }

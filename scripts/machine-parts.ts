@@ -21,6 +21,7 @@ import { PARTS, type FoundParts, type PartName } from '@cofferdam/embedded/needs
 import { createCgroups } from '../libs/sandbox/src/host-jail/cgroups.ts'
 import { chromiumPath } from './chromium-path.ts'
 import { EARLIER_COMMIT } from './earlier-commit.ts'
+import { findCompose, provideCompose } from './compose.ts'
 import { findHelm, provideHelm } from './helm.ts'
 
 const run = promisify(execFile)
@@ -75,6 +76,7 @@ const FIXES: Readonly<Record<Name, string>> = {
   hosts: 'apt-get install iproute2, as root',
   kubectl: 'apt-get install kubernetes-client',
   helm: 'npm run helm -- version',
+  compose: 'npm run compose -- version',
   openssl: 'apt-get install openssl',
   unzip: 'apt-get install unzip',
   setpriv: 'apt-get install util-linux',
@@ -250,6 +252,19 @@ async function helm(downloads: boolean): Promise<Finding> {
   }
 }
 
+/** Compose is fetched where images are built too. */
+async function compose(fetches: boolean): Promise<Finding> {
+  try {
+    const words = fetches ? await provideCompose() : await findCompose()
+    const [program, ...rest] = words ?? []
+    return program === undefined
+      ? failure('no Docker Compose of version 2 is on PATH')
+      : await command(program, ...rest, 'version')
+  } catch (error) {
+    return failure(error)
+  }
+}
+
 /** A backend of the Docker engine, which needs the image. */
 const onEngine = (image: Promise<void>, config: BackendsConfigInput): Promise<Finding> =>
   image.then(() => backend(config), failure)
@@ -282,6 +297,7 @@ export async function findParts(options: { root: string; buildsImage: boolean })
     hosts: hosts(),
     kubectl: command('kubectl', 'version', '--client'),
     helm: helm(options.buildsImage),
+    compose: compose(options.buildsImage),
     openssl: command('openssl', 'version'),
     unzip: command('unzip', '-v'),
     setpriv: command('setpriv', '--pdeathsig', 'TERM', '--', 'true'),

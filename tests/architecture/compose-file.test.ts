@@ -45,8 +45,8 @@ describe('docker-compose.yml', () => {
     expect(schemaProblems(rest)).toEqual([])
     const changed = structuredClone(rest)
     changed.services.api.heathcheck = {}
-    changed.services.worker.deploy.resources.limits.memory = ['2G']
-    expect(schemaProblems(changed).join('\n')).toMatch(/services\/api.*heathcheck[\s\S]*limits\/memory/)
+    changed.services.worker.mem_limit = ['2G']
+    expect(schemaProblems(changed).join('\n')).toMatch(/services\/api.*heathcheck[\s\S]*worker\/mem_limit/)
   })
 
   const profiles = [...new Set(services.flatMap(([, { profiles: own = [] }]) => own as string[]))]

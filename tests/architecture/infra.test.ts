@@ -117,8 +117,8 @@ describe('docker-compose.yml', () => {
       expect(service.privileged).toBeUndefined()
       expect(service.security_opt).toContain('no-new-privileges:true')
       expect(service.user).toMatch(/^[1-9]\d*:\d+$/)
-      const { cpus, memory } = service.deploy.resources.limits
-      expect([Number(cpus) > 0, /^\d+[MG]$/.test(memory), service.pids_limit > 0]).toEqual([true, true, true])
+      const { cpus, mem_limit: memory, pids_limit: pids } = service
+      expect([Number(cpus) > 0, /^\d+[mg]$/.test(memory), pids > 0]).toEqual([true, true, true])
       expect(service.logging.options['max-size']).toBeDefined()
     },
   )

@@ -52,8 +52,31 @@ const RULES: readonly Rule[] = [
   { found: /^(vacuum full|cluster|truncate|lock table)/, say: 'it locks the whole table' },
 ]
 
+/**
+ * The order in which a writer takes the tables of an attempt (libs/store/src/insert-attempts.ts). A migration
+ * that takes two of them in another order gets a deadlock with the first writer that comes in between, and
+ * then only succeeds when nobody writes.
+ */
+const ORDER_OF_WRITERS = ['attempts', 'sandbox_invocations', 'results'] as const
+
 /** Returns `<first words of the statement>: <what to do>` for each that breaks a rule. */
-export function longLocks(sql: string): string[] {
+export const lockProblems = (sql: string): string[] => [...longLocks(sql), ...crossedLocks(sql)]
+
+/** Statements that take a table which writers take before one that the migration has already. */
+function crossedLocks(sql: string): string[] {
+  const taken = new Set<number>()
+  return statementsOf(sql).flatMap((statement) => {
+    if (!/^(alter table|(create|drop) (unique )?(trigger|index)) /.test(statement)) return []
+    const at = ORDER_OF_WRITERS.findIndex((name) => new RegExp(`\\b${name}\\b`).test(headOf(statement)))
+    if (at === -1 || taken.has(at)) return []
+    const isCrossed = [...taken].some((other) => other > at)
+    taken.add(at)
+    const order = ORDER_OF_WRITERS.join(', ')
+    return isCrossed ? [`${statement.slice(0, 70)}: writers take ${order}, so take them in this order`] : []
+  })
+}
+
+function longLocks(sql: string): string[] {
   const own = new Set([...sql.matchAll(/create table (?:if not exists )?(\w+)/gi)].map(([, name]) => name))
   return statementsOf(sql).flatMap((statement) => {
     const table = LARGE.find((name) => !own.has(name) && new RegExp(`\\b${name}\\b`).test(headOf(statement)))

@@ -68,6 +68,28 @@ export const FLAVOURS: Readonly<Record<string, RenderOptions>> = {
   'an external secret': {
     values: { secret: { external: { enabled: true, store: { name: 'vault' } } } },
   },
+  'three cells': {
+    values: {
+      cells: [1, 2],
+      admissionRedis: { enabled: true },
+      config: { cells: { tenants: { acme: 1, globex: 2 }, others: 0 } },
+      workers: [
+        { ...claiming, name: 'process', backends: ['process'], memoryBudgetMib: 512 },
+        { ...claiming, name: 'vendors', backends: ['e2b'], cells: [2, 0], autoscaling: { kind: 'keda' } },
+      ],
+      dispatcher: { ...dispatcher, cell: 1 },
+      secret: {
+        create: true,
+        values: {
+          REDIS_URL: 'redis://r',
+          REDIS_URL_1: 'redis://r1',
+          REDIS_URL_2: 'redis://r2',
+          COFFERDAM_ADMISSION_REDIS_URL: 'redis://caps',
+          DATABASE_URL: 'postgres://p',
+        },
+      },
+    },
+  },
   'a claim that exists': { values: { persistence: { existingClaim: 'data' } } },
   'a load balancer without an ingress': {
     values: { api: { service: { type: 'LoadBalancer', port: 80 }, ingress: { enabled: false } } },

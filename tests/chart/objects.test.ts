@@ -134,6 +134,22 @@ withHelm.describe('objects of every flavour', () => {
     expect(worker?.object['spec'].minReplicaCount).toBeGreaterThanOrEqual(1)
   })
 
+  it('scale each kind of worker in each cell by what there is to do for it, not by the whole queue', () => {
+    const groups = new Set<string>()
+    for (const { title, objects, object } of eachOf(['ScaledObject'])) {
+      const { scaleTargetRef, triggers } = object['spec']
+      if (scaleTargetRef.kind !== undefined) continue
+      const { env } = only(objects, 'Deployment', scaleTargetRef.name)['spec'].template.spec.containers[0]
+      const { value } = env.find(({ name }: Any) => name === 'COFFERDAM_WORKER_GROUP')
+      groups.add(value)
+      const [depth, age] = triggers.map(({ metadata }: Any) => metadata.query)
+      expect(depth, title).toMatch(/^sum\(max by .*cofferdam_group_depth\{/)
+      expect(age, title).toMatch(/^max\(cofferdam_group_age_seconds\{/)
+      for (const query of [depth, age]) expect(query, title).toContain(`cofferdam_worker_group="${value}"`)
+    }
+    expect([...groups].toSorted()).toEqual(['kubernetes', 'pods', 'process', 'vendors', 'vendors-cell-2'])
+  })
+
   it('migrate before the installation and before each upgrade, with nothing but the Secret', () => {
     for (const { object } of eachOf(['Job'])) {
       expect(object.metadata.annotations?.['helm.sh/hook']).toBe('pre-install,pre-upgrade')

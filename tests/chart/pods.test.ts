@@ -8,7 +8,8 @@ import { API_FIELDS, loadConfig as apiConfig } from '../../apps/api/src/config.t
 import { DISPATCHER_FIELDS, loadConfig as dispatcherConfig } from '../../apps/dispatcher/src/config.ts'
 import { loadConfig as workerConfig, WORKER_FIELDS } from '../../apps/worker/src/config.ts'
 import { renderFlavours } from './flavours.ts'
-import { only, renderChart, type Rendered } from './render-chart.ts'
+import { configText, environment, SECRETS } from './pod-settings.ts'
+import { renderChart } from './render-chart.ts'
 
 const withHelm = needs('helm')
 const APPS = {
@@ -16,13 +17,6 @@ const APPS = {
   worker: { fields: WORKER_FIELDS, load: workerConfig },
   dispatcher: { fields: DISPATCHER_FIELDS, load: dispatcherConfig },
 }
-/** What the Secret of the chart has. */
-const SECRETS: Readonly<Record<string, string>> = {
-  REDIS_URL: 'redis://127.0.0.1',
-  DATABASE_URL: 'postgres://127.0.0.1/cofferdam',
-  COFFERDAM_OUTPUT_KEYS: `k1:${Buffer.alloc(32).toString('base64')}`,
-}
-
 withHelm.describe('pods of every flavour', () => {
   const folder = mkdtempSync(join(tmpdir(), 'cofferdam-chart-'))
   let flavours: Awaited<ReturnType<typeof renderFlavours>> = []
@@ -45,20 +39,6 @@ withHelm.describe('pods of every flavour', () => {
     )
   const processes = () =>
     workloads().flatMap((one) => (one.app === 'setup' ? [] : [{ ...one, app: one.app }]))
-  /** The container's variables, with what the Secret gives. */
-  const environment = (container: Rendered): Record<string, string> =>
-    Object.fromEntries(
-      container['env'].map(({ name, value }: { name: string; value?: string }) => [
-        name,
-        value ?? SECRETS[name],
-      ]),
-    )
-  /** The text of the pod's configuration file; undefined without one. */
-  const configText = ({ objects, pod }: ReturnType<typeof workloads>[number]): string | undefined => {
-    const volume = pod.volumes.find(({ name }: { name: string }) => name === 'config')
-    return volume && only(objects, 'ConfigMap', volume.configMap.name)['data']['cofferdam.config.yaml']
-  }
-
   it('run as an ordinary user on a read-only root, with no capability, bounded memory and nothing of the node', () => {
     expect(workloads().length).toBeGreaterThan(30)
     for (const { title, pod, container } of workloads()) {
@@ -108,7 +88,7 @@ withHelm.describe('pods of every flavour', () => {
   it('start: each process accepts its variables and its configuration file', () => {
     for (const one of processes()) {
       const env = environment(one.container)
-      const text = configText(one)
+      const text = configText(one.objects, one.pod)
       expect(env['COFFERDAM_CONFIG'] !== undefined, one.title).toBe(text !== undefined)
       if (text !== undefined) {
         const { mountPath } = one.container.volumeMounts.find(
@@ -128,7 +108,8 @@ withHelm.describe('pods of every flavour', () => {
     for (const { title, container, app } of processes()) {
       const section = page.split(`\n## ${headings[app]}\n`)[1]?.split('\n## ')[0] ?? ''
       const rows = [...section.matchAll(/^\| `([A-Z_]+)` \| (.*?) \|/gm)]
-      const names = Object.keys(environment(container))
+      // A pod's own helper: COFFERDAM_CELLS has its value.
+      const names = Object.keys(environment(container)).filter((name) => !/^REDIS_URL_\d+$/.test(name))
       const known = rows.map(([, name]) => name)
       expect(
         names.filter((name) => !known.includes(name)),
@@ -200,7 +181,7 @@ withHelm.describe('pods of every flavour', () => {
     })
     const vendors = named('vendors')
     expect(vendors.env).toMatchObject({ COFFERDAM_LANES: 'routine', COFFERDAM_DRAIN_MS: '600000' })
-    expect(configText(vendors)).toContain('api_key_file: /etc/e2b/key')
+    expect(configText(vendors.objects, vendors.pod)).toContain('api_key_file: /etc/e2b/key')
     expect(vendors.pod).toMatchObject({
       nodeSelector: { pool: 'vendors' },
       runtimeClassName: 'gvisor',

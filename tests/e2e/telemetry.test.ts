@@ -34,6 +34,7 @@ beforeAll(async () => {
     COFFERDAM_BACKENDS: 'fake',
     COFFERDAM_LOG_LEVEL: 'debug',
     COFFERDAM_METRICS_PORT: String(metricsPort),
+    COFFERDAM_WORKER_GROUP: 'doubles',
   })
   const logger = createLogger({
     service: 'cofferdam-api',
@@ -186,6 +187,13 @@ it('sends and shows only names that the catalog has', async () => {
     const allowed = ['le', ...(facts?.labels ?? []).map((label) => label.replaceAll('.', '_'))]
     for (const [, label = ''] of pairs.matchAll(/(\w+)="/g)) expect(allowed, name).toContain(label)
   }
+})
+
+it('shows what there is to do for the group that a worker names', async () => {
+  const shown = async () => await (await fetch(`${api.url}/metrics`)).text()
+  await expect
+    .poll(shown, { timeout: 20_000 })
+    .toMatch(/^cofferdam_group_depth\{cofferdam_worker_group="doubles",[^}]*cofferdam_state="waiting"\} 0$/m)
 })
 
 it('answers probes as ready while its heartbeats succeed', async () => {

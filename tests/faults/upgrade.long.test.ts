@@ -1,6 +1,7 @@
 /**
  * A fleet of the earlier build with 20,000 executions in its queue is upgraded under load, goes back, and is
- * upgraded again. Workers and API processes of both builds serve it side by side, and some are killed.
+ * upgraded again. Workers and API processes of both builds serve it side by side, and some are killed. All
+ * the time, callers of the newer build enqueue more and wait for the results.
  */
 import { spawn, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
@@ -15,7 +16,7 @@ import { migrate } from '@cofferdam/store'
 import { expect } from 'vitest'
 import { unpackEarlierBuild, type EarlierBuild } from '../earlier-build.ts'
 import { startFleet, type Fleet } from '../fleet.ts'
-import { expectExactBooks, expectNothingHeld } from './accounts.ts'
+import { expectExactBooks, expectNothingHeld, fakeRequest } from './accounts.ts'
 
 const EXECUTIONS = 20_000
 const TENANTS = ['one', 'two', 'three', 'four']
@@ -35,7 +36,7 @@ const { createQueueClient, createClient } = await import('@cofferdam/client/queu
 const { REDIS_URL: redisUrl, DATABASE_URL: databaseUrl, BLOBS: blobDir, TENANTS, EXECUTIONS } = process.env
 const tenants = TENANTS.split(',')
 const store = await createStore({ databaseUrl, blobDir, timeouts: { connectMs: 30_000, statementMs: 30_000 } })
-for (const tenant_id of [...tenants, 'through-http'])
+for (const tenant_id of [...tenants, 'through-http', 'callers'])
   await store.tenants.create(
     { tenant_id, policy: { min_isolation: 'none' }, caps: { tenant_daily: 100_000, agent_hourly: 100_000 } },
     'test',
@@ -82,6 +83,7 @@ needs('git-history').it(
     expect(await left()).toBe(EXECUTIONS)
 
     const [first, second] = await Promise.all([startOld(), startOld()])
+    const callers = startCallers(fleet)
     await untilLeft(EXECUTIONS - 1000)
     await migrate(fleet.databaseUrl)
     // Upgrade: the first one is killed, the second one drains.
@@ -104,6 +106,7 @@ needs('git-history').it(
     const sixth = await startNew()
     for (const worker of await redis.hkeys(KEYS.versions)) ofNew.add(worker)
     expect(await fifth.stop()).toBe(0)
+    const called = await callers.stop()
     await untilLeft(0)
 
     const endings: Record<string, number> = {}
@@ -119,8 +122,11 @@ needs('git-history').it(
       for (const worker of workers) ranOn[ofNew.has(worker ?? '') ? 'new' : 'old'] += 1
     }
     console.info(JSON.stringify({ endings, ranOn }))
+    for (const { ending } of called) endings[ending] = (endings[ending] ?? 0) + 1
+    await expectExactBooks(fleet, 'callers', called, called)
     const { ok = 0, worker_lost: lost = 0 } = endings
-    expect(ok + lost).toBe(EXECUTIONS)
+    expect(called.length).toBeGreaterThan(100)
+    expect(ok + lost).toBe(EXECUTIONS + called.length)
     expect(lost).toBeLessThanOrEqual(2 * SLOTS)
     expect(Math.min(ranOn.old, ranOn.new)).toBeGreaterThan(1000)
     await expectNothingHeld(fleet)
@@ -129,6 +135,28 @@ needs('git-history').it(
   },
   PATIENCE_MS + 300_000,
 )
+
+/** Two callers that each enqueue an execution and wait for its result, again and again. */
+function startCallers(fleet: Fleet): { stop(): Promise<ExecutionResult[]> } {
+  let isOver = false
+  const call = async (): Promise<ExecutionResult[]> => {
+    const results: ExecutionResult[] = []
+    while (!isOver) {
+      const { execution_id: id } = await fleet.client.enqueue(fakeRequest('callers', [{ print: 'called' }]))
+      const result = await fleet.client.wait(id, { timeoutMs: PATIENCE_MS })
+      if (result === null) throw new Error(`${id} did not end`)
+      results.push(result)
+    }
+    return results
+  }
+  const running = Promise.all([call(), call()])
+  return {
+    async stop() {
+      isOver = true
+      return (await running).flat()
+    },
+  }
+}
 
 /** Waits for all, in batches. */
 async function resultsOf(

@@ -8,7 +8,11 @@ import {
   createProducer,
   createTraceShelf,
   directoryOf,
+  LOCK_MS,
+  mergeGroupDemand,
   readAuditFaults,
+  readGroupDemand,
+  type GroupDemand,
   type OfferedTrace,
   type Producer,
 } from '@cofferdam/queue'
@@ -27,6 +31,8 @@ export interface OpenCells {
   admission: CapsOfTenants
   /** The largest number of faults that the last check of the audit tables found. */
   auditFaults(): Promise<number | null>
+  /** What there is to do for each group of workers, over the cells that answer. */
+  groupDemand(): Promise<GroupDemand[]>
   /** Keeps spans of a request in the cell of its execution. */
   keepTraces(onError: (error: unknown) => void): { offer(trace: OfferedTrace): void }
 }
@@ -77,6 +83,10 @@ export function openCells(
       const { answers } = await askCells(all, readAuditFaults)
       const known = answers.flatMap(({ answer }) => (answer === null ? [] : [answer]))
       return known.length === 0 ? null : Math.max(...known)
+    },
+    async groupDemand() {
+      const { answers } = await askCells(all, (one) => readGroupDemand(one, LOCK_MS))
+      return mergeGroupDemand(answers.map(({ answer }) => answer))
     },
     keepTraces(onError) {
       const shelves = new Map(

@@ -56,8 +56,12 @@ export async function runApi(config: ApiConfig, shared: Shared = {}): Promise<Ru
   const { cells, redis, producer, admission } = opened
   owned.defer(
     telemetry.instruments.observeFleet(async () => {
-      const [stats, auditFaults] = await Promise.all([producer.stats(), opened.auditFaults()])
-      return { ...stats, auditFaults, lockMs: LOCK_MS }
+      const [stats, auditFaults, groups] = await Promise.all([
+        producer.stats(),
+        opened.auditFaults(),
+        opened.groupDemand(),
+      ])
+      return { ...stats, auditFaults, groups, lockMs: LOCK_MS }
     }),
   )
   // A caller that shares its telemetry stores the traces itself: in `up` the worker does.

@@ -21,7 +21,7 @@ import {
   type ConfigField,
 } from '@cofferdam/config'
 import { pricesSchema, type Prices } from '@cofferdam/contract'
-import { cellsConfigSchema, type CellsConfig } from '@cofferdam/queue'
+import { cellsConfigSchema, DEFAULT_GROUP, type CellsConfig } from '@cofferdam/queue'
 import { egressConfigSchema, type EgressConfig } from '@cofferdam/egress'
 import { callbacksConfigSchema, type CallbacksConfig } from '@cofferdam/routines'
 import { backendNameSchema } from './backend-name.ts'
@@ -76,6 +76,17 @@ export const WORKER_FIELDS = {
       .pipe(z.array(z.enum(['interactive', 'routine'])).min(1)),
     description: 'Lanes that this worker serves.',
     example: 'interactive,routine',
+  },
+  group: {
+    variable: 'COFFERDAM_WORKER_GROUP',
+    schema: z
+      .string()
+      .regex(/^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$/, 'expected lower-case letters, digits and dashes')
+      .default(DEFAULT_GROUP),
+    description:
+      'Name of the workers that are scaled together with this one. The metrics `cofferdam_group_*` have what ' +
+      'there is to do for each group.',
+    example: 'process',
   },
   routineSlots: {
     variable: 'COFFERDAM_ROUTINE_SLOTS',

@@ -93,6 +93,7 @@ export async function runWorker(config: WorkerConfig, options: WorkerOptions = {
       id: workerId,
       version,
       schema: SCHEMA_VERSION,
+      group: config.group,
       onError,
     }),
   )

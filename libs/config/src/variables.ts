@@ -40,6 +40,7 @@ export const KNOWN_VARIABLES = [
   'COFFERDAM_TRACE_SAMPLE_RATIO',
   'COFFERDAM_TRACE_SLOW_MS',
   'COFFERDAM_URL',
+  'COFFERDAM_WORKER_GROUP',
 ] as const
 
 /** `a, b,c` → `['a','b','c']`. Empty text → []. */

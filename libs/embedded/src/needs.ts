@@ -25,6 +25,7 @@ export const PARTS = {
   hosts: 'network namespaces made with ip, as root',
   kubectl: 'kubectl',
   helm: 'Helm, from PATH or from the npm package that has it',
+  compose: 'Docker Compose 2, from PATH or from a package of a newer Debian',
   openssl: 'openssl',
   setpriv: 'setpriv of util-linux',
   unzip: 'unzip',

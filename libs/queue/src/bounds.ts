@@ -95,6 +95,8 @@ export const QUEUE_BOUNDS = {
    * runs may use the whole fleet, because others get a slot within one run.
    */
   longRunSeconds: 1,
+  /** Agents of a tenant that are read to see what waits for a kind of worker (demand.lua). */
+  demandAgents: 16,
   /** Needs whose serving kinds are cached. Nothing else bounds the combinations that callers ask for. */
   needsMax: 1000,
   /** Records passed to `onOutbox` at once: at most 20 × (stdout + stderr bounds) in memory. */

@@ -17,6 +17,7 @@ const entrySchema = z.looseObject({
   version: z.string(),
   schema: z.number(),
   records: z.number(),
+  group: z.string().optional(),
 })
 
 export interface ProcessVersion {
@@ -38,11 +39,13 @@ export function announceVersion(deps: {
   id: string
   version: string
   schema: number
+  /** Of a worker: its group (group-demand.ts). */
+  group?: string
   onError(this: void, error: unknown): void
 }): AsyncDisposable {
-  const { redis, role, id, version, schema, onError } = deps
+  const { redis, role, id, version, schema, group, onError } = deps
   const tell = async () => {
-    const entry = { at_ms: Date.now(), role, version, schema, records: RECORD_VERSION }
+    const entry = { at_ms: Date.now(), role, version, schema, records: RECORD_VERSION, group }
     await redis.hset(keysOf(redis).versions, id, JSON.stringify(entry))
   }
   let told = tell().catch(onError)
@@ -70,12 +73,23 @@ export async function readVersions(redis: Redis): Promise<ProcessVersion[]> {
   ])
   const found: ProcessVersion[] = []
   for (const [id, json] of Object.entries(entries)) {
-    const { at_ms: atMs, ...entry } = entrySchema.parse(JSON.parse(json))
+    const { at_ms: atMs, role, version, schema, records } = entrySchema.parse(JSON.parse(json))
     if (Date.now() - atMs > STALE_AFTER_MS) await redis.hdel(keysOf(redis).versions, id)
-    else found.push({ ...entry, id })
+    else found.push({ role, id, version, schema, records })
   }
   const known = new Set(found.map(({ id }) => id))
   for (const id of workers)
     if (!known.has(id)) found.push({ role: 'worker', id, version: null, schema: null, records: 1 })
   return found.toSorted((a, b) => a.role.localeCompare(b.role) || a.id.localeCompare(b.id))
+}
+
+/** The groups of the workers that named theirs. */
+export async function readGroups(redis: Redis): Promise<ReadonlyMap<string, string>> {
+  const entries = await redis.hgetall(keysOf(redis).versions)
+  return new Map(
+    Object.entries(entries).flatMap(([id, json]) => {
+      const { group } = entrySchema.parse(JSON.parse(json))
+      return group === undefined ? [] : [[id, group] as const]
+    }),
+  )
 }

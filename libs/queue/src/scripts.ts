@@ -61,6 +61,7 @@ const CONSTANTS = {
   overdue: QUEUE_BOUNDS.overdueMs,
   kind_patience: QUEUE_BOUNDS.kindPatienceMs,
   needs_max: QUEUE_BOUNDS.needsMax,
+  demand_agents: QUEUE_BOUNDS.demandAgents,
   long_run: QUEUE_BOUNDS.longRunSeconds,
   bull_events: QUEUE_BOUNDS.bullEvents,
 }
@@ -152,6 +153,7 @@ export const SCRIPTS = {
   locate: load('locate'),
   why: load('why'),
   tenants: load('tenants'),
+  demand: load('demand'),
   owners: load('owners'),
   oldest: load('oldest'),
   live: load('live'),

@@ -1,3 +1,5 @@
+-- Replaces: d1b2741ce1a00400564f1dec3db4757557e92ef0a52e92347d13abb0b770747e
+-- The former content made the same, with checks that read every row under a lock.
 -- (A CHECK that comes out null passes: hence the coalesce around what may be missing.)
 -- What programs may reach, fetch and name, and whether what they leave is stored encrypted: of tenants, and stricter of
 -- templates. Defaults equal contract, DEFAULT_TENANT_RULES.
@@ -43,7 +45,7 @@ alter table tenant_policy_events add constraint tenant_policy_events_event_type_
     'created', 'deleted', 'compliance_tier', 'sandbox_enabled', 'min_isolation', 'environments', 'retention_days',
     'redact', 'caps', 'network', 'packages', 'commands', 'encrypt_outputs'
   )
-);
+) not valid;
 
 create or replace function tenant_facts(t tenants) returns jsonb
   language sql

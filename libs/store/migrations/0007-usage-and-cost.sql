@@ -1,5 +1,7 @@
 -- Breaking: processes of before read no tenant that has columns they do not know, and refuse its executions until replaced.
 -- (Those from this version on leave unknown columns alone.)
+-- Replaces: c566d4aa73535e4fd9e2c4e222ce49f25cf1a35bbd02c8a1533e8ff5779d558a
+-- The former content made the same, with checks that read every row under a lock.
 -- What attempts are charged beside being counted, caps on it, and templates in the policy events.
 
 -- Null: no cap. A cap of 0 is the kill switch, as of the others. Cost is in micro-units (libs/contract/src/price.ts).
@@ -9,11 +11,16 @@ alter table tenants
 
 -- Null: not charged, or recorded before this. cpu_ms stays what was measured; charged_cpu_ms is run time × cpus where
 -- nothing was, and never more than was reserved.
+-- NOT VALID: new rows are checked, and old ones, which are all null, are not read.
 alter table sandbox_invocations
-  add column charged_cpu_ms bigint check (charged_cpu_ms >= 0),
-  add column charged_gb_seconds double precision check (charged_gb_seconds >= 0),
-  add column cost bigint check (cost >= 0),
-  add constraint only_charged_costs check (quota_charged or num_nonnulls(charged_cpu_ms, charged_gb_seconds, cost) = 0);
+  add column charged_cpu_ms bigint,
+  add column charged_gb_seconds double precision,
+  add column cost bigint,
+  add constraint sandbox_invocations_charged_cpu_ms_check check (charged_cpu_ms >= 0) not valid,
+  add constraint sandbox_invocations_charged_gb_seconds_check check (charged_gb_seconds >= 0) not valid,
+  add constraint sandbox_invocations_cost_check check (cost >= 0) not valid,
+  add constraint only_charged_costs
+    check (quota_charged or num_nonnulls(charged_cpu_ms, charged_gb_seconds, cost) = 0) not valid;
 
 create or replace function tenant_facts(t tenants) returns jsonb
   language sql
@@ -49,7 +56,7 @@ alter table tenant_policy_events add constraint tenant_policy_events_event_type_
     'created', 'deleted', 'compliance_tier', 'sandbox_enabled', 'min_isolation', 'environments', 'retention_days',
     'redact', 'caps', 'network', 'packages', 'commands', 'encrypt_outputs', 'template'
   )
-);
+) not valid;
 
 -- A template opts agents into sandboxing: that is policy, whoever writes it.
 create function template_facts(t templates) returns jsonb

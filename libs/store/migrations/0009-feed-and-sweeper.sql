@@ -1,4 +1,6 @@
 -- Breaking: drop_expired belongs to a role of its own now; workers of before warn at it until they are replaced.
+-- Replaces: a24a437101c8afb9767bcd9460b6b685be3b157d2904dde5cb1ff7436c7d4ea7
+-- The former content made the same, with an index that stopped all writers until it was built.
 -- A third role, the order in which rows were recorded, and the rest of what must not change.
 --   cofferdam_sweeper      drops what expired, and nothing else: it reads no audit row and writes none
 do $$
@@ -32,7 +34,8 @@ grant execute on function drop_expired(date) to cofferdam_sweeper;
 -- reader that stops there and goes on from there misses none (libs/store/src/feed.ts). 0: recorded before this.
 alter table attempts add column recorded_xid xid8 not null default '0';
 alter table attempts alter column recorded_xid set default pg_current_xact_id();
-create index attempts_recorded on attempts (recorded_xid, execution_id, attempt);
+-- The index attempts_recorded (recorded_xid, execution_id, attempt) is built by the migrating process, while others
+-- write (src/late-indexes.ts).
 -- The writer does not choose it.
 revoke insert on attempts from cofferdam_app;
 grant insert (execution_id, attempt, expires_on) on attempts to cofferdam_app;

@@ -1,3 +1,5 @@
+-- Replaces: 69dd48ad869317444793916d94f74619dc18724cfdcf505f5d7f3ef27cb5d264
+-- The former content made the same, with checks that read every row under a lock.
 -- How long full outputs and artifacts are kept where that is shorter than the rows. Null: as long as these.
 alter table tenants add column output_retention_days smallint check (output_retention_days between 1 and 180);
 
@@ -36,4 +38,4 @@ alter table tenant_policy_events add constraint tenant_policy_events_event_type_
     'created', 'deleted', 'compliance_tier', 'sandbox_enabled', 'min_isolation', 'environments', 'retention_days',
     'output_retention_days', 'redact', 'caps', 'network', 'packages', 'commands', 'encrypt_outputs', 'template'
   )
-);
+) not valid;

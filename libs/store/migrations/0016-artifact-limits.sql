@@ -1,3 +1,5 @@
+-- Replaces: 0f0530bad895f96f103ccaf67a11f0f513eacb715aa405c08e43cb092db12c32
+-- The former content made the same, with checks that read every row under a lock.
 -- The most that a request of the tenant may ask for by its artifact limits: from what every request may have to what any may (contract
 -- DEFAULT_LIMITS and MAX_LIMITS).
 alter table tenants
@@ -46,4 +48,4 @@ alter table tenant_policy_events add constraint tenant_policy_events_event_type_
     'output_retention_days', 'redact', 'caps', 'network', 'packages', 'commands', 'encrypt_outputs', 'template',
     'max_artifact_bytes', 'max_artifacts_total_bytes', 'max_artifact_count'
   )
-);
+) not valid;

@@ -1,3 +1,5 @@
+-- Replaces: ca628a2088f947598715286dea8f6d8465628e735f23ab0cfd6c08d8a6222672
+-- The former content made the same, with checks that read every row under a lock.
 -- Who must run under which template: agents of a tenant by its policy, callers by their key. Before, whoever named no template ran under none.
 alter table tenants add column templates jsonb not null default '{"required": false, "agents": {}}' check (
   coalesce(jsonb_typeof(templates -> 'required'), 'missing') = 'boolean'
@@ -45,7 +47,7 @@ alter table tenant_policy_events add constraint tenant_policy_events_event_type_
     'created', 'deleted', 'compliance_tier', 'sandbox_enabled', 'min_isolation', 'environments', 'retention_days',
     'output_retention_days', 'redact', 'caps', 'network', 'packages', 'commands', 'encrypt_outputs', 'templates', 'template'
   )
-);
+) not valid;
 
 -- As in 0006, for every part: 0010 left out output_retention_days.
 create or replace function record_tenant_change() returns trigger

@@ -1,3 +1,5 @@
+-- Replaces: e781f33cadee8c5c8a33f659e901a4fb32200bf9a467d493c75fd44a1d72e433
+-- The former content made the same, with checks that read every row under a lock.
 -- Executions with a run id share the session of their run. Equals contract, DEFAULT_TENANT_RULES.
 alter table tenants add column run_sessions boolean not null default false;
 
@@ -43,7 +45,7 @@ alter table tenant_policy_events add constraint tenant_policy_events_event_type_
     'output_retention_days', 'redact', 'caps', 'network', 'packages', 'commands', 'encrypt_outputs', 'templates', 'template',
     'max_artifact_bytes', 'max_artifacts_total_bytes', 'max_artifact_count', 'run_sessions'
   )
-);
+) not valid;
 
 -- As in 0017, for every part.
 create or replace function record_tenant_change() returns trigger

@@ -1,18 +1,20 @@
 -- Replaces: 6babbaf124849b5aeeb933ad1ceaa11b2850e54010188fcc1a3bc3f1027da195
+-- Replaces: 6eaa1171af173873d7e878a04b10ce7123c0c7a26ebf82be115d98f890b00656
 -- The former content made the same, with checks that read every row under a lock.
+-- So did another one, which took the tables in another order than writers and so could not get both.
 -- Which programs are kept when they end, so that they can be run again. Equals contract, DEFAULT_TENANT_RULES.
 alter table tenants add column keep_program text not null default 'never'
   check (keep_program in ('never', 'errors', 'always'));
 
 -- NOT VALID here and below: new rows are checked, and old ones, which are all null, are not read.
--- Where the request of an attempt stands in the blob store. Null: it was not kept.
-alter table results add column request_ref text;
-alter table results add constraint results_request_ref_check check (length(request_ref) <= 512) not valid;
-
 -- The execution that an execution runs again. Null: it is no rerun.
 alter table sandbox_invocations add column rerun_of text;
 alter table sandbox_invocations add constraint sandbox_invocations_rerun_of_check
   check (rerun_of ~ '^exe_[0-9a-f]{32}$') not valid;
+
+-- Where the request of an attempt stands in the blob store. Null: it was not kept.
+alter table results add column request_ref text;
+alter table results add constraint results_request_ref_check check (length(request_ref) <= 512) not valid;
 
 -- Every part of a policy, as in 0021.
 create or replace function tenant_facts(t tenants) returns jsonb

@@ -6,6 +6,7 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import { CofferdamError } from '@cofferdam/contract'
 import pg from 'pg'
+import { buildLateIndexes } from './late-indexes.ts'
 import { migrationFiles, type Migration } from './migration-files.ts'
 import { buildPartitionIndexes } from './partition-indexes.ts'
 import { failureOf, sqlState, toStoreError } from './store-errors.ts'
@@ -49,6 +50,7 @@ export async function migrate(
     await client.connect()
     await client.query(`set search_path = public`)
     if ((await pending(client, migrations)).length > 0) await applyPending(client, migrations)
+    await buildLateIndexes(client)
     await buildPartitionIndexes(client)
   } catch (error) {
     throw migrationError(error)

@@ -1,8 +1,8 @@
 /** The index on the moment of the end: on every partition, built while others write, and continued. */
-import pg from 'pg'
 import { afterAll, beforeAll, expect, it, vi } from 'vitest'
 import { migrate } from '../src/index.ts'
 import { openTestStore, type TestStore } from './open-test-store.ts'
+import { openWriter } from './open-writer.ts'
 import { sampleAttempt } from './sample-attempt.ts'
 
 const DAY_MS = 86_400_000
@@ -47,31 +47,22 @@ it('is built on existing partitions while others write, and is on partitions mad
   await unbuild()
   expect(await isValid()).toBe(false)
   expect(await attached()).toEqual([])
-  const writer = new pg.Client({ connectionString: t.url })
-  await writer.connect()
-  try {
-    // An open transaction that has written. A concurrent build waits for it. A plain one would block writers.
-    await writer.query('begin')
-    await writer.query(`insert into attempts (execution_id, attempt, expires_on)
-      values (gen_random_uuid(), 1, current_date + 30)`)
-    const [partition] = await partitions()
-    await writer.query(`lock table ${String(partition)} in row exclusive mode`)
-    const migrating = migrate(t.url)
-    const waiting = `select count(*)::int from pg_stat_activity where datname = current_database()
-      and query like 'create index concurrently%' and wait_event_type = 'Lock'`
-    await vi.waitFor(async () => expect(await column(waiting)).toEqual([1]), {
-      timeout: 20_000,
-      interval: 50,
-    })
-    for (const retentionDays of [1, 30, 60])
-      expect(await t.store.record(sampleAttempt({ retentionDays }))).toEqual({ inserted: true })
-    // Another process that starts meanwhile does not wait for the build.
-    await migrate(t.url)
-    await writer.query('rollback')
-    await migrating
-  } finally {
-    await writer.end()
-  }
+  await using writer = await openWriter(t.url)
+  const [partition] = await partitions()
+  await writer.client.query(`lock table ${String(partition)} in row exclusive mode`)
+  const migrating = migrate(t.url)
+  const waiting = `select count(*)::int from pg_stat_activity where datname = current_database()
+    and query like 'create index concurrently%' and wait_event_type = 'Lock'`
+  await vi.waitFor(async () => expect(await column(waiting)).toEqual([1]), {
+    timeout: 20_000,
+    interval: 50,
+  })
+  for (const retentionDays of [1, 30, 60])
+    expect(await t.store.record(sampleAttempt({ retentionDays }))).toEqual({ inserted: true })
+  // Another process that starts meanwhile does not wait for the build.
+  await migrate(t.url)
+  await writer.rollback()
+  await migrating
   expect(await partitions()).toHaveLength(3)
   expect(await attached()).toEqual(await partitions())
   expect(await isValid()).toBe(true)

@@ -9,7 +9,8 @@ export type {
   WorkerReading,
 } from './readings.ts'
 export { ATTRIBUTE_FACTS, EVENT_FACTS, SPAN_FACTS, type SpanFacts } from './catalog.ts'
-export { METRIC_FACTS, type MetricFacts } from './metric-catalog.ts'
+export { METRIC_FACTS } from './metric-catalog.ts'
+export type { MetricFacts } from './metric-facts.ts'
 export { prometheusName } from './prometheus-name.ts'
 export type { LogFacts } from './log-facts.ts'
 export { LOG_FACTS } from './log-records.ts'

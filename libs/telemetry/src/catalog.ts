@@ -180,5 +180,6 @@ export const ATTRIBUTE_FACTS: Readonly<Record<AttributeName, string>> = {
   'cofferdam.pool.why':
     'why a waiting slot was given up: `age`, `idle`, `surplus`, `pressure`, `died`, `runs` or `unclean`',
   'cofferdam.pool.name': 'name of a pool in the dispatcher’s settings',
+  'cofferdam.worker.group': 'name of a group of workers (`COFFERDAM_WORKER_GROUP`)',
   'cofferdam.trace.decision': '`failed`, `slow` or `ratio` (sent), or `dropped`',
 }

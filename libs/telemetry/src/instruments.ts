@@ -125,20 +125,27 @@ function observeFleet(meter: Meter, read: Read<FleetReading>): () => void {
   const depth = gauge(meter, METRICS.queueDepth)
   const age = gauge(meter, METRICS.queueAge)
   const window = gauge(meter, METRICS.queueWindow)
+  const groupDepth = gauge(meter, METRICS.groupDepth)
+  const groupAge = gauge(meter, METRICS.groupAge)
   const slots = gauge(meter, METRICS.fleetSlots)
   const workers = gauge(meter, METRICS.fleetWorkers)
   const beatAge = gauge(meter, METRICS.fleetBeatAge)
   const outbox = gauge(meter, METRICS.outbox)
   const auditFaults = gauge(meter, METRICS.auditFaults)
   const callbacks = gauge(meter, METRICS.callbacks)
-  const all = [depth, age, window, slots, workers, beatAge, outbox, auditFaults, callbacks]
-  return observe(meter, all, read, (fleet, observed) => {
+  const ofQueue = [depth, age, window, groupDepth, groupAge, outbox, auditFaults, callbacks]
+  return observe(meter, [...ofQueue, slots, workers, beatAge], read, (fleet, observed) => {
     for (const [lane, reading] of Object.entries(fleet.lanes)) {
       const of = { [ATTRIBUTES.lane]: lane }
       const { queued, delayed, running } = reading
       observeStates(observed, depth, of, { queued, delayed, running })
       observed.observe(age, (reading.oldest_age_ms ?? 0) / 1000, of)
       observed.observe(window, reading.window, of)
+    }
+    for (const { group, lane, waiting, running, oldest_age_ms: ageMs } of fleet.groups) {
+      const of = { [ATTRIBUTES.workerGroup]: group, [ATTRIBUTES.lane]: lane }
+      observeStates(observed, groupDepth, of, { waiting, running })
+      observed.observe(groupAge, (ageMs ?? 0) / 1000, of)
     }
     const alive = fleet.workers.filter((worker) => worker.last_seen_ms <= fleet.lockMs)
     const sum = (of: 'slots' | 'running') => alive.reduce((total, worker) => total + worker[of], 0)

@@ -2,94 +2,13 @@
  * The meaning of every metric of names.ts. docs/reference/telemetry.md is generated from this, and dashboards
  * and alerts are checked against it. A name without an entry here does not compile.
  */
-import type { Teller } from './catalog.ts'
-import type { AttributeName, MetricName } from './names.ts'
-
-export interface MetricFacts {
-  kind: 'counter' | 'gauge' | 'histogram'
-  /** Unit in UCUM. Empty for counts. */
-  unit: '' | 's' | 'By' | '1'
-  from: Teller
-  labels: readonly AttributeName[]
-  /** Values of `cofferdam.state`, if it is a label. */
-  states?: readonly string[]
-  about: string
-}
+import { FLEET_METRIC_FACTS } from './fleet-metric-facts.ts'
+import type { MetricFacts } from './metric-facts.ts'
+import type { MetricName } from './names.ts'
 
 /** No label names a tenant, agent or execution, so the number of series does not grow with use. */
 export const METRIC_FACTS: Readonly<Record<MetricName, MetricFacts>> = {
-  'cofferdam.queue.depth': {
-    kind: 'gauge',
-    unit: '',
-    from: 'api',
-    labels: ['cofferdam.lane', 'cofferdam.state'],
-    states: ['queued', 'delayed', 'running'],
-    about: 'Executions by state; running counts those released to workers.',
-  },
-  'cofferdam.queue.age': {
-    kind: 'gauge',
-    unit: 's',
-    from: 'api',
-    labels: ['cofferdam.lane'],
-    about: 'How long the oldest waiting execution has been due; 0 when none waits.',
-  },
-  'cofferdam.queue.window': {
-    kind: 'gauge',
-    unit: '',
-    from: 'api',
-    labels: ['cofferdam.lane'],
-    about: 'Executions that the scheduler lets out at once; 0 while no worker serves the lane.',
-  },
-  'cofferdam.fleet.slots': {
-    kind: 'gauge',
-    unit: '',
-    from: 'api',
-    labels: ['cofferdam.state'],
-    states: ['busy', 'total'],
-    about: 'Slots of all living workers, from their heartbeats; a draining worker has none.',
-  },
-  'cofferdam.fleet.workers': {
-    kind: 'gauge',
-    unit: '',
-    from: 'api',
-    labels: ['cofferdam.state'],
-    states: ['alive', 'silent'],
-    about:
-      'Workers that beat within the lock time (9 s), and those that fell silent and are not yet forgotten.',
-  },
-  'cofferdam.fleet.heartbeat_age': {
-    kind: 'gauge',
-    unit: 's',
-    from: 'api',
-    labels: [],
-    about: 'Age of the oldest heartbeat among living workers; they beat every second.',
-  },
-  'cofferdam.outbox.records': {
-    kind: 'gauge',
-    unit: '',
-    from: 'api',
-    labels: [],
-    about: 'Attempt records that Postgres has not got yet.',
-  },
-  'cofferdam.audit.faults': {
-    kind: 'gauge',
-    unit: '',
-    from: 'api',
-    labels: [],
-    about:
-      'What the last look at the audit tables found wrong (`audit_faults()`, hourly, by one worker); ' +
-      'absent when nobody has looked for three hours.',
-  },
-  'cofferdam.callbacks': {
-    kind: 'gauge',
-    unit: '',
-    from: 'api',
-    labels: ['cofferdam.state'],
-    states: ['due', 'retrying'],
-    about:
-      'Results on their way to a `callback_url`: to be posted now, and waiting for another try after a ' +
-      'failed one.',
-  },
+  ...FLEET_METRIC_FACTS,
   'cofferdam.worker.slots': {
     kind: 'gauge',
     unit: '',

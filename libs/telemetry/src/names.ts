@@ -80,6 +80,8 @@ export const ATTRIBUTES = {
   why: 'cofferdam.pool.why',
   /** Name of a pool in the dispatcher's settings. */
   poolName: 'cofferdam.pool.name',
+  /** Name of a group of workers (COFFERDAM_WORKER_GROUP). */
+  workerGroup: 'cofferdam.worker.group',
   /** Why the spans of an execution were sent or not. */
   decision: 'cofferdam.trace.decision',
 } as const
@@ -90,6 +92,8 @@ export const METRICS = {
   queueDepth: 'cofferdam.queue.depth',
   queueAge: 'cofferdam.queue.age',
   queueWindow: 'cofferdam.queue.window',
+  groupDepth: 'cofferdam.group.depth',
+  groupAge: 'cofferdam.group.age',
   fleetSlots: 'cofferdam.fleet.slots',
   fleetWorkers: 'cofferdam.fleet.workers',
   fleetBeatAge: 'cofferdam.fleet.heartbeat_age',

@@ -10,9 +10,20 @@ export interface QueueReading {
   window: number
 }
 
+/** What there is to do for one group of workers in one lane. */
+export interface GroupReading {
+  group: string
+  lane: string
+  waiting: number
+  running: number
+  /** Null when nothing waits. */
+  oldest_age_ms: number | null
+}
+
 /** The whole fleet, as read from Redis. */
 export interface FleetReading {
   lanes: Readonly<Record<string, QueueReading>>
+  groups: readonly GroupReading[]
   workers: readonly { slots: number; running: number; last_seen_ms: number }[]
   outbox: number
   /** Faults that the last check of the audit tables found. Null before the first check. */

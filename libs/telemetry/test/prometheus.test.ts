@@ -135,6 +135,10 @@ describe('/metrics', () => {
         interactive: { queued, delayed: 1, running: 2, oldest_age_ms: 1500, window: 5 },
         routine: { queued: 0, delayed: 0, running: 0, oldest_age_ms: null, window: 2 },
       },
+      groups: [
+        { group: 'process', lane: 'interactive', waiting: 2.5, running: 1, oldest_age_ms: 1200 },
+        { group: 'process', lane: 'routine', waiting: 0, running: 0, oldest_age_ms: null },
+      ],
       workers: [
         { slots: 4, running: 3, last_seen_ms: 400 },
         { slots: 2, running: 1, last_seen_ms: 900 },
@@ -159,6 +163,10 @@ describe('/metrics', () => {
       'cofferdam_queue_depth{cofferdam_lane="interactive",cofferdam_state="running"} 2',
       'cofferdam_queue_age_seconds{cofferdam_lane="interactive"} 1.5',
       'cofferdam_queue_age_seconds{cofferdam_lane="routine"} 0',
+      'cofferdam_group_depth' +
+        '{cofferdam_worker_group="process",cofferdam_lane="interactive",cofferdam_state="waiting"} 2.5',
+      'cofferdam_group_age_seconds{cofferdam_worker_group="process",cofferdam_lane="interactive"} 1.2',
+      'cofferdam_group_age_seconds{cofferdam_worker_group="process",cofferdam_lane="routine"} 0',
       'cofferdam_pool_slots_total{cofferdam_backend="docker",cofferdam_state="taken_warm"} 1',
       'cofferdam_pool_slots_total' +
         '{cofferdam_backend="docker",cofferdam_state="dropped",cofferdam_pool_why="age"} 1',

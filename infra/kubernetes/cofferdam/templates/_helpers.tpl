@@ -56,12 +56,28 @@ securityContext:
   capabilities: { drop: [ALL] }
 {{- end }}
 
-{{/* A key of the Secret as a variable. The argument is a list of root, key and whether it may be missing. */}}
+{{/*
+A key of the Secret as a variable. The argument is a list of root, key, whether it may be missing, and the
+variable if it has another name.
+*/}}
 {{- define "cofferdam.secretVariable" -}}
 {{- $root := index . 0 }}{{ $key := index . 1 -}}
-- name: {{ $key }}
+- name: {{ len . | eq 4 | ternary (last .) $key }}
   valueFrom:
     secretKeyRef: { name: {{ $root.Values.secret.name }}, key: {{ $key }}, optional: {{ index . 2 }} }
+{{- end }}
+
+{{/* REDIS_URL of the cell of a number. The argument is a list of root and number. */}}
+{{- define "cofferdam.redisVariable" -}}
+{{- $key := index . 1 | int | eq 0 | ternary "REDIS_URL" (printf "REDIS_URL_%d" (index . 1 | int)) -}}
+{{ include "cofferdam.secretVariable" (list (index . 0) $key false "REDIS_URL") }}
+{{- end }}
+
+{{/* The Redis of the caps, if it is one of its own. */}}
+{{- define "cofferdam.admissionVariable" -}}
+{{- if .Values.admissionRedis.enabled -}}
+{{ include "cofferdam.secretVariable" (list . "COFFERDAM_ADMISSION_REDIS_URL" false) }}
+{{- end }}
 {{- end }}
 
 {{/*

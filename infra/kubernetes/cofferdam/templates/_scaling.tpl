@@ -30,12 +30,12 @@ spec:
 {{- end }}
 
 {{/*
-A ScaledObject by waiting and running executions, and by the longest wait. Prometheus gets both from the API,
-so they exist even without a worker. `min` is at least 1, because workers also drain the outbox, sweep, and
-run schedules. The argument is as above, with `slots` and `lanes`.
+A ScaledObject by the executions that wait for this group of workers or run there, and by the longest wait.
+Prometheus gets both from the API, for every group with a living worker. So `min` is at least 1. Workers also
+drain the outbox, sweep, and run schedules. The argument is as above, with `slots`, `lanes` and `group`.
 */}}
 {{- define "cofferdam.queueScaling" -}}
-{{- $lanes := join "|" .lanes }}
+{{- $of := printf "cofferdam_worker_group=%q,cofferdam_lane=~%q" .group (join "|" .lanes) }}
 apiVersion: keda.sh/v1alpha1
 kind: ScaledObject
 metadata:
@@ -57,13 +57,13 @@ spec:
     - type: prometheus
       metadata:
         serverAddress: {{ .root.Values.prometheusUrl | quote }}
-        query: {{ .autoscaling.query | default (printf "sum(max by (cofferdam_lane, cofferdam_state) (cofferdam_queue_depth{cofferdam_lane=~%q,cofferdam_state=~\"queued|running\"}))" $lanes) | quote }}
+        query: {{ .autoscaling.query | default (printf "sum(max by (cofferdam_lane, cofferdam_state) (cofferdam_group_depth{%s}))" $of) | quote }}
         threshold: {{ .slots | quote }}
     # More workers while somebody waits for longer: long runs, or slots limited by memory.
     - type: prometheus
       metricType: Value
       metadata:
         serverAddress: {{ .root.Values.prometheusUrl | quote }}
-        query: {{ printf "max(cofferdam_queue_age_seconds{cofferdam_lane=~%q})" $lanes | quote }}
+        query: {{ printf "max(cofferdam_group_age_seconds{%s})" $of | quote }}
         threshold: {{ .autoscaling.waitSeconds | quote }}
 {{- end }}
