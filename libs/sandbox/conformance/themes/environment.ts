@@ -3,7 +3,7 @@ import { expect, test } from 'vitest'
 import type { Harness } from '../harness.ts'
 
 /** Set before the backend is created; must not be visible inside. */
-export const HOST_MARKER = { name: 'COFFERDAM_CONFORMANCE_MARKER', value: 'host-secret-3f1b9c' }
+export const HOST_MARKER = { name: 'CONFORMANCE_SECRET_OF_HOST', value: 'host-secret-3f1b9c' }
 
 // Variables that shells, libc and runtimes expect or set themselves.
 const EXPECTED =
