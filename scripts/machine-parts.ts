@@ -42,8 +42,8 @@ export interface Part {
   optional: boolean
 }
 
-/** What needs hardware that CI does not have. */
-const OPTIONAL: ReadonlySet<Name> = new Set<Name>(['firecracker', 'git-history'])
+/** What needs hardware, or a mirror and a history, that a machine may lack. */
+const OPTIONAL: ReadonlySet<Name> = new Set<Name>(['compose', 'firecracker', 'git-history'])
 
 type Finding = Pick<Part, 'ok' | 'found'>
 
@@ -252,7 +252,7 @@ async function helm(downloads: boolean): Promise<Finding> {
   }
 }
 
-/** Compose is fetched where images are built too. */
+/** Only the long tier tests with Compose, so only there it is fetched. */
 async function compose(fetches: boolean): Promise<Finding> {
   try {
     const words = fetches ? await provideCompose() : await findCompose()
@@ -273,7 +273,12 @@ const onEngine = (image: Promise<void>, config: BackendsConfigInput): Promise<Fi
  * Tries all parts in parallel. Takes a second, or minutes if the sandbox image must be built. Without
  * `buildsImage` a missing image is not built, and the probe of the docker backend reports it.
  */
-export async function findParts(options: { root: string; buildsImage: boolean }): Promise<Part[]> {
+export async function findParts(options: {
+  root: string
+  buildsImage: boolean
+  /** Default: false. */
+  fetchesCompose?: boolean
+}): Promise<Part[]> {
   const image = options.buildsImage ? buildImage(options.root) : Promise.resolve()
   const cgroups = createCgroups(null)
   const tried: Record<Name, Promise<Finding>> = {
@@ -297,7 +302,7 @@ export async function findParts(options: { root: string; buildsImage: boolean })
     hosts: hosts(),
     kubectl: command('kubectl', 'version', '--client'),
     helm: helm(options.buildsImage),
-    compose: compose(options.buildsImage),
+    compose: compose(options.fetchesCompose ?? false),
     openssl: command('openssl', 'version'),
     unzip: command('unzip', '-v'),
     setpriv: command('setpriv', '--pdeathsig', 'TERM', '--', 'true'),

@@ -65,9 +65,9 @@ function unmet(parts: readonly Part[], sum: Tally): string[] {
   return sum.skipped > 0 ? [...missing, `${sum.skipped} tests were skipped (listed above)`] : missing
 }
 
-async function lookAtThisMachine(): Promise<Part[]> {
+async function lookAtThisMachine(isLong: boolean): Promise<Part[]> {
   console.log('looking at this machine; the first run builds the sandbox image, which takes a minute …')
-  const parts = await findParts({ root, buildsImage: true })
+  const parts = await findParts({ root, buildsImage: true, fetchesCompose: isLong })
   console.log(partsTable(parts) + '\n')
   return parts
 }
@@ -75,7 +75,7 @@ async function lookAtThisMachine(): Promise<Part[]> {
 async function main(words: string[]): Promise<number> {
   const isLong = words.includes('--long')
   const args = [isLong ? '--project=long' : '--project=!long', ...words.filter((word) => word !== '--long')]
-  const parts = process.env['TEST_PARTS'] === 'none' ? noParts() : await lookAtThisMachine()
+  const parts = process.env['TEST_PARTS'] === 'none' ? noParts() : await lookAtThisMachine(isLong)
   for (const { name, fix } of missingForAll(parts)) console.log(`No test can run without ${name}: ${fix}`)
   if (missingForAll(parts).length > 0) return 1
 
