@@ -31,11 +31,20 @@ test.each([
   expect(judge({ ...here, ...changed }).isolation).toBe(isolation)
 })
 
-/** The real engine, but under the name `kata-x` it starts `real`: what a wrong daemon.json does. */
-async function withWrongName(real: string, use: (socketPath: string) => Promise<void>): Promise<void> {
+/**
+ * The real engine, but under the name `kata-x` it starts `real`: what a wrong daemon.json does. `use` gets its
+ * socket, and the names of the containers that were made through it so far.
+ */
+async function withWrongName(
+  real: string,
+  use: (socketPath: string, made: readonly string[]) => Promise<void>,
+): Promise<void> {
+  const made: string[] = []
   const folder = await mkdtemp(join(tmpdir(), 'cofferdam-kata-'))
   const engine = (process.env['DOCKER_HOST'] ?? '/var/run/docker.sock').replace(/^unix:\/\//, '')
   const pass: RequestListener = (incoming, outgoing) => {
+    const [, name] = /\/containers\/create\?.*\bname=([\w-]+)/.exec(incoming.url ?? '') ?? []
+    if (name !== undefined) made.push(name)
     const chunks: Buffer[] = []
     incoming.on('data', (chunk: Buffer) => chunks.push(chunk))
     incoming.on('end', () => {
@@ -75,7 +84,7 @@ async function withWrongName(real: string, use: (socketPath: string) => Promise<
   const path = join(folder, 'd.sock')
   await new Promise<void>((resolve) => server.listen(path, resolve))
   try {
-    await use(path)
+    await use(path, made)
   } finally {
     server.closeAllConnections()
     server.close()
@@ -102,7 +111,7 @@ needs('docker').it(
   'calls a runtime kata-x that is runc what it is, and leaves no container',
   async () => {
     const release = (await readFile('/proc/sys/kernel/osrelease', 'utf8')).trim()
-    await withWrongName('runc', async (host) => {
+    await withWrongName('runc', async (host, made) => {
       await using backend = await createDockerBackend({ host, runtime: 'kata-x' })
       const probe = await backend.probe(AbortSignal.timeout(170_000))
       expect(probe).toMatchObject({
@@ -115,9 +124,11 @@ needs('docker').it(
       const one = spec()
       await using sandbox = await backend.open(one, AbortSignal.timeout(170_000))
       expect(sandbox.isolation).toBe('container')
+      // Other runs of this engine have such containers too.
+      const name = made.filter((one) => one.startsWith('cofferdam-kernel-'))
+      expect(name).not.toEqual([])
+      expect(await new Docker().listContainers({ all: true, filters: { name } })).toEqual([])
     })
-    const left = await new Docker().listContainers({ all: true, filters: { name: ['cofferdam-kernel-'] } })
-    expect(left).toEqual([])
   },
   600_000,
 )
