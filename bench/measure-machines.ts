@@ -24,7 +24,7 @@ export async function measureMachines(context: BenchContext): Promise<Record<str
       'machines.template': { unit: 'ms', value: Math.round(raw.templateMs) },
       ...(await againstRaw(context, place, raw)),
       ...(await memory(place)),
-      ...(await rate(context, place)),
+      'machines.rate': await rate(context, place),
       ...(await against(context, place, 'docker')),
       ...(await against(context, place, 'gvisor')),
     }
@@ -94,6 +94,7 @@ async function against(
     const [ours = [], base = []] = ['microvm', name].map((key) => samples.get(key))
     return {
       [`machines.${name}`]: { unit: 'ms', summary: summarise(base) },
+      [`machines.${name}.rate`]: await rate(context, other),
       [`machines.microvm.vs_${name}`]: { unit: 'ratio', ratio: pairedRatio(ours, base) },
     }
   } catch (error) {
@@ -127,8 +128,9 @@ const machines = (): string[] =>
 const kibOf = (pid: string): number =>
   Number(/^Pss:\s+(\d+) kB/m.exec(read(`/proc/${pid}/smaps_rollup`))?.[1] ?? Number.NaN)
 
-async function rate(context: BenchContext, place: LocalPlace): Promise<Record<string, Measured>> {
+/** Opened, run and gone, in two lanes at once. */
+async function rate(context: BenchContext, place: LocalPlace): Promise<Measured> {
   const once = async (): Promise<void> => await (await place.once(place.spec(PRINT), '2\n')).gone
   const rates = await closedLoopRates(once, LANES, context.quick ? 6000 : 30_000, SLICES)
-  return { 'machines.rate': perSecond(rates) }
+  return perSecond(rates)
 }
