@@ -143,7 +143,6 @@ it.each(VICTIMS)(
 
 async function expectOneEach(victim: Victim, stands: readonly Standing[]): Promise<void> {
   const { served } = stands[0]!
-  const rows = await auditRows(served.fleet, 'acme')
   for (const { phase, session } of stands) {
     const calls = callsOf(session)
     const isLost = victim.includes('worker') && phase.name === 'a call runs'
@@ -156,9 +155,13 @@ async function expectOneEach(victim: Victim, stands: readonly Standing[]): Promi
       calls.map(({ answers }) => answers),
       phase.name,
     ).toEqual([1, 1])
-    const ran = calls.map(
-      ({ id }) => rows.filter((row) => row.tool_call_id === id && row.quota_charged).length,
-    )
-    expect(ran, phase.name).toEqual([1, 1])
+    // The row of a call whose worker was killed comes by way of the outbox, after its answer.
+    const charged = async () => {
+      const rows = await auditRows(served.fleet, 'acme')
+      return calls.map(
+        ({ id }) => rows.filter((row) => row.tool_call_id === id && row.quota_charged).length,
+      )
+    }
+    await expect.poll(charged, { ...PATIENT, message: phase.name }).toEqual([1, 1])
   }
 }
