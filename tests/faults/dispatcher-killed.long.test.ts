@@ -158,10 +158,11 @@ async function expectOneEach(victim: Victim, stands: readonly Standing[]): Promi
     // The row of a call whose worker was killed comes by way of the outbox, after its answer.
     const charged = async () => {
       const rows = await auditRows(served.fleet, 'acme')
-      return calls.map(
+      const ran = calls.map(
         ({ id }) => rows.filter((row) => row.tool_call_id === id && row.quota_charged).length,
       )
+      return { phase: phase.name, ran }
     }
-    await expect.poll(charged, { ...PATIENT, message: phase.name }).toEqual([1, 1])
+    await expect.poll(charged, PATIENT).toEqual({ phase: phase.name, ran: [1, 1] })
   }
 }
