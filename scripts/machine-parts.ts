@@ -42,7 +42,7 @@ export interface Part {
   optional: boolean
 }
 
-/** What needs hardware, or a mirror and a history, that a machine may lack. */
+/** Hardware, the mirror of a newer Debian, and a git history: a machine may lack them. */
 const OPTIONAL: ReadonlySet<Name> = new Set<Name>(['compose', 'firecracker', 'git-history'])
 
 type Finding = Pick<Part, 'ok' | 'found'>

@@ -94,11 +94,9 @@ export function createOutput(options: OutputOptions): Output {
       const written = streams[stream].push(chunk)
       const { rawBytes } = streams[stream]
       if (kills && rawBytes > limitOf[stream]) limitPassed.abort()
+      const most = maxOutputBytes[stream]
       // Without this, a reader of the live output waits for more of it.
-      if (!kills && before < maxOutputBytes[stream] && rawBytes >= maxOutputBytes[stream])
-        options.onNotice(
-          `${maxOutputBytes[stream] / 2 ** 20} MiB of ${stream} were read. What follows is counted and not kept.`,
-        )
+      if (!kills && before < most && rawBytes >= most) options.onNotice(noMoreOf(stream, most))
       return written
     },
     close() {
@@ -135,6 +133,9 @@ export function createOutput(options: OutputOptions): Output {
     },
   }
 }
+
+const noMoreOf = (stream: StreamName, bytes: number): string =>
+  `${bytes / 2 ** 20} MiB of ${stream} were read. What follows is counted and not kept.`
 
 function keyOf({ request, executionId, attempt, tenant }: OutputOptions, name: string): BlobKey {
   return { tenantId: request.tenant_id, executionId, attempt, name, encrypt: tenant.encrypt_outputs }

@@ -32,8 +32,8 @@ export const FLEET_METRIC_FACTS = {
     labels: ['cofferdam.worker.group', 'cofferdam.lane', 'cofferdam.state'],
     states: ['waiting', 'running'],
     about:
-      'Executions for one group of workers: waiting ones that would start if it had free slots, and running ' +
-      'ones. What several groups could run counts for each in part. Of at most 64 groups.',
+      'Executions for one group of workers: waiting ones that would start if it had free slots, and ' +
+      'running ones. What several groups could run counts for each in part. Of at most 64 groups.',
   },
   'cofferdam.group.age': {
     kind: 'gauge',
@@ -41,8 +41,8 @@ export const FLEET_METRIC_FACTS = {
     from: 'api',
     labels: ['cofferdam.worker.group', 'cofferdam.lane'],
     about:
-      'How long the longest-waiting execution of those next in turn at one group of workers has been due; 0 ' +
-      'when none waits.',
+      'How long the longest-waiting execution of those next in turn at one group of workers has been due; ' +
+      '0 when none waits.',
   },
   'cofferdam.fleet.slots': {
     kind: 'gauge',
