@@ -6,7 +6,7 @@ import type { PageEntry } from './page-table.ts'
 const SECOND_KEY_MS = 1500
 
 const isBusy = (target: EventTarget | null): boolean =>
-  (target instanceof Element && target.closest('input, textarea, select, dialog') !== null) ||
+  (target instanceof Element && target.closest('input, textarea, select') !== null) ||
   document.querySelector('dialog[open]') !== null
 
 /** Moves the focus to the next or previous link of a table’s rows. */
