@@ -53,7 +53,8 @@ const command = fc.constantFrom(
 
   'set +e',
   'sleep 1000 >/dev/null 2>&1 &',
-  'kill %% && wait',
+  // A plain `wait` would also wait for an older job.
+  'kill $! 2>/dev/null && wait $!',
   'jobs | wc -l',
   'echo new >>new; cat new',
   'ls -A | sort',
