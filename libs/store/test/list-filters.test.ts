@@ -1,6 +1,6 @@
 /** Lists of audit rows, of executions and of the feed by session, kind of program, and duration. */
 import type { AttemptRecord, ProgramKind } from '@cofferdam/contract'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
 import type { InvocationFilter } from '../src/index.ts'
 import { openTestStore, type TestStore } from './open-test-store.ts'
 import { sampleAttempt } from './sample-attempt.ts'
@@ -31,6 +31,9 @@ beforeAll(async () => {
     ids.push(record.audit.execution_id)
     await t.store.record(record)
   }
+  // Open transactions of other test files hold the feed back.
+  const feed = () => t.store.feed({ tenantId: 'acme', limit: 50, after: 'beginning' })
+  await vi.waitFor(async () => expect((await feed()).rows).toHaveLength(ROWS.length), 60_000)
 })
 afterAll(() => t.close())
 
