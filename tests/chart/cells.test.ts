@@ -1,9 +1,9 @@
 /** A release of several cells: who gets which Redis, and that all processes agree on where a tenant lives. */
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { needs } from '@cofferdam/embedded/needs'
-import { afterAll, beforeAll, expect, it } from 'vitest'
+import { temporaryFolder } from '@cofferdam/embedded/testing'
+import { beforeAll, expect, it } from 'vitest'
 import { loadConfig as apiConfig } from '../../apps/api/src/config.ts'
 import { loadConfig as dispatcherConfig } from '../../apps/dispatcher/src/config.ts'
 import { loadConfig as workerConfig } from '../../apps/worker/src/config.ts'
@@ -23,12 +23,11 @@ const KIND = {
 }
 
 withHelm.describe('a release of three cells', () => {
-  const folder = mkdtempSync(join(tmpdir(), 'cofferdam-chart-cells-'))
+  const folder = temporaryFolder('chart-cells')
   let objects: Rendered[] = []
   beforeAll(async () => {
     objects = await renderChart(FLAVOURS['three cells'])
   })
-  afterAll(() => rmSync(folder, { recursive: true }))
 
   const podOf = (name: string): Rendered => only(objects, 'Deployment', name)['spec'].template.spec
   /** The pod's variables, of which COFFERDAM_CONFIG names a file with the text of its ConfigMap. */

@@ -1,9 +1,9 @@
 /** Pods of the chart: what they may do, and that our processes accept what they get. */
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { needs } from '@cofferdam/embedded/needs'
-import { afterAll, beforeAll, expect, it } from 'vitest'
+import { temporaryFolder } from '@cofferdam/embedded/testing'
+import { beforeAll, expect, it } from 'vitest'
 import { API_FIELDS, loadConfig as apiConfig } from '../../apps/api/src/config.ts'
 import { DISPATCHER_FIELDS, loadConfig as dispatcherConfig } from '../../apps/dispatcher/src/config.ts'
 import { loadConfig as workerConfig, WORKER_FIELDS } from '../../apps/worker/src/config.ts'
@@ -18,12 +18,11 @@ const APPS = {
   dispatcher: { fields: DISPATCHER_FIELDS, load: dispatcherConfig },
 }
 withHelm.describe('pods of every flavour', () => {
-  const folder = mkdtempSync(join(tmpdir(), 'cofferdam-chart-'))
+  const folder = temporaryFolder('chart')
   let flavours: Awaited<ReturnType<typeof renderFlavours>> = []
   beforeAll(async () => {
     flavours = await renderFlavours()
   })
-  afterAll(() => rmSync(folder, { recursive: true }))
 
   /** Every Deployment and Job with its pod and container. */
   const workloads = () =>

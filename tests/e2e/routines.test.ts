@@ -1,22 +1,22 @@
 /** Long runs beside short ones, progress, heartbeats and checkpoints, with real workers and sandboxes. */
 import { createHmac } from 'node:crypto'
 import { once } from 'node:events'
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { writeFileSync } from 'node:fs'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { routineInputSchema, type ExecutionRequestInput } from '@cofferdam/contract'
 import { inLongTier, isLongTier, needs, needsBackend } from '@cofferdam/embedded/needs'
+import { temporaryFolder } from '@cofferdam/embedded/testing'
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import { startFleet, type Fleet, type FleetWorker } from '../fleet.ts'
 
 const withProcess = needs('process')
 let fleet: Fleet
 let worker: FleetWorker
-const folder = mkdtempSync(path.join(tmpdir(), 'cofferdam-e2e-routines-'))
+const folder = temporaryFolder('e2e-routines')
 const config = path.join(folder, 'cofferdam.config.yaml')
-writeFileSync(config, "callbacks: { private_allow: ['127.0.0.1/32'] }\n")
+beforeAll(() => writeFileSync(config, "callbacks: { private_allow: ['127.0.0.1/32'] }\n"))
 const BACKENDS = {
   COFFERDAM_BACKENDS: 'gvisor,docker,process,none',
   COFFERDAM_SLOTS: '4',
@@ -32,7 +32,6 @@ beforeAll(async () => {
 })
 afterAll(async () => {
   await fleet[Symbol.asyncDispose]()
-  rmSync(folder, { recursive: true, force: true })
 })
 
 const python = (source: string, extra: Partial<ExecutionRequestInput> = {}): ExecutionRequestInput => ({

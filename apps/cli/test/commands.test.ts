@@ -1,15 +1,5 @@
 /** Every command against a real `up`: private Redis and Postgres, API, worker, and the strongest backend. */
-import {
-  chmodSync,
-  existsSync,
-  mkdirSync,
-  mkdtempSync,
-  readFileSync,
-  rmSync,
-  statSync,
-  writeFileSync,
-} from 'node:fs'
-import { tmpdir } from 'node:os'
+import { existsSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 import { inLongTier, needs } from '@cofferdam/embedded/needs'
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
@@ -21,18 +11,17 @@ import {
   type Place,
   type Running,
 } from './command-process.ts'
-import { DAY_MS, untilWindowLasts } from '@cofferdam/embedded/testing'
+import { DAY_MS, temporaryFolder, untilWindowLasts } from '@cofferdam/embedded/testing'
 
 /** A command starts in a second, or in thirty on a busy machine. Some tests start four. */
 const STARTED_MS = 90_000
 vi.setConfig({ testTimeout: 4 * STARTED_MS })
 
-const base = mkdtempSync(path.join(tmpdir(), 'cofferdam-cli-'))
+const base = temporaryFolder('cli', 0o711)
 // Without user namespaces, root's Postgres runs as another user, which must be able to enter the directory.
-chmodSync(base, 0o711)
 const dataDir = path.join(base, 'data')
 const cwd = path.join(base, 'here')
-mkdirSync(cwd)
+beforeAll(() => mkdirSync(cwd))
 
 const place = (env: Record<string, string> = {}): Place => ({
   cwd,
@@ -82,7 +71,6 @@ needs('process').describe('the command', () => {
     await up.ended
     // However `up` died, none of its processes may outlive it.
     await vi.waitFor(() => expect(processesNaming(dataDir)).toEqual([]), { timeout: 20_000 })
-    rmSync(base, { recursive: true, force: true })
   })
 
   describe('up', () => {

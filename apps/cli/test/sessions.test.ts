@@ -1,18 +1,17 @@
 /** Sessions and their files on the command line, against a real `up`. */
-import { chmodSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 import { needs } from '@cofferdam/embedded/needs'
+import { temporaryFolder } from '@cofferdam/embedded/testing'
 import { afterAll, beforeAll, expect, vi } from 'vitest'
 import { runHere } from './command-here.ts'
 import { processesNaming, start, type Place, type Running } from './command-process.ts'
 
-const base = mkdtempSync(path.join(tmpdir(), 'cofferdam-cli-sessions-'))
+const base = temporaryFolder('cli-sessions', 0o711)
 // Without user namespaces, root's Postgres runs as another user, which must be able to enter the directory.
-chmodSync(base, 0o711)
 const dataDir = path.join(base, 'data')
 const cwd = path.join(base, 'here')
-mkdirSync(cwd)
+beforeAll(() => mkdirSync(cwd))
 const place = (env: Record<string, string> = {}): Place => ({
   cwd,
   env: { COFFERDAM_DATA_DIR: dataDir, ...env },
@@ -38,7 +37,6 @@ afterAll(async () => {
   up.child.kill('SIGKILL')
   await up.ended
   await vi.waitFor(() => expect(processesNaming(dataDir)).toEqual([]), { timeout: 20_000 })
-  rmSync(base, { recursive: true, force: true })
 })
 
 onProcess.it('lists a session, writes and reads a file of it, and ends it', async () => {

@@ -2,10 +2,11 @@
  * Servers for tests. A vitest run shares one Postgres and one Redis, which the first request starts
  * (test-servers.ts). A separate Redis for a test file costs 13 ms.
  */
-import { chmodSync, mkdtempSync, rmSync } from 'node:fs'
+import { randomBytes } from 'node:crypto'
+import { chmodSync, mkdirSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { inject } from 'vitest'
+import { afterAll, beforeAll, inject } from 'vitest'
 import { askForServer } from './server-broker.ts'
 import type { RunningServer } from './running-server.ts'
 import { startPostgres } from './start-postgres.ts'
@@ -21,6 +22,20 @@ export { DAY_MS, HOUR_MS, untilWindowLasts } from './window-end.ts'
 export function scheduleSeed(): number {
   const asked = process.env['COFFERDAM_MODEL_SEED'] ?? '20261121'
   return asked === 'random' ? Math.trunc(Math.random() * 2 ** 31) : Number(asked)
+}
+
+/**
+ * An empty folder for the tests of a file or of a suite, by default for this user alone. It is made before
+ * them and removed after them. If all are skipped, it is never made, so write into it from `beforeAll` on.
+ */
+export function temporaryFolder(name: string, mode = 0o700): string {
+  const folder = join(tmpdir(), `cofferdam-${name}-${randomBytes(6).toString('hex')}`)
+  beforeAll(() => {
+    mkdirSync(folder, { recursive: true })
+    chmodSync(folder, mode)
+  })
+  afterAll(() => rmSync(folder, { recursive: true, force: true }))
+  return folder
 }
 
 export interface TestServer {

@@ -1,23 +1,17 @@
 /** Shared by conformance tests of host backends: a backend on one rung, and kills from outside. */
-import { chmodSync, existsSync, mkdtempSync, readdirSync, readFileSync, readlinkSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { existsSync, mkdirSync, readdirSync, readFileSync, readlinkSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Backend, Sandbox, WorkerId } from '@cofferdam/contract'
-import { afterAll } from 'vitest'
 import { warmSlots, type ExerciseOptions } from '../conformance/index.ts'
 import { SILENT } from '../src/deps.ts'
 import { noneConfigSchema } from '../src/none/config.ts'
 import { createBackend as createNone } from '../src/none/index.ts'
 import { processConfigSchema } from '../src/process/config.ts'
 import { createBackend as createProcess } from '../src/process/index.ts'
+import { temporaryFolder } from '@cofferdam/embedded/testing'
 
 /** A runtime folder for this run, removed at its end. */
-export function runtimeFolder(): string {
-  const folder = mkdtempSync(join(tmpdir(), 'cofferdam-rung-'))
-  chmodSync(folder, 0o755)
-  afterAll(() => rmSync(folder, { recursive: true, force: true }))
-  return folder
-}
+export const runtimeFolder = (): string => temporaryFolder('rung', 0o755)
 
 /**
  * Factory and options for `exerciseBackend`; the run's folder is removed at its end. With `options.warmOwner`
@@ -42,6 +36,8 @@ export function onRung(
       ? createNone(noneConfigSchema.parse({ runtime_dir: runtimeDir }), deps)
       : createProcess(processConfigSchema.parse({ runtime_dir: runtimeDir, jail: rung, ...settings }), deps)
   const factory = async (): Promise<Backend> => {
+    // The suite already asks the backend what it can while it collects the tests.
+    mkdirSync(runtimeDir, { recursive: true, mode: 0o755 })
     const backend = await create()
     const open = backend.open.bind(backend)
     backend.open = async (spec, signal) => {

@@ -1,9 +1,9 @@
 /** Shared by the AgentCore backend's tests: a double with its keys, workers' backends, and cleanup. */
-import { globSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { globSync, readFileSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import type { Backend, Exit, Program, Sandbox, SandboxSpec } from '@cofferdam/contract'
 import { needs } from '@cofferdam/embedded/needs'
+import { temporaryFolder } from '@cofferdam/embedded/testing'
 import { afterAll, afterEach, beforeAll, expect } from 'vitest'
 import { startAgentcoreDouble, type AgentcoreDouble } from '../double/agentcore-double.ts'
 import type { Fault } from '../double/faults.ts'
@@ -44,7 +44,7 @@ export interface AtDouble {
 /** A `describe` with its own double, skipped on machines where the double's programs cannot run. */
 export function describeAgentcore(what: string, suite: (at: AtDouble) => void): void {
   needs('bwrap').describe(what, () => {
-    const folder = mkdtempSync(join(tmpdir(), 'cofferdam-agentcore-'))
+    const folder = temporaryFolder('agentcore')
     const opened: AsyncDisposable[] = []
     const logged: unknown[] = []
     const log = (fields: object, message: string): void => void logged.push(fields, message)
@@ -66,7 +66,6 @@ export function describeAgentcore(what: string, suite: (at: AtDouble) => void): 
     })
     afterAll(async () => {
       await double[Symbol.asyncDispose]()
-      rmSync(folder, { recursive: true })
     })
 
     const settings: AtDouble['settings'] = (change = {}) => ({

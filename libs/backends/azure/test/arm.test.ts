@@ -1,11 +1,11 @@
 /** Tests the double's management plane with Microsoft's unmodified @azure/arm-appcontainers, over TLS. */
 import { execFileSync } from 'node:child_process'
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { ContainerAppsAPIClient, type SessionPool } from '@azure/arm-appcontainers'
 import { AzureCliCredential } from '@azure/identity'
 import { needs } from '@cofferdam/embedded/needs'
+import { temporaryFolder } from '@cofferdam/embedded/testing'
 import { afterAll, afterEach, beforeAll, expect, it, vi } from 'vitest'
 import { writeAzStub } from '../double/az-stub.ts'
 import { startAzureDouble, type AzureDouble } from '../double/azure-double.ts'
@@ -26,7 +26,7 @@ function certificate(folder: string): { key: string; cert: string } {
 }
 
 needs('openssl').describe('Azure’s double, called by Microsoft’s management client,', () => {
-  const folder = mkdtempSync(join(tmpdir(), 'cofferdam-azure-arm-'))
+  const folder = temporaryFolder('azure-arm')
   let double: AzureDouble
   let pools: ContainerAppsAPIClient['containerAppsSessionPools']
   let ours: PoolProvisioner
@@ -64,7 +64,6 @@ needs('openssl').describe('Azure’s double, called by Microsoft’s management 
   afterAll(async () => {
     vi.unstubAllEnvs()
     await double[Symbol.asyncDispose]()
-    rmSync(folder, { recursive: true })
   })
 
   const wanted: SessionPool = {

@@ -1,6 +1,5 @@
 /** Tests of the E2B backend alone, and E2B's own SDK as proof that the double behaves like E2B. */
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import {
   DEFAULT_LIMITS,
@@ -10,6 +9,7 @@ import {
   type SandboxSpec,
 } from '@cofferdam/contract'
 import { needs } from '@cofferdam/embedded/needs'
+import { temporaryFolder } from '@cofferdam/embedded/testing'
 import { afterAll, afterEach, beforeAll, expect, it } from 'vitest'
 import { startE2bDouble, type E2bDouble } from '../double/e2b-double.ts'
 import { E2B_ENVD, processEvent, watchEvent } from '../double/published.ts'
@@ -30,7 +30,7 @@ def text(path):
 print(json.dumps([dict(os.environ), [text(path) for path in glob.glob('/proc/[0-9]*/environ')]]))`
 
 needs('bwrap').describe('e2b', () => {
-  const folder = mkdtempSync(join(tmpdir(), 'cofferdam-e2b-'))
+  const folder = temporaryFolder('e2b')
   const keyFile = join(folder, 'key')
   let double: E2bDouble
   let backend: Backend
@@ -46,7 +46,6 @@ needs('bwrap').describe('e2b', () => {
   afterAll(async () => {
     await backend[Symbol.asyncDispose]()
     await double[Symbol.asyncDispose]()
-    rmSync(folder, { recursive: true })
   })
 
   const spec = (program: Program): SandboxSpec => jobSpec('e2be2be2be2b', program)

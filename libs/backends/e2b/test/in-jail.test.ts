@@ -1,12 +1,12 @@
 /** The start of a jailed agent at E2B if the sandbox lacks what its proof needs. */
 import { execFile } from 'node:child_process'
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import { needs } from '@cofferdam/embedded/needs'
-import { afterAll, expect, it } from 'vitest'
+import { temporaryFolder } from '@cofferdam/embedded/testing'
+import { beforeAll, expect, it } from 'vitest'
 
 const IN_JAIL = fileURLToPath(new URL('../src/in-jail.py', import.meta.url))
 /** Reports like jail.py, and then behaves like an agent. */
@@ -19,10 +19,9 @@ sys.stdin.read()
 `
 
 needs('bwrap').describe('in-jail.py', () => {
-  const folder = mkdtempSync(join(tmpdir(), 'cofferdam-in-jail-'))
+  const folder = temporaryFolder('in-jail')
   const jail = join(folder, 'jail.py')
-  writeFileSync(jail, JAIL)
-  afterAll(() => rmSync(folder, { recursive: true }))
+  beforeAll(() => writeFileSync(jail, JAIL))
 
   /** Runs in a pid namespace that ends with it; its input stays open until then. */
   const start = (option: string) =>

@@ -1,13 +1,13 @@
 /** Tests the double of Kubernetes with kubectl and the project's own client for Node. */
 import { execFile, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { promisify } from 'node:util'
 import { CustomObjectsApi, KubeConfig, Watch } from '@kubernetes/client-node'
 import { needs } from '@cofferdam/embedded/needs'
+import { temporaryFolder } from '@cofferdam/embedded/testing'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { startKubernetesDouble, type KubernetesDouble } from '../double/kubernetes-double.ts'
 import { createKubernetesBackend } from '../src/index.ts'
@@ -30,14 +30,13 @@ const claim = (name: string, labels: Record<string, string> = {}) => ({
 })
 
 describe('the double of Kubernetes, called by its clients,', () => {
-  const folder = mkdtempSync(join(tmpdir(), 'cofferdam-kubernetes-clients-'))
+  const folder = temporaryFolder('kubernetes-clients')
   let double: KubernetesDouble
   beforeAll(async () => {
     double = await startKubernetesDouble()
   })
   afterAll(async () => {
     await double[Symbol.asyncDispose]()
-    rmSync(folder, { recursive: true })
   })
 
   needs('bwrap', 'kubectl').describe('kubectl', () => {

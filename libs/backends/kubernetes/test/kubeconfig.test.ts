@@ -1,9 +1,9 @@
 /** Access to the API server by a kubeconfig: by token, client certificate, and credential plugin. */
 import { execFileSync } from 'node:child_process'
-import { chmodSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { chmodSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { needs } from '@cofferdam/embedded/needs'
+import { temporaryFolder } from '@cofferdam/embedded/testing'
 import type { Probe } from '@cofferdam/contract'
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import { startKubernetesDouble, type KubernetesDouble } from '../double/kubernetes-double.ts'
@@ -12,7 +12,7 @@ import { createKubernetesBackend } from '../src/index.ts'
 const TOKEN = 'canary-token-0815'
 
 needs('bwrap').describe('a kubeconfig', () => {
-  const folder = mkdtempSync(join(tmpdir(), 'cofferdam-kubeconfig-'))
+  const folder = temporaryFolder('kubeconfig')
   const path = (name: string): string => join(folder, name)
   let double: KubernetesDouble
 
@@ -21,7 +21,6 @@ needs('bwrap').describe('a kubeconfig', () => {
   })
   afterAll(async () => {
     await double[Symbol.asyncDispose]()
-    rmSync(folder, { recursive: true })
   })
 
   /** The double has no TLS by default, which the client accepts only without verification. */

@@ -1,6 +1,5 @@
 /** Tests of the Kubernetes backend alone: claims, watches, addresses. */
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { inspect } from 'node:util'
 import {
@@ -11,6 +10,7 @@ import {
   type SandboxSpec,
 } from '@cofferdam/contract'
 import { needs } from '@cofferdam/embedded/needs'
+import { temporaryFolder } from '@cofferdam/embedded/testing'
 import { afterAll, afterEach, beforeAll, expect, it, vi } from 'vitest'
 import { startKubernetesDouble, type KubernetesDouble } from '../double/kubernetes-double.ts'
 import { createKubernetesBackend } from '../src/index.ts'
@@ -19,7 +19,7 @@ import { jobSpec, printed, python } from '@cofferdam/backend-remote/testing'
 const TOKEN = 'canary-token-4711'
 
 needs('bwrap').describe('kubernetes', () => {
-  const folder = mkdtempSync(join(tmpdir(), 'cofferdam-kubernetes-'))
+  const folder = temporaryFolder('kubernetes')
   const tokenFile = join(folder, 'token')
   let double: KubernetesDouble
   let backend: Backend
@@ -39,7 +39,6 @@ needs('bwrap').describe('kubernetes', () => {
     expect(inspect(logged, { depth: Infinity, maxStringLength: Infinity }), 'the log').not.toContain(TOKEN)
     await backend[Symbol.asyncDispose]()
     await double[Symbol.asyncDispose]()
-    rmSync(folder, { recursive: true })
   })
 
   const spec = (program: Program): SandboxSpec => jobSpec('4be24be24be2', program)

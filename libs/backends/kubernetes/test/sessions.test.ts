@@ -1,9 +1,8 @@
 /** Sessions of `kubernetes` for any worker: two workers, each with a registry on the same Redis. */
 import { fork } from 'node:child_process'
 import { once } from 'node:events'
-import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { existsSync, writeFileSync } from 'node:fs'
 import { createConnection, type Socket } from 'node:net'
-import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
 import {
@@ -15,7 +14,7 @@ import {
   type SessionRegistry,
   type SessionScope,
 } from '@cofferdam/contract'
-import { testRedis, type TestServer } from '@cofferdam/embedded/testing'
+import { temporaryFolder, testRedis, type TestServer } from '@cofferdam/embedded/testing'
 import { connectRedis } from '@cofferdam/queue'
 import { createSessionRegistry } from '@cofferdam/sessions'
 import { needs } from '@cofferdam/embedded/needs'
@@ -45,7 +44,7 @@ interface Worker {
 }
 
 needs('bwrap').describe('kubernetes sessions', () => {
-  const folder = mkdtempSync(join(tmpdir(), 'cofferdam-kubernetes-sessions-'))
+  const folder = temporaryFolder('kubernetes-sessions')
   const secretFile = join(folder, 'secret')
   let double: KubernetesDouble
   let server: TestServer
@@ -86,7 +85,6 @@ needs('bwrap').describe('kubernetes sessions', () => {
     redis.disconnect()
     await server.stop()
     await double[Symbol.asyncDispose]()
-    rmSync(folder, { recursive: true })
   })
 
   let count = 0

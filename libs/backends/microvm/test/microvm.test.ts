@@ -2,13 +2,13 @@
 import { spawn } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { once } from 'node:events'
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { readFileSync } from 'node:fs'
 import { readdir, readFile, utimes } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { newWorkerId, type Backend, type Language } from '@cofferdam/contract'
 import { needs } from '@cofferdam/embedded/needs'
+import { temporaryFolder } from '@cofferdam/embedded/testing'
 import { afterAll, beforeAll, expect } from 'vitest'
 import { createMicrovmBackend } from '../src/index.ts'
 import { OF_NODE, OF_PYTHON, printedBy, specOf } from './clones.ts'
@@ -18,10 +18,9 @@ const MINUTES = 600_000
 /** More than two, because each is compared with all others. */
 const CLONES = 3
 
-const runtime_dir = mkdtempSync(join(tmpdir(), 'cofferdam-microvm-'))
+const runtime_dir = temporaryFolder('microvm')
 const owner = newWorkerId('c0ffee00c10e')
 let backend: Backend
-afterAll(() => rmSync(runtime_dir, { recursive: true }))
 
 const printed = (language: Language, source: string): Promise<string> =>
   printedBy(backend, specOf(owner, language, source))
