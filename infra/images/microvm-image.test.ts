@@ -71,7 +71,10 @@ it('makes the same archive twice, which other programs can read, and loads no sp
   const make = (): Buffer =>
     makeInitramfs(
       Buffer.from('busybox'),
-      ['vm_init.py', 'vm_ports.py'].map((name) => ({ name, bytes: Buffer.from('init of the machine') })),
+      ['vm_init.py', 'vm_agent.py', 'vm_ports.py'].map((name) => ({
+        name,
+        bytes: Buffer.from('init of the machine'),
+      })),
       [{ name: 'erofs.ko', bytes: Buffer.from('abc') }],
       [{ name: 'spare.ko', bytes: Buffer.from('def') }],
     )
@@ -97,6 +100,7 @@ it('makes the same archive twice, which other programs can read, and loads no sp
     'bin/busybox',
     'init',
     'vm_init.py',
+    'vm_agent.py',
     'vm_ports.py',
     'modules/erofs.ko',
     'modules/spare.ko',

@@ -29,7 +29,7 @@ import { makeInitramfs } from './initramfs.ts'
 import { extractVmlinux, modulesInOrder } from './linux-kernel.ts'
 
 /** Increase it if a change of these scripts changes the image. */
-const RECIPE_VERSION = 2
+const RECIPE_VERSION = 3
 
 /** The kernel for machines that exist only virtually, and a static busybox for the initramfs. */
 const BOOT_PACKAGES = ['linux-image-cloud-amd64', 'busybox-static'] as const

@@ -12,7 +12,7 @@ until [ -b /dev/vda ] || [ $n -ge 500 ]; do n=$((n+1)); $b usleep 10000; done
 $b mount -t erofs -o ro /dev/vda /new
 $b mount --move /dev /new/dev
 $b mount -t tmpfs run /new/run
-$b cp /vm_init.py /vm_ports.py /new/run/
+$b cp /vm_*.py /new/run/
 exec $b switch_root /new /usr/bin/python3 -I -S /run/vm_init.py
 `
 

@@ -104,6 +104,28 @@ export function createCarriedWork(deps: {
   }
 }
 
+/** Recoveries at once. Each asks Postgres and a backend, and every worker of the fleet recovers. */
+const RECOVERIES_MAX = 8
+
+/** Ends what dead workers had begun, until `stop`. It needs no slots, because these may be full for hours. */
+export function createRecovery(
+  { carry, tracked }: CarriedWork,
+  stop: AbortSignal,
+): (sources: readonly LaneSource[]) => Promise<void> {
+  let recovering = 0
+  return async (sources) => {
+    for (const source of sources)
+      while (recovering < RECOVERIES_MAX && !stop.aborted) {
+        const lost = await source.takeLost()
+        if (lost === null) break
+        recovering += 1
+        void tracked(carry(lost, () => undefined))
+          .then(() => source.finish(lost.job, false))
+          .finally(() => (recovering -= 1))
+      }
+  }
+}
+
 /**
  * Renews the BullMQ locks of this worker's jobs, so that BullMQ does not redeliver them. A lock that expired
  * while Redis was away is acquired again if the fence shows that the worker still owns the execution.

@@ -18,7 +18,7 @@ import { setTimeout as pause } from 'node:timers/promises'
 import { inTime, StopReason, type AttemptRecord, type WorkerId } from '@cofferdam/contract'
 import type { Redis } from 'ioredis'
 import { LOCK_MS, QUEUE_BOUNDS, SWEEP_MS } from './bounds.ts'
-import { createCarriedWork, renewLocks, type QueueLogger } from './carried-work.ts'
+import { createCarriedWork, createRecovery, renewLocks, type QueueLogger } from './carried-work.ts'
 import { createControlListener } from './control.ts'
 import { isRedisAway } from './connect.ts'
 import { fetchLoop } from './fetching.ts'
@@ -84,9 +84,6 @@ export interface Consumer extends AsyncDisposable {
 /** How long each step of a drain may take (Redis may be away). Executions that still run are redelivered. */
 const ABORT_PATIENCE_MS = 10_000
 
-/** Recoveries at once. Each asks Postgres and a backend, and every worker of the fleet recovers. */
-const RECOVERIES_MAX = 8
-
 export function createConsumer(deps: ConsumerDeps): Consumer {
   const { redis, subscriber, workerId, lanes, lockMs = LOCK_MS, sweepMs = SWEEP_MS } = deps
   const log = deps.logger
@@ -105,7 +102,6 @@ export function createConsumer(deps: ConsumerDeps): Consumer {
   let drained: Promise<void> | null = null
   let lastBeatMs: number | null = null
   let begun = 0
-  let recovering = 0
   const kind = kindReader(deps.offers)
   const takenDeps: TakeDeps = {
     redis,
@@ -114,7 +110,7 @@ export function createConsumer(deps: ConsumerDeps): Consumer {
     onError,
     onBegun: () => fillable.note((begun += 1)),
   }
-  const { carry, carryAssigned, tracked, running, jobs, allOver } = createCarriedWork({
+  const work = createCarriedWork({
     workerId,
     takenDeps,
     process: deps.process,
@@ -122,6 +118,8 @@ export function createConsumer(deps: ConsumerDeps): Consumer {
     onEnded: () => fillable.note((begun -= 1)),
     log,
   })
+  const { carry, carryAssigned, tracked, running, jobs, allOver } = work
+  const recover = createRecovery(work, fetching.signal)
 
   const control = createControlListener(subscriber, workerId, {
     onCancel(id) {
@@ -176,19 +174,6 @@ export function createConsumer(deps: ConsumerDeps): Consumer {
     fence.renewed(held, sentMs)
   }
 
-  /** Ends what dead workers had begun. It needs no slots, because these may be full for hours. */
-  async function recover(): Promise<void> {
-    for (const source of sources)
-      while (recovering < RECOVERIES_MAX && !fetching.signal.aborted) {
-        const lost = await source.takeLost()
-        if (lost === null) break
-        recovering += 1
-        void tracked(carry(lost, () => undefined))
-          .then(() => source.finish(lost.job, false))
-          .finally(() => (recovering -= 1))
-      }
-  }
-
   async function sweepOnce(): Promise<void> {
     for (const one of await sweep(redis, { sweepMs, lockMs })) {
       log?.warn(
@@ -216,7 +201,7 @@ export function createConsumer(deps: ConsumerDeps): Consumer {
       every(sweepMs, sweepOnce),
       every(sweepMs, () => drainOutbox(redis, workerId, deps.onOutbox)),
       every(lockMs / 3, renew),
-      every(sweepMs, recover),
+      every(sweepMs, () => recover(sources)),
       every(sweepMs, async () => fence.check(running())),
       ...sources.map((source) => fetchLoop(source, fetchingDeps, fetching.signal)),
       ...lanes.map((lane) => assigned.serve(lane, fetching.signal)),

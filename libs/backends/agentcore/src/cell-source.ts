@@ -8,7 +8,7 @@ import { guestFiles } from '@cofferdam/sandbox/guest'
 const CELL = new URL('cell/', import.meta.url)
 const OWN = ['__init__', 'capture', 'cell', 'child', 'kept', 'live', 'redact', 'run', 'script'] as const
 /** Modules of the guest agent, which follow no symbolic link when they read or write files. */
-const SHARED = ['glob', 'workdir'] as const
+const SHARED = ['glob', 'walk', 'workdir'] as const
 
 /** Increased when a session must have something new before this worker can use it. */
 const VERSION = 1

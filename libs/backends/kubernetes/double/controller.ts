@@ -2,30 +2,17 @@
  * The controllers of Agent Sandbox as claims see them: a pool keeps ready pods, and a claim adopts a spare
  * one or starts its own, and times out.
  */
-import { setTimeout as sleep } from 'node:timers/promises'
 import { endOwned, finishDeletion, FOREGROUND, isGoing } from './garbage-collector.ts'
 import type { KubeObject, ObjectStore, StoreEvent } from './object-store.ts'
 import { adoptedBlueprint, coldBlueprint, forcesColdStart, poolOf, spareBlueprint } from './blueprints.ts'
+import { misleadFirst, noFaults, type ControllerFaults } from './claim-faults.ts'
 import { ASSIGNED_SANDBOX, faultOfAdditional } from './pod-metadata.ts'
 import type { Runtime } from './pod.ts'
 import { ownerOf, ready, SandboxPods, type PodEnd, type Running } from './sandbox-pods.ts'
 import { startStranger, type RunningStranger, type Stranger } from './stranger.ts'
 
-export interface ControllerFaults {
-  /** Claims that first lose their spare to another (`AdoptionConflict`) and then get the next one. */
-  lose_adoption: number
-  /** Claims that are first ready with the address of a pod that is gone. */
-  stale_pods: number
-  /** Claims that end with this reason. */
-  refuse_claims: number
-  refuse_reason: string
-}
-
 /** Interval of checks for `shutdownTime`. The real controller requeues at the exact time. */
 const EXPIRY_MS = 200
-/** An address where nothing listens, and how long a claim shows it. */
-const NOBODY = '127.1.255.254'
-const STALE_MS = 200
 
 export class Controller {
   readonly #store: ObjectStore
@@ -33,12 +20,7 @@ export class Controller {
   readonly #work = new Set<Promise<unknown>>()
   readonly #expiry: NodeJS.Timeout
   readonly #unlisten: () => void
-  faults: ControllerFaults = {
-    lose_adoption: 0,
-    stale_pods: 0,
-    refuse_claims: 0,
-    refuse_reason: 'TemplateNotFound',
-  }
+  faults: ControllerFaults = noFaults()
   /** New claims wait for this. */
   #gate = Promise.withResolvers<undefined>()
   /** The stranger at whose address new claims are first ready. */
@@ -169,22 +151,7 @@ export class Controller {
     if (wrong !== null) return this.#say(claim, ready('False', 'InvalidMetadata', wrong))
     const pool = poolOf(this.#store, claim)
     if (pool === undefined) return this.#say(claim, ready('False', 'WarmPoolNotFound'))
-    if (this.faults.lose_adoption > 0) {
-      this.faults.lose_adoption -= 1
-      this.#say(claim, ready('False', 'AdoptionConflict'))
-    }
-    if (this.faults.stale_pods > 0) {
-      this.faults.stale_pods -= 1
-      this.#say(claim, ready('True', 'DependenciesReady'), { name: `${name}-gone`, podIPs: [NOBODY] })
-      await sleep(STALE_MS)
-      this.#say(claim, ready('False', 'AdoptionConflict'), {})
-    }
-    if (this.#stranger !== null) {
-      const { ip, lost } = this.#stranger
-      this.#say(claim, ready('True', 'DependenciesReady'), { name: `${name}-lost`, podIPs: [ip] })
-      await lost
-      this.#say(claim, ready('False', 'AdoptionConflict'), {})
-    }
+    await misleadFirst(claim, this.faults, this.#stranger, this.#say.bind(this))
     const isThere = (): boolean => {
       const found = this.#store.get('sandboxclaims', namespace, name)?.metadata
       return found?.uid === uid && found.deletionTimestamp === undefined

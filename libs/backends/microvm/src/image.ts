@@ -12,7 +12,7 @@ import { z } from 'zod'
 
 /** The first process of the virtual machine, Python scripts. They are read at each call. */
 export const guestFiles = (): { name: string; bytes: Buffer }[] =>
-  ['vm_init.py', 'vm_ports.py'].map((name) => ({
+  ['vm_init.py', 'vm_agent.py', 'vm_ports.py'].map((name) => ({
     name,
     bytes: readFileSync(fileURLToPath(new URL(`../guest/${name}`, import.meta.url))),
   }))

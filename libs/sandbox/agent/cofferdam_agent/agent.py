@@ -18,11 +18,10 @@ import time
 from . import gate, jsontext, reap
 from .channel import Closed, read_some
 from .processes import Processes
-from .program_end import usage_of
 from .run import Run
-from .workdir import NO_LOOPBACK, OK, WorkError, Workdir
+from .usage import LastUsage
+from .workdir import OK, WorkError, Workdir
 
-UNKNOWN = 2**64 - 1
 # Payloads of K: what stays between two executions.
 _KEPT = {b"n": "none", b"f": "files", b"i": "interpreter", b"p": "processes"}
 
@@ -42,7 +41,7 @@ class Agent:
         self.processes = Processes(options, self.work, split, meters, ready, started_with_us)
         self.run = None
         self.clean_after = None
-        self.last_usage = (0, 0, None, None, 0, None, None)
+        self.last_usage = LastUsage()
         # True if the sandbox was proven clean and no frame came since.
         self.is_clean = False
         self.wake = reap.open_wake()
@@ -72,12 +71,12 @@ class Agent:
             self.run.take_file(payload)
         elif kind == "G" and self.state == "binding":
             self.start_program()
-        elif kind == "I" and self.run is not None:
-            self.run.take_stdin(payload)
+        elif kind == "I":
+            # Without a run it was on its way when the program ended.
+            if self.run is not None:
+                self.run.take_stdin(payload)
             if self.state == "running":
                 self.processes.on_stdin(self.run)
-        elif kind == "I":
-            pass  # Input that was on its way when the program ended.
         elif kind in "DWQ" and self.tunnel is not None:
             self.tunnel.on_frame(kind, payload)
         elif kind == "S":
@@ -93,7 +92,7 @@ class Agent:
         elif kind == "K" and self.state in ("idle", "running", "ending"):
             self.on_clean(payload)
         elif kind == "P":
-            self.send_usage()
+            self.channel.send("A", self.last_usage.payload(self.run, self.meters))
         else:
             raise Closed("frame %s while %s" % (kind, self.state))
 
@@ -101,27 +100,19 @@ class Agent:
         # Imported here: few programs leave files that somebody asks for.
         from .collect import collect
 
-        began, refused = time.process_time(), None
+        began = time.process_time()
         try:
             collect(self.work, self.channel.send_and_drain, payload)
+            self.answer()
         except WorkError as error:
-            refused = error
+            self.answer(error)
         # The program made the files, so the time to find and read them is charged to it.
-        if self.last_usage[0] is not None:
-            used_us = int((time.process_time() - began) * 1e6)
-            self.last_usage = (self.last_usage[0] + used_us,) + self.last_usage[1:]
-        self.answer(refused)
+        self.last_usage.charge(time.process_time() - began)
 
     def answer(self, refused=None, payload=b""):
         if refused is not None:
             payload = str(refused).encode("utf-8", "replace")[:512]
         self.channel.send("Z", bytes([OK if refused is None else refused.status]) + payload)
-
-    def send_usage(self):
-        """The use of the running program so far, or of the last one."""
-        if self.run is not None:
-            self.last_usage = self.run.usage(self.meters) or self.last_usage
-        self.channel.send("A", struct.pack("<7Q", *(UNKNOWN if v is None else v for v in self.last_usage)))
 
     # ---- the program
 
@@ -134,18 +125,12 @@ class Agent:
             self.run, self.state = None, "idle"
             self.answer(run.refused)
             return
-        env = dict(self.options.env)
-        env.update(run.env)
+        env = {**self.options.env, **run.env}
         if self.options.cell:
             env = gate.with_packages(env, self.work.path)
             self.processes.wait_for_starting()
         run.at_bind, run.began = self.meters.bind(), time.monotonic()
-        if run.report:
-            run.listen_for_reports()
-            env = gate.with_commands(env, run)
-        elif run.leaves and run.keep:
-            run.drop_reports()
-        self.processes.start(run, env)
+        self.processes.start(run, run.with_reports(env))
         run.start_streams()
         self.processes.give_late_output(run)
         self.state = "running"
@@ -158,9 +143,8 @@ class Agent:
             self.tunnel = Tunnel(self.channel)
         try:
             self.tunnel.listen(run.connect)
-        except OSError as error:
-            message = "cannot listen on 127.0.0.1:%d: %s" % (run.connect, error.strerror or error)
-            run.refused = WorkError(NO_LOOPBACK, message)
+        except WorkError as error:
+            run.refused = error
 
     def on_reaped(self, pid, status, used):
         run = self.run
@@ -182,15 +166,9 @@ class Agent:
         if run.leaves:
             self.processes.spare_others(run)
         else:
-            self.kill_left(run)
+            self.processes.kill_left(run, self.on_reaped)
         if self.tunnel is not None:
             self.tunnel.close()
-
-    def kill_left(self, run):
-        if not run.end.interpreter_lives:
-            reap.kill_group(run.child.pid)
-        proven_gone = self.processes.kill_others(self.on_reaped)
-        run.end.killed_others(proven_gone, self.options.rlimits.get("nproc"))
 
     def finish(self):
         run = self.run
@@ -202,7 +180,7 @@ class Agent:
         self.processes.finish(run)
         evidence = run.end.evidence(run, self.meters)
         self.channel.send("X", jsontext.encode(evidence))
-        self.last_usage = usage_of(evidence)
+        self.last_usage.ended(evidence)
         run.close()
         self.run, self.state = None, "idle"
         self.processes.prepare_after(run)

@@ -161,6 +161,13 @@ class Processes:
             stream.end_here()
         run.end.spared_others = True
 
+    def kill_left(self, run, on_reaped):
+        """The end of any other run: kills what its main process left."""
+        if not run.end.interpreter_lives:
+            reap.kill_group(run.child.pid)
+        proven_gone = self.kill_others(on_reaped)
+        run.end.killed_others(proven_gone, self.options.rlimits.get("nproc"))
+
     def finish(self, run):
         """Called when the run's leftovers are dead, or spared, and its pipes are empty."""
         if run.session is not None:

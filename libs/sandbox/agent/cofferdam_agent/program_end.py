@@ -113,17 +113,6 @@ class ProgramEnd:
         }
 
 
-def usage_of(evidence):
-    """The numbers of A for a program that has ended."""
-    return usage_numbers(evidence, evidence["wallUs"], evidence["maxRssKb"] * 1024)
-
-
-def usage_numbers(seen, wall_us, peak=None):
-    """The numbers of A in their order on the wire."""
-    peak = seen["memPeak"] if peak is None or seen["memPeak"] is not None else peak
-    return seen["cpuUs"], peak, seen["readBytes"], seen["writeBytes"], wall_us, seen["pidsPeak"], seen["diskBytes"]
-
-
 class _Unknown:
     ru_maxrss = 0
 

@@ -4,7 +4,8 @@ import os
 import stat
 import time
 
-from .workdir import DIR_FLAGS, IO_ERROR, WorkError
+from .walk import DIR_FLAGS
+from .workdir import IO_ERROR, WorkError
 
 # 16 Ki inodes are wiped in 0.4 s. A tree that takes longer than this costs its cell.
 WIPE_S = 4.0

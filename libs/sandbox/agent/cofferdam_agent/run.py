@@ -4,8 +4,9 @@ import select
 import struct
 import time
 
+from . import gate, usage
 from .channel import read_some
-from .program_end import ProgramEnd, usage_numbers
+from .program_end import ProgramEnd
 from .soft_stop import SoftStop
 from .streams import Input, Output, read_all
 from .workdir import REFUSED, WorkError
@@ -120,17 +121,16 @@ class Run:
 
     # ---- progress reports
 
-    def listen_for_reports(self):
+    def with_reports(self, env):
+        """Returns `env` with the commands that report, if this program may."""
+        if not self.report and not (self.leaves and self.keep):
+            return env
         # Imported here: few programs report.
         from .reports import Reports
 
-        self.reports = Reports(lambda report: self.channel.send("U", report))
-
-    def drop_reports(self):
-        """For a kept interpreter in which earlier code still runs, and reports."""
-        from .reports import Reports
-
-        self.reports = Reports(None)
+        # In a kept interpreter earlier code may still run, and report. That is read and dropped.
+        self.reports = Reports((lambda report: self.channel.send("U", report)) if self.report else None)
+        return gate.with_commands(env, self) if self.report else env
 
     def on_report(self):
         data = read_some(self.child.control_out)
@@ -153,7 +153,7 @@ class Run:
         if self.at_bind is None or self.child is None:
             return None
         wall_us = int((time.monotonic() - self.began) * 1e6)
-        return usage_numbers(counters.since(self.at_bind, self.child.pid), wall_us)
+        return usage.numbers(counters.since(self.at_bind, self.child.pid), wall_us)
 
     def close(self):
         if self.session is not None:

@@ -14,6 +14,8 @@ from . import linux
 # The control pipes. High numbers, so that a program that opens files gets 3, 4, … as in a bare run.
 CONTROL_IN = 198
 CONTROL_OUT = 199
+# Bytes of what a waiting process may say before it becomes a program.
+CONTROL_MAX = 64 * 1024
 # With one uid, RLIMIT_NPROC also counts the fork server, its middle process, and the waiting interpreter.
 CELL_PROCESSES = 3
 
@@ -28,6 +30,8 @@ class Child:
         self.stderr = stderr
         self.control_in = control_in
         self.control_out = control_out
+        # What it said so far, for one that waits.
+        self.unread = b""
 
     def send(self, message):
         view = memoryview(message)
@@ -36,6 +40,24 @@ class Child:
                 view = view[os.write(self.control_in, view) :]
         except OSError:
             pass  # It died. Its exit status says how.
+
+    def read_control(self):
+        """Adds to `unread` what it said. False if it died or says too much."""
+        try:
+            data = os.read(self.control_out, CONTROL_MAX)
+        except BlockingIOError:
+            return True
+        except OSError:
+            data = b""
+        self.unread += data
+        return data != b"" and len(self.unread) <= CONTROL_MAX
+
+    def error(self):
+        """What it wrote to stderr, the end of it."""
+        try:
+            return os.read(self.stderr, CONTROL_MAX).decode("utf-8", "replace")[-2000:]
+        except OSError:
+            return ""
 
     def close(self):
         for name in ("stdin", "stdout", "stderr", "control_in", "control_out"):

@@ -17,6 +17,7 @@ import select
 import struct
 
 from .channel import Closed, TO_HOST_MAX
+from .workdir import NO_LOOPBACK, WorkError
 
 # Same numbers as in libs/sandbox/src/guest (tunnel.ts, tunnel-connection.ts). 256 KiB carry 100 MB/s at 2.5
 # ms between program and worker, more than a container's attach stream can. Browsers and package managers open
@@ -42,7 +43,7 @@ class Tunnel:
         self.last = 0
 
     def listen(self, port):
-        """Raises OSError if nobody could connect: the port is taken, or there is no loopback."""
+        """Raises WorkError if nobody could connect: the port is taken, or there is no loopback."""
         listener = _socket.socket(_socket.AF_INET, _socket.SOCK_STREAM)
         try:
             listener.setsockopt(_socket.SOL_SOCKET, _socket.SO_REUSEADDR, 1)
@@ -55,9 +56,10 @@ class Tunnel:
                 probe.connect(("127.0.0.1", port))
             finally:
                 probe.close()
-        except OSError:
+        except OSError as error:
             listener.close()
-            raise
+            message = "cannot listen on 127.0.0.1:%d: %s" % (port, error.strerror or error)
+            raise WorkError(NO_LOOPBACK, message)
         self.listener = listener
 
     def close(self):

@@ -8,7 +8,7 @@ import os
 
 from . import linux
 from .writable_paths import is_writable
-from .workdir import DIR_FLAGS
+from .walk import DIR_FLAGS
 
 
 def are_two(options):

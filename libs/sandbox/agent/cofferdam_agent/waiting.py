@@ -14,7 +14,6 @@ import time
 from . import gate, reap, spawn
 
 ENTRIES = {"python": "main.py", "javascript": "main.js", "typescript": "main.ts"}
-MESSAGE_MAX = 64 * 1024
 # How long a program waits for a starting interpreter, before it gets its own.
 START_S = 20
 # A fork takes a few milliseconds, an interpreter ten times that.
@@ -79,7 +78,6 @@ class WaitingInterpreter:
                 self.drop_fork_server()
             if self.fork_server is None:
                 self.fork_server = self.fork_servers.ForkServer(self.options, self.split, self.cwd)
-                self.fork_server.child.unread = b""
             else:
                 self.adopt(self.fork_server.fork(), "python")
         else:
@@ -95,14 +93,14 @@ class WaitingInterpreter:
 
     def adopt(self, child, language):
         self.child = child
-        child.language, child.entry, child.unread = language, ENTRIES[language], b""
+        child.language, child.entry = language, ENTRIES[language]
         child.is_fork, child.mark = False, None
 
     def on_message(self):
         """A starting process wrote or died. True if the interpreter waits, None if it failed, else False."""
         if self.fork_server is not None and self.fork_server.mark is None:
-            if self.read(self.fork_server.child) is None:
-                self.failure = self.error_of(self.fork_server.child)
+            if not self.fork_server.child.read_control():
+                self.failure = self.fork_server.child.error()
                 self.drop_fork_server()
                 return None
             if self.fork_server.child.unread.endswith(b"\n"):
@@ -111,29 +109,13 @@ class WaitingInterpreter:
             return False
         if self.child is None:
             return False
-        if self.read(self.child) is None:
-            self.failure = self.error_of(self.child)
+        if not self.child.read_control():
+            self.failure = self.child.error()
             self.drop()
             return None
         if self.is_ready():
             self.on_ready()
         return self.is_ready()
-
-    def read(self, child):
-        try:
-            data = os.read(child.control_out, MESSAGE_MAX)
-        except BlockingIOError:
-            return b""
-        except OSError:
-            data = b""
-        child.unread += data
-        return data if data and len(child.unread) <= MESSAGE_MAX else None
-
-    def error_of(self, child):
-        try:
-            return os.read(child.stderr, MESSAGE_MAX).decode("utf-8", "replace")[-2000:]
-        except OSError:
-            return ""
 
     def on_ready(self):
         child = self.child
@@ -210,7 +192,7 @@ class WaitingInterpreter:
             while not poller.poll(START_LOOK_MS):
                 if time.monotonic() > until or not self.fork_servers.is_intact(child.pid, child.mark):
                     return False
-            return os.read(child.control_out, MESSAGE_MAX) == b"\n"
+            return os.read(child.control_out, spawn.CONTROL_MAX) == b"\n"
         except OSError:
             return False
 

@@ -27,16 +27,7 @@ MS_BIND, MS_REC, MS_PRIVATE, MNT_DETACH = 4096, 16384, 1 << 18, 2
 MOUNT_SETATTR, AT_FDCWD, AT_RECURSIVE, ATTR_RDONLY, ATTR_NOSUID, ATTR_NODEV = 442, -100, 0x8000, 1, 2, 4
 PIVOT_ROOT = 155 if os.uname().machine == "x86_64" else 41
 SIOCSIFFLAGS, IFF_UP = 0x8914, 1
-CREATE, ADD, RESTRICT = 444, 445, 446
 NOBODY = 65534
-
-# linux/landlock.h: rights over files by the ABI that brought them.
-EXECUTE, WRITE_FILE, READ_FILE, READ_DIR = 1, 2, 4, 8
-ALL_V1 = (1 << 13) - 1
-REFER, TRUNCATE, IOCTL_DEV = 1 << 13, 1 << 14, 1 << 15
-FILE_ONLY = EXECUTE | WRITE_FILE | READ_FILE | TRUNCATE | IOCTL_DEV
-NET_BIND_TCP, NET_CONNECT_TCP = 1, 2
-SCOPE_ABSTRACT_UNIX, SCOPE_SIGNAL = 1, 2
 
 
 def fail(text):
@@ -180,35 +171,6 @@ def lines(text):
     return text.split("\n") if text else []
 
 
-def rule(rules, path, rights):
-    try:
-        fd = os.open(path, os.O_PATH | os.O_CLOEXEC)
-    except OSError:
-        return
-    if not os.path.isdir(path):
-        rights &= FILE_ONLY
-    attributes = ctypes.create_string_buffer(struct.pack("<Qi", rights, fd))
-    checked(libc.syscall(ADD, rules, 1, attributes, 0), "landlock rule for %s" % path)
-    os.close(fd)
-
-
-def landlock(settings):
-    abi = libc.syscall(CREATE, None, ctypes.c_size_t(0), 1)
-    if abi < 6:
-        fail("no namespaces, and Landlock ABI %d has no signal scope (Linux 6.12)" % abi if abi > 0 else "no namespaces, and this kernel has no Landlock")
-    rights = ALL_V1 | REFER | TRUNCATE | IOCTL_DEV
-    fields = [rights, NET_BIND_TCP | NET_CONNECT_TCP, SCOPE_ABSTRACT_UNIX | SCOPE_SIGNAL]
-    attributes = ctypes.create_string_buffer(struct.pack("<QQQ", *fields))
-    rules = checked(libc.syscall(CREATE, attributes, ctypes.c_size_t(24), 0), "landlock")
-    for path in lines(settings["read"]):
-        rule(rules, path, EXECUTE | READ_FILE | READ_DIR)
-    for name in ("null", "zero", "full", "random", "urandom"):
-        rule(rules, "/dev/" + name, READ_FILE | WRITE_FILE)
-    rule(rules, settings["folder"], rights)
-    checked(libc.syscall(RESTRICT, rules, 0), "landlock")
-    os.close(rules)
-
-
 def seccomp(code):
     held = ctypes.create_string_buffer(code, len(code))
 
@@ -246,7 +208,12 @@ def main():
 
     checked(prctl(38, 1), "no_new_privs")
     if not has_tree:
-        landlock(settings)
+        from cofferdam_agent.landlock import confine_files
+
+        try:
+            confine_files(lines(settings["read"]), settings["folder"])
+        except OSError as error:
+            fail("no namespaces, and Landlock: %s" % error)
     seccomp(code)
     os.close(3)
     agent(options)
