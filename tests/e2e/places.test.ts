@@ -133,7 +133,7 @@ until (: >/dev/tcp/127.0.0.1/3000) 2>/dev/null; do sleep 0.1; done; echo up`
       const hung = await run(
         backend,
         'python',
-        'import signal\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\nwhile True: pass',
+        'import signal\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\nwhile True: signal.pause()',
         { ...files, limits: { soft_timeout_ms: 2000, hard_timeout_ms: 3000 } },
       )
       expect(hung).toMatchObject({ ending: 'hard_timeout', session: { id: first.session?.id } })

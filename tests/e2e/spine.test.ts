@@ -119,7 +119,7 @@ for (const backend of ['docker', 'process'])
 
     it('kills a whole process tree that ignores every signal at the hard deadline', async () => {
       const marker = `9${Math.floor(Math.random() * 1e8)}`
-      const source = `trap '' INT TERM HUP\necho started\nsetsid sleep ${marker} &\n(trap '' INT TERM; while :; do sleep ${marker}; done) &\nwhile :; do :; done`
+      const source = `trap '' INT TERM HUP\necho started\nsetsid sleep ${marker} &\n(trap '' INT TERM; while :; do sleep ${marker}; done) &\nwhile :; do sleep 1; done`
       const result = await run(
         script(backend, 'bash', source, { limits: { soft_timeout_ms: 2000, hard_timeout_ms: 3000 } }),
       )

@@ -198,13 +198,13 @@ describe('a server', () => {
     })
 
     it('a test that never ends is stopped, and earlier results are kept', async () => {
-      const endless = `${NODE_TEST}test('hangs', () => { for (;;) {} })\n`
+      const endless = `${NODE_TEST}test('hangs', () => { Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0) })\n`
       const files = { 'calc.mjs': 'export const add = (a, b) => a + b\n', 'test/calc.test.mjs': endless }
       const outcome = await run(files, { limits: { soft_timeout_ms: 2500, hard_timeout_ms: 5000 } })
       expect(['soft_timeout', 'hard_timeout']).toContain(outcome.ending)
       expect(outcome.tests).toMatchObject({ framework: 'node:test', complete: false })
       const python =
-        'import unittest\nclass A(unittest.TestCase):\n  def test_a(self): pass\n  def test_b(self):\n    print("endless", flush=True)\n    while True: pass\n'
+        'import unittest\nclass A(unittest.TestCase):\n  def test_a(self): pass\n  def test_b(self):\n    print("endless", flush=True)\n    __import__("time").sleep(1000)\n'
       const clock = createManualClock()
       let isUp = false
       // Move the clock when the second test runs, however long this host took. Only once, because a trace may
@@ -462,7 +462,10 @@ def test_b():
       isUp = true
       void clock.advance(SOFT_MS)
     }
-    const endless = { 'pytest.ini': '[pytest]\naddopts = -s\n', 'test_x.py': source('while True: pass') }
+    const endless = {
+      'pytest.ini': '[pytest]\naddopts = -s\n',
+      'test_x.py': source('__import__("time").sleep(1000)'),
+    }
     const stopped = await tested('docker', endless, {}, { clock, onOutput })
     expect(stopped).toMatchObject({ ending: 'soft_timeout', tests: ended })
 
