@@ -21,11 +21,13 @@ const ALONE_FILES = ['tests/security/{exhaustion,load,neighbours}.test.ts']
 /** Of these `npm test` runs a part and the long tier runs all. */
 const PARTLY_SHORT = [
   'tests/security/**/*.test.ts',
-  'tests/e2e/{remote-backends,routines}.test.ts',
+  'tests/e2e/{dispatcher,dispatcher-backends,egress,mcp-local,remote-backends,routines}.test.ts',
   'tests/faults/{caps,chaos,crowd,worker-killed}.test.ts',
   'libs/{sandbox,backends/*}/src/**/*.conformance.test.ts',
+  'libs/backends/microvm/test/{firecracker,microvm}.test.ts',
   'libs/sandbox/test/process-jail.test.ts',
   'libs/sandbox/test/guest/{background-sequences,bare-run,cell}.test.ts',
+  'libs/admission/src/command-policy/judge-command.test.ts',
   'libs/admission/test/{commands-of-bash,never-passed}.test.ts',
   'libs/queue/test/{fairness,session}.test.ts',
   'tests/model/{queue,kinds}.test.ts',

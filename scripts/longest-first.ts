@@ -9,7 +9,6 @@ export const LONG_FILES: readonly string[] = [
   'tests/ui/huge.test.ts',
   'tests/ui/tenants.test.ts',
   'tests/ui/executions.test.ts',
-  'tests/faults/dispatcher-orders.test.ts',
   'tests/security/cells.test.ts',
   'libs/backends/azure/test/azure.test.ts',
   'libs/executor/test/tasks.test.ts',

@@ -5,7 +5,7 @@ import { startE2bDouble, type E2bDouble } from '@cofferdam/backend-e2b/double'
 import { startKubernetesDouble, type KubernetesDouble } from '@cofferdam/backend-kubernetes/double'
 import { NODE } from '@cofferdam/backend-remote/double'
 import { SURROUNDINGS } from '@cofferdam/contract'
-import { needs } from '@cofferdam/embedded/needs'
+import { isLongTier, needs } from '@cofferdam/embedded/needs'
 import { afterAll, afterEach, beforeAll, beforeEach, expect, it } from 'vitest'
 import {
   startManagedAgents,
@@ -106,46 +106,48 @@ needs('docker').it('a session runs in a container, and its jobs live on', async 
   await worker.stop()
 })
 
-needs('gvisor').it('a session runs in gVisor with a restored shell', async () => {
+needs('gvisor').inLongTier('a session runs in gVisor with a restored shell', async () => {
   const worker = await startWorkerWith({ gvisor: {} })
   const told = await serveSession('gvisor', 'restored', false)
   expect(told.slice(0, 7)).toEqual(answers(false))
   await worker.stop()
 })
 
-needs('bwrap').describe('at a vendor', () => {
-  let e2b: E2bDouble
-  let cluster: KubernetesDouble
-  beforeAll(async () => {
-    ;[e2b, cluster] = await Promise.all([startE2bDouble(), startKubernetesDouble({ replicas: 1 })])
-  })
-  afterAll(() => Promise.all([e2b, cluster].map((one) => one?.[Symbol.asyncDispose]())))
-  const secretFile = async (text: string): Promise<string> => {
-    const file = join(await mkdtemp(join(fleet.dataDir, 'secret-')), 'secret')
-    await writeFile(file, text)
-    return file
-  }
-
-  it('a session runs in a pod, and its jobs live on', async () => {
-    const session_secret_file = await secretFile('of-the-whole-fleet-and-long-enough')
-    const worker = await startWorkerWith({
-      kubernetes: { api_server: cluster.origin, token_file: null, session_secret_file },
+const atVendor = needs('bwrap')
+if (isLongTier())
+  atVendor.describe('at a vendor', () => {
+    let e2b: E2bDouble
+    let cluster: KubernetesDouble
+    beforeAll(async () => {
+      ;[e2b, cluster] = await Promise.all([startE2bDouble(), startKubernetesDouble({ replicas: 1 })])
     })
-    const told = await serveSession('kubernetes', 'kept', true)
-    expect(told.slice(0, 7)).toEqual(answers(true))
-    await worker.stop()
-  })
+    afterAll(() => Promise.all([e2b, cluster].map((one) => one?.[Symbol.asyncDispose]())))
+    const secretFile = async (text: string): Promise<string> => {
+      const file = join(await mkdtemp(join(fleet.dataDir, 'secret-')), 'secret')
+      await writeFile(file, text)
+      return file
+    }
 
-  it('a session runs at E2B with a restored shell', async () => {
-    const api_key_file = await secretFile(e2b.apiKey)
-    const worker = await startWorkerWith({
-      e2b: { api_key_file, api_url: e2b.origin, sandbox_url: e2b.origin, node: NODE },
+    it('a session runs in a pod, and its jobs live on', async () => {
+      const session_secret_file = await secretFile('of-the-whole-fleet-and-long-enough')
+      const worker = await startWorkerWith({
+        kubernetes: { api_server: cluster.origin, token_file: null, session_secret_file },
+      })
+      const told = await serveSession('kubernetes', 'kept', true)
+      expect(told.slice(0, 7)).toEqual(answers(true))
+      await worker.stop()
     })
-    const told = await serveSession('e2b', 'restored', false)
-    expect(told.slice(0, 7)).toEqual(answers(false))
-    await worker.stop()
+
+    it('a session runs at E2B with a restored shell', async () => {
+      const api_key_file = await secretFile(e2b.apiKey)
+      const worker = await startWorkerWith({
+        e2b: { api_key_file, api_url: e2b.origin, sandbox_url: e2b.origin, node: NODE },
+      })
+      const told = await serveSession('e2b', 'restored', false)
+      expect(told.slice(0, 7)).toEqual(answers(false))
+      await worker.stop()
+    })
   })
-})
 
 needs('process-namespaces', 'cgroups').it(
   'the spans of a call are children of the SDK’s span of the same tool use, and hold no command',

@@ -281,7 +281,7 @@ describe('nothing runs twice, and nothing is left', () => {
     await dispatcher.stop()
   })
 
-  onProcess.it(
+  onProcess.inLongTier(
     'when its worker is killed in a call, the call says so, and the next one has a new sandbox',
     { timeout: 180_000 },
     async () => {

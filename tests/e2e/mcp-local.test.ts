@@ -58,7 +58,7 @@ describe('cofferdam mcp --local', () => {
     },
   )
 
-  onProcess.it('uses the fleet that another client started, and leaves it running', async () => {
+  onProcess.inLongTier('uses the fleet that another client started, and leaves it running', async () => {
     const first = await connect()
     try {
       const second = await connect()

@@ -153,7 +153,7 @@ browser.describe('the queue without a worker', () => {
   })
   afterAll(() => scene?.[Symbol.asyncDispose]())
 
-  browser.it(
+  browser.inLongTier(
     'holds a crowd of tenants, stands still when told to, and outlasts a lost connection',
     async () => {
       for (let from = 0; from < CROWD; from += 40)

@@ -134,7 +134,7 @@ browser.describe('what a program or a person made up', () => {
     seen.expectSilent()
   })
 
-  browser.it('stays text in its place: a value of any depth and width', async () => {
+  browser.inLongTier('stays text in its place: a value of any depth and width', async () => {
     const nest = (levels: number): ExecutionRequest => request(`v = 1\nfor _ in range(${levels}): v = [v]\nv`)
     // A program may also write to the pipe of the value itself.
     const forged = request(`

@@ -238,7 +238,7 @@ browser.describe('the playground', () => {
     },
   )
 
-  browser.it('says why a run was refused: by policy, by a cap, and by a full queue', async () => {
+  browser.inLongTier('says why a run was refused: by policy, by a cap, and by a full queue', async () => {
     await scene.client.tenants.create({
       tenant_id: 'capped',
       min_isolation: 'none',
@@ -267,7 +267,7 @@ browser.describe('the playground', () => {
     seen.expectSilent()
   })
 
-  browser.it('keeps the program in its tab over a reload, and in no address', async () => {
+  browser.inLongTier('keeps the program in its tab over a reload, and in no address', async () => {
     await using seen = await scene.open('/playground?tenant=acme')
     const { page } = seen
     const secret = `print('k3pt')  # ${ATTACK}`
@@ -329,38 +329,41 @@ browser.describe('the playground', () => {
     seen.expectSilent()
   })
 
-  browser.it('copies the request as it stands, and an execution to read, for three languages', async () => {
-    await using seen = await scene.open('/playground?tenant=acme&memory_mib=64')
-    const { page } = seen
-    await page.context().grantPermissions(['clipboard-read', 'clipboard-write'])
-    const copied = async (name: string): Promise<string> => {
-      await page.getByRole('button', { name: `Copy as ${name}` }).click()
-      await page.getByRole('button', { name: 'Copied' }).waitFor()
-      await page.getByRole('button', { name: 'Copied' }).waitFor({ state: 'detached' })
-      return page.evaluate<string>('navigator.clipboard.readText()')
-    }
-    await editor(page).fill(ATTACK)
-    await page.getByText('Copy as').click()
-    const body = (await copied('curl')).split("<<'JSON'\n")[1]?.replace(/\nJSON$/, '') ?? ''
-    expect(JSON.parse(body)).toEqual({
-      tenant_id: 'acme',
-      agent_id: 'playground',
-      program: { type: 'script', language: 'python', source: ATTACK },
-      limits: { memory_mib: 64 },
-    })
-    expect(await copied('TypeScript')).toContain('client.run({\n  tenant_id: "acme",')
-    expect(await copied('Python')).toContain('client.run({\n        "tenant_id": "acme",')
+  browser.inLongTier(
+    'copies the request as it stands, and an execution to read, for three languages',
+    async () => {
+      await using seen = await scene.open('/playground?tenant=acme&memory_mib=64')
+      const { page } = seen
+      await page.context().grantPermissions(['clipboard-read', 'clipboard-write'])
+      const copied = async (name: string): Promise<string> => {
+        await page.getByRole('button', { name: `Copy as ${name}` }).click()
+        await page.getByRole('button', { name: 'Copied' }).waitFor()
+        await page.getByRole('button', { name: 'Copied' }).waitFor({ state: 'detached' })
+        return page.evaluate<string>('navigator.clipboard.readText()')
+      }
+      await editor(page).fill(ATTACK)
+      await page.getByText('Copy as').click()
+      const body = (await copied('curl')).split("<<'JSON'\n")[1]?.replace(/\nJSON$/, '') ?? ''
+      expect(JSON.parse(body)).toEqual({
+        tenant_id: 'acme',
+        agent_id: 'playground',
+        program: { type: 'script', language: 'python', source: ATTACK },
+        limits: { memory_mib: 64 },
+      })
+      expect(await copied('TypeScript')).toContain('client.run({\n  tenant_id: "acme",')
+      expect(await copied('Python')).toContain('client.run({\n        "tenant_id": "acme",')
 
-    const { execution_id: id } = await scene.client.run(
-      { tenant_id: 'acme', agent_id: 'a', program: { type: 'script', language: 'python', source: '1' } },
-      { timeoutMs: 120_000 },
-    )
-    await page.goto(`${scene.url}/executions/${id}`)
-    await page.getByText('Copy as').click()
-    await expectSound(seen)
-    expect(await copied('curl')).toContain(`'${scene.url}/v1/executions/${id}'`)
-    expect(await copied('TypeScript')).toContain(`client.get("${id}")`)
-    expect(await copied('Python')).toContain(`client.get("${id}")`)
-    seen.expectSilent()
-  })
+      const { execution_id: id } = await scene.client.run(
+        { tenant_id: 'acme', agent_id: 'a', program: { type: 'script', language: 'python', source: '1' } },
+        { timeoutMs: 120_000 },
+      )
+      await page.goto(`${scene.url}/executions/${id}`)
+      await page.getByText('Copy as').click()
+      await expectSound(seen)
+      expect(await copied('curl')).toContain(`'${scene.url}/v1/executions/${id}'`)
+      expect(await copied('TypeScript')).toContain(`client.get("${id}")`)
+      expect(await copied('Python')).toContain(`client.get("${id}")`)
+      seen.expectSilent()
+    },
+  )
 })

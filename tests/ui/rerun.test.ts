@@ -122,7 +122,7 @@ browser.describe('running again', () => {
     seen.expectSilent()
   })
 
-  browser.it('names the setting that keeps the next program, to whoever can change it', async () => {
+  browser.inLongTier('names the setting that keeps the next program, to whoever can change it', async () => {
     const { execution_id: id } = await run(request({ tenant_id: 'globex' }))
     const key = (await scene.fleet.store.keys.create({ tenant_id: 'globex' }, 'test')).key
     for (const width of [1280, 390] as const) {

@@ -125,7 +125,7 @@ browser.describe('the pages of tenants', () => {
     for (const one of [seen, other]) one.expectSilent()
   })
 
-  browser.it('undo no stop that somebody else undid, and none that no event tells of', async () => {
+  browser.inLongTier('undo no stop that somebody else undid, and none that no event tells of', async () => {
     await createTenant('undone')
     await using seen = await scene.open('/tenants/undone', { width: 390, scheme: 'dark' })
     const { page } = seen
@@ -148,7 +148,7 @@ browser.describe('the pages of tenants', () => {
     expect(await page.getByRole('dialog').getByRole('button', { name: 'Undo the stop' }).count()).toBe(0)
   })
 
-  browser.it(
+  browser.inLongTier(
     'show both values when somebody else changed the caps, and save nothing before one decides',
     async () => {
       await createTenant('shared', { tenant_daily: 500, weight: 1 })
@@ -224,39 +224,42 @@ browser.describe('the pages of tenants', () => {
     seen.expectSilent()
   })
 
-  browser.it('change the caps of single agents, and show which of them somebody else changed', async () => {
-    await createTenant('agents', { agents: { analyst: 5, other: 9 } })
-    await using seen = await scene.open('/tenants/agents')
-    const { page } = seen
-    const agents = page.getByLabel('Attempts an hour of single agents')
-    expect(await agents.inputValue()).toBe('analyst 5\nother 9')
-    for (const wrong of ['analyst', 'analyst 5\nanalyst 6', 'analyst -1', 'analyst 1000000001']) {
-      await agents.fill(wrong)
+  browser.inLongTier(
+    'change the caps of single agents, and show which of them somebody else changed',
+    async () => {
+      await createTenant('agents', { agents: { analyst: 5, other: 9 } })
+      await using seen = await scene.open('/tenants/agents')
+      const { page } = seen
+      const agents = page.getByLabel('Attempts an hour of single agents')
+      expect(await agents.inputValue()).toBe('analyst 5\nother 9')
+      for (const wrong of ['analyst', 'analyst 5\nanalyst 6', 'analyst -1', 'analyst 1000000001']) {
+        await agents.fill(wrong)
+        await button(page, 'Save…').first().click()
+        expect(await page.getByRole('dialog').count()).toBe(0)
+      }
+      await agents.fill('new 0\nanalyst  6\nother 9')
+      await scene.client.tenants.changeCaps('agents', { agents: { analyst: 7, other: 9 } })
       await button(page, 'Save…').first().click()
-      expect(await page.getByRole('dialog').count()).toBe(0)
-    }
-    await agents.fill('new 0\nanalyst  6\nother 9')
-    await scene.client.tenants.changeCaps('agents', { agents: { analyst: 7, other: 9 } })
-    await button(page, 'Save…').first().click()
-    const dialog = page.getByRole('dialog', { name: 'Change the caps' })
-    await dialog.getByRole('alert').getByText('Somebody changed a value').waitFor()
-    expect((await cellsOf(page, 'Attempts an hour of single agents')).slice(1)).toEqual(
-      ['analyst 5', 'analyst 7', 'analyst 6\nnew 0'].map((lines) => `${lines}\n1 in common`),
-    )
-    await seen.expectSound()
-    expect((await capsOf('agents')).agents).toEqual({ analyst: 7, other: 9 })
-    await button(page, 'Save mine').click()
-    await dialog.waitFor({ state: 'detached' })
-    expect((await capsOf('agents')).agents).toEqual({ analyst: 6, new: 0, other: 9 })
-    await agents.fill('')
-    await button(page, 'Save…').first().click()
-    await button(page, 'Save').click()
-    await dialog.waitFor({ state: 'detached' })
-    expect((await capsOf('agents')).agents).toEqual({})
-    seen.expectSilent()
-  })
+      const dialog = page.getByRole('dialog', { name: 'Change the caps' })
+      await dialog.getByRole('alert').getByText('Somebody changed a value').waitFor()
+      expect((await cellsOf(page, 'Attempts an hour of single agents')).slice(1)).toEqual(
+        ['analyst 5', 'analyst 7', 'analyst 6\nnew 0'].map((lines) => `${lines}\n1 in common`),
+      )
+      await seen.expectSound()
+      expect((await capsOf('agents')).agents).toEqual({ analyst: 7, other: 9 })
+      await button(page, 'Save mine').click()
+      await dialog.waitFor({ state: 'detached' })
+      expect((await capsOf('agents')).agents).toEqual({ analyst: 6, new: 0, other: 9 })
+      await agents.fill('')
+      await button(page, 'Save…').first().click()
+      await button(page, 'Save').click()
+      await dialog.waitFor({ state: 'detached' })
+      expect((await capsOf('agents')).agents).toEqual({})
+      seen.expectSilent()
+    },
+  )
 
-  browser.it('change the rules of a policy as lists, and never show what is redacted', async () => {
+  browser.inLongTier('change the rules of a policy as lists, and never show what is redacted', async () => {
     await createTenant('listed')
     const policyOf = () => scene.client.tenants.policy('listed')
     const changePolicy = (patch: Parameters<Tenants['changePolicy']>[1]) =>

@@ -60,6 +60,8 @@ export const inLongTier = ((title: string, ...rest: unknown[]) => {
   if (isLongTier()) (it as unknown as Declare)(title, ...rest)
 }) as unknown as TestAPI
 
+const NOTHING = Object.assign((): void => undefined, { each: () => (): void => undefined })
+
 type Declare = (title: string, ...rest: unknown[]) => unknown
 
 export interface Needed {
@@ -69,6 +71,8 @@ export interface Needed {
   readonly describe: SuiteAPI
   /** vitest's `it`, skipped with the reason if a part is missing. */
   readonly it: TestAPI
+  /** The same for tests of the long tier only. */
+  readonly inLongTier: TestAPI
 }
 
 /** The parts that a backend's sandboxes need. */
@@ -92,7 +96,13 @@ export function needs(...parts: readonly PartName[]): Needed {
   const found = inject('cofferdamParts')
   const missing = parts.find((part) => found[part] !== null)
   const lacking = missing === undefined ? null : `${missing}: ${found[missing]}`
-  return { lacking, describe: titled(describe, lacking), it: titled(it, lacking) }
+  const own = titled(it, lacking)
+  return {
+    lacking,
+    describe: titled(describe, lacking),
+    it: own,
+    inLongTier: isLongTier() ? own : (NOTHING as unknown as TestAPI),
+  }
 }
 
 /** Separates a title from the reason for a skip. scripts/report-tests.ts looks for it. */
