@@ -1,8 +1,13 @@
 /** Orders the test files so that long ones do not run last, alone, while the other core is idle. */
 import { BaseSequencer, type TestSpecification } from 'vitest/node'
 
-/** Files that take 30 s or more on an idle 2-core machine, longest first. Their size does not show it. */
+/** Files that take long, in each project the longest first. Their size does not show it. */
 export const LONG_FILES: readonly string[] = [
+  'apps/dispatcher/src/tools/differential.test.ts',
+  'libs/sandbox/src/docker/prove-isolation.test.ts',
+  'apps/dispatcher/src/on-work.test.ts',
+  'apps/dispatcher/src/tools/hostile.test.ts',
+  'libs/sandbox/src/docker/oom-events.test.ts',
   'tests/e2e/dispatcher.test.ts',
   'libs/sandbox/src/docker/docker.conformance.test.ts',
   'libs/backends/microvm/src/microvm.conformance.test.ts',

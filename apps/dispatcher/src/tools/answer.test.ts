@@ -132,6 +132,13 @@ describe('an answer', () => {
     expect(answer('bash', { stdout, stderr: 'fine\n' })).toEqual({ text: 'fine', isError: false })
   })
 
+  it('of bash is cut from 102,345 characters on, which the SDK counts with its end mark', () => {
+    const textOf = (length: number): string =>
+      answer('bash', { stdout: STATUS(0), stderr: 'x'.repeat(length) }).text
+    expect(textOf(102_344)).toBe('x'.repeat(102_344))
+    expect(textOf(102_345)).toBe(`[output truncated]\n${'x'.repeat(102_344)}`)
+  })
+
   it('of bash says when even the end of the output is missing', () => {
     const stderr_bytes = BOUNDS.fullOutputBytes + 1
     const { text } = answer('bash', {
