@@ -1,5 +1,6 @@
 /** Well-behaved executions beside programs that use every resource, and thirty hostile ones in a row. */
 import { readdirSync } from 'node:fs'
+import { inLongTier } from '@cofferdam/embedded/needs'
 import { expect, test } from 'vitest'
 import { processesNamed, slotsOf } from './host.ts'
 import { eventually, onTargets, program } from './on-targets.ts'
@@ -78,33 +79,41 @@ await onTargets(
       ])
     }, 180_000)
 
-    test('thirty hostile programs in a row leave only the idle pool and no more descriptors', async () => {
-      const name = `churn${process.pid}x${target.pid}`
-      const list = HOSTILE(name)
-      let warm = 0
-      const once = async ({ program: source, limits: more, stop }: (typeof list)[number]): Promise<void> => {
-        const attack = target.start({ program: source, limits: { ...small, ...more } })
-        if (stop === true) {
-          await attack.began
-          attack.stop('cancelled')
+    inLongTier(
+      'thirty hostile programs in a row leave only the idle pool and no more descriptors',
+      async () => {
+        const name = `churn${process.pid}x${target.pid}`
+        const list = HOSTILE(name)
+        let warm = 0
+        const once = async ({
+          program: source,
+          limits: more,
+          stop,
+        }: (typeof list)[number]): Promise<void> => {
+          const attack = target.start({ program: source, limits: { ...small, ...more } })
+          if (stop === true) {
+            await attack.began
+            attack.stop('cancelled')
+          }
+          warm += (await attack.gone).outcome.warm ? 1 : 0
         }
-        warm += (await attack.gone).outcome.warm ? 1 : 0
-      }
-      const start = descriptorsOf(target)
-      for (let round = 0; round < 3; round++) for (const one of list) await once(one)
-      // Check that the pool's sandboxes were attacked.
-      expect(warm).toBeGreaterThanOrEqual(15)
-      expect(target.spent.size).toBeGreaterThanOrEqual(30)
-      expect(processesNamed(name)).toEqual([])
-      const slots = slotsOf(target)
-      expect(slots.filter((slot) => target.spent.has(slot))).toEqual([])
-      expect(slots.length).toBeLessThanOrEqual(IDLE_MAX + CELLS_MAX)
-      console.log(
-        `${target.name}: ${slots.length} wait after 30 executions, ${warm} of them warm; descriptors ${start} to ${descriptorsOf(target)}`,
-      )
-      // Up to four for each waiting sandbox (channel, stderr, record). `start` counts what always stays open.
-      await eventually(() => expect(descriptorsOf(target)).toBeLessThanOrEqual(start + 4 * IDLE_MAX + 4))
-    }, 240_000)
+        const start = descriptorsOf(target)
+        for (let round = 0; round < 3; round++) for (const one of list) await once(one)
+        // Check that the pool's sandboxes were attacked.
+        expect(warm).toBeGreaterThanOrEqual(15)
+        expect(target.spent.size).toBeGreaterThanOrEqual(30)
+        expect(processesNamed(name)).toEqual([])
+        const slots = slotsOf(target)
+        expect(slots.filter((slot) => target.spent.has(slot))).toEqual([])
+        expect(slots.length).toBeLessThanOrEqual(IDLE_MAX + CELLS_MAX)
+        console.log(
+          `${target.name}: ${slots.length} wait after 30 executions, ${warm} of them warm; descriptors ${start} to ${descriptorsOf(target)}`,
+        )
+        // Up to four for each waiting sandbox (channel, stderr, record). `start` counts what always stays open.
+        await eventually(() => expect(descriptorsOf(target)).toBeLessThanOrEqual(start + 4 * IDLE_MAX + 4))
+      },
+      240_000,
+    )
   },
   { where: isWarm, daily: ({ name }) => name === 'docker warm' },
 )
