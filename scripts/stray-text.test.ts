@@ -36,6 +36,15 @@ describe('strayText', () => {
     expect(strayText('libs/x.ts', `// ${word}`)).toEqual([])
   })
 
+  it('reports sources of more than 250 lines that are no tests and no tables', () => {
+    const text = (lines: number): string => 'line\n'.repeat(lines)
+    expect(strayText('libs/x/src/a.ts', text(250))).toEqual([])
+    expect(strayText('libs/x/src/a.ts', text(251))).toEqual(['libs/x/src/a.ts: more than 250 lines'])
+    expect(strayText('libs/x/agent/a.py', text(251))).toHaveLength(1)
+    for (const path of ['libs/x/src/a.test.ts', 'libs/x/test/a.ts', 'libs/store/src/tables.ts', 'bench/a.ts'])
+      expect([path, strayText(path, text(251))]).toEqual([path, []])
+  })
+
   it('accepts long tables, code blocks and bare links', () => {
     const word = 'word '.repeat(30)
     expect(strayText('docs/x.md', `| ${word}|`)).toEqual([])

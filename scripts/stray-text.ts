@@ -1,9 +1,24 @@
-/** Finds text that no tracked file may have: machine paths, registry hosts, unfinished work, long lines. */
+/**
+ * Finds text that no tracked file may have: machine paths, registry hosts, unfinished work, long lines and
+ * source files of too many lines.
+ */
 import { matchesGlob } from 'node:path'
 
 /** Files with a maximum width of COLUMNS. Source folders can be added, such as `libs/queue/**`. */
 const NARROW = ['**/*.md']
 const COLUMNS = 110
+
+/** Sources have at most so many lines (docs/decisions/0027), but for tests and tables. */
+const LINES = 250
+const SOURCE = /^(?:apps|libs|infra)\/.*\.(?:ts|tsx|css|py|lua|cjs|mjs)$/
+const TEST = /\.test\.ts$|\/(?:test|conformance)\//
+const TABLES = [
+  'libs/client/src/wire.ts',
+  'libs/contract/src/error-table.ts',
+  'libs/polyclaw/src/settings-table.ts',
+  'libs/sandbox/src/process/seccomp.ts',
+  'libs/store/src/tables.ts',
+]
 
 // Assembled from pieces, so that this file does not report itself.
 const MACHINE_PATHS = new RegExp(['work', 'root', 'farm'].map((name) => `(?<![\\w.@}-])/${name}/`).join('|'))
@@ -23,7 +38,9 @@ export function strayText(path: string, text: string): string[] {
   const isCode = /^(apps|libs|tests|infra|scripts|bench|examples)\//.test(path)
   const lines = text.split('\n')
   const tooLong = NARROW.some((pattern) => matchesGlob(path, pattern)) ? longLines(path, lines) : new Set()
-  return lines.flatMap((line, index) => {
+  const isLong = lines.length - 1 > LINES && SOURCE.test(path) && !TEST.test(path) && !TABLES.includes(path)
+  const inAll = isLong ? [`${path}: more than ${LINES} lines`] : []
+  const inLines = lines.flatMap((line, index) => {
     const at = `${path}:${index + 1}`
     return [
       ...(!mayNamePaths && MACHINE_PATHS.test(line) ? [`${at}: a path of one machine`] : []),
@@ -32,6 +49,7 @@ export function strayText(path: string, text: string): string[] {
       ...(tooLong.has(index) ? [`${at}: longer than ${COLUMNS} columns`] : []),
     ]
   })
+  return [...inAll, ...inLines]
 }
 
 /** Indexes of long lines. Markdown tables, code blocks and lines without a space cannot be wrapped. */

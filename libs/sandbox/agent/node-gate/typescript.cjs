@@ -11,7 +11,7 @@
  */
 const fs = require('node:fs')
 const path = require('node:path')
-const { registerHooks } = require('node:module')
+const { _pathCache: pathCache, registerHooks } = require('node:module')
 const { fileURLToPath, pathToFileURL } = require('node:url')
 
 const IS_TYPESCRIPT = /\.(?:[mc]?ts|tsx)$/
@@ -23,6 +23,8 @@ const DECORATOR = /(?:^|[\s(,{;])@[A-Za-z_$(]/m
 const hasDecorators = (source) => source.includes('@') && DECORATOR.test(source.replaceAll(COMMENTS, ''))
 const SPECIFIER = /(?:\bfrom|\bimport|\brequire\s*\()\s*\(?\s*['"](?!node:)([^'"\n]+)['"]/g
 const IMPORT = /\bimport\s+(?!type\s)(?:([\w$]+)\s*,?\s*)?(?:\{([^}]*)\})?\s*from\s*['"](?!node:)[^'"]*['"]/g
+
+const MODULE_SYNTAX = /^\s*(?:import\s*[\w{*"'$]|export\s*[\w{*@]|(?:[\w$ ,=]+=\s*)?await\s)/m
 
 /** Endings that tsc tries, in its order, and the sources of its output. */
 const ENDINGS = ['.ts', '.tsx', '.mts', '.cts', '.js', '.mjs', '.cjs', '.json']
@@ -208,10 +210,7 @@ function moduleFormat(known, filename, code) {
   if (typeof known === 'string' && known.startsWith('module')) return 'module'
   const type = packageType(path.dirname(filename))
   if (type !== undefined) return type === 'module' ? 'module' : 'commonjs'
-  return /^\s*(?:import\s*[\w{*"'$]|export\s*[\w{*@])/m.test(code) ||
-    /^\s*(?:[\w$ ,=]+=\s*)?await\s/m.test(code)
-    ? 'module'
-    : 'commonjs'
+  return MODULE_SYNTAX.test(code) ? 'module' : 'commonjs'
 }
 
 function packageType(folder) {
@@ -228,19 +227,17 @@ function packageType(folder) {
 /** Loads one of our libraries, which does not appear among the program's modules. */
 function ours(name) {
   const loaded = require(name)
-  const { _pathCache: found } = require('node:module')
   for (const filename of Object.keys(require.cache))
     if (filename.startsWith(__dirname)) {
       delete require.cache[filename]
-      for (const key of Object.keys(found)) if (found[key] === filename) delete found[key]
+      for (const key of Object.keys(pathCache)) if (pathCache[key] === filename) delete pathCache[key]
     }
   return loaded
 }
 
 /** A source for a session's interpreter. Its imports are not followed. */
 function stripped(source, filename) {
-  const none = { keepsImports: true, options: {} }
-  const code = translated(source, filename, 'commonjs', none)
+  const code = translated(source, filename, 'commonjs', { keepsImports: true, options: {} })
   if (code !== null) return code
   try {
     // Node's own function does the same but prints an experimental warning.
