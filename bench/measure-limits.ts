@@ -55,7 +55,7 @@ async function deadlines({ quick }: BenchContext, backend: string): Promise<Reco
   })
   const answered: number[] = []
   const gone: number[] = []
-  for (let i = 0; i < (quick ? 5 : 100); i++) {
+  for (let i = 0; i < (quick ? 3 : 100); i++) {
     await place.ready(1)
     const late = await stopOne(executor, backend)
     answered.push(late.answered)
@@ -122,7 +122,7 @@ async function flood(context: BenchContext, backend: string): Promise<Record<str
         { timeoutMs: 150_000 },
       )
     // Ordinary executions run first, so that the growth comes from the flood and not from the start.
-    for (let i = 0; i < (context.quick ? 5 : 20); i++) await run('print(1+1)')
+    for (let i = 0; i < (context.quick ? 3 : 20); i++) await run('print(1+1)')
     const beforeMib = peakMib(pid)
     const result = await run(FLOOD)
     if (result.stdout_bytes !== 1024 ** 3) throw new Error(`it printed ${result.stdout_bytes} bytes`)

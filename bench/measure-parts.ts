@@ -19,7 +19,6 @@ import { quantile, round, summarise } from './statistics.ts'
 import { startWarmWorker } from './warm-worker.ts'
 
 const API = fileURLToPath(new URL('../apps/api/src/main.ts', import.meta.url))
-const SLICES = 6
 
 interface Kind {
   name: string
@@ -100,7 +99,7 @@ async function measureKind(
     const read = partsReader(context, kind, worker.process.pid ?? 0, { caps, api })
     /** For some time, and at least so many that ticks of 10 ms and the start of a loop weigh little. */
     const slice = async (): Promise<void> => {
-      const [sliceMs, least] = context.quick ? [500, 5 * kind.inFlight] : [4000, 10 * kind.inFlight]
+      const [sliceMs, least] = context.quick ? [400, 2 * kind.inFlight] : [4000, 10 * kind.inFlight]
       for (const from = turn; ;) {
         await closedLoop(once, kind.inFlight, sliceMs)
         if (turn - from >= least) return
@@ -108,7 +107,7 @@ async function measureKind(
     }
     await slice()
     const us: Record<string, number[]> = {}
-    for (let n = 0; n < SLICES; n += 1) {
+    for (let n = 0; n < (context.quick ? 3 : 6); n += 1) {
       const [before, from] = [read(), turn]
       await slice()
       for (const [part, ms] of Object.entries(read()))
