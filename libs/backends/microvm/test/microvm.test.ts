@@ -88,21 +88,20 @@ describe('clones of one template', { timeout: MINUTES }, () => {
     })
     const [said] = (await once(worker.stdout, 'data')) as [Buffer]
     expect(said.toString()).toBe('runs\n')
+    const machines = await readdir(join(runtime_dir, 'microvm/machines', owner))
+    expect(await processesOf(machines)).toHaveLength(1)
     worker.kill('SIGKILL')
     await once(worker, 'exit')
     expect(await backend.owners()).toContain(owner)
     await backend.sweep(owner)
     expect(await backend.owners()).not.toContain(owner)
-    expect(await machines()).toEqual([])
+    expect(await processesOf(machines)).toEqual([])
   })
 })
 
-/** Processes of machines below our folder. A zombie has no command line. */
-async function machines(): Promise<string[]> {
-  const names = (await readdir('/proc')).filter((name) => /^\d+$/.test(name))
-  const lines = await Promise.all(
-    names.map((name) => readFile(`/proc/${name}/environ`, 'latin1').catch(() => '')),
-  )
-  const ids = await readdir(join(runtime_dir, 'microvm/machines')).catch(() => [])
-  return lines.filter((line) => ids.some((id) => line.includes(id)))
+/** Processes of QEMU by the names of their machines. A zombie has no command line. */
+async function processesOf(machines: readonly string[]): Promise<string[]> {
+  const ids = (await readdir('/proc')).filter((name) => /^\d+$/.test(name))
+  const lines = await Promise.all(ids.map((id) => readFile(`/proc/${id}/cmdline`, 'latin1').catch(() => '')))
+  return lines.filter((line) => machines.some((name) => line.includes(`\0cofferdam-${name}\0`)))
 }
