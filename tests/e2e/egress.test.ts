@@ -126,8 +126,8 @@ for (const backend of ['docker', 'process'] as const)
   (backend === 'process' ? needs('process-namespaces', 'pip') : needs('docker')).describe(
     `packages on ${backend}`,
     () => {
-      // What pip's own answers say is the same in both places.
-      const onFewer = backend === 'docker' ? inLongTier : it
+      // pip says the same in both places, so the short tier asks it in one.
+      const inOnePlace = backend === 'docker' ? inLongTier : it
       const limits = { disk_mib: 200, memory_mib: 512, hard_timeout_ms: 90_000 }
 
       it('installs allowed packages in allowed versions, and runs tests with them', async () => {
@@ -178,7 +178,7 @@ for (const backend of ['docker', 'process'] as const)
         expect(closed.error_message).toContain('{"allow": ["packages.cofferdam.internal"]}')
       })
 
-      onFewer('names the package that the tenant may not have', async () => {
+      inOnePlace('names the package that the tenant may not have', async () => {
         const refused = await run(
           backend,
           { type: 'install' },
@@ -191,7 +191,7 @@ for (const backend of ['docker', 'process'] as const)
         expect(`${refused.error_message} ${refused.stderr}`).toContain('typosquat')
       })
 
-      onFewer('names the rule that excludes a version, and the index that was not reached', async () => {
+      inOnePlace('names the rule that excludes a version, and the index that was not reached', async () => {
         const refused = await run(
           backend,
           { type: 'install' },

@@ -56,8 +56,8 @@ export async function openPage(
     page,
     expectSilent: () => expect(noises).toEqual([]),
     async expectSound() {
-      // "Legacy" is axe.run(), in the page itself. By default a blank page is opened for each look, to gather
-      // what frames of other origins found. The dashboard has none, and a look then takes half of the CPU time.
+      // "Legacy" runs axe in the page alone. The default opens a blank page for each look and loads axe there
+      // again, to gather what it found in frames. The dashboard has no frames.
       const found = await new AxeBuilder({ page })
         .options({ resultTypes: ['violations'] })
         .withTags(WCAG)

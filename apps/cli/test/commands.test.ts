@@ -17,8 +17,8 @@ import { DAY_MS, temporaryFolder, untilWindowLasts } from '@cofferdam/embedded/t
 const STARTED_MS = 90_000
 vi.setConfig({ testTimeout: 4 * STARTED_MS })
 
-const base = temporaryFolder('cli', 0o711)
 // Without user namespaces, root's Postgres runs as another user, which must be able to enter the directory.
+const base = temporaryFolder('cli', 0o711)
 const dataDir = path.join(base, 'data')
 const cwd = path.join(base, 'here')
 beforeAll(() => mkdirSync(cwd))

@@ -7,8 +7,8 @@ import { afterAll, beforeAll, expect, vi } from 'vitest'
 import { runHere } from './command-here.ts'
 import { processesNaming, start, type Place, type Running } from './command-process.ts'
 
-const base = temporaryFolder('cli-routines', 0o711)
 // Without user namespaces, root's Postgres runs as another user, which must be able to enter the directory.
+const base = temporaryFolder('cli-routines', 0o711)
 const dataDir = path.join(base, 'data')
 const cwd = path.join(base, 'here')
 beforeAll(() => mkdirSync(cwd))

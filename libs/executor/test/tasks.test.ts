@@ -198,13 +198,15 @@ describe('a server', () => {
     })
 
     it('a test that never ends is stopped, and earlier results are kept', async () => {
-      const endless = `${NODE_TEST}test('hangs', () => { Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0) })\n`
+      const wait = 'Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0)'
+      const endless = `${NODE_TEST}test('hangs', () => { ${wait} })\n`
       const files = { 'calc.mjs': 'export const add = (a, b) => a + b\n', 'test/calc.test.mjs': endless }
       const outcome = await run(files, { limits: { soft_timeout_ms: 2500, hard_timeout_ms: 5000 } })
       expect(['soft_timeout', 'hard_timeout']).toContain(outcome.ending)
       expect(outcome.tests).toMatchObject({ framework: 'node:test', complete: false })
       const python =
-        'import unittest\nclass A(unittest.TestCase):\n  def test_a(self): pass\n  def test_b(self):\n    print("endless", flush=True)\n    __import__("time").sleep(1000)\n'
+        'import time, unittest\nclass A(unittest.TestCase):\n  def test_a(self): pass\n' +
+        '  def test_b(self):\n    print("endless", flush=True)\n    time.sleep(1000)\n'
       const clock = createManualClock()
       let isUp = false
       // Move the clock when the second test runs, however long this host took. Only once, because a trace may

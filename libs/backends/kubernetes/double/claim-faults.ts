@@ -1,4 +1,4 @@
-/** What may go wrong with claims, at a test's or a user's word, before they get their pod. */
+/** Faults that a test or a user can ask for: what goes wrong with a claim before it gets its pod. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { KubeObject } from './object-store.ts'
 import { ready } from './sandbox-pods.ts'
@@ -25,7 +25,7 @@ export const noFaults = (): ControllerFaults => ({
 const NOBODY = '127.1.255.254'
 const STALE_MS = 200
 
-/** Tells of a claim what is not true yet, or not any more, with `say`, as long as the faults want it. */
+/** Sets wrong conditions of a claim with `say`, as the faults ask, before it gets its pod. */
 export async function misleadFirst(
   claim: KubeObject,
   faults: ControllerFaults,

@@ -42,7 +42,7 @@ const options: ExerciseOptions = {
   testMs: 180_000,
 }
 
-/** Another backend with the same agent has the rest. An emulated machine costs a second, or two with a network. */
+/** Backends with the same agent have the rest. An emulated machine costs a second, with a network two. */
 const shortThemes = ['lifecycle', 'surroundings', 'separation'] as const
 
 await exerciseBackend('microvm', factory, { ...options, shortThemes })

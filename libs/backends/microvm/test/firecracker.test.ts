@@ -217,7 +217,7 @@ root.it(
     await machine.kill()
     expect(host.left()).toEqual([])
 
-    for (const version of ['1.15.1', '2.0.0']) {
+    for (const version of ['1.15.1', '1.16.0', '2.0.0']) {
       await using old = await firecrackerHost({ version })
       expect(await old.engine.probe()).toMatchObject({ ok: false, why: expect.stringContaining(version) })
       await expect(templateOf(old)).rejects.toMatchObject(FAILED)

@@ -1,4 +1,4 @@
-"""One interpreter that a session keeps between runs: its messages on the control pipe, and how it is stopped."""
+"""One interpreter that a session keeps between runs: its messages, and how it is stopped."""
 import _signal as signal
 import os
 import time
