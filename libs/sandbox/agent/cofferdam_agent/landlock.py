@@ -5,14 +5,15 @@ import ctypes
 import os
 import struct
 
-_CREATE, _ADD, _RESTRICT = 444, 445, 446
+from .restrictions import CREATE, RESTRICT, SCOPES
+
+ADD = 445
 # linux/landlock.h: rights over files by the ABI that brought them.
 EXECUTE, WRITE_FILE, READ_FILE, READ_DIR = 1, 2, 4, 8
 ALL_V1 = (1 << 13) - 1
 REFER, TRUNCATE, IOCTL_DEV = 1 << 13, 1 << 14, 1 << 15
 FILE_ONLY = EXECUTE | WRITE_FILE | READ_FILE | TRUNCATE | IOCTL_DEV
 NET_BIND_TCP, NET_CONNECT_TCP = 1, 2
-SCOPE_ABSTRACT_UNIX, SCOPE_SIGNAL = 1, 2
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -21,19 +22,19 @@ def confine_files(readable, own):
     """`readable`: folders and files that programs may read and start. `own`: a folder in which they may do
     everything. Needs no_new_privs. Raises OSError if the kernel cannot.
     """
-    abi = _libc.syscall(_CREATE, None, ctypes.c_size_t(0), 1)
+    abi = _libc.syscall(CREATE, None, ctypes.c_size_t(0), 1)
     if abi < 6:
         raise OSError("ABI %d has no signal scope (Linux 6.12)" % abi if abi > 0 else "this kernel has none")
     rights = ALL_V1 | REFER | TRUNCATE | IOCTL_DEV
-    fields = [rights, NET_BIND_TCP | NET_CONNECT_TCP, SCOPE_ABSTRACT_UNIX | SCOPE_SIGNAL]
+    fields = [rights, NET_BIND_TCP | NET_CONNECT_TCP, SCOPES]
     attributes = ctypes.create_string_buffer(struct.pack("<QQQ", *fields))
-    rules = _checked(_libc.syscall(_CREATE, attributes, ctypes.c_size_t(24), 0), "rules")
+    rules = _checked(_libc.syscall(CREATE, attributes, ctypes.c_size_t(24), 0), "rules")
     for path in readable:
         _allow(rules, path, EXECUTE | READ_FILE | READ_DIR)
     for name in ("null", "zero", "full", "random", "urandom"):
         _allow(rules, "/dev/" + name, READ_FILE | WRITE_FILE)
     _allow(rules, own, rights)
-    _checked(_libc.syscall(_RESTRICT, rules, 0), "restriction")
+    _checked(_libc.syscall(RESTRICT, rules, 0), "restriction")
     os.close(rules)
 
 
@@ -45,7 +46,7 @@ def _allow(rules, path, rights):
     if not os.path.isdir(path):
         rights &= FILE_ONLY
     attributes = ctypes.create_string_buffer(struct.pack("<Qi", rights, fd))
-    _checked(_libc.syscall(_ADD, rules, 1, attributes, 0), "rule for %s" % path)
+    _checked(_libc.syscall(ADD, rules, 1, attributes, 0), "rule for %s" % path)
     os.close(fd)
 
 

@@ -6,9 +6,10 @@ import struct
 
 from . import linux
 
-# Landlock: landlock_create_ruleset, landlock_restrict_self, and the two scopes of ABI 6 (Linux 6.12).
-_CREATE, RESTRICT = 444, 446
-_SCOPE_ABSTRACT_UNIX, _SCOPE_SIGNAL = 1, 2
+# Landlock, also for landlock.py: landlock_create_ruleset, landlock_restrict_self, and the scopes of ABI 6
+# (Linux 6.12), which are abstract Unix sockets and signals.
+CREATE, RESTRICT = 444, 446
+SCOPES = 1 | 2
 
 
 def create_rules():
@@ -21,10 +22,10 @@ def create_rules():
     import ctypes
 
     libc = ctypes.CDLL(None, use_errno=True)
-    if libc.syscall(_CREATE, None, ctypes.c_size_t(0), 1) < 6:
+    if libc.syscall(CREATE, None, ctypes.c_size_t(0), 1) < 6:
         return -1
-    attributes = ctypes.create_string_buffer(struct.pack("<QQQ", 0, 0, _SCOPE_ABSTRACT_UNIX | _SCOPE_SIGNAL))
-    return libc.syscall(_CREATE, attributes, ctypes.c_size_t(24), 0)
+    attributes = ctypes.create_string_buffer(struct.pack("<QQQ", 0, 0, SCOPES))
+    return libc.syscall(CREATE, attributes, ctypes.c_size_t(24), 0)
 
 
 def confine_signals():
