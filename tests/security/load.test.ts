@@ -109,7 +109,7 @@ await onTargets(
         console.log(
           `${target.name}: ${slots.length} wait after 30 executions, ${warm} of them warm; descriptors ${start} to ${descriptorsOf(target)}`,
         )
-        // Up to four for each waiting sandbox (channel, stderr, record). `start` counts what always stays open.
+        // Up to four for each waiting sandbox (channel, stderr, record). `start` has what always stays open.
         await eventually(() => expect(descriptorsOf(target)).toBeLessThanOrEqual(start + 4 * IDLE_MAX + 4))
       },
       240_000,
