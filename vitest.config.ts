@@ -1,7 +1,7 @@
 /**
- * Three groups, one after the other. First unit tests, three files at a time, because some of them wait for
- * programs. Then everything that starts servers, doubles and sandboxes, four files at a time on two cores,
- * because most of them wait now and then. Then alone, file after file, what drives this machine to its limits.
+ * Two groups, one after the other. First four files at a time on two cores, because most of them wait now and
+ * then: for programs, servers, doubles and sandboxes. Then alone, file after file, what drives this machine to
+ * its limits.
  * All the same no file may depend on being alone: what it measures must hold on a machine ten times as slow,
  * and what it makes on the host has names of its own.
  *
@@ -39,9 +39,8 @@ const PARTLY_SHORT = [
 // Files of one worker share a process and its modules: starting and importing anew took a second of CPU time for each file.
 const UNIT = { testTimeout: 20_000, hookTimeout: 30_000, isolate: false }
 const PATIENT = { testTimeout: 180_000, hookTimeout: 240_000, isolate: false }
-const THREE_AT_A_TIME = { maxWorkers: 3, sequence: { groupOrder: 0 } }
-const FOUR_AT_A_TIME = { maxWorkers: 4, sequence: { groupOrder: 1 } }
-const ALONE = { fileParallelism: false, sequence: { groupOrder: 2 } }
+const FOUR_AT_A_TIME = { maxWorkers: 4, sequence: { groupOrder: 0 } }
+const ALONE = { fileParallelism: false, sequence: { groupOrder: 1 } }
 
 export default defineConfig({
   test: {
@@ -63,7 +62,7 @@ export default defineConfig({
           ],
           exclude: [...NOT_LONG, '**/*.conformance.test.ts'],
           ...UNIT,
-          ...THREE_AT_A_TIME,
+          ...FOUR_AT_A_TIME,
         },
       },
       {
