@@ -10,9 +10,10 @@ import {
   withSpan,
   type SpanName,
 } from '@cofferdam/telemetry'
-import { isSpanContextValid, SpanKind, SpanStatusCode, trace } from '@opentelemetry/api'
+import { isSpanContextValid, SpanKind, SpanStatusCode, trace, type Tracer } from '@opentelemetry/api'
 
-const tracer = trace.getTracer('@cofferdam/worker')
+/** Not kept: the API's tracer stays with the first telemetry of the process, also when that has ended. */
+const tracer = (): Tracer => trace.getTracer('@cofferdam/worker')
 
 /** Runs `work` inside the `process {lane}` span of this attempt. */
 export function inExecutionSpan(taken: Taken, workerId: WorkerId, work: () => Promise<void>): Promise<void> {
@@ -30,7 +31,7 @@ export function inExecutionSpan(taken: Taken, workerId: WorkerId, work: () => Pr
     // Queue wait has no span of its own. It is the gap before this span.
     [ATTRIBUTES.queueWaitMs]: Math.max(0, taken.takenAtMs - taken.enqueuedAtMs),
   }
-  return withSpan(tracer, spanOfLane(SPANS.execution, taken.lane), attributes, work, {
+  return withSpan(tracer(), spanOfLane(SPANS.execution, taken.lane), attributes, work, {
     kind: SpanKind.CONSUMER,
     parent: contextFromTraceparent(taken.traceparent),
   })
@@ -38,7 +39,7 @@ export function inExecutionSpan(taken: Taken, workerId: WorkerId, work: () => Pr
 
 /** Runs `work` in a child span. The parent stays active, because nothing in `work` has its own spans. */
 export async function inSpan<T>(name: SpanName, work: () => Promise<T>): Promise<T> {
-  const span = tracer.startSpan(name)
+  const span = tracer().startSpan(name)
   try {
     return await work()
   } catch (error) {

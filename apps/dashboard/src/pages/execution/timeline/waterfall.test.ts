@@ -37,18 +37,21 @@ const state = (more: Partial<ExecutionState> = {}): ExecutionState => ({
   ...more,
 })
 
-it('puts the wait before the spans, and marks the longest way through them', () => {
+it.each([
+  ['in its own process', 'cofferdam-worker', 'cofferdam-api'],
+  ['in the process of the API, as `cofferdam up` runs it', 'cofferdam-up', 'cofferdam-up'],
+])('shows the wait, the spans and the longest way through them for a worker %s', (_, service, apiService) => {
   const { bars, isCoarse, startMs, endMs } = waterfallOf(
     state(),
     [
-      span('api', null, 900, 9000, { kind: 'server', service: 'cofferdam-api' }),
+      span('api', null, 900, 9000, { kind: 'server', service: apiService }),
       span('attempt', 'api', 3000, 6000, { kind: 'consumer' }),
       span('admission', 'attempt', 3000, 3100),
       span('run', 'attempt', 3100, 5000, { events: [{ name: 'started', at_ms: 3200, attributes: {} }] }),
       span('acquire', 'run', 3100, 3900),
       span('beside', 'attempt', 3100, 3300, { status: 'error', status_message: 'no' }),
       span('audit', 'attempt', 5000, 6000),
-    ],
+    ].map((one) => (one.kind === 'server' ? one : { ...one, service })),
     null,
     0,
   )

@@ -62,15 +62,28 @@ function criticalSpans(spans: readonly Span[], root: Span): Set<string> {
   return critical
 }
 
-/** The span of the worker’s attempt: everything that was done for the execution is below it. */
-const attemptOf = (spans: readonly Span[]): Span | undefined =>
-  spans.findLast(({ kind, service }) => kind === 'consumer' && service.endsWith('worker'))
+/**
+ * The span of a worker’s attempt: everything that was done for the execution is below it. Only workers consume.
+ * Their service says nothing, because in `cofferdam up` it is also the API’s.
+ */
+const isAttempt = ({ kind }: Span): boolean => kind === 'consumer'
+
+/** The spans of all attempts and what is below them. */
+function belowAttempts(spans: readonly Span[]): Span[] {
+  const ids = new Set<string | null>()
+  // Parents come first.
+  return spans.filter((span) => {
+    const isBelow = isAttempt(span) || ids.has(span.parent_span_id)
+    if (isBelow) ids.add(span.span_id)
+    return isBelow
+  })
+}
 
 function spanWaterfall(state: ExecutionState, spans: readonly Span[], attempt: Span): Waterfall {
   const depths = depthsOf(spans)
   const critical = criticalSpans(spans, attempt)
   const enqueuedMs = Date.parse(state.enqueued_at)
-  const ofWorkers = spans.filter(({ service }) => service === attempt.service)
+  const ofWorkers = belowAttempts(spans)
   const startMs = Math.min(enqueuedMs, ...ofWorkers.map((span) => span.start_ms))
   const endMs = Math.max(...ofWorkers.map(endOf))
   const queue: Bar = {
@@ -151,7 +164,7 @@ export function waterfallOf(
   startedInMs: number | null,
   nowMs: number,
 ): Waterfall {
-  const attempt = attemptOf(spans)
+  const attempt = spans.findLast(isAttempt)
   return attempt === undefined
     ? coarseWaterfall(state, startedInMs, nowMs)
     : spanWaterfall(state, spans, attempt)
