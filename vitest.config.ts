@@ -13,9 +13,6 @@ import { LongestFirst } from './scripts/longest-first.ts'
 
 const NEVER = ['**/node_modules/**', '**/.data/**', '**/.cache/**']
 const NOT_LONG = [...NEVER, '**/*.long.test.ts']
-/** Starts one throw-away Redis and Postgres a run, and stops them at its end. */
-const globalSetup = ['libs/embedded/src/test-servers.ts']
-
 /** These drive the machine to its limits or measure how soon it answers: nothing runs beside them. */
 const ALONE_FILES = ['tests/security/{exhaustion,load,neighbours}.test.ts']
 /** Of these `npm test` runs a part and the long tier runs all. */
@@ -47,7 +44,8 @@ export default defineConfig({
     pool: 'forks',
     teardownTimeout: 60_000,
     passWithNoTests: true,
-    globalSetup: ['scripts/provide-parts.ts'],
+    // Parts of the machine, and one throw-away Redis and Postgres that start when a test asks for them.
+    globalSetup: ['scripts/provide-parts.ts', 'libs/embedded/src/test-servers.ts'],
     provide: { cofferdamTier: 'short' },
     sequence: { sequencer: LongestFirst },
     projects: [
@@ -70,7 +68,6 @@ export default defineConfig({
           name: 'integration',
           include: ['{apps,libs,libs/backends}/*/test/**/*.test.ts'],
           exclude: NOT_LONG,
-          globalSetup,
           ...PATIENT,
           ...FOUR_AT_A_TIME,
         },
@@ -80,7 +77,6 @@ export default defineConfig({
           name: 'conformance',
           include: ['libs/{sandbox,backends/*}/src/**/*.conformance.test.ts'],
           exclude: NOT_LONG,
-          globalSetup,
           ...PATIENT,
           ...FOUR_AT_A_TIME,
         },
@@ -90,7 +86,6 @@ export default defineConfig({
           name: 'e2e',
           include: ['tests/**/*.test.ts'],
           exclude: [...NOT_LONG, ...ALONE_FILES],
-          globalSetup,
           ...PATIENT,
           ...FOUR_AT_A_TIME,
         },
@@ -100,7 +95,6 @@ export default defineConfig({
           name: 'alone',
           include: ALONE_FILES,
           exclude: NOT_LONG,
-          globalSetup,
           ...PATIENT,
           ...ALONE,
         },
@@ -111,7 +105,6 @@ export default defineConfig({
           include: ['**/*.long.test.ts', ...PARTLY_SHORT],
           exclude: NEVER,
           provide: { cofferdamTier: 'long' },
-          globalSetup,
           ...PATIENT,
           ...ALONE,
         },

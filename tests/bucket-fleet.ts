@@ -1,5 +1,4 @@
 /** A fleet whose blobs lie in a bucket of an S3 server that is not ours, with an API. */
-import { loadConfig, runApi } from '@cofferdam/api'
 import { startTestBucket, type TestBucket } from '../libs/store/test/blobs/test-bucket.ts'
 import { vi } from 'vitest'
 import { startFleet, type Fleet } from './fleet.ts'
@@ -26,17 +25,7 @@ export async function startBucketFleet(tenantId: string, outputKeys: string): Pr
     caps: { tenant_daily: 1000, agent_hourly: 1000 },
   })
   const { key } = await fleet.store.keys.create({ tenant_id: tenantId }, 'test')
-  const api = await runApi(
-    loadConfig({
-      ...env,
-      REDIS_URL: fleet.redisUrl,
-      DATABASE_URL: fleet.databaseUrl,
-      COFFERDAM_DATA_DIR: fleet.dataDir,
-      COFFERDAM_PORT: '0',
-      COFFERDAM_LOG_LEVEL: 'error',
-    }),
-  )
-  owned.defer(() => api.close())
+  const api = await fleet.runApi()
   const resources = owned.move()
   return {
     fleet,

@@ -15,7 +15,10 @@ import { fleetOf, type TenantCaps, type TenantPolicy } from '@cofferdam/contract
 import { createQueueClient, type Client } from '@cofferdam/client/queue'
 import { connectRedis } from '@cofferdam/queue'
 import { createStore, migrate, type BucketSettings, type Store } from '@cofferdam/store'
+import type { RunningApi } from '@cofferdam/api'
+import type { RunningWorker } from '@cofferdam/worker'
 import { DAY_MS, untilWindowLasts } from '../libs/embedded/src/window-end.ts'
+import type { Environment, RunsHere } from './run-here.ts'
 
 // With compiled code that scripts/bootstrap.mjs keeps, a worker starts in 1.0 instead of 1.6 CPU seconds.
 const { PATH = '', NODE_COMPILE_CACHE = '', DOCKER_HOST } = process.env
@@ -44,7 +47,11 @@ export interface Fleet extends AsyncDisposable {
    * command that starts the worker elsewhere, for example `ip netns exec NAME`.
    */
   startWorker(env?: Record<string, string>, entry?: URL, within?: readonly string[]): Promise<FleetWorker>
-  /** Sends SIGTERM to all workers. Resolves when they are gone. */
+  /** Runs a worker in this process (run-here.ts), for tests that neither kill it nor read its log. */
+  runWorker(env?: Environment): Promise<RunningWorker>
+  /** Runs an API in this process, on a free port. */
+  runApi(env?: Environment): Promise<RunningApi>
+  /** Drains all workers. Resolves when they are gone. */
   stopWorkers(): Promise<void>
   createTenant(
     tenantId: string,
@@ -113,6 +120,13 @@ export async function startFleet(options: FleetOptions = {}): Promise<Fleet> {
     countCharged: (tenantId, atMs, unsettled) => store.chargedCounts(tenantId, atMs, unsettled),
   })
   const workers: FleetWorker[] = []
+  const stores = { REDIS_URL: redisUrl, DATABASE_URL: database.url, COFFERDAM_DATA_DIR: dataDir }
+  let here: RunsHere | null = null
+  // Loads the apps, which most fleets only start.
+  const runsHere = async (): Promise<RunsHere> => {
+    const { createRunsHere } = await import('./run-here.ts')
+    return (here ??= createRunsHere({ ...stores, ...options.bucket?.env }))
+  }
 
   return {
     redisUrl,
@@ -129,26 +143,22 @@ export async function startFleet(options: FleetOptions = {}): Promise<Fleet> {
     async startWorker(env = {}, entry, within = []) {
       const worker = await spawnWorker(
         entry === undefined ? WORKER : fileURLToPath(entry),
-        {
-          REDIS_URL: redisUrl,
-          DATABASE_URL: database.url,
-          COFFERDAM_DATA_DIR: dataDir,
-          COFFERDAM_LOG_LEVEL: 'warn',
-          ...options.bucket?.env,
-          ...env,
-        },
+        { ...stores, COFFERDAM_LOG_LEVEL: 'warn', ...options.bucket?.env, ...env },
         within,
       )
       workers.push(worker)
       return worker
     },
+    runWorker: async (env = {}) => (await runsHere()).runWorker(env),
+    runApi: async (env = {}) => (await runsHere()).runApi(env),
     async stopWorkers() {
-      await Promise.all(workers.splice(0).map((worker) => worker.stop()))
+      await Promise.all([here?.closeWorkers(), ...workers.splice(0).map((worker) => worker.stop())])
     },
     async createTenant(tenantId, { policy = {}, caps = {} } = {}) {
       await store.tenants.create({ tenant_id: tenantId, policy, caps }, 'test')
     },
     async [Symbol.asyncDispose]() {
+      await here?.[Symbol.asyncDispose]()
       await Promise.all(workers.map((worker) => worker.stop()))
       if (workers.some((worker) => worker.process.signalCode === 'SIGKILL'))
         await sweepJails(await admissionRedis.get('{cofferdam}:fleet'))

@@ -1,5 +1,5 @@
 /** A fleet with one worker of the process backend, and clients of its API. */
-import { loadConfig, runApi, type RunningApi } from '@cofferdam/api'
+import type { RunningApi } from '@cofferdam/api'
 import { createClient, type HttpClient } from '@cofferdam/client'
 import { startFleet, type Fleet } from '../fleet.ts'
 
@@ -15,16 +15,8 @@ export async function serveFleet(): Promise<ServedFleet> {
   const fleet = await startFleet()
   await fleet.createTenant('acme', { caps: { tenant_daily: 100_000, agent_hourly: 100_000 } })
   const apiKey = (await fleet.store.keys.create({ tenant_id: 'acme' }, 'test')).key
-  await fleet.startWorker({ COFFERDAM_BACKENDS: 'process', COFFERDAM_SLOTS: '4' })
-  const api = await runApi(
-    loadConfig({
-      REDIS_URL: fleet.redisUrl,
-      DATABASE_URL: fleet.databaseUrl,
-      COFFERDAM_DATA_DIR: fleet.dataDir,
-      COFFERDAM_PORT: '0',
-      COFFERDAM_LOG_LEVEL: 'error',
-    }),
-  )
+  await fleet.runWorker({ COFFERDAM_BACKENDS: 'process', COFFERDAM_SLOTS: '4' })
+  const api = await fleet.runApi()
   const client = createClient({ baseUrl: api.url, apiKey })
   return {
     fleet,
@@ -33,7 +25,6 @@ export async function serveFleet(): Promise<ServedFleet> {
     client,
     async [Symbol.asyncDispose]() {
       await client.close()
-      await api.close()
       await fleet[Symbol.asyncDispose]()
     },
   }

@@ -1,5 +1,4 @@
 /** A fleet with the API, some tenants, and a code tool for each of them. */
-import { loadConfig, runApi } from '@cofferdam/api'
 import { createClient, type HttpClient } from '@cofferdam/client'
 import { createCodeTool, type CodeTool, type CodeToolOptions } from '@cofferdam/tools'
 import { startFleet } from '../fleet.ts'
@@ -27,11 +26,8 @@ export const python = (source: string) => ({ language: 'python', source })
 export async function openToolScene(): Promise<ToolScene> {
   await using owned = new AsyncDisposableStack()
   const fleet = owned.use(await startFleet())
-  await fleet.startWorker({ COFFERDAM_BACKENDS: 'process', COFFERDAM_SLOTS: '2' })
-  const { redisUrl, databaseUrl, dataDir } = fleet
-  const env = { REDIS_URL: redisUrl, DATABASE_URL: databaseUrl, COFFERDAM_DATA_DIR: dataDir }
-  const api = await runApi(loadConfig({ ...env, COFFERDAM_PORT: '0', COFFERDAM_LOG_LEVEL: 'error' }))
-  owned.defer(() => api.close())
+  await fleet.runWorker({ COFFERDAM_BACKENDS: 'process', COFFERDAM_SLOTS: '2' })
+  const api = await fleet.runApi()
   const connect = async (scope: 'admin' | { tenant_id: string }): Promise<HttpClient> => {
     const { key } = await fleet.store.keys.create(scope, 'test')
     return owned.use(createClient({ baseUrl: api.url, apiKey: key }))

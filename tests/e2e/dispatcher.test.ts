@@ -3,7 +3,7 @@
  * real dispatchers, a real worker and real sandboxes.
  */
 import { globSync, readFileSync } from 'node:fs'
-import { loadConfig, runApi, type RunningApi } from '@cofferdam/api'
+import type { RunningApi } from '@cofferdam/api'
 import { SURROUNDINGS } from '@cofferdam/contract'
 import { needs } from '@cofferdam/embedded/needs'
 import { afterAll, beforeAll, beforeEach, describe, expect, vi } from 'vitest'
@@ -32,25 +32,14 @@ beforeAll(async () => {
     caps: { tenant_daily: 10_000, agent_hourly: 10_000, concurrency: 64 },
   })
   key = (await fleet.store.keys.create({ tenant_id: 'acme' }, 'test')).key
-  await fleet.startWorker({ COFFERDAM_BACKENDS: 'process', COFFERDAM_SLOTS: '4' })
-  api = await runApi(
-    loadConfig({
-      REDIS_URL: fleet.redisUrl,
-      DATABASE_URL: fleet.databaseUrl,
-      COFFERDAM_DATA_DIR: fleet.dataDir,
-      COFFERDAM_PORT: '0',
-      COFFERDAM_LOG_LEVEL: 'error',
-    }),
-  )
+  await fleet.runWorker({ COFFERDAM_BACKENDS: 'process', COFFERDAM_SLOTS: '4' })
+  api = await fleet.runApi()
 })
 beforeEach(async () => {
   double = await startManagedAgents()
   return () => double.close()
 })
-afterAll(async () => {
-  await api?.close()
-  await fleet?.[Symbol.asyncDispose]()
-})
+afterAll(() => fleet?.[Symbol.asyncDispose]())
 
 const bash = (command: string) => ({ tool_use: { name: 'bash', input: { command } } })
 const file = (name: 'read' | 'write' | 'edit', input: Record<string, unknown>) => ({

@@ -62,7 +62,7 @@ beforeAll(async () => {
       egress: { private_allow: [`127.0.0.0/8:${port}`], package_mirrors: { pypi: pypi.url } },
     }),
   )
-  await fleet.startWorker({
+  await fleet.runWorker({
     COFFERDAM_CONFIG: config,
     COFFERDAM_BACKENDS: 'docker,gvisor,process',
     COFFERDAM_SLOTS: '3',

@@ -2,7 +2,7 @@
  * The MCP clients inside three agent SDKs, as agents use them: the SDK finds the tools, a scripted model calls
  * one, and is shown the result. The programs are in tests/mcp-oracles/agents.
  */
-import { loadConfig, runApi, type RunningApi } from '@cofferdam/api'
+import type { RunningApi } from '@cofferdam/api'
 import { needs } from '@cofferdam/embedded/needs'
 import { afterAll, beforeAll, describe, expect } from 'vitest'
 import { openOracles, type Oracles } from '../../apps/api/test/oracle-programs.ts'
@@ -19,13 +19,10 @@ beforeAll(async () => {
   fleet = await startFleet()
   await fleet.createTenant('acme', { caps: { tenant_daily: 1000, agent_hourly: 1000 } })
   authorization = `Bearer ${(await fleet.store.keys.create({ tenant_id: 'acme' }, 'test')).key}`
-  await fleet.startWorker({ COFFERDAM_BACKENDS: 'process', COFFERDAM_SLOTS: '2' })
-  const { redisUrl, databaseUrl, dataDir } = fleet
-  const env = { REDIS_URL: redisUrl, DATABASE_URL: databaseUrl, COFFERDAM_DATA_DIR: dataDir }
-  api = await runApi(loadConfig({ ...env, COFFERDAM_PORT: '0', COFFERDAM_LOG_LEVEL: 'error' }))
+  await fleet.runWorker({ COFFERDAM_BACKENDS: 'process', COFFERDAM_SLOTS: '2' })
+  api = await fleet.runApi()
 }, 600_000)
 afterAll(async () => {
-  await api?.close()
   await fleet?.[Symbol.asyncDispose]()
   await oracles?.[Symbol.asyncDispose]()
 })

@@ -1,6 +1,6 @@
 /** MCP as an agent sees it: real programs in real sandboxes, over HTTP and over stdio. */
 import { fileURLToPath } from 'node:url'
-import { loadConfig, runApi, type RunningApi } from '@cofferdam/api'
+import type { RunningApi } from '@cofferdam/api'
 import { needs } from '@cofferdam/embedded/needs'
 import { Client, StreamableHTTPClientTransport, type CallToolResult } from '@modelcontextprotocol/client'
 import { StdioClientTransport } from '@modelcontextprotocol/client/stdio'
@@ -21,15 +21,10 @@ beforeAll(async () => {
     await fleet.createTenant(tenant, { caps })
     keys[tenant] = (await fleet.store.keys.create({ tenant_id: tenant }, 'test')).key
   }
-  await fleet.startWorker({ COFFERDAM_BACKENDS: 'process', COFFERDAM_SLOTS: '2' })
-  const { redisUrl, databaseUrl, dataDir } = fleet
-  const env = { REDIS_URL: redisUrl, DATABASE_URL: databaseUrl, COFFERDAM_DATA_DIR: dataDir }
-  api = await runApi(loadConfig({ ...env, COFFERDAM_PORT: '0', COFFERDAM_LOG_LEVEL: 'error' }))
+  await fleet.runWorker({ COFFERDAM_BACKENDS: 'process', COFFERDAM_SLOTS: '2' })
+  api = await fleet.runApi()
 })
-afterAll(async () => {
-  await api?.close()
-  await fleet?.[Symbol.asyncDispose]()
-})
+afterAll(() => fleet?.[Symbol.asyncDispose]())
 
 const newClient = () =>
   new Client({ name: 'test', version: '1.0.0' }, { versionNegotiation: { mode: 'auto' } })

@@ -26,7 +26,7 @@ describe('a worker with virtual machines', () => {
     await fleet.createTenant('careful')
     await fleet.createTenant('trying', { policy: { allow_emulation: true } })
     await fleet.createTenant('strict', { policy: { allow_emulation: true, min_isolation: 'microvm' } })
-    await fleet.startWorker({ COFFERDAM_BACKENDS: 'microvm' })
+    await fleet.runWorker({ COFFERDAM_BACKENDS: 'microvm' })
   })
   afterAll(() => fleet?.[Symbol.asyncDispose]())
 

@@ -3,7 +3,7 @@ import { createReadStream, mkdtempSync, rmSync } from 'node:fs'
 import { readdir, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { loadConfig, runApi, type RunningApi } from '@cofferdam/api'
+import type { RunningApi } from '@cofferdam/api'
 import { createClient, type HttpClient } from '@cofferdam/client'
 import type { ExecutionRequestInput, ExecutionResult } from '@cofferdam/contract'
 import { needs } from '@cofferdam/embedded/needs'
@@ -27,21 +27,12 @@ describe('a session on disk', { timeout: MINUTES }, () => {
       caps: { tenant_daily: 1000, agent_hourly: 1000 },
     })
     const common = { COFFERDAM_DATA_DIR: fleet.dataDir, COFFERDAM_OUTPUT_KEYS: KEYS }
-    api = await runApi(
-      loadConfig({
-        REDIS_URL: fleet.redisUrl,
-        DATABASE_URL: fleet.databaseUrl,
-        COFFERDAM_PORT: '0',
-        COFFERDAM_LOG_LEVEL: 'error',
-        ...common,
-      }),
-    )
+    api = await fleet.runApi(common)
     const { key } = await fleet.store.keys.create({ tenant_id: 'acme' }, 'test')
     client = createClient({ baseUrl: api.url, apiKey: key })
   }, MINUTES)
   afterAll(async () => {
     await client?.close()
-    await api?.close()
     await fleet?.[Symbol.asyncDispose]()
     rmSync(folder, { recursive: true })
   })

@@ -39,17 +39,17 @@ const script = (tenantId: string, source: string, extra: object = {}) => ({
 
 describe('a worker without an output key', () => {
   it('refuses only executions whose output must be encrypted', async () => {
-    const worker = await fleet.startWorker({ COFFERDAM_BACKENDS: 'none' })
+    const worker = await fleet.runWorker({ COFFERDAM_BACKENDS: 'none' })
     const refused = await fleet.client.run(script('sealed', 'print(1)'))
     expect(refused).toMatchObject({ ending: 'provisioning', reason: 'encryption_unavailable', backend: null })
     expect(await fleet.client.run(script('open', 'print(1)'))).toMatchObject({ ok: true, stdout: '1\n' })
-    await worker.stop()
+    await worker.close()
   })
 })
 
 describe('a worker with an output key', () => {
   beforeAll(async () => {
-    await fleet.startWorker({
+    await fleet.runWorker({
       COFFERDAM_BACKENDS: 'none',
       COFFERDAM_OUTPUT_KEYS: `k1:${KEY.toString('base64')}`,
     })
@@ -203,7 +203,7 @@ needs('gvisor').describe('a worker with gVisor and an output key', () => {
         'test',
       )
       await fresh.store.templates.put({ tenant_id: 'clinic', template_id: 'safe', sandbox }, 'test')
-      await fresh.startWorker({
+      await fresh.runWorker({
         COFFERDAM_BACKENDS: 'process,docker,gvisor',
         COFFERDAM_OUTPUT_KEYS: `k1:${KEY.toString('base64')}`,
       })

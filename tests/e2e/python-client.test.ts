@@ -5,7 +5,7 @@ import { mkdtemp } from 'node:fs/promises'
 import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
 import { promisify } from 'node:util'
-import { loadConfig, runApi, type RunningApi } from '@cofferdam/api'
+import type { RunningApi } from '@cofferdam/api'
 import { needs } from '@cofferdam/embedded/needs'
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import { pythonTypes } from '../../clients/python/generate-types.ts'
@@ -27,21 +27,9 @@ beforeAll(async () => {
   apiKey = (await fleet.store.keys.create('admin', 'test')).key
   api = await startApi('0')
 })
-afterAll(async () => {
-  await api?.close()
-  await fleet?.[Symbol.asyncDispose]()
-})
+afterAll(() => fleet?.[Symbol.asyncDispose]())
 
-const startApi = (port: string): Promise<RunningApi> =>
-  runApi(
-    loadConfig({
-      REDIS_URL: fleet.redisUrl,
-      DATABASE_URL: fleet.databaseUrl,
-      COFFERDAM_DATA_DIR: fleet.dataDir,
-      COFFERDAM_PORT: port,
-      COFFERDAM_LOG_LEVEL: 'error',
-    }),
-  )
+const startApi = (port: string): Promise<RunningApi> => fleet.runApi({ COFFERDAM_PORT: port })
 const environment = (folder: string) => ({
   ...process.env,
   PYTHONPATH: folder,
@@ -67,7 +55,7 @@ needs('process-namespaces', 'pip').it(
     const [wheel = ''] = globSync('*.whl', { cwd: folder })
     const installed = join(folder, 'installed')
     await run('python3', [...pip, 'install', '--no-index', '--target', installed, join(folder, wheel)])
-    await fleet.startWorker({ COFFERDAM_BACKENDS: 'process', COFFERDAM_SLOTS: '4' })
+    await fleet.runWorker({ COFFERDAM_BACKENDS: 'process', COFFERDAM_SLOTS: '4' })
     const tests = ['-m', 'unittest', 'discover', '--start-directory', join(SOURCES, 'tests')]
     const { stderr } = await run('python3', tests, { cwd: folder, env: environment(installed) })
     expect(stderr).toMatch(/Ran 1\d tests/)
@@ -76,7 +64,7 @@ needs('process-namespaces', 'pip').it(
 )
 
 it('a stream goes on when the API restarts', PATIENT, async () => {
-  const worker = await fleet.startWorker({ COFFERDAM_BACKENDS: 'fake' })
+  const worker = await fleet.runWorker({ COFFERDAM_BACKENDS: 'fake' })
   const steps = Array.from({ length: 12 }, (_, n) => [{ print: String(n) }, { sleep_ms: 500 }]).flat()
   const program = {
     type: 'script',
@@ -105,5 +93,5 @@ it('a stream goes on when the API restarts', PATIENT, async () => {
   }
   expect(await failure).toBe('')
   expect(printed).toBe(Array.from({ length: 12 }, (_, n) => `${n}\n`).join(''))
-  await worker.stop()
+  await worker.close()
 })

@@ -2,7 +2,7 @@
 import { randomBytes } from 'node:crypto'
 import { readdirSync, readFileSync } from 'node:fs'
 import path from 'node:path'
-import { loadConfig, runApi, type RunningApi } from '@cofferdam/api'
+import type { RunningApi } from '@cofferdam/api'
 import { createClient, type HttpClient } from '@cofferdam/client'
 import { needs } from '@cofferdam/embedded/needs'
 import { afterAll, beforeAll, expect, it } from 'vitest'
@@ -25,16 +25,7 @@ beforeAll(async () => {
       caps: { tenant_daily: 1000, agent_hourly: 1000 },
     })
   worker = await fleet.startWorker(WORKER)
-  api = await runApi(
-    loadConfig({
-      REDIS_URL: fleet.redisUrl,
-      DATABASE_URL: fleet.databaseUrl,
-      COFFERDAM_DATA_DIR: fleet.dataDir,
-      COFFERDAM_PORT: '0',
-      COFFERDAM_LOG_LEVEL: 'error',
-      ...KEYS,
-    }),
-  )
+  api = await fleet.runApi(KEYS)
   const clientOf = async (tenantId: string) =>
     createClient({
       baseUrl: api.url,
@@ -46,7 +37,6 @@ beforeAll(async () => {
 afterAll(async () => {
   await client?.close()
   await other?.close()
-  await api?.close()
   await fleet?.[Symbol.asyncDispose]()
 })
 

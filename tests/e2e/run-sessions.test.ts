@@ -2,16 +2,17 @@
  * Executions share the session of their run without asking for it (policy `run_sessions`), as when an agent
  * platform calls them: through API, queue and workers with real sandboxes.
  */
-import { loadConfig, runApi, type RunningApi } from '@cofferdam/api'
+import type { RunningApi } from '@cofferdam/api'
+import type { RunningWorker } from '@cofferdam/worker'
 import type { ExecutionRequestInput, ExecutionResult } from '@cofferdam/contract'
 import { needs } from '@cofferdam/embedded/needs'
 import { afterAll, beforeAll, expect } from 'vitest'
-import { startFleet, type Fleet, type FleetWorker } from '../fleet.ts'
+import { startFleet, type Fleet } from '../fleet.ts'
 
 const onProcess = needs('process-namespaces')
 const BACKENDS = { COFFERDAM_BACKENDS: 'process,none', COFFERDAM_SLOTS: '2' }
 let fleet: Fleet
-let worker: FleetWorker
+let worker: RunningWorker
 let api: RunningApi
 let admin = ''
 
@@ -22,22 +23,11 @@ beforeAll(async () => {
     caps: { tenant_daily: 1000, agent_hourly: 1000 },
   })
   admin = (await fleet.store.keys.create('admin', 'test')).key
-  worker = await fleet.startWorker(BACKENDS)
-  api = await runApi(
-    loadConfig({
-      REDIS_URL: fleet.redisUrl,
-      DATABASE_URL: fleet.databaseUrl,
-      COFFERDAM_DATA_DIR: fleet.dataDir,
-      COFFERDAM_PORT: '0',
-      COFFERDAM_LOG_LEVEL: 'error',
-    }),
-  )
+  worker = await fleet.runWorker(BACKENDS)
+  api = await fleet.runApi()
   await setPolicy({ run_sessions: true })
 })
-afterAll(async () => {
-  await api?.close()
-  await fleet?.[Symbol.asyncDispose]()
-})
+afterAll(() => fleet?.[Symbol.asyncDispose]())
 
 async function call(
   method: string,
@@ -245,8 +235,8 @@ onProcess.it('any mixture of calls finds the files that a model predicts per age
 
 onProcess.it('a run continues in a fresh session on another worker, or without one by policy', async () => {
   await run('turn-7', note('one'))
-  const heir = await fleet.startWorker(BACKENDS)
-  await worker.stop()
+  const heir = await fleet.runWorker(BACKENDS)
+  await worker.close()
   const next = await run('turn-7', note('two'))
   expect(said(next)).toBe('two')
   expect(next.session).toMatchObject({ fresh: true })
@@ -255,5 +245,5 @@ onProcess.it('a run continues in a fresh session on another worker, or without o
   const alone = await run('turn-7', note('four'))
   expect(said(alone)).toBe('four')
   expect(alone.session ?? null).toBeNull()
-  await heir.stop()
+  await heir.close()
 })

@@ -1,7 +1,7 @@
 /** Polyclaw's switch, from the API to the sandbox: while it is off, nothing runs there. */
 import { mkdtemp, writeFile } from 'node:fs/promises'
 import path from 'node:path'
-import { loadConfig, runApi, type RunningApi } from '@cofferdam/api'
+import type { RunningApi } from '@cofferdam/api'
 import type { ExecutionRequestInput, ExecutionResult } from '@cofferdam/contract'
 import { needs } from '@cofferdam/embedded/needs'
 import { afterAll, beforeAll, expect, it } from 'vitest'
@@ -57,15 +57,7 @@ withBwrap.describe("Polyclaw's switch", () => {
     ])
     await fleet.createTenant('acme', { caps: { tenant_daily: 1000, agent_hourly: 1000 } })
     key = (await fleet.store.keys.create('admin', 'test')).key
-    api = await runApi(
-      loadConfig({
-        REDIS_URL: fleet.redisUrl,
-        DATABASE_URL: fleet.databaseUrl,
-        COFFERDAM_DATA_DIR: fleet.dataDir,
-        COFFERDAM_PORT: '0',
-        COFFERDAM_LOG_LEVEL: 'silent',
-      }),
-    )
+    api = await fleet.runApi({ COFFERDAM_LOG_LEVEL: 'silent' })
     await call('POST', 'config', { session_pool_endpoint: double.endpoint('python'), sync_data: false })
     const folder = await mkdtemp(path.join(fleet.dataDir, 'config-'))
     await writeFile(path.join(folder, 'header'), double.identity.settings.identityHeader)
@@ -83,7 +75,6 @@ withBwrap.describe("Polyclaw's switch", () => {
     await fleet.startWorker({ COFFERDAM_CONFIG: file, COFFERDAM_SLOTS: '2' })
   })
   afterAll(async () => {
-    await api?.close()
     await fleet?.[Symbol.asyncDispose]()
     await double?.[Symbol.asyncDispose]()
   })

@@ -1,6 +1,6 @@
 /** Outputs of a session outlive its sandbox: collected, listed and fetched as a caller does it. */
 import { createHash } from 'node:crypto'
-import { loadConfig, runApi, type RunningApi } from '@cofferdam/api'
+import type { RunningApi } from '@cofferdam/api'
 import type { ExecutionRequestInput, ExecutionResult } from '@cofferdam/contract'
 import { needs } from '@cofferdam/embedded/needs'
 import { afterAll, beforeAll, expect, it } from 'vitest'
@@ -16,21 +16,10 @@ beforeAll(async () => {
     await fleet.createTenant(tenant, { caps: { tenant_daily: 1000, agent_hourly: 1000 } })
     keys[tenant] = (await fleet.store.keys.create({ tenant_id: tenant }, 'test')).key
   }
-  await fleet.startWorker({ COFFERDAM_BACKENDS: 'docker,process', COFFERDAM_SLOTS: '4' })
-  api = await runApi(
-    loadConfig({
-      REDIS_URL: fleet.redisUrl,
-      DATABASE_URL: fleet.databaseUrl,
-      COFFERDAM_DATA_DIR: fleet.dataDir,
-      COFFERDAM_PORT: '0',
-      COFFERDAM_LOG_LEVEL: 'error',
-    }),
-  )
+  await fleet.runWorker({ COFFERDAM_BACKENDS: 'docker,process', COFFERDAM_SLOTS: '4' })
+  api = await fleet.runApi()
 })
-afterAll(async () => {
-  await api?.close()
-  await fleet?.[Symbol.asyncDispose]()
-})
+afterAll(() => fleet?.[Symbol.asyncDispose]())
 
 /** An execution in the session `key`, whose run has the same name. */
 const run = (

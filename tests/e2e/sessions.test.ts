@@ -1,5 +1,5 @@
 /** `/v1/sessions` and the sessions of a backend as a tenant sees them: list, read and end sessions with real sandboxes. */
-import { loadConfig, runApi, type RunningApi } from '@cofferdam/api'
+import type { RunningApi } from '@cofferdam/api'
 import type { ExecutionRequestInput, ExecutionResult } from '@cofferdam/contract'
 import { needs } from '@cofferdam/embedded/needs'
 import { afterAll, beforeAll, expect, it } from 'vitest'
@@ -22,20 +22,9 @@ beforeAll(async () => {
   }
   keys['admin'] = (await fleet.store.keys.create('admin', 'test')).key
   worker = await fleet.startWorker({ COFFERDAM_BACKENDS: 'docker,process', COFFERDAM_SLOTS: '4' })
-  api = await runApi(
-    loadConfig({
-      REDIS_URL: fleet.redisUrl,
-      DATABASE_URL: fleet.databaseUrl,
-      COFFERDAM_DATA_DIR: fleet.dataDir,
-      COFFERDAM_PORT: '0',
-      COFFERDAM_LOG_LEVEL: 'error',
-    }),
-  )
+  api = await fleet.runApi()
 })
-afterAll(async () => {
-  await api?.close()
-  await fleet?.[Symbol.asyncDispose]()
-})
+afterAll(() => fleet?.[Symbol.asyncDispose]())
 
 const run = (
   key: string,

@@ -5,7 +5,6 @@ import { mkdtemp, writeFile } from 'node:fs/promises'
 import { createServer, type Server, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import path from 'node:path'
-import { loadConfig, runApi } from '@cofferdam/api'
 import type { ExecutionRequestInput, ExecutionResult, FileFacts } from '@cofferdam/contract'
 import { needs } from '@cofferdam/embedded/needs'
 import { afterAll, beforeAll, expect, it } from 'vitest'
@@ -296,42 +295,31 @@ needs('process-namespaces').describe('a workspace', () => {
 needs('bwrap').describe("Polyclaw's test of its sandbox", () => {
   it('runs a command in a fresh session with the whitelisted files, and reports its phases', async () => {
     const { key } = await fleet.store.keys.create('admin', 'test')
-    const environment = {
-      REDIS_URL: fleet.redisUrl,
-      DATABASE_URL: fleet.databaseUrl,
-      COFFERDAM_DATA_DIR: fleet.dataDir,
-      COFFERDAM_PORT: '0',
-      COFFERDAM_LOG_LEVEL: 'silent',
-    }
-    const api = await runApi(loadConfig(environment))
-    try {
-      await edit('polyclaw', { 'notes/n.md': 'note', 'mcp_servers.json': '{}', 'other.txt': 'stays out' })
-      const response = await fetch(`${api.url}/api/sandbox/test`, {
-        method: 'POST',
-        headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
-        body: JSON.stringify({
-          command:
-            'find . -type f | sort; echo $WORD; echo more >> notes/n.md; echo x > mcp_servers.json; exit 3',
-          timeout: 30,
-          env_vars: { WORD: 'from the request' },
-        }),
-      })
-      const answer = (await response.json()) as Record<string, unknown>
-      expect(answer).toMatchObject({
-        status: 'error',
-        success: false,
-        exit_code: 3,
-        stderr: '',
-        files_synced_back: 1,
-        credential: 'managed-identity',
-      })
-      expect(String(answer['stdout'])).toContain('./mcp_servers.json\n./notes/n.md\nfrom the request\n')
-      expect(String(answer['stdout'])).not.toContain('other.txt')
-      const phases = (answer['phases'] as { name: string }[]).map((phase) => phase.name)
-      expect(phases.toSorted()).toEqual(['allocate', 'download', 'exec', 'upload'])
-      expect(await texts('polyclaw')).toMatchObject({ 'notes/n.md': 'notemore\n', 'mcp_servers.json': '{}' })
-    } finally {
-      await api.close()
-    }
+    const api = await fleet.runApi({ COFFERDAM_LOG_LEVEL: 'silent' })
+    await edit('polyclaw', { 'notes/n.md': 'note', 'mcp_servers.json': '{}', 'other.txt': 'stays out' })
+    const response = await fetch(`${api.url}/api/sandbox/test`, {
+      method: 'POST',
+      headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
+      body: JSON.stringify({
+        command:
+          'find . -type f | sort; echo $WORD; echo more >> notes/n.md; echo x > mcp_servers.json; exit 3',
+        timeout: 30,
+        env_vars: { WORD: 'from the request' },
+      }),
+    })
+    const answer = (await response.json()) as Record<string, unknown>
+    expect(answer).toMatchObject({
+      status: 'error',
+      success: false,
+      exit_code: 3,
+      stderr: '',
+      files_synced_back: 1,
+      credential: 'managed-identity',
+    })
+    expect(String(answer['stdout'])).toContain('./mcp_servers.json\n./notes/n.md\nfrom the request\n')
+    expect(String(answer['stdout'])).not.toContain('other.txt')
+    const phases = (answer['phases'] as { name: string }[]).map((phase) => phase.name)
+    expect(phases.toSorted()).toEqual(['allocate', 'download', 'exec', 'upload'])
+    expect(await texts('polyclaw')).toMatchObject({ 'notes/n.md': 'notemore\n', 'mcp_servers.json': '{}' })
   })
 })

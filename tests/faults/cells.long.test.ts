@@ -5,7 +5,7 @@
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { loadConfig, runApi, type RunningApi } from '@cofferdam/api'
+import type { RunningApi } from '@cofferdam/api'
 import { cellOfId, type ExecutionResult } from '@cofferdam/contract'
 import { startRedis, type RunningServer } from '@cofferdam/embedded'
 import { connectRedis } from '@cofferdam/queue'
@@ -31,20 +31,9 @@ beforeAll(async () => {
   const common = { COFFERDAM_CONFIG: configFile, COFFERDAM_BACKENDS: 'fake', COFFERDAM_SLOTS: '4' }
   await fleet.startWorker(common)
   await fleet.startWorker({ ...common, REDIS_URL: east.url, COFFERDAM_CELL: '1' })
-  api = await runApi(
-    loadConfig({
-      REDIS_URL: fleet.redisUrl,
-      COFFERDAM_CELLS: `1=${east.url}`,
-      COFFERDAM_CONFIG: configFile,
-      DATABASE_URL: fleet.databaseUrl,
-      COFFERDAM_DATA_DIR: fleet.dataDir,
-      COFFERDAM_PORT: '0',
-      COFFERDAM_LOG_LEVEL: 'error',
-    }),
-  )
+  api = await fleet.runApi({ COFFERDAM_CELLS: `1=${east.url}`, COFFERDAM_CONFIG: configFile })
 })
 afterAll(async () => {
-  await api?.close()
   await fleet?.[Symbol.asyncDispose]()
   await east?.stop()
   await rm(folder, { recursive: true, force: true })

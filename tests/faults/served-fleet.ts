@@ -1,5 +1,4 @@
 /** A fleet whose sandboxes serve sessions of the double of Managed Agents, and what is counted of them. */
-import { loadConfig, runApi } from '@cofferdam/api'
 import { expect } from 'vitest'
 import {
   startManagedAgents,
@@ -31,16 +30,7 @@ export async function startServedFleet(settings: Partial<Settings> = {}): Promis
     caps: { tenant_daily: 1_000_000, agent_hourly: 1_000_000, concurrency: 64 },
   })
   const { key } = await fleet.store.keys.create({ tenant_id: 'acme' }, 'test')
-  const api = await runApi(
-    loadConfig({
-      REDIS_URL: fleet.redisUrl,
-      DATABASE_URL: fleet.databaseUrl,
-      COFFERDAM_DATA_DIR: fleet.dataDir,
-      COFFERDAM_PORT: '0',
-      COFFERDAM_LOG_LEVEL: 'error',
-    }),
-  )
-  owned.defer(() => api.close())
+  const api = await fleet.runApi()
   const double = owned.use(await startManagedAgents(settings))
   const ask = (path: string): Promise<Response> =>
     fetch(`${api.url}/v1${path}`, { headers: { authorization: `Bearer ${key}` } })

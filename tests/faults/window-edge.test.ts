@@ -3,7 +3,7 @@
  * charges on either side, refunds across the edge, what callers are told, and deferred executions.
  */
 import { MOVED_CLOCK, movedDate } from './moved-clock.ts'
-import { loadConfig, runApi, type RunningApi } from '@cofferdam/api'
+import type { RunningApi } from '@cofferdam/api'
 import { executionStateSchema, type ExecutionRequestInput, type ExecutionState } from '@cofferdam/contract'
 import { connectRedis } from '@cofferdam/queue'
 import { KEYS } from '@cofferdam/queue/testing'
@@ -45,16 +45,7 @@ beforeAll(async () => {
     { COFFERDAM_BACKENDS: 'fake', COFFERDAM_SLOTS: '8', NODE_OPTIONS: `--import ${CLOCK}` },
     'edge',
   )
-  api = await runApi(
-    loadConfig({
-      REDIS_URL: fleet.redisUrl,
-      DATABASE_URL: fleet.databaseUrl,
-      COFFERDAM_DATA_DIR: fleet.dataDir,
-      COFFERDAM_PORT: '0',
-      COFFERDAM_LOG_LEVEL: 'warn',
-    }),
-  )
-  owned.defer(() => api.close())
+  api = await fleet.runApi()
   key = (await fleet.store.keys.create('admin', 'test')).key
 })
 afterAll(() => owned.disposeAsync())

@@ -1,7 +1,7 @@
 /** A fleet with its API, the built pages, and a browser that looks at them. One for each file of tests. */
 import path from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { loadConfig, runApi, type RunningApi } from '@cofferdam/api'
+import type { RunningApi } from '@cofferdam/api'
 import { createClient, type HttpClient } from '@cofferdam/client'
 import { chromium, type Browser } from 'playwright-core'
 import { buildDashboard } from '../../scripts/build-dashboard.mjs'
@@ -43,20 +43,9 @@ export async function openUiScene(
     readOnly: (await fleet.store.keys.create('admin', 'test', { readOnly: true })).key,
   }
   if (options.workers !== false)
-    await fleet.startWorker({ COFFERDAM_BACKENDS: 'process', COFFERDAM_SLOTS: '4' })
-  const startApi = (port = '0'): Promise<RunningApi> =>
-    runApi(
-      loadConfig({
-        REDIS_URL: fleet.redisUrl,
-        DATABASE_URL: fleet.databaseUrl,
-        COFFERDAM_DATA_DIR: fleet.dataDir,
-        COFFERDAM_PORT: port,
-        COFFERDAM_LOG_LEVEL: 'error',
-        ...options.api,
-      }),
-    )
+    await fleet.runWorker({ COFFERDAM_BACKENDS: 'process', COFFERDAM_SLOTS: '4' })
+  const startApi = (port = '0'): Promise<RunningApi> => fleet.runApi({ COFFERDAM_PORT: port, ...options.api })
   let api = await startApi()
-  owned.defer(() => api.close())
   const { url } = api
   const browser = owned.adopt(await startBrowser(), (running) => running.close())
   const client = createClient({ baseUrl: url, apiKey: keys.admin })

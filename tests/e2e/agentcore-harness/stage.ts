@@ -7,7 +7,6 @@ import { randomBytes } from 'node:crypto'
 import { chmod, mkdtemp, rm, writeFile } from 'node:fs/promises'
 import os from 'node:os'
 import path from 'node:path'
-import { loadConfig, runApi } from '@cofferdam/api'
 import {
   agentcoreProvisionConfigSchema,
   createAgentcoreProvisioner,
@@ -88,16 +87,7 @@ export async function openStage(target: Target): Promise<Stage> {
   const worker = await fleet.startWorker({ COFFERDAM_CONFIG: configFile, COFFERDAM_LOG_LEVEL: 'debug' })
   // Runs before the tenants are deleted, because running executions would hold their interpreters.
   owned.defer(() => fleet.stopWorkers())
-  const api = await runApi(
-    loadConfig({
-      REDIS_URL: fleet.redisUrl,
-      DATABASE_URL: fleet.databaseUrl,
-      COFFERDAM_DATA_DIR: fleet.dataDir,
-      COFFERDAM_PORT: '0',
-      COFFERDAM_LOG_LEVEL: 'error',
-    }),
-  )
-  owned.defer(() => api.close())
+  const api = await fleet.runApi()
   const call = (as: StagedTenant, method: string, route: string): Promise<Response> =>
     fetch(`${api.url}${route}`, { method, headers: { authorization: `Bearer ${as.key}` } })
   // Runs first of all, because only a worker ends what a session keeps at the service.
