@@ -1,6 +1,7 @@
-/** Starts dispatchers of a fleet against the double of Managed Agents, for tests. */
+/** Dispatchers of a fleet against the double of Managed Agents, for tests. */
 import { mkdtemp, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import type { RunningDispatcher } from '@cofferdam/dispatcher'
 import type { ManagedAgentsDouble } from '../infra/doubles/managed-agents/managed-agents-double.ts'
 import type { Fleet, FleetWorker } from './fleet.ts'
 
@@ -18,12 +19,30 @@ export interface DispatcherOptions {
 export async function startDispatcher(
   fleet: Fleet,
   double: ManagedAgentsDouble,
+  options: DispatcherOptions = {},
+): Promise<FleetWorker> {
+  return await fleet.startWorker(await environmentOf(fleet, double, options), MAIN)
+}
+
+/** The same in this process, for tests that neither kill it nor read its log (run-here.ts). */
+export async function runDispatcher(
+  fleet: Fleet,
+  double: ManagedAgentsDouble,
+  options: DispatcherOptions = {},
+): Promise<RunningDispatcher> {
+  return await fleet.runDispatcher(await environmentOf(fleet, double, options))
+}
+
+/** Writes the configuration. */
+async function environmentOf(
+  fleet: Fleet,
+  double: ManagedAgentsDouble,
   {
     environment = {},
     environments = [{ id: double.environmentId, key: double.environmentKey, settings: environment }],
     env = {},
-  }: DispatcherOptions = {},
-): Promise<FleetWorker> {
+  }: DispatcherOptions,
+): Promise<Record<string, string>> {
   const folder = await mkdtemp(join(fleet.dataDir, 'dispatcher-'))
   const file = join(folder, 'cofferdam.config.yaml')
   const served = environments.map(({ id, key, settings }) => ({
@@ -44,5 +63,5 @@ export async function startDispatcher(
   // JSON is YAML.
   await writeFile(file, JSON.stringify({ dispatcher: { environments: sections } }))
   // A test that fails must not wait for turns that never end.
-  return await fleet.startWorker({ COFFERDAM_CONFIG: file, COFFERDAM_DRAIN_MS: '5000', ...env }, MAIN)
+  return { COFFERDAM_CONFIG: file, COFFERDAM_DRAIN_MS: '5000', ...env }
 }

@@ -16,6 +16,7 @@ import { createQueueClient, type Client } from '@cofferdam/client/queue'
 import { connectRedis } from '@cofferdam/queue'
 import { createStore, migrate, type BucketSettings, type Store } from '@cofferdam/store'
 import type { RunningApi } from '@cofferdam/api'
+import type { RunningDispatcher } from '@cofferdam/dispatcher'
 import type { RunningWorker } from '@cofferdam/worker'
 import { DAY_MS, untilWindowLasts } from '../libs/embedded/src/window-end.ts'
 import type { Environment, RunsHere } from './run-here.ts'
@@ -51,6 +52,8 @@ export interface Fleet extends AsyncDisposable {
   runWorker(env?: Environment): Promise<RunningWorker>
   /** Runs an API in this process, on a free port. */
   runApi(env?: Environment): Promise<RunningApi>
+  /** Runs a dispatcher in this process. */
+  runDispatcher(env: Environment): Promise<RunningDispatcher>
   /** Drains all workers. Resolves when they are gone. */
   stopWorkers(): Promise<void>
   createTenant(
@@ -151,6 +154,7 @@ export async function startFleet(options: FleetOptions = {}): Promise<Fleet> {
     },
     runWorker: async (env = {}) => (await runsHere()).runWorker(env),
     runApi: async (env = {}) => (await runsHere()).runApi(env),
+    runDispatcher: async (env) => (await runsHere()).runDispatcher(env),
     async stopWorkers() {
       await Promise.all([here?.closeWorkers(), ...workers.splice(0).map((worker) => worker.stop())])
     },

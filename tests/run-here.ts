@@ -1,9 +1,14 @@
 /**
- * A fleet's worker and API in the process of the test, with one telemetry, as `cofferdam up` runs them. A
- * worker here costs 0.8 CPU seconds less than one in a process of its own. But it cannot be killed, has no log
- * and no environment of its own, and a test that blocks the process blocks the worker.
+ * A fleet's worker, API and dispatcher in the process of the test, with one telemetry, as `cofferdam up` runs
+ * them. A worker here costs 0.8 CPU seconds less than one in a process of its own. But it cannot be killed, has
+ * no log and no environment of its own, and a test that blocks the process blocks the worker.
  */
 import { loadConfig as loadApiConfig, runApi, type RunningApi } from '@cofferdam/api'
+import {
+  loadConfig as loadDispatcherConfig,
+  runDispatcher,
+  type RunningDispatcher,
+} from '@cofferdam/dispatcher'
 import { compileRules, redactText } from '@cofferdam/executor'
 import { startTelemetry, type Telemetry } from '@cofferdam/telemetry'
 import { loadConfig as loadWorkerConfig, runWorker, type RunningWorker } from '@cofferdam/worker'
@@ -15,6 +20,7 @@ export interface RunsHere extends AsyncDisposable {
   /** Drains all of them. */
   closeWorkers(): Promise<void>
   runApi(env: Environment): Promise<RunningApi>
+  runDispatcher(env: Environment): Promise<RunningDispatcher>
 }
 
 /** `stores`: the environment that every process of the fleet has. Disposing closes what still runs. */
@@ -45,6 +51,12 @@ export function createRunsHere(stores: Environment): RunsHere {
       const api = await runApi(config, telemetry === undefined ? {} : { telemetry })
       owned.defer(() => api.close())
       return api
+    },
+    async runDispatcher(env) {
+      const config = loadDispatcherConfig({ ...stores, COFFERDAM_LOG_LEVEL: 'silent', ...env })
+      const dispatcher = await runDispatcher(config, telemetry === undefined ? {} : { telemetry })
+      owned.defer(() => dispatcher.close())
+      return dispatcher
     },
     [Symbol.asyncDispose]: () => owned.disposeAsync(),
   }

@@ -12,7 +12,7 @@ import {
   type ManagedAgentsDouble,
 } from '../../infra/doubles/managed-agents/managed-agents-double.ts'
 import type { ToolCall } from '../../infra/doubles/managed-agents/tool-calls.ts'
-import { startDispatcher } from '../dispatcher.ts'
+import { runDispatcher, startDispatcher } from '../dispatcher.ts'
 import { startFleet, type Fleet } from '../fleet.ts'
 
 type Session = ReturnType<ManagedAgentsDouble['createSession']>
@@ -147,7 +147,7 @@ describe('the calls of a session', () => {
           { tool_use: { name: 'crm_lookup', input: {}, custom: true } },
         ],
       })
-      const dispatcher = await startDispatcher(fleet, double)
+      const dispatcher = await runDispatcher(fleet, double)
       const [first] = await session.untilAsked()
       session.confirm(first?.id ?? '', 'allow')
       await session.untilAnswered([first?.id ?? ''])
@@ -156,7 +156,7 @@ describe('the calls of a session', () => {
       await session.until('the call of another client', () => calls(session).length === 4)
       expect(texts(session)[0]).toBe('asked')
       expect(textOf(calls(session)[2])).toContain('No such file')
-      await dispatcher.stop()
+      await dispatcher.close()
       expect(calls(session)[3]?.answers).toBe(0)
     },
   )
@@ -167,13 +167,13 @@ describe('the calls of a session', () => {
       caps: { tenant_daily: 2, agent_hourly: 100, concurrency: 4 },
     })
     const session = double.createSession({ script: [bash('echo 1'), bash('echo 2'), bash('echo 3')] })
-    const dispatcher = await startDispatcher(fleet, double, { environment: { tenant_id: 'small' } })
+    const dispatcher = await runDispatcher(fleet, double, { environment: { tenant_id: 'small' } })
     await session.untilAnswered(3)
     // Preparing the sandbox counts as one.
     expect(texts(session)[0]).toBe('1')
     expect(calls(session)[1]?.result?.isError).toBe(true)
     expect(texts(session)[1]).toMatch(/20\d\d-\d\d-\d\dT/)
-    await dispatcher.stop()
+    await dispatcher.close()
   })
 
   onProcess.it('hold the end of a long output, and a wrong input is an answer', async () => {
@@ -184,12 +184,12 @@ describe('the calls of a session', () => {
         { tool_use: { name: 'glob', input: { pattern: '../*' } } },
       ],
     })
-    const dispatcher = await startDispatcher(fleet, double)
+    const dispatcher = await runDispatcher(fleet, double)
     await session.untilAnswered(3)
     expect(texts(session)[0]).toMatch(/^\[output truncated\][^]*the end$/)
     expect(texts(session)[0]?.length).toBeLessThan(101 * 1024)
     expect(calls(session).map(({ result }) => result?.isError)).toEqual([false, true, true])
-    await dispatcher.stop()
+    await dispatcher.close()
   })
 })
 
@@ -247,27 +247,27 @@ describe('nothing runs twice, and nothing is left', () => {
     const session = double.createSession({
       script: [bash(SLOW), bash('cat /tmp/log'), { idle: 'end_turn' }],
     })
-    const first = await startDispatcher(fleet, double, { environment: { max_sessions: 1 } })
+    const first = await runDispatcher(fleet, double, { environment: { max_sessions: 1 } })
     await untilRunning(session)
-    const second = await startDispatcher(fleet, double)
+    const second = await runDispatcher(fleet, double)
     double.items[0]?.expire()
     await session.untilAnswered(2)
     expect(texts(session)).toEqual(['once', 'once'])
     expect(timesAnswered(session)).toEqual([1, 1])
-    await Promise.all([first.stop(), second.stop()])
+    await Promise.all([first.close(), second.close()])
   })
 
   onProcess.it('when a session has two items, each of its calls is answered once', async () => {
     const session = double.createSession({
       script: [bash(SLOW), bash('cat /tmp/log'), bash('wc -l < /tmp/log'), { idle: 'end_turn' }],
     })
-    const dispatcher = await startDispatcher(fleet, double)
+    const dispatcher = await runDispatcher(fleet, double)
     await untilRunning(session)
     double.enqueue(session)
     await session.untilAnswered(3)
     expect(texts(session)).toEqual(['once', 'once', '1'])
     expect(timesAnswered(session)).toEqual([1, 1, 1])
-    await dispatcher.stop()
+    await dispatcher.close()
   })
 
   onProcess.inLongTier(
@@ -328,33 +328,33 @@ describe('nothing runs twice, and nothing is left', () => {
 
   onProcess.it('when a session ends in a call, its sandbox is destroyed after the call', async () => {
     const session = double.createSession({ script: [bash('sleep 3')] })
-    const dispatcher = await startDispatcher(fleet, double)
+    const dispatcher = await runDispatcher(fleet, double)
     await untilRunning(session)
     session.terminate()
     await vi.waitFor(async () => expect(await sessionKeys()).not.toContain(session.id), PATIENT)
-    await dispatcher.stop()
+    await dispatcher.close()
   })
 
   onProcess.it('when ops stop an item, its call is cancelled and gets no answer', async () => {
     double.configure(SHORT_LEASE)
     const session = double.createSession({ script: [bash('sleep 100')] })
-    const dispatcher = await startDispatcher(fleet, double)
+    const dispatcher = await runDispatcher(fleet, double)
     await untilRunning(session)
     double.items[0]?.stop(false)
     await vi.waitFor(() => expect(double.items[0]?.state).toBe('stopped'), PATIENT)
     expect((await rowsOf(session)).map(({ ending }) => ending)).toContain('cancelled')
     expect(timesAnswered(session)).toEqual([0])
-    await dispatcher.stop()
+    await dispatcher.close()
   })
 
   onProcess.it('when a shell is only restored, it continues all the same', async () => {
     const session = double.createSession({
       script: [bash('mkdir a; cd a; x=kept; export Y=1'), bash('echo "$PWD $x $Y"'), { idle: 'end_turn' }],
     })
-    const dispatcher = await startDispatcher(fleet, double, { environment: { shell: 'restored' } })
+    const dispatcher = await runDispatcher(fleet, double, { environment: { shell: 'restored' } })
     await session.untilAnswered(2)
     expect(texts(session)).toEqual(['(no output)', `${SURROUNDINGS.workFolder}/a kept 1`])
-    await dispatcher.stop()
+    await dispatcher.close()
   })
 
   onProcess.it('when results cannot be posted for a while and streams are cut', async () => {
@@ -364,17 +364,17 @@ describe('nothing runs twice, and nothing is left', () => {
     double.inject({ kind: 'status', route: 'events.send', status: 529, times: 4 })
     double.inject({ kind: 'cut', after_events: 2, times: 2 })
     double.inject({ kind: 'replay', nth: 2 })
-    const dispatcher = await startDispatcher(fleet, double)
+    const dispatcher = await runDispatcher(fleet, double)
     await session.untilAnswered(2)
     expect(texts(session)).toEqual(['(no output)', 'x'])
-    await dispatcher.stop()
+    await dispatcher.close()
   })
 
   onProcess.it('when an item only asks whether somebody is there', async () => {
     double.enqueue('healthcheck')
-    const dispatcher = await startDispatcher(fleet, double)
+    const dispatcher = await runDispatcher(fleet, double)
     await vi.waitFor(() => expect(double.items.map(({ state }) => state)).toEqual(['stopped']), PATIENT)
-    await dispatcher.stop()
+    await dispatcher.close()
   })
 })
 

@@ -292,11 +292,17 @@ function launch(of: TargetKind, isUser: boolean, settings: WorkerSettings): Chil
   const worker = [process.execPath, here('worker-process.ts'), JSON.stringify(settings)]
   const ids = [`--reuid=${PLAIN_UID}`, `--regid=${PLAIN_UID}`, '--clear-groups', '--inh-caps=-all']
   const [command = '', ...args] = isUser ? ['setpriv', ...ids, ...worker] : worker
-  const { PATH, DOCKER_HOST } = process.env
+  const { PATH, DOCKER_HOST, NODE_COMPILE_CACHE } = process.env
   return spawn(command, args, {
     stdio: ['ignore', 'inherit', 'pipe', 'ipc'],
     cwd: '/',
-    env: { PATH, DOCKER_HOST, WORKER_SECRET, REDIS_URL: `redis://:${WORKER_SECRET}@localhost` },
+    env: {
+      PATH,
+      DOCKER_HOST,
+      NODE_COMPILE_CACHE,
+      WORKER_SECRET,
+      REDIS_URL: `redis://:${WORKER_SECRET}@localhost`,
+    },
   })
 }
 

@@ -1,21 +1,26 @@
 /** Finds programs, and runs short ones to their end. */
 import { execFile } from 'node:child_process'
+import { access, constants, stat } from 'node:fs/promises'
+import { delimiter, isAbsolute, join } from 'node:path'
 import { promisify } from 'node:util'
 
 const run = promisify(execFile)
 
 /** The absolute path of the first of `names` on PATH. Null when none is there. */
 export async function findOnPath(names: readonly string[]): Promise<string | null> {
-  for (const name of names) {
-    try {
-      const { stdout } = await run('/bin/sh', ['-c', 'command -v -- "$1"', 'sh', name])
-      const path = stdout.trim()
-      if (path.startsWith('/')) return path
-    } catch {
-      // `command -v` exits with 127 or 1 for an unknown name.
-    }
-  }
+  const folders = (process.env['PATH'] ?? '').split(delimiter).filter(isAbsolute)
+  for (const name of names)
+    for (const path of folders.map((folder) => join(folder, name))) if (await isProgram(path)) return path
   return null
+}
+
+async function isProgram(path: string): Promise<boolean> {
+  try {
+    await access(path, constants.X_OK)
+    return (await stat(path)).isFile()
+  } catch {
+    return false
+  }
 }
 
 export interface RunOptions {
@@ -44,8 +49,17 @@ export async function succeeds(argv: readonly [string, ...string[]], options: Ru
   }
 }
 
-/** Command prefix that makes the server die with this process. Empty without `setpriv`. */
-export async function dieWithParent(signal: 'INT' | 'TERM' | 'KILL'): Promise<string[]> {
+type DeathSignal = 'INT' | 'TERM' | 'KILL'
+const prefixes = new Map<DeathSignal, Promise<readonly string[]>>()
+
+/** Command prefix that makes the server die with this process. Empty without `setpriv`. Looked for once. */
+export function dieWithParent(signal: DeathSignal): Promise<readonly string[]> {
+  const prefix = prefixes.get(signal) ?? findDeathPrefix(signal)
+  prefixes.set(signal, prefix)
+  return prefix
+}
+
+async function findDeathPrefix(signal: DeathSignal): Promise<readonly string[]> {
   const setpriv = await findOnPath(['setpriv'])
   if (setpriv === null) return []
   const works = await succeeds([setpriv, '--pdeathsig', signal, '--', '/bin/true'], { timeoutMs: 5000 })
