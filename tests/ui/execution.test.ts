@@ -209,7 +209,7 @@ for number in range(100000):
     },
   )
 
-  browser.it('keeps its size when a program prints 100,000 lines at once', async () => {
+  browser.inLongTier('keeps its size when a program prints 100,000 lines at once', async () => {
     const { execution_id: id } = await scene.client.enqueue(
       request(
         "import time\ntime.sleep(2)\nprint('\\n'.join(f'row {n}' for n in range(100000)))\ntime.sleep(5)",

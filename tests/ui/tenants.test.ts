@@ -1,7 +1,7 @@
 /** The pages of tenants: stop and undo, caps that somebody else changes, keys, and who sees what. */
 import { readFile } from 'node:fs/promises'
 import type { ExecutionRequest, Tenants } from '@cofferdam/client'
-import { needs } from '@cofferdam/embedded/needs'
+import { isLongTier, needs } from '@cofferdam/embedded/needs'
 import type { Page } from 'playwright-core'
 import { afterAll, beforeAll, expect } from 'vitest'
 import { LOOKS } from './looks.ts'
@@ -410,13 +410,14 @@ browser.describe('the pages of tenants', () => {
     reader.expectSilent()
   })
 
-  browser.it.each(['/tenants/nobody', '/tenants/..%2F..%2Fqueue', '/tenants/%3Cb%3E'])(
-    'say that there is no tenant at %s',
-    async (path) => {
-      await using seen = await scene.open(path)
-      await seen.page.getByRole('alert').first().waitFor()
-      expect(await button(seen.page, 'Stop this tenant').count()).toBe(0)
-      await seen.expectSound()
-    },
-  )
+  const nowhere = [
+    '/tenants/..%2F..%2Fqueue',
+    ...(isLongTier() ? ['/tenants/nobody', '/tenants/%3Cb%3E'] : []),
+  ]
+  browser.it.each(nowhere)('say that there is no tenant at %s', async (path) => {
+    await using seen = await scene.open(path)
+    await seen.page.getByRole('alert').first().waitFor()
+    expect(await button(seen.page, 'Stop this tenant').count()).toBe(0)
+    await seen.expectSound()
+  })
 })

@@ -1,26 +1,21 @@
 /** Finds programs, and runs short ones to their end. */
 import { execFile } from 'node:child_process'
-import { access, constants, stat } from 'node:fs/promises'
-import { delimiter, isAbsolute, join } from 'node:path'
 import { promisify } from 'node:util'
 
 const run = promisify(execFile)
 
 /** The absolute path of the first of `names` on PATH. Null when none is there. */
 export async function findOnPath(names: readonly string[]): Promise<string | null> {
-  const folders = (process.env['PATH'] ?? '').split(delimiter).filter(isAbsolute)
-  for (const name of names)
-    for (const path of folders.map((folder) => join(folder, name))) if (await isProgram(path)) return path
-  return null
-}
-
-async function isProgram(path: string): Promise<boolean> {
-  try {
-    await access(path, constants.X_OK)
-    return (await stat(path)).isFile()
-  } catch {
-    return false
+  for (const name of names) {
+    try {
+      const { stdout } = await run('/bin/sh', ['-c', 'command -v -- "$1"', 'sh', name])
+      const path = stdout.trim()
+      if (path.startsWith('/')) return path
+    } catch {
+      // `command -v` exits with 127 or 1 for an unknown name.
+    }
   }
+  return null
 }
 
 export interface RunOptions {
