@@ -63,7 +63,7 @@ async function lightTenant(
   const worker = await startWorker(context)
   const waits: number[] = []
   try {
-    for (let n = 0; n < (context.quick ? 35 : 500); n += 1) {
+    for (let n = 0; n < (context.quick ? 25 : 500); n += 1) {
       const { execution_id } = await queue.producer.put(runOf(tenants.light, 'only', 50), {
         awaitReply: true,
       })

@@ -99,7 +99,7 @@ async function measureKind(
     const read = partsReader(context, kind, worker.process.pid ?? 0, { caps, api })
     /** For some time, and at least so many that ticks of 10 ms and the start of a loop weigh little. */
     const slice = async (): Promise<void> => {
-      const [sliceMs, least] = context.quick ? [400, 2 * kind.inFlight] : [4000, 10 * kind.inFlight]
+      const [sliceMs, least] = context.quick ? [300, 2 * kind.inFlight] : [4000, 10 * kind.inFlight]
       for (const from = turn; ;) {
         await closedLoop(once, kind.inFlight, sliceMs)
         if (turn - from >= least) return

@@ -96,7 +96,7 @@ async function measureKind(
   for (let lane = 0; lane < IN_FLIGHT; lane++) await once(lane)
   // A worker that has just started still compiles: session cells were a third slower in the first 1.5 s.
   await closedLoop(once, IN_FLIGHT, context.quick ? 400 : 2000)
-  const [durationMs, slices] = context.quick ? [1200, 3] : [15_000, 10]
+  const [durationMs, slices] = context.quick ? [900, 3] : [15_000, 10]
   // The worker's CPU time at the start and after each execution.
   const cpuMs = [cpuMsOf(worker)]
   const counted = async (lane: number): Promise<void> => {

@@ -23,7 +23,7 @@ const SETTLED_MS = { awake: 100, asleep: 400 }
 /** A refill takes 0.15 s on docker and 0.4 s on gVisor. After this time it has failed. */
 const REFILLED_WITHIN_MS = 5000
 /** A worker that has just started still compiles, which costs about 10 % of a figure. */
-const WARM_UP_MS = { quick: 1000, full: 1500 }
+const WARM_UP_MS = { quick: 600, full: 1500 }
 /** Longer than a refill takes: a count that does not change for this long is complete. */
 const STEADY_MS = 500
 const PANDAS = 'import pandas as pd; print(pd.Series([1, 1]).sum())'
