@@ -13,6 +13,7 @@ import { LongestFirst } from './scripts/longest-first.ts'
 
 const NEVER = ['**/node_modules/**', '**/.data/**', '**/.cache/**']
 const NOT_LONG = [...NEVER, '**/*.long.test.ts']
+
 /** These drive the machine to its limits or measure how soon it answers: nothing runs beside them. */
 const ALONE_FILES = ['tests/security/{exhaustion,load,neighbours}.test.ts']
 /** Of these `npm test` runs a part and the long tier runs all. */
