@@ -1,9 +1,8 @@
 /**
  * Two groups, one after the other. First four files at a time on two cores, because most of them wait now and
- * then: for programs, servers, doubles and sandboxes. Then alone, file after file, what drives this machine to
- * its limits.
- * All the same no file may depend on being alone: what it measures must hold on a machine ten times as slow,
- * and what it makes on the host has names of its own.
+ * then for programs, servers, doubles and sandboxes. Then alone, file after file, what drives this machine to
+ * its limits. All the same no file may depend on being alone: what it measures must hold on a machine ten
+ * times as slow, and what it makes on the host has names of its own.
  *
  * The project `long` is the second tier, `npm run test:long`: files named `*.long.test.ts`, and those that go
  * through a table of backends or targets of which `npm test` takes a part.
@@ -34,7 +33,7 @@ const PARTLY_SHORT = [
 ]
 
 // A slow, shared 2-core machine runs at a tenth of a quiet one at times; a hang still ends within minutes.
-// Files of one worker share a process and its modules: starting and importing anew took a second of CPU time for each file.
+// Files share a process and its modules. Starting and importing anew took a second of CPU time for each file.
 const UNIT = { testTimeout: 20_000, hookTimeout: 30_000, isolate: false }
 const PATIENT = { testTimeout: 180_000, hookTimeout: 240_000, isolate: false }
 const FOUR_AT_A_TIME = { maxWorkers: 4, sequence: { groupOrder: 0 } }

@@ -1,7 +1,7 @@
 /**
- * Orders the test files: project after project, because a process that runs files of one project cannot go on
- * with another's and starting one costs a second of CPU time, and in each project the long ones first, so that
- * none of them runs last, alone, while the other core is idle.
+ * Orders the test files. One project comes after the other, because a test process serves one project and
+ * costs a second of CPU time to start. In each, the long files come first, so that none of them runs last,
+ * alone, while the other core is idle.
  */
 import { BaseSequencer, type TestSpecification } from 'vitest/node'
 
@@ -57,7 +57,7 @@ const rankOf = (path: string): number => {
   return rank < 0 ? LONG_FILES.length : rank
 }
 
-/** Last the one with the most short files. Projects that it does not name follow in vitest's own order. */
+/** The one with the most short files comes last. Others follow in vitest's own order. */
 const PROJECTS: readonly string[] = ['unit', 'conformance', 'e2e', 'integration']
 
 const rankOfProject = ({ project }: TestSpecification): number => {
@@ -65,7 +65,7 @@ const rankOfProject = ({ project }: TestSpecification): number => {
   return rank < 0 ? PROJECTS.length : rank
 }
 
-/** Project after project, the long files first, then vitest's own order. vitest creates it, so it must be a class. */
+/** By project, the long files first, then in vitest's own order. vitest creates it, so it must be a class. */
 export class LongestFirst extends BaseSequencer {
   override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
     const sorted = await super.sort(files)

@@ -1,7 +1,7 @@
 /**
- * A fleet's worker, API and dispatcher in the process of the test, with one telemetry, as `cofferdam up` runs
- * them. A worker here costs 0.8 CPU seconds less than one in a process of its own. But it cannot be killed, has
- * no log and no environment of its own, and a test that blocks the process blocks the worker.
+ * A fleet's worker, API and dispatcher in the process of the test, with one telemetry, as `cofferdam up`
+ * runs them. A worker here costs 0.8 CPU seconds less than one in a process of its own. But it cannot be
+ * killed, it has no log and no environment of its own, and a test that blocks the process blocks the worker.
  */
 import { loadConfig as loadApiConfig, runApi, type RunningApi } from '@cofferdam/api'
 import {

@@ -3,9 +3,9 @@
  * platform calls them: through API, queue and workers with real sandboxes.
  */
 import type { RunningApi } from '@cofferdam/api'
-import type { RunningWorker } from '@cofferdam/worker'
 import type { ExecutionRequestInput, ExecutionResult } from '@cofferdam/contract'
 import { needs } from '@cofferdam/embedded/needs'
+import type { RunningWorker } from '@cofferdam/worker'
 import { afterAll, beforeAll, expect } from 'vitest'
 import { startFleet, type Fleet } from '../fleet.ts'
 

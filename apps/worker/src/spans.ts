@@ -12,7 +12,7 @@ import {
 } from '@cofferdam/telemetry'
 import { isSpanContextValid, SpanKind, SpanStatusCode, trace, type Tracer } from '@opentelemetry/api'
 
-/** Not kept: the API's tracer stays with the first telemetry of the process, also when that has ended. */
+/** Asked for each time: a tracer that is kept belongs to the first telemetry of a process, ended or not. */
 const tracer = (): Tracer => trace.getTracer('@cofferdam/worker')
 
 /** Runs `work` inside the `process {lane}` span of this attempt. */

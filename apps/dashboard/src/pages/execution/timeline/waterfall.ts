@@ -63,19 +63,19 @@ function criticalSpans(spans: readonly Span[], root: Span): Set<string> {
 }
 
 /**
- * The span of a worker’s attempt: everything that was done for the execution is below it. Only workers consume.
- * Their service says nothing, because in `cofferdam up` it is also the API’s.
+ * The span of a worker’s attempt: everything that was done for the execution is below it. Only workers have
+ * such spans. Their service does not tell, because in `cofferdam up` it is also the API’s.
  */
 const isAttempt = ({ kind }: Span): boolean => kind === 'consumer'
 
 /** The spans of all attempts and what is below them. */
-function belowAttempts(spans: readonly Span[]): Span[] {
+function spansOfAttempts(spans: readonly Span[]): Span[] {
   const ids = new Set<string | null>()
   // Parents come first.
   return spans.filter((span) => {
-    const isBelow = isAttempt(span) || ids.has(span.parent_span_id)
-    if (isBelow) ids.add(span.span_id)
-    return isBelow
+    const isOfAttempt = isAttempt(span) || ids.has(span.parent_span_id)
+    if (isOfAttempt) ids.add(span.span_id)
+    return isOfAttempt
   })
 }
 
@@ -83,7 +83,7 @@ function spanWaterfall(state: ExecutionState, spans: readonly Span[], attempt: S
   const depths = depthsOf(spans)
   const critical = criticalSpans(spans, attempt)
   const enqueuedMs = Date.parse(state.enqueued_at)
-  const ofWorkers = belowAttempts(spans)
+  const ofWorkers = spansOfAttempts(spans)
   const startMs = Math.min(enqueuedMs, ...ofWorkers.map((span) => span.start_ms))
   const endMs = Math.max(...ofWorkers.map(endOf))
   const queue: Bar = {
