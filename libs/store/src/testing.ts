@@ -1,4 +1,7 @@
-/** Databases for tests: copies (43-160 ms) of a template that is migrated once per server. */
+/**
+ * Databases for tests: copies of a template that is migrated once per server. A copy and its first connection
+ * cost 26 ms of CPU time, and 60 if Postgres copies block by block, its default.
+ */
 import { randomBytes } from 'node:crypto'
 import { testPostgres } from '@cofferdam/embedded/testing'
 import pg from 'pg'
@@ -31,7 +34,10 @@ export async function createTestDatabase(options: { template?: boolean } = {}): 
   try {
     await onServer(server.url, async (client) => {
       if (options.template === false) await client.query(`create database ${name}`)
-      else await client.query(`create database ${name} template ${await readyTemplate(client, server.url)}`)
+      else {
+        const template = await readyTemplate(client, server.url)
+        await client.query(`create database ${name} template ${template} strategy file_copy`)
+      }
     })
   } catch (error) {
     await server.stop()
