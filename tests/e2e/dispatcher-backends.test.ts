@@ -47,15 +47,14 @@ const traces = (): Record<string, string> => ({
 })
 
 /** A worker with these backends only. */
-async function startWorkerWith(backends: Record<string, unknown>, env: Record<string, string> = {}) {
+async function runWorkerWith(backends: Record<string, unknown>) {
   const file = join(await mkdtemp(join(fleet.dataDir, 'worker-')), 'cofferdam.config.yaml')
   // JSON is YAML.
   await writeFile(file, JSON.stringify({ backends }))
-  return await fleet.startWorker({
+  return await fleet.runWorker({
     COFFERDAM_CONFIG: file,
     COFFERDAM_BACKENDS: Object.keys(backends).join(','),
     COFFERDAM_SLOTS: '2',
-    ...env,
   })
 }
 
@@ -100,17 +99,17 @@ const answers = (jobs: boolean): string[] => [
 ]
 
 needs('docker').it('a session runs in a container, and its jobs live on', async () => {
-  const worker = await startWorkerWith({ docker: {} })
+  const worker = await runWorkerWith({ docker: {} })
   const told = await serveSession('docker', 'kept', true)
   expect(told.slice(0, 7)).toEqual(answers(true))
-  await worker.stop()
+  await worker.close()
 })
 
 needs('gvisor').inLongTier('a session runs in gVisor with a restored shell', async () => {
-  const worker = await startWorkerWith({ gvisor: {} })
+  const worker = await runWorkerWith({ gvisor: {} })
   const told = await serveSession('gvisor', 'restored', false)
   expect(told.slice(0, 7)).toEqual(answers(false))
-  await worker.stop()
+  await worker.close()
 })
 
 const atVendor = needs('bwrap')
@@ -130,31 +129,35 @@ if (isLongTier())
 
     it('a session runs in a pod, and its jobs live on', async () => {
       const session_secret_file = await secretFile('of-the-whole-fleet-and-long-enough')
-      const worker = await startWorkerWith({
+      const worker = await runWorkerWith({
         kubernetes: { api_server: cluster.origin, token_file: null, session_secret_file },
       })
       const told = await serveSession('kubernetes', 'kept', true)
       expect(told.slice(0, 7)).toEqual(answers(true))
-      await worker.stop()
+      await worker.close()
     })
 
     it('a session runs at E2B with a restored shell', async () => {
       const api_key_file = await secretFile(e2b.apiKey)
-      const worker = await startWorkerWith({
+      const worker = await runWorkerWith({
         e2b: { api_key_file, api_url: e2b.origin, sandbox_url: e2b.origin, node: NODE },
       })
       const told = await serveSession('e2b', 'restored', false)
       expect(told.slice(0, 7)).toEqual(answers(false))
-      await worker.stop()
+      await worker.close()
     })
   })
 
 needs('process-namespaces', 'cgroups').it(
   'the spans of a call are children of the SDK’s span of the same tool use, and hold no command',
   async () => {
-    const worker = await startWorkerWith({ process: {} }, traces())
+    const worker = await fleet.startWorker({
+      COFFERDAM_BACKENDS: 'process',
+      COFFERDAM_SLOTS: '2',
+      ...traces(),
+    })
     await serveSession('process', 'kept', true)
-    await worker.stop()
+    expect(await worker.stop()).toBe(0)
     const byId = new Map(receiver.spans.map((span) => [span.spanId, span]))
     const ancestors = (span: ReceivedSpan): string[] => {
       const parent = byId.get(span.parentSpanId)

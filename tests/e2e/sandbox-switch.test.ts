@@ -72,7 +72,7 @@ withBwrap.describe("Polyclaw's switch", () => {
     }
     const file = path.join(folder, 'cofferdam.config.yaml')
     await writeFile(file, JSON.stringify({ backends: { process: {}, azure } }))
-    await fleet.startWorker({ COFFERDAM_CONFIG: file, COFFERDAM_SLOTS: '2' })
+    await fleet.runWorker({ COFFERDAM_CONFIG: file, COFFERDAM_SLOTS: '2' })
   })
   afterAll(async () => {
     await fleet?.[Symbol.asyncDispose]()

@@ -47,7 +47,7 @@ beforeAll(async () => {
   const egress = { private_allow: [door.replace(HOST, `${HOST}/32`)] }
   await writeFile(file, JSON.stringify({ backends: { process: {}, azure }, egress }))
   const env = { COFFERDAM_CONFIG: file, COFFERDAM_SLOTS: '2' }
-  await Promise.all([fleet.startWorker(env), fleet.startWorker(env)])
+  await Promise.all([fleet.runWorker(env), fleet.runWorker(env)])
 })
 afterAll(async () => {
   await fleet?.[Symbol.asyncDispose]()

@@ -29,7 +29,11 @@ needsBackend('process').it(
   async () => {
     await fleet.createTenant('kinds', { policy: { min_isolation: 'none' } })
     await fleet.createTenant('floor', { policy: { min_isolation: 'jail' } })
-    const [fake, none, jail] = await Promise.all([FAKE, NONE, PROCESS].map((env) => fleet.startWorker(env)))
+    const [fake, jail] = await Promise.all([
+      fleet.startWorker(FAKE),
+      fleet.runWorker(PROCESS),
+      fleet.runWorker(NONE),
+    ])
     const accepted: Accepted[] = []
     const expected: string[] = []
     const put = async (request: ExecutionRequestInput, ending: string) => {
@@ -65,14 +69,14 @@ needsBackend('process').it(
       }),
     )
     for await (const { event } of fleet.client.stream(full.execution_id)) if (event.type === 'started') break
-    await jail?.stop()
-    await fake?.kill()
+    await jail.close()
+    await fake.kill()
     const waiting = await fleet.client.enqueue(fakeRequest('kinds', [{ print: 'again' }]))
     expect(await fleet.client.wait(lost.execution_id, { timeoutMs: RECOVERY_MS })).toMatchObject({
       ending: 'worker_lost',
     })
     expect(await fleet.client.get(waiting.execution_id)).toMatchObject({ status: 'queued' })
-    const again = await fleet.startWorker(FAKE)
+    await fleet.runWorker(FAKE)
     expect(await fleet.client.wait(waiting.execution_id, { timeoutMs: RECOVERY_MS })).toMatchObject({
       ok: true,
     })
@@ -85,7 +89,6 @@ needsBackend('process').it(
       [...ofTenant, lost, full, waiting],
       [...results.filter((_, i) => i >= 16 || i % 4 !== 3), ...last],
     )
-    await Promise.all([again.stop(), none?.stop()])
   },
   300_000,
 )

@@ -1,22 +1,14 @@
 /** Executions that wait for memory in the fair queue: order, position, ETA, and a worker's death. */
 import type { Accepted, ExecutionRequestInput } from '@cofferdam/contract'
 import { afterAll, afterEach, beforeAll, expect, it } from 'vitest'
-import { startFleet, type Fleet, type FleetWorker } from '../fleet.ts'
+import { startFleet, type Fleet } from '../fleet.ts'
 import { endingsOf, expectExactBooks, fakeRequest } from './accounts.ts'
 
 let fleet: Fleet
 beforeAll(async () => {
   fleet = await startFleet()
 })
-const workers: FleetWorker[] = []
-const startWorker = async (): Promise<FleetWorker> => {
-  const worker = await fleet.startWorker(WORKER)
-  workers.push(worker)
-  return worker
-}
-afterEach(async () => {
-  await Promise.all(workers.splice(0).map((worker) => worker.stop()))
-})
+afterEach(() => fleet.stopWorkers())
 afterAll(async () => fleet[Symbol.asyncDispose]())
 
 const WORKER = { COFFERDAM_BACKENDS: 'fake', COFFERDAM_SLOTS: '8', COFFERDAM_MEMORY_BUDGET_MIB: '2560' }
@@ -39,7 +31,7 @@ const startedAtMs = async ({ execution_id }: Accepted): Promise<number> =>
 it('keeps the fair order of large and small executions, with a matching position and ETA', async () => {
   await fleet.createTenant('large', GENEROUS)
   await fleet.createTenant('small', GENEROUS)
-  await startWorker()
+  await fleet.runWorker(WORKER)
   const LARGE_MS = 500
   // All are enqueued at once, and the large ones run from the start.
   const put = (count: number, request: ExecutionRequestInput): Promise<Accepted[]> =>
@@ -96,7 +88,7 @@ it('keeps the fair order of large and small executions, with a matching position
 
 it('refuses an execution that needs more memory than the worker has, with the reason', async () => {
   await fleet.createTenant('giant', GENEROUS)
-  await startWorker()
+  await fleet.runWorker(WORKER)
   const giant = await fleet.client.run(asking('giant', 3072, 0), { timeoutMs: 30_000 })
   expect(giant).toMatchObject({ ending: 'provisioning', reason: 'memory_budget_exceeded' })
   expect(giant.error_message).toContain('3072 MiB')
@@ -105,7 +97,7 @@ it('refuses an execution that needs more memory than the worker has, with the re
 
 it('shows an execution that waits for memory as queued, and a killed worker loses none', async () => {
   await fleet.createTenant('waits', GENEROUS)
-  const victim = await startWorker()
+  const victim = await fleet.startWorker(WORKER)
   const holder = await fleet.client.enqueue(asking('waits', 2048, 600_000))
   for await (const { event } of fleet.client.stream(holder.execution_id)) if (event.type === 'started') break
   const waiting: Accepted[] = []
@@ -114,7 +106,7 @@ it('shows an execution that waits for memory as queued, and a killed worker lose
   await expect.poll(async () => (await states())[5]?.position, { timeout: 20_000 }).toBeGreaterThan(0)
   for (const state of await states()) expect(state).toMatchObject({ status: 'queued', started_at: null })
   await victim.kill()
-  await startWorker()
+  await fleet.runWorker(WORKER)
   const results = await endingsOf(fleet, [holder, ...waiting], 90_000)
   expect(results.map((r) => r.ending)).toEqual(['worker_lost', ...waiting.map(() => 'ok')])
   expect(results.map((r) => r.attempt)).toEqual(results.map(() => 1))

@@ -14,12 +14,11 @@ import {
 import { connectRedis, createProducer } from '@cofferdam/queue'
 import { KEYS } from '@cofferdam/queue/testing'
 import type { Redis } from 'ioredis'
-import { afterAll, afterEach, beforeAll, beforeEach, expect, it } from 'vitest'
-import { startFleet, type Fleet, type FleetWorker } from '../fleet.ts'
+import { afterAll, afterEach, beforeAll, expect, it } from 'vitest'
+import { startFleet, type Fleet } from '../fleet.ts'
 import { endingsOf, expectExactBooks, expectNothingHeld } from './accounts.ts'
 
 let fleet: Fleet
-let workers: FleetWorker[]
 let redis: Redis
 let writeCaps: (tenantId: string) => Promise<void>
 const owned = new AsyncDisposableStack()
@@ -35,15 +34,10 @@ beforeAll(async () => {
   })
 })
 afterAll(() => owned.disposeAsync())
-beforeEach(async () => {
-  workers = await Promise.all([startKind('fake'), startKind('none')])
-})
-afterEach(async () => {
-  await Promise.all(workers.map((worker) => worker.stop()))
-})
+afterEach(() => fleet.stopWorkers())
 
-const startKind = (backend: string): Promise<FleetWorker> =>
-  fleet.startWorker({ COFFERDAM_BACKENDS: backend, COFFERDAM_SLOTS: '2' })
+const FAKE = { COFFERDAM_BACKENDS: 'fake', COFFERDAM_SLOTS: '2' }
+const NONE = { COFFERDAM_BACKENDS: 'none', COFFERDAM_SLOTS: '2' }
 /** Lock (9 s) + stalled check (3 s) + the next check, on a slow machine. */
 const RECOVERY_MS = 90_000
 const CAPS: TenantCaps = { ...DEFAULT_TENANT_CAPS, tenant_daily: 1000, agent_hourly: 1000 }
@@ -104,6 +98,7 @@ const isStopped = ({ ending, kill_switch: stopped, backend }: ExecutionResult) =
   ending === 'cap_exceeded' && stopped === true && backend === null
 
 it('starts nothing of a tenant after a cap of 0, on no kind of worker, and nobody else waits for that', async () => {
+  await Promise.all([FAKE, NONE].map((env) => fleet.runWorker(env)))
   await Promise.all(['stopped', 'other', 'another'].map(createTenant))
   // A tenant with long runs leaves some slots to others, so one alone cannot fill them.
   const held = await fillSlots('other', 'another')
@@ -126,11 +121,11 @@ it('starts nothing of a tenant after a cap of 0, on no kind of worker, and nobod
 }, 120_000)
 
 it('starts nothing on workers that were away when the cap became 0', async () => {
+  const [, none] = await Promise.all([fleet.runWorker(FAKE), fleet.startWorker(NONE)])
   await Promise.all(['away', 'beside', 'behind'].map(createTenant))
   const held = await fillSlots('beside', 'behind')
   const waiting = await putEach('away', 4)
-  const [, none] = workers
-  await none?.kill()
+  await none.kill()
   await setCaps('away', { tenant_daily: 0 })
   await cancelAll(held.slice(0, 2))
   // The kind that is there ends what it can take. What only the other one can run goes on waiting.
@@ -140,7 +135,7 @@ it('starts nothing on workers that were away when the cap became 0', async () =>
   const left = waiting.filter((one) => !takable.includes(one))
   for (const { execution_id: id } of left)
     expect(await fleet.client.get(id)).toMatchObject({ status: 'queued' })
-  workers[1] = await startKind('none')
+  await fleet.runWorker(NONE)
   const last = await endingsOf(fleet, left, RECOVERY_MS)
   expect(last.filter((result) => !isStopped(result))).toEqual([])
   await expectExactBooks(fleet, 'away', [...takable, ...left], [...ended, ...last])
@@ -149,6 +144,7 @@ it('starts nothing on workers that were away when the cap became 0', async () =>
 }, 120_000)
 
 it('lets exactly as many start as its cap allows while the rest waits, over both kinds together', async () => {
+  await Promise.all([FAKE, NONE].map((env) => fleet.runWorker(env)))
   await Promise.all(['paused', 'free'].map(createTenant))
   await setCaps('paused', { tenant_daily: 5 })
   // More than both kinds can have outstanding, so that some always wait in the backlog.

@@ -44,7 +44,7 @@ browser.describe('the queue and the last hour', () => {
     await scene.fleet.createTenant('small', { policy, caps: { ...caps, concurrency: 1 } })
     await scene.fleet.createTenant('zeta', { policy, caps })
     const process = { COFFERDAM_BACKENDS: 'process', COFFERDAM_SLOTS: '4', COFFERDAM_CONFIG: config }
-    await scene.fleet.startWorker(process)
+    await scene.fleet.runWorker(process)
   })
   afterAll(() => scene?.[Symbol.asyncDispose]())
 
