@@ -1,7 +1,5 @@
-/** The Python client: its wheel is built and installed without an index, and talks to a real fleet. */
+/** The Python client as it lies in the repository: its types, its own tests, and a stream over a restart. */
 import { execFile, spawn } from 'node:child_process'
-import { globSync } from 'node:fs'
-import { mkdtemp } from 'node:fs/promises'
 import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
 import { promisify } from 'node:util'
@@ -11,7 +9,6 @@ import { afterAll, beforeAll, expect, it } from 'vitest'
 import { pythonTypes } from '../../clients/python/generate-types.ts'
 import { startFleet, type Fleet } from '../fleet.ts'
 
-const run = promisify(execFile)
 const SOURCES = join(import.meta.dirname, '../../clients/python')
 const PATIENT = { timeout: 240_000 }
 
@@ -30,9 +27,9 @@ beforeAll(async () => {
 afterAll(() => fleet?.[Symbol.asyncDispose]())
 
 const startApi = (port: string): Promise<RunningApi> => fleet.runApi({ COFFERDAM_PORT: port })
-const environment = (folder: string) => ({
+const environment = () => ({
   ...process.env,
-  PYTHONPATH: folder,
+  PYTHONPATH: SOURCES,
   PYTHONDONTWRITEBYTECODE: '1',
   COFFERDAM_URL: api.url,
   COFFERDAM_API_KEY: apiKey,
@@ -45,23 +42,15 @@ it('the types in cofferdam.types are those of the API', async () => {
   await expect(pythonTypes(document)).toMatchFileSnapshot(join(SOURCES, 'cofferdam/types.py'))
 })
 
-needs('process-namespaces', 'pip').it(
-  'the wheel is built and installed without an index, and its tests pass',
-  PATIENT,
-  async () => {
-    const folder = await mkdtemp(join(fleet.dataDir, 'wheel-'))
-    const pip = ['-m', 'pip', '--isolated', '--no-cache-dir', '--disable-pip-version-check']
-    await run('python3', [...pip, 'wheel', '--no-index', '--no-deps', '--wheel-dir', folder, SOURCES])
-    const [wheel = ''] = globSync('*.whl', { cwd: folder })
-    const installed = join(folder, 'installed')
-    await run('python3', [...pip, 'install', '--no-index', '--target', installed, join(folder, wheel)])
-    await fleet.runWorker({ COFFERDAM_BACKENDS: 'process', COFFERDAM_SLOTS: '4' })
-    const tests = ['-m', 'unittest', 'discover', '--start-directory', join(SOURCES, 'tests')]
-    const { stderr } = await run('python3', tests, { cwd: folder, env: environment(installed) })
-    expect(stderr).toMatch(/Ran 1\d tests/)
-    expect(stderr).toMatch(/\nOK\n$/)
-  },
-)
+// python-wheel.long.test.ts runs them with the built and installed package.
+needs('process-namespaces').it('its own tests pass on a fleet', PATIENT, async () => {
+  const worker = await fleet.runWorker({ COFFERDAM_BACKENDS: 'process', COFFERDAM_SLOTS: '4' })
+  const tests = ['-m', 'unittest', 'discover', '--start-directory', join(SOURCES, 'tests')]
+  const { stderr } = await promisify(execFile)('python3', tests, { cwd: fleet.dataDir, env: environment() })
+  expect(stderr).toMatch(/Ran 1\d tests/)
+  expect(stderr).toMatch(/\nOK\n$/)
+  await worker.close()
+})
 
 it('a stream goes on when the API restarts', PATIENT, async () => {
   const worker = await fleet.runWorker({ COFFERDAM_BACKENDS: 'fake' })
@@ -80,7 +69,7 @@ it('a stream goes on when the API restarts', PATIENT, async () => {
     '    if stored.event["type"] == "output": print(stored.event["text"], end="", flush=True)',
   ].join('\n')
   const request = { tenant_id: 'acme', agent_id: 'a', backend: 'fake', program }
-  const child = spawn('python3', ['-c', follow, JSON.stringify(request)], { env: environment(SOURCES) })
+  const child = spawn('python3', ['-c', follow, JSON.stringify(request)], { env: environment() })
   const failure = text(child.stderr)
   let printed = ''
   for await (const chunk of child.stdout.setEncoding('utf8')) {

@@ -4,12 +4,11 @@ import { readdirSync, readFileSync } from 'node:fs'
 import path from 'node:path'
 import type { RunningApi } from '@cofferdam/api'
 import { createClient, type HttpClient } from '@cofferdam/client'
-import { needs } from '@cofferdam/embedded/needs'
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import { startFleet, type Fleet, type FleetWorker } from '../fleet.ts'
 
 const KEYS = { COFFERDAM_OUTPUT_KEYS: `k1:${randomBytes(32).toString('base64')}` }
-const WORKER = { COFFERDAM_BACKENDS: 'process,none', COFFERDAM_SLOTS: '2', ...KEYS }
+const WORKER = { COFFERDAM_BACKENDS: 'none', COFFERDAM_SLOTS: '2', ...KEYS }
 const SECRET = 'value-of-the-token-4711'
 
 let fleet: Fleet
@@ -116,14 +115,4 @@ it('keeps the program of a killed worker once, and runs it again', async () => {
   expect(storedFiles(id)).toHaveLength(1)
   const again = await client.executions.rerun(id, { edit: { env: { FAST: '1' } }, waitMs: 60_000 })
   expect(again.result).toMatchObject({ ok: true, stdout: 'begun\n' })
-})
-
-needs('process-namespaces').it('runs in the session as it is now, and says so', async () => {
-  const source = 'open("log", "a").write("x")\nprint(len(open("log").read()))\nraise SystemExit(1)'
-  const first = await client.run(script(source, { backend: 'process', session: { key: 'notebook' } }))
-  expect(first).toMatchObject({ exit_code: 1, stdout: '1\n' })
-  const again = await client.executions.rerun(first.execution_id, { waitMs: 60_000 })
-  expect(again).toMatchObject({ notes: [{ code: 'session_now' }], result: { stdout: '2\n' } })
-  const alone = await client.executions.rerun(first.execution_id, { edit: { session: null }, waitMs: 60_000 })
-  expect(alone).toMatchObject({ notes: [], result: { stdout: '1\n' } })
 })

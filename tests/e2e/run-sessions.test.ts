@@ -3,6 +3,7 @@
  * platform calls them: through API, queue and workers with real sandboxes.
  */
 import type { RunningApi } from '@cofferdam/api'
+import { createClient } from '@cofferdam/client'
 import type { ExecutionRequestInput, ExecutionResult } from '@cofferdam/contract'
 import { needs } from '@cofferdam/embedded/needs'
 import type { RunningWorker } from '@cofferdam/worker'
@@ -231,6 +232,18 @@ onProcess.it('any mixture of calls finds the files that a model predicts per age
     for (const { id, expected } of waiting)
       expect(said(await fleet.client.wait(id, { timeoutMs: 60_000 }).then((r) => r!))).toBe(expected.trim())
   }
+})
+
+onProcess.it('a program that is run again finds the session as it is now, and says so', async () => {
+  await setPolicy({ keep_program: 'errors' })
+  await using client = createClient({ baseUrl: api.url, apiKey: admin })
+  const source = 'open("log", "a").write("x")\nprint(len(open("log").read()))\nraise SystemExit(1)'
+  const first = await client.run(request('turn-8', python(source), { session: { key: 'notebook' } }))
+  expect(first).toMatchObject({ exit_code: 1, stdout: '1\n' })
+  const again = await client.executions.rerun(first.execution_id, { waitMs: 60_000 })
+  expect(again).toMatchObject({ notes: [{ code: 'session_now' }], result: { stdout: '2\n' } })
+  const alone = await client.executions.rerun(first.execution_id, { edit: { session: null }, waitMs: 60_000 })
+  expect(alone).toMatchObject({ notes: [], result: { stdout: '1\n' } })
 })
 
 onProcess.it('a run continues in a fresh session on another worker, or without one by policy', async () => {

@@ -1,11 +1,9 @@
 /** The agent with real programs: values, files, all kinds of ends, and attacks on the agent. */
-import { chmodSync, mkdirSync, readFileSync, readdirSync, rmSync, statSync, symlinkSync } from 'node:fs'
-import { join } from 'node:path'
+import { readFileSync, readdirSync } from 'node:fs'
 import type { Program } from '@cofferdam/contract'
-import { afterAll, beforeAll, expect, onTestFinished, test, vi } from 'vitest'
+import { afterAll, beforeAll, expect, test, vi } from 'vitest'
 import { languageOf } from '../../src/guest/index.ts'
-import { needs } from '@cofferdam/embedded/needs'
-import { openLab, PROGRAM_UID, stop, type Lab } from './start-agent.ts'
+import { openLab, stop, type Lab } from './start-agent.ts'
 
 let lab: Lab
 beforeAll(async () => {
@@ -23,45 +21,6 @@ const script = (language: 'javascript' | 'typescript' | 'bash', source: string):
   type: 'script',
   language,
   source,
-})
-
-/** Prints the program's user, and writes to its work directory. */
-const WHOSE = python("import os\nopen('made', 'w').write('x')\n[os.getuid(), sorted(os.listdir())]")
-
-needs('root').describe('an agent that is root', () => {
-  /** A folder of root in which other users can create nothing. */
-  function rootsFolder(mode: number): string {
-    const folder = join('/tmp', `cofferdam-root-${process.pid}-${mode}`)
-    mkdirSync(folder)
-    chmodSync(folder, mode)
-    onTestFinished(() => rmSync(folder, { recursive: true }))
-    return folder
-  }
-
-  test.each([
-    ['that is not there yet', () => undefined],
-    ['that another root made', (work: string) => mkdirSync(work)],
-  ])('gives a work directory %s to the program’s user', async (_words, prepare) => {
-    const work = join(rootsFolder(0o755), 'work')
-    prepare(work)
-    const { exit, stderr } = await lab.once(WHOSE, { work })
-    expect([JSON.parse(exit.valueJson ?? 'null'), stderr]).toEqual([[PROGRAM_UID, ['made', 'main.py']], ''])
-    expect(statSync(join(work, 'made')).uid).toBe(PROGRAM_UID)
-  })
-
-  test('runs programs as itself if no other user can reach the work directory', async () => {
-    const work = join(rootsFolder(0o700), 'work')
-    const { exit } = await lab.once(WHOSE, { work })
-    expect(JSON.parse(exit.valueJson ?? 'null')).toEqual([0, ['made', 'main.py']])
-  })
-
-  test('changes no owner through a link in place of the work directory', async () => {
-    const folder = rootsFolder(0o755)
-    mkdirSync(join(folder, 'roots'))
-    symlinkSync('roots', join(folder, 'work'))
-    await expect(lab.once(WHOSE, { work: join(folder, 'work') })).rejects.toThrow()
-    expect(statSync(join(folder, 'roots')).uid).toBe(0)
-  })
 })
 
 /** Live host processes whose command line contains the text, as a check from outside the agent. */
