@@ -41,13 +41,19 @@ interface Report {
   audit: { execution_id: string; ending: string; trace_id: string }
 }
 
+/** Names the cheapest backend where a command starts a program. The demo of `up` runs on the strongest. */
+function onProcess([command = '', ...rest]: readonly string[]): string[] {
+  const starts = ['run', 'test', 'enqueue'].includes(command) && !rest.includes('--local')
+  return starts ? [command, '--backend', 'process', ...rest] : [command, ...rest]
+}
+
 needs('process').describe('the command', () => {
   let up: Running
   let report: Report
   const here = (env: Record<string, string> = {}): Place => place({ COFFERDAM_URL: report.url, ...env })
-  const run = (args: readonly string[], input = '') => runHere(args, here(), input)
-  const runProcess = (args: readonly string[], input = '') => runCommand(args, here(), input)
-  const start = (args: readonly string[], input = '') => startCommand(args, here(), input)
+  const run = (args: readonly string[], input = '') => runHere(onProcess(args), here(), input)
+  const runProcess = (args: readonly string[], input = '') => runCommand(onProcess(args), here(), input)
+  const start = (args: readonly string[], input = '') => startCommand(onProcess(args), here(), input)
   const json = async (...args: string[]): Promise<unknown> => {
     const { stdout, stderr, status } = await run([...args, '--json'])
     expect({ status, stderr }).toEqual({ status: 0, stderr: '' })

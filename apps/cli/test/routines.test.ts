@@ -28,7 +28,7 @@ const json = async (...args: string[]): Promise<Record<string, unknown>> => {
 }
 
 beforeAll(async () => {
-  up = start(['up', '--port', '0', '--json'], place())
+  up = start(['up', '--port', '0', '--json'], place({ COFFERDAM_BACKENDS: 'process' }))
   await vi.waitFor(
     () => {
       if (up.child.exitCode !== null) throw new Error(`up ended: ${up.stderr}`)
