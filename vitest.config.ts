@@ -29,7 +29,10 @@ const PARTLY_SHORT = [
   'libs/queue/test/{fairness,session}.test.ts',
   'tests/model/{queue,kinds}.test.ts',
   'apps/cli/test/commands.test.ts',
-  'tests/ui/{execution,fairness,fleet-pages,hostile,playground,rerun,settings,sign-in,tenants}.test.ts',
+  'apps/dispatcher/src/tools/differential.test.ts',
+  'libs/executor/test/tasks.test.ts',
+  'libs/backends/azure/test/azure.test.ts',
+  'tests/ui/{attacks,execution,fairness,fleet-pages,hostile,playground,rerun,settings,sign-in,tenants}.test.ts',
 ]
 
 // A slow, shared 2-core machine runs at a tenth of a quiet one at times; a hang still ends within minutes.

@@ -5,7 +5,7 @@ import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import path from 'node:path'
 import type { ExecutionRequestInput, ExecutionResult, Program } from '@cofferdam/contract'
-import { inLongTier, needs } from '@cofferdam/embedded/needs'
+import { inLongTier, isLongTier, needs } from '@cofferdam/embedded/needs'
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import { startPypiMirror } from '../../infra/doubles/pypi/pypi-mirror.ts'
 import { buildWheel } from '../../infra/doubles/pypi/python-package.ts'
@@ -80,7 +80,8 @@ const python = (source: string): Program => ({ type: 'script', language: 'python
 const hostsOf = async ({ execution_id }: ExecutionResult): Promise<string[]> =>
   (await fleet.store.findExecution('acme', execution_id))?.audit[0]?.outbound_hosts ?? []
 
-for (const backend of ['docker', 'gvisor', 'process'] as const)
+const BACKENDS = isLongTier() ? (['docker', 'gvisor', 'process'] as const) : (['docker', 'process'] as const)
+for (const backend of BACKENDS)
   needs(backend === 'process' ? 'process-namespaces' : backend).describe(`on ${backend}`, () => {
     const reach = (url: string) =>
       python(

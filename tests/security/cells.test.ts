@@ -295,7 +295,7 @@ print(x + 1, [f for f in ('/tmp', '/dev/shm') if os.path.exists(f + '/${name}')]
     })
   },
   {
-    daily: isWarm,
+    daily: ({ name }) => name === 'docker warm',
     where: (kind) => isWarm(kind) || ['gvisor', 'bwrap as a user', 'self-jail as root'].includes(kind.name),
   },
 )

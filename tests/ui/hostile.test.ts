@@ -90,7 +90,7 @@ browser.describe('what a program or a person made up', () => {
     return id
   }
 
-  browser.it.each(LOOKS)('stays text in its place: output, at %d px', async (width, scheme) => {
+  browser.inLongTier.each(LOOKS)('stays text in its place: output, at %d px', async (width, scheme) => {
     const id = await ran('output', request(OUTPUT))
     await using seen = await scene.open(`/executions/${id}`, { width, scheme })
     const { page } = seen

@@ -13,6 +13,10 @@ browser.describe('the pages', () => {
   })
   afterAll(() => scene?.[Symbol.asyncDispose]())
 
+  browser.it('hold the last 5,000 of 100,000 lines of 100 characters', async () => {
+    await watchFlood(scene, floodOf(100_000), 'row 99999 ')
+  })
+
   browser.it('stay small while a program prints 100 MB, of which the fleet passes on 16 MiB', async () => {
     await watchFlood(scene, floodOf(1_000_000), 'row 167772 ')
   })

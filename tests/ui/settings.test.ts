@@ -102,7 +102,7 @@ browser.describe('the settings', () => {
     seen.expectSilent()
   })
 
-  browser.it('show times in the zone of the browser, and keep the exact one in UTC', async () => {
+  browser.inLongTier('show times in the zone of the browser, and keep the exact one in UTC', async () => {
     const { execution_id: id } = await scene.client.enqueue({ ...request('1'), delay_ms: 86_400_000 })
     const delayedUntil = async (): Promise<string> =>
       (await scene.client.executions.why(id)).facts.find(({ until }) => until !== undefined)?.until ?? ''
@@ -126,7 +126,7 @@ browser.describe('the settings', () => {
     seen.expectSilent()
   })
 
-  browser.it('nothing moves for who asks for no motion', async () => {
+  browser.inLongTier('nothing moves for who asks for no motion', async () => {
     const { execution_id: id } = await scene.client.enqueue({
       ...request('import time\ntime.sleep(600)'),
       limits: { hard_timeout_ms: 900_000 },

@@ -1,7 +1,7 @@
 /** Test runs through the executor on this machine's backends: right, wrong, endless, broken and hostile. */
 import { createBackends } from '@cofferdam/backends'
 import type { Backend, ExecutionRequestInput, Outcome } from '@cofferdam/contract'
-import { needs, needsBackend } from '@cofferdam/embedded/needs'
+import { isLongTier, needs, needsBackend } from '@cofferdam/embedded/needs'
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import type { Attempt } from '../src/index.ts'
 import { attemptOf, harness } from './attempts.ts'
@@ -88,7 +88,8 @@ async function tested(
   return outcome
 }
 
-for (const name of ['process', 'docker'])
+// The same reports come from both. The short tier runs pytest in the image.
+for (const name of isLongTier() ? ['process', 'docker'] : ['process'])
   needsBackend(name).describe(`on ${name}`, { timeout: TEST_MS }, () => {
     const run = (files: Record<string, string>, asked?: Asked, watched?: Watched) =>
       tested(name, files, asked, watched)
