@@ -18,7 +18,7 @@ const ALONE_FILES = ['tests/security/{exhaustion,load,neighbours}.test.ts']
 /** Of these `npm test` runs a part and the long tier runs all. */
 const PARTLY_SHORT = [
   'tests/security/**/*.test.ts',
-  'tests/e2e/{dispatcher,dispatcher-backends,egress,mcp-local,remote-backends,routines}.test.ts',
+  'tests/e2e/{copied-code,dispatcher,dispatcher-backends,egress,mcp-local,places,remote-backends,routines}.test.ts',
   'tests/faults/{caps,chaos,crowd,worker-killed}.test.ts',
   'libs/{sandbox,backends/*}/src/**/*.conformance.test.ts',
   'libs/backends/microvm/test/{firecracker,microvm}.test.ts',

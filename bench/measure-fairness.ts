@@ -26,8 +26,8 @@ export async function measureFairness(context: BenchContext): Promise<Record<str
     Object.assign(results, await lightTenant(context, queue, size, MIXED_MS, `light_${size}`))
     await queue.empty()
   }
-  // In a quick run about 600 of them run meanwhile, so 3,000 are enough for a backlog until the end.
-  const equal = context.quick ? 3000 : 10_000
+  // In a quick run about 600 of them run meanwhile, so 1,500 are enough for a backlog until the end.
+  const equal = context.quick ? 1500 : 10_000
   Object.assign(results, await lightTenant(context, queue, equal, [50], 'light_equal_runs'))
   await queue.empty()
   Object.assign(results, await longRuns(context, queue))

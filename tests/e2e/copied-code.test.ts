@@ -11,6 +11,7 @@ import { delimiter, join } from 'node:path'
 import { json } from 'node:stream/consumers'
 import { promisify } from 'node:util'
 import type { ExecutionRequest } from '@cofferdam/client'
+import { isLongTier } from '@cofferdam/embedded/needs'
 import fc from 'fast-check'
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import { SNIPPETS, type Asked } from '../../apps/dashboard/src/parts/copy-as/snippets.ts'
@@ -19,6 +20,9 @@ const run = promisify(execFile)
 const ROOT = join(import.meta.dirname, '../..')
 const KEY = `cfd_"'$(id)\`id\`\\ !!`
 const ID = `exe_${'0123456789abcdef'.repeat(2)}`
+
+/** How many times as many requests as in the short tier. */
+const THOROUGH = isLongTier() ? 2 : 1
 
 /** What reached the API, in order. */
 const arrived: unknown[] = []
@@ -177,7 +181,7 @@ it('the command for curl hands it the request, and the shell runs nothing of it'
   await call({ read: ID })
   await fc.assert(
     fc.asyncProperty(requests, (one) => call({ run: one })),
-    { numRuns: 60 },
+    { numRuns: 30 * THOROUGH },
   )
 })
 
@@ -200,7 +204,7 @@ it('the TypeScript sends the request through the client', async () => {
       })
       expect(arrived).toEqual(batch.map((asked) => expected(asked, withKey)))
     }),
-    { numRuns: 4, endOnFailure: true },
+    { numRuns: 2 * THOROUGH, endOnFailure: true },
   )
 })
 
@@ -226,6 +230,6 @@ it('the Python sends the request through the client', async () => {
       })
       expect(arrived).toEqual(batch.map((asked) => expected(asked, withKey)))
     }),
-    { numRuns: 4, endOnFailure: true },
+    { numRuns: 2 * THOROUGH, endOnFailure: true },
   )
 })

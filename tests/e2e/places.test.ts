@@ -2,7 +2,7 @@
 import { mkdtemp, writeFile } from 'node:fs/promises'
 import path from 'node:path'
 import type { ExecutionRequestInput, ExecutionResult, SessionScope } from '@cofferdam/contract'
-import { needs } from '@cofferdam/embedded/needs'
+import { isLongTier, needs } from '@cofferdam/embedded/needs'
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import { startFleet, type Fleet, type FleetWorker } from '../fleet.ts'
 
@@ -45,7 +45,7 @@ const run = (
     { timeoutMs: 90_000 },
   )
 
-for (const backend of ['docker', 'process'] as const)
+for (const backend of isLongTier() ? (['docker', 'process'] as const) : (['docker'] as const))
   needs(backend === 'process' ? 'process-namespaces' : backend).describe(`on ${backend}`, () => {
     // Scope `processes` needs a cgroup on `process`.
     const keepsProcesses = needs(backend === 'process' ? 'cgroups' : backend)

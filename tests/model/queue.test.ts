@@ -12,7 +12,7 @@ import { openTransport } from './transport.ts'
 import type { Transport } from './world.ts'
 
 /** Number of schedules of about 60 steps each. */
-const RUNS = Number(process.env['COFFERDAM_MODEL_RUNS'] ?? (isLongTier() ? 80 : 40))
+const RUNS = Number(process.env['COFFERDAM_MODEL_RUNS'] ?? (isLongTier() ? 80 : 25))
 
 const PUT: Step = {
   do: 'put',

@@ -18,24 +18,9 @@ export { hostProcesses } from './harness.ts'
 export { pythonPrograms, type Programs } from './programs.ts'
 
 /** Themes that depend on the kernel below a container; each sandbox costs a second of CPU time. */
-export const KERNEL_THEMES = [
-  'lifecycle',
-  'surroundings',
-  'bounds',
-  'network',
-  'separation',
-  'usage',
-] as const
+export const KERNEL_THEMES = ['lifecycle', 'surroundings', 'bounds', 'network', 'separation'] as const
 /** Themes that depend on a vendor's access to our agent. Other backends exercise the agent itself. */
-export const VENDOR_THEMES = [
-  'lifecycle',
-  'output',
-  'files',
-  'interrupt',
-  'lost',
-  'refusal',
-  'sequences',
-] as const
+export const VENDOR_THEMES = ['lifecycle', 'output', 'files', 'lost', 'refusal'] as const
 /** Themes that depend on the jail around the agent. */
 export const RUNG_THEMES = [
   'lifecycle',
@@ -45,9 +30,6 @@ export const RUNG_THEMES = [
   'network',
   'separation',
   'lost',
-  'usage',
-  'sequences',
-  'background',
 ] as const
 
 // A probe without an answer after a minute has failed. A busy CI machine's daemon may take seconds.

@@ -43,6 +43,6 @@ const options: ExerciseOptions = {
 }
 
 /** Backends with the same agent have the rest. An emulated machine costs a second, with a network two. */
-const shortThemes = ['lifecycle', 'surroundings', 'separation'] as const
+const shortThemes = ['lifecycle', 'separation'] as const
 
 await exerciseBackend('microvm', factory, { ...options, shortThemes })
