@@ -4,7 +4,17 @@
  * it provides the socket's path instead of URLs.
  */
 import { once } from 'node:events'
-import { chmodSync, mkdtempSync, rmSync } from 'node:fs'
+import {
+  accessSync,
+  chmodSync,
+  constants,
+  existsSync,
+  mkdtempSync,
+  readdirSync,
+  rmSync,
+  statSync,
+  statfsSync,
+} from 'node:fs'
 import { connect, createServer, type Socket } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -20,9 +30,42 @@ export interface ServerBroker {
   close(): Promise<void>
 }
 
+/** A file system in memory, on Linux. A container often has one of 64 MiB. */
+const MEMORY = '/dev/shm'
+/** The databases of a whole run of tests take 600 MB. */
+const ENOUGH_BYTES = 4 * 1024 ** 3
+const PREFIX = 'cofferdam-run-'
+const LONGEST_RUN_MS = 4 * 3_600_000
+/** TMPFS_MAGIC of linux/magic.h. */
+const TMPFS = 0x01021994
+
+/**
+ * Where the data of the servers lies: in memory if there is enough. Each test file makes a database of 300 files
+ * and removes it. On ext4 a new file searches the inodes that were removed in the last seconds, which cost a
+ * fifth of the CPU time of the tests that use Postgres. What a killed run left there is removed.
+ */
+function parentOfData(): string {
+  try {
+    const { type, bavail, bsize } = statfsSync(MEMORY)
+    if (type !== TMPFS || bavail * bsize < ENOUGH_BYTES) return tmpdir()
+    accessSync(MEMORY, constants.W_OK)
+    for (const name of readdirSync(MEMORY)) if (isLeft(name)) rmSync(join(MEMORY, name), { recursive: true })
+    return MEMORY
+  } catch {
+    return tmpdir()
+  }
+}
+
+/** A run in another container may share the file system and not its process IDs, so only old ones count. */
+function isLeft(name: string): boolean {
+  const pid = new RegExp(`^${PREFIX}(\\d+)-`).exec(name)?.[1]
+  if (pid === undefined || existsSync(`/proc/${pid}`)) return false
+  return Date.now() - statSync(join(MEMORY, name)).mtimeMs > LONGEST_RUN_MS
+}
+
 /** Opens a broker in a private temporary directory. */
 export async function openServerBroker(): Promise<ServerBroker> {
-  const dir = mkdtempSync(join(tmpdir(), 'cofferdam-run-'))
+  const dir = mkdtempSync(join(parentOfData(), `${PREFIX}${process.pid}-`))
   // Without user namespaces, root's Postgres runs as another user, which must be able to enter.
   chmodSync(dir, 0o711)
   const socketPath = join(dir, 'broker.sock')
