@@ -125,11 +125,15 @@ describe('one tenant', () => {
     const accepted = await enqueue(port, scene.acme, 'wait')
     const { execution_id: id } = (await accepted.json()) as { execution_id: string }
     const open: AbortController[] = []
+    // fetch closes the connection of an answer that nobody refers to any more.
+    const answers: Response[] = []
     const stream = async (headers: Record<string, string>, of = id): Promise<number> => {
       const controller = new AbortController()
       open.push(controller)
       const url = `http://127.0.0.1:${port}/v1/executions/${of}/events`
-      return (await fetch(url, { headers, signal: controller.signal })).status
+      const answer = await fetch(url, { headers, signal: controller.signal })
+      answers.push(answer)
+      return answer.status
     }
     expect([await stream(scene.acme), await stream(second), await stream(second)]).toEqual([200, 200, 503])
     const other = (await (await enqueue(port, scene.globex, 'wait')).json()) as { execution_id: string }
@@ -145,6 +149,7 @@ describe('one tenant', () => {
     }
     // Two of three wait. The third is refused, whichever request arrived first.
     expect(await Promise.race([feed(scene.acme), feed(second), feed(scene.acme)])).toBe(503)
+    expect(answers).toHaveLength(4)
     for (const controller of open) controller.abort()
     for (const one of [id, other.execution_id]) await scene.producer.cancel(one as never)
   })
