@@ -18,7 +18,8 @@ const ALONE_FILES = ['tests/security/{exhaustion,load,neighbours}.test.ts']
 /** Of these `npm test` runs a part and the long tier runs all. */
 const PARTLY_SHORT = [
   'tests/security/**/*.test.ts',
-  'tests/e2e/{copied-code,dispatcher,dispatcher-backends,egress,mcp-local,places,remote-backends,routines}.test.ts',
+  'tests/e2e/{copied-code,dispatcher,dispatcher-backends,egress}.test.ts',
+  'tests/e2e/{mcp-local,places,remote-backends,routines}.test.ts',
   'tests/faults/{caps,chaos,crowd,worker-killed}.test.ts',
   'libs/{sandbox,backends/*}/src/**/*.conformance.test.ts',
   'libs/backends/microvm/test/{firecracker,microvm}.test.ts',
@@ -32,7 +33,8 @@ const PARTLY_SHORT = [
   'apps/dispatcher/src/tools/differential.test.ts',
   'libs/executor/test/tasks.test.ts',
   'libs/backends/azure/test/azure.test.ts',
-  'tests/ui/{attacks,execution,fairness,fleet-pages,hostile,playground,rerun,settings,sign-in,tenants}.test.ts',
+  'tests/ui/{attacks,execution,fairness,fleet-pages,hostile}.test.ts',
+  'tests/ui/{playground,rerun,settings,sign-in,tenants}.test.ts',
 ]
 
 // A slow, shared 2-core machine runs at a tenth of a quiet one at times; a hang still ends within minutes.

@@ -1,4 +1,4 @@
-/** The Python client's wheel: built and installed without an index, its own tests run against a real fleet. */
+/** The Python client's wheel is built and installed without an index, and its own tests run on a fleet. */
 import { execFile } from 'node:child_process'
 import { globSync } from 'node:fs'
 import { mkdtemp } from 'node:fs/promises'

@@ -40,9 +40,9 @@ const LONGEST_RUN_MS = 4 * 3_600_000
 const TMPFS = 0x01021994
 
 /**
- * Where the data of the servers lies: in memory if there is enough. Each test file makes a database of 300 files
- * and removes it. On ext4 a new file searches the inodes that were removed in the last seconds, which cost a
- * fifth of the CPU time of the tests that use Postgres. What a killed run left there is removed.
+ * Where the data of the servers lies: in memory if there is enough. Each test file makes a database of 300
+ * files and removes it. On ext4 a new file searches the inodes that were removed in the last seconds, which
+ * cost a fifth of the CPU time of the tests that use Postgres. What a killed run left there is removed.
  */
 function parentOfData(): string {
   try {

@@ -1,7 +1,7 @@
 /** Attacks from inside a jail, and the end of sandboxes whose worker died, seen from the host. */
 import { spawn } from 'node:child_process'
 import { existsSync, mkdirSync, readFileSync, readdirSync, rmdirSync, writeFileSync } from 'node:fs'
-import { join } from 'node:path'
+import { basename, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import {
   DEFAULT_LIMITS,
@@ -460,7 +460,8 @@ print(json.dumps({'read': read, 'mounts': mounts, 'root': os.path.exists('/root'
     expect(new Set(Object.values(seen.read))).toEqual(new Set(['']))
     if (!backend.capabilities.enforces.includes('disk')) return
     expect([seen.root, seen.home, seen.sys]).toEqual([false, false, false])
-    // Root fields of mounts name a bind's source: only system folders and our runtime folder.
+    // Root fields of mounts name a bind's source: only system folders and our runtime folder. If the temporary
+    // folder is a file system of its own, the path begins there.
     const sources = seen.mounts
       .trim()
       .split('\n')
@@ -470,7 +471,7 @@ print(json.dumps({'read': read, 'mounts': mounts, 'root': os.path.exists('/root'
       for (const source of sources)
         expect(source).toMatch(
           new RegExp(
-            `^(/|/newroot|/usr(/.*)?|/s?bin|/lib\\w*|/(null|zero|full|u?random|tty)|/sys|${runtimeDir}/(files|guest|node)-[^/]+(/(etc|empty|node))?)$`,
+            `^(/|/newroot|/usr(/.*)?|/s?bin|/lib\\w*|/(null|zero|full|u?random|tty)|/sys|(/.*)?/${basename(runtimeDir)}/(files|guest|node)-[^/]+(/(etc|empty|node))?)$`,
           ),
         )
   })
