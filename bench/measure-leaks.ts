@@ -1,7 +1,7 @@
 /**
  * What stays on the host after many executions over two workers, one of which is killed half-way, once the
  * janitor of the other one has swept. Counted on the host itself. Anything but 0 is a bug. With `--quick` the
- * worker is stopped instead: that a killed one is gone shows after half a minute.
+ * worker is stopped instead, because a killed one is noticed only after half a minute.
  */
 import { execFile } from 'node:child_process'
 import { readdirSync, readFileSync, type Dirent } from 'node:fs'

