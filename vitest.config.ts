@@ -4,8 +4,9 @@
  * its limits. All the same no file may depend on being alone: what it measures must hold on a machine ten
  * times as slow, and what it makes on the host has names of its own.
  *
- * The project `long` is the second tier, `npm run test:long`: files named `*.long.test.ts`, and those that go
- * through a table of backends or targets of which `npm test` takes a part.
+ * The projects `long` and `long-alone` are the second tier, `npm run test:long`: files named
+ * `*.long.test.ts`, and those that go through a table of backends or targets of which `npm test` takes a part.
+ * Two of these files run at a time, because many of them start a whole fleet.
  */
 import { defineConfig } from 'vitest/config'
 import { LongestFirst } from './scripts/longest-first.ts'
@@ -42,6 +43,7 @@ const PARTLY_SHORT = [
 const UNIT = { testTimeout: 20_000, hookTimeout: 30_000, isolate: false }
 const PATIENT = { testTimeout: 180_000, hookTimeout: 240_000, isolate: false }
 const FOUR_AT_A_TIME = { maxWorkers: 4, sequence: { groupOrder: 0 } }
+const TWO_AT_A_TIME = { maxWorkers: 2, sequence: { groupOrder: 0 } }
 const ALONE = { fileParallelism: false, sequence: { groupOrder: 1 } }
 
 export default defineConfig({
@@ -108,6 +110,16 @@ export default defineConfig({
         test: {
           name: 'long',
           include: ['**/*.long.test.ts', ...PARTLY_SHORT],
+          exclude: [...NEVER, ...ALONE_FILES],
+          provide: { cofferdamTier: 'long' },
+          ...PATIENT,
+          ...TWO_AT_A_TIME,
+        },
+      },
+      {
+        test: {
+          name: 'long-alone',
+          include: ALONE_FILES,
           exclude: NEVER,
           provide: { cofferdamTier: 'long' },
           ...PATIENT,

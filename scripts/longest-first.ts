@@ -7,6 +7,10 @@ import { BaseSequencer, type TestSpecification } from 'vitest/node'
 
 /** Files that take long, in the order in which they start. Their size does not show it. */
 export const LONG_FILES: readonly string[] = [
+  // Of the long tier: two thirds of an hour, a quarter, and several minutes each.
+  'tests/promises/missing-parts.long.test.ts',
+  'libs/backends/microvm/test/firecracker-conformance.long.test.ts',
+  'tests/security/microvm.long.test.ts',
   // The first two mostly wait. They begin with files that compute, or all four would wait at once later.
   'libs/queue/test/redelivery.test.ts',
   'libs/sessions/test/registry.test.ts',

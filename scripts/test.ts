@@ -74,7 +74,7 @@ async function lookAtThisMachine(isLong: boolean): Promise<Part[]> {
 
 async function main(words: string[]): Promise<number> {
   const isLong = words.includes('--long')
-  const args = [isLong ? '--project=long' : '--project=!long', ...words.filter((word) => word !== '--long')]
+  const args = [isLong ? '--project=long*' : '--project=!long*', ...words.filter((word) => word !== '--long')]
   const parts = process.env['TEST_PARTS'] === 'none' ? noParts() : await lookAtThisMachine(isLong)
   for (const { name, fix } of missingForAll(parts)) console.log(`No test can run without ${name}: ${fix}`)
   if (missingForAll(parts).length > 0) return 1

@@ -20,7 +20,6 @@ export async function emit(
   { dir, exports, command, lib, types }: Published,
   own: OwnModules,
 ): Promise<void> {
-  await rm(outDir, { recursive: true, force: true })
   await mkdir(outDir, { recursive: true })
   const config = path.join(outDir, 'tsconfig.json')
   const compilerOptions = {

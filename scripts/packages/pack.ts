@@ -1,7 +1,7 @@
 /** Makes the tarball of a published package, with all that it needs of ours inside. */
 import { execFile } from 'node:child_process'
 import { existsSync } from 'node:fs'
-import { copyFile, glob, mkdir, readFile, writeFile } from 'node:fs/promises'
+import { copyFile, glob, mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import path from 'node:path'
 import { promisify } from 'node:util'
 import { addCommand, stampVersion } from './add-command.ts'
@@ -23,7 +23,22 @@ export interface Packed {
 
 /** Makes a tarball in `destination`. Throws when the package would need something that nobody publishes. */
 export async function pack(root: string, published: Published, destination: string): Promise<Packed> {
-  const folder = path.join(root, '.cache/packages', published.name)
+  await mkdir(path.join(root, '.cache'), { recursive: true })
+  // A folder of its own, because two test files may make the same package at a time.
+  const scratch = await mkdtemp(path.join(root, '.cache/packages-'))
+  try {
+    return await packIn(path.join(scratch, published.name), root, published, destination)
+  } finally {
+    await rm(scratch, { recursive: true, force: true })
+  }
+}
+
+async function packIn(
+  folder: string,
+  root: string,
+  published: Published,
+  destination: string,
+): Promise<Packed> {
   const dist = path.join(folder, 'dist')
   const manifests = await readManifests(root)
   const own = ownModules(manifests)

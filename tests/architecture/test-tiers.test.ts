@@ -14,10 +14,10 @@ const LEAVES =
   /\b(?:isLongTier|inLongTier|shortThemes|exerciseBackend|exerciseStarted|exerciseAzure|onTargets|LOOKS)\b/
 
 const longPatterns = (): readonly string[] => {
-  const projects = config.test?.projects ?? []
-  const long = projects.flatMap((project) =>
-    typeof project === 'object' && 'test' in project && project.test?.name === 'long' ? [project.test] : [],
+  const projects = (config.test?.projects ?? []).flatMap((project) =>
+    typeof project === 'object' && 'test' in project && project.test !== undefined ? [project.test] : [],
   )
+  const long = projects.filter(({ name }) => typeof name === 'string' && name.startsWith('long'))
   return long.flatMap(({ include }) => include ?? [])
 }
 

@@ -1,7 +1,7 @@
 /** Runtimes and package managers that strangers use, from the npm registry. They are installed once. */
 import { spawn, type ChildProcess } from 'node:child_process'
 import { existsSync } from 'node:fs'
-import { mkdir, readFile, rename, rm, writeFile } from 'node:fs/promises'
+import { mkdir, mkdtemp, readFile, rename, rm, writeFile } from 'node:fs/promises'
 import path from 'node:path'
 import { fileURLToPath } from 'node:url'
 
@@ -42,18 +42,28 @@ export function tool(file: string): string {
   return path.join(FOLDER, 'node_modules', file)
 }
 
-/** Installs the tools, unless the same ones are there. */
+/**
+ * Installs the tools, unless the same ones are there. In a folder of its own first, because another test file
+ * may do the same at the same time; then the first one stays.
+ */
 export async function installTools(): Promise<void> {
   const manifest = JSON.stringify({ private: true, dependencies: TOOLS })
   const complete = path.join(FOLDER, 'complete.json')
-  if (existsSync(complete) && (await readFile(complete, 'utf8')) === manifest) return
-  await rm(FOLDER, { recursive: true, force: true })
-  await mkdir(FOLDER, { recursive: true })
-  await writeFile(path.join(FOLDER, 'package.json'), manifest)
-  const args = ['install', '--no-audit', '--no-fund', '--no-package-lock', '--loglevel=error']
-  await done(start('npm', args, FOLDER))
-  await writeFile(`${complete}.new`, manifest)
-  await rename(`${complete}.new`, complete)
+  const isComplete = async () => existsSync(complete) && (await readFile(complete, 'utf8')) === manifest
+  if (await isComplete()) return
+  await mkdir(path.dirname(FOLDER), { recursive: true })
+  const own = await mkdtemp(`${FOLDER}-`)
+  try {
+    await writeFile(path.join(own, 'package.json'), manifest)
+    const args = ['install', '--no-audit', '--no-fund', '--no-package-lock', '--loglevel=error']
+    await done(start('npm', args, own))
+    await writeFile(path.join(own, 'complete.json'), manifest)
+    if (await isComplete()) return
+    await rm(FOLDER, { recursive: true, force: true })
+    await rename(own, FOLDER)
+  } finally {
+    await rm(own, { recursive: true, force: true })
+  }
 }
 
 export interface Started {
