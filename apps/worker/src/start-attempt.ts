@@ -30,7 +30,10 @@ export async function startAttempt(
     onHandedOver: () => void taken.handOver(),
     onProgress: (progress) => taken.emit({ type: 'progress', at_ms: Date.now(), ...progress }),
     onNotice: (message) => taken.emit({ type: 'notice', at_ms: Date.now(), message }),
-    onOutput: (stream, text) => taken.emit({ type: 'output', at_ms: Date.now(), stream, text }),
+    onOutput(stream, text) {
+      taken.emit({ type: 'output', at_ms: Date.now(), stream, text })
+      return taken.room()
+    },
   })
   return {
     result: outcome.then((ended) => requeuedWhenFull(taken, ended, deps), requeuedWhenDrained),

@@ -35,11 +35,12 @@ export interface ProgramRun extends AttemptState {
 /** Starts the spans of an attempt, and makes its listeners safe to call. */
 export function startAttempt(parts: ExecutorParts, attempt: Attempt): AttemptState {
   const { executionId, attempt: number, request, traceparent } = attempt
-  const safely = (call: () => void): void => {
+  const safely = <T>(call: () => T): T | undefined => {
     try {
-      call()
+      return call()
     } catch (error) {
       parts.log.error({ err: error, executionId, attempt: number }, 'a listener threw')
+      return undefined
     }
   }
   return {

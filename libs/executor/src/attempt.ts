@@ -52,8 +52,11 @@ export interface Attempt {
   onHandedOver?: () => void
   /** Settles when the outcome is published. A single-use sandbox is destroyed then, or soon anyway. */
   answered?: Promise<unknown>
-  /** Live output, redacted. A piece never ends inside a character. Errors that it throws are ignored. */
-  onOutput(stream: 'stdout' | 'stderr', text: string): void
+  /**
+   * Live output, redacted. A piece never ends inside a character. A promise holds the program back until it
+   * resolves. Errors that it throws are ignored.
+   */
+  onOutput(stream: 'stdout' | 'stderr', text: string): void | Promise<void>
   /** Files that this attempt gets and leaves. Undefined: none. */
   checkpoint?: Checkpoint | undefined
   /** The tenant's workspace. Undefined: none. */

@@ -9,7 +9,11 @@ import { createSpill } from './spill.ts'
 
 const key = { tenantId: 't', executionId: 'e', attempt: 1, name: 'stdout', encrypt: false }
 
-function stream(limit: number, keep: 'head' | 'tail', secrets: string[] = []) {
+function stream(
+  limit: number,
+  keep: 'head' | 'tail',
+  { secrets = [], held }: { secrets?: string[]; held?: Promise<void> } = {},
+) {
   const blobs = createMemoryBlobs()
   const pieces: string[] = []
   const output = createOutputStream({
@@ -18,7 +22,10 @@ function stream(limit: number, keep: 'head' | 'tail', secrets: string[] = []) {
     keep,
     maxRawBytes: 1 << 20,
     beginSpill: () => createSpill(blobs, key, systemClock, (error) => expect.fail(String(error))),
-    onText: (text) => void pieces.push(text),
+    onText: (text) => {
+      pieces.push(text)
+      return held
+    },
   })
   return { output, blobs, pieces }
 }
@@ -91,9 +98,20 @@ describe('output stream', () => {
     }
   })
 
+  it('takes no more while its live text waits', async () => {
+    const { promise, resolve } = Promise.withResolvers<void>()
+    const { output, pieces } = stream(100, 'head', { held: promise })
+    let isTaken = false
+    const taken = output.push(Buffer.from('hello\n')).then(() => (isTaken = true))
+    await new Promise((done) => setImmediate(done))
+    expect({ pieces, isTaken }).toEqual({ pieces: ['hello\n'], isTaken: false })
+    resolve()
+    await taken
+  })
+
   it('counts raw bytes and truncates after redaction', async () => {
     const secret = 'a-secret-of-some-length-that-is-longer'
-    const { output } = stream(30, 'head', [secret])
+    const { output } = stream(30, 'head', { secrets: [secret] })
     await output.push(Buffer.from(`x ${secret} y`))
     output.close()
     expect(await output.finish(0)).toMatchObject({ text: 'x <redacted> y', bytes: 42, truncated: false })

@@ -36,7 +36,8 @@ export interface OutputStreamOptions {
   /** Raw bytes that are read. The backend was told the same bound, but may ignore it. */
   maxRawBytes: number
   beginSpill: () => Spill
-  onText: (text: string) => void
+  /** A promise holds the program back until it resolves. */
+  onText: (text: string) => void | Promise<void>
 }
 
 export function createOutputStream(options: OutputStreamOptions): OutputStream {
@@ -49,7 +50,7 @@ export function createOutputStream(options: OutputStreamOptions): OutputStream {
   let rawBytes = 0
   let closed = false
 
-  function accept(redacted: Uint8Array): Promise<void> {
+  async function accept(redacted: Uint8Array): Promise<void> {
     // Up to the limit the window holds the whole stream, so it is the start of the full copy.
     if (spill === null && window.total + redacted.length > limit) {
       spill = beginSpill()
@@ -57,8 +58,8 @@ export function createOutputStream(options: OutputStreamOptions): OutputStream {
     }
     window.add(redacted)
     const text = decoder.decode(redacted, { stream: true })
-    if (text !== '') onText(text)
-    return spill?.write(redacted) ?? Promise.resolve()
+    const shown = text === '' ? undefined : onText(text)
+    await Promise.all([shown, spill?.write(redacted)])
   }
 
   return {
@@ -83,7 +84,7 @@ export function createOutputStream(options: OutputStreamOptions): OutputStream {
       closed = true
       void accept(redactor.flush())
       const rest = decoder.decode()
-      if (rest !== '') onText(rest)
+      if (rest !== '') void onText(rest)
     },
     shown: () => shownText(window.bytes(), limit, keep, window.total > limit).text,
     async finish(writtenBytes) {

@@ -48,7 +48,8 @@ export interface OutputOptions {
   rules: RedactionRules
   blobs: BlobStore
   clock: Clock
-  onText: (stream: StreamName, text: string) => void
+  /** A promise holds the program back until it resolves. */
+  onText: (stream: StreamName, text: string) => void | Promise<void>
   onNotice: (message: string) => void
   onError: (error: unknown, message: string) => void
 }

@@ -33,7 +33,7 @@ export async function runProgram(run: ProgramRun): Promise<Outcome> {
     rules: compileRules(attempt.tenant.redact, attempt.request.env ?? {}),
     onText(stream, text) {
       run.task?.onOutput(stream, text)
-      attempt.onOutput(stream, text)
+      return attempt.onOutput(stream, text)
     },
   })
   const redact = (text: string): string => output.redact(text)

@@ -55,6 +55,10 @@ export const QUEUE_BOUNDS = {
   eventCall: 32,
   /** Output that waits to be appended, per execution. Reached only while Redis is away. */
   eventBufferBytes: 4 * 1024 * 1024,
+  /** With more output than this, the program is held back: two calls, so that Redis always has a next one. */
+  eventHoldBytes: 1024 * 1024,
+  /** How long a program is held back before Redis counts as away. */
+  eventHoldMs: 2000,
   /** How long output is collected before it is appended: too short for a reader to notice. */
   eventFlushMs: 20,
   /** Digits kept of the 40 of a server's run ID. They distinguish restarts and need little memory. */

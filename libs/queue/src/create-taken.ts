@@ -119,6 +119,7 @@ export function createTaken({ job, ...facts }: TakenFacts, deps: TakenDeps): Hel
       if (!owned.over && (event.type === 'output' || event.type === 'notice' || event.type === 'progress'))
         events.emit(event)
     },
+    room: () => (owned.over ? undefined : events.room()),
     async keep(what, name, value, keptMs) {
       if (owned.over) throw new CofferdamError('fenced')
       const { code, rest } = await script(SCRIPTS.keep, [executionId, fence, what, name, value, keptMs])

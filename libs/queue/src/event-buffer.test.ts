@@ -58,6 +58,46 @@ describe('the event buffer', () => {
     ).toBe(flood)
   })
 
+  it('holds a program back that prints faster than Redis takes it, and drops nothing', async () => {
+    let appended = 0
+    const buffer = createEventBuffer(async (events) => {
+      await new Promise((resolve) => setImmediate(resolve))
+      for (const event of events) appended += (JSON.parse(event) as { text: string }).text.length
+    }, vi.fn())
+    let emitted = 0
+    for (let n = 0; n < 16; n += 1) {
+      buffer.emit(output('x'.repeat(512 * 1024)))
+      await buffer.room()
+      emitted += 512 * 1024
+      expect(emitted - appended).toBeLessThanOrEqual(1024 * 1024)
+    }
+    await buffer.flush()
+    expect(appended).toBe(8 * 1024 * 1024)
+  })
+
+  it('holds a program back only for a moment while Redis is away, and again once it is back', async () => {
+    vi.useFakeTimers()
+    try {
+      const wait = Promise.withResolvers<void>()
+      const buffer = createEventBuffer(() => wait.promise, vi.fn())
+      const many = output('x'.repeat(1536 * 1024))
+      buffer.emit(many)
+      const held = buffer.room()
+      expect(held).toBeInstanceOf(Promise)
+      await vi.advanceTimersByTimeAsync(2000)
+      await held
+      buffer.emit(many)
+      expect(buffer.room()).toBeUndefined()
+      wait.resolve()
+      await buffer.flush()
+      buffer.emit(many)
+      expect(buffer.room()).toBeInstanceOf(Promise)
+      await buffer.flush()
+    } finally {
+      vi.useRealTimers()
+    }
+  })
+
   it('drops output beyond its bound while Redis is away, and reports that with one notice', async () => {
     const wait = Promise.withResolvers<void>()
     const all: { type: string; text?: string }[] = []

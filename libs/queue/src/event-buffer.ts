@@ -1,7 +1,8 @@
 /**
  * Collects the live events of one attempt and appends them in order. It joins neighbouring output of one
- * stream up to 16 KiB per entry, and sends the events of 20 ms in one call. While Redis is away, output
- * beyond a bound is dropped from the live stream (never from the result), and a notice says so.
+ * stream up to 16 KiB per entry, and sends the events of 20 ms in one call. A program that prints faster than
+ * Redis takes it is held back. While Redis is away it is not: then output beyond a bound is dropped from the
+ * live stream (never from the result), and a notice says so.
  */
 import type { ExecutionEvent } from '@cofferdam/contract'
 import { QUEUE_BOUNDS } from './bounds.ts'
@@ -10,6 +11,8 @@ type Output = Extract<ExecutionEvent, { type: 'output' }>
 
 export interface EventBuffer {
   emit(event: ExecutionEvent): void
+  /** A promise, if more output should only come when it has resolved. It never rejects. */
+  room(): Promise<void> | undefined
   /** Resolves when every earlier event was appended or has failed. Never rejects. */
   flush(): Promise<void>
 }
@@ -25,6 +28,8 @@ export function createEventBuffer(
   const pending: ExecutionEvent[] = []
   let pendingBytes = 0
   let dropped = false
+  /** Redis took nothing for so long that programs are no longer held back. */
+  let isStuck = false
   let calls = 0
   const keepWith = createStreamBound()
   let timer: NodeJS.Timeout | null = null
@@ -52,12 +57,27 @@ export function createEventBuffer(
         const encoded = part.map((event) => JSON.stringify(event))
         try {
           await append(encoded, calls, keepWith(encoded))
+          isStuck = false
         } catch (error) {
           onError(error)
         }
       }
     })
     return appended
+  }
+
+  /** Resolves when everything was appended or has failed, or when Redis counts as stuck. */
+  const untilAppended = (): Promise<void> => {
+    const { promise, resolve } = Promise.withResolvers<void>()
+    const patience = setTimeout(() => {
+      isStuck = true
+      resolve()
+    }, QUEUE_BOUNDS.eventHoldMs)
+    void flushNow().then(() => {
+      clearTimeout(patience)
+      resolve()
+    })
+    return promise
   }
 
   return {
@@ -79,6 +99,7 @@ export function createEventBuffer(
       } else push(event)
       timer ??= setTimeout(() => void flushNow(), QUEUE_BOUNDS.eventFlushMs)
     },
+    room: () => (pendingBytes > QUEUE_BOUNDS.eventHoldBytes && !isStuck ? untilAppended() : undefined),
     flush: flushNow,
   }
 }

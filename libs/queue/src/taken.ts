@@ -59,6 +59,8 @@ export interface Taken {
   handOver(): Promise<void>
   /** Appends an output, notice or progress event, buffered, in order and with best effort. Ignores others. */
   emit(event: ExecutionEvent): void
+  /** A promise, if more output should only be emitted when it has resolved. It never rejects. */
+  room(): Promise<void> | undefined
   /**
    * Keeps the ref of its newest checkpoint, or what a session's sandbox holds of a workspace (`checkpoint` and
    * `workspace` of QueueKeys). Returns the ref that it replaced, null if there is none. Throws CofferdamError
