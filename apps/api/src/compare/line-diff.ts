@@ -93,7 +93,7 @@ function shown(steps: readonly Step[], before: number, after: number): TextDiff[
   }
   for (const [at, { kind, line, more }] of steps.entries()) {
     inRow = steps[at - 1]?.kind === kind ? inRow + 1 : 1
-    // One more may be a note of what is skipped before it.
+    // One line is left for the note about skipped lines, which may come before this one.
     const isTooMany = lines.length >= DIFF_BOUNDS.lines - 1 || (kind !== 'same' && inRow > MOST_IN_A_ROW)
     const isShown = isNear[at] === true && !isTooMany && more === undefined
     if (!isShown) skipped += more ?? 1

@@ -26,7 +26,7 @@ export interface MachineGroup {
   remove(): Promise<void>
 }
 
-/** Its limits are those that a healthy machine of this size never meets. Starts at once. */
+/** Begins to make the group. Its limits are higher than a healthy machine of this size ever needs. */
 export function createMachineGroup(cgroups: Cgroups | null, id: SandboxId, spec: MachineSpec): MachineGroup {
   const limits = {
     memory_mib: spec.memoryMib + VMM_MIB,

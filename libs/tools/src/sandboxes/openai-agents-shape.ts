@@ -1,6 +1,6 @@
 /**
- * What this package needs of @openai/agents: shapes of its values, without its types. A test compares them
- * with the SDK's own by the compiler.
+ * The types of @openai/agents that this package needs, written here so that it does not depend on the SDK. A
+ * test has the compiler compare them with the SDK's own.
  */
 
 /** A file, folder, repository or mount of a manifest. `type` says which. */
