@@ -11,7 +11,7 @@ import {
   rmSync,
   writeFileSync,
 } from 'node:fs'
-import { join } from 'node:path'
+import { dirname, join } from 'node:path'
 import type { Program } from '@cofferdam/contract'
 import { isLongTier, needs, type PartName } from '@cofferdam/embedded/needs'
 import { afterAll, beforeAll, expect, onTestFinished, test, vi } from 'vitest'
@@ -27,15 +27,31 @@ const python = (source: string): Program => ({ type: 'script', language: 'python
 const bash = (source: string): Program => ({ type: 'script', language: 'bash', source })
 const isRoot = process.getuid?.() === 0
 
+/**
+ * Before a cell with mounts of its own starts. It restores every tmpfs that it can write, so those of the host
+ * become read-only. It gets others: /tmp, in which the guest's files ($1) stay, /dev/shm and /mnt.
+ */
+const OWN_MOUNTS = `set -e
+while read -r _ at kind _; do
+  case "$kind:$at" in
+    *:/proc*|*:/sys*|*:/dev) ;;
+    tmpfs:*|ramfs:*|mqueue:*) mount -o remount,bind,ro "$at";;
+  esac
+done </proc/mounts
+mount --bind "$1" /mnt
+mount -o remount,bind,ro /mnt
+mount -t tmpfs -o size=8m,mode=1777 tmpfs /tmp
+mkdir -p "$1"
+mount --move /mnt "$1"
+mount -t tmpfs -o size=32m,nr_inodes=20k,mode=1777 tmpfs /mnt
+mount -t tmpfs -o size=8m,mode=1777 tmpfs /dev/shm`
+
 /** A place like a backend's: own processes, System V objects and mounts; work directory on a small tmpfs. */
 function jailed(user: boolean, last = 'true'): { within: string[]; work: string } {
-  const room = lab.folder()
-  const script = `mount -t tmpfs -o size=32m,nr_inodes=20k,mode=1777 tmpfs "$1"; mount -t tmpfs -o size=8m,mode=1777 tmpfs /dev/shm; ${last}; shift; exec "$@"`
+  const script = `${OWN_MOUNTS}\n${last}; shift; exec "$@"`
   const flags = [...(user ? ['--user', '--map-root-user'] : []), '--pid', '--fork', '--mount', '--ipc']
-  return {
-    within: ['unshare', ...flags, '--mount-proc', '--kill-child', 'sh', '-c', script, 'sh', room],
-    work: join(room, 'work'),
-  }
+  const shell = ['sh', '-c', script, 'sh', dirname(lab.guestDir)]
+  return { within: ['unshare', ...flags, '--mount-proc', '--kill-child', ...shell], work: '/mnt/work' }
 }
 
 interface Place {
