@@ -68,6 +68,7 @@ const FIXES: Readonly<Record<Name, string>> = {
   'landlock-jail': 'a Linux of 6.7 or newer with Landlock, as root or with cgroups',
   'user-namespaces': 'allow unprivileged user namespaces; apt-get install util-linux',
   'unprivileged-namespaces': 'allow unprivileged user namespaces; apt-get install util-linux',
+  'open-clone': 'clone into a folder that any user can enter, such as /srv, and not below /root',
   cgroups: 'run as root, or in a unit with Delegate=yes',
   'cgroup-v1': 'a host with cgroup v1, as root',
   freezer: 'run as root on a host whose cgroups can be written',
@@ -211,6 +212,8 @@ const sharesProcessLimit: Objection = ({ capabilities }) =>
     ? null
     : `uid ${process.getuid?.()} shares the limit of processes with its sandboxes`
 
+/** Reads a file with Node.js. */
+const READ = 'require("node:fs").accessSync(process.argv[1], 4), "any user can read it"'
 const AS_NOBODY = ['--reuid=65534', '--regid=65534', '--clear-groups', '--inh-caps=-all']
 const OWN_NAMESPACES = '--user --map-root-user --pid --fork --mount --ipc --mount-proc true'.split(' ')
 const known = (ok: boolean, found: string): Promise<Finding> => Promise.resolve({ ok, found })
@@ -297,6 +300,9 @@ export async function findParts(options: {
     'unprivileged-namespaces': isRoot
       ? command('setpriv', ...AS_NOBODY, 'unshare', ...OWN_NAMESPACES)
       : command('unshare', ...OWN_NAMESPACES),
+    'open-clone': isRoot
+      ? command('setpriv', ...AS_NOBODY, process.execPath, '-p', READ, join(options.root, 'package.json'))
+      : known(true, 'this user owns it'),
     root: known(isRoot, isRoot ? 'uid 0' : `uid ${process.getuid?.()}`),
     mounts: command('unshare', '--mount', 'mount', '-t', 'tmpfs', 'cofferdam', '/mnt'),
     hosts: hosts(),

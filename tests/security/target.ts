@@ -66,7 +66,10 @@ const isRoot = process.getuid?.() === 0
 
 /** A worker without any rights. A test that runs as root starts it by setpriv. */
 const asUser = (name: string, section: Record<string, unknown>, parts: readonly PartName[]): TargetKind =>
-  kind(name, 'process', section, { as: 'user', needs: [...parts, ...(isRoot ? (['setpriv'] as const) : [])] })
+  kind(name, 'process', section, {
+    as: 'user',
+    needs: [...parts, ...(isRoot ? (['setpriv', 'open-clone'] as const) : [])],
+  })
 
 export const TARGETS: readonly TargetKind[] = [
   kind('docker', 'docker', { transport: 'attach' }, { needs: ['docker'] }),

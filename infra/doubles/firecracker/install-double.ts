@@ -9,6 +9,8 @@ import type { DoubleConfig } from './faults.ts'
 export interface InstalledDouble {
   firecracker: string
   jailer: string
+  /** Whether a VMM runs as the user of its jail. Not in a clone that other users cannot enter. */
+  dropsUser: boolean
   /** Replaces the failures that are asked for, from the next start on. */
   setFaults(faults: Partial<DoubleConfig['faults']>): void
   /** File with one line per call. */
@@ -56,6 +58,7 @@ export function installDouble(
   return {
     firecracker: program('firecracker'),
     jailer: program('jailer'),
+    dropsUser: config.dropsUser,
     setFaults: (faults) => write({ ...NO_FAULTS, ...faults }),
     record,
   }

@@ -1,6 +1,15 @@
 /** Starts a real agent as a child of the test, and the bare run to compare with. */
-import { spawn, type ChildProcess } from 'node:child_process'
-import { chmodSync, chownSync, mkdirSync, mkdtempSync, realpathSync, rmSync, writeFileSync } from 'node:fs'
+import { spawn, spawnSync, type ChildProcess } from 'node:child_process'
+import {
+  chmodSync,
+  chownSync,
+  copyFileSync,
+  mkdirSync,
+  mkdtempSync,
+  realpathSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import type { Exit, Language, Program, ProgramFile, RunIo } from '@cofferdam/contract'
@@ -96,12 +105,21 @@ const AS_INIT = [
 /** Parts of this host that `startShared` needs. */
 export const sharing = needs(isRoot ? 'mounts' : 'user-namespaces', 'setpriv')
 
+/** Node.js where the program's user reaches it. A clone below /root is closed to other users. */
+function reachableNode(folder: string): string {
+  if (spawnSync('test', ['-x', process.execPath], programUser).status === 0) return process.execPath
+  const copy = join(folder, 'node')
+  copyFileSync(process.execPath, copy)
+  return copy
+}
+
 /** Installs the guest files once for all tests of a file. */
 export async function openLab(): Promise<Lab> {
   const root = realpathSync(mkdtempSync(join(tmpdir(), 'cofferdam-guest-')))
   chmodSync(root, 0o755)
   const guestDir = join(root, 'guest')
   await installGuest(guestDir, PYTHON)
+  const node = reachableNode(root)
   let count = 0
   const agents = new Set<Agent>()
 
@@ -151,7 +169,7 @@ export async function openLab(): Promise<Lab> {
       const work = options.work ?? lab.folder()
       const argv = agentArgv({
         python: PYTHON,
-        node: process.execPath,
+        node,
         guestDir,
         language,
         env: BASE_ENV,
@@ -206,8 +224,8 @@ export async function openLab(): Promise<Lab> {
       if (program.type !== 'script') throw new Error('only scripts')
       const [command, entry] = {
         python: [PYTHON, 'main.py'],
-        javascript: [process.execPath, 'main.js'],
-        typescript: [process.execPath, 'main.ts'],
+        javascript: [node, 'main.js'],
+        typescript: [node, 'main.ts'],
         bash: ['bash', 'main.sh'],
       }[program.language] as [string, string]
       for (const file of [...files, { path: entry, bytes: Buffer.from(program.source) }]) {
