@@ -17,7 +17,7 @@ export const PARTS = {
   'landlock-jail': 'the process backend on its own jail without namespaces',
   'user-namespaces': 'user namespaces that this user may make',
   'unprivileged-namespaces': 'user namespaces that any user may make',
-  'open-clone': 'a clone and its Node.js that any user can read',
+  'open-clone': 'a clone that any user can read',
   cgroups: 'cgroups that this process may make groups in',
   'cgroup-v1': 'cgroup v1 with a memory hierarchy',
   freezer: 'cgroups that stop a process, as root',
