@@ -5,8 +5,8 @@
  * times as slow, and what it makes on the host has names of its own.
  *
  * The projects `long` and `long-alone` are the second tier, `npm run test:long`: files named
- * `*.long.test.ts`, and those that go through a table of backends or targets of which `npm test` takes a part.
- * Two of these files run at a time, because many of them start a whole fleet.
+ * `*.long.test.ts`, and those that go through a table of backends or targets of which `npm test` takes a
+ * part. Two of them run at a time, because many start a whole fleet.
  */
 import { defineConfig } from 'vitest/config'
 import { LongestFirst } from './scripts/longest-first.ts'

@@ -7,7 +7,7 @@ import { BaseSequencer, type TestSpecification } from 'vitest/node'
 
 /** Files that take long, in the order in which they start. Their size does not show it. */
 export const LONG_FILES: readonly string[] = [
-  // Of the long tier: two thirds of an hour, a quarter, and several minutes each.
+  // Of the long tier: 5 to 40 minutes each.
   'tests/promises/missing-parts.long.test.ts',
   'libs/backends/microvm/test/firecracker-conformance.long.test.ts',
   'tests/security/microvm.long.test.ts',

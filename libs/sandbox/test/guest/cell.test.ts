@@ -28,8 +28,8 @@ const bash = (source: string): Program => ({ type: 'script', language: 'bash', s
 const isRoot = process.getuid?.() === 0
 
 /**
- * Before a cell with mounts of its own starts. It restores every tmpfs that it can write, so those of the host
- * become read-only. It gets others: /tmp, in which the guest's files ($1) stay, /dev/shm and /mnt.
+ * Before a cell with mounts of its own starts. A cell restores every tmpfs that it can write, so those of the
+ * host become read-only. It gets others: /tmp, in which the guest's files ($1) stay, /dev/shm and /mnt.
  */
 const OWN_MOUNTS = `set -e
 while read -r _ at kind _; do
