@@ -29,20 +29,21 @@ const isRoot = process.getuid?.() === 0
 
 /**
  * Before a cell with mounts of its own starts. A cell restores every tmpfs that it can write, so those of the
- * host become read-only. It gets others: /tmp, in which the guest's files ($1) stay, /dev/shm and /mnt.
+ * host become read-only, or are covered. It gets others: /tmp, in which the guest's files ($1) stay, /dev/shm
+ * and /mnt.
  */
 const OWN_MOUNTS = `set -e
 while read -r _ at kind _; do
   case "$kind:$at" in
     *:/proc*|*:/sys*|*:/dev) ;;
-    tmpfs:*|ramfs:*|mqueue:*) mount -o remount,bind,ro "$at";;
+    tmpfs:*|ramfs:*|mqueue:*) mount -o remount,bind,ro "$at" || mount -t tmpfs -o ro tmpfs "$at";;
   esac
 done </proc/mounts
 mount --bind "$1" /mnt
-mount -o remount,bind,ro /mnt
 mount -t tmpfs -o size=8m,mode=1777 tmpfs /tmp
 mkdir -p "$1"
-mount --move /mnt "$1"
+mount --bind /mnt "$1"
+mount -o remount,bind,ro "$1"
 mount -t tmpfs -o size=32m,nr_inodes=20k,mode=1777 tmpfs /mnt
 mount -t tmpfs -o size=8m,mode=1777 tmpfs /dev/shm`
 
