@@ -68,7 +68,7 @@ needs('root').it('finds nothing to mend on a host that is as it should be', asyn
   })
 })
 
-test('asks for static programs and hardware where nothing is a double', async () => {
+needs('root').it('asks for static programs and hardware where nothing is a double', async () => {
   const findings = await checkHost(settings(), { root })
   expect(by(findings, 'binaries')).toMatchObject({
     ok: false,
