@@ -57,7 +57,8 @@ function ranByBash(text: string): string[] | null {
     killSignal: 'SIGKILL',
     maxBuffer: 1_048_576,
   })
-  if (error !== undefined) return null
+  // A bash that reads no input may end before it is written (EPIPE).
+  if (error !== undefined && (error as NodeJS.ErrnoException).code !== 'EPIPE') return null
   return [...new Set(readFileSync(log, 'utf8').split('\n').filter(Boolean))]
 }
 
