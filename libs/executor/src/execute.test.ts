@@ -841,6 +841,26 @@ it('probeAll reports what each backend says about this host', async () => {
   ])
 })
 
+it('a program waits while its live output does', async () => {
+  const { promise, resolve } = Promise.withResolvers<void>()
+  const steps: string[] = []
+  const run = async ({ out }: { out: (text: string) => Promise<void> }) => {
+    await out('line\n'.repeat(1000))
+    steps.push('program goes on')
+    return exitOf()
+  }
+  const { executor } = harness([scriptedBackend({ run })])
+  const onOutput = (): Promise<void> => {
+    setImmediate(() => {
+      steps.push('output is taken')
+      resolve()
+    })
+    return promise
+  }
+  expect((await executor.execute(attemptOf({}, { onOutput }))).ending).toBe('ok')
+  expect(steps.slice(0, 2)).toEqual(['output is taken', 'program goes on'])
+})
+
 it('an attempt ends normally although its listeners throw', async () => {
   const { executor, errors } = harness([
     scriptedBackend({ run: async ({ out }) => (await out('x'), exitOf()) }),

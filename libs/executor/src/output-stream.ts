@@ -50,7 +50,7 @@ export function createOutputStream(options: OutputStreamOptions): OutputStream {
   let rawBytes = 0
   let closed = false
 
-  async function accept(redacted: Uint8Array): Promise<void> {
+  function accept(redacted: Uint8Array): Promise<unknown> {
     // Up to the limit the window holds the whole stream, so it is the start of the full copy.
     if (spill === null && window.total + redacted.length > limit) {
       spill = beginSpill()
@@ -59,7 +59,7 @@ export function createOutputStream(options: OutputStreamOptions): OutputStream {
     window.add(redacted)
     const text = decoder.decode(redacted, { stream: true })
     const shown = text === '' ? undefined : onText(text)
-    await Promise.all([shown, spill?.write(redacted)])
+    return Promise.all([shown, spill?.write(redacted)])
   }
 
   return {
@@ -74,7 +74,7 @@ export function createOutputStream(options: OutputStreamOptions): OutputStream {
       const kept = chunk.subarray(0, Math.max(0, maxRawBytes - rawBytes))
       rawBytes += chunk.length
       // No await between pieces, so that chunks keep their order even if the caller does not wait.
-      const written: Promise<void>[] = []
+      const written: Promise<unknown>[] = []
       for (let at = 0; at < kept.length; at += PIECE_BYTES)
         written.push(accept(redactor.push(kept.subarray(at, at + PIECE_BYTES))))
       await Promise.all(written)
