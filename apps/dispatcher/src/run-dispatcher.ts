@@ -5,13 +5,22 @@
 import { randomBytes } from 'node:crypto'
 import { hostname } from 'node:os'
 import { setTimeout as after } from 'node:timers/promises'
+import { createWarmPool } from '@cofferdam/backend-kubernetes/warm-pool'
 import { createQueueClient } from '@cofferdam/client/queue'
 import { compileRules, redactText } from '@cofferdam/executor'
 import { connectRedis } from '@cofferdam/queue'
-import { createLogger, createMetricsServer, startTelemetry, type Telemetry } from '@cofferdam/telemetry'
+import {
+  createLogger,
+  createMetricsServer,
+  startTelemetry,
+  type Telemetry,
+  type Logger,
+} from '@cofferdam/telemetry'
+import { readKey } from './control-plane.ts'
+import { createReadDepth, type ReadDepth } from './scale/read-depth.ts'
+import { createScaler, type Scaler } from './scale/scaler.ts'
 import workspace from '../package.json' with { type: 'json' }
-import type { DispatcherConfig } from './config.ts'
-import { openScaler } from './open-scaler.ts'
+import type { DispatcherConfig, EnvironmentConfig } from './config.ts'
 import { openOwnFolder } from './own-folder.ts'
 import { pollEnvironment, type PolledEnvironment } from './poll-environment.ts'
 import type { Serving } from './serve-item.ts'
@@ -32,7 +41,7 @@ export interface DispatcherOptions {
 
 /** How often a drain asks whether a session's turn is over. */
 const IDLE_LOOK_MS = 1000
-/** What may be kept of sessions after the time of a drain. Without a worker it would take minutes. */
+/** How long sessions may still save outputs after a drain ends. Without a worker, saving takes minutes. */
 const KEEP_MS = 30_000
 
 /** Starts to poll. Redis may start later. Rejects when the port of the metrics is taken. */
@@ -154,3 +163,38 @@ const pause = (signal: AbortSignal): Promise<false> =>
 /** No tenant is known here: every tenant's own rules apply to what executions return. */
 const rules = compileRules([], {})
 const redactKnownSecrets = (text: string): string => redactText(rules, text).text
+
+/** What keeps spare sandboxes. Null if no environment has a pool. Rejects if a key file has no key. */
+async function openScaler(
+  { environments, pools }: Pick<DispatcherConfig, 'environments' | 'pools'>,
+  logger: Logger,
+): Promise<Scaler | null> {
+  const scaled = environments.flatMap((one) => (one.pool === undefined ? [] : { ...one, pool: one.pool }))
+  if (scaled.length === 0) return null
+  return createScaler({
+    environments: await Promise.all(
+      scaled.map(async (one) => ({ id: one.id, pool: one.pool, readDepth: await depthReader(one) })),
+    ),
+    pools: pools.map(({ name, spare, kubernetes }) => ({
+      name,
+      settings: spare,
+      warmPool: kubernetes === undefined ? null : createWarmPool(kubernetes),
+    })),
+    logger,
+  })
+}
+
+async function depthReader(environment: EnvironmentConfig): Promise<ReadDepth | null> {
+  if (environment.api_key_file === undefined) return null
+  const { Anthropic } = await import('@anthropic-ai/sdk')
+  const apiKey = await readKey(environment.api_key_file)
+  return createReadDepth(
+    new Anthropic({
+      baseURL: environment.base_url,
+      apiKey,
+      authToken: null,
+      defaultHeaders: environment.headers,
+      logLevel: 'off',
+    }),
+  )
+}

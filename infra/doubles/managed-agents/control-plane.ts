@@ -28,7 +28,7 @@ export interface MemoryStoreOptions {
 }
 
 export interface SessionOptions {
-  /** Steps to play, or a program. Without one, the agent answers messages as `chat-agent.ts` says. */
+  /** Steps to play, or a program. Without one, the agent answers messages as `chatAgent` says. */
   script?: readonly Step[] | AgentProgram
   /** The first message of the user. Default: "Begin." with a script, none without. */
   prompt?: string

@@ -1,15 +1,16 @@
 /** Starts the double, and is its interface for tests in the same process. */
 import { listen } from '@cofferdam/backend-remote/double'
-import { chatAgent } from './chat-agent.ts'
+import { HELP, parseLine } from './chat-commands.ts'
 import { ControlPlane, type Environment, type RequestRecord, type SessionOptions } from './control-plane.ts'
-import { doubleRoutes } from './double-routes.ts'
-import type { Fault, FaultInput } from './faults.ts'
+import { type Fault, type FaultInput, faultSchema } from './faults.ts'
 import { RESOURCE_ROUTES } from './resource-routes.ts'
-import { createRouter } from './router.ts'
+import { createRouter, type Answer, type Call, type Route } from './router.ts'
+import type { AgentProgram } from './scripted-agent.ts'
 import { SESSION_ROUTES } from './session-routes.ts'
 import type { Session } from './session.ts'
-import type { Settings } from './settings.ts'
+import { type Settings, settingsSchema } from './settings.ts'
 import type { MemoryStore } from './memory-store.ts'
+import { badRequest, checked } from './wire-errors.ts'
 import type { WorkItem } from './work-item.ts'
 import { WORK_ROUTES } from './work-routes.ts'
 
@@ -97,3 +98,49 @@ export async function startManagedAgents(options: ManagedAgentsOptions = {}): Pr
     [Symbol.asyncDispose]: close,
   }
 }
+
+/** The agent of sessions without a script: it turns each message into a tool use, or answers with help. */
+const chatAgent: AgentProgram = async (agent) => {
+  for (;;) {
+    const line = parseLine(await agent.nextMessage())
+    if ('tool' in line) {
+      const [call] = await agent.useTools(line.tool)
+      const isGood = call?.result?.isError === false
+      agent.say(isGood ? 'The tool has answered.' : 'The tool has answered with an error.')
+    } else agent.say('wrong' in line ? line.wrong : HELP)
+    agent.endTurn()
+  }
+}
+
+/**
+ * What is not Anthropic's: faults and settings of the double over HTTP, with the API key. `routeNames` are
+ * the routes that a fault may name.
+ */
+const doubleRoutes = (routeNames: readonly string[]): readonly Route[] => [
+  {
+    name: 'double.inject',
+    method: 'POST',
+    path: '/_double/inject',
+    takes: ['api_key'],
+    answer({ plane, body }: Call): Answer {
+      const fault = checked(faultSchema, body)
+      if ('route' in fault && !routeNames.includes(fault.route))
+        throw badRequest(`route: expected one of ${routeNames.join(', ')}`)
+      plane.faults.add(fault, routeNames)
+      return { json: { left: plane.faults.left } }
+    },
+  },
+  {
+    name: 'double.configure',
+    method: 'POST',
+    path: '/_double/settings',
+    takes: ['api_key'],
+    answer({ plane, body }: Call): Answer {
+      const change = Object.entries(checked(settingsSchema.partial(), body)).filter(
+        ([, value]) => value !== undefined,
+      )
+      plane.configure(Object.fromEntries(change))
+      return { json: plane.settings }
+    },
+  },
+]

@@ -1,7 +1,6 @@
 /** One exchange with the HTTP API: headers, the end of silent connections, failures as `CofferdamError`. */
 import { CofferdamError } from '@cofferdam/contract/error-table'
 import { errorOf } from './error-answer.ts'
-import { traceHeader } from './trace-header.ts'
 import { watchOver } from './watch-silence.ts'
 
 export interface HttpTarget {
@@ -110,4 +109,31 @@ function messageOf(target: HttpTarget, { method, body, headers }: HttpCall): Req
       ? {}
       : { body: isBytes ? (body as Uint8Array<ArrayBuffer>) : JSON.stringify(body) }),
   }
+}
+
+/**
+ * All copies of OpenTelemetry's API of major version 1 share one global object and one key for spans under
+ * these symbols (@opentelemetry/api: internal/global-utils.ts, context/context.ts, trace/context-utils.ts).
+ */
+const API = Symbol.for('opentelemetry.js.api.1')
+const SPAN = Symbol.for('OpenTelemetry Context Key SPAN')
+
+interface OpenTelemetry {
+  context?: { active(): { getValue(key: symbol): unknown } }
+}
+interface Span {
+  spanContext(): { traceId: string; spanId: string; traceFlags: number }
+}
+
+/**
+ * The header `traceparent` (W3C Trace Context) of the active span, without a dependency on OpenTelemetry.
+ * Empty if no span is active.
+ */
+function traceHeader(): Record<string, string> {
+  const api = (globalThis as { [API]?: OpenTelemetry })[API]
+  const span = api?.context?.active().getValue(SPAN) as Span | undefined
+  if (span === undefined) return {}
+  const { traceId, spanId, traceFlags } = span.spanContext()
+  if (!/[1-9a-f]/.test(traceId) || !/[1-9a-f]/.test(spanId)) return {}
+  return { traceparent: `00-${traceId}-${spanId}-${traceFlags.toString(16).padStart(2, '0')}` }
 }

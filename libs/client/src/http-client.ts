@@ -1,13 +1,15 @@
 /** The client over the HTTP API. It repeats what may be repeated when an answer is lost. */
 import { CofferdamError } from '@cofferdam/contract/error-table'
+import { pause } from './pause.ts'
+import { jsonOf, textOf } from './read-answer.ts'
+import { isTransient } from './repeat.ts'
 import type { Accepted, ExecutionRequest, ExecutionResult, ExecutionState } from './wire.ts'
 import { createApi, part, type CallOptions } from './api.ts'
 import { auditOf, type Audit } from './audit.ts'
 import { DEFAULT_WAIT_MS, type CancelStatus, type Client, type ExecutionId } from './client.ts'
 import { executionsOf, type Executions } from './executions.ts'
 import { fleetOf, type Fleet } from './fleet.ts'
-import type { HttpTarget } from './http-call.ts'
-import { createPolling } from './poll-state.ts'
+import { type HttpTarget, open } from './http-call.ts'
 import { routinesOf, type Routines } from './routines.ts'
 import { sessionsOf, type Sessions } from './sessions.ts'
 import { streamEvents } from './stream-events.ts'
@@ -152,3 +154,38 @@ const endedAs = ({ execution_id }: ExecutionResult): Accepted => ({
   eta_ms: null,
   deduplicated: true,
 })
+
+/** Polling period. It grows to the last value, so a long wait costs one request per second. */
+const PERIOD_MS = { first: 50, last: 1000 }
+
+/** Polls until it has ended, or `performance.now()` reaches `deadlineMs`: then null. Throws `not_found`. */
+type Polling = (
+  id: string,
+  deadlineMs: number,
+  signal: AbortSignal | undefined,
+) => Promise<ExecutionResult | null>
+
+/** Polls the state of an execution. An outage of the API only costs time, up to the deadline. */
+function createPolling(target: HttpTarget): Polling {
+  async function read(id: string, signal: AbortSignal | undefined): Promise<ExecutionState> {
+    const answer = await open(target, { method: 'GET', path: `/executions/${part(id)}`, signal })
+    try {
+      return jsonOf(await textOf(answer.chunks())) as ExecutionState
+    } finally {
+      answer.end()
+    }
+  }
+  return async (id, deadlineMs, signal) => {
+    for (let periodMs = PERIOD_MS.first; ; periodMs = Math.min(PERIOD_MS.last, periodMs * 1.5)) {
+      const state = await read(id, signal).catch((error: unknown) => {
+        if (!isTransient(error) || performance.now() >= deadlineMs) throw error
+        return undefined
+      })
+      if (state?.result != null) return state.result
+      if (state?.status === 'ended') throw new CofferdamError('not_found', `The result of ${id} is gone.`)
+      const leftMs = deadlineMs - performance.now()
+      if (leftMs <= 0) return null
+      await pause(Math.min(periodMs, leftMs), signal, target.closed)
+    }
+  }
+}

@@ -1,8 +1,7 @@
 /** Reads a YAML configuration file against a strict schema. */
 import { existsSync, readFileSync } from 'node:fs'
 import { parseDocument } from 'yaml'
-import type { z } from 'zod'
-import { keysAt } from './known-keys.ts'
+import { z } from 'zod'
 import { nearestName } from './nearest-name.ts'
 import { configProblems } from './read-all.ts'
 
@@ -54,3 +53,32 @@ function wordsOf(issue: z.core.$ZodIssue, schema: z.ZodType): string[] {
     return `${where}: Unrecognized key: "${key}"${nearest === null ? '' : `; did you mean ${nearest}?`}`
   })
 }
+
+/** The parts of a JSON schema that lead to inner schemas. */
+interface Node {
+  properties?: Record<string, Node>
+  additionalProperties?: Node | boolean
+  items?: Node
+  anyOf?: Node[]
+  oneOf?: Node[]
+}
+
+/**
+ * The keys that a schema knows at a path, to suggest one for a mistyped key. Empty if no object is expected
+ * there, or one with any keys.
+ */
+function keysAt(schema: z.ZodType, path: readonly PropertyKey[]): string[] {
+  const root = z.toJSONSchema(schema, { io: 'input', unrepresentable: 'any' }) as Node
+  const found = path.reduce<Node[]>(
+    (nodes, part) => nodes.flatMap((node) => choicesOf(inner(node, String(part)))),
+    choicesOf(root),
+  )
+  return found.flatMap(({ properties = {} }) => Object.keys(properties))
+}
+
+function inner({ properties, items, additionalProperties }: Node, part: string): Node {
+  const other = typeof additionalProperties === 'object' ? additionalProperties : {}
+  return properties?.[part] ?? items ?? other
+}
+
+const choicesOf = (node: Node): Node[] => [node, ...(node.anyOf ?? []), ...(node.oneOf ?? [])]

@@ -6,19 +6,31 @@
  * Until `onBegin` resolves, nothing of the user has run: every failure is a provisioning ending and may be
  * retried. After it the program counts as begun. The sandbox and its memory are released on every path.
  */
-import { hasRunSession, reuseOf, type Outcome, type Sandbox } from '@cofferdam/contract'
+import {
+  hasRunSession,
+  reuseOf,
+  type Outcome,
+  type Sandbox,
+  CofferdamError,
+  StopReason,
+  isCofferdamError,
+  outcomeWithoutRun,
+  stopCauseOf,
+  type StopCause,
+} from '@cofferdam/contract'
+import { TaskRefusal } from '@cofferdam/tasks'
 import { acquireSandbox } from './acquire-sandbox.ts'
-import { startAttempt, type AttemptState } from './attempt-state.ts'
+import { startAttempt, type AttemptState, besidesEnding } from './attempt-state.ts'
 import type { Attempt, ExecutorParts } from './attempt.ts'
 import { settlesWithin } from './clock.ts'
-import { endedEarly } from './ended-early.ts'
 import { openWayOut } from './execution-egress.ts'
 import { operateOnFiles } from './file-operation.ts'
 import { hostMemory } from './host-memory.ts'
 import { prepareSandbox } from './prepare-sandbox.ts'
+import { ProvisioningFailure } from './provisioning-failure.ts'
 import { runProgram } from './run-program.ts'
 
-/** If the answer takes longer than this, it waits for a store, and the sandbox is destroyed meanwhile. */
+/** Longest wait for the answer before a sandbox is destroyed. A slower answer waits for a store. */
 const ANSWER_FIRST_MS = 100
 
 /**
@@ -74,3 +86,36 @@ async function untilAnswered(state: AttemptState, sandbox: Sandbox): Promise<voi
 /** Whether a request with the session of its run got its own sandbox instead. */
 const leftRunSession = ({ attempt }: AttemptState, { session }: Sandbox): boolean =>
   session === null && hasRunSession(attempt.request)
+
+/**
+ * Makes the outcome from the thrown error, if the attempt failed before its program began, or later by a
+ * fault of ours. Throws `fenced`, and the StopReason `drain` if the attempt was drained before the program
+ * began.
+ */
+function endedEarly(state: AttemptState, error: unknown): Outcome {
+  const { parts, attempt, began } = state
+  if (isCofferdamError(error) && error.code === 'fenced') throw error
+  const ended = (...[ending, reason, message]: Parameters<typeof outcomeWithoutRun>): Outcome => ({
+    ...outcomeWithoutRun(ending, reason, message),
+    ...state.place,
+    ...besidesEnding(state),
+    began,
+  })
+  const cause = began ? null : stopCauseFrom(error, attempt.signal)
+  if (cause === 'lock_lost') throw new CofferdamError('fenced', undefined, { cause: error })
+  if (cause === 'drain') throw error instanceof StopReason ? error : new StopReason('drain')
+  if (cause !== null) return ended('cancelled', 'cancelled', 'The execution was cancelled before it began.')
+  if (error instanceof TaskRefusal || error instanceof ProvisioningFailure)
+    return ended(error.ending, error.reason, error.message)
+  const { executionId } = attempt
+  parts.log.error({ err: error, executionId, attempt: attempt.attempt }, 'an attempt failed on our side')
+  if (began) return ended('sandbox_lost', 'internal', 'Something failed on our side while the program ran.')
+  return isCofferdamError(error)
+    ? ended('provisioning', error.code, error.message)
+    : ended('provisioning', 'internal', 'Something failed on our side before the program ran.')
+}
+
+function stopCauseFrom(error: unknown, signal: AbortSignal): StopCause | null {
+  if (error instanceof StopReason) return error.stopCause
+  return signal.aborted ? stopCauseOf(signal) : null
+}

@@ -1,6 +1,6 @@
 /** The store: one object over a connection pool per database role. */
 import type { AttemptRecord, AuditRow, BlobStore, ExecutionId, ExecutionState } from '@cofferdam/contract'
-import type { Kysely, Transaction } from 'kysely'
+import { type Kysely, type Transaction, sql } from 'kysely'
 import { createApiKeys, type ApiKeys } from './api-keys.ts'
 import { createRecordBatcher, type WrittenBatch } from './batch-records.ts'
 import { checkDatabase } from './check-store.ts'
@@ -10,6 +10,7 @@ import { createLocalPlace } from './blobs/local-place.ts'
 import type { BucketSettings } from './blobs/s3-client.ts'
 import { createS3Place } from './blobs/s3-place.ts'
 import type { Page } from './cursor.ts'
+import { finishedBetween } from './finished-range.ts'
 import { fleetTables, type FleetTables } from './fleet-tables.ts'
 import { feedPage, type FeedFilter, type FeedPage } from './feed.ts'
 import { findAttempt, findExecution, type StoredExecution } from './find-execution.ts'
@@ -17,7 +18,6 @@ import { attemptKey, insertAttempts, RECORD_STATEMENT } from './insert-attempts.
 import type { InvocationFilter } from './invocation-filter.ts'
 import { countCharged, listInvocations, type AttemptName, type ChargedCounts } from './invocations.ts'
 import { minuteSeries, type Series, type SeriesQuery } from './minute-series.ts'
-import { recentWork } from './recent-work.ts'
 import { listResults } from './results.ts'
 import { createCodeInterpreters, type CodeInterpreters } from './code-interpreters.ts'
 import { createCallbackSecrets, type CallbackSecrets } from './callback-secrets.ts'
@@ -205,4 +205,21 @@ export async function createStore(options: StoreOptions): Promise<Store> {
       await Promise.all([app.close(), fleet.close(), sweeper.close(), auditor.close()])
     },
   }
+}
+
+/**
+ * Milliseconds of [fromMs, toMs) in which a worker had attempts of a tenant that have ended since, by tenant.
+ * Attempts count from the take to the ending. Those that still run are not in the store.
+ */
+async function recentWork(db: Kysely<Database>, fromMs: number, toMs: number): Promise<Map<string, number>> {
+  const [from, to] = [new Date(fromMs).toISOString(), new Date(toMs).toISOString()]
+  const { rows } = await sql<{ tenant_id: string; busy_ms: number }>`
+    select tenant_id, sum(extract(epoch from
+        least(finished_at, ${to}::timestamptz) - greatest(started_at, ${from}::timestamptz)) * 1000)::float8
+      as busy_ms
+    from sandbox_invocations
+    -- What ends a little later was busy before. It is in the store already if the clocks differ.
+    where ${finishedBetween(fromMs, toMs + 60_000)} and started_at < ${to}
+    group by tenant_id`.execute(db)
+  return new Map(rows.map((row) => [row.tenant_id, row.busy_ms]))
 }

@@ -7,13 +7,12 @@
  *     └─► not valid, refused, or a failure ─► a result that says so
  */
 import { isCofferdamError, type ExecutionRequest, type ExecutionResult } from '@cofferdam/client'
-import { idempotencyKey, toolCallName } from './call-ids.ts'
+import { idempotencyKey, toolCallName, sessionKey } from './call-ids.ts'
 import { issuesText, parseInput, type CodeInput } from './code-input.ts'
 import { emptyResult, type CodeResult } from './code-result.ts'
 import type { Images } from './images.ts'
-import type { Settings } from './options.ts'
+import type { Settings, SessionOption } from './options.ts'
 import { endedResult, failedResult } from './outcome.ts'
-import { keyFor, sessionOf } from './session-choice.ts'
 import type { ToolCall } from './tool-call.ts'
 
 /** Given to the audit row of an execution that an SDK gave up. */
@@ -183,4 +182,24 @@ async function tailOf({ client, onProblem }: Settings, result: ExecutionResult):
     if (!isCofferdamError(error) || error.code !== 'range_not_satisfiable') onProblem(error)
     return ''
   }
+}
+
+/** The key of the call's session. Undefined for a call that starts from nothing. */
+async function keyFor(
+  option: SessionOption | undefined,
+  { session: named }: CodeInput,
+  call: ToolCall,
+): Promise<string | undefined> {
+  if (option === undefined) return undefined
+  if (typeof option === 'function') return sessionKey(option(call))
+  if (typeof option === 'string') return sessionKey(option)
+  if ('key' in option) return sessionKey(option.key)
+  return named === undefined ? undefined : sessionKey(`${option.prefix}.${named}`)
+}
+
+/** The field of the request. */
+function sessionOf(option: SessionOption | undefined, key: string | undefined): ExecutionRequest['session'] {
+  if (key === undefined) return undefined
+  const scope = typeof option === 'object' ? option.scope : undefined
+  return { key, scope: scope ?? 'interpreter' }
 }

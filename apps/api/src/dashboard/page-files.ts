@@ -8,7 +8,6 @@ import { fileURLToPath } from 'node:url'
 import staticFiles from '@fastify/static'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { noSuchPath } from '../error-response.ts'
-import { NO_BUILD } from './no-build.ts'
 
 /** Where `npm start`, the image and the package have the build, beside this app. */
 const BUILT = fileURLToPath(new URL('../../../dashboard/dist', import.meta.url))
@@ -81,3 +80,28 @@ export async function addPageFiles(app: FastifyInstance, folder: string = BUILT)
   })
   return send
 }
+
+/** What `/` says when the dashboard was not built. Without scripts and styles, as its headers demand. */
+const NO_BUILD = `<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width">
+<title>Cofferdam: the dashboard is not built</title>
+</head>
+<body>
+<main>
+<h1>The dashboard is not built</h1>
+<p>The API works: see <a href="/docs">/docs</a> and <a href="/readyz">/readyz</a>. Only its pages are
+missing.</p>
+<p>To get them, do one of these, then load this page again:</p>
+<ul>
+<li>In a clone of the repository: <code>npm run dashboard</code>, or restart with <code>npm start</code>.</li>
+<li>In an image: build it with <code>infra/compose/Dockerfile</code>, which brings them.</li>
+<li>Somewhere else: build them in a clone, and set <code>COFFERDAM_DASHBOARD_DIR</code> to
+<code>apps/dashboard/dist</code> there.</li>
+</ul>
+</main>
+</body>
+</html>
+`

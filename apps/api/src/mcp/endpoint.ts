@@ -3,25 +3,24 @@
  * of the 2025 revisions. One request is one exchange, so any replica serves any request.
  */
 import { randomUUID } from 'node:crypto'
+import { once } from 'node:events'
 import { createMcpHandler, type McpRequestContext, type Server } from '@modelcontextprotocol/server'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { z } from 'zod'
 import { holderOf } from '../authenticate.ts'
 import { requireScopes, type ResourceServer } from '../oauth/resource-server.ts'
+import type { Scope } from '../oauth/scopes.ts'
 import type { RouteContext } from '../route-context.ts'
 import { createServer, scopeOfTool } from './create-server.ts'
 import type { Exchange } from './exchange.ts'
 import { cancelNamedCall, SESSION_HEADER } from './legacy-cancel.ts'
-import { requiredScopes } from './required-scopes.ts'
-import { sendWebResponse, webRequestOf } from './send-response.ts'
 import { answerListener } from './task-notifications.ts'
+import { takeOver } from '../streams.ts'
 
 export interface Endpoint {
   /** Answers one request of a known caller. Throws `forbidden` when its token lacks a scope. */
   serve(request: Exchange['request'], reply: FastifyReply): Promise<void>
 }
-
-const messageSchema = z.looseObject({ method: z.string() })
 
 /** Makes the server of one request. */
 export type BuildServer = (exchange: Exchange, asked: McpRequestContext) => Server
@@ -49,7 +48,7 @@ export function createEndpoint(
   )
   return {
     async serve(request, reply) {
-      requireScopes(request, reply, oauth, requiredScopes(request.body, scopeOfTool))
+      requireScopes(request, reply, oauth, requiredScopes(request.body))
       const method = messageSchema.safeParse(request.body).data?.method
       const listens = method === 'subscriptions/listen'
       // Such a stream stays open until somebody ends it.
@@ -85,4 +84,68 @@ function goneBeforeAnswer({ raw }: FastifyReply): AbortSignal {
   })
   if (raw.destroyed) gone.abort()
   return gone.signal
+}
+
+/** Everybody may open a connection and list what there is. */
+const FREE: ReadonlySet<string> = new Set([
+  'initialize',
+  'ping',
+  'server/discover',
+  'tools/list',
+  'resources/list',
+  'resources/templates/list',
+])
+
+const messageSchema = z.looseObject({
+  method: z.string(),
+  params: z.looseObject({ name: z.string().optional() }).optional().catch(undefined),
+})
+
+/** The scopes that `body` needs: one message, or several. */
+function requiredScopes(body: unknown): ReadonlySet<Scope> {
+  const messages = Array.isArray(body) ? body : [body]
+  const scopes = messages.flatMap((message): Scope[] => {
+    const parsed = messageSchema.safeParse(message).data
+    // An answer, or no message at all: the handler refuses it.
+    if (parsed === undefined) return []
+    const { method, params } = parsed
+    // A notification that cancels names a call of the same caller.
+    if (FREE.has(method) || method.startsWith('notifications/')) return []
+    if (method === 'tasks/cancel') return ['cofferdam:cancel']
+    if (method !== 'tools/call') return ['cofferdam:read']
+    const scope = scopeOfTool(params?.name ?? '')
+    return scope === undefined ? [] : [scope]
+  })
+  return new Set(scopes)
+}
+
+/** The headers that the SDK's handler reads. It never sees the key. */
+const READ = /^(accept|content-type|mcp-.*)$/
+
+/** `request` as the handler takes it. Its body comes apart, already parsed. */
+function webRequestOf(request: FastifyRequest, signal: AbortSignal): Request {
+  const headers = new Headers()
+  for (const [name, value] of Object.entries(request.headers))
+    if (READ.test(name) && typeof value === 'string') headers.set(name, value)
+  return new Request(new URL('/mcp', 'http://localhost'), { method: request.method, headers, signal })
+}
+
+/** Sends `response` with the headers that our hooks have set. Ends when the client is gone. */
+async function sendWebResponse(reply: FastifyReply, response: Response, gone: AbortSignal): Promise<void> {
+  const { connection: _, ...headers } = Object.fromEntries(response.headers)
+  const { raw } = reply
+  raw.on('error', () => raw.destroy())
+  raw.writeHead(response.status, { ...takeOver(reply), ...headers })
+  // Otherwise a client that waits for the first message does not know that its request arrived.
+  raw.flushHeaders()
+  try {
+    for await (const chunk of response.body ?? []) {
+      if (gone.aborted) return
+      if (!raw.write(chunk)) await once(raw, 'drain', { signal: gone })
+    }
+  } catch (error) {
+    if (!gone.aborted) throw error
+  } finally {
+    raw.end()
+  }
 }

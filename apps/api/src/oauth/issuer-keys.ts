@@ -11,7 +11,6 @@
 import { CofferdamError } from '@cofferdam/contract'
 import type { JWTVerifyGetKey } from 'jose'
 import { z } from 'zod'
-import { fetchJson } from './bounded-json.ts'
 
 /** How long keys are used without a look for new ones. A key that the issuer withdraws works no longer. */
 const FRESH_MS = 10 * 60_000
@@ -97,4 +96,35 @@ async function findJwksUrl(issuer: string): Promise<string> {
     }
   }
   throw new AggregateError(failures, `no metadata of the issuer ${issuer}`)
+}
+
+/** Largest document of the issuer. Key sets in practice have at most a few dozen keys of 2 KiB. */
+const MAX_BYTES = 256 * 1024
+
+const TIMEOUT_MS = 5000
+
+/**
+ * Returns the JSON document at `url`, whose server may hang, redirect or never stop sending. Rejects for
+ * redirects, any status but 200, more than 256 KiB, and after 5 s.
+ */
+async function fetchJson(url: string): Promise<unknown> {
+  const response = await fetch(url, {
+    headers: { accept: 'application/json' },
+    // A redirect would lead to a place that nobody configured.
+    redirect: 'error',
+    signal: AbortSignal.timeout(TIMEOUT_MS),
+  })
+  if (response.status !== 200) {
+    await response.body?.cancel()
+    throw new Error(`${url} answered ${response.status}`)
+  }
+  const chunks: Uint8Array[] = []
+  let size = 0
+  // Counts what decompression yields. Leaving the loop closes the connection.
+  for await (const chunk of response.body ?? []) {
+    size += chunk.length
+    if (size > MAX_BYTES) throw new Error(`${url} sent more than ${MAX_BYTES} bytes`)
+    chunks.push(chunk)
+  }
+  return JSON.parse(Buffer.concat(chunks).toString())
 }

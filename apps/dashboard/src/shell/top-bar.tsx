@@ -1,8 +1,8 @@
 import { pageAddress } from '../address/address.ts'
+import { connection } from '../api/call.ts'
 import { isAdmin } from '../api/session.ts'
 import { Account } from './account.tsx'
 import { showsHelp } from './help-dialog.tsx'
-import { LiveDot } from './live-dot.tsx'
 import { SearchBox } from './search-box.tsx'
 import { TenantSwitch } from './tenant-switch.tsx'
 
@@ -30,5 +30,19 @@ export function TopBar() {
       </button>
       <Account />
     </header>
+  )
+}
+
+const WORDS = { unknown: 'Connecting', live: 'Live', lost: 'No connection' } as const
+const TONES = { unknown: 'wait', live: 'ok', lost: 'bad' } as const
+
+/** Whether what is shown is fresh. */
+function LiveDot() {
+  const state = connection.value
+  return (
+    <span class={`live-dot standing tone-${TONES[state]}`} role="status">
+      <span class="dot" aria-hidden="true" />
+      <span class="live-word">{WORDS[state]}</span>
+    </span>
   )
 }

@@ -2,14 +2,14 @@
  * The data plane's operations. The client for session operations repeats calls; the client that runs programs
  * never does. Every call waits for its turn in the account's rate. The first call loads the SDK.
  */
-import type { ToolArguments, ToolName } from '@aws-sdk/client-bedrock-agentcore'
+import type { ToolArguments, ToolName, BedrockAgentCoreClientConfig } from '@aws-sdk/client-bedrock-agentcore'
 import { CofferdamError, type RateGate } from '@cofferdam/contract'
 import { isConflict, isGone } from './classify-failure.ts'
 import type { AgentcoreConfig } from './config.ts'
 import { consumeStream, type OnText, type ToolResult } from './consume-stream.ts'
+import { credentialsFrom } from './credentials.ts'
 import { hidingKeys } from './hide-keys.ts'
 import { ATTEMPTS } from './retry-calls.ts'
-import { openClients } from './sdk-clients.ts'
 
 /** Longest wait for a turn before a user's program has begun: another backend or attempt may serve. */
 const TURN_MS = 10_000
@@ -184,4 +184,32 @@ export function createDataPlane(config: AgentcoreConfig, rate: RateGate): DataPl
 function checkedId(id: string | undefined): string {
   if (id !== undefined && /^[0-9a-zA-Z]{1,40}$/.test(id)) return id
   throw new CofferdamError('protocol_violation', 'AgentCore: a session without an id that can be used.')
+}
+
+/** Concurrent executions of a worker. The SDK's own agent has 50 sockets and makes other calls wait. */
+const SOCKETS = 500
+const CONNECT_MS = 5_000
+
+/**
+ * Loads the SDK and makes no request. `lifecycle` repeats calls: a Start has its token, and a Stop may come
+ * twice. `invoke` never repeats: with the SDK's default, a broken connection ran the program twice
+ * (measured).
+ */
+async function openClients(config: AgentcoreConfig) {
+  const sdk = await import('@aws-sdk/client-bedrock-agentcore')
+  const agent = { keepAlive: true, maxSockets: SOCKETS }
+  const common: BedrockAgentCoreClientConfig = {
+    ...(config.region === undefined ? {} : { region: config.region }),
+    ...(config.endpoint === undefined ? {} : { endpoint: config.endpoint }),
+    ...(config.credentials_file === undefined
+      ? {}
+      : { credentials: credentialsFrom(config.credentials_file, config.profile) }),
+    // No timeout: a quiet program sends nothing for long, and every call has a signal.
+    requestHandler: { httpAgent: agent, httpsAgent: agent, connectionTimeout: CONNECT_MS },
+  }
+  return {
+    sdk,
+    lifecycle: new sdk.BedrockAgentCoreClient({ ...common, maxAttempts: ATTEMPTS.lifecycle }),
+    invoke: new sdk.BedrockAgentCoreClient({ ...common, maxAttempts: 1 }),
+  }
 }

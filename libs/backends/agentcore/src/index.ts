@@ -13,7 +13,7 @@ import {
 } from '@cofferdam/contract'
 import type { z } from 'zod'
 import { SILENT, type BackendDeps } from '@cofferdam/sandbox/backend'
-import { namesInUse, createLeftBehind } from '@cofferdam/backend-remote'
+import { namesInUse, createLeftBehind, type LeftBehind } from '@cofferdam/backend-remote'
 import { capabilitiesOf } from './capabilities.ts'
 import { openFailure } from './classify-failure.ts'
 import { agentcoreConfigSchema, type AgentcoreConfig } from './config.ts'
@@ -38,7 +38,6 @@ import type { OpenParts } from './open-session.ts'
 import { createRunningSessions, ownedAmong } from './running-sessions.ts'
 import { LIFE_MARGIN_MS, warmLifeMs } from './session-life.ts'
 import { isKeptBy, isWarmName } from './session-name.ts'
-import { stopForGood } from './stop-for-good.ts'
 import { createWarmSessions } from './warm-sessions.ts'
 
 const FIX =
@@ -202,3 +201,17 @@ export const createBackend = (config: AgentcoreConfig, deps: AgentcoreDeps, name
   createAgentcoreBackend(config, deps, name)
 
 export { interpretersFor, type Interpreters } from './interpreters.ts'
+
+/** An overloaded service denies for up to 3 s that it has a session whose Start it has answered. */
+const UNKNOWN_MS = 10_000
+
+/** `DataPlane.stop` that remembers sessions that it could not stop, and repeats the stop later. */
+function stopForGood({ stop }: Pick<DataPlane, 'stop'>, left: LeftBehind): DataPlane['stop'] {
+  return async (id) => {
+    const what = `${id.interpreter} ${id.session}`
+    const comesUntilMs = (id.startedAtMs ?? 0) + UNKNOWN_MS
+    const isStopped = await left.end(what, () => stop(id))
+    if (isStopped || Date.now() >= comesUntilMs) return isStopped
+    return await left.end(what, () => stop(id), { comesUntilMs })
+  }
+}

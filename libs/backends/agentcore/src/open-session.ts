@@ -6,13 +6,16 @@
  * No user code has run until then, so every failure may be retried elsewhere. After an abort, this still
  * waits for the answer of Start, because a session that was made must be stopped.
  */
+import { CofferdamError } from '@cofferdam/contract'
 import type { BackendLogger } from '@cofferdam/sandbox/backend'
 import type { LeftBehind } from '@cofferdam/backend-remote'
-import type { CellSession } from './cell-session.ts'
-import { isGone, isNotBegun, isRefused, openFailure } from './classify-failure.ts'
+import { newNonce } from './cell-requests.ts'
+import { type CellSession, createCellSession } from './cell-session.ts'
+import { preamble, readyMarker } from './cell-source.ts'
+import { isGone, isNotBegun, isRefused, openFailure, isConflict, isThrottled } from './classify-failure.ts'
+import type { ToolResult } from './consume-stream.ts'
 import type { DataPlane, SessionPlace } from './data-plane.ts'
-import { proveReady } from './prove-ready.ts'
-import { ATTEMPTS } from './retry-calls.ts'
+import { ATTEMPTS, retryThrottled } from './retry-calls.ts'
 import { clientToken } from './session-name.ts'
 
 /** A Start that the service has not carried out by then is never carried out. */
@@ -116,3 +119,37 @@ export async function stopByName(service: DataPlane, interpreter: string, name: 
   const stopped = await Promise.all(found.map((one) => service.stop(one)))
   return stopped.filter(Boolean).length
 }
+
+const isForNow = (error: unknown): boolean => isThrottled(error) || isGone(error) || isConflict(error)
+
+/**
+ * The first call of a session installs our cell. Ready means no exit code but 0, no error, and the marker as
+ * the last line. Throws otherwise.
+ */
+async function proveReady(service: DataPlane, id: SessionPlace, signal: AbortSignal): Promise<CellSession> {
+  let nonce = ''
+  const install = async (): Promise<ToolResult> => {
+    // A throttled stream does not tell whether the previous preamble was installed.
+    nonce = newNonce()
+    return await service.call(id, 'executeCode', { code: preamble(nonce), language: 'python' }, signal)
+  }
+  const result = await retryThrottled(install, signal, ATTEMPTS.firstCall, isForNow)
+  const [base = '', last] = result.stdout.trimEnd().split(/\r?\n/).slice(-2)
+  // A missing exit code is accepted: the marker proves more than the code.
+  const isFailed = (result.exitCode ?? 0) !== 0 || result.isError
+  if (isFailed || last !== readyMarker(nonce) || !isPlainPath(base))
+    throw new CofferdamError(
+      'sandbox_open_failed',
+      `AgentCore: the session is not ready: ${lastLine(result)}`,
+      {
+        details: { reason: `readiness:${isFailed ? 'failed' : 'marker'}` },
+      },
+    )
+  return createCellSession(service, id, base)
+}
+
+/** An absolute path without characters that a shell would interpret. */
+const isPlainPath = (path: string): boolean => /^\/[\w./-]{1,500}$/.test(path)
+
+const lastLine = ({ stderr, exitCode }: ToolResult): string =>
+  stderr.trimEnd().split('\n').at(-1)?.slice(0, 200) || `exit code ${exitCode}, without its marker`

@@ -1,10 +1,16 @@
 /** Runs one program of an execution in a session: chooses tool and deadlines, returns exit and output. */
 import { randomUUID } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { unmeasuredUsage, type Exit, type Program, type RunIo, type SandboxSpec } from '@cofferdam/contract'
+import {
+  unmeasuredUsage,
+  type Exit,
+  type Program,
+  type RunIo,
+  type SandboxSpec,
+  CofferdamError,
+} from '@cofferdam/contract'
 import type { CellSession } from './cell-session.ts'
 import type { ToolResult } from './consume-stream.ts'
-import { describeProgram } from './describe-program.ts'
 import { fromAnswer, KILLED_BY_SIGKILL, withoutAnswer } from './exit-evidence.ts'
 import { createLiveOutput } from './live-output.ts'
 import { traceParentOf } from './trace-parent.ts'
@@ -111,3 +117,43 @@ export async function runProgram(
 const SECRET_NAME = /token|secret|passw|api_?key|access_?key|private_?key|credential/i
 const secretsIn = (env: Record<string, string>): string[] =>
   Object.entries(env).flatMap(([name, value]) => (SECRET_NAME.test(name) ? [value] : []))
+
+/** A longer shell text goes into a file: Linux takes at most 128 KiB per argument (MAX_ARG_STRLEN). */
+const SHELL_ARG_MAX = 120 * 1024
+const ENTRIES = { python: 'main.py', javascript: 'main.js', typescript: 'main.ts', bash: 'main.sh' } as const
+
+/**
+ * Translates a program into the cell's form. `provided`: paths of its files. Throws `capability_missing`
+ * except for scripts and commands.
+ */
+function describeProgram(program: Program, provided: readonly string[]): object {
+  switch (program.type) {
+    case 'script': {
+      const { language, source, argv = [] } = program
+      return { type: 'script', language, source, argv, entry: freeName(ENTRIES[language], provided) }
+    }
+    case 'command': {
+      const { argv, shell = '' } = program
+      if (argv !== undefined) return { type: 'command', argv }
+      if (Buffer.byteLength(shell) <= SHELL_ARG_MAX) return { type: 'command', argv: ['bash', '-c', shell] }
+      const entry = freeName('command.sh', provided)
+      return { type: 'script', language: 'bash', source: shell, argv: [], entry }
+    }
+    case 'files':
+    case 'tests':
+    case 'install':
+      throw new CofferdamError(
+        'capability_missing',
+        `agentcore does not run ${program.type} programs by itself`,
+      )
+  }
+}
+
+function freeName(name: string, provided: readonly string[]): string {
+  const taken = new Set(provided.map((path) => path.split('/')[0]))
+  const [stem, ending] = name.split('.')
+  for (let n = 0; ; n += 1) {
+    const free = n === 0 ? name : `${stem}_${n}.${ending}`
+    if (!taken.has(free)) return free
+  }
+}

@@ -4,9 +4,10 @@
  * folder, so it cannot answer.
  */
 import { randomBytes } from 'node:crypto'
+import { readFileSync } from 'node:fs'
 import { CofferdamError, isCofferdamError } from '@cofferdam/contract'
+import { COMPILER, guestFiles } from '@cofferdam/sandbox/guest'
 import { z } from 'zod'
-import { agentBundle, ours } from './agent-bundle.ts'
 import type { Executed, Executions } from './dialects.ts'
 import { RUNNING_PATIENCE_MS, type PoolApi } from './pool-api.ts'
 import { json, LostAnswer, type PoolCall } from './pool-call.ts'
@@ -183,4 +184,23 @@ function unheard({ succeeded, stderr }: Executed): CofferdamError {
   return new CofferdamError('sandbox_lost', 'Azure: the session was replaced by an empty one.', {
     details: { said: stderr.slice(-300) },
   })
+}
+
+/** Reads one of our programs that run in the session. */
+const ours = (file: string): Buffer => readFileSync(new URL(file, import.meta.url))
+
+/**
+ * Returns the guest agent and our programs as one file for unpack-agent.py: paths and base64 contents, with
+ * `more` added.
+ */
+function agentBundle(transforms: boolean, more: Record<string, string>): Buffer {
+  const files: [string, Buffer][] = guestFiles()
+    // Leaves out 5.0 of 5.3 MB, which every new session would upload.
+    .filter(({ name }) => name !== COMPILER && (transforms || name !== 'node-gate/amaro.cjs'))
+    .map(({ name, source }) => [`guest/${name}`, readFileSync(source)])
+  const added = Object.entries(more).map(([path, text]): [string, Buffer] => [path, Buffer.from(text)])
+  const all = [...files, ...added, ['in-session.py', ours('in-session.py')] as const]
+  return Buffer.from(
+    JSON.stringify(Object.fromEntries(all.map(([path, file]) => [path, file.toString('base64')]))),
+  )
 }

@@ -2,6 +2,7 @@
  * The `e2b` backend: one Firecracker machine of E2B (or a compatible service) per sandbox, with our guest
  * agent, whose frames use envd's process stream. README.md says what it isolates, costs and cannot do.
  */
+import { readFile } from 'node:fs/promises'
 import {
   CofferdamError,
   isCofferdamError,
@@ -24,15 +25,14 @@ import {
   sessionLimits,
   takeOwnSlot,
   takeTurn,
+  type LeftBehind,
 } from '@cofferdam/backend-remote'
 import { createWarmth, type BoundSlot, type WarmDeps } from '@cofferdam/sandbox/warm'
-import { readKey } from './api-key.ts'
 import { e2bConfigSchema, type E2bConfig } from './config.ts'
-import { createControlApi } from './control-api.ts'
+import { createControlApi, type ControlApi } from './control-api.ts'
 import { OWNER } from './create-sandbox.ts'
 import { InterpreterSandbox } from './interpreter-sandbox.ts'
 import { createKeeper, endKept, IDLE_MS } from './kept-session.ts'
-import { withProvenKills } from './proven-kills.ts'
 import { startSlot } from './start-slot.ts'
 
 /** Added to the hard deadline. A live worker ends its sandboxes itself; this is for workers that died. */
@@ -178,3 +178,53 @@ const scopesOf = (settings: E2bConfig): SessionScope[] =>
 /** Entry point of the backend registry. */
 export const createBackend = (config: E2bConfig, deps: BackendDeps, name: string): Backend =>
   createE2bBackend(config, deps, name)
+
+/**
+ * The account's key, read for each call because it may be rotated. Throws `backend_unavailable`, which never
+ * quotes the file's content.
+ */
+async function readKey(file: string | undefined): Promise<string> {
+  if (file === undefined)
+    throw new CofferdamError('backend_unavailable', 'E2B: api_key_file is not set in backends.e2b.')
+  const text = await readFile(file, 'utf8').catch((error: unknown) => {
+    throw new CofferdamError('backend_unavailable', `E2B: the key file ${file} cannot be read.`, {
+      cause: error,
+    })
+  })
+  const key = text.trim()
+  // Never quote the content: it is probably a secret.
+  if (!/^[\x21-\x7e]{8,512}$/.test(key))
+    throw new CofferdamError('backend_unavailable', `E2B: ${file} holds no API key.`)
+  return key
+}
+
+/** An overloaded service may answer 404 for a new sandbox. Its limit is not documented. */
+const YOUNG_MS = 30_000
+
+/**
+ * The same API, which repeats a kill until the service has confirmed it. `left` remembers kills until the
+ * sandbox is gone or its longest life is over.
+ */
+function withProvenKills(control: ControlApi, left: LeftBehind, maxLifeMs: number): ControlApi {
+  /** Recently created sandboxes that are not known to be gone, oldest first. */
+  const youngUntilMs = new Map<string, number>()
+
+  return {
+    ...control,
+    async create(wish, signal) {
+      const created = await control.create(wish, signal)
+      const nowMs = Date.now()
+      for (const [id, untilMs] of youngUntilMs) if (untilMs <= nowMs) youngUntilMs.delete(id)
+      youngUntilMs.set(created.sandboxID, nowMs + YOUNG_MS)
+      return created
+    },
+    async kill(id) {
+      const end = (comesUntilMs: number): Promise<boolean> =>
+        left.end(id, () => control.kill(id), { comesUntilMs, endsAtMs: Date.now() + maxLifeMs })
+      const isYoungUntilMs = youngUntilMs.get(id)
+      const wasKilled = await end(0)
+      youngUntilMs.delete(id)
+      return wasKilled || isYoungUntilMs === undefined ? wasKilled : await end(isYoungUntilMs)
+    },
+  }
+}

@@ -9,6 +9,7 @@
  * The claim is followed while its channel is open. If the claim loses its pod, the channel is closed.
  */
 import { readFile } from 'node:fs/promises'
+import type { Socket } from 'node:net'
 import { CofferdamError, isCofferdamError, type SessionId } from '@cofferdam/contract'
 import { agentOptions, createGuestSession, type AgentOptions } from '@cofferdam/sandbox/guest'
 import { type Channel, createRemoteSlot, type RemoteSlot, asMissingLanguage } from '@cofferdam/backend-remote'
@@ -16,11 +17,10 @@ import type { SlotSpec } from '@cofferdam/sandbox/warm'
 import type { ClaimedPod } from './claim-state.ts'
 import type { Claims, ClaimWish } from './claims.ts'
 import type { KubernetesConfig } from './config.ts'
-import { connected } from './dial-pod.ts'
-import { greeted, takenIn } from './enter-pod.ts'
+import { connected, dialled, redialPause } from './dial-pod.ts'
 import { startByPythonRuntime } from './foreign/python-runtime.ts'
 import { startBySandboxd, type SandboxdSettings } from './foreign/sandboxd.ts'
-import { greetAgain, type SessionHold } from './greet-pod.ts'
+import { greetAgain, type SessionHold, greetFresh, NotTakenIn } from './greet-pod.ts'
 
 /** Added to start and waiting time in a pool. The first execution then sets the time that it needs. */
 const START_MARGIN_MS = 60_000
@@ -180,5 +180,40 @@ async function handshake(
   } catch (error) {
     session.close()
     throw asMissingLanguage('kubernetes', spec, error)
+  }
+}
+
+/**
+ * Connects to the agent in a new pod that runs pod.py, and retries until the right pod answers. Throws why
+ * none did, or `signal`'s reason.
+ */
+async function takenIn(
+  pod: ClaimedPod,
+  port: number,
+  options: readonly string[],
+  hold: SessionHold | null,
+  signal: AbortSignal,
+): Promise<Channel> {
+  for (let last: NotTakenIn | null = null; ;)
+    try {
+      if (last !== null) await redialPause(signal)
+      const socket = await dialled(pod.ip, port, signal)
+      return await greeted(socket, () => greetFresh(socket, pod, options, hold, signal))
+    } catch (error) {
+      if (signal.aborted) throw last ?? error
+      // Retries at this pod until `signal` says that the claim lost it. Not for a session: its key was sent.
+      if (!(error instanceof NotTakenIn) || hold !== null) throw error
+      last = error
+    }
+}
+
+/** Returns the channel after a successful greeting. Closes the socket otherwise. */
+async function greeted(socket: Socket, greet: () => Promise<void>): Promise<Channel> {
+  try {
+    await greet()
+    return { readable: socket, writable: socket, stderrTail: () => '' }
+  } catch (error) {
+    socket.destroy()
+    throw error
   }
 }

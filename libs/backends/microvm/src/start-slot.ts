@@ -12,6 +12,7 @@ import {
   type Cgroups,
   type GuestSlot,
   type Records,
+  type RunWatch,
 } from '@cofferdam/sandbox/backend'
 import { createGuestSession, type GuestReady } from '@cofferdam/sandbox/guest'
 import type { SlotSpec } from '@cofferdam/sandbox/warm'
@@ -26,9 +27,8 @@ import {
   type SavedMachine,
 } from './engine.ts'
 import type { ImageManifest, MicrovmImage } from './image.ts'
-import { createMachineGroup } from './machine-group.ts'
+import { createMachineGroup, type MachineGroup } from './machine-group.ts'
 import type { MachineMemory } from './machine-memory.ts'
-import { lastWord, watchMachine } from './machine-watch.ts'
 import { openFailure } from './open-failure.ts'
 import { CHANGED, type Templates } from './templates.ts'
 import { againWords, thawWords } from './thaw.ts'
@@ -84,8 +84,8 @@ export async function startSlot(
 }
 
 /**
- * The same for what `save` wrote. `isFork`: another machine goes on from this state as well, so every process
- * but the agent is ended.
+ * Like `startSlot`, but starts from the state that `save` wrote. `isFork`: another machine goes on from this
+ * state as well, so every process but the agent is ended.
  */
 export async function resumeSlot(
   parts: StartParts,
@@ -198,3 +198,17 @@ async function withLastWord(error: unknown, control: ControlChannel): Promise<un
     cause: error,
   })
 }
+
+/** After the agent's channel has ended, for the word why. */
+const LAST_WORD_MS = 2000
+
+/** The agent counts. Both kernels tell if they killed for memory: the guest a program, the host a machine. */
+const watchMachine = (control: ControlChannel, group: MachineGroup): RunWatch => ({
+  addTo: (exit) => exit,
+  usage: () => null,
+  killedForMemory: async () => group.oomKills() > 0 || ((await lastWord(control))?.oomKills ?? 0) > 0,
+  stop: () => undefined,
+})
+
+const lastWord = (control: ControlChannel): Promise<Awaited<ControlChannel['ended']>> =>
+  unlessAborted(control.ended, AbortSignal.timeout(LAST_WORD_MS)).catch(() => null)

@@ -3,8 +3,13 @@
  * missing, too large, malformed or forged report can give wrong counts for these tests, but does no other
  * harm.
  */
-import { isCofferdamError, unlessAborted } from '@cofferdam/contract'
-import type { Sandbox, TestReport } from '@cofferdam/contract'
+import {
+  isCofferdamError,
+  unlessAborted,
+  type Sandbox,
+  type TestReport,
+  type TestFramework,
+} from '@cofferdam/contract'
 import type { TestsPlan } from '../test-run/plan-tests.ts'
 import type { ReportForm } from '../test-run/runners.ts'
 import { readCargo } from './read-cargo.ts'
@@ -12,8 +17,7 @@ import { readEvents } from './read-events.ts'
 import { readGo } from './read-go.ts'
 import { readJest } from './read-jest.ts'
 import { readPrinted } from './read-printed.ts'
-import { readUnloaded } from './read-unloaded.ts'
-import { createReportDraft, type Place, type ReportDraft } from './report-draft.ts'
+import { createReportDraft, type Place, type ReportDraft, plainText, type TestCase } from './report-draft.ts'
 
 /** A report of 10,000 tests with 500 long failures has about 4 MiB. */
 const MAX_REPORT_BYTES = 8 * 1024 * 1024
@@ -108,5 +112,47 @@ function addTests(
       return readGo(text, draft, modulePath, printed)
     case 'cargo':
       return readCargo(text, draft)
+  }
+}
+
+/**
+ * Finds why no test started, if only the output tells: a broken crate, or a file that mocha cannot load. Null
+ * when the output has no such error. `root` is the work directory as the sandbox sees it.
+ */
+function readUnloaded(framework: TestFramework, printed: string, root: string): TestCase | null {
+  const text = plainText(printed)
+  if (framework === 'cargo') return crate(text)
+  return framework === 'mocha' ? script(text, root) : null
+}
+
+/** Cargo names the crate after rustc's errors. The first error is the cause, others may follow from it. */
+function crate(text: string): TestCase | null {
+  const name = /^error: could not compile (`[^`\n]{1,200}`(?: \([^)\n]{1,200}\))?)/m.exec(text)?.[1]
+  if (name === undefined) return null
+  const message = /^error(?:\[E\d{4}\])?: (?!could not compile).*(?:\n.+)*/m.exec(text)?.[0] ?? ''
+  const place = /^ *--> ([^\s:]{1,400}\.rs):(\d{1,7}):/m.exec(message)
+  return {
+    name,
+    status: 'errored',
+    file: place?.[1],
+    line: place === null ? null : Number(place[2]),
+    message,
+  }
+}
+
+function script(text: string, root: string): TestCase | null {
+  const said = /^ ?Exception during run: ?([^]*)/m.exec(text)?.[1]
+  if (said === undefined) return null
+  const paths = [...said.matchAll(/(\/[^\s:()'"]{1,400}\.[cm]?[jt]sx?)\b(?::(\d{1,7}))?/g)].filter(
+    ([, path = '']) => root !== '' && path.startsWith(`${root}/`) && !path.includes('/node_modules/'),
+  )
+  const [, file = null, line] = paths.find((found) => found[2] !== undefined) ?? paths[0] ?? []
+  return {
+    name: file ?? 'mocha',
+    status: 'errored',
+    file,
+    line: line === undefined ? null : Number(line),
+    // The message of a syntax error starts with its place and its line.
+    message: said.slice(Math.max(0, said.search(/^\w*Error\b/m))),
   }
 }

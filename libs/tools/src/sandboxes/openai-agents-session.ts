@@ -1,6 +1,6 @@
 /** One `SandboxSession` of @openai/agents. */
 import { CofferdamError, isCofferdamError } from '@cofferdam/client'
-import { createEditor } from './openai-agents-editor.ts'
+import type { SandboxFiles } from './session-files.ts'
 import { imageTypeOf } from '../image-type.ts'
 import { checkManifest, manifestOf, writeEntries, writeEntry } from './openai-agents-manifest.ts'
 import { cutToTokens, execText } from './openai-agents-output.ts'
@@ -11,6 +11,8 @@ import type {
   OpenAiAgentsSdk,
   OpenAiAgentsSession,
   OpenAiAgentsState,
+  Editor,
+  EditorResult,
 } from './openai-agents-shape.ts'
 import type { SessionSandbox } from './session-sandbox.ts'
 import { quoted } from './shell-line.ts'
@@ -146,4 +148,34 @@ export function createOpenAiAgentsSession<M extends ManifestShape>(
 function asItself(runAs: string | undefined): void {
   if (runAs !== undefined)
     throw new CofferdamError('capability_missing', 'This sandbox has one user. Leave runAs out.')
+}
+
+/** Operations throw when the file is missing or the diff does not fit. The SDK tells the model. */
+function createEditor(files: SandboxFiles, applyDiff: OpenAiAgentsSdk<never>['applyDiff']): Editor {
+  const read = async (path: string): Promise<string> => {
+    const bytes = await files.read(path)
+    if (bytes === null) throw new CofferdamError('not_found', `There is no file ${path}.`)
+    try {
+      return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes)
+    } catch (cause) {
+      throw new CofferdamError('invalid_request', `${path} is not a text in UTF-8.`, { cause })
+    }
+  }
+  return {
+    async createFile({ path, diff }): Promise<EditorResult> {
+      await files.write(path, applyDiff('', diff, 'create'))
+      return {}
+    },
+    async updateFile({ path, diff, moveTo }) {
+      const changed = applyDiff(await read(path), diff)
+      const target = moveTo ?? path
+      await files.write(target, changed)
+      if (target !== path) await files.remove(path)
+      return {}
+    },
+    async deleteFile({ path }) {
+      if (!(await files.remove(path))) throw new CofferdamError('not_found', `There is no file ${path}.`)
+      return {}
+    },
+  }
 }

@@ -1,5 +1,6 @@
 import type { ExecutionState } from '@cofferdam/client'
 import { useState } from 'preact/hooks'
+import { RerunDialog } from './rerun/rerun-dialog.tsx'
 import { mayChange } from '../../api/session.ts'
 import { CopyAs } from '../../parts/copy-as/copy-as.tsx'
 import { CopyButton } from '../../parts/copy-button.tsx'
@@ -9,7 +10,6 @@ import { CancelDialog } from '../executions/cancel-dialog.tsx'
 import { previewOf } from '../executions/cancel-actions.tsx'
 import { cancelMany } from '../executions/cancel-many.ts'
 import { liveRow } from '../executions/row.ts'
-import { RerunButton } from './rerun/rerun-button.tsx'
 import { ProgressLine, Verdict } from './verdict.tsx'
 
 /** How it stands, in one line, and what can be done with it. */
@@ -57,6 +57,21 @@ export function ExecutionHead({ state, reload }: { state: ExecutionState; reload
             reload()
           }}
         />
+      )}
+    </>
+  )
+}
+
+/** Opens the dialog. `onAccepted` gets the ID of the new execution. */
+function RerunButton(props: { state: ExecutionState; onAccepted: (id: string) => void }) {
+  const [isOpen, setOpen] = useState(false)
+  return (
+    <>
+      <button type="button" class="button" onClick={() => setOpen(true)}>
+        Run again
+      </button>
+      {isOpen && (
+        <RerunDialog state={props.state} onAccepted={props.onAccepted} onClose={() => setOpen(false)} />
       )}
     </>
   )

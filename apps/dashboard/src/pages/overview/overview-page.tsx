@@ -1,4 +1,5 @@
 import type { ComponentChildren } from 'preact'
+import { useEffect, useState } from 'preact/hooks'
 import { pageAddress, queryValue } from '../../address/address.ts'
 import { read } from '../../api/call.ts'
 import { useResource, type Resource } from '../../api/use-resource.ts'
@@ -14,7 +15,6 @@ import { AttentionPanel } from './attention-panel.tsx'
 import { MinutesPanel } from './minutes-panel.tsx'
 import { Sparkline } from './sparkline.tsx'
 import { sumOf } from './stacks.ts'
-import { useHistory } from './use-history.ts'
 import { useStats, type Figures as Stats } from './use-stats.ts'
 
 const QUEUE_EVERY_MS = 2000
@@ -113,4 +113,28 @@ function Figure(props: {
       {props.children}
     </li>
   )
+}
+
+/** Looks that are kept: ten minutes of one every two seconds. */
+const KEPT = 300
+
+interface History {
+  running: readonly number[]
+  waiting: readonly number[]
+}
+
+/** What the page saw since it was opened. It is gone when the page is. */
+function useHistory(queue: Queue | null): History {
+  const [history, setHistory] = useState<History>({ running: [], waiting: [] })
+  useEffect(() => {
+    if (queue === null) return
+    const lanes = Object.values(queue.lanes)
+    const running = lanes.reduce((all, lane) => all + lane.running, 0)
+    const waiting = lanes.reduce((all, lane) => all + lane.queued, 0)
+    setHistory((before) => ({
+      running: [...before.running, running].slice(-KEPT),
+      waiting: [...before.waiting, waiting].slice(-KEPT),
+    }))
+  }, [queue])
+  return history
 }

@@ -10,11 +10,11 @@
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Environment } from '@cofferdam/contract'
+import { creationToken, interpreterName } from './interpreter-name.ts'
 import type { InterpreterRows, WantedInterpreter } from './interpreter-rows.ts'
 import { AwsFailure, isAwsFailure } from './aws-failure.ts'
 import type { AgentcoreProvisionConfig } from './config.ts'
 import type { ControlPlane, InterpreterFacts, InterpreterWish } from './control-plane.ts'
-import { differs, wishOf } from './interpreter-wish.ts'
 import type { TenantRoles } from './tenant-roles.ts'
 
 export interface ProvisionParts {
@@ -195,4 +195,40 @@ function lineOf(
     action,
     detail: null,
   }
+}
+
+/** Properties to create a wanted interpreter with. */
+function wishOf(
+  config: AgentcoreProvisionConfig,
+  row: WantedInterpreter,
+  roleArn: string | null,
+): InterpreterWish {
+  const name = interpreterName(config.prefix, row.tenant_id, row.environment)
+  const settings = { network: networkOf(config, row.environment), executionRoleArn: roleArn }
+  return { name, ...settings, clientToken: creationToken(name, row.generation, settings) }
+}
+
+function networkOf(config: AgentcoreProvisionConfig, environment: Environment): InterpreterWish['network'] {
+  if (environment === 'default-public') return { mode: 'PUBLIC' }
+  const { internal_network: inner } = config
+  if (inner === 'sandbox') return { mode: 'SANDBOX' }
+  return { mode: 'VPC', subnets: inner.subnets, securityGroups: inner.security_groups }
+}
+
+/** Describes the differences. An interpreter cannot be changed, only created anew. */
+function differs(
+  config: AgentcoreProvisionConfig,
+  row: WantedInterpreter,
+  facts: InterpreterFacts,
+  roleArn?: string | null,
+): string | null {
+  const { mode } = networkOf(config, row.environment)
+  const again = `remove the tenant's interpreters (--remove) and provision again`
+  if (facts.networkMode !== mode)
+    return `its network mode is ${facts.networkMode}, configured is ${mode}: ${again}`
+  const wanted = roleArn ?? (config.execution_role.startsWith('arn:') ? config.execution_role : null)
+  const isRoleKnown = roleArn !== undefined || config.execution_role !== 'per-tenant'
+  if (isRoleKnown && facts.executionRoleArn !== wanted)
+    return `its role is ${facts.executionRoleArn ?? 'none'}, configured is ${wanted ?? 'none'}: ${again}`
+  return null
 }

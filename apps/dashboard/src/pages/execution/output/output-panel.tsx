@@ -4,8 +4,7 @@ import { Empty } from '../../../parts/problem.tsx'
 import { Panel } from '../../../parts/panel.tsx'
 import { Segments } from '../../../parts/segments.tsx'
 import { count, size } from '../../../words/figures.ts'
-import { keptBlocks } from './kept-output.ts'
-import type { Stream } from './line-buffer.ts'
+import { type Stream, createLineBuffer, type Block } from './line-buffer.ts'
 import { OutputScreen } from './output-screen.tsx'
 import type { SeenEvents } from './use-events.ts'
 
@@ -77,4 +76,11 @@ function OutputNotes(props: { state: ExecutionState; stream: 'both' | Stream; se
       `The last ${count(seen.kept)} of ${count(seen.count)} lines are shown.`,
   ].filter((note) => note !== false)
   return notes.length === 0 ? null : <p class="output-notes">{notes.join(' ')}</p>
+}
+
+/** The output of an ended execution, as its result has it: at most a few hundred KiB. */
+function keptBlocks(result: ExecutionResult, stream: Stream): readonly Block[] {
+  const buffer = createLineBuffer()
+  buffer.add(stream, result[stream])
+  return buffer.blocks()
 }
