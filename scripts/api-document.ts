@@ -3,7 +3,10 @@ import { createApi } from '../apps/api/src/server.ts'
 import type { ApiDeps } from '../apps/api/src/route-context.ts'
 import type { ApiDocument } from './client-types.ts'
 
-/** Routes take parts of what they need when they are added, and use them only when they are called. */
+/**
+ * Stands for every dependency of the routes. Adding a route only reads properties of its dependencies. Only a
+ * request for that route uses them, and there is none here.
+ */
 const unused: unknown = new Proxy(() => undefined, {
   get: (_target, key) => (key === 'then' ? undefined : unused),
   apply: () => unused,

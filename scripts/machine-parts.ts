@@ -49,7 +49,7 @@ type Finding = Pick<Part, 'ok' | 'found'>
 
 /** Long, because a busy machine is slow. */
 const PATIENCE_MS = 120_000
-/** An emulated kernel boots in 5 s, and in 30 s beside everything else that is tried. */
+/** An emulated kernel boots in 5 s, or 30 s while all parts are tried. A busy machine takes much longer. */
 const BOOT_PATIENCE_MS = 400_000
 
 const FIXES: Readonly<Record<Name, string>> = {

@@ -150,8 +150,8 @@ export const pageQuery = z.strictObject({
   template_id: nameSchema.optional().meta({ description: 'Only those of this template.', example: 'strict' }),
   backend: nameSchema.optional().meta({
     description:
-      'Only what runs or ran on this backend. What has not begun is found by the backend that its request ' +
-      'names.',
+      'Only executions that run or ran on this backend. One that has not begun matches if its request ' +
+      'names the backend.',
     example: 'docker',
   }),
   trace_id: z

@@ -72,7 +72,7 @@ export function openCells(
     cells: isOne ? oneCell(redis) : createCells(all, directory),
     redis,
     producer: isOne ? first(producers, config.cell) : createCellsProducer(producers, directory),
-    // One admission may serve all cells: its keys are the tenants'.
+    // An admission with its own Redis serves all cells, because its keys name tenants and no cell.
     admission:
       apart ??
       (isOne

@@ -42,7 +42,7 @@ export const sessionQuery = z.strictObject({
     example: 'analyst',
   }),
   template_id: nameSchema.optional().meta({
-    description: 'The template, for tenants that run nothing without one. Default: none.',
+    description: 'The template. Needed if the tenant requires one. Default: none.',
     example: 'strict',
   }),
 })

@@ -54,7 +54,8 @@ export const tenantParams = z.strictObject({
 /** The tenant that a list or a call is about. */
 export const tenantQuery = nameSchema.optional().meta({
   description:
-    'The tenant. An admin key may name any, and has to where only one is meant. Default: the key’s.',
+    'The tenant. An admin key can name any tenant, and must name one if the call is about a single tenant. ' +
+    'Default: the key’s.',
   example: 'demo',
 })
 export const agentQuery = nameSchema.optional().meta({

@@ -21,7 +21,7 @@ const LEFT_OUT = new Set([
 /** The longest list of names: 64 MiB are about 600,000 names. */
 const LISTING_BYTES = 64 * 1024 * 1024
 
-/** Reads all files. Throws `UsageError` for no folder, or for more than one execution may contain. */
+/** Reads all files of a folder. Throws `UsageError` if it is no folder, or too large for an execution. */
 export async function projectFiles(folder: string): Promise<FileIn[]> {
   const names = (await listedByGit(folder)) ?? (await listedByWalk(folder))
   const files: FileIn[] = []

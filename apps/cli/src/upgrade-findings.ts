@@ -28,7 +28,7 @@ export interface Finding {
 /** Names of a list that stand in a sentence. */
 const NAMES = 5
 
-/** Empty when all of the fleet is of the build that asks. In the order in which to mend them. */
+/** The findings in the order in which to fix them. Empty when the whole fleet has the build that asks. */
 export function upgradeFindings(state: FleetState): Finding[] {
   return [...unreadable(state), ...pending(state), ...outdatedImages(state), ...otherVersions(state)]
 }

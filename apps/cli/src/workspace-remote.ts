@@ -5,7 +5,7 @@ import { z } from 'zod'
 import { tenantPath, type ApiConnection } from './api-connection.ts'
 import { CommandFailure } from './command.ts'
 
-/** Incompressible files in base64, with the archive's headers and the JSON around them. */
+/** The largest answer: files that do not compress, in base64, with the archive's headers and the JSON. */
 const ANSWER_MAX = BOUNDS.workspaceBytes * 2
 
 export interface Remote {

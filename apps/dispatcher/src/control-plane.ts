@@ -47,8 +47,8 @@ const WATCHED = /\/work\/([^/]+)\/heartbeat(?:\?|$)|\/sessions\/([^/]+)\/events\
 const POLL_BLOCK_MS = 999
 const KEY_BYTES = 4096
 /**
- * About 15 s. The SDK stops an item whose session it cannot read, and the session would then wait for ever.
- * Its default of 2 is over after 1.5 s.
+ * These retries take about 15 s. The SDK stops an item whose session it cannot read, and the session would
+ * then wait for ever. The SDK's default of 2 retries ends after 1.5 s.
  */
 const RETRIES = 5
 

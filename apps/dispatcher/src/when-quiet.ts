@@ -7,8 +7,9 @@ export interface Quiet extends Disposable {
 }
 
 /**
- * `run` reports its own failures. It is not started while a run goes on. It is no part of what called
- * `postpone`: its spans must not be children of a tool call's.
+ * Calls `run` when `ms` have passed since the last `postpone`. Runs never overlap, and `run` reports its own
+ * failures. It runs in the async context of this call, so its spans are not children of the tool call that
+ * called `postpone`.
  */
 export function whenQuiet(ms: number, run: () => Promise<void>): Quiet {
   const asNow = AsyncLocalStorage.snapshot()

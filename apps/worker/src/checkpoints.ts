@@ -68,7 +68,7 @@ export function createCheckpoints(deps: {
     }
     let before: string | null
     try {
-      // Its connection to Redis may still be broken, so do not wait for the answer.
+      // A worker that lost its lock may still have no connection to Redis, so do not ask Redis.
       if (taken.signal.aborted && taken.signal.reason?.stopCause === 'lock_lost')
         throw new CofferdamError('fenced')
       before = await taken.keep('checkpoint', executionId, ref, KEPT_MS)

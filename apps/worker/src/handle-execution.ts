@@ -12,7 +12,7 @@ import { attemptKey } from './attempt-charge.ts'
 import { finishWithoutRun, processExecution } from './process-execution.ts'
 import type { WorkerDeps } from './worker-deps.ts'
 
-/** Rejects only when the execution could not even be ended as our failure. */
+/** Runs one attempt. After a failure of ours it ends the execution, and rejects only if that fails too. */
 export async function handleExecution(taken: Taken, deps: WorkerDeps): Promise<void> {
   // If the attempt is `interrupted`, an earlier worker had already begun it.
   let began = taken.interrupted !== null

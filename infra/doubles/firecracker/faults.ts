@@ -10,7 +10,8 @@ const vsockFault = z.enum(['close', 'half', 'junk', 'long', 'silent'])
 export type VsockFault = z.infer<typeof vsockFault>
 
 /**
- * `no-pid`: it writes no file. `wrong-pid`: of another process. `fail`, `hang`: before it starts anything.
+ * What the jailer does. `no-pid`: it writes no pid file. `wrong-pid`: the file names another process. `fail`,
+ * `hang`: it exits or hangs before it starts anything.
  */
 const jailerFault = z.enum(['fail', 'hang', 'no-pid', 'wrong-pid'])
 

@@ -14,7 +14,7 @@ if (!/^\d{1,5}$/.test(values.port)) {
   process.exit(2)
 }
 const double = await startManagedAgents({ port: Number(values.port) })
-// Whoever reads the line may end this process at once.
+// Listen before the line is printed: whoever reads it may end this process at once.
 const stop = new AbortController()
 for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => stop.abort())
 stop.signal.addEventListener('abort', () => void double.close().then(() => process.exit(0)), { once: true })

@@ -66,7 +66,7 @@ const NO_INSTALLS =
   'Tenants of a regulated tier install no packages: code that an installation runs could send data out in ' +
   'the names of packages. Put the packages into the sandbox image.'
 
-/** The default of a request (contract: request.ts). A template may narrow it silently. */
+/** The default of a request (contract: request.ts). A template may replace it, but no other environment. */
 const UNSAID: Environment = 'default-public'
 
 /** Decides whether the execution may run and in which environment. Throws nothing. */

@@ -12,7 +12,10 @@ export type FleetEvent = Operations['listEvents']['result']['events'][number]
 export interface Fleet {
   /** What waits and runs in each lane, and the workers. Needs an admin key. */
   queue(options?: CallOptions): Promise<Operations['getQueue']['result']>
-  /** What each tenant has waiting and running, gets and is due, and who is next. Needs an admin key. */
+  /**
+   * For each tenant: what waits and runs, the share that it gets and is due, and its place among the next.
+   * Needs an admin key.
+   */
   queueTenants(query?: Operations['listQueueTenants']['query'], options?: CallOptions): Promise<QueueTenants>
   /** Attempts that ended, by minute: of the key's tenant, or of all with an admin key. Default: one hour. */
   stats(query?: Operations['getStats']['query'], options?: CallOptions): Promise<Stats>

@@ -48,8 +48,8 @@ export async function ask<T>(
 }
 
 /**
- * True when the same call may work in a moment. Not for a full queue, whose caller decides, and not when the
- * client itself was closed.
+ * True when the same call may work in a moment. False for a full queue, because the caller decides whether to
+ * wait, and false when the client itself was closed.
  */
 export function isTransient(error: unknown): error is CofferdamError {
   if (!(error instanceof CofferdamError) || error.retry !== 'later') return false

@@ -585,8 +585,9 @@ export type ExecutionRequest = {
          */
         on_output_limit?: 'truncate' | 'kill' | undefined
         /**
-         * Size of the largest artifact, bytes. More than the default needs the policy of the
-         * tenant, as for the next two. Default: 8,388,608.
+         * Size of the largest artifact, bytes. The policy of the tenant must allow more than the
+         * default. This holds for artifacts_total_bytes and artifact_count as well. Default:
+         * 8,388,608.
          */
         artifact_bytes?: number | undefined
         /** Size of all artifacts together, bytes. Default: 16,777,216. */
@@ -1254,8 +1255,8 @@ export type ReadableTenantPolicy = {
    */
   compliance_tier: 'standard' | 'regulated' | 'hipaa'
   /**
-   * The weakest isolation. Neither a request nor fallback to another backend can lower it.
-   * Default: jail.
+   * The weakest isolation that programs of the tenant may have. Neither a request nor
+   * fallback to another backend can lower it. Default: jail.
    */
   min_isolation: 'none' | 'process' | 'jail' | 'container' | 'gvisor' | 'microvm-emulated' | 'microvm'
   /** Environments that are provisioned for the tenant. Default: both. */
@@ -1569,8 +1570,9 @@ export type RerunRequest = {
                */
               on_output_limit?: 'truncate' | 'kill' | null | undefined
               /**
-               * Size of the largest artifact, bytes. More than the default needs the policy of the
-               * tenant, as for the next two. Null: the default of a request. Default: as it was.
+               * Size of the largest artifact, bytes. The policy of the tenant must allow more than the
+               * default. This holds for artifacts_total_bytes and artifact_count as well. Null: the
+               * default of a request. Default: as it was.
                */
               artifact_bytes?: number | null | undefined
               /**
@@ -1924,8 +1926,8 @@ export type TenantPolicy = {
    */
   compliance_tier: 'standard' | 'regulated' | 'hipaa'
   /**
-   * The weakest isolation. Neither a request nor fallback to another backend can lower it.
-   * Default: jail.
+   * The weakest isolation that programs of the tenant may have. Neither a request nor
+   * fallback to another backend can lower it. Default: jail.
    */
   min_isolation: 'none' | 'process' | 'jail' | 'container' | 'gvisor' | 'microvm-emulated' | 'microvm'
   /** Environments that are provisioned for the tenant. Default: both. */
@@ -2023,8 +2025,8 @@ export type TenantPolicyInput = {
    */
   compliance_tier: 'standard' | 'regulated' | 'hipaa'
   /**
-   * The weakest isolation. Neither a request nor fallback to another backend can lower it.
-   * Default: jail.
+   * The weakest isolation that programs of the tenant may have. Neither a request nor
+   * fallback to another backend can lower it. Default: jail.
    */
   min_isolation: 'none' | 'process' | 'jail' | 'container' | 'gvisor' | 'microvm-emulated' | 'microvm'
   /** Environments that are provisioned for the tenant. Default: both. */
@@ -2177,8 +2179,8 @@ export interface Operations {
   listExecutions: {
     query: {
       /**
-       * The tenant. An admin key may name any, and has to where only one is meant. Default: the
-       * key’s.
+       * The tenant. An admin key can name any tenant, and must name one if the call is about a
+       * single tenant. Default: the key’s.
        */
       tenant_id?: string | undefined
       /** Only what belongs to this agent. Default: all agents. */
@@ -2190,8 +2192,8 @@ export interface Operations {
       /** Only those of this template. */
       template_id?: string | undefined
       /**
-       * Only what runs or ran on this backend. What has not begun is found by the backend that
-       * its request names.
+       * Only executions that run or ran on this backend. One that has not begun matches if its
+       * request names the backend.
        */
       backend?: string | undefined
       /** Only those of this trace. */
@@ -2307,8 +2309,8 @@ export interface Operations {
   listSessions: {
     query: {
       /**
-       * The tenant. An admin key may name any, and has to where only one is meant. Default: the
-       * key’s.
+       * The tenant. An admin key can name any tenant, and must name one if the call is about a
+       * single tenant. Default: the key’s.
        */
       tenant_id?: string | undefined
       /**
@@ -2355,8 +2357,8 @@ export interface Operations {
   getSession: {
     query: {
       /**
-       * The tenant. An admin key may name any, and has to where only one is meant. Default: the
-       * key’s.
+       * The tenant. An admin key can name any tenant, and must name one if the call is about a
+       * single tenant. Default: the key’s.
        */
       tenant_id?: string | undefined
     }
@@ -2393,13 +2395,13 @@ export interface Operations {
   endSession: {
     query: {
       /**
-       * The tenant. An admin key may name any, and has to where only one is meant. Default: the
-       * key’s.
+       * The tenant. An admin key can name any tenant, and must name one if the call is about a
+       * single tenant. Default: the key’s.
        */
       tenant_id?: string | undefined
       /** The agent that the audit row names. Default: `"sessions"`. */
       agent_id?: string | undefined
-      /** The template, for tenants that run nothing without one. Default: none. */
+      /** The template. Needed if the tenant requires one. Default: none. */
       template_id?: string | undefined
     }
     body: undefined
@@ -2408,13 +2410,13 @@ export interface Operations {
   listSessionFiles: {
     query: {
       /**
-       * The tenant. An admin key may name any, and has to where only one is meant. Default: the
-       * key’s.
+       * The tenant. An admin key can name any tenant, and must name one if the call is about a
+       * single tenant. Default: the key’s.
        */
       tenant_id?: string | undefined
       /** The agent that the audit row names. Default: `"sessions"`. */
       agent_id?: string | undefined
-      /** The template, for tenants that run nothing without one. Default: none. */
+      /** The template. Needed if the tenant requires one. Default: none. */
       template_id?: string | undefined
       /** Only files of this folder. Default: all. */
       folder?: string | undefined
@@ -2435,13 +2437,13 @@ export interface Operations {
   getSessionFile: {
     query: {
       /**
-       * The tenant. An admin key may name any, and has to where only one is meant. Default: the
-       * key’s.
+       * The tenant. An admin key can name any tenant, and must name one if the call is about a
+       * single tenant. Default: the key’s.
        */
       tenant_id?: string | undefined
       /** The agent that the audit row names. Default: `"sessions"`. */
       agent_id?: string | undefined
-      /** The template, for tenants that run nothing without one. Default: none. */
+      /** The template. Needed if the tenant requires one. Default: none. */
       template_id?: string | undefined
     }
     body: undefined
@@ -2450,13 +2452,13 @@ export interface Operations {
   deleteSessionFile: {
     query: {
       /**
-       * The tenant. An admin key may name any, and has to where only one is meant. Default: the
-       * key’s.
+       * The tenant. An admin key can name any tenant, and must name one if the call is about a
+       * single tenant. Default: the key’s.
        */
       tenant_id?: string | undefined
       /** The agent that the audit row names. Default: `"sessions"`. */
       agent_id?: string | undefined
-      /** The template, for tenants that run nothing without one. Default: none. */
+      /** The template. Needed if the tenant requires one. Default: none. */
       template_id?: string | undefined
     }
     body: undefined
@@ -2465,13 +2467,13 @@ export interface Operations {
   putSessionFile: {
     query: {
       /**
-       * The tenant. An admin key may name any, and has to where only one is meant. Default: the
-       * key’s.
+       * The tenant. An admin key can name any tenant, and must name one if the call is about a
+       * single tenant. Default: the key’s.
        */
       tenant_id?: string | undefined
       /** The agent that the audit row names. Default: `"sessions"`. */
       agent_id?: string | undefined
-      /** The template, for tenants that run nothing without one. Default: none. */
+      /** The template. Needed if the tenant requires one. Default: none. */
       template_id?: string | undefined
     }
     body: Uint8Array | undefined
@@ -2480,8 +2482,8 @@ export interface Operations {
   listSessionOutputs: {
     query: {
       /**
-       * The tenant. An admin key may name any, and has to where only one is meant. Default: the
-       * key’s.
+       * The tenant. An admin key can name any tenant, and must name one if the call is about a
+       * single tenant. Default: the key’s.
        */
       tenant_id?: string | undefined
       /** Rows of one page, 1 to 500. Default: 50. */
@@ -2546,8 +2548,8 @@ export interface Operations {
   getSessionOutput: {
     query: {
       /**
-       * The tenant. An admin key may name any, and has to where only one is meant. Default: the
-       * key’s.
+       * The tenant. An admin key can name any tenant, and must name one if the call is about a
+       * single tenant. Default: the key’s.
        */
       tenant_id?: string | undefined
     }
@@ -2557,13 +2559,13 @@ export interface Operations {
   pauseSession: {
     query: {
       /**
-       * The tenant. An admin key may name any, and has to where only one is meant. Default: the
-       * key’s.
+       * The tenant. An admin key can name any tenant, and must name one if the call is about a
+       * single tenant. Default: the key’s.
        */
       tenant_id?: string | undefined
       /** The agent that the audit row names. Default: `"sessions"`. */
       agent_id?: string | undefined
-      /** The template, for tenants that run nothing without one. Default: none. */
+      /** The template. Needed if the tenant requires one. Default: none. */
       template_id?: string | undefined
     }
     body: Record<string, never> | undefined
@@ -2572,13 +2574,13 @@ export interface Operations {
   resumeSession: {
     query: {
       /**
-       * The tenant. An admin key may name any, and has to where only one is meant. Default: the
-       * key’s.
+       * The tenant. An admin key can name any tenant, and must name one if the call is about a
+       * single tenant. Default: the key’s.
        */
       tenant_id?: string | undefined
       /** The agent that the audit row names. Default: `"sessions"`. */
       agent_id?: string | undefined
-      /** The template, for tenants that run nothing without one. Default: none. */
+      /** The template. Needed if the tenant requires one. Default: none. */
       template_id?: string | undefined
     }
     body: Record<string, never> | undefined
@@ -2587,13 +2589,13 @@ export interface Operations {
   forkSession: {
     query: {
       /**
-       * The tenant. An admin key may name any, and has to where only one is meant. Default: the
-       * key’s.
+       * The tenant. An admin key can name any tenant, and must name one if the call is about a
+       * single tenant. Default: the key’s.
        */
       tenant_id?: string | undefined
       /** The agent that the audit row names. Default: `"sessions"`. */
       agent_id?: string | undefined
-      /** The template, for tenants that run nothing without one. Default: none. */
+      /** The template. Needed if the tenant requires one. Default: none. */
       template_id?: string | undefined
     }
     body: {
@@ -2623,8 +2625,8 @@ export interface Operations {
        */
       compliance_tier?: 'standard' | 'regulated' | 'hipaa' | undefined
       /**
-       * The weakest isolation. Neither a request nor fallback to another backend can lower it.
-       * Default: jail.
+       * The weakest isolation that programs of the tenant may have. Neither a request nor
+       * fallback to another backend can lower it. Default: jail.
        */
       min_isolation?:
         | 'none'
@@ -2822,8 +2824,8 @@ export interface Operations {
        */
       compliance_tier?: 'standard' | 'regulated' | 'hipaa' | undefined
       /**
-       * The weakest isolation. Neither a request nor fallback to another backend can lower it.
-       * Default: jail.
+       * The weakest isolation that programs of the tenant may have. Neither a request nor
+       * fallback to another backend can lower it. Default: jail.
        */
       min_isolation?:
         | 'none'
@@ -3299,8 +3301,8 @@ export interface Operations {
        */
       cursor?: string | undefined
       /**
-       * The tenant. An admin key may name any, and has to where only one is meant. Default: the
-       * key’s.
+       * The tenant. An admin key can name any tenant, and must name one if the call is about a
+       * single tenant. Default: the key’s.
        */
       tenant_id?: string | undefined
     }
@@ -3435,8 +3437,8 @@ export interface Operations {
   listRoutines: {
     query: {
       /**
-       * The tenant. An admin key may name any, and has to where only one is meant. Default: the
-       * key’s.
+       * The tenant. An admin key can name any tenant, and must name one if the call is about a
+       * single tenant. Default: the key’s.
        */
       tenant_id?: string | undefined
       /** Rows of one page, 1 to 500. Default: 50. */
@@ -3555,8 +3557,8 @@ export interface Operations {
   listInvocations: {
     query: {
       /**
-       * The tenant. An admin key may name any, and has to where only one is meant. Default: the
-       * key’s.
+       * The tenant. An admin key can name any tenant, and must name one if the call is about a
+       * single tenant. Default: the key’s.
        */
       tenant_id?: string | undefined
       /** Only what belongs to this agent. Default: all agents. */
@@ -3568,8 +3570,8 @@ export interface Operations {
       /** Only those of this template. */
       template_id?: string | undefined
       /**
-       * Only what runs or ran on this backend. What has not begun is found by the backend that
-       * its request names.
+       * Only executions that run or ran on this backend. One that has not begun matches if its
+       * request names the backend.
        */
       backend?: string | undefined
       /** Only those of this trace. */
@@ -3649,8 +3651,8 @@ export interface Operations {
   exportInvocations: {
     query: {
       /**
-       * The tenant. An admin key may name any, and has to where only one is meant. Default: the
-       * key’s.
+       * The tenant. An admin key can name any tenant, and must name one if the call is about a
+       * single tenant. Default: the key’s.
        */
       tenant_id?: string | undefined
       /** Only what belongs to this agent. Default: all agents. */
@@ -3662,8 +3664,8 @@ export interface Operations {
       /** Only those of this template. */
       template_id?: string | undefined
       /**
-       * Only what runs or ran on this backend. What has not begun is found by the backend that
-       * its request names.
+       * Only executions that run or ran on this backend. One that has not begun matches if its
+       * request names the backend.
        */
       backend?: string | undefined
       /** Only those of this trace. */
@@ -3736,8 +3738,8 @@ export interface Operations {
   followInvocations: {
     query: {
       /**
-       * The tenant. An admin key may name any, and has to where only one is meant. Default: the
-       * key’s.
+       * The tenant. An admin key can name any tenant, and must name one if the call is about a
+       * single tenant. Default: the key’s.
        */
       tenant_id?: string | undefined
       /** Only what belongs to this agent. Default: all agents. */
@@ -3749,8 +3751,8 @@ export interface Operations {
       /** Only those of this template. */
       template_id?: string | undefined
       /**
-       * Only what runs or ran on this backend. What has not begun is found by the backend that
-       * its request names.
+       * Only executions that run or ran on this backend. One that has not begun matches if its
+       * request names the backend.
        */
       backend?: string | undefined
       /** Only those of this trace. */
@@ -3989,11 +3991,11 @@ export interface Operations {
     body:
       | {
           /**
-           * The tenant. An admin key may name any, and has to where only one is meant. Default: the
-           * key’s.
+           * The tenant. An admin key can name any tenant, and must name one if the call is about a
+           * single tenant. Default: the key’s.
            */
           tenant_id?: string | undefined
-          /** The template, for tenants that run nothing without one. Default: none. */
+          /** The template. Needed if the tenant requires one. Default: none. */
           template_id?: string | undefined
         }
       | undefined
@@ -4200,9 +4202,9 @@ export interface Operations {
         /** Milliseconds. */
         duration_ms: number
       }>
-      /** Which way the token came, as workers last said. Null if none said. */
+      /** How the workers get their Azure token, as they last reported. Null if none reported it. */
       credential: string | null
-      /** The wire that the pool speaks, as workers last said. Null of a custom container. */
+      /** The API dialect of the pool, as workers last reported it. Null for a custom container. */
       dialect: string | null
       /**
        * Characters of output that an answer of the pool holds. More comes as a file. Null if

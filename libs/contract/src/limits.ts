@@ -194,8 +194,8 @@ export const limitFieldsSchema = z.strictObject({
     .default(DEFAULT_LIMITS.artifact_bytes)
     .meta({
       description:
-        'Size of the largest artifact, bytes. More than the default needs the policy of the tenant, as ' +
-        'for the next two.',
+        'Size of the largest artifact, bytes. The policy of the tenant must allow more than the default. ' +
+        'This holds for artifacts_total_bytes and artifact_count as well.',
       example: 8_388_608,
     }),
   artifacts_total_bytes: z

@@ -156,7 +156,7 @@ export const programSchema = z.discriminatedUnion('type', [
 export type Program = z.infer<typeof programSchema>
 
 /**
- * Time of a `collect`, and of what saves or loads a machine, milliseconds. The other file operations have 30 s
+ * Timeout of `collect`, `pause`, `resume` and `fork`, milliseconds. Other file operations have 30 s, enough
  * for 8 MiB to or from a remote sandbox. At that rate, the largest artifact (MAX_LIMITS.artifact_bytes, 64
  * MiB) takes eight times as long.
  */
@@ -168,7 +168,10 @@ const LONG_OPERATIONS: ReadonlySet<FileOperation> = new Set(['collect', 'pause',
 export const isLongOperation = (program: Program): boolean =>
   program.type === 'files' && LONG_OPERATIONS.has(program.op)
 
-/** How long a turn in a sandbox may take, milliseconds. A later hard deadline gives a `collect` more time. */
+/**
+ * How long a turn in a sandbox may take, milliseconds: until its hard deadline, and for a long file operation
+ * at least COLLECT_TIMEOUT_MS.
+ */
 export const turnMsOf = (turn: { program: Program; limits: Pick<Limits, 'hard_timeout_ms'> }): number =>
   isLongOperation(turn.program)
     ? Math.max(turn.limits.hard_timeout_ms, COLLECT_TIMEOUT_MS)

@@ -124,7 +124,8 @@ export const tenantPolicySchema = z.strictObject({
   }),
   min_isolation: isolationSchema.meta({
     description:
-      'The weakest isolation. Neither a request nor fallback to another backend can lower it. Default: jail.',
+      'The weakest isolation that programs of the tenant may have. Neither a request nor fallback to ' +
+      'another backend can lower it. Default: jail.',
   }),
   environments: z.array(environmentSchema).meta({
     description: 'Environments that are provisioned for the tenant. Default: both.',

@@ -4,7 +4,7 @@
  */
 import type { RefusalRule, Refused } from './refusal.ts'
 
-/** Hosts that every execution may reach at least. The audit row has all of them, so there is a bound. */
+/** An execution may reach at least this many hosts. The audit row lists them all, so there is a limit. */
 const MIN_HOSTS = 256
 /** A longer list tells a reader nothing more. */
 const MAX_REFUSALS = 256

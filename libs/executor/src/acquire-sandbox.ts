@@ -27,9 +27,9 @@ import { ATTRIBUTE, EVENT, SPAN } from './spans.ts'
 const MAX_OPENS = 3
 
 /**
- * Returns the open sandbox, owned. If no backend gives the session that the execution has by default for its
- * run (other limits, no sessions, no free slot), it gets its own sandbox, with a notice of the reason. Throws
- * a provisioning failure that names every backend and why it was passed over.
+ * Opens a sandbox, which the caller must dispose of. If the execution has a session of its run and no backend
+ * can provide it (other limits, no sessions, no free slot), the execution gets a sandbox of its own and a
+ * notice with the reason. Throws a provisioning failure that names every backend and why it was passed over.
  */
 export async function acquireSandbox(
   state: AttemptState,

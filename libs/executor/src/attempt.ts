@@ -50,7 +50,7 @@ export interface Attempt {
   ): Promise<void>
   /** The sandbox has the program. Called once, after `onBegin`. Errors that it throws are ignored. */
   onHandedOver?: () => void
-  /** Settles when the outcome is published. A single-use sandbox is destroyed then, or soon anyway. */
+  /** Settles when the outcome is published. A single-use sandbox is destroyed then, or after 100 ms. */
   answered?: Promise<unknown>
   /**
    * Live output, redacted. A piece never ends inside a character. A promise holds the program back until it

@@ -27,7 +27,7 @@ export interface EndedRun extends ProgramRun {
 export async function saveCheckpoint(run: EndedRun, keeper: CheckpointKeeper): Promise<void> {
   const { attempt, end } = run
   if (!leavesCheckpoint(end) || attempt.checkpoint === undefined || isFenced(attempt)) return
-  // Without the attempt's own signal, because checkpoints are made for a drain.
+  // Not the attempt's own signal: a drain aborts it, and the checkpoint must be saved at a drain.
   using bound = within(run, new AbortController().signal, 'a checkpoint')
   await keeper.atEnd(bound.signal)
 }

@@ -7,7 +7,7 @@
 export interface ErrorLine {
   /** Such as `ValueError: no such colour`. Empty when stderr is. */
   line: string
-  /** Such as `…/prices.py:3`, with the interpreter's whole path. Null if no line names one. */
+  /** Such as `…/prices.py:3`, with the whole path that the interpreter printed. Null if no line names one. */
   place: string | null
 }
 

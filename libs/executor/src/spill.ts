@@ -1,7 +1,8 @@
 /**
- * Writes one redacted stream to the blob store as it comes. Bytes are copied into stages, which are written
- * one after another. With backpressure there are two: one fills while the other is written.
- * BOUNDS.fullOutputBytes also bounds what waits. If the store fails, only the full copy is lost.
+ * Writes one redacted stream to the blob store as it comes. Bytes are copied into stages (buffers), which are
+ * written one after another. If the caller waits for `write`, there are two: one fills while the other is
+ * written. If it does not, at most BOUNDS.fullOutputBytes wait. If the store fails, only the full copy is
+ * lost.
  */
 import { BOUNDS, type BlobKey, type BlobSink, type BlobStore } from '@cofferdam/contract'
 import { settlesWithin, type Clock } from './clock.ts'

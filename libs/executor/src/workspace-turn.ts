@@ -1,4 +1,4 @@
-/** Puts a workspace into the sandbox before the program and merges it back after, as the caller defines. */
+/** Merges a workspace back after the program, by the `WorkspaceTurn` of the caller. */
 import { isCofferdamError, type WorkspaceReport, unlessAborted } from '@cofferdam/contract'
 import { withDeadline } from './clock.ts'
 import type { WorkspaceTurn } from './attempt.ts'

@@ -178,7 +178,7 @@ async function undo(
     await deps.provisioner.removePool(plan, { keep, signal: deps.signal })
   } catch (error) {
     if (isFenced(error) || deps.signal.aborted) throw error
-    // We did not make a pool that is not ours.
+    // A pool that is not ours is no orphan of ours.
     if (!isForeign(error)) return await deps.configs.addOrphan(poolIdOf(plan), reasonOf(error))
   }
   await removeGroupOf(deps, plan, keep)

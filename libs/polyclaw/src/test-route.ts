@@ -68,11 +68,11 @@ const answerSchema = z.strictObject({
     )
     .meta({ description: 'As the worker traced them. Empty when it kept no trace.' }),
   credential: z.string().nullable().meta({
-    description: 'Which way the token came, as workers last said. Null if none said.',
+    description: 'How the workers get their Azure token, as they last reported. Null if none reported it.',
     example: 'managed-identity',
   }),
   dialect: z.string().nullable().meta({
-    description: 'The wire that the pool speaks, as workers last said. Null of a custom container.',
+    description: 'The API dialect of the pool, as workers last reported it. Null for a custom container.',
     example: 'executions',
   }),
   output_cap: z.int().nullable().meta({

@@ -1,8 +1,8 @@
 /**
  * Collects the live events of one attempt and appends them in order. It joins neighbouring output of one
  * stream up to 16 KiB per entry, and sends the events of 20 ms in one call. A program that prints faster than
- * Redis takes it is held back. While Redis is away it is not: then output beyond a bound is dropped from the
- * live stream (never from the result), and a notice says so.
+ * Redis takes the output is held back. If Redis takes nothing for 2 s, programs are no longer held back.
+ * Output beyond a bound is then dropped from the live stream, never from the result, and a notice says so.
  */
 import type { ExecutionEvent } from '@cofferdam/contract'
 import { QUEUE_BOUNDS } from './bounds.ts'
@@ -11,7 +11,7 @@ type Output = Extract<ExecutionEvent, { type: 'output' }>
 
 export interface EventBuffer {
   emit(event: ExecutionEvent): void
-  /** A promise, if more output should only come when it has resolved. It never rejects. */
+  /** Undefined when more output may come at once. Otherwise wait for the promise, which never rejects. */
   room(): Promise<void> | undefined
   /** Resolves when every earlier event was appended or has failed. Never rejects. */
   flush(): Promise<void>

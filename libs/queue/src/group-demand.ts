@@ -15,7 +15,7 @@ import { list, run, SCRIPTS, text } from './scripts.ts'
 
 /** Groups with figures of their own. Those beyond, in the order of names, are left out. */
 const GROUPS_MAX = 64
-/** Tenants that are read of one kind. If more wait for it, so many random ones stand for all. */
+/** Tenants that are read per kind. If more wait, a random sample of this size is scaled up to all of them. */
 const TENANTS_MAX = 100
 /** Tenants of one script call, so that none holds up the server for more than a millisecond or two. */
 const PAGE = 10

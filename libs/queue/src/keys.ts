@@ -82,7 +82,7 @@ export const queueKeys = (at: At) => ({
   live: at('live:'),
   /** zset of the live ids of every tenant, likewise. */
   allLive: at('live-all'),
-  /** hash: how many executions may be out, in total and per lane; `<kind>:…` of a kind. */
+  /** hash: how many executions may be outstanding, in total and per lane; `<kind>:…` for one kind. */
   window: at('window'),
   /** zset of workers by last heartbeat. */
   beats: at('beats'),

@@ -20,8 +20,9 @@ export interface Ownership {
   /** Notes that another worker owns it. */
   lose(why: string): void
   /**
-   * After `flush`, ends the execution by `write`, an idempotent script that answers `ok`, `fenced` or
-   * `began`, and retries while Redis is away. With the answer `nobody` this worker still owns the execution.
+   * After `flush`, ends the execution by `write`, and retries while Redis is away. `write` is an idempotent
+   * script that answers `ok`, `fenced`, `began` or `nobody`. After `nobody`, nothing was written and this
+   * worker still owns the execution.
    * Throws CofferdamError fenced | conflict | queue_unavailable.
    */
   finish(flush: () => Promise<void>, write: () => Promise<{ code: string }>): Promise<void>

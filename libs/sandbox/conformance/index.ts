@@ -19,7 +19,7 @@ export { pythonPrograms, type Programs } from './programs.ts'
 
 /** Themes that depend on the kernel below a container; each sandbox costs a second of CPU time. */
 export const KERNEL_THEMES = ['lifecycle', 'surroundings', 'bounds', 'network', 'separation'] as const
-/** Themes that depend on a vendor's access to our agent. Other backends exercise the agent itself. */
+/** Themes that depend on how a vendor lets us reach our agent. Other backends test the agent itself. */
 export const VENDOR_THEMES = ['lifecycle', 'output', 'files', 'lost', 'refusal'] as const
 /** Themes that depend on the jail around the agent. */
 export const RUNG_THEMES = [

@@ -109,7 +109,7 @@ export class GuestSandbox implements Sandbox {
       if (io.signal.aborted) this.#isLost = true
       if (!isLoss(error) || this.#isDisposed || !(await run.watch?.killedForMemory()))
         throw this.#withLastWords(error)
-      // The kernel killed the agent too (a full tmpfs, an own kernel), which the program caused.
+      // The program used up the memory, so the kernel killed the agent too. That is the program's ending.
       return this.#finish(run, killedForMemory(seen, performance.now() - run.startedMs))
     } finally {
       this.#running -= 1
@@ -148,8 +148,8 @@ export class GuestSandbox implements Sandbox {
   }
 
   /**
-   * Use since the start of the current run, or of the last one until its end plus the CPU time of its files.
-   * Host counters are read without the agent, which a busy program may delay.
+   * The usage of the current run so far. After a run, its final usage, with the CPU time that reading its
+   * files took since. Host counters are read without the agent, because a busy program may delay the agent.
    */
   async usage(): Promise<Usage> {
     const guest = this.#guest

@@ -1,6 +1,6 @@
 /**
- * Whether virtual machines on this host are separated by its processor. /dev/kvm alone says nothing: the
- * module kvm_pvm offers it without any help from the processor, and programs then run as an emulator's.
+ * Whether this host's processor separates its virtual machines. /dev/kvm alone does not prove that: the
+ * module kvm_pvm offers it without help from the processor. Such machines count as emulated.
  */
 import { open, readFile, stat } from 'node:fs/promises'
 import { constants } from 'node:fs'

@@ -25,7 +25,10 @@ const DAY_MS = 86_400_000
 const SCAN = 5000
 /** Results of the first statement. With the most artifacts (4,096 each) they are 3 MB of JSON. */
 const FIRST_AT_ONCE = 4
-/** Each statement reads twice as many as the one before, up to this, while that one had few files. */
+/**
+ * Each statement reads twice as many results as the one before, up to this. After one with more than
+ * FEW_FILES files, the next starts again at FIRST_AT_ONCE.
+ */
 const MOST_AT_ONCE = 64
 const FEW_FILES = 1000
 /** Files of all collections that are looked at: a hundred of 500 files. They take about half a second. */

@@ -50,7 +50,7 @@ export const NEVER_NAMES: readonly string[] = [
   '*.token',
 ]
 
-/** Only copied into sandboxes, unless a rule says otherwise: programs outside of the sandbox act on them. */
+/** Copied into sandboxes but not out, unless a rule says otherwise: programs outside of it obey them. */
 export const CONTROL_NAMES: readonly string[] = [
   // Agent platforms: the servers that an agent starts, its plugins, its schedule and its skills.
   '.copilot',

@@ -49,7 +49,7 @@ export function diffTexts(first: string, second: string): TextDiff {
   }
 }
 
-/** Lines with their line feed, so that a text without a last one differs from one with it. */
+/** Lines with their line feed, so that a text without a final line feed differs from one that has it. */
 function linesOf(text: string): string[] {
   const lines: string[] = []
   for (let at = 0; at < text.length;) {

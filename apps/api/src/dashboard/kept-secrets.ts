@@ -40,7 +40,7 @@ export interface KeptSecrets {
   read(secret: string): Promise<Kept | null>
   /** Reads and ends a secret in one step: of two callers with the same one, only one gets it. */
   take(secret: string): Promise<Kept | null>
-  /** Writes down a use, and that it ends after `ttlMs` from now. Never brings back one that has ended. */
+  /** Records a use of the secret, which then ends in `ttlMs`. Never brings back a secret that has ended. */
   renew(secret: string, kept: Kept, ttlMs: number): Promise<void>
   end(secret: string): Promise<void>
   /** Ends all of one key. */

@@ -33,7 +33,7 @@ const notificationSchema = z.looseObject({
   }),
 })
 
-/** The Redis key of a call. Null for a client that did not send its session ID: it can close the request. */
+/** The Redis key of a call. Null without a session ID: such a client cancels by closing the request. */
 function nameOf(request: FastifyRequest, id: string | number): string | null {
   const session = request.headers[SESSION_HEADER]
   if (typeof session !== 'string' || session === '') return null

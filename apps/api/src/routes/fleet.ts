@@ -122,7 +122,7 @@ export function fleet(app: App, context: RouteContext): void {
           .strictObject({
             tenant_id: tenantQuery,
             template_id: nameSchema.optional().meta({
-              description: 'The template, for tenants that run nothing without one. Default: none.',
+              description: 'The template. Needed if the tenant requires one. Default: none.',
               example: 'strict',
             }),
           })

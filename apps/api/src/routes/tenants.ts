@@ -37,7 +37,7 @@ const newTenantSchema = tenantPolicySchema
   })
   .superRefine(({ packages }, context) => nameRuleProblems(packages, context))
 
-/** Cancels pages for this long before the caller gets an answer. Well below the timeouts of proxies. */
+/** One call cancels page after page for this long and then answers. Well below the timeouts of proxies. */
 const CANCEL_MS = 5000
 
 const cancelSchema = z.strictObject({

@@ -3,7 +3,7 @@ import { useEffect, useState } from 'preact/hooks'
 /** How long the button says that it copied. */
 const SAID_MS = 1500
 
-/** Copies a text, or what a function makes then. `label` names it, for people who do not see the icon. */
+/** Copies `text`. A function is called at the click. `label` is for people who do not see the icon. */
 export function CopyButton(props: { text: string | (() => string); label: string; children?: string }) {
   const [said, setSaid] = useState<'copied' | 'failed' | null>(null)
   useEffect(() => {

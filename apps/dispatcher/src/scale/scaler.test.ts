@@ -45,13 +45,6 @@ it('adds up the environments of a pool, and keeps pools apart', async () => {
   expect(scaler.readings()[0]).toMatchObject({ sessions: 1 })
 })
 
-it('counts a session that kept its sandbox as running, but not as an arrival', async () => {
-  const { scaler } = scalerWith()
-  for (let i = 0; i < 10; i += 1) scaler.onArrival('env_a', false)
-  await scaler.step()
-  expect(scaler.readings()[0]).toMatchObject({ sessions: 10, spareTarget: 2 })
-})
-
 it('wants more spare sandboxes after slow cold starts', async () => {
   const wanted = async (coldMs: number): Promise<number> => {
     const { scaler, time } = scalerWith()

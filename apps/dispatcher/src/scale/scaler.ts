@@ -46,11 +46,8 @@ export interface ScalerOptions {
 export interface Scaler extends AsyncDisposable {
   /** Reads depths and sets each pool. Never rejects. A call during a step returns that step. */
   step(): Promise<void>
-  /**
-   * A work item was claimed. `isNew` is false if the session's sandbox is known to be kept, so that it
-   * takes no spare one.
-   */
-  onArrival(environmentId: string, isNew?: boolean): void
+  /** A work item was claimed, which may be of a session whose sandbox is still kept. */
+  onArrival(environmentId: string): void
   /** The item of an arrival has ended. */
   onSessionEnd(environmentId: string): void
   /** A poll found no item. */
@@ -149,12 +146,12 @@ export function createScaler(options: ScalerOptions): Scaler {
 
   return {
     step,
-    onArrival(environmentId, isNew = true) {
+    onArrival(environmentId) {
       const { pool, environment } = of(environmentId)
       pool.sessions += 1
       // There may be more items. Statistics say so, a poll does not.
       if (environment.readDepth === null) environment.depth = null
-      if (isNew) pool.plan.arrived(now())
+      pool.plan.arrived(now())
     },
     onSessionEnd(environmentId) {
       const { pool } = of(environmentId)

@@ -29,7 +29,10 @@ export interface ToolResult {
 
 /** Source of a text: an event without structured content, or a stream in structured content. */
 export type TextSource = 'text' | 'stdout' | 'stderr'
-/** Receives text; the next event is read when it resolves. Most `text` comes again in a stream. */
+/**
+ * Receives a text. The next event is read when the promise resolves. The service sends most output
+ * twice: as `text`, and again as `stdout` or `stderr`.
+ */
 export type OnText = (source: TextSource, text: string) => Promise<void>
 
 /** The service's limit is 100 MB. It may send an answer twice: as text and as structured content. */

@@ -16,7 +16,7 @@ export const ATTEMPTS = {
   lifecycle: 3,
   /** A Stop that meets another change of its session. */
   stop: 2,
-  /** The first call of a session: some 2.4 s. The service knows a session 1 to 2 s after it said "started". */
+  /** The first call of a session, over about 2.4 s: the service knows a session 1 to 2 s after "started". */
   firstCall: 5,
   /** Sessions for one open, when the first is not ready. */
   sessions: 2,

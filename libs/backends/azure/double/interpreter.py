@@ -124,7 +124,7 @@ def listed(query):
 
 
 class Handler(StreamRequestHandler):
-    """Only the HTTP of the double's own calls: importing a library takes longer than this file."""
+    """Reads only the HTTP that the double sends. Importing a library takes longer than loading this file."""
 
     def handle(self):
         line = self.rfile.readline().decode()

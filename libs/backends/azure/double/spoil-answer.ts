@@ -4,7 +4,7 @@ import { Dropped, reply, replyHalf, replyPage } from './exchange.ts'
 import { happens, type Faults } from './faults.ts'
 import { AZURE, pathAtPool } from './published.ts'
 
-/** Answers without faults. Throws if the answer does not have the published shape. */
+/** Sends the whole answer, without a fault. Throws if the answer does not have the published shape. */
 export function answerWhole(response: ServerResponse, code: number, body?: unknown): void {
   check(response, code, body)
   reply(response, code, body)

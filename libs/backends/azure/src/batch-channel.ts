@@ -19,7 +19,7 @@ import { isUnspent } from './permit.ts'
 
 /** A request that never started is repeated. Three in a row count as an outage. */
 const ATTEMPTS = 3
-/** Added to the program's deadline for start and end of the agent. */
+/** For the agent's start and end: half is added to the program's hard deadline, the whole to the call's. */
 const AGENT_S = 20
 /** The time for requests without a program. */
 const COLLECT_S = 60

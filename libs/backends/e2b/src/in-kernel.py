@@ -59,7 +59,8 @@ interrupts = socket.socket(socket.AF_UNIX)
 interrupts.connect(given["interrupts"])
 threading.Thread(target=obey, args=(interrupts,), daemon=True).start()
 """
-# The last program's exact value: a result's text lacks quotes. Uses repr where JSON has no form.
+# Prints the exact value of the last program as JSON, or its repr where JSON has no form. The text of a result
+# is not exact: it lacks quotes.
 TELL = """
 import json
 try:

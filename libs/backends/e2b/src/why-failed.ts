@@ -1,4 +1,4 @@
-/** Describes a failure below us to an operator: whether name, network, time or service caused it. */
+/** Describes to an operator why a call to E2B failed: DNS, the network, a timeout or the service. */
 import { isCofferdamError } from '@cofferdam/contract'
 
 /** Never quotes a runtime's error, which may contain headers and bodies. */

@@ -26,7 +26,7 @@ export function parsed<Schema extends z.ZodType>(
   return found.data
 }
 
-/** Turns a refusal into an error. Its details have `full` if the refusal passes when other sandboxes end. */
+/** Turns a refusal into an error. Its details have `full` if a retry can work once other sandboxes end. */
 export function refused({ status, body, retryAfterMs }: KubeAnswer): CofferdamError {
   const said = statusSchema.safeParse(body)
   const reason = said.success ? (said.data.message ?? said.data.reason ?? '') : ''

@@ -11,9 +11,7 @@ export const AGENT_PORT = 5005
 
 export interface MicrovmEngine {
   readonly name: 'firecracker' | 'qemu'
-  /**
-   * True if a clone runs on hardware virtualisation. Otherwise the guest is emulated, which isolates nothing.
-   */
+  /** True if a clone runs on hardware virtualisation. Otherwise the isolation is `microvm-emulated`. */
   readonly hardware: boolean
   /** Whether it can be used here. `why` and `fix` name the first thing that is missing. */
   probe(): Promise<EngineProbe>

@@ -86,7 +86,7 @@ export function createPackageProxy({
   }
 }
 
-/** The mirror, which records the hosts that it fetches from in the ledger, as if the program had. */
+/** Wraps the mirror: the ledger records every host that it reaches, as if the program had reached it. */
 function recorded(mirror: Mirror, ledger: Ledger): Mirror {
   const record = (...urls: URL[]): void => {
     for (const { protocol, hostname, port } of urls)

@@ -13,9 +13,9 @@
 --- @include clock
 --- @include pick
 
--- Rebuilds the rings after the known kinds changed. Every tenant with a backlog enters every ring at its
--- clock, and the next pick removes it from rings where it does not belong. That takes two commands per ring,
--- however many tenants there are.
+-- Rebuilds the rings after the known kinds changed. Every tenant with a backlog enters every ring at the
+-- ring's clock, or keeps its later time there. The next pick removes it from rings where it does not belong.
+-- That takes two commands per ring, however many tenants there are.
 local function rings_rebuild()
   kinds_read, servers_read = nil, {}
   redis.call('DEL', K.servers)

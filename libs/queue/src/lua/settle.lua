@@ -10,8 +10,8 @@
 --- @include pick
 --- @include ending
 
--- While nobody waits there is nothing to pick after an ending, and the endings gathered into this call do not
--- change that. So one check is enough until the first ending after which an execution may wait.
+-- If no execution waits, an ending needs no pick. One check serves all endings of this call: it holds until
+-- an ending that may let an execution become ready. From that one on, every ending picks.
 local is_idle
 local function still_idle(now)
   if is_idle == nil then is_idle = nobody_waits(now) end

@@ -46,8 +46,8 @@ for _, lane in ipairs({ 'interactive', 'routine' }) do
     overdue[#overdue + 1] = id
   end
 end
--- After one lock period of silence, executions assigned to a worker return to the fair queue. After three,
--- the worker counts as dead, because BullMQ has redelivered its jobs by then.
+-- If a worker sends no heartbeat for one lock period, the executions assigned to it return to the fair queue.
+-- After three lock periods it counts as dead, because BullMQ has redelivered its jobs by then.
 for _, silent in ipairs(redis.call('ZRANGEBYSCORE', K.beats, '-inf', now - tonumber(ARGV[2]))) do
   local is_empty = unassign_all(silent)
   if is_empty and tonumber(redis.call('ZSCORE', K.beats, silent)) <= now - 3 * tonumber(ARGV[2]) then

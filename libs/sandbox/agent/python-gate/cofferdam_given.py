@@ -4,7 +4,7 @@ import sys
 
 
 class WithoutInput:
-    """Prepares the usual case, a program without input, ahead of time: 0.1 ms, in a cell once for all."""
+    """Prepares the usual case, a program without input, ahead of time. Saves 0.1 ms. A cell does it once."""
 
     def __init__(self):
         self.pipe = os.dup(0)

@@ -1,7 +1,7 @@
 /**
- * The daemon's `oom` events are evidence for a sandbox whose agent died too. They arrive before the channel
- * closes (20 of 20 times, 20 ms earlier), while `State.OOMKilled` is mostly late. The `die` event limits the
- * wait on a slow daemon.
+ * The daemon's `oom` events prove that a sandbox ran out of memory if its agent was killed as well. They
+ * arrive before the channel closes (20 of 20 times, 20 ms earlier), while `State.OOMKilled` is mostly
+ * late. The `die` event limits the wait on a slow daemon.
  *
  * When gVisor's kernel dies, the cgroup can be gone before containerd's shim looks, and there is no event
  * (one in ten on a busy host). Then a death by SIGKILL counts as evidence if this host's kernel has killed

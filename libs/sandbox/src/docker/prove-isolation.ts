@@ -1,8 +1,9 @@
 /**
- * What a runtime that should be a virtual machine really separates with. Anybody can register runc as `kata`,
- * so its name proves nothing: a container of the runtime tells its kernel, and this host its processor.
+ * Proves how strongly a runtime isolates that should start virtual machines. Anybody can register runc as
+ * `kata`, so the name proves nothing. Instead the kernel in a container of this runtime is compared with the
+ * kernel in one of runc, and this host is searched for hardware virtualisation.
  *
- *   kernel inside = the host's, or not told            container
+ *   kernel inside = the host's, or unknown             container
  *   another kernel, no hardware virtualisation seen    microvm-emulated
  *   another kernel, hardware virtualisation here       microvm
  */

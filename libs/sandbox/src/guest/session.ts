@@ -120,9 +120,10 @@ export function createGuestSession(options: GuestSessionOptions): GuestSession {
   }
 
   function onAnswer(answer: Answer): void {
-    // The agent answers in order. During a run, this belongs to it, even if its caller stopped waiting.
+    // The agent answers in order. During a run, an answer belongs to the run, even if the run's caller
+    // stopped waiting.
     if (requests.isWaiting && running === null) return requests.answer(answer)
-    // Instead of X: the files of the job were refused, so the program never began.
+    // The agent sends Z instead of X if it refused the files of the job. The program then never began.
     if (running === null || !(answer instanceof CofferdamError)) throw violation('frame Z without a request')
     running.fail(answer)
     endRun()

@@ -69,7 +69,7 @@ export interface Domain<S extends CellSlot> {
   /** Includes cells that are opening. */
   count: number
   readonly cells: Set<Cell<S>>
-  /** Each gets an idle cell, or null: the right to open one, already counted. */
+  /** Waiting callers. Each gets an idle cell, or null: it may then open one, and `count` includes it. */
   readonly line: Line<Cell<S> | null>
 }
 

@@ -1,4 +1,4 @@
-/** A FIFO queue of callers, bounded by the worker's execution slots that they hold. */
+/** A FIFO queue of callers. It needs no bound, because each caller holds one of the worker's slots. */
 export interface Line<T> {
   readonly length: number
   /** Joins and resolves with what `serve` gives. Leaves and rejects with the signal's reason. */

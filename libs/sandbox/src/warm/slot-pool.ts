@@ -20,7 +20,10 @@ import type { DropReason, WarmDeps } from './warm-deps.ts'
 
 /** Refill waits until a short program has run and answered, but not for long programs. */
 const REFILL_AFTER_MS = 25
-/** Refill in parallel after this many cold starts: many short programs would delay the refill for seconds. */
+/**
+ * The refill waits while any sandbox of the backend starts for a program. After this many cold starts it no
+ * longer waits, because a burst of short programs would delay it for seconds.
+ */
 const COLD_IN_A_ROW = 4
 /** Pause of a kind after a failed start, so that a broken image does not start containers in a loop. */
 const REST_AFTER_FAILURE_MS = 5_000

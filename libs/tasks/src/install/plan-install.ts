@@ -129,8 +129,8 @@ export async function planInstall(
 }
 
 /**
- * A project's .npmrc may name a proxy of another network. npm reads these variables first, so they replace it
- * by the sandbox's only way out.
+ * A project's .npmrc may name a proxy of another network. These variables take precedence, so npm uses the
+ * sandbox's proxy, which is its only way out.
  */
 const NPM_PROXY =
   'export npm_config_proxy="$HTTP_PROXY" npm_config_https_proxy="$HTTPS_PROXY" npm_config_noproxy="$NO_PROXY" ' +

@@ -23,7 +23,7 @@ export interface Place {
 
 /** The contract's bound (testReportSchema). */
 const MAX_FAILURES = 500
-/** Characters of a text that are read, before control sequences are removed and it is cut. */
+/** How much of a text is read, in characters. Control sequences are then removed, and the rest is cut. */
 const MAX_RAW = 32 * 1024
 
 export interface ReportDraft {

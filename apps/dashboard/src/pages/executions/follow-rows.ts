@@ -6,7 +6,7 @@ import type { Row } from './row.ts'
 
 /** Between two looks at the live executions. */
 const LIVE_EVERY_MS = 2000
-/** How many live executions are looked at. The shown ones beyond are asked for one by one. */
+/** How many live executions one call lists. Rows shown as live that it lacks are asked for one by one. */
 const LIVE_LOOKED_AT = '100'
 /** How many rows are asked for one by one at a look. */
 const SINGLES = 8

@@ -10,7 +10,7 @@ export interface Row {
   /** Null until it ended. */
   ending: string | null
   attempt: number
-  /** Before the start the one that was asked for. Null when none was, and no sandbox was opened (yet). */
+  /** The backend that ran it; before the start, the one that its request names. Null if there is neither. */
   backend: string | null
   isolation: string | null
   exitCode: number | null

@@ -18,7 +18,7 @@ class Translation:
         self.at = 0
         self.out = []
         self.groups = len(re.findall(r"\((?!\?)|\(\?<(?![=!])", unclassed(pattern)))
-        # Python's names are stricter.
+        # Python allows fewer group names than JavaScript, so groups are renamed.
         self.names = {name: "n%d" % number for number, name in enumerate(NAMED.findall(pattern))}
         self.numbers = {}
         self.opened = []

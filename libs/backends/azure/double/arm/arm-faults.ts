@@ -6,7 +6,7 @@ export interface ArmFaults {
   fail_pool: boolean
   /** Whether DELETE of a pool is accepted but does nothing. */
   deaf_delete: boolean
-  /** Drops so many calls whose `METHOD path` contains the text, after they took effect. */
+  /** Drops the answers to `times` calls whose `METHOD path` contains the text. The calls take effect. */
   drop_after: { contains: string; times: number } | null
   /** Number of calls answered with 429. */
   throttle: number

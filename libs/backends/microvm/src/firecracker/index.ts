@@ -42,7 +42,7 @@ const TIMINGS_OF_DOUBLE: Timings = {
 }
 
 export interface FirecrackerOptions {
-  /** The binaries are the double’s, which isolate nothing. No hardware is asked for, or believed. */
+  /** The binaries are the double’s, which isolate nothing. Hardware virtualisation is then ignored. */
   double?: boolean
   timings?: Partial<Timings>
 }

@@ -21,7 +21,7 @@ const run = promisify(execFile)
 
 /** `sun_path` of unix(7) has 108 bytes with the end. */
 const SOCKET_PATH_BYTES = 107
-/** The longest path that is asked for: of a port of five digits. */
+/** The longest vsock path: Firecracker appends the port, which has at most five digits. */
 const LONGEST_SOCKET = 'v.sock_65535'
 /** Of the base. With ids of 26 characters the rest then fits, whatever the binary is called (26 as well). */
 export const CHROOT_BASE_BYTES = 24

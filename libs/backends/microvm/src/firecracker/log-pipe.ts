@@ -7,7 +7,7 @@ import { open } from 'node:fs/promises'
 import { Socket } from 'node:net'
 import { promisify } from 'node:util'
 
-/** Its descriptor belongs to the stream, so it is no FileHandle, which would close it as well. */
+/** Opens a plain descriptor, which the stream closes. A FileHandle would close it a second time. */
 const openRaw = promisify(openFile)
 
 const KEPT_BYTES = 8192

@@ -1,6 +1,6 @@
 /**
- * Notices the end of a VMM. The jailer has left, so no parent of ours is told: its log ends with it, and its
- * process is looked at now and then. Nobody learns its exit code.
+ * Notices the end of a VMM. The jailer that started it has exited, so this process is not its parent and gets
+ * no exit event or exit code. Instead it watches for the end of the VMM's log and polls the VMM's process.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { isRunning, thisPlace } from '@cofferdam/sandbox/backend'

@@ -67,7 +67,7 @@ function attempt(path: string, port: number, limits: VsockLimits): Promise<Duple
   const onAbort = (): void => again('aborted')
   const onConnect = (): boolean => socket.write(`CONNECT ${port}\n`)
   const onClose = (): void => (got.length === 0 ? again('nobody listens there') : junk('half a line'))
-  // Not by `data`: the stream must be as new for its owner, who may read it in any way.
+  // Does not listen to `data`, which would make the stream flow. Its owner may later read it in any way.
   const onReadable = (): void => {
     for (let chunk = socket.read() as Buffer | null; chunk !== null; chunk = socket.read() as Buffer | null) {
       got = Buffer.concat([got, chunk])

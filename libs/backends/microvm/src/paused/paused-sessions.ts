@@ -83,7 +83,7 @@ export function createPausedSessions(parts: PausedParts): PausedSessions {
     await lease?.forget()
   }
 
-  /** Saves the machine, if the bounds allow it. The machine is stopped then, or as before if it rejects. */
+  /** Saves the machine and leaves it stopped. If it rejects, for example for a bound, the machine goes on. */
   async function save(
     slot: MachineSlot,
     tenantId: string,

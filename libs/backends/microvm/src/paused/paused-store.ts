@@ -80,7 +80,7 @@ export function createPausedStore(folder: () => Promise<string>, sealing: Sealin
   async function list(): Promise<PausedRecord[]> {
     const names = (await readdir(await folder())).filter((name) => /^[0-9a-f]{32}$/.test(name))
     const top = await folder()
-    // One that cannot be read is nobody's to resume, and must not keep others from it.
+    // Skip an unreadable record: nobody can resume it, and it must not make the other records unavailable.
     const found = await Promise.all(names.map((name) => read(join(top, name)).catch(() => null)))
     return found.filter((record) => record !== null)
   }
@@ -100,7 +100,7 @@ export function createPausedStore(folder: () => Promise<string>, sealing: Sealin
         const file = createWriteStream(machineOf(path), { flags: 'wx', mode: 0o600, flush: true })
         const through = sealing === null ? [] : [sealing.seal(placeOf(tenantId, fileId))]
         const written = pipeline([counted, ...through, file])
-        // Both, because a machine may go on only when nothing of it is read any more.
+        // Wait for both even if one fails: the machine may run again only when nothing reads its memory.
         throwFirst(await Promise.allSettled([written, save(counted)]))
       } catch (error) {
         await drop()
@@ -190,7 +190,7 @@ function withoutSpace(error: unknown): unknown {
   return new CofferdamError('backend_unavailable', 'The disk of paused sessions is full.', { cause: error })
 }
 
-/** The failure itself, if there is one, and not how the other end of the stream saw it. */
+/** Throws the original failure, if any, and not the premature close that it caused in the other stream. */
 function throwFirst(ends: readonly PromiseSettledResult<void>[]): void {
   const errors = ends.flatMap((end) =>
     end.status === 'rejected' ? [end.reason as NodeJS.ErrnoException] : [],
@@ -214,7 +214,7 @@ function parsedJson(text: string): unknown {
   }
 }
 
-/** So that a rename is not lost with the power. */
+/** Syncs a folder, so that a rename in it survives a power failure. */
 async function syncFolder(path: string): Promise<void> {
   await using handle = await open(path, 'r')
   await handle.sync()
