@@ -1,7 +1,7 @@
 /**
- * `npm run check`: types, lint, format, import arrows, generated pages, lockfile, and text that must not be
+ * `npm run check`: types, lint, format, import arrows, generated files, lockfile, and text that must not be
  * in tracked files. Every step runs, and the exit status shows whether all passed. `npm run check -- --write`
- * formats and writes generated pages.
+ * formats and writes generated files.
  *
  * The steps run in parallel, because none of them keeps two cores busy from start to end. The compiler stores
  * its findings below node_modules and checks only changed files. The steps do not run through turbo: its
@@ -13,8 +13,7 @@ import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { importProblems } from '../tests/architecture/import-rules.ts'
 import { readTree } from '../tests/architecture/import-tree.ts'
-import { CLIENT_TYPES, clientTypesFile } from './client-types-file.ts'
-import { GENERATED_PAGES } from './generated-docs.ts'
+import { GENERATED_FILES } from './generated-files.ts'
 import { strayText } from './stray-text.ts'
 
 const root = dirname(dirname(fileURLToPath(import.meta.url)))
@@ -59,10 +58,10 @@ const program = (name: string, ...words: [string, ...string[]]): Step => ({
 
 function pages(write: boolean): Step {
   return {
-    name: write ? 'generated pages (written)' : 'generated pages',
+    name: write ? 'generated files (written)' : 'generated files',
     problems: async () => {
       const stale: string[] = []
-      for (const [path, make] of Object.entries({ ...GENERATED_PAGES, [CLIENT_TYPES]: clientTypesFile })) {
+      for (const [path, make] of Object.entries(GENERATED_FILES)) {
         const file = join(root, path)
         const text = await make()
         if (existsSync(file) && readFileSync(file, 'utf8') === text) continue

@@ -1,6 +1,6 @@
 /**
  * Writes cofferdam/types.py from the API's OpenAPI document: a TypedDict for each named schema, and for each
- * object within one. tests/e2e/python-client.test.ts compares it, and writes it with `-u`.
+ * object within one. `npm run check` compares it, and writes it with `-- --write`.
  */
 
 interface Schema {

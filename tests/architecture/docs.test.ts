@@ -8,7 +8,7 @@ import { API_FIELDS } from '../../apps/api/src/config.ts'
 import { CLI_FIELDS } from '../../apps/cli/src/config.ts'
 import { DISPATCHER_FIELDS } from '../../apps/dispatcher/src/config.ts'
 import { fileSchema, WORKER_FIELDS } from '../../apps/worker/src/config.ts'
-import { GENERATED_PAGES } from '../../scripts/generated-docs.ts'
+import { GENERATED_FILES } from '../../scripts/generated-files.ts'
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url))
 const read = (path: string): string =>
@@ -102,8 +102,8 @@ describe('docs/glossary.md', () => {
   })
 })
 
-describe('generated pages', () => {
-  it.each(Object.keys(GENERATED_PAGES))('%s is up to date with the code', async (path) => {
-    expect(read(path)).toBe(await GENERATED_PAGES[path]?.())
+describe('generated files', () => {
+  it.each(Object.keys(GENERATED_FILES))('%s is up to date with the code', async (path) => {
+    expect(read(path)).toBe(await GENERATED_FILES[path]?.())
   })
 })

@@ -1,4 +1,4 @@
-/** The Python client as it lies in the repository: its types, its own tests, and a stream over a restart. */
+/** The Python client as it lies in the repository: its own tests, and a stream over a restart. */
 import { execFile, spawn } from 'node:child_process'
 import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
@@ -6,7 +6,6 @@ import { promisify } from 'node:util'
 import type { RunningApi } from '@cofferdam/api'
 import { needs } from '@cofferdam/embedded/needs'
 import { afterAll, beforeAll, expect, it } from 'vitest'
-import { pythonTypes } from '../../clients/python/generate-types.ts'
 import { startFleet, type Fleet } from '../fleet.ts'
 
 const SOURCES = join(import.meta.dirname, '../../clients/python')
@@ -33,13 +32,6 @@ const environment = () => ({
   PYTHONDONTWRITEBYTECODE: '1',
   COFFERDAM_URL: api.url,
   COFFERDAM_API_KEY: apiKey,
-})
-
-it('the types in cofferdam.types are those of the API', async () => {
-  const document = (await (await fetch(`${api.url}/openapi.json`)).json()) as Parameters<
-    typeof pythonTypes
-  >[0]
-  await expect(pythonTypes(document)).toMatchFileSnapshot(join(SOURCES, 'cofferdam/types.py'))
 })
 
 // python-wheel.long.test.ts runs them with the built and installed package.

@@ -145,8 +145,9 @@ class ExecutionRequestLimits(TypedDict, total=False):
     """What happens to a program that prints more: its output is cut, or it is killed.
     Default: truncate."""
     artifact_bytes: int
-    """Size of the largest artifact, bytes. More than the default needs the policy of
-    the tenant, as for the next two. Default: 8,388,608."""
+    """Size of the largest artifact, bytes. The policy of the tenant must allow more
+    than the default. This holds for artifacts_total_bytes and artifact_count as well.
+    Default: 8,388,608."""
     artifacts_total_bytes: int
     """Size of all artifacts together, bytes. Default: 16,777,216."""
     artifact_count: int
@@ -467,8 +468,9 @@ class RerunRequestEditLimits(TypedDict, total=False):
     """What happens to a program that prints more: its output is cut, or it is killed.
     Null: the default of a request. Default: as it was."""
     artifact_bytes: Union[int, None]
-    """Size of the largest artifact, bytes. More than the default needs the policy of
-    the tenant, as for the next two. Null: the default of a request. Default: as it was."""
+    """Size of the largest artifact, bytes. The policy of the tenant must allow more
+    than the default. This holds for artifacts_total_bytes and artifact_count as well.
+    Null: the default of a request. Default: as it was."""
     artifacts_total_bytes: Union[int, None]
     """Size of all artifacts together, bytes. Null: the default of a request. Default:
     as it was."""
@@ -623,8 +625,8 @@ class _TenantPolicyInputRequired(TypedDict):
     """regulated and hipaa: code runs only under a template with strict settings.
     Default: standard."""
     min_isolation: Literal["none", "process", "jail", "container", "gvisor", "microvm-emulated", "microvm"]
-    """The weakest isolation. Neither a request nor fallback to another backend can
-    lower it. Default: jail."""
+    """The weakest isolation that programs of the tenant may have. Neither a request nor
+    fallback to another backend can lower it. Default: jail."""
     environments: list[Literal["default-public", "internal-only"]]
     """Environments that are provisioned for the tenant. Default: both."""
     retention_days: int
@@ -1579,8 +1581,8 @@ class _ReadableTenantPolicyRequired(TypedDict):
     """regulated and hipaa: code runs only under a template with strict settings.
     Default: standard."""
     min_isolation: Literal["none", "process", "jail", "container", "gvisor", "microvm-emulated", "microvm"]
-    """The weakest isolation. Neither a request nor fallback to another backend can
-    lower it. Default: jail."""
+    """The weakest isolation that programs of the tenant may have. Neither a request nor
+    fallback to another backend can lower it. Default: jail."""
     environments: list[Literal["default-public", "internal-only"]]
     """Environments that are provisioned for the tenant. Default: both."""
     retention_days: int
@@ -1868,8 +1870,8 @@ class TenantPolicy(TypedDict):
     """regulated and hipaa: code runs only under a template with strict settings.
     Default: standard."""
     min_isolation: Literal["none", "process", "jail", "container", "gvisor", "microvm-emulated", "microvm"]
-    """The weakest isolation. Neither a request nor fallback to another backend can
-    lower it. Default: jail."""
+    """The weakest isolation that programs of the tenant may have. Neither a request nor
+    fallback to another backend can lower it. Default: jail."""
     environments: list[Literal["default-public", "internal-only"]]
     """Environments that are provisioned for the tenant. Default: both."""
     retention_days: int

@@ -4,7 +4,7 @@
  */
 import type { ExecutionRequest, ProgramKind } from '@cofferdam/contract'
 
-/** Conditions on a live execution. All of them hold for each that is found. Read by lua/live.lua as JSON. */
+/** Conditions that a live execution must all meet to be found. lua/live.lua reads them as JSON. */
 export interface LiveFilter {
   agent?: string
   user?: string

@@ -24,7 +24,7 @@ export type Offer = ReadonlySet<string>
 const LEAST_MIB = 256
 /** The same for seconds. */
 const LEAST_SECONDS = 60
-/** Larger powers of two are left out: 1 TiB, and 34 years. */
+/** Amounts above this multiple of the first one are left out. */
 const LARGEST = 2 ** 30
 
 /** Words are joined by commas and are part of key names. */
@@ -45,8 +45,8 @@ function amountsUpTo(name: string, most: number, least: number): string[] {
 }
 
 /**
- * What a backend offers on a worker whose sandboxes may use `memoryMib` together. A remote sandbox uses none
- * of that, and a backend without a longest deadline offers all of them.
+ * What a backend offers on a worker whose sandboxes together may use `memoryMib`. Remote sandboxes use none
+ * of the worker's memory. A backend without a longest deadline offers every deadline.
  */
 export function offerOf(
   { name, isolation, capabilities: can }: Pick<Backend, 'name' | 'isolation' | 'capabilities'>,
@@ -80,7 +80,7 @@ export function offerOf(
  */
 export function needOf(request: ExecutionRequest, floor: Isolation = 'none'): string {
   const { program, limits, network } = request
-  // Both run as commands with files of ours.
+  // Tests and installs run as commands, with files that Cofferdam adds.
   const isTask = program.type === 'tests' || program.type === 'install'
   const reuse = reuseOf(request)
   const isolation = strongest(floor, request.min_isolation ?? 'none')

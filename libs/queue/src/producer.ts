@@ -57,7 +57,7 @@ export interface ProducerDeps {
   now?: () => number
   /** Removes secrets from the reason that a caller gives for a cancel. Default: keeps the reason as it is. */
   redactReason?: RedactReason
-  /** Creates execution IDs. Default: of `now`, in the cell of the connection. */
+  /** Creates execution IDs. Default: IDs with the time of `now` and the cell of the connection. */
   ids?: () => ExecutionId
   /** Version of the records that it writes. Default: that of this build. */
   recordVersion?: number
@@ -97,7 +97,10 @@ export interface Producer extends AsyncDisposable {
   cancelTenant(tenantId: string, asked: TenantCancel): Promise<CancelledPage>
   /** Delayed, queued and running executions of a tenant, newest first. */
   live(tenantId: string, limit: number): Promise<ExecutionState[]>
-  /** One page of the same, of all tenants if null. A filtered page may hold fewer than `limit`, even none. */
+  /**
+   * One page of live executions of a tenant, or of all tenants if null. A filtered page may hold fewer than
+   * `limit`, even none.
+   */
   livePage(tenantId: string | null, asked: LivePageAsked): Promise<LivePage>
   stats(): Promise<QueueStats>
   /** Every tenant with something waiting or running, 10,000 at most. Costs 2 to 3 ms per 100 tenants. */

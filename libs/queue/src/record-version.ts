@@ -5,14 +5,14 @@
  *   need of workers  has the word `records=<version>` from version 2 on, and a worker offers the words of all
  *                    versions that it reads, so the scheduler gives a record only to a worker that reads it
  *
- * Raise it with a change that a build of the version before would misread. A build reads all earlier
- * versions.
+ * Raise RECORD_VERSION with every change that a build of the previous version would misread. A build reads
+ * all earlier versions.
  */
 import { CofferdamError } from '@cofferdam/contract'
 
 export const RECORD_VERSION = 1
 
-/** Words of an offer: all versions above the first that a build reads. */
+/** Words of an offer: one for each version from 2 on that a build of `version` reads. */
 export const readableWords = (version: number): string[] =>
   Array.from({ length: version - 1 }, (_, n) => `records=${n + 2}`)
 
@@ -27,7 +27,7 @@ export const versionOfNeed = (need: string | null): number =>
 export const withVersion = <T extends object>(request: T, version: number): T =>
   version > 1 ? { $v: version, ...request } : request
 
-/** Takes it off. Throws `record_too_new` if this build cannot read it. */
+/** Removes the version again. Throws `record_too_new` if this build cannot read it. */
 export function withoutVersion<T extends object>(stored: T): T {
   if (!('$v' in stored)) return stored
   const { $v: version, ...request } = stored as T & { $v: unknown }

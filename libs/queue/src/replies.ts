@@ -144,7 +144,7 @@ export function createReplies(redis: Redis, subscriber: Redis, guard: Guard, pro
         return entry.result
       }
       const ended = Promise.withResolvers<ExecutionResult | null>()
-      // If it is aborted or closed while the first question fails, nobody handles this rejection.
+      // If an abort or `close` rejects this promise while `ask` below fails, nobody handles the rejection.
       ended.promise.catch(() => undefined)
       const listener: Listener = (result) =>
         result instanceof CofferdamError ? ended.reject(result) : ended.resolve(result)

@@ -8,8 +8,8 @@
  * another host.
  *
  * The signal aborts with `lock_lost`, as if Redis had reported that. The sandbox is destroyed and nothing is
- * recorded. Time counts from when the last answered renewal was sent, by a monotonic clock, and ends one
- * check early.
+ * recorded. The time counts from the sending of the last answered renewal, by a monotonic clock. The
+ * stop comes one check early, so that it is never late.
  */
 import { StopReason } from '@cofferdam/contract'
 import type { HeldExecution } from './create-taken.ts'

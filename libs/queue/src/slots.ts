@@ -6,7 +6,7 @@ import type { Lane } from './keys.ts'
 
 export interface Slots {
   readonly busy: number
-  /** Most slots that a lane may use of `of` in all (default: all). */
+  /** Most slots that a lane may use if the worker has `of` slots (default: `total`). */
   max(lane: Lane, of?: number): number
   /** Resolves when the lane could acquire a slot, or when the signal aborts. Acquires none. */
   free(lane: Lane, signal: AbortSignal): Promise<void>
@@ -15,7 +15,7 @@ export interface Slots {
   release(lane: Lane): void
 }
 
-/** Creates `total` slots for `lanes`. Routine gets at least one, and interactive keeps one of two. */
+/** Creates `total` slots for `lanes`. Routine may use one at least, and never all of two or more. */
 export function createSlots(
   total: number,
   lanes: readonly Lane[],

@@ -52,7 +52,7 @@ export interface Taken {
    * Point of no return, before user code starts. Appends the `started` event. Repeating it is harmless.
    * Throws StopReason `cancelled` when the execution was cancelled before, and CofferdamError fenced |
    * queue_unavailable. `fenced` with `details.unbegun: true` means that this owner certainly has not begun
-   * it, even by a call without an answer.
+   * it, not even by an earlier call whose answer was lost.
    */
   begin(ref: SandboxRef, place: Place): Promise<void>
   /** After begin: records, with best effort, that the sandbox received the program. Never rejects. */
@@ -77,14 +77,14 @@ export interface Taken {
   settle(record: AttemptRecord, info: EndingInfo): Promise<void>
   /** Ends this attempt, which is audited, and queues the next one. Throws like settle. */
   retry(record: AttemptRecord, info: EndingInfo): Promise<void>
-  /** Requeues it before begin. Its tenant gets no slot until then (Redis's clock). Throws like settle. */
+  /** Requeues it before begin. Its tenant has no slot until `untilMs` (Redis's time). Throws like settle. */
   defer(untilMs: number, why: string): Promise<void>
-  /** Requeues it before begin. It alone waits until then, as the next of its agent. Throws like settle. */
+  /** Requeues it before begin as the next of its agent. Only it waits until `untilMs`. Throws like settle. */
   putOff(untilMs: number, why: string): Promise<void>
   /**
-   * Requeues it before begin for a worker that has `need` (`needOf` of the contract). Returns false when no
-   * other worker of the fleet has it, and then this worker keeps and refuses it. Workers that left less than
-   * a minute ago count, because they may come back. Throws like settle.
+   * Requeues it before begin for a worker that has `need` (`needOf` in needs.ts). Returns false when no other
+   * kind of worker has `need`. This worker then keeps the execution and refuses it. Workers that left less
+   * than a minute ago count, because they may come back. Throws like settle.
    */
   route(need: string): Promise<boolean>
   /** Requeues it before begin as the next of its agent. Throws like settle, and `conflict` after begin. */

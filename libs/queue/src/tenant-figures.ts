@@ -1,10 +1,10 @@
 /**
- * What the scheduler knows of every tenant that has executions waiting or running. Nothing is counted for
- * this while executions pass through: the scripts read the scheduler's own state, a page at a time, so that
- * none holds up the server. So the figures are of the moment when their page was read, not of one moment.
+ * What the scheduler knows of every tenant that has executions waiting or running. Executions update no
+ * counters for this. The scripts read the scheduler's own state, one page per call, so that no call holds up
+ * the server. Each figure is therefore as of the moment when its page was read.
  *
- * Cost: at most `EXAMINED_TENANTS`, `PAGE` a call. A call of 100 tenants takes the server 2 to 3 ms on a slow
- * core, and 10,000 tenants 100 such calls.
+ * Cost: reads at most `EXAMINED_TENANTS` tenants, `PAGE` per call. A call for 100 tenants takes the server 2
+ * to 3 ms on a slow core, so 10,000 tenants take 100 such calls.
  */
 import type { Redis } from 'ioredis'
 import type { Guard } from './connect.ts'
@@ -25,7 +25,7 @@ const EXAMINED_IDS = 20_000
 export interface TenantTurn {
   lane: Lane
   kind: string
-  /** Slot seconds by weight that it has used of the kind. Tenants with less go first. */
+  /** Slot seconds, divided by its weight, that the tenant used at this kind. Lower ones go first. */
   virtualTime: number
   /** Virtual time of the kind: that of the tenant served last. */
   clock: number
@@ -100,8 +100,8 @@ export const hasWork = (waiting: Record<Lane, number>): boolean =>
 
 /**
  * Executions that hold a slot, are assigned to a worker, or are delayed. Their tenants may have no backlog.
- * Few are delayed and have others of their session behind them, so the first page of these is enough.
- * `isCut`: there are more of the others than are read.
+ * Only few delayed executions have others of their session waiting behind them, so one page of delayed ones
+ * is enough. `isCut`: more executions hold a slot or are assigned than are read.
  */
 async function outstandingIds(redis: Redis, guard: Guard): Promise<{ ids: string[]; isCut: boolean }> {
   const workers = await guard(() => redis.zrange(keysOf(redis).beats, 0, '-1'))

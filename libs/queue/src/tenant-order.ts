@@ -2,11 +2,12 @@
 import type { TenantFigures, TenantTurn } from './tenant-figures.ts'
 
 export interface TenantStanding {
-  /** Its part of the weights of all tenants that want work, 0 to 1. A parked one wants none. */
+  /** Its part of the weights of all tenants that want work, 0 to 1. 0 if it is parked and runs nothing. */
   dueShare: number
   /**
-   * Its virtual time less the clock of the fleet, in slot seconds by weight: how much more than its due it
-   * was served. The smallest over the lanes and kinds of workers where it waits. Null before its first turn.
+   * Its virtual time minus the clock of the kind of worker, in slot seconds divided by weight: how much more
+   * than its due it was served. The smallest value over the lanes in which it waits, and over all kinds. If
+   * it waits in no lane, all lanes count. Null before its first turn.
    */
   virtualLag: number | null
   /** 1 for the tenant that is served next. Null for one that cannot be served now. */

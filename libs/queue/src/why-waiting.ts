@@ -13,15 +13,15 @@ const place = { ahead: count, eta_ms: z.number(), fleet_running: count, fleet_sl
 export const waitFactSchema = z.discriminatedUnion('code', [
   /** It may not start before `until`. `returned`: a worker put it back for that long. */
   z.object({ code: z.literal('delayed'), until: moment, returned: z.boolean(), ...waiting }),
-  /** Another execution of its session comes first: `execution_id` runs or is next, `ahead` in all. */
+  /** `ahead` executions of its session come first. Of these, `execution_id` runs or is next. */
   z.object({ code: z.literal('session_turn'), execution_id: z.string(), ahead: count, ...waiting }),
   /** Only this worker has its session's sandbox. `ahead`: others that wait for the worker before it. */
   z.object({ code: z.literal('session_worker'), worker_id: z.string(), ahead: count, ...waiting }),
   /** All executions of its tenant wait: a cap is used up, or policy or caps could not be read. */
   z.object({ code: z.literal('tenant_parked'), until: moment, ...waiting }),
   /**
-   * None of the live workers can run it. `need`: what it needs of one (needs.ts). `until`: it is refused then,
-   * unless one comes. Absent when there is no worker at all.
+   * None of the live workers can run it. `need`: the words that it needs of a worker (needs.ts). `until`: the
+   * time at which it is refused if no such worker comes. Absent when there is no worker at all.
    */
   z.object({
     code: z.literal('no_worker'),
@@ -32,7 +32,7 @@ export const waitFactSchema = z.discriminatedUnion('code', [
   }),
   /** Its tenant runs as many as its concurrency limit allows. */
   z.object({ code: z.literal('tenant_concurrency'), running: count, limit: count, ...waiting }),
-  /** Of its tenant: `ahead` of the same agent, and those of other agents, with which it takes turns. */
+  /** `ahead`: earlier ones of its agent. `other_agents`: those of agents with which it takes turns. */
   z.object({ code: z.literal('agent_turn'), ahead: count, other_agents: count, ...waiting }),
   /** Its place in the whole fleet, of all tenants. */
   z.object({ code: z.literal('turn'), weight: z.number(), ...place, ...waiting }),

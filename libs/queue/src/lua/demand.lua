@@ -2,11 +2,11 @@
 -- KEYS[1]  any key of the tag (routing)
 -- ARGV     1 lane, 2 kind, 3… tenants
 -- Returns  {executions of these tenants that would start if the kind had free slots (a number with a
---          fraction, as text), since when the longest-waiting one of those next in turn has been due or ''}
--- What several kinds with slots can run counts for each of them in equal parts, so that the kinds together
--- count it once. What more workers would not start is not counted: behind its session, assigned to the worker
--- of its session, or beyond the concurrency of its tenant. Of a tenant with many agents, the first
--- C.demand_agents stand for all.
+--          fraction, as text), since when the oldest of the executions that are next has been due, or ''}
+-- An execution that several kinds with slots can run counts in equal parts for each of them, so that the sum
+-- over all kinds counts it once. Executions that more workers would not start are not counted: those behind
+-- another one of their session, assigned to the worker of their session, or beyond the concurrency of their
+-- tenant. If a tenant has many agents, its first C.demand_agents stand for all.
 -- Complexity: O(tenants * classes of each * C.demand_agents). One tenant of one agent takes about 35 us.
 --- @include backlog
 

@@ -72,8 +72,9 @@ local function recount_window(now, fresh_ms)
     'routine', fleet.routine, unpack(fields))
 end
 
--- Starts the patience with all kinds again at the first heartbeat after nobody sent any: a whole fleet that
--- restarts, or a Redis that was away. The kind that comes back first must not refuse what the others will run.
+-- At the first heartbeat after a time without any (the whole fleet restarted, or Redis was away), starts
+-- C.kind_patience anew for all kinds. Otherwise the kind that comes back first would refuse executions that
+-- the other kinds can run.
 local function patience_restart(now, fresh_ms)
   if redis.call('ZCOUNT', K.beats, now - fresh_ms, '+inf') > 0 then return end
   for _, kind in ipairs(redis.call('ZRANGE', K.kinds, 0, -1)) do redis.call('ZADD', K.kinds, now, kind) end
@@ -99,8 +100,8 @@ end
 
 -- Recalls releases when the window of a kind shrinks (workers left, or are short of memory). The latest
 -- releases that no worker has fetched return to the fair backlog, so that they and newer executions are
--- ordered together. They keep their charge (`pre`) until they are released again: a refund would put the
--- tenant behind a clock at which others entered. O(C.pick_max * log n).
+-- ordered together. They keep their charge (`pre`) until they are released again. After a refund, the
+-- tenant's virtual time would be lower than the clock at which others entered. O(C.pick_max * log n).
 local function recall(lane, kind, surplus, now)
   surplus = math.min(C.pick_max, surplus)
   if surplus <= 0 then return end

@@ -3,7 +3,7 @@
 -- ARGV     tenants
 -- Returns  {milliseconds since 1970, or '' if nothing was found…}
 --          Looks at the first executions that the tenant enqueued: all that it has outstanding, and
---          C.look_past more. So it finds nothing only if more delayed ones than that were enqueued first.
+--          C.look_past more. It finds none only if more than C.look_past delayed ones were enqueued first.
 -- Complexity: O((outstanding + C.look_past) * log n) per tenant.
 local found = {}
 for i, tenant in ipairs(ARGV) do

@@ -1,4 +1,4 @@
--- Purpose: whose the named executions are, and since when a worker has them.
+-- Purpose: list the tenants of the named executions, and since when a worker has each.
 -- KEYS[1]  any key of the tag (routing)
 -- ARGV     ids
 -- Returns  {{tenant, when a worker took it or ''}…}. An execution without a record is left out.

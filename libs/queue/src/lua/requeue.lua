@@ -42,7 +42,8 @@ if mode == 'retry' then
   redis.call('HDEL', KEYS[1], 'bg', 'st')
 end
 redis.call('HDEL', KEYS[1], 'w', 'tk', 'dw')
--- A former owner that lost this attempt may still record its ending, so the next owner is told that too.
+-- A former owner that lost this attempt may still record its ending. One delivery stays counted, so that the
+-- next owner learns of it.
 local lost = mode ~= 'retry' and tonumber(x[10]) > 1 and 1 or 0
 redis.call('HSET', KEYS[1], 's', mode == 'later' and 'delayed' or 'queued', 'd', lost)
 if mode == 'defer' then

@@ -16,7 +16,7 @@ local function add(code, figures)
   facts[#facts + 1] = figures
 end
 
--- With the outstanding executions and the slots at the kinds that can serve it.
+-- Adds a fact with the outstanding executions and the slots of all kinds that can serve the execution.
 local slots, kinds = 0, {}
 local function add_with_fleet(code, figures)
   figures.fleet_running = 0
@@ -27,8 +27,8 @@ local function add_with_fleet(code, figures)
   add(code, figures)
 end
 
--- When other workers refuse it, unless a worker of a kind that can run it comes before. Nil when all workers
--- are gone, because then it goes on waiting.
+-- Time at which other workers refuse the execution if no worker of a kind that can run it comes first. Nil
+-- when all workers are gone, because the execution then keeps waiting.
 local function patience_end(need)
   local can = need and need ~= '' and fleet_window() > 0 and servers_of(need).kinds
   local last

@@ -154,7 +154,7 @@ export function serveCallbacks(deps: CallbackDeps): AsyncDisposable {
           { tenant, url },
           {
             jobId: id,
-            // The time limits the retries, not their number.
+            // The retries end after a time (`giveUpMs`), not after a number of attempts.
             attempts: 10_000,
             backoff: { type: 'custom' },
             removeOnComplete: { age: DONE_KEPT_S },

@@ -72,7 +72,7 @@ class Agent:
         elif kind == "G" and self.state == "binding":
             self.start_program()
         elif kind == "I":
-            # Without a run it was on its way when the program ended.
+            # Without a run, the frame was still in flight when the program ended.
             if self.run is not None:
                 self.run.take_stdin(payload)
             if self.state == "running":
@@ -157,8 +157,8 @@ class Agent:
             self.processes.on_reaped(pid)
 
     def end(self):
-        """The main process has ended: kills what it left, unless the session keeps it. The loop empties its
-        pipes.
+        """Called when the main process has ended. Kills the processes that it left, unless the session keeps
+        them. The loop then empties its pipes.
         """
         run = self.run
         self.state = "ending"

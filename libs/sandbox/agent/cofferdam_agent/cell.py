@@ -14,8 +14,8 @@ from .root import Root, WIPE_S
 from .sysv import SystemV
 from .workdir import IO_ERROR, WorkError
 
-# The kernel frees files of killed processes a moment later (sockets in flight by its own collector), on a
-# busy host much later. Together with WIPE_S this stays below the worker's 8 s.
+# Time for the kernel to free files of killed processes (its own collector frees sockets in flight), which is
+# much longer on a busy host. With WIPE_S it stays below the worker's limit of 8 s (CLEAN_MS in cells.ts).
 FREE_S = 3.0
 
 

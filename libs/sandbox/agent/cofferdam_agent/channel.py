@@ -22,7 +22,7 @@ class Closed(Exception):
     """The worker closed the channel or broke the protocol."""
 
 
-# A worker listens before it starts us, so a slower connect never succeeds.
+# The worker listens before it starts the agent, so a connect that takes longer would never succeed.
 CONNECT_TIMEOUT_S = 5.0
 
 

@@ -17,7 +17,8 @@ from . import gate, linux, reap, restrictions, spawn
 # All forks share its address layout and hash seed, so it is replaced after an hour or a thousand forks.
 AGE_MAX_S = 3600
 FORKS_MAX = 1000
-# Files in /proc that their owner may write. Root owns those of a non-dumpable process, but may be mapped.
+# Files of a process in /proc that their owner may write. Root owns those of a non-dumpable process, but a
+# user namespace may map root to our uid.
 _FILES = ("oom_score_adj", "coredump_filter", "autogroup")
 _LIMITS = [getattr(resource, name) for name in sorted(dir(resource)) if name.startswith("RLIMIT_")]
 

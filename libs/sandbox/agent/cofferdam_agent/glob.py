@@ -14,10 +14,10 @@ class Globs:
     def __init__(self, globs):
         at, start = 0, 0
         self._end = 0
-        # Which tokens a byte passes: by byte, and any byte but a slash.
+        # Tokens that match a byte: those of each literal byte, and those of any byte but a slash.
         self._literal, self._any = {}, 0
-        # Tokens that stay for a byte of a name, and for a slash; tokens that may be skipped anywhere, and
-        # only at the start of a part.
+        # Tokens that go on matching after a byte of a name, and after a slash. Then tokens that may match
+        # nothing: anywhere, and only at the start of a part.
         self._stay, self._stay_slash, self._skip, self._skip_at_part = 0, 0, 0, 0
         for glob in globs:
             start |= 1 << at

@@ -20,7 +20,8 @@ from .workdir import WorkError
 FAMILIES = {"python": "python", "javascript": "javascript", "typescript": "javascript", "bash": "bash"}
 # In the work directory, the input of a program that a kept interpreter runs.
 STDIN_NAME = ".cofferdam-stdin"
-# There too, the script of a shell whose session keeps its processes (job.ts): `main.sh` may be a file of theirs.
+# Also there: the script of a shell in a session that keeps processes (job.ts). `main.sh` could be a file of
+# one of those processes.
 SCRIPT_NAME = ".cofferdam-main.sh"
 
 
@@ -37,7 +38,7 @@ class KeptInterpreters:
         self.waiting = waiting
         self.kept = kept
         self.late = late
-        # Families that had one, on whose state a program of the session may rely.
+        # Families that had an interpreter in this session. A program may rely on its state.
         self.known = set()
 
     def bind(self, run, env):
@@ -69,7 +70,8 @@ class KeptInterpreters:
         return child
 
     def begin(self, run):
-        """Begins the run once its input is complete, in a file: the process gets another input with each run.
+        """Begins the run once its input is complete. The input is a file, because the process gets another
+        one with each run.
         """
         if run.begun_in_session or not run.input.is_whole:
             return

@@ -6,7 +6,7 @@
     readBytes,           rchar and wchar: bytes of read(2), write(2) and similar calls, cached or not, on
     writeBytes           files and pipes, but not of mmap, send(2), recv(2). Block devices (io.stat, blkio)
                          would show almost nothing: work directories are tmpfs, the rest is page cache
-    diskBytes            growth of the work directory's own file system (`--own-disk`), left at the end
+    diskBytes            growth of the work directory's own file system (`--own-disk`) from bind to end
 
 When a parent waits for a child, the kernel adds the child's I/O to the parent's (wait_task_zombie). So the
 I/O of all reaped processes is the I/O of the agent's process minus that of its only thread. This needs no

@@ -67,7 +67,8 @@ class Processes:
             self.prepare_beside_kept(run.language)
 
     def prepare_beside_kept(self, language):
-        """A kept interpreter is stopped, but its timer may wake it: no other may wait where it can reach it.
+        """Prepares an interpreter, or postpones that if a kept one could reach it. A kept one is stopped, but
+        its timer may wake it.
         """
         is_out_of_reach = self.split and self.waiting.has_forks and language == "python"
         self.postponed = language if self.kept and not is_out_of_reach else None

@@ -7,7 +7,7 @@ import time
 from .walk import DIR_FLAGS
 from .workdir import IO_ERROR, WorkError
 
-# 16 Ki inodes are wiped in 0.4 s. A tree that takes longer than this costs its cell.
+# Wiping 16 Ki inodes takes 0.4 s. If a wipe takes longer than WIPE_S, its cell is given up.
 WIPE_S = 4.0
 
 

@@ -25,7 +25,7 @@ class Run:
         self.stdin_size = job.get("stdin")
         self.caps = job.get("caps", {"out": 0, "err": 0})
         self.files = GivenFiles(work, job.get("files", []))
-        # `keep`: whether the session keeps the interpreter. `found`: whether the run found it kept.
+        # `keep`: whether the session keeps the interpreter. `found`: `none`, `kept` or `restarted`.
         self.keep = job.get("keep", False)
         # Whether the session keeps all processes: this run's end then kills none.
         self.leaves = job.get("leave", False)
@@ -163,7 +163,7 @@ class Run:
 
 
 class GivenFiles:
-    """Files before a program. F has an index (u32) and bytes. Indexes go up; J declares the sizes."""
+    """Writes the files of a program. J declares their sizes. An F has an index (u32, ascending) and bytes."""
 
     def __init__(self, work, declared):
         self.work = work

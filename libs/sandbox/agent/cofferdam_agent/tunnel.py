@@ -19,9 +19,9 @@ import struct
 from .channel import Closed, TO_HOST_MAX
 from .workdir import NO_LOOPBACK, WorkError
 
-# Same numbers as in libs/sandbox/src/guest (tunnel.ts, tunnel-connection.ts). 256 KiB carry 100 MB/s at 2.5
-# ms between program and worker, more than a container's attach stream can. Browsers and package managers open
-# at most 64 connections.
+# Same numbers as in libs/sandbox/src/guest (tunnel.ts, tunnel-connection.ts). A window of 256 KiB allows 100
+# MB/s at a round trip of 2.5 ms, which is more than a container's attach stream carries. Browsers and package
+# managers open at most 64 connections.
 WINDOW = 256 * 1024
 CONNECTIONS_MAX = 64
 # If the queue is full, the kernel retries a connection only after a second.

@@ -1,7 +1,7 @@
 """Whether agent and program have two uids, and a work directory that belongs to the program.
 
-    two    the agent may become the program's user, who can write to the work directory. If only root can make that, root
-           makes it and changes its owner
+    two    the agent may become the program's user, who can write to the work directory. If only root can
+           create that directory, root creates it and changes its owner
     one    otherwise: the program has the agent's uid
 """
 import os
@@ -44,7 +44,7 @@ def _makes(options):
 
 
 def _hands_over(options):
-    """Changes the owner of only this last folder of root's, never of a link's target in its place."""
+    """Makes the program's user the owner of the work directory itself, if root owns it and it is no link."""
     try:
         os.makedirs(options.work, 0o755, exist_ok=True)
         fd = os.open(options.work, DIR_FLAGS)

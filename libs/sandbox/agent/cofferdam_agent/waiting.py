@@ -1,5 +1,5 @@
-"""The interpreter that waits for the next program: its own start (single use, and Node), or a fork of the
-server.
+"""The interpreter that waits for the next program: a fork of the fork server for Python in a cell, otherwise
+one with a start of its own.
 
     cell, python    fork server ──fork──> waiting ──take──> the program        the next fork is made when the run has ended
     else            start ──> waiting ──take──> the program                    in a cell, another one when the run has ended

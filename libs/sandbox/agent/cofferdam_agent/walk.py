@@ -11,7 +11,8 @@ DIR_FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
 # Limits of one walk. A program may build any tree, but the agent's time and memory must stay bounded.
 MAX_DEPTH = 64
 MAX_NAMES = 100000
-# Bytes of names matched against globs, 0.8 us each (measured), and a look at a file: 2 s CPU at most.
+# Budget of one walk: 1 for each byte of a name that is matched against globs (0.8 us, measured), and
+# LOOK_WORK for each entry. Together this is at most 2 s of CPU time.
 MAX_WORK = 2000000
 LOOK_WORK = 8
 

@@ -155,7 +155,7 @@ def _create_at(parent, name, executable):
     try:
         return os.open(name, flags, mode, dir_fd=parent)
     except FileExistsError:
-        # New content does not take away that a script may be executed, as with any editor.
+        # Overwriting a file keeps its execute permission, as in an editor.
         found = os.stat(name, dir_fd=parent, follow_symlinks=False)
         if stat.S_ISREG(found.st_mode):
             mode |= found.st_mode & 0o111

@@ -45,7 +45,8 @@ def _own_mounts():
     listed = _mounts()
     if listed:
         return [where for where, kind, _ in listed if kind in _OWN_MOUNTS]
-    # No /proc: a container's masks allow no other. A jail has its own file systems at /tmp and /dev/shm.
+    # There is no /proc, because in a container with a masked /proc the kernel refuses to mount another one.
+    # Such a jail has its own file systems at /tmp and /dev/shm.
     folders = ["/" + name for name in os.listdir("/")]
     below = [os.path.join(path, name) for path in folders for name in _names(path)]
     return [path for path in folders + below if os.path.ismount(path)]

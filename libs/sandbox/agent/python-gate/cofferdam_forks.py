@@ -1,4 +1,4 @@
-"""The fork server of a cell: a real start, stopped half-way, that forks once per run and never goes on.
+"""The fork server of a cell: an interpreter that stops half-way through its start and forks once per run.
 
 It holds nothing of an execution, is not dumpable (no ptrace, no /proc/…/mem, no pidfd_getfd) and has another
 uid than programs if the agent can give it one. A fork stays like that until it learns what to run; then the

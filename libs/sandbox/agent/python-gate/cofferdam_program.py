@@ -139,7 +139,9 @@ def unwatched():
 
 
 class Hook:
-    """The byte code first calls it without an argument, and with one at the end if `value` is set."""
+    """The byte code calls it without an argument at the start. At the end it calls it with True, unless a
+    trace or profile function or a monitoring tool watches the program.
+    """
 
     # `-hook` returns whether nobody watches. It is an operator because no profile function sees one.
     __neg__ = unwatched().__next__

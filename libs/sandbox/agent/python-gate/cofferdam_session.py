@@ -70,7 +70,7 @@ def restore_outputs():
 
 
 def is_unusable(stream):
-    """Flushes a stream. A program's own stream may be anything, or be closed or detached."""
+    """True for a stream that is missing, closed or detached. A program's own stream may be any object."""
     try:
         return stream is None or stream.closed is True
     except ValueError:
@@ -95,7 +95,7 @@ def begin(gate, stdin, entry, argv, env):
 
 
 def run(gate, space, entry, number, fd_out, own_pid):
-    """The exit code of a separate program, except for signals: an interrupt is 130."""
+    """Runs one source. Returns its exit code as if it were a process, but 130 for an interrupt."""
     name = "<run %d>" % number
     try:
         with open(os.path.join(gate.WORK, entry), "rb") as source:

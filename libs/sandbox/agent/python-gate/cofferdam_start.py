@@ -7,9 +7,10 @@ It saves a second start, 8 of 45 ms CPU. Nothing of the agent is imported before
 is like one with its own start. Program and agent then share the hash seed and the address layout, like forks
 of a cell's server.
 
-It is used only if the interpreter needs none of the agent's system calls to become the program's: the agent
-is PID 1 (its death ends everything), there is one uid without capabilities, no new privileges, the filter and
-no core dumps. Otherwise the agent starts another interpreter.
+It is used only if the interpreter can become the program's process without the system calls that the agent
+usually makes for it. For that, the agent must be PID 1, whose death ends everything. There must be one uid
+without capabilities, and no_new_privs, the filter and the ban on core dumps must already be in force.
+Otherwise the agent starts another interpreter.
 """
 import os
 import sys

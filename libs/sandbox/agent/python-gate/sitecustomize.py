@@ -24,7 +24,7 @@ if IS_START:
     from cofferdam_preload import freeze, preload
     from cofferdam_program import WarningsAreErrors, prepare
 
-    # For sessions, whose code gets this module and does not load these again.
+    # For cofferdam_session.py, which uses these names through this module.
     from cofferdam_given import new_stdin  # noqa: F401
     from cofferdam_program import SOURCE_MAX, is_valueless  # noqa: F401
     from cofferdam_value import message_of  # noqa: F401
@@ -169,7 +169,8 @@ if IS_START:
 else:
     host = None
     forget_imports()
-# The host's own sitecustomize, which this one shadowed. Without one, absent as in a bare run.
+# Loads the host's own sitecustomize, which this one shadowed. If there is none, the import fails as in a
+# bare run.
 del sys.modules["sitecustomize"]
 if host is None or not host.take_place():
     import sitecustomize  # noqa: F401

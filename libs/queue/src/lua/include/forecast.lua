@@ -20,10 +20,10 @@ local function average_of(average, lane)
   return tonumber(average) or tonumber(redis.call('HGET', K.clock, 'avg:' .. lane)) or C.first_estimate
 end
 
--- Executions of other tenants that come before virtual time `v` at a kind of worker, and their seconds. Each
--- tenant runs one when its virtual time comes, which then advances by run length over weight, until its
--- backlog is empty. Looks at C.rivals_max evenly spread tenants and assumes that the others are like them.
--- `own_below`: the tenant itself is below `v`.
+-- Executions of other tenants that come before virtual time `v` at a kind of worker, and their seconds. A
+-- tenant runs one execution at its turn. Its virtual time then advances by run length divided by weight,
+-- until its backlog is empty. Looks at C.rivals_max evenly spread tenants and assumes that the others are
+-- like them. `own_below`: the tenant itself is below `v`, and is not counted.
 local function tenants_before(lane, kind, tenant, v, own_below)
   local ring = ring_of(lane, kind)
   local below = redis.call('ZCOUNT', ring, '-inf', string.format('(%.17g', v))
@@ -83,10 +83,10 @@ local function slots_for(lane, need)
   return slots, kinds
 end
 
--- Seconds between two starts on a lane, at some kinds of workers (nil: at all). While all their slots are
--- taken, an execution starts whenever a running one ends, and each of those is assumed to take its tenant's
--- average. The lane's mean would be wrong when long runs hold the slots and hundreds of short ones wait. Looks
--- at C.rivals_max evenly spread ones. While slots are free it uses the lane's mean.
+-- Seconds between two starts on a lane, at `kinds` of workers (nil: all kinds). While all their slots are
+-- taken, an execution starts whenever a running one ends. Each running one is assumed to take its tenant's
+-- average, because the lane's mean is wrong when long runs hold the slots and hundreds of short ones wait.
+-- Looks at C.rivals_max evenly spread running ones. While slots are free, uses the lane's mean.
 local paces = {}
 local function pace_of(lane, slots, kinds)
   local at, out = lane .. ':' .. (kinds and table.concat(kinds, ' ') or ''), 0

@@ -7,8 +7,8 @@
 --            returns.
 -- Invariants: a record exists if and only if its execution was accepted. A blob lives longer than the short
 --            life if an accepted execution uses it: its acceptance and every take set the full life, and
---            bounds.ts says why no execution outlives that. Other calls may have a short-lived blob in use
---            too. They find it missing here and store it again.
+--            bounds.ts says why no execution outlives that. A refused call removes the blobs that it
+--            created. Another call that uses one of them finds it missing here and stores it again.
 -- Complexity: O(blobs)
 if #KEYS == 1 then return accept(KEYS, ARGV) end
 

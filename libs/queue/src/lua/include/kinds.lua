@@ -28,7 +28,7 @@ local function is_known(kind)
   return false
 end
 
--- True when one line of `offers` has every word of the need. With `every`: when each line has.
+-- True when one line of `offers` has every word of the need. With `every`, all lines must have them.
 local function has(offers, need, every)
   if offers == '*' then return true end
   for line in string.gmatch(offers, '[^\n]+') do

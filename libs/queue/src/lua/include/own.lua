@@ -8,9 +8,9 @@ local function read_for_take(id)
 end
 
 -- Names the run of the server by its run ID, or '' if the server hides it. A restarted server may have lost
--- its last second (AOF everysec), and a promoted replica the writes that it had not received. Both have
--- another run ID. The script asks the server (4 us), because a client that repeats a call sends what it knew
--- before.
+-- the writes of its last second (AOF everysec). A promoted replica may lack writes that it had not received.
+-- In both cases the run ID changes. The script asks the server (4 us), because a client that repeats a call
+-- sends the run ID that it knew before.
 local known_run_id
 local function run_id()
   if not known_run_id then

@@ -24,9 +24,9 @@ local function has_its_share(lane, kind, tenant, out, out_here, mean)
   return out >= share_of(tenant, mean, fleet_window()) or out_here >= share_of(tenant, mean, here)
 end
 
--- Seconds that the tenant's next execution is expected to take: its own mean, or else the lane's. The first
--- guess is low, because an overcharge moves the clock at which others enter, and only this tenant gets it
--- back.
+-- Seconds that the tenant's next execution is expected to take: its own mean, or else the lane's. Without
+-- either it is a low guess, because an overcharge also advances the clock at which other tenants enter, and
+-- only this tenant is refunded.
 local function estimate_of(mean, lane)
   return tonumber(mean) or tonumber(redis.call('HGET', K.clock, 'mean:' .. lane)) or C.first_estimate
 end
