@@ -92,8 +92,8 @@ export const WORKER_FIELDS = {
     variable: 'COFFERDAM_ROUTINE_SLOTS',
     schema: wholeNumber(1, 10_000).optional(),
     description:
-      'Of these slots at most so many for routines where both lanes are served (default: half); ' +
-      'the others are never filled by them.',
+      'Most slots that routines may use on a worker that serves both lanes (default: half of ' +
+      'COFFERDAM_SLOTS).',
     example: '2',
   },
   sessionReapMs: {
@@ -197,8 +197,9 @@ export interface Provisioning {
 }
 
 /**
- * Reads the worker's configuration. The file's `backends` section decides which backends exist and in which
- * order. Without it, COFFERDAM_BACKENDS names them. Throws `config_invalid` with every problem.
+ * Reads the worker's configuration. COFFERDAM_BACKENDS decides which backends exist and in which order.
+ * Without it, the file's `backends` section does, or else its `tier` and `sandbox`. Throws `config_invalid`
+ * with every problem.
  */
 export function loadConfig(env: Environment = process.env): WorkerConfig {
   const [{ config }, file] = readAll(

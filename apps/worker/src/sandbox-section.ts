@@ -44,7 +44,7 @@ export const tierSchema = z.union([z.literal(1), z.literal(2), z.literal(3), z.l
 export const sandboxSectionSchema = z.strictObject({
   backend: backendNameSchema
     .optional()
-    .describe('The only backend; a section `backends` and COFFERDAM_BACKENDS come before it.'),
+    .describe('The only backend. Ignored with tier 1 or 2, a section `backends` or COFFERDAM_BACKENDS.'),
   memory_limit: size.optional().describe('The most memory of an execution, e.g. `256m` or `1g`.'),
   cpu_limit: cpus.optional().describe('The most CPUs of an execution, e.g. `0.5`.'),
   network: z

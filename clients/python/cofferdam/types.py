@@ -788,7 +788,8 @@ class AuditRow(TypedDict):
     cost: Union[int, None]
     """Cost in micro-units, by the prices at that time. Null when not charged."""
     outbound_hosts: list[str]
-    """host:port of every connection, in order of first use, at most 256."""
+    """host:port of every connection, in order of first use: at most 256, or
+    egress.max_names if higher."""
     program_kind: Union[str, None]
     """What it ran: script/LANGUAGE, command, tests, install or files. Null for rows of
     an older release."""

@@ -63,8 +63,8 @@ export const BACKENDS = {
   }),
   process: register({
     isolation:
-      'A jail on this host without a daemon: bubblewrap, else Landlock and seccomp; a rung is ' +
-      'probed, never assumed.',
+      'A jail on this host without a daemon: bubblewrap, else Landlock and seccomp. The worker tries each ' +
+      'before it relies on it.',
     config: processConfigSchema,
     load: () => import('@cofferdam/sandbox/process'),
   }),

@@ -4,8 +4,8 @@ import { textOf } from './read-answer.ts'
 
 /**
  * The error of an answer other than 2xx. `details` has `status`, `trace_id`, and `retry_after_s` from the
- * header `Retry-After`. If this release does not know the code, the status gives one, `details.code` has the
- * API's own, and `retry` is what the API said.
+ * header `Retry-After`. If this release does not know the API's code, the error's code follows from the
+ * status, `details.code` has the API's code, and `retry` is what the API said.
  */
 export async function errorOf(response: Response, body: AsyncIterable<Uint8Array>): Promise<CofferdamError> {
   const said = bodyOf(await textOf(body).catch(() => ''))

@@ -40,7 +40,7 @@ export interface Executions {
   artifact(id: string, path: string, options?: RangeOptions): Promise<Uint8Array>
   /** The spans of an execution, each before its children. Kept for an hour. */
   trace(id: string, options?: CallOptions): Promise<ExecutionTrace>
-  /** Why it waits, was refused, ran where it ran, and ended as it did. */
+  /** Why the execution waits or was refused, why it ran where it did, and why it ended so. */
   why(id: string, options?: CallOptions): Promise<ExecutionWhy>
   /**
    * Runs an ended execution again. Throws `not_found` when its program was not kept (details: `kept_by`,

@@ -69,7 +69,7 @@ export function fleetOf(api: Api, settle: Settle): Fleet {
       const call = { method: 'GET', path: '/keys', ...options } as const
       return (await api.json<Operations['listAdminKeys']['result']>(call)).keys
     },
-    // As with a tenant's key: what a lost answer has made cannot be made again.
+    // Not repeated after a lost answer: the key may exist, and nobody would know its secret.
     createAdminKey: (body, options) =>
       api.json({ method: 'POST', path: '/keys', body, repeat: 'if_refused', ...options }),
     revokeAdminKey: (keyId, options) =>

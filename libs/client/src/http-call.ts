@@ -59,7 +59,7 @@ export async function open(target: HttpTarget, call: HttpCall): Promise<Answer> 
       for (;;) {
         watch.limitSilence(SILENCE_MS)
         const { done, value } = await reader.read()
-        // However long the caller takes for a chunk, that is no silence of the API.
+        // The time that the caller needs for a chunk does not count as silence of the API.
         watch.limitSilence(null)
         if (done) return
         yield value

@@ -1,6 +1,6 @@
 /**
- * Repeats calls that failed for a moment. Whether a failure is one of a moment is the API's own word: `retry`
- * of its error. An answer that was lost counts as `later`.
+ * Repeats calls after temporary failures. The API says in `retry` of its error which failures are temporary.
+ * A lost answer counts as `later`.
  */
 import { CofferdamError, type ErrorCode } from '@cofferdam/contract/error-table'
 import { open, type Answer, type HttpCall, type HttpTarget } from './http-call.ts'
@@ -14,7 +14,7 @@ export type Repeat = 'always' | 'if_refused'
 
 /** Pause before a repetition. It doubles from the first to the last value. */
 const PAUSE_MS = { first: 100, last: 2000 }
-/** Tried at least as often, however long they took: a laptop that slept has used up all its time. */
+/** Tries before it gives up, however long they took: a laptop that slept may have used up `retryForMs`. */
 const LEAST_TRIES = 5
 /** For a longer `Retry-After` the caller decides. */
 const LONGEST_RETRY_AFTER_S = 30

@@ -26,7 +26,7 @@ export interface Sessions {
   pause(name: SessionName, options?: CallOptions): Promise<void>
   /** Continues a paused session before its next execution needs it. */
   resume(name: SessionName, options?: CallOptions): Promise<void>
-  /** Makes a paused session of each of 1 to 16 keys, with its files. The session itself goes on. */
+  /** Makes a paused session with this session's files for each of 1 to 16 keys. This session goes on. */
   fork(name: SessionName, keys: string[], options?: CallOptions): Promise<SessionForks>
   /** The files of a session, or of a folder of it: at most 1,000. `truncated` tells that there are more. */
   files(name: SessionName, folder?: string, options?: CallOptions): Promise<SessionListing>

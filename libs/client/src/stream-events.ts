@@ -6,7 +6,7 @@ import { pause } from './pause.ts'
 import { createPatience, isTransient } from './repeat.ts'
 import type { ExecutionEvent } from './wire.ts'
 
-/** A connection that broke after this time had worked. Load balancers cut some that are merely old. */
+/** A connection that lasted this long counts as one that worked. Load balancers cut old connections. */
 const LASTED_MS = 5000
 
 /** Yields until `ended`, until the API has nothing more (204), or until the signal aborts. */

@@ -78,7 +78,7 @@ export function tenantsOf(api: Api): Tenants {
     api.json({ method: 'PUT', path, body, ...options })
   const patch = <T>(path: string, body: unknown, options?: CallOptions): Promise<T> =>
     api.json({ method: 'PATCH', path, body, ...options })
-  // What a lost answer has made cannot be made again, or nobody would know its secret.
+  // Not repeated after a lost answer: it may have succeeded, and nobody would know the secret that it made.
   const make = <T>(path: string, body: unknown, options?: CallOptions): Promise<T> =>
     api.json({ method: 'POST', path, body, repeat: 'if_refused', ...options })
 

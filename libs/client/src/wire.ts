@@ -125,7 +125,10 @@ export type AuditRow = {
   charged_gb_seconds: number | null
   /** Cost in micro-units, by the prices at that time. Null when not charged. */
   cost: number | null
-  /** host:port of every connection, in order of first use, at most 256. */
+  /**
+   * host:port of every connection, in order of first use: at most 256, or egress.max_names
+   * if higher.
+   */
   outbound_hosts: Array<string>
   /**
    * What it ran: script/LANGUAGE, command, tests, install or files. Null for rows of an

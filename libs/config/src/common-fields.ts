@@ -122,7 +122,8 @@ export const COMMON_FIELDS = {
       .regex(/^[A-Za-z0-9.:_-]{1,253}$/, 'expected a host name or an address without brackets')
       .default('127.0.0.1'),
     description:
-      'Address of that port. Beyond loopback only on a network that probes and Prometheus alone reach.',
+      'Address that the metrics port listens on. It needs no key, so use another one than loopback only on ' +
+      'a network that just probes and Prometheus can reach.',
     example: '127.0.0.1',
   },
   dataDir: {

@@ -143,7 +143,8 @@ export const auditRowSchema = z.strictObject({
     example: 120,
   }),
   outbound_hosts: z.array(z.string()).meta({
-    description: 'host:port of every connection, in order of first use, at most 256.',
+    description:
+      'host:port of every connection, in order of first use: at most 256, or egress.max_names if higher.',
     example: ['api.example.com:443'],
   }),
   program_kind: z.string().max(64).nullable().default(null).meta({

@@ -35,8 +35,8 @@ export const egressConfigSchema = z.strictObject({
     .max(4096)
     .default(64)
     .describe(
-      'Connections of one execution at once, and connections to origins at once. Browsers use 6 ' +
-        'a host; npm 15 in all.',
+      'Most connections of one execution to the proxy at once, and most from the proxy to origins for it. ' +
+        'Browsers open 6 to each host, npm 15 in all.',
     ),
   max_bytes: z
     .int()
@@ -50,16 +50,17 @@ export const egressConfigSchema = z.strictObject({
     .max(65_536)
     .default(256)
     .describe(
-      'Distinct names that one execution may have resolved: each lookup can carry data out. As ' +
-        'many hosts with their ports, and at least 256, may be reached, addresses included: each of ' +
-        'them stands in the audit row.',
+      'Most distinct names that one execution may resolve, because each lookup can carry data out. It is ' +
+        'also the limit of host:port pairs that an execution may reach, if it is above 256; else 256 ' +
+        'holds. The audit row lists each of them.',
     ),
   connect_timeout_ms: ms.default(10_000).describe('Name resolution and connecting together.'),
   idle_timeout_ms: ms.default(60_000).describe('A connection on which nothing moves for so long ends.'),
   header_timeout_ms: ms
     .default(15_000)
     .describe(
-      'A request’s head must be complete so long after its connection, or the answer before it, ended.',
+      'Time for the complete head of a request, from the opening of its connection or the end of the ' +
+        'answer before it.',
     ),
   ports: z
     .array(port)

@@ -94,7 +94,7 @@ export function addTestRoute(app: App, parts: RouteParts): void {
         summary: 'Run one command in a fresh session of the pool and wait for it. Admin.',
         description:
           'An ordinary execution on the backend azure: policy holds, and it counts against the caps of ' +
-          'the tenant. Works while the sandbox is disabled, as it says whether to enable it.',
+          'the tenant. Works while the sandbox is disabled too, so that you can test before you enable it.',
         body: z
           .strictObject({
             command: z.string().min(1).max(65_536).default('echo hello').meta({

@@ -38,7 +38,9 @@ export const API_LOG_FACTS: Readonly<Record<string, LogFacts>> = {
   'audit export broke off': {
     level: 'warn',
     from: 'api',
-    about: 'Postgres or the reader went away in the middle; the file has no last line, export again.',
+    about:
+      'Postgres or the reader went away in the middle, so the file is incomplete. Continue the export with ' +
+      '`after` (docs/reference/api.md).',
   },
   'Redis did not take a change of a routine; workers do it within a minute': {
     level: 'warn',

@@ -55,8 +55,8 @@ export const BACKEND_LOG_FACTS: Readonly<Record<string, LogFacts>> = {
     level: 'warn',
     from: 'worker',
     about:
-      'Its worker tries again with every round of the janitor, others once it is gone; at the latest the ' +
-      'service ends it a minute after its deadline.',
+      'Its worker tries again with every round of the janitor. If that worker dies, others do. At the ' +
+      'latest, the service ends the session a minute after its deadline.',
   },
   'azure: a pool that was configured before does not answer': {
     level: 'warn',
@@ -67,8 +67,8 @@ export const BACKEND_LOG_FACTS: Readonly<Record<string, LogFacts>> = {
     level: 'warn',
     from: 'worker',
     about:
-      'The attempt was stopped on its way into it, and the agent there does not answer; the next ' +
-      'execution of the session gets a fresh one.',
+      'The attempt was stopped before it used the session, and the agent in the session does not answer. ' +
+      'The next execution of the session gets a fresh one.',
   },
   'azure: a session that failed to start may wait until its cooldown ends': {
     level: 'warn',
@@ -113,14 +113,15 @@ export const BACKEND_LOG_FACTS: Readonly<Record<string, LogFacts>> = {
     level: 'warn',
     from: 'worker',
     about:
-      'Whether the registry took the end of a turn is not known; when it did not, the next execution gets ' +
-      'a fresh sandbox.',
+      'The worker does not know whether the registry stored the end of a turn. If it did not, the next ' +
+      'execution gets a fresh sandbox.',
   },
   'a session that did not start is left to the reaper': {
     level: 'warn',
     from: 'worker',
     about:
-      'Neither its sandbox was seen to be gone nor its entry; the next execution, or the reaper, ends both.',
+      'The worker could not confirm that its sandbox and its entry are gone. The next execution or the ' +
+      'reaper ends both.',
   },
   'ended a sandbox of a session that the registry has lost': {
     level: 'warn',
@@ -130,7 +131,7 @@ export const BACKEND_LOG_FACTS: Readonly<Record<string, LogFacts>> = {
   'sessions that the registry has lost may run on': {
     level: 'warn',
     from: 'worker',
-    about: 'Redis or the vendor could not be asked; the janitor’s next round, half a minute later, is.',
+    about: 'Redis or the vendor did not answer. The janitor’s next round, half a minute later, asks again.',
   },
   'kubernetes: a claim that failed is left for later': {
     level: 'warn',

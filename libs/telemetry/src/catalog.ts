@@ -131,8 +131,8 @@ export const SPAN_FACTS: Readonly<Record<SpanName, SpanFacts>> = {
 
 export const EVENT_FACTS: Readonly<Record<EventName, string>> = {
   exception:
-    'What was thrown: `exception.type`, `exception.message`, `exception.stacktrace`. Withheld from ' +
-    'tenants’ keys, but its type.',
+    'What was thrown: `exception.type`, `exception.message`, `exception.stacktrace`. Keys of tenants see ' +
+    'only the type.',
   'backend.passed_over':
     'A preferred backend did not fit or could not open a sandbox (`cofferdam.backend`, ' +
     '`cofferdam.reason`). The next one was tried. Also in the audit row, as `passed_over`.',

@@ -33,7 +33,8 @@ export const FLEET_METRIC_FACTS = {
     states: ['waiting', 'running'],
     about:
       'Executions for one group of workers: waiting ones that would start if it had free slots, and ' +
-      'running ones. What several groups could run counts for each in part. Of at most 64 groups.',
+      'running ones. If several groups could run an execution, each counts a part of it. At most 64 groups ' +
+      'are reported.',
   },
   'cofferdam.group.age': {
     kind: 'gauge',

@@ -132,7 +132,8 @@ export const LOG_FACTS: Readonly<Record<string, LogFacts>> = {
     level: 'warn',
     from: 'api and worker',
     about:
-      'After a loss of Redis the caps could not be rebuilt from audit rows: refused until Postgres answers.',
+      'After a loss of Redis the caps could not be rebuilt from audit rows. Executions wait until Postgres ' +
+      'answers. After a minute they are refused with dimension `unknown`.',
   },
   'admission cannot decide; failing closed': {
     level: 'warn',
@@ -162,8 +163,8 @@ export const LOG_FACTS: Readonly<Record<string, LogFacts>> = {
     level: 'error',
     from: 'worker',
     about:
-      'Something of a program may still run. Its worker kills it again until it is gone; where that is ' +
-      'not logged, look on the host before you trust it.',
+      'A part of a program may still run. The worker repeats the kill until the sandbox is gone, and then ' +
+      'logs `ended a sandbox that was not proven gone`. If that record is missing, look on the host.',
   },
   'a sandbox is still not proven gone': {
     level: 'warn',

@@ -81,9 +81,8 @@ export function executionEvents(app: App, context: RouteContext): void {
         tags: ['executions'],
         summary: 'The spans of an execution, each before its children.',
         description:
-          'Kept for an hour, for a sample where more than 64 executions end per second and worker, ' +
-          'failures first; empty ' +
-          'where nothing was kept. Keys of tenants get no messages of errors.',
+          'Kept for an hour. Each process stores at most 64 executions a second, failures first, so the ' +
+          'list can be empty. Error messages are left out for keys of tenants.',
         params: executionParams,
         response: { 200: executionTraceSchema, ...FAILURES },
       },

@@ -24,10 +24,10 @@ export function executionList(app: App, context: RouteContext): void {
         tags: ['executions'],
         summary: 'Live executions, then ended ones, each newest first.',
         description:
-          'The newest live ones stand on the first page; `status=live` pages through all. Filters by ' +
-          'exit_status and duration find ended ones only. A filter by session_id finds live ones once they ' +
-          'run, one by trace_id if the caller or the API traces. Of live ones, a page with filters looks at ' +
-          'the next 5,000. ' +
+          'Only the first page has live executions, the newest ones; `status=live` pages through all of ' +
+          'them. Filters by exit_status and duration find only ended executions. A filter by session_id ' +
+          'finds a live execution only once it runs. A filter by trace_id finds it only if the caller or ' +
+          'the API traces. With filters, each page examines at most 5,000 live executions. ' +
           'Texts of results are cut at 16 KiB. A page may hold fewer than `limit`, even none: only ' +
           '`next_cursor` null means the end.',
         querystring: listQuery,

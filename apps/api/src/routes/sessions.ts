@@ -102,10 +102,9 @@ export function sessions(app: App, context: RouteContext): void {
         tags: ['sessions'],
         summary: 'End a session: its sandbox is destroyed with everything in it.',
         description:
-          'It waits its turn like an execution of the session: it runs at once when the session is idle, ' +
-          'else after what ' +
-          'runs and what was enqueued before. 202 when that takes longer than 25 s; `Location` names the ' +
-          'execution.',
+          'It waits its turn like an execution of the session. It runs at once if the session is idle, and ' +
+          'otherwise after the running execution and those enqueued before it. 202 if that takes longer ' +
+          'than 25 s; `Location` names the execution.',
         params: sessionParams,
         querystring: sessionQuery,
         response: { 202: acceptedSchema, 204: z.undefined().describe('It has ended.'), ...FAILURES },

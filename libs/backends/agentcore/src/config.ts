@@ -46,8 +46,8 @@ export const agentcoreConfigSchema = z.strictObject({
     .min(1)
     .default(['python', 'javascript', 'bash'])
     .describe(
-      'Languages of the service’s image. TypeScript is none of them: what must be transformed (enums, ' +
-        'namespaces) the Node.js there does not run.',
+      'Languages of the service’s image. TypeScript is not one of them, because the Node.js there cannot ' +
+        'run syntax that must be transformed (enums, namespaces).',
     ),
   node: z.string().min(1).max(256).default('node').describe('Node.js inside of that image, 22.18 or newer.'),
   calls_per_second: z
@@ -71,7 +71,8 @@ export const agentcoreConfigSchema = z.strictObject({
     .max(600_000)
     .default(25_000)
     .describe(
-      'From the first call for a session to its proof that it is ready; once more for the second try.',
+      'Time from the start of a session until it has proven that it is ready. A second try gets the same ' +
+        'time again.',
     ),
   call_max_ms: z
     .int()
@@ -79,7 +80,8 @@ export const agentcoreConfigSchema = z.strictObject({
     .max(840_000)
     .default(840_000)
     .describe(
-      'Above it a program runs in the background and is asked after: a call may take 15 minutes at most.',
+      'A program whose hard deadline is longer runs in the background, and the worker polls for its end, ' +
+        'because a call may take at most 15 minutes. In a session such a program is refused.',
     ),
   kept_life_ms: z
     .int()
@@ -99,8 +101,8 @@ export const agentcoreConfigSchema = z.strictObject({
     .max(100)
     .default(0)
     .describe(
-      'Sessions that a worker starts ahead, so that an execution needs no Start: at most so many, one in ' +
-        'each of the interpreters that were asked for last. The vendor is paid for what waits. 0: none.',
+      'Most sessions that a worker starts in advance, so that executions do not wait for a start. There is ' +
+        'one in each of the most recently used interpreters. The vendor charges for them. 0: none.',
     ),
   warm_max_age_ms: z
     .int()

@@ -49,7 +49,8 @@ function classOf(
   if (code === 'SessionWithIdentifierNotFound') return ['sandbox_lost', 'the session is gone']
   // The session's time is up, or it is being stopped. The request was not carried out.
   if (isOfSession && (status === 409 || status === 410)) return ['sandbox_lost', 'the session is over']
-  // 404 means a full pool in older documents; for an existing session, that it was replaced.
+  // In older documents, 404 for a new session means that the pool is full. For an existing session it means
+  // that the session was replaced.
   if (isOfSession && status === 404)
     return allocates === true
       ? ['backend_unavailable', 'the pool has no session free, or is not there']

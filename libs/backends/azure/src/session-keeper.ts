@@ -73,8 +73,8 @@ export function createKeeper(parts: KeeperParts, registry: SessionRegistry): Ses
 }
 
 /**
- * Returns null if the session is gone. A stopped attempt does not end the session. Its call in flight is
- * finished, so that the session can be given back.
+ * Returns null if the session is gone. If the attempt is stopped meanwhile, the session stays: the call in
+ * flight may finish within LET_GO_MS, so that the session can be given back.
  */
 async function attach(
   parts: KeeperParts,
@@ -123,7 +123,7 @@ async function letGo(
   )
 }
 
-/** The times from now on: when the service ends the session, and until when a paid hour keeps it. */
+/** Changes of the entry at rest: when the service ends the session, and how long a paid hour keeps it. */
 function restedNow({ config }: KeeperParts, spec: SandboxSpec, { createdAtMs }: SessionEntry): Rested {
   const now = Date.now()
   const expiresAtMs = now + config.cooldown_ms

@@ -31,7 +31,7 @@ export function createSessionsAtPool(api: PoolApi, kind: 'container' | 'interpre
   const query = { 'api-version': MANAGEMENT_VERSION }
   return {
     end: (identifier) =>
-      // A repeat must also treat a missing session as success.
+      // A repeated call finds no session if the first one ended it, so a missing session is a success.
       api.ending(identifier, async () => {
         const end =
           kind === 'container'

@@ -38,7 +38,7 @@ export interface SlotParts {
 export interface SlotWish {
   spec: SlotSpec
   identifier: string
-  /** Goes into the ref and the registry. The identifier can be derived from it. */
+  /** Stored in the ref and in the registry. The session's identifier can be derived from the handle. */
   handle: Record<string, string | number>
   fence: number
   deadlines: BatchDeadlines

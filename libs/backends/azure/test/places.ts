@@ -92,7 +92,7 @@ async function started(pool: 'python' | 'shell' | 'custom', more: Settings): Pro
       await places.double.pool(pool).end(found?.identifier ?? '')
     },
     visibleOnHost: true,
-    // A poll after the stop reaches a new session: as an execution, or over another connection.
+    // A worker that polls after a kill creates a new, empty session under the same identifier.
     beginsAnew: true,
   }
   return [factory, options]

@@ -13,7 +13,7 @@ KERNEL = os.path.join(os.path.dirname(os.path.abspath(__file__)), "kernel.py")
 HOME = os.path.expanduser("~")
 # Interval at which a silent stream sends a frame, like the service.
 KEEPALIVE_S = 5
-# No result is larger than this. The kernel of a larger frame is given up.
+# Longest frame of a kernel. No real result is this long, so a kernel that sends more is ended.
 LINE_MAX = 64 * 1024 * 1024
 DEAD = {"type": "error", "name": "UnexpectedEndOfExecution", "value": "Connection to the execution was closed before the execution was finished", "traceback": ""}
 END = b'{"type": "end_of_execution"}\n'
@@ -71,7 +71,7 @@ class Context:
                 is_gone = is_gone or line is None or not _sent(send, line)
                 if line == END:
                     return
-                # Interrupting it before it began would not stop it.
+                # A kernel ignores SIGINT until its cell has begun.
                 if is_gone and is_begun and not is_interrupted:
                     is_interrupted = True
                     self.child.send_signal(signal.SIGINT)

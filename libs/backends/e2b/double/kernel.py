@@ -1,7 +1,8 @@
 """The Python process of one context, like a Jupyter kernel: `kernel.py CELLS EVENTS`, two descriptors.
 
-A cell is a line of JSON, {"code", "env"}. Events are lines of JSON as clients get them; the last is {"type":
-"end_of_execution"}. SIGINT interrupts a cell. Variables stay; the last expression is the main result.
+A cell is a line of JSON, {"code", "env"}. The first cell also has "given", the environment of all cells.
+Events are lines of JSON as clients get them; the last is {"type": "end_of_execution"}. SIGINT interrupts a
+cell. Variables stay; the last expression is the main result.
 """
 import ast
 import base64

@@ -67,9 +67,9 @@ function byStart(query: URLSearchParams): Select {
 }
 
 /**
- * Parses `k=v&k=v` with encoded keys and values, encoded again as a whole, besides the encoding of the query
- * itself: the service reads it so (e2b-dev/infra, parseMetadata), and its SDK writes it so (npm e2b 2.51.0,
- * SandboxPaginator).
+ * Parses `k=v&k=v`. Keys and values are encoded, and the whole text is encoded again, before the encoding of
+ * the query itself. The service reads three encodings (e2b-dev/infra, parseMetadata), and its SDK writes them
+ * (npm e2b 2.51.0, SandboxPaginator).
  */
 function pairsIn(filter: string): [string, string][] {
   const plain = (text: string): string => decodeURIComponent(text.replaceAll('+', ' '))

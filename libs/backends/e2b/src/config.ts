@@ -35,7 +35,7 @@ export const e2bConfigSchema = z.strictObject({
     .max(128)
     .default('base')
     .describe(
-      'Template with Python 3.8 or newer. For JavaScript and TypeScript also Node.js, 22.18 or newer, which E2B’s own `base` has not (20.9): they are refused there as sandboxes open.',
+      'Template with Python 3.8 or newer. JavaScript and TypeScript also need Node.js 22.18 or newer. E2B’s own `base` has only 20.9, so such programs are refused there when their sandbox opens.',
     ),
   code_interpreter: z
     .boolean()

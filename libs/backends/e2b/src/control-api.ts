@@ -120,8 +120,8 @@ export function createControlApi(options: {
 }
 
 /**
- * Encodes keys and values, then the pairs as a query, and that again as a parameter: the service reads it so,
- * and its SDK writes it so (npm e2b 2.51.0, SandboxPaginator).
+ * Encodes keys and values, and then the pairs as a query. The caller encodes the result once more as a
+ * parameter. The service and its SDK do the same (npm e2b 2.51.0, SandboxPaginator).
  */
 const metadataQuery = (wanted: readonly [string, string][]): string =>
   new URLSearchParams(wanted.map((pair) => pair.map(encodeURIComponent) as [string, string])).toString()

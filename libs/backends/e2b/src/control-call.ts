@@ -26,7 +26,10 @@ export interface CallOptions {
   signal?: AbortSignal | null
   /** Statuses besides 2xx that count as answers. */
   also?: readonly number[]
-  /** False: retry only refused calls, and after an abort wait for the answer: it may create something. */
+  /**
+   * False for a call that creates something: it is retried only after a refusal, and an abort still waits for
+   * its answer.
+   */
   repeats?: boolean
 }
 

@@ -7,7 +7,7 @@ import type { LeftBehind } from '@cofferdam/backend-remote'
 import type { E2bConfig } from './config.ts'
 import { madeNone, type ControlApi, type Created } from './control-api.ts'
 
-/** Added to the longest start. The first execution then sets the life that it needs. */
+/** Added to the longest start for the life of a new sandbox. The first execution then extends that life. */
 const START_MARGIN_MS = 60_000
 
 /** Metadata by which a sandbox is found. */
@@ -34,7 +34,7 @@ export async function createSandbox(
   } catch (error) {
     if (madeNone(error)) throw error
     const slot = metadata[SLOT]
-    // The sandbox may appear after this search. Until this time it can appear, and then its life is over.
+    // The lost request may still create the sandbox after this search. By `untilMs` its life is over.
     const untilMs = Date.now() + lifeMs
     await left
       .end(slot, () => killBySlot(api, slot), { comesUntilMs: untilMs, endsAtMs: untilMs })

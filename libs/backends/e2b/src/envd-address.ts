@@ -14,7 +14,7 @@ const SAID_MAX = 300
 
 export interface PortAddress {
   origin: string
-  /** They select the sandbox if one origin serves all, and give access to the port. */
+  /** Headers that name the sandbox, for an origin that serves all of them, and give access to the port. */
   headers: Record<string, string>
 }
 

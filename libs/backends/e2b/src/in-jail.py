@@ -10,7 +10,8 @@ import signal
 import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-# Folders where programs could leave something, and those that the jail has itself or nobody needs.
+# Folders not shown in the jail: programs could leave something there, the jail has its own, or nobody needs
+# them.
 HIDDEN = {"boot", "dev", "lost+found", "media", "mnt", "proc", "root", "run", "sys", "tmp"}
 # The jail's root is mounted over it, so nothing of /tmp is visible inside.
 ROOT = "/tmp/cofferdam"

@@ -1,9 +1,9 @@
 """Runs a Python program in the template's own code interpreter, in place of the agent's interpreter.
 
 Input is JSON: {"source", "argv", "env", "token"}. Output passes through, results become files in `results/`,
-the value is the last expression. An interrupt goes to the kernel over a socket; if the program closed that,
-it closes the connection, and this process ends when the kernel is free. What the kernel says may be forged by
-the program, which can only make its own run fail.
+the value is the last expression. An interrupt goes to the kernel over a socket. If the program closed that
+socket, an interrupt closes the connection to the interpreter instead, and this process ends when the kernel
+is free. The program may forge the kernel's messages, but it can only make its own run fail.
 """
 import base64
 import http.client

@@ -15,7 +15,7 @@ const address: Schema = {
   items: { type: 'object', required: ['ip'], properties: { ip: text } },
 }
 
-/** A pod's spec: only the names of containers, and only the presence of other fields. */
+/** A pod's spec. Checks containers only for a name and an image; fields that are not listed here are kept. */
 export const POD_SPEC: Schema = {
   type: 'object',
   required: ['containers'],

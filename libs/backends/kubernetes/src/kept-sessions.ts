@@ -44,7 +44,10 @@ export interface KeptParts {
 }
 
 export interface KeptSessions {
-  /** Throws like `startSlot`; `conflict` for other limits or scope or if it stays held; `not_found`. */
+  /**
+   * Throws like `startSlot`. Throws `conflict` if the session has other limits or scope, or stays held, and
+   * `session_not_found` if the execution may not create it.
+   */
   take(spec: SandboxSpec, signal: AbortSignal): Promise<BoundSlot<RemoteSlot>>
   /** Ends the pod of an entry. Returns true if there was one. */
   end(entry: SessionEntry): Promise<boolean>

@@ -19,7 +19,7 @@ MS_BIND, MS_REC, MS_PRIVATE = 4096, 16384, 1 << 18
 MNT_DETACH = 2
 NEW_MOUNTS, NEW_CGROUP, NEW_UTS, NEW_IPC, NEW_PIDS = 0x20000, 0x2000000, 0x4000000, 0x8000000, 0x20000000
 PR_SET_NO_NEW_PRIVS, PR_CAPBSET_DROP = 38, 24
-# As in a container. They tell about the kernel, or are for root.
+# Hidden, as in a container: these files describe the kernel or are meant for root.
 MASKED = ("/proc/kcore", "/proc/keys", "/proc/timer_list", "/proc/cmdline", "/proc/interrupts", "/proc/config.gz")
 MASKED_FOLDERS = ("/proc/acpi", "/proc/scsi", "/sys/firmware", "/sys/class", "/sys/module", "/sys/block", "/sys/bus", "/sys/dev")
 READ_ONLY = ("/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger")

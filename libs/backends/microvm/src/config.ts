@@ -8,15 +8,15 @@ export const microvmConfigSchema = z.strictObject({
     .enum(['qemu', 'firecracker'])
     .default('qemu')
     .describe(
-      'What runs the machines: QEMU’s machine type `microvm`, on KVM where that is hardware, or ' +
-        'Firecracker behind its jailer, which needs that hardware and root.',
+      'What runs the machines: QEMU with its machine type `microvm`, or Firecracker behind its jailer. ' +
+        'Firecracker needs hardware virtualisation and root; QEMU can also emulate.',
     ),
   accelerator: z
     .enum(['auto', 'kvm', 'tcg'])
     .default('auto')
     .describe(
-      'For QEMU. `auto`: KVM where the host has hardware below it, else emulation (`tcg`). `kvm` refuses ' +
-        'to emulate. Emulated machines are `microvm-emulated`, for tenants whose policy has `allow_emulation`.',
+      'For QEMU. `auto`: KVM if the host has hardware virtualisation, else emulation (`tcg`). `kvm` never ' +
+        'emulates. Emulated machines are `microvm-emulated`, for tenants whose policy has `allow_emulation`.',
     ),
   qemu: z
     .string()
@@ -57,8 +57,8 @@ export const microvmConfigSchema = z.strictObject({
     .max(1024)
     .optional()
     .describe(
-      'A delegated cgroup v2 folder, e.g. of a systemd unit with Delegate=yes; default: tried where this ' +
-        'process is.',
+      'A delegated cgroup v2 folder, e.g. of a systemd unit with Delegate=yes. Default: the root group, or ' +
+        'else the group of the worker itself.',
     ),
   ready_timeout_ms: z
     .int()

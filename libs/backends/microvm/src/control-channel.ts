@@ -5,7 +5,7 @@ import { z } from 'zod'
 
 /** The guest may send anything. */
 const LINE_MAX = 65_536
-/** A hello and an end. Each thaw is answered by one more. A guest that goes on only costs the worker time. */
+/** A hello and an end. A guest that sends more lines than these and one per thaw is no longer listened to. */
 const LINES_BESIDE_THAWS = 2
 
 const saidSchema = z.union([

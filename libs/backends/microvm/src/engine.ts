@@ -69,7 +69,7 @@ export interface MachineTemplate {
   memory: string
 }
 
-/** What `save` wrote. It has the memory, so it needs no file of a template. */
+/** What `save` wrote. `state` includes the memory, so no file of a template is needed. */
 export interface SavedMachine {
   spec: MachineSpec
   state: Readable
@@ -77,9 +77,9 @@ export interface SavedMachine {
 
 /** A machine's place on disk. It is there before the process, so that another worker can find both. */
 export interface MachineLease {
-  /** Of this machine alone. Whoever made it removes it, when the machine is proven gone. */
+  /** A folder of this machine alone. Its creator removes it once the machine is proven gone. */
   folder: string
-  /** Names the machine. Unguessable, because a process counts as the machine's by it. */
+  /** Name of the machine. Unguessable, because a process that carries it counts as this machine's process. */
   id: string
   /** Called with the process of the VMM before anything is said to it. */
   started(pid: number): Promise<void>
@@ -96,8 +96,8 @@ export interface Machine extends AsyncDisposable {
   readonly ref: string
   readonly connect: Connect
   /**
-   * Stops the machine and writes its state and its memory to `to`, which it ends. The machine then waits for
-   * `goOn` or `kill`. If it rejects, the machine is still whole. Undefined for engines that cannot.
+   * Stops the machine, writes its state and memory to `to`, and ends that stream. The machine then waits for
+   * `goOn` or `kill`. After a rejection it can still go on. Undefined for engines that cannot save.
    */
   save?(to: Writable, signal: AbortSignal): Promise<void>
   /** Lets a machine that `save` stopped run on, also after a `save` that rejected. */

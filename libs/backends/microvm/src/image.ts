@@ -30,7 +30,7 @@ export const imageManifestSchema = z.strictObject({
   /** Version of the build scripts. */
   recipe: z.int(),
   size: z.enum(['slim', 'full']),
-  /** Digest of the inputs of the root alone. An image whose other parts differ takes it over. */
+  /** Digest of the root's inputs alone. A new build with the same digest reuses the root of this image. */
   root_tag: z.string().max(64),
   /** Digest of everything of ours that runs inside. */
   guest: sha256Schema,

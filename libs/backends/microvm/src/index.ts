@@ -164,7 +164,7 @@ export async function createMicrovmBackend(
         return { ok: false, why: messageOf(error), fix: FIX_IMAGE }
       }
       try {
-        // The first one makes the template, which goes on if the caller stops waiting.
+        // The first probe makes the template. That work continues if the caller stops waiting.
         const ms = await unlessAborted(proven(), signal)
         return {
           ok: true,

@@ -7,7 +7,7 @@ import type { SandboxId } from '@cofferdam/contract'
 import type { Cgroup, Cgroups } from '@cofferdam/sandbox/backend'
 import type { MachineSpec } from './engine.ts'
 
-/** QEMU itself, and the code that it translates where it emulates. */
+/** Memory for QEMU itself and for the code that it translates when it emulates. */
 const VMM_MIB = 512
 /** QEMU has a few threads beside one for each CPU, and starts up to 64 for its drives. */
 const VMM_THREADS = 80

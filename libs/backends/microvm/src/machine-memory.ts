@@ -4,9 +4,9 @@
  */
 import { readFile } from 'node:fs/promises'
 
-/** Before the first look (measured: 82 MiB alone, 54 MiB each of four). */
+/** Used until a machine was measured (82 MiB for a lone machine, 54 MiB for each of four). */
 const FIRST_GUESS = 80 * 1_048_576
-/** The largest of the last ones counts: a lone machine holds its template's pages alone. */
+/** Measurements kept. The largest counts, because a lone machine shares its template's pages with none. */
 const LOOKS_KEPT = 8
 
 export interface MachineMemory {

@@ -98,7 +98,7 @@ export async function resumeSlot(
     throw new CofferdamError('capability_missing', `The engine ${engine.name} resumes no machine.`)
   const { image, saved, isFork, ready: resumed } = what
   const machine = engine.resume.bind(engine, saved)
-  // It has all its memory, and needs no file of a template.
+  // A resumed machine has all its memory, so it needs no file of a template.
   const how = { image, size: saved.spec, isSound: () => true, machine, words: againWords(isFork), resumed }
   return await begin(parts, spec, how, signal)
 }
@@ -199,10 +199,13 @@ async function withLastWord(error: unknown, control: ControlChannel): Promise<un
   })
 }
 
-/** After the agent's channel has ended, for the word why. */
+/** How long to wait for the first process to report why the agent's channel ended. */
 const LAST_WORD_MS = 2000
 
-/** The agent counts. Both kernels tell if they killed for memory: the guest a program, the host a machine. */
+/**
+ * The agent measures usage. The guest's kernel reports a program that it killed for memory, and the host's
+ * kernel reports a machine.
+ */
 const watchMachine = (control: ControlChannel, group: MachineGroup): RunWatch => ({
   addTo: (exit) => exit,
   usage: () => null,

@@ -29,7 +29,7 @@ export const CHANGED =
   'The files of a template were changed under this worker. It is checked again before the next use.'
 const BUILDING = 'new-'
 const BLOCK_BYTES = 1 << 20
-/** Of the folder. Workers of two versions must not take turns in making the same one. */
+/** Version of a template's folder. It is part of the key, so that two releases never make the same folder. */
 const FORMAT = 2
 
 const recordSchema = z.strictObject({ sha256: z.strictObject({ state: z.string(), memory: z.string() }) })

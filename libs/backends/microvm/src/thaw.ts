@@ -16,7 +16,7 @@ const ENTROPY_BYTES = 64
 export const AGENT_MIB = 8
 const FILTER = '/run/filter'
 
-/** Of the program's processes alone: the agent needs calls that the filter refuses. */
+/** Applies only to the program's processes, because the agent needs calls that the filter refuses. */
 const filter = seccompFilter('x64', false).toString('hex')
 
 export interface ThawWords {

@@ -8,7 +8,7 @@
 const LEFT_MAX = 1000
 
 export interface LeftTimes {
-  /** Until then it may appear, or appear again, so it is ended once more even if it was gone before. */
+  /** Until this time the sandbox may appear, or appear again. So it is ended again even if it was gone. */
   comesUntilMs?: number
   /** By then the vendor has ended it by itself. */
   endsAtMs?: number

@@ -19,7 +19,7 @@ export function sessionLimits({ warm }: BackendDeps, idleMs?: number): SessionLi
   return { idleMs: idleMs ?? cells.idle_ms, maxAgeMs: cells.max_age_ms, maxRuns: cells.max_runs }
 }
 
-/** From now on nobody joins it until it rests. `moreMs`: time for its start besides the program. */
+/** The entry of a turn: nobody joins its sandbox until it is at rest. `moreMs`: time to start the sandbox. */
 export function inTurn(entry: SessionEntry, spec: SandboxSpec, moreMs = 0): SessionEntry {
   const usedAtMs = Date.now()
   return {
@@ -33,7 +33,7 @@ export function inTurn(entry: SessionEntry, spec: SandboxSpec, moreMs = 0): Sess
   }
 }
 
-/** From now on it waits for its next turn. */
+/** The entry at rest: its sandbox waits for the next turn. */
 export function atRest(
   { turn: _over, ...entry }: SessionEntry,
   idleMs: number,
@@ -57,7 +57,7 @@ export const idleMsOf = (spec: SandboxSpec, rested: SessionEntry | null, { idleM
 export const isTooOld = (entry: SessionEntry, spec: SandboxSpec, { maxAgeMs }: SessionLimits): boolean =>
   spec.program.type !== 'files' && Date.now() - entry.createdAtMs > maxAgeMs
 
-/** It keeps nothing that the next execution would miss, and is old or has enough runs. */
+/** True if the session keeps nothing that the next execution would miss, and is old or has enough runs. */
 export const isSpent = (entry: SessionEntry, { maxAgeMs, maxRuns }: SessionLimits): boolean =>
   entry.scope === 'none' && ((entry.runs ?? 0) >= maxRuns || Date.now() - entry.createdAtMs > maxAgeMs)
 

@@ -12,9 +12,9 @@ export interface AtRest {
   idleMs: number
   signal: AbortSignal
   /**
-   * Marks the entry as in a turn, which only the holder of the lease can. `attach` awaits it once, as late as
-   * possible, because a session survives a worker that dies before this write. It must come before any
-   * request that a replaced holder must not make.
+   * Marks the entry as in a turn. Only the holder of the lease can do this. `attach` awaits it once, before
+   * any request that a replaced holder must not make. Apart from that it is awaited as late as possible,
+   * because a session survives a worker that dies before this write.
    */
   begins: (change?: Pick<SessionEntry, 'expiresAtMs'>) => Promise<void>
 }

@@ -6,7 +6,7 @@ const settings = {
     .enum(['auto', 'attach', 'socket'])
     .default('auto')
     .describe(
-      'How frames travel: `socket` over a unix socket in a folder that daemon and worker share, `attach` over the daemon’s attach stream, `auto` by socket where the first sandbox proves that it works.',
+      'How worker and sandbox exchange frames. `socket`: over a unix socket in a folder that daemon and worker share. `attach`: over the daemon’s attach stream. `auto`: by socket if the first sandbox proves that it works, else by attach.',
     ),
   runtime_dir: z
     .string()
@@ -57,7 +57,7 @@ export const dockerConfigSchema = z.strictObject({
     .nullable()
     .default(null)
     .describe(
-      'OCI runtime as the daemon knows it (`docker info`), e.g. runc, crun, runsc, kata, io.containerd.kata.v2; null for crun where the daemon has it and no AppArmor, else the daemon’s default.',
+      'OCI runtime as the daemon knows it (`docker info`), e.g. runc, crun, runsc, kata, io.containerd.kata.v2. Null: crun if the daemon has it and does not use AppArmor, else the daemon’s default.',
     ),
 })
 

@@ -51,8 +51,8 @@ export const hostSettings = {
     .max(1024)
     .optional()
     .describe(
-      'A delegated cgroup v2 folder, e.g. of a systemd unit with Delegate=yes; default: tried where this ' +
-        'process is.',
+      'A delegated cgroup v2 folder, e.g. of a systemd unit with Delegate=yes. Default: the root group, or ' +
+        'else the group of the worker itself.',
     ),
   ready_timeout_ms: z
     .int()
@@ -68,8 +68,8 @@ export const processConfigSchema = z.strictObject({
     .enum(['auto', 'bwrap', 'self', 'plain'])
     .default('auto')
     .describe(
-      'Which rung of the ladder: `auto` is bwrap, else self; `plain` is no fence at all (isolation ' +
-        '`process`) and is never chosen by itself.',
+      'How programs are jailed. `bwrap`: by bubblewrap. `self`: by Landlock and seccomp. `auto`: the ' +
+        'first of these two that works. `plain`: not at all (isolation `process`); `auto` never chooses it.',
     ),
   namespaces: z
     .boolean()

@@ -13,7 +13,7 @@ const poolsSchema = z.strictObject({
     .min(1)
     .max(256)
     .default(8)
-    .describe('Idle slots of one kind at most; the size below it follows arrivals and warm-up time.'),
+    .describe('Most idle slots of one kind. Up to it, the number follows the arrivals and the warm-up time.'),
   max_kinds: z
     .int()
     .min(1)
@@ -59,7 +59,8 @@ const cellsSchema = z.strictObject({
     .max(1000)
     .default(4)
     .describe(
-      'Cells of one tenant for reuse scope `tenant`: so many of its executions run at once in cells.',
+      'Most cells of one tenant for reuse scope `tenant`, and so the most of its executions that run in ' +
+        'such cells at once.',
     ),
   max_runs: z
     .int()
@@ -67,8 +68,8 @@ const cellsSchema = z.strictObject({
     .max(1_000_000)
     .default(1000)
     .describe(
-      'Runs after which a cell that keeps nothing is replaced, and a session of that scope that any ' +
-        'worker attaches to.',
+      'Runs after which a cell of scope `none`, which keeps nothing, is replaced. It also holds for ' +
+        'sessions of scope `none` that any worker can attach to.',
     ),
   idle_ms: z
     .int()

@@ -22,7 +22,7 @@ export const agentcoreProvisionConfigSchema = z
       .optional()
       .describe(
         'An AWS credentials file; without it the SDK’s own chain. Provisioning needs other rights than ' +
-          'running programs: not the worker’s keys where another process provisions.',
+          'running programs, so if another process provisions, do not give it the worker’s keys.',
       ),
     profile: z.string().min(1).max(128).default('default').describe('The section of that file.'),
     account_id: z
@@ -37,8 +37,8 @@ export const agentcoreProvisionConfigSchema = z
       .regex(/^[a-zA-Z][a-zA-Z0-9]{0,11}$/, 'expected up to 12 letters and digits')
       .default('cofferdam')
       .describe(
-        'First part of the names of everything that is made. One deployment, one prefix: what carries it ' +
-          'and stands in no row of this deployment’s database is garbage.',
+        'First part of the names of everything that is created. Each deployment needs a prefix of its own, ' +
+          'because whatever has the prefix but no row in this deployment’s database is garbage.',
       ),
     execution_role: z
       .union([z.literal(['none', 'per-tenant']), arn])
@@ -87,15 +87,15 @@ export const agentcoreProvisionConfigSchema = z
       .enum(['requested', 'all'])
       .default('requested')
       .describe(
-        'Whose interpreters the worker’s rounds make: those that somebody asked for, or every tenant’s ' +
-          'whose sandbox is on.',
+        'For which tenants a worker creates interpreters. `requested`: only those that somebody asked for. ' +
+          '`all`: also those of every tenant whose policy enables the sandbox.',
       ),
     collect_garbage: z
       .boolean()
       .default(false)
       .describe(
-        'Whether the worker’s rounds also delete interpreters that no row names; only what an earlier ' +
-          'round found already.',
+        'Whether workers also delete interpreters that no row of the database names. One is deleted only ' +
+          'if the round before found it too.',
       ),
     ready_timeout_ms: z
       .int()

@@ -11,7 +11,10 @@ const MESSAGE_MAX = 4 * 1024 * 1024
 const HEAD_BYTES = 5
 
 export interface GrpcClient {
-  /** Sends a message, returns one. Throws `sandbox_lost` without connection, else `sandbox_open_failed`. */
+  /**
+   * Sends one message and returns the answer. Throws `sandbox_lost` if the connection or the process is gone,
+   * `protocol_violation` for an invalid answer, and `sandbox_open_failed` for any other status.
+   */
   call(method: string, message: Buffer, signal: AbortSignal): Promise<Buffer>
   /** Sends one message and yields each answer. Leaving the iteration ends the call. Throws like `call`. */
   stream(method: string, message: Buffer, signal: AbortSignal): AsyncGenerator<Buffer>

@@ -17,7 +17,7 @@ const SERVICE = '/process.v1.ProcessService'
 const INPUT_MAX = 1024 * 1024
 /** The end of the agent's stderr, for error messages. */
 const STDERR_MAX = 4096
-/** A folder below its root, which also holds the workload's files. */
+/** The bundle of the agent's files, below sandboxd's root, which also holds the workload's files. */
 const BUNDLE = '.cofferdam-agent.json'
 
 export interface ForeignPod {

@@ -126,13 +126,13 @@ function parsed(text: string, what: string): unknown {
   }
 }
 
-/** definitions.Error of the swagger, or the text as it is. */
+/** Message of an error answer (`definitions.Error` in the swagger), or the whole text if it is not one. */
 function faultOf(text: string): string {
   let message: unknown = text
   try {
     message = (JSON.parse(text) as { fault_message?: unknown }).fault_message ?? text
   } catch {
-    // As it is.
+    // Not JSON: keep the whole text.
   }
   return typeof message === 'string' ? message.slice(0, FAULT_LENGTH) : 'a fault without a message'
 }

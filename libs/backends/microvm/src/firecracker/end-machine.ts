@@ -22,7 +22,10 @@ export async function stopMachine(jail: Jail, vmm: ProcessIdentity | null): Prom
   await emptyGroup(jail.cgroup)
 }
 
-/** Stops it, and removes all that it had; nothing while a process is left. True if there was something. */
+/**
+ * Stops the machine. Once no process is left, removes its group and jail, and frees its user. True if it had
+ * a group or a user.
+ */
 export async function endMachine(jail: Jail, vmm: ProcessIdentity | null, uids: JailUids): Promise<boolean> {
   await stopMachine(jail, vmm)
   const hadGroup = await removeGroup(jail.cgroup)
@@ -31,7 +34,7 @@ export async function endMachine(jail: Jail, vmm: ProcessIdentity | null, uids: 
   return hadGroup || hadUser
 }
 
-/** The machine’s worker and one that sweeps may remove it at once. A name that is gone is no failure. */
+/** The machine’s worker and a sweeping one may remove the jail at the same time, so ENOENT is no failure. */
 async function removeJail(folder: string): Promise<void> {
   for (;;)
     try {

@@ -58,7 +58,7 @@ async function mitigations(root: string): Promise<HostFinding> {
   )
 }
 
-/** From Linux 6.1 the creation of a machine waits for cgroups, unless one of the two is set. */
+/** Since Linux 6.1 creating a machine waits for cgroups unless `favordynmods` or `nx_huge_pages` is set. */
 async function slowCreation(root: string): Promise<HostFinding> {
   const [major = 0, minor = 0] = releaseOf(await textOf(join(root, 'proc/sys/kernel/osrelease')))
   const mounts = await textOf(join(root, 'proc/self/mounts'))

@@ -30,7 +30,10 @@ const TIMINGS: Timings = {
   handshakeMs: 100,
 }
 
-/** Two programs of Node.js start for each machine, which may be emulated, on a host that may be busy. */
+/**
+ * Longer times for the double. It starts two Node.js programs for each machine, the machine may be emulated,
+ * and the host may be busy.
+ */
 const TIMINGS_OF_DOUBLE: Timings = {
   jailerMs: 60_000,
   apiMs: 60_000,

@@ -23,9 +23,9 @@ const run = promisify(execFile)
 const SOCKET_PATH_BYTES = 107
 /** The longest vsock path: Firecracker appends the port, which has at most five digits. */
 const LONGEST_SOCKET = 'v.sock_65535'
-/** Of the base. With ids of 26 characters the rest then fits, whatever the binary is called (26 as well). */
+/** Longest `chrootBase`. Socket paths then fit, with IDs of 26 bytes and a binary name of up to 26 bytes. */
 export const CHROOT_BASE_BYTES = 24
-/** Of the VMM itself beside the guest’s memory. Its own need is about 5 MiB. */
+/** Memory for the VMM itself, besides the guest’s. It needs about 5 MiB. */
 const VMM_MIB = 64
 const CPU_PERIOD_US = 100_000
 /** Of the VMM: one for each vCPU, API, main loop and KVM’s own. */

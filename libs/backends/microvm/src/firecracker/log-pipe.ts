@@ -23,7 +23,7 @@ export interface LogPipe {
 }
 
 export async function openLogPipe(path: string): Promise<LogPipe> {
-  // Without a writer a pipe is at its end at once, so this end is ours until the VMM has its own.
+  // A pipe without a writer ends at once, so this process holds a writer until the VMM has opened its own.
   const holder = await open(path, constants.O_RDWR | constants.O_NONBLOCK | constants.O_NOFOLLOW)
   const fd = await openRaw(path, constants.O_RDONLY | constants.O_NONBLOCK | constants.O_NOFOLLOW).catch(
     async (error: unknown) => {

@@ -23,9 +23,9 @@ const MiB = 1_048_576
 const STATE_MIB = 64
 
 /**
- * Given arguments replace Firecracker’s (docs/api_requests, BootSource). No console: what a guest prints
- * costs exits of its machine. The processor’s random numbers count at boot; a clone gets others by the
- * thaw. The last word makes the first process listen on vsock (guest/vm_init.py).
+ * These replace Firecracker’s own arguments (docs/api_requests, BootSource). There is no console, because
+ * each byte that a guest prints costs a VM exit. The kernel trusts the processor’s random numbers at boot;
+ * the thaw gives each clone its own. The last word makes the first process listen on vsock.
  */
 export const BOOT_ARGUMENTS =
   'quiet loglevel=1 reboot=k panic=1 pci=off random.trust_cpu=on i8042.noaux 8250.nr_uarts=0 ' +
@@ -137,7 +137,7 @@ async function prepared(
   }
 }
 
-/** Takes a file out of the jail of the VMM’s user: no link, no other name, the right size. */
+/** Moves a file out of the jail. Refuses a symlink, a second hard link, and a file that is too short. */
 async function takeFile(root: string, inside: string, to: string, leastBytes: number): Promise<string> {
   const from = join(root, inside)
   const file = await open(from, constants.O_RDONLY | constants.O_NOFOLLOW)

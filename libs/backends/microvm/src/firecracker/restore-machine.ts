@@ -12,7 +12,7 @@ import { asOpenFailed, startVmm, type StartedVmm, type StartParts } from './star
 import { loadSnapshot } from './swagger.ts'
 import { connectVsock } from './vsock.ts'
 
-/** A clone writes no file; its sockets and pid count for nothing. */
+/** The largest file that the VMM of a clone may write. It writes none, apart from its sockets and its pid. */
 const CLONE_FILES_MIB = 16
 
 export async function restoreMachine(

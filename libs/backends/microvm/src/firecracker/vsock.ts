@@ -42,7 +42,7 @@ export async function connectVsock(path: string, port: number, limits: VsockLimi
   }
 }
 
-/** The stream, or why another attempt is worth it. Throws for an answer that is none. */
+/** Resolves with the stream, or with the reason to try again. Rejects if the answer is not valid. */
 function attempt(path: string, port: number, limits: VsockLimits): Promise<Duplex | string> {
   const { promise, resolve, reject } = Promise.withResolvers<Duplex | string>()
   const socket = connect(path)
@@ -87,7 +87,7 @@ function attempt(path: string, port: number, limits: VsockLimits): Promise<Duple
   const timer = setTimeout(() => again('no answer'), limits.answerMs)
   limits.signal.addEventListener('abort', onAbort, { once: true })
   socket.on('connect', onConnect).on('close', onClose).on('readable', onReadable)
-  // Stays: after the handshake the end of the stream tells its owner.
+  // This listener stays, so that a later error is not unhandled. The end of the stream tells its owner.
   socket.on('error', (error: NodeJS.ErrnoException) => again(error.code ?? error.message))
   return promise
 }

@@ -38,7 +38,7 @@ const OVERHEAD_MIB = 64
 export interface PausedParts {
   start: StartParts
   store: PausedStore
-  /** Absent for a backend alone: then nothing is listed, and one worker uses the folder. */
+  /** Undefined without a registry. Then no session is listed, and only one worker uses the folder. */
   sessions: SessionRegistry | undefined
   /** Every image that is here. */
   images: () => Promise<MicrovmImage[]>
@@ -151,7 +151,7 @@ export function createPausedSessions(parts: PausedParts): PausedSessions {
       const ready = parseReady(Buffer.from(record.ready))
       if ('error' in ready) throw new CofferdamError('internal', 'A paused session has no agent.')
       const kind = { ...record.slot, cell: true }
-      // It shares no page with a template.
+      // A resumed machine shares no page with a template, so all of its memory counts.
       admit(kind, record.bytes)
       const bound = lease === null ? signal : AbortSignal.any([signal, lease.signal])
       const slot = await resumeSlot(

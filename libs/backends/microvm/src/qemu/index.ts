@@ -108,8 +108,8 @@ export async function createQemuEngine(settings: QemuSettings): Promise<MicrovmE
         await prepare(qemu.connect)
         await qemu.qmp.command('stop')
         await qemu.qmp.command('migrate-set-capabilities', SHARED_MEMORY)
-        // The monitor takes no number of an inherited descriptor here, as it does for `migrate-incoming`, and
-        // the command inherits none.
+        // Unlike `migrate-incoming`, `migrate` takes no number of an inherited descriptor. The command also
+        // inherits no descriptor, so it opens QEMU's through /proc.
         await qemu.qmp.command('migrate', { uri: `exec:cat >/proc/$PPID/fd/${FDS.state}` })
         await saved(qemu)
         return template

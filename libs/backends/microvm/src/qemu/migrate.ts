@@ -26,7 +26,10 @@ export async function saved(qemu: QemuProcess): Promise<void> {
     throw new CofferdamError('sandbox_open_failed', `the state was not saved: ${why}`)
 }
 
-/** Waits until the state is there. The saved machine was stopped, so it is; a `cont` before is forgotten. */
+/**
+ * Waits until the state is loaded. The machine is then paused, as it was when it was saved. QEMU forgets a
+ * `cont` that comes earlier.
+ */
 export async function loaded(qemu: QemuProcess): Promise<void> {
   for (;;) {
     const { status } = (await qemu.qmp.command('query-status')) as { status?: string }

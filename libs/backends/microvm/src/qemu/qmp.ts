@@ -5,7 +5,7 @@ import { z } from 'zod'
 
 /** QEMU is ours, but a guest that broke out of it is not. */
 const LINE_MAX = 1 << 20
-/** Of a monitor that answers in milliseconds, unless the host is very busy. As long as a boot may take. */
+/** Longest wait for an answer, which takes milliseconds on an idle host. As long as a boot may take. */
 const ANSWER_MS = 300_000
 
 const answerSchema = z.union([
