@@ -1,8 +1,8 @@
 /**
- * Two groups, one after the other. First four files at a time on two cores, because most of them wait now and
- * then for programs, servers, doubles and sandboxes. Then alone, file after file, what drives this machine to
- * its limits. All the same no file may depend on being alone: what it measures must hold on a machine ten
- * times as slow, and what it makes on the host has names of its own.
+ * Two groups of files run one after the other. The first runs four files at a time on two cores, because most
+ * of them sometimes wait for programs, servers, doubles and sandboxes. The second runs the files that drive
+ * this machine to its limits, one at a time. Still, no file may depend on being alone. Its measurements must
+ * hold on a machine ten times as slow, and whatever it makes on the host needs a unique name.
  *
  * The projects `long` and `long-alone` are the second tier, `npm run test:long`: files named
  * `*.long.test.ts`, and those that go through a table of backends or targets of which `npm test` takes a

@@ -22,7 +22,8 @@ const TEXT = /\.(js|css|html|svg|json|map|txt)$/
 
 /**
  * Resolves with what was done: `none` when the tree has no pages, `kept`, or `built`. Throws when vite is not
- * installed or fails; then `end` of the error says how vite ended. `node` is the Node.js to run vite with. What vite says goes to stderr.
+ * installed or fails. If vite failed, `end` of the error says how it ended. `node` is the Node.js to run vite
+ * with. Vite's output goes to stderr.
  */
 export async function buildDashboard(root, node = process.execPath) {
   if (!hasDashboard(root)) return 'none'

@@ -58,7 +58,7 @@ function operationOf({ operationId, parameters = [], requestBody, responses }: O
   return `${operationId}: { query: {${fields.join('\n')}}\n body: ${body}${optional}\n result: ${result} }`
 }
 
-/** In a query every value is a text. One of digits alone is a number for the caller. */
+/** In a query every value is a string. A caller passes a number where the pattern allows only digits. */
 const numberOf = (schema: Schema): Schema =>
   schema.pattern?.startsWith('^[1-9]\\d') === true ? { ...schema, type: 'integer' } : schema
 

@@ -1,6 +1,6 @@
 /**
- * Docker Compose v2 for the test of docker-compose.yml: `npm run compose -- config --profiles`. It is that of
- * PATH, or else the package of a newer Debian, which this machine's own mirror has too. That package is
+ * Docker Compose v2 for the test of docker-compose.yml: `npm run compose -- config --profiles`. Uses that on
+ * PATH, or else the package of a newer Debian, which this machine's Debian mirror also has. That package is
  * unpacked once into `.cache/compose` and not installed, because it would replace the compose of the system.
  */
 import { execFile, spawn } from 'node:child_process'
@@ -38,13 +38,13 @@ async function isVersion2([program, ...words]: readonly [string, ...string[]]): 
   }
 }
 
-/** The same, after it was fetched if it is absent. Throws with what to do. */
+/** Like `findCompose`, but fetches Compose if it is absent. Throws with what to do. */
 export async function provideCompose(): Promise<readonly string[]> {
   const found = await findCompose()
   if (found !== null) return found
   const folder = dirname(CACHED)
   await mkdir(folder, { recursive: true })
-  // Beside its final place, so that the rename at the end is one step for whoever looks meanwhile.
+  // The folder is beside the final one, so that the rename at the end is atomic.
   const scratch = await mkdtemp(`${folder}-`)
   try {
     await fetchPackage(scratch)

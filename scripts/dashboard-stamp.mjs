@@ -53,7 +53,7 @@ function lockedPackages(root) {
     found.set(place, [place, entry.version, entry.integrity])
     const { dependencies, optionalDependencies, peerDependencies, devDependencies } = entry
     const needed = Object.assign({}, dependencies, optionalDependencies, peerDependencies)
-    // The lock lists those of workspaces only.
+    // The lockfile lists the devDependencies of workspaces only.
     for (const name of Object.keys(Object.assign(needed, devDependencies)))
       visit(placeOf(packages, place, name))
   }

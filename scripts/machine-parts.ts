@@ -243,7 +243,7 @@ async function microvm(options: { root: string; buildsImage: boolean }): Promise
   return await image.then(() => backend({ microvm: {} }, undefined, BOOT_PATIENCE_MS), failure)
 }
 
-/** Helm is downloaded where images are built too. */
+/** `downloads` is true in runs that also build images. Then helm is downloaded if it is absent. */
 async function helm(downloads: boolean): Promise<Finding> {
   try {
     const path = downloads ? await provideHelm() : await findHelm()

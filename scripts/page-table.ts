@@ -25,7 +25,7 @@ export const code = (text: string): string => `\`${text}\``
 /** Breaks a paragraph at 110 columns. */
 export const wrapped = (text: string): string => text.replaceAll(/(.{1,110})(?: |$)/g, '$1\n').trimEnd()
 
-/** Values of this magnitude are zod's own bounds of whole numbers. */
+/** False for MAX_SAFE_INTEGER, because zod itself gives whole numbers these bounds. */
 const isBound = (value: number | undefined): value is number =>
   value !== undefined && Math.abs(value) < Number.MAX_SAFE_INTEGER
 

@@ -6,8 +6,9 @@ import { DASHBOARD } from '../dashboard-stamp.mjs'
 import type { Manifest, Published } from './published.ts'
 
 /**
- * Adds the command's own file and the pages that its API serves, and returns the fields of package.json that are its own: every declared
- * dependency of the `reached` workspaces (some are only resolved, not imported), and its Node from `nodes`.
+ * Adds the command's own file and the pages that its API serves. Returns the fields of package.json that only
+ * the command has: every declared dependency of the `reached` workspaces (some are only resolved, not
+ * imported), and the pinned Node from `nodes`.
  */
 export async function addCommand(
   root: string,

@@ -1,7 +1,7 @@
 /** Ends a call whose connection is dead, although nobody closed it: a cable was pulled, or a laptop slept. */
 
 export interface Watch {
-  /** Aborts with the reason of the first of the followed signals, or when it was silent for too long. */
+  /** Aborts with the reason of the first followed signal that aborts, or after too long a silence. */
   signal: AbortSignal
   /** Aborts when nothing is heard for `ms` from now on. Null: no limit. */
   limitSilence: (ms: number | null) => void
@@ -9,7 +9,7 @@ export interface Watch {
   end: () => void
 }
 
-/** How often the clocks are read. A laptop that woke up waits no longer for what it missed. */
+/** How often the clocks are read. After a machine wakes up, a dead connection is noticed within this time. */
 const LOOK_MS = 5000
 
 /**

@@ -29,7 +29,8 @@ export function workspacesOf(api: Api): Workspaces {
         .workspaces
     },
     get: (tenantId, name, options) => api.json({ method: 'GET', path: at(tenantId, name), ...options }),
-    // The version makes a repeated write a conflict, so a lost answer is the caller's to look into.
+    // Not repeated after a lost answer: if the write was done, a repetition would be a version conflict. The
+    // caller has to check.
     put: (tenantId, name, body, options) =>
       api.json({ method: 'PUT', path: at(tenantId, name), body, repeat: 'if_refused', ...options }),
     delete: (tenantId, name, options) => api.json({ method: 'DELETE', path: at(tenantId, name), ...options }),

@@ -17,7 +17,7 @@ export interface WireServer extends AsyncDisposable {
   seen: SeenRequest[]
 }
 
-/** Answers each request with the next handler, and with the last one from then on. */
+/** Answers the n-th request with the n-th handler, and all further requests with the last one. */
 export async function startWireServer(...handlers: [Handler, ...Handler[]]): Promise<WireServer> {
   const seen: SeenRequest[] = []
   const server = createServer((request, response) => {

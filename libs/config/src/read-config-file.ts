@@ -64,8 +64,8 @@ interface Node {
 }
 
 /**
- * The keys that a schema knows at a path, to suggest one for a mistyped key. Empty if no object is expected
- * there, or one with any keys.
+ * The keys that a schema knows at a path, to suggest one for a mistyped key. Empty if the schema expects no
+ * object there, or an object that allows any key.
  */
 function keysAt(schema: z.ZodType, path: readonly PropertyKey[]): string[] {
   const root = z.toJSONSchema(schema, { io: 'input', unrepresentable: 'any' }) as Node

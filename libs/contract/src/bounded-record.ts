@@ -7,9 +7,9 @@ interface BoundedRecordDef extends z.core.$ZodRecordDef {
 }
 
 /**
- * A type of its own, because zod offers nothing that runs before the entries of a record are parsed and
- * leaves its JSON schema as it is: `preprocess` removes the defaults around it. Copies of the schema, such as
- * `refine` and `meta` make, are of this type too.
+ * A custom zod type that checks the number of keys before it parses any entry. zod has no hook for this that
+ * keeps the JSON schema: `preprocess` drops the defaults around it. Copies of the schema (by `refine` or
+ * `meta`) have this type too.
  */
 const BoundedRecord = z.core.$constructor<z.ZodRecord, BoundedRecordDef>('BoundedRecord', (inst, def) => {
   z.ZodRecord.init(inst, def)

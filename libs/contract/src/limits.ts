@@ -64,7 +64,7 @@ export const BOUNDS = {
 /** Time between the soft and the hard deadline when the caller does not set both. */
 export const DEFAULT_GRACE_MS = 5000
 
-/** The default soft deadline of a hard one: the grace before it, but at least half of it. */
+/** The default soft deadline: DEFAULT_GRACE_MS before the hard deadline, but at least half of it. */
 export const softTimeoutOf = (hardTimeoutMs: number): number =>
   Math.max(Math.floor(hardTimeoutMs / 2), hardTimeoutMs - DEFAULT_GRACE_MS)
 

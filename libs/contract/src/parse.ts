@@ -39,7 +39,7 @@ function flatten(issues: readonly z.core.$ZodIssue[], input: unknown): Problem[]
   }))
 }
 
-/** Of a wrong name in a record, what is wrong with the name. Its value may be a secret. */
+/** For an invalid name in a record, describes only the name, because its value may be a secret. */
 function messageOf(issue: z.core.$ZodIssue, input: unknown): string {
   if (issue.code === 'invalid_key')
     return `${issue.issues[0]?.message ?? issue.message}, got ${describe(issue.path.at(-1))}`

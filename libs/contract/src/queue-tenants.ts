@@ -5,7 +5,7 @@ import { nameSchema, timeSchema } from './name.ts'
 const count = z.int().min(0)
 const share = z.number().min(0).max(1)
 
-/** Orders of the list. Each begins with what is most of it; `next` with the tenant that is served next. */
+/** Sort orders of the list, highest value first. `next` starts with the tenant that is served next. */
 export const QUEUE_TENANT_SORTS = ['next', 'waiting', 'share', 'lag'] as const
 
 export const queueTenantSchema = z.strictObject({

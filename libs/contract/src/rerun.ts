@@ -16,7 +16,7 @@ import { checkpointSchema, retrySchema } from './retry.ts'
 import { sessionFieldSchema } from './session-field.ts'
 import { workspaceFieldSchema } from './workspace.ts'
 
-/** What the limit is, without what applies to a request that does not name it. */
+/** The description of a limit, with the default of a rerun instead of the default of a request. */
 function aboutLimit(field: z.ZodType): { description: string; example?: unknown } {
   const { description = '', example } = z.globalRegistry.get(field) ?? {}
   const what = description.replace(/ Default: .*$/s, '')
@@ -26,7 +26,7 @@ function aboutLimit(field: z.ZodType): { description: string; example?: unknown 
   }
 }
 
-/** Every limit as it is, or null for its default. Without defaults: an edit must not reset other limits. */
+/** Each limit is optional. Null sets its default. Nothing is filled in, so an edit resets no other limit. */
 const limitEdits = z.strictObject(
   Object.fromEntries(
     Object.entries(limitFieldsSchema.shape).map(([name, field]) => [
@@ -39,7 +39,7 @@ const limitEdits = z.strictObject(
 const asBefore = 'Default: as it was.'
 const orNone = `Null: none. ${asBefore}`
 
-/** Whose execution it is, and what belongs to one call, cannot be changed. The merged request is checked. */
+/** The owner of an execution and fields of a single call cannot be edited. The merged request is checked. */
 export const rerunEditSchema = z.strictObject({
   program: programSchema.optional().meta({ description: `Another program. ${asBefore}` }),
   args: z
@@ -173,7 +173,10 @@ function withArgs(program: unknown, args: readonly string[]): unknown {
   )
 }
 
-/** Both deadlines are kept with their values, so one that is not edited must not contradict the other. */
+/**
+ * A kept request has both deadlines. If an edit changes only one, the other is removed and derived again, so
+ * that the two cannot contradict each other.
+ */
 function withLimits(before: unknown, edit: NonNullable<RerunEdit['limits']>): Record<string, unknown> {
   const limits = new Map(Object.entries((before ?? {}) as object))
   if ('hard_timeout_ms' in edit !== 'soft_timeout_ms' in edit) {

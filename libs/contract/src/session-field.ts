@@ -3,8 +3,8 @@ import { z } from 'zod'
 import { sessionKeySchema } from './session-key.ts'
 
 /**
- * What one execution of a session leaves to the next: nothing, its files, also the interpreter (REPL), or
- * also its background processes and every file.
+ * What one execution of a session leaves to the next. Each scope keeps more than the one before: nothing, its
+ * files, the interpreter (REPL), then background processes and every file.
  */
 export const SESSION_SCOPES = ['none', 'files', 'interpreter', 'processes'] as const
 export type SessionScope = (typeof SESSION_SCOPES)[number]

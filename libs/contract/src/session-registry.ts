@@ -7,8 +7,8 @@
  *                        └──forget──► absent
  *
  * A session has one holder at a time. A claim is a lease with a fence that only rises. A holder that lost its
- * lease cannot write any more (`fenced`). `signal` aborts before another holder can claim, so that it stops
- * what it still runs.
+ * lease cannot write any more (`fenced`). The claim's `signal` aborts before another holder can claim, so
+ * that the old holder stops what it still runs.
  */
 import type { ExecutionId, SessionId, WorkerId } from './ids.ts'
 import type { SessionScope } from './session-field.ts'

@@ -12,7 +12,7 @@ const REQUEST_LINE = /^[\r\n]*[^\n]*HTTP\/\d/i
 /** A line of text that has not ended yet. No HTTP server accepts one with a control character. */
 // oxlint-disable-next-line no-control-regex
 const UNENDED_LINE = /^[\r\n]*[^\n\x00-\x08\x0e-\x1f\x7f]*$/
-/** Our parser accepts no longer request line, so it may refuse them. */
+/** Our parser refuses longer request lines, so they are passed to it as `http`. */
 const MAX_LINE_BYTES = 16 * 1024
 
 /** The protocol that starts with `bytes`. Null while more are needed: at most the first line, 16 KiB. */

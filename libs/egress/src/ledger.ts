@@ -28,7 +28,7 @@ export interface Ledger {
   readonly bytes: { received: number; sent: number }
   readonly installed: readonly { name: string; version: string }[]
   readonly refusedPackages: readonly { name: string; reason: string }[]
-  /** Packages of which the tenant's rules left versions out, with those rules. */
+  /** Packages for which the tenant's rules excluded versions, with those rules. */
   readonly narrowedPackages: readonly { name: string; rule: string }[]
   /** Failures of the mirrors, in words. pip reports them as packages that do not exist. */
   readonly mirrorFailures: readonly string[]

@@ -26,7 +26,7 @@ const VARIABLES: Readonly<Record<Registry, Readonly<Record<string, string>>>> = 
     UV_INSECURE_HOST: PACKAGE_HOST,
   },
   npm: {
-    // pnpm reads npm's variables up to 10, its own from 11 on.
+    // pnpm reads npm's variables up to version 10, and its own variables from version 11 on.
     npm_config_registry: npm,
     pnpm_config_registry: npm,
     // npm rewrites the addresses of lock files to the registry above, whichever registry they name.

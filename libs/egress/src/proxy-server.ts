@@ -70,7 +70,8 @@ export function createProxy(deps: ProxyDeps): AcceptConnection {
     response.once('close', () => {
       const left = (owed.get(connection) ?? 1) - 1
       owed.set(connection, left)
-      // The next head may have come long ago, pipelined. Its answer may take long.
+      // Start the header timer only if no answer is pending. Otherwise the next head may already be here
+      // (pipelining), and its answer may take long.
       if (left === 0) awaitHead(connection)
     })
     try {

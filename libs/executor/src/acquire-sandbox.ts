@@ -86,9 +86,9 @@ async function acquireFor(
 }
 
 /**
- * Checks the policy, the probe, the circuit and the vendor's capacity, in this order: a backend that is
- * switched off is not probed, and whoever claims a circuit's trial or the question for capacity has to open a
- * sandbox next.
+ * Checks the policy, the probe, the circuit and the vendor's capacity, in this order. A backend that is
+ * switched off is not probed. The last two checks come last because they may claim the trial of a circuit or
+ * the right to ask the vendor again, and a claim must be followed by opening a sandbox.
  */
 async function unavailable(
   { parts: { probes, circuits, full }, attempt }: AttemptState,

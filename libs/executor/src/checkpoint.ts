@@ -45,7 +45,7 @@ export function keepCheckpoints(deps: CheckpointDeps): CheckpointKeeper {
   const copy = async (kept: Checkpoint): Promise<void> => {
     const bounds = { maxFiles: BOUNDS.checkpointFiles, maxBytes: BOUNDS.checkpointBytes }
     const asked = sandbox.snapshot?.({ globs: kept.globs, ...bounds }) ?? Promise.resolve([])
-    // If the run has ended meanwhile, its end saves.
+    // If the run ends meanwhile, this copy is given up, because `atEnd` saves the files.
     const files = await unlessAborted(asked, over.signal)
     if (files.length > 0) await kept.save(files)
   }

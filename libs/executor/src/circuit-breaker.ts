@@ -1,5 +1,6 @@
 /**
- * One circuit per backend, so that a broken one costs its executions a refusal and not an open timeout each.
+ * One circuit per backend, so that executions skip a broken backend at once and do not each wait for an open
+ * timeout.
  *
  *   closed ──`threshold` open failures in a row──▶ open ──`cooldownMs`──▶ half-open ──success──▶ closed
  *                                                   ▲                        │

@@ -12,7 +12,10 @@ import { blobKeyOf, isFenced, listeners, type ProgramRun } from './attempt-state
 import { SPAN } from './spans.ts'
 import { leaveWorkspace } from './workspace-turn.ts'
 
-/** For a program that ended at its deadline. Enough for 16 MiB in 256 files from a sandbox of this host. */
+/**
+ * Least time to collect files, even if the program ended at its deadline. Enough for 16 MiB in 256 files from
+ * a sandbox of this host.
+ */
 const COLLECT_LEAST_MS = 5000
 
 /** A program that has ended, in its sandbox. */
@@ -67,7 +70,10 @@ export async function takeArtifacts(
   })
 }
 
-/** Taken last, so that the workspace holds what the result says. Never rejects. Undefined without one. */
+/**
+ * Merges the workspace back. Call this after the artifacts and the report are taken, so that the workspace
+ * matches the result. Never rejects. Undefined if the request has no workspace.
+ */
 export async function takeWorkspace(
   run: EndedRun,
   redact: (text: string) => string,

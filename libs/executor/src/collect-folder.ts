@@ -10,7 +10,7 @@ interface FolderToCollect {
   sandbox: Sandbox
   /** A missing folder has no files. */
   folder: string
-  /** Match everything below the folder. Other files that they match are left out. */
+  /** Match at least everything below the folder. Matching files outside of the folder are left out. */
   globs: readonly string[]
   /** Programs chose the names. */
   redact: (text: string) => string
@@ -21,8 +21,8 @@ interface FolderToCollect {
 type Collected = Pick<Outcome, 'artifacts' | 'artifactsOmitted' | 'artifactsIncomplete' | 'collectedFrom'>
 
 /**
- * Throws why the sandbox could not be listed, and the reason of the attempt's own signal. Another worker may
- * then repeat the operation, so nothing stays in the blob store.
+ * Throws the error if the sandbox could not be listed, or the reason of the attempt's own signal. Before it
+ * throws, it deletes what it stored, because another worker may repeat the operation.
  */
 export async function collectFolder(
   state: AttemptState,

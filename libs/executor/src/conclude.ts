@@ -84,7 +84,7 @@ export async function conclude(
   }
 }
 
-/** What happened, and what the network or a missing program has to do with it. */
+/** The usual failure reason, plus a hint if the network or a missing program caused the error. */
 function reasonOf(
   { attempt, parts, egress, held }: ProgramRun,
   usual: string | null,

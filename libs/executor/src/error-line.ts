@@ -70,7 +70,7 @@ function frameOf(lines: readonly string[], own: number): string | null {
   return null
 }
 
-// ---- The Node that a session keeps: `Uncaught ` before the same, without a last line of its own.
+// ---- Node as a session's interpreter: like Node, but with `Uncaught ` in front and without the last line.
 
 const UNCAUGHT = 'Uncaught '
 
@@ -103,7 +103,7 @@ function fromPython(printed: readonly string[]): ErrorLine | null {
   const last = lines.findLastIndex((line) => PYTHON_FRAME.test(line))
   if (last < 0) return null
   const own = lines.findIndex((line, at) => at > last && /^[A-Za-z_]/.test(line))
-  // Only an error is there: `name`, or `name: message`.
+  // Accept only the form of an error: `name`, or `name: message`.
   if (own < 0 || !/^[\w.]+(?::|$)|^[\w.]*Group: /.test(lines[own] ?? '')) return null
   // Ignore everything before this traceback, which may belong to an earlier error.
   const begin = lines.findLastIndex(

@@ -30,7 +30,10 @@ import { prepareSandbox } from './prepare-sandbox.ts'
 import { ProvisioningFailure } from './provisioning-failure.ts'
 import { runProgram } from './run-program.ts'
 
-/** Longest wait for the answer before a sandbox is destroyed. A slower answer waits for a store. */
+/**
+ * Longest time that the destruction of a sandbox waits for the answer. An answer that takes longer waits for
+ * a store and not for the CPU.
+ */
 const ANSWER_FIRST_MS = 100
 
 /**

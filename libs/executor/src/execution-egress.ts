@@ -16,13 +16,13 @@ export interface WayOut {
   network: Network
   /** Null without a network. The sandbox then has no proxy either. */
   egress: ExecutionEgress | null
-  /** Variables that point package managers to the package proxy, or none. The program's replace them. */
+  /** Variables that point package managers to the package proxy. Variables of the request override them. */
   environment: Readonly<Record<string, string>>
 }
 
 /**
- * Whether a request asks for packages: an install does, and so does an allow-list with the package proxy. The
- * tenant's package rules bound that entry, not the tenant's network.
+ * Whether a request asks for packages: an install does, and so does an allow-list that names the package
+ * proxy. That name is checked against the tenant's package rules and not against the tenant's network.
  */
 const asksForPackages = ({ program, network }: Pick<ExecutionRequest, 'program' | 'network'>): boolean =>
   program.type === 'install' || (typeof network === 'object' && network.allow.includes(PACKAGE_HOST))
@@ -91,7 +91,10 @@ export function openWayOut(
   }
 }
 
-/** An install sets its own. With network `public`, only registries in the tenant's rules are set. */
+/**
+ * Empty for an install, whose task sets its own variables. With network `public`, only the registries that
+ * the tenant's rules mention are pointed to the proxy.
+ */
 function packageVariables(
   { mirrors }: Egress,
   { program, network }: ExecutionRequest,

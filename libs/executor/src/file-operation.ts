@@ -76,7 +76,8 @@ export async function operateOnFiles(
   } else {
     try {
       const operation = { state, program, sandbox, signal: bound.signal }
-      // A collection ends by itself at its deadline, with what it has by then. A pause is taken back then.
+      // Long operations end themselves at the deadline: a collection keeps the files that it has stored, and
+      // a pause is undone.
       done = isLongOperation(program)
         ? await operate(operation)
         : await unlessAborted(operate(operation), bound.signal)
@@ -120,7 +121,7 @@ async function operate(operation: Operation): Promise<Done> {
     }
     case 'write':
       await writeFiles(state, sandbox)
-      // A write does not wait for its answer, which comes before the answer to this request.
+      // `write` returns before the sandbox has answered. Answers come in order, so this one confirms it.
       await sandbox.list(['*'], 1)
       return ok
     case 'remove':
@@ -135,7 +136,7 @@ async function operate(operation: Operation): Promise<Done> {
       await sandbox.pause(signal)
       return ok
     case 'resume':
-      // What is paused was resumed when it was opened.
+      // A paused session was already resumed when its sandbox was opened.
       return sandbox.pause === undefined ? cannotPause(sandbox) : ok
     case 'fork': {
       if (sandbox.fork === undefined) return cannotPause(sandbox)

@@ -28,7 +28,10 @@ export interface FullBackends {
   refuses(backend: string): NoRoom | null
   foundFull(backend: string, said: string): NoRoom
   opened(backend: string): void
-  /** A session got its sandbox. That shows no free capacity, but that executions on this backend end. */
+  /**
+   * A session got its sandbox. This does not prove free capacity, but it shows that executions on this
+   * backend end, so the time to wait starts anew.
+   */
   moves(backend: string): void
   /** The attempt was cancelled, or the answer was not about capacity. */
   abandoned(backend: string): void

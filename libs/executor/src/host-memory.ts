@@ -4,7 +4,7 @@ import type { Selectable } from './select-backend.ts'
 
 const MiB = 1024 * 1024
 
-/** In bytes. Decided before the backend is chosen, so one local candidate counts the whole limit. */
+/** In bytes. The backend is not chosen yet, so the full limit counts unless every candidate is remote. */
 export function hostMemory(
   { backends, order }: Selectable,
   request: Pick<ExecutionRequest, 'backend' | 'limits'>,
@@ -16,6 +16,6 @@ export function hostMemory(
   return (isElsewhere ? Math.min(limit, REMOTE_HOST_MIB) : limit) * MiB + largeArtifact(request)
 }
 
-/** One artifact is in this process at a time, twice: in frames and whole. The default size is not counted. */
+/** Two copies of one artifact (its frames and the whole file). The default size limit is not counted. */
 const largeArtifact = ({ limits }: Pick<ExecutionRequest, 'limits'>): number =>
   2 * Math.max(0, limits.artifact_bytes - DEFAULT_LIMITS.artifact_bytes)

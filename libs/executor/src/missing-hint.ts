@@ -2,13 +2,13 @@
 import { imageName, ONLY_FULL } from '@cofferdam/contract'
 import { commandNotFound, COMMAND_NOT_FOUND_EXIT } from '@cofferdam/tasks'
 
-/** Python and Node print it when they cannot start a program. A name with a slash is the program's. */
+/** Python and Node print this when they cannot start a command. A name with a slash is the program's file. */
 const NOT_STARTED = [
   /^FileNotFoundError: \[Errno 2\] No such file or directory: '([\w.+-]{1,100})'$/m,
   /\bspawn ([\w.+-]{1,100}) ENOENT\b/,
 ]
 const NO_PYTHON_MODULE = /^ModuleNotFoundError: No module named '(\w{1,100})[\w.]{0,300}'/m
-/** Without paths, which are the program's own files, and without `node:`, which is Node's own. */
+/** Matches no paths, which are the program's own files, and no `node:` modules, which are parts of Node. */
 const NO_NODE_MODULE = /\bCannot find (?:module|package) '((?![./]|node:)[\w@./-]{1,200})'/
 
 /** Interpreters print it at the end. */

@@ -90,7 +90,7 @@ export function createOutputStream(options: OutputStreamOptions): OutputStream {
     async finish(writtenBytes) {
       const { text, whole, exact } = shownText(window.bytes(), limit, keep, window.total > limit)
       const truncated = !whole || Math.max(rawBytes, writtenBytes) > Math.min(rawBytes, maxRawBytes)
-      // Also for bytes that are not text, so that the full copy has the original bytes.
+      // Output that is not valid UTF-8 also gets a full copy, which has the original bytes.
       if ((truncated || !exact) && spill === null) {
         spill = beginSpill()
         void spill.write(window.bytes())

@@ -44,7 +44,10 @@ export async function prepareSandbox(
   })
 }
 
-/** Writes the request's files, except those of which `restored` has a newer one. Throws as above. */
+/**
+ * Writes the request's files and then `restored`, which replaces files of the same path. Throws a
+ * provisioning failure or the signal's reason.
+ */
 export async function writeFiles(
   state: AttemptState,
   sandbox: Sandbox,
@@ -65,7 +68,8 @@ export async function writeFiles(
     async (signal) => {
       if (files.length > 0) await unlessAborted(sandbox.write(files), signal)
       if (restored.length === 0) return
-      // Each write has its own bounds. A sandbox may delay a write until the next request, so make one.
+      // The two writes must stay separate, because each has its own bounds. A sandbox may delay a write until
+      // the next request, so make a request in between.
       if (files.length > 0) await unlessAborted(sandbox.list(['*'], 1), signal)
       await unlessAborted(sandbox.write(restored), signal)
     },

@@ -4,7 +4,7 @@ import type { Ending } from '@cofferdam/contract'
 export class ProvisioningFailure extends Error {
   /** Stable word, e.g. `backend_unknown`. */
   readonly reason: string
-  /** `policy_denied` when the tenant's policy refuses it, not the platform. */
+  /** `policy_denied` if the tenant's policy refused the attempt, `provisioning` if the platform failed. */
   readonly ending: Extract<Ending, 'provisioning' | 'policy_denied'>
 
   /** `message` is public and goes into the result. */

@@ -9,8 +9,8 @@ import { SECRET_PATTERNS, type SecretPattern } from './secret-patterns.ts'
 /**
  * Literals are looked up by hash in pieces of at most this many bytes, so a position costs one short pass,
  * however many and however similar the secrets are (a program chooses both its secrets and its output). A
- * longer literal is covered by overlapping pieces. A single piece would be a leak of 32 bytes and is redacted
- * too.
+ * longer literal is covered by overlapping pieces. A piece that is printed alone is redacted as well, because
+ * it would leak 32 bytes of the secret.
  */
 export const PIECE_BYTES = 32
 const PIECE_STRIDE = 24
@@ -21,7 +21,10 @@ export interface RedactionRules {
   readonly table: Readonly<Uint8Array>
   /** The first byte and the first two bytes of all rules, which may be at the end of a chunk. */
   readonly beginnings: ReadonlySet<string>
-  /** By their first three bytes as one number (`startOf`): a row of dashes needs a lookup per byte. */
+  /**
+   * Keyed by the first three bytes as one number (`startOf`). A number makes the lookup cheap: a line of
+   * dashes, which begins PEM keys, causes one per byte.
+   */
   readonly patterns: ReadonlyMap<number, readonly AnchoredPattern[]>
   readonly literals: ReadonlyMap<number, LiteralBucket>
   /** Hashes of all literals, to reject most positions cheaply. */

@@ -7,9 +7,9 @@
 /** Shorter values would redact ordinary text. */
 export const MIN_SECRET_BYTES = 12
 /**
- * All forms are made for this many bytes of secrets in a request, and for all of the tenant's, which its
- * policy bounds. Other values are redacted in clear form only. The forms take about 25 times the input's
- * bytes.
+ * Bytes of a request's secrets for which all forms are made. Secrets beyond that are redacted in clear form
+ * only. The tenant's secrets get all forms, because the policy bounds them. All forms together take about 25
+ * times the bytes of the secrets.
  */
 const FORMS_BUDGET_BYTES = 16 * 1024
 

@@ -59,7 +59,8 @@ export interface Selectable {
 }
 
 /**
- * Goes through the backends that a request may mean. `network` is what the tenant allows of the request's.
+ * Judges each backend that the request allows: the named one, or all for `auto`. `network` is the request's
+ * network after the tenant's policy narrowed it.
  * Throws a provisioning failure if the request names a backend that does not exist.
  */
 export function selectBackends(

@@ -77,11 +77,17 @@ const TABLE: readonly Row[] = [
   { when: () => true, ending: 'sandbox_lost', reason: (e) => e.lost?.reason ?? null },
 ]
 
-/** What interpreters print about a process or thread that could not start, if the kernel counts none. */
+/**
+ * Printed by interpreters that could not start a process or thread. Used if the kernel reports no refused
+ * fork.
+ */
 const FORK_REFUSED =
   /can't start new thread|^BlockingIOError: \[Errno 11\]|\b(?:fork|spawn|clone|pthread_create)\b.*(?:Resource temporarily unavailable|EAGAIN)/
 
-/** It started processes until the kernel refused one, and left them. A shell then still exits with 0. */
+/**
+ * At least half of the allowed processes still ran when the program ended. A shell that started them can
+ * still exit with 0.
+ */
 const isStorm = ({ exit, pidsLimit }: Evidence): boolean =>
   pidsLimit !== undefined && (exit?.processesLeft ?? 0) >= pidsLimit / 2
 

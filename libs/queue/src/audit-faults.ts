@@ -5,7 +5,7 @@
 import type { Redis } from 'ioredis'
 import { keysOf } from './cell.ts'
 
-/** Three rounds of an hour. After that, no figure is better than an old one. */
+/** Three hourly rounds. After that, the result is dropped, because an outdated number would mislead. */
 const KEPT_MS = 3 * 3_600_000
 
 /** Returns true for one worker of the fleet per `everyMs`. That worker runs the check. */

@@ -15,7 +15,7 @@ export interface BacklogVersions {
 export async function readBacklogVersions(redis: Redis): Promise<BacklogVersions> {
   const byVersion = new Map<number, number>()
   let executions = 0
-  // From the newest on. What is accepted meanwhile moves others to later pages, so some are met twice.
+  // Newest first. Executions that are accepted meanwhile move others to later pages, so some IDs come twice.
   const seen = new Set<string>()
   for (let from = 0; ; from += PAGE) {
     const ids = (await redis.zrevrange(keysOf(redis).allLive, from, from + PAGE - 1)).filter(

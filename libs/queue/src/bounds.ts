@@ -21,8 +21,8 @@ export const QUEUE_BOUNDS = {
    */
   unacceptedBlobTtlMs: 60_000,
   /**
-   * How often a put stores its large parts. Another call can delete one only if it created it and was
-   * refused meanwhile. This call creates it then, so a third time takes two more such calls in between.
+   * How often a put tries to store its large parts. A part can disappear only if another call created it and
+   * was then refused. The next try of this put creates the part itself, so more than two tries are rare.
    */
   blobAttempts: 5,
   /** A request whose small parts together exceed this is stored as one blob, so that records stay small. */
@@ -47,7 +47,7 @@ export const QUEUE_BOUNDS = {
    * beyond those limits and JSON writes a control character with six bytes.
    */
   eventStreamBytes: 8 * 1024 * 1024,
-  /** Entries of earlier attempts that stay when those take more than half of `eventStreamBytes`. */
+  /** How many entries of earlier attempts are kept if these exceed half of `eventStreamBytes`. */
   earlierEvents: 32,
   /** Bytes of one output entry. */
   eventBytes: 16 * 1024,
@@ -55,7 +55,7 @@ export const QUEUE_BOUNDS = {
   eventCall: 32,
   /** Output that waits to be appended, per execution. Reached only while Redis is away. */
   eventBufferBytes: 4 * 1024 * 1024,
-  /** With more output than this, the program is held back: two calls, so that Redis always has a next one. */
+  /** The program is held back above this: two calls of output, so that Redis never waits for the next. */
   eventHoldBytes: 1024 * 1024,
   /** How long a program is held back before Redis counts as away. */
   eventHoldMs: 2000,

@@ -24,7 +24,7 @@ export interface ProcessVersion {
   /** `api` or `worker`. */
   role: string
   id: string
-  /** Of its packages. Null for a worker of a version that does not say it. */
+  /** Version of the process's packages. Null for a worker that is too old to announce it. */
   version: string | null
   /** Number of the newest migration that it knows. Null like `version`. */
   schema: number | null
@@ -63,8 +63,8 @@ export function announceVersion(deps: {
 }
 
 /**
- * All processes that announced themselves within a minute, and all other workers with heartbeats: they are of
- * a version before announcements. Removes the entries of dead processes.
+ * All processes that announced themselves within a minute, and all other workers with heartbeats, whose
+ * version is too old for announcements. Removes the entries of dead processes.
  */
 export async function readVersions(redis: Redis): Promise<ProcessVersion[]> {
   const [entries, workers] = await Promise.all([

@@ -4,7 +4,7 @@
  * whenever metrics are collected, 10 tenants a call.
  *
  * A group is what the operator calls workers that are scaled together (COFFERDAM_WORKER_GROUP). The scheduler
- * knows kinds instead: workers that offer the same. What is there for a kind is divided among the groups with
+ * knows kinds instead: workers that offer the same. The demand for a kind is divided among the groups with
  * workers of that kind, by their slots.
  */
 import type { Redis } from 'ioredis'
@@ -24,13 +24,13 @@ export interface GroupDemand {
   group: string
   lane: Lane
   /**
-   * Executions that would start if the group had free slots. What other groups could run too counts in part,
-   * so that all groups together count it once.
+   * Executions that would start if the group had free slots. An execution that several groups could run is
+   * divided among them, so that the sum over all groups counts it once.
    */
   waiting: number
   /** Released to workers of the group, or running there. */
   running: number
-  /** How long the longest-waiting one of those next in turn has been due. Null when none waits. */
+  /** How long the oldest of the executions that are next in turn has been due. Null when none waits. */
   oldest_age_ms: number | null
 }
 
@@ -85,7 +85,8 @@ async function livingWorkers(redis: Redis, lockMs: number): Promise<LivingWorker
     if (index % 2 === 1 || state === undefined || Number(beats[index + 1]) < now - lockMs) return []
     const [, interactive, routine, , , slots, ...kind] = state.split('|')
     const lanes = LANES.filter((lane) => Number(lane === 'interactive' ? interactive : routine) > 0)
-    // One that is short of memory can fill no slot of any lane now, and still needs others beside it.
+    // A worker that is short of memory reports no fillable slots. It counts for every lane, so that its group
+    // still gets a share of the demand.
     const serves = lanes.length === 0 ? LANES : lanes
     const group = groups.get(worker) ?? DEFAULT_GROUP
     return Number(slots) > 0 ? [{ group, kind: kind.join('|'), slots: Number(slots), serves }] : []

@@ -30,7 +30,7 @@ export interface LaneJob {
 
 export interface TakenJob {
   job: LaneJob
-  /** What take.lua answers after its code. Null when the execution was not taken together with the job. */
+  /** The rest of the script's reply, after its code. Null if only the job was taken, and no execution yet. */
   reply: Reply[] | null
 }
 
@@ -171,8 +171,8 @@ async function waitForMarker(backend: Blocking, [first, second]: readonly [strin
   const client = (await backend.blockingClient) as Pick<Redis, 'bzpopmin' | 'status' | 'connect'> | undefined
   if (client === undefined) throw new Error('BullMQ has no blocking connection')
   if (client.status !== 'ready') {
-    // It reconnects by itself. Only one that ended for good (a Sentinel lookup at the wrong time) is opened
-    // again. Nobody may wait for that: a `connect` that is cut off never settles.
+    // The client reconnects by itself. Open it again only if it ended for good (a Sentinel lookup at the
+    // wrong time). Do not await `connect`, because it never settles if it is cut off.
     if (client.status === 'end') client.connect().catch(() => undefined)
     throw new Error('the connection for blocking reads is closed')
   }

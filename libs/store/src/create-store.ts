@@ -76,7 +76,7 @@ export interface Store extends AsyncDisposable {
   listAudit(filter: InvocationFilter): Promise<Page<AuditRow>>
   /** The newest version of each file that `collect` operations of a run stored, by path. */
   listOutputs(query: OutputsQuery & { limit: number; after?: string }): Promise<OutputsPage>
-  /** One of them. Null when there is none, or it has expired. Its blob may be gone all the same. */
+  /** The output at `path`. Null if there is none or it has expired. The blob of a found one may be gone. */
   findOutput(query: OutputsQuery & { path: string }): Promise<SessionOutput | null>
   /** Audit rows in the order of recording. A reader that follows the cursor gets every row once. */
   feed(filter: FeedFilter): Promise<FeedPage>
@@ -153,7 +153,7 @@ export async function createStore(options: StoreOptions): Promise<Store> {
       const attempt = await moveLargeText(record, blobs, keys)
       const key = attemptKey(attempt.executionId, record.audit.attempt)
       const inserted = await batcher.add(key, attempt).catch(async (error: unknown) => {
-        // If the row may exist, it refers to the text. Else the text expires with the execution's blobs.
+        // A row that may exist needs the text. If there is none, the text expires with the execution's blobs.
         if (!mayBeStored(error)) await dropMovedText(attempt, blobs)
         throw error
       })

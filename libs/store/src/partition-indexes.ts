@@ -12,7 +12,7 @@ import { sqlState } from './store-errors.ts'
 /** Any constant that differs from the other advisory locks of the database. */
 const LOCK = 7020260003
 
-/** A build waits for transactions that began before it. One that idles must not stop a start for longer. */
+/** A build waits for older transactions. An idle one must not delay a process start for longer than this. */
 const LOCK_WAIT = '30s'
 
 /** A lock was not free in time, or retention dropped the partition meanwhile. */

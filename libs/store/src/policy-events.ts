@@ -46,7 +46,7 @@ export interface EventQuery {
 
 const MAX_LIST = 1000
 
-/** Newest first: of one tenant, or with null of all tenants and of the fleet. */
+/** Reads events, newest first: those of one tenant, or for null those of all tenants and of the fleet. */
 export const readEvents = (
   db: Kysely<Database>,
   tenantId: string | null,
@@ -57,7 +57,7 @@ export const readEvents = (
     .selectAll()
     .$if(tenantId !== null, (all) => all.where('tenant_id', '=', tenantId))
     .$if(before !== undefined, (all) => all.where('id', '<', before ?? 0))
-    // Written out for the caps, because an index of theirs alone is used only then.
+    // A literal for caps events, because Postgres uses the partial index on them only with a literal.
     .$if(types?.join() === 'caps', (all) => all.where(sql<boolean>`event_type = 'caps'`))
     .$if(types !== undefined, (all) => all.where('event_type', 'in', types ?? []))
     .orderBy('id', 'desc')

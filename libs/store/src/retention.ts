@@ -29,8 +29,8 @@ export interface Retention {
   /** Blobs are in a bucket: one sweep serves the whole fleet, and each costs requests. */
   readonly isBucket: boolean
   /**
-   * Tampering by an owner of the schema that triggers cannot refuse, one sentence each. Reads every row's
-   * day, at a second per million rows and for at most five minutes.
+   * Finds tampering by the schema's owner, which triggers cannot refuse. Returns one sentence for each fault.
+   * Reads every row's day, at a second per million rows and for at most five minutes.
    */
   auditFaults(): Promise<string[]>
 }

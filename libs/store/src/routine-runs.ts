@@ -10,7 +10,7 @@ import type { Kysely, Transaction } from 'kysely'
 import { toRun, type StoredRoutine } from './routine-rows.ts'
 import type { Database } from './tables.ts'
 
-/** What `DecideRun` gets. It runs for one trigger of a routine at a time. */
+/** The argument of `DecideRun`, which is called for one trigger of a routine at a time. */
 export interface RoutineTurn {
   routine: StoredRoutine
   /** Executions of the newest runs, newest first. */

@@ -84,7 +84,7 @@ export function createOpener(keys: OutputKeys, header: Uint8Array, where: Sealed
   }
 }
 
-/** Chunks and bytes of text, from the stored size. Throws `stored_data_damaged` if there is no such size. */
+/** Chunks and bytes of text, from the stored size. Throws `stored_data_damaged` for an impossible size. */
 export function sealedSize(storedBytes: number): { chunks: number; textBytes: number } {
   const body = storedBytes - HEADER_BYTES
   const chunks = Math.ceil(body / STORED_CHUNK_BYTES)

@@ -20,7 +20,7 @@ const NOT_STORED = 'Not stored: it has to be encrypted, and there is no key for 
 export const mustSeal = (record: AttemptRecord): boolean =>
   record.encrypt === true && record.result.backend !== null
 
-/** Splits `record` into one without the program's parts, and these encrypted. Null without a key. */
+/** Splits `record`: the program's parts move to `sealed`, encrypted. `sealed` is null without a key. */
 export function sealResult(
   record: AttemptRecord,
   keys: OutputKeys,

@@ -54,7 +54,7 @@ export interface Collection {
 export interface OutputsQuery {
   tenantId: string
   runId: string
-  /** What has expired by then is left out, even if it is not deleted yet. */
+  /** Outputs that have expired at this time are left out, even if they are not deleted yet. */
   nowMs: number
 }
 

@@ -87,7 +87,7 @@ export function createWorkspaces(app: Kysely<Database>, keys: OutputKeys): Works
             .onConflict((oc) => oc.columns(['tenant_id', 'name']).doNothing())
             .executeTakeFirstOrThrow()
           if (numInsertedOrUpdatedRows === 0n) return null
-          // Without the lock, so that a tenant which has too many already writes no contents in vain.
+          // Checks early, without the lock, so that a tenant with too many workspaces writes no contents.
           await refuseTooMany(tx, tenantId)
         } else {
           const now = await find(tx, tenantId, name).forUpdate().executeTakeFirst()

@@ -29,7 +29,7 @@ export interface FleetReading {
   /** Faults that the last check of the audit tables found. Null before the first check. */
   auditFaults: number | null
   callbacks: { due: number; retrying: number }
-  /** A worker whose last heartbeat is older has lost its executions. */
+  /** A worker whose last heartbeat is older than this has lost its executions. */
   lockMs: number
 }
 

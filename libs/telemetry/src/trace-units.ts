@@ -15,7 +15,7 @@ import { SpanKind } from '@opentelemetry/api'
 import type { ReadableSpan, SpanProcessor } from '@opentelemetry/sdk-trace'
 import { decideTrace, isInShare, type SamplingRules, type TraceDecision } from './trace-decision.ts'
 
-/** An attempt has eight. A program cannot add any, because its own spans go to the collector directly. */
+/** An attempt has eight spans. A program adds none, because its own spans go to the collector directly. */
 const SPANS_PER_UNIT = 128
 /** About 12 MB: a thousand running executions with eight spans each. */
 const MAX_HELD = 8192

@@ -12,8 +12,8 @@ import {
 import { ATTRIBUTES } from './names.ts'
 
 /**
- * Runs `fn` with a new active span and ends it. An exception of `fn` is recorded and rethrown. Its message
- * may contain secrets, because every exporter redacts it (redact-span.ts).
+ * Runs `fn` with a new active span and then ends the span. An exception of `fn` is recorded and rethrown. It
+ * is recorded unredacted, because every exporter redacts its message (redact-span.ts).
  *
  * @example await withSpan(tracer, SPANS.admission, {}, () => admission.admit(key))
  */

@@ -25,7 +25,7 @@ const SOURCE_BYTES = 1024 * 1024
 const FILES_MAX = 32
 const FILES_BYTES = 4 * 1024 * 1024
 const PATH_MAX = 512
-/** The prefix and a dot come before it, and the API's keys have at most 128 characters. */
+/** The key is the prefix, a dot and this name. A key of the API has at most 128 characters. */
 export const SESSION_NAME_MAX = 40
 const SESSION_NAME = `^[A-Za-z0-9_-]{1,${SESSION_NAME_MAX}}$`
 

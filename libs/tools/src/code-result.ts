@@ -25,7 +25,7 @@ export interface Problem {
  * - `ended`: the program ran. `ok` says whether it ended with status 0.
  * - `running`: it goes on, as after a wait that was too short, or it is a preliminary result.
  * - `cancelled`: the SDK gave the call up, or somebody cancelled the execution.
- * - `refused`: the input, a policy, a cap or a full queue. Nothing ran.
+ * - `refused`: nothing ran, because of invalid input, a policy, a cap or a full queue.
  * - `failed`: the platform failed.
  */
 export type CodeStatus = 'ended' | 'running' | 'cancelled' | 'refused' | 'failed'
@@ -39,7 +39,7 @@ export interface CodeResult {
   exit_code?: number | null
   /** The head of the standard output. */
   stdout: string
-  /** The end of it, if there is more between the two than is here. */
+  /** The end of the standard output, if `stdout` has only its head. */
   stdout_tail?: string
   /** The tail of the standard error. */
   stderr: string

@@ -37,7 +37,7 @@ export function keepLastLines(text: string, max: number): string {
     if (longer.length > room) break
     tail = longer
   }
-  // Not even the last line has room. Its beginning has the name of the error.
+  // The last line alone is too long. Its head is kept, because that has the name of the error.
   if (tail === '') return headAndTail(lines.at(-1) ?? '', max, 0.5)
   const head = wellFormed(text.slice(0, Math.floor((room - tail.length) / 4)))
   const more = room - tail.length - head.length

@@ -71,7 +71,7 @@ function textOf(result: CodeResult, maxChars: number): string {
 const CUT_HINT =
   'Not all of the output is here. Print only what you need, or write it to a file and print parts of it.'
 
-/** Head and tail of a long output, with what lies between them in bytes. */
+/** Head and tail of a long output, with a line between them that says how many bytes were left out. */
 function gapped({ stdout, stdout_bytes, stdout_tail = '' }: CodeResult, tail: string): string {
   const here = new TextEncoder().encode(stdout + stdout_tail).length
   const left = stdout_bytes > here ? `… ${stdout_bytes - here} bytes left out …` : '…'

@@ -10,7 +10,7 @@ export type OpenAiPart =
   | { type: 'text'; text: string }
   | { type: 'image'; image: { data: string; mediaType: string } }
 
-/** Which execution the call has. The SDK's own type has more fields. */
+/** The details of a call that the SDK passes to `execute`. The SDK's own type has more fields. */
 interface Details {
   toolCall?: { callId: string } | undefined
   signal?: AbortSignal | undefined

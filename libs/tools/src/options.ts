@@ -12,9 +12,10 @@ export type ToolClient = Pick<HttpClient, 'enqueue' | 'wait' | 'stream' | 'cance
 export type SessionScope = NonNullable<NonNullable<ExecutionRequest['session']>['scope']>
 
 /**
- * Which calls share files and variables. A key: all calls of this tool. A function: those for which it
- * returns the same key, from `call.conversation` or `call.context` of the SDK. A prefix: those for which the
- * model chose the same name. Never make a key of a user's text: whoever knows it gets what is in the session.
+ * Which calls share files and variables. With a key, all calls of this tool do. With a function, those do for
+ * which it returns the same key, for example from `call.conversation` or `call.context` of the SDK. With a
+ * prefix, those do for which the model chose the same name. Never make a key from a user's text, because
+ * whoever knows the key gets what is in the session.
  */
 export type SessionOption =
   | string
@@ -63,7 +64,7 @@ export interface CodeToolOptions {
   waitMs?: number
   /** Other fields of the request, such as `env`, `min_isolation`, `on_cap` or `files`. */
   request?: Omit<ExecutionRequest, 'program' | 'tenant_id' | 'agent_id' | 'session' | 'idempotency_key'>
-  /** Told what went wrong beside the result: a failure on our side, a callback that threw. For logs. */
+  /** Called with errors that a result does not show: a failure on our side, or in a callback. For logs. */
   onProblem?: (error: unknown) => void
 }
 
@@ -84,7 +85,7 @@ export interface Settings extends CodeToolOptions {
 const OUTPUT = { stdout_bytes: 32 * 1024, stderr_bytes: 16 * 1024 }
 /** The API's deadline if none is given. */
 const HARD_TIMEOUT_MS = 30_000
-/** After a soft deadline alone, the hard one follows by this much. */
+/** If only a soft deadline is given, the hard deadline is this much later, in milliseconds. */
 const GRACE_MS = 5000
 const QUEUE_MS = 300_000
 const ARTIFACTS = ['*.png', '*.jpg', '*.jpeg', '*.webp', 'out/**']

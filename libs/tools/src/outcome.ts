@@ -66,7 +66,7 @@ function problemOf(result: ExecutionResult): Problem {
   }
 }
 
-/** Whose message is for operators: their own details stay out of what a model reads. */
+/** Errors whose message is for operators. Their details stay out of what a model reads. */
 const PRIVATE: ReadonlySet<string> = new Set(['internal', 'config_invalid'])
 /** Nothing was accepted, and the caller can mend it by calling differently or later. */
 const REFUSED: ReadonlySet<string> = new Set(['queue_full', 'rate_limited', 'invalid_request'])

@@ -17,7 +17,7 @@ import type { ToolCall } from './tool-call.ts'
 
 /** Given to the audit row of an execution that an SDK gave up. */
 const GIVEN_UP = 'The agent gave up the tool call.'
-/** A call that was given up waits no longer than this for the API to take notice. */
+/** How long a call that was given up waits for the API to confirm the cancellation, in milliseconds. */
 const CANCEL_MS = 5000
 /** End of a long output that is fetched in addition to its head, bytes. */
 const TAIL_BYTES = 6 * 1024
@@ -94,7 +94,7 @@ async function requestOf(
   const repeated = mayRepeat === true ? await idempotencyKey(toolCallId, request) : undefined
   return {
     ...request,
-    // After the key, because a repetition has another span.
+    // Added after the key is computed from the request, because a repeated call has another span.
     ...(traceparent === undefined ? {} : { traceparent }),
     idempotency_key: repeated ?? crypto.randomUUID(),
   }
@@ -136,7 +136,7 @@ async function follow(settings: Settings, id: Id, call: ToolCall): Promise<Execu
   return client.wait(id, { timeoutMs, ...(call.signal === undefined ? {} : { signal: call.signal }) })
 }
 
-/** Until the last event, the end of the wait, or the abort. Events are an extra: failures do not count. */
+/** Ends at the last event, the end of the wait, or the abort. A failed stream does not fail the call. */
 async function passEvents(
   { client, waitMs, onProblem }: Settings,
   id: Id,

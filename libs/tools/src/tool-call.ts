@@ -15,7 +15,7 @@ export interface ToolCall {
   onEvent?: ((event: ExecutionEvent) => void) | undefined
   /**
    * The SDK may make the same call again, for example when it resumes a run. Calls with the same ID and input
-   * are then one execution, for 24 hours, unless the ID looks like a mere number.
+   * are then one execution for 24 hours, unless the ID may not be unique (`isUnique` in call-ids.ts).
    */
   mayRepeat?: boolean | undefined
   /** The SDK's own name of the conversation, such as `thread_id`. */

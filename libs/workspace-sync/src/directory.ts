@@ -9,7 +9,7 @@ import type { CompiledRules, RuleRefusal } from './rules.ts'
 
 const { O_RDONLY, O_NOFOLLOW, O_NONBLOCK } = constants
 
-/** A folder that is refused for one of these is skipped with everything in it. */
+/** Reasons that apply to a whole folder: it is skipped with everything in it. */
 const WITH_CONTENTS: readonly string[] = ['too_deep', 'never_list', 'bad_name']
 
 export interface ReadDirectory {

@@ -56,7 +56,7 @@ const DEFAULT_LIMITS = {
 /** Merges. The same input gives the same result. */
 export const merge = (input: MergeInput): MergeResult => atOnce(steps(input))
 
-/** The same for a process that has other work to do. `rules` and the manifests must not change meanwhile. */
+/** Like `merge`, with pauses for other work. `rules` and the manifests must not change meanwhile. */
 export const mergeWithPauses = (input: MergeInput): Promise<MergeResult> => withPauses(steps(input))
 
 /** Yields after each path. */
@@ -194,12 +194,12 @@ function createDraft(
   }
 }
 
-/** Most names that one execution may create for one path. Several only if the host changes during merges. */
+/** Maximum of names that an execution creates for a path. It needs several only if the host changes. */
 const MAX_VERSIONS = 16
 
 /**
- * A name for the sandbox's version of a file that both sides changed: `<name>.conflict-<job>`, with a number
- * from the second on. Returns an existing name with the same bytes.
+ * A name for the sandbox's version of a file that both sides changed: `<name>.conflict-<job>`, or if that is
+ * taken, `<name>.conflict-<job>-2` and so on. Returns an existing name if its file has the same bytes.
  * Null when no name is free.
  */
 function freeName(
@@ -211,7 +211,7 @@ function freeName(
   for (let version = 1; version <= MAX_VERSIONS; version += 1) {
     const name = conflictName(path, version === 1 ? `.conflict-${job}` : `.conflict-${job}-${version}`, index)
     if (name === null) return null
-    // A sandbox file of that name would later overwrite it in this merge, and a deleted one would delete it.
+    // Skips names that the sandbox uses or deleted: this merge would overwrite or delete the kept file.
     const others = [files.get(name), sandbox.get(name)]
     if (!base.has(name) && others.every((there) => there === undefined || sameFacts(there, facts)))
       return name

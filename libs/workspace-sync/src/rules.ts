@@ -48,7 +48,7 @@ const isControlName = compileNames(CONTROL_NAMES.map(foldGlob))
 const hasPart = (path: string, matches: (name: string) => boolean): boolean =>
   path.split(/[/\\]/).some((part) => matches(foldPart(part)))
 
-/** More than the paths of a workspace and of what one program leaves: no path is matched twice in a merge. */
+/** Cached verdicts: enough for all paths of a workspace and a program, so a merge matches no path twice. */
 const MAX_JUDGED = 4 * BOUNDS.workspaceFiles
 
 interface Verdict {

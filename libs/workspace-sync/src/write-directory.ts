@@ -66,7 +66,7 @@ async function deleteFile(root: FileHandle, path: string, found: Manifest | unde
   await removeEmptyFolders(root, path)
 }
 
-/** Compares bytes: a recreated file can have the same metadata. The change follows without an await. */
+/** Compares bytes: a recreated file can have the same metadata. No await may come before the change. */
 async function refuseChanged(
   folder: FileHandle,
   name: string,

@@ -5,8 +5,8 @@ import { PACKAGE_HOST } from './create-package-proxy.ts'
 const ADDRESS = /\bhttps?:\/\/[^\s"'#,}]+/gi
 
 /**
- * The lock file with the tarballs of registries at the package proxy. Everything else is unchanged: digests,
- * git hosts, and addresses that package.json names.
+ * Returns the lock file with the addresses of registry tarballs changed to the package proxy. Digests, git
+ * hosts and addresses that package.json names stay unchanged.
  */
 export const redirectLock = (text: string): string => text.replaceAll(ADDRESS, redirected)
 

@@ -20,7 +20,7 @@ export function sendDocument(response: ServerResponse, type: string, text: strin
   response.writeHead(200, {
     'content-type': type,
     'content-length': Buffer.byteLength(text),
-    // The same address has answers in several forms, which differ between tenants.
+    // One address has several forms, such as HTML and JSON, and answers differ between tenants.
     vary: 'accept',
     'cache-control': 'no-store',
   })

@@ -9,7 +9,7 @@ export interface SimpleFile {
   url: URL
   hashes: Record<string, string>
   requiresPython: string | null
-  /** PEP 658: digests of `<file>.metadata`, true when it exists without any, false when it does not. */
+  /** PEP 658: digests of `<file>.metadata`. True: it exists without digests. False: it does not exist. */
   metadata: Record<string, string> | boolean
   /** Null when not yanked, else the reason, which may be empty. */
   yanked: string | null
@@ -146,7 +146,7 @@ export function simpleJson(
       url: link(file),
       hashes: file.hashes,
       ...(file.requiresPython === null ? {} : { 'requires-python': file.requiresPython }),
-      // Not under its old name too, because pip 22.3 to 23.2 fails on that in JSON (PEP 714).
+      // The old name of this field is left out, because pip 22.3 to 23.2 fails on it in JSON (PEP 714).
       'core-metadata': file.metadata,
       yanked: file.yanked === null ? false : file.yanked === '' ? true : file.yanked,
     })),

@@ -1,7 +1,7 @@
 /**
- * The producers of all cells of a fleet as one. What names a tenant goes to the cell in which the directory
- * has it. What names an execution goes to the cell that its ID names. The rest asks all cells and goes on
- * without those that do not answer.
+ * The producers of all cells of a fleet as one. A call that names a tenant goes to the cell that the
+ * directory gives for it. A call that names an execution goes to the cell that its ID names. All other calls
+ * ask all cells and go on without those that do not answer.
  */
 import { cellOfId, type ExecutionId } from '@cofferdam/contract'
 import type { Producer } from '../producer.ts'

@@ -21,7 +21,7 @@ const MAX_OUTPUT = 8192
 const MAX_BROKEN = 1000
 
 /**
- * True when a package ended, and none that started lacks its end. `modulePath` is the module path in go.mod,
+ * True when a package ended and every started package has ended. `modulePath` is the module path in go.mod,
  * '' when unknown. `printed` has the compiler's errors, which Go before 1.24 writes to no event.
  */
 export function readGo(text: string, draft: ReportDraft, modulePath: string, printed: string): boolean {

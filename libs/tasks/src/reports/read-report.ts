@@ -70,7 +70,7 @@ export async function takeReport(
 
 export interface ReadReport {
   report: TestReport
-  /** The runner reached its end: its report says so, or it writes no report. */
+  /** True if the runner reached its end: its report or summary says so, or it writes no report. */
   ended: boolean
 }
 

@@ -59,7 +59,7 @@ export function testScript({ scripts }: Manifest): TestScript | null {
   }
 }
 
-/** Scripts that call scripts more deeply than this call themselves. */
+/** Calls between scripts that nest more deeply than this are taken for a recursion. */
 const MAX_DEPTH = 5
 
 /** The parts between `&&`. Null when the script has another operator, because then nothing is certain. */

@@ -26,7 +26,7 @@ export async function spawnProcess(
       throw error
     },
   )
-  // Nobody need wait for it.
+  // A caller need not await the end. Its failure must not count as an unhandled rejection.
   ended.catch(() => undefined)
   return {
     stdout: outputs.stdout.stream,

@@ -2,7 +2,7 @@
 import { CofferdamError, type ExecutionResult } from '@cofferdam/client'
 
 export interface CommandResult {
-  /** Of a command that a signal ended: 128 and its number. 124 at the deadline, as `timeout` has it. */
+  /** If a signal ended the command: 128 plus its number. At the deadline: 124, as `timeout` returns. */
   exitCode: number
   stdout: string
   /** If the command did not end by itself, its last line says why. */
@@ -68,7 +68,7 @@ export function refusalOf(result: ExecutionResult): CofferdamError | null {
   return new CofferdamError(code, result.error_message, { details })
 }
 
-/** `full`: the whole text of a stream whose result has only a part. */
+/** `full` has the whole text of both streams, of which `result` may have only a part. */
 export function commandResult(
   result: ExecutionResult,
   full: { stdout: string; stderr: string },

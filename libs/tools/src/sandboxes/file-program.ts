@@ -1,7 +1,8 @@
 /**
- * What the API of sessions does not tell of files, by a small program in the session: the type of a path,
- * folders, links, and whether a removed file was there. It is Python, because every sandbox has that for the
- * fleet's own agent. It runs as an execution, so it is charged, and the tenant's rules for commands apply.
+ * A small program in the session that answers what the API of sessions does not tell about files: the type of
+ * a path, folders, links, and whether a removed file was there. It is in Python, because every sandbox has
+ * Python for the fleet's own agent. It runs as an execution, so it is charged, and the tenant's rules for
+ * commands apply.
  */
 import { CofferdamError } from '@cofferdam/client'
 import type { CommandResult } from './command-result.ts'
@@ -28,7 +29,7 @@ export interface FileAnswers {
   mode: boolean
 }
 
-/** `kind` names what is asked of `path`, which is absolute. `mode`: the permission bits of `mode`. */
+/** `kind` names the operation on the absolute `path`. `mode` has the bits that the kind `mode` sets. */
 export interface FileQuestion<K extends keyof FileAnswers = keyof FileAnswers> {
   kind: K
   path: string
@@ -105,7 +106,7 @@ export function fileAnswer<K extends keyof FileAnswers>(result: CommandResult): 
   )
 }
 
-/** What the program printed. The sandbox may print anything, and then nothing is known. */
+/** Parses what the program printed. Empty if it is not an object, because a sandbox may print anything. */
 function parsed(text: string): { answer?: unknown; failure?: string } {
   try {
     const said: unknown = JSON.parse(text)

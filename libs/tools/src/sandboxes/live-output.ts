@@ -15,7 +15,7 @@ export interface LiveOutput {
 /** The listener gets each stream completely and in order. If it throws, the command's promise rejects. */
 export function createLiveOutput(listener: OutputListener | undefined): LiveOutput {
   const passed = { stdout: 0, stderr: 0 }
-  // After a gap, what follows could only be placed when the whole is known.
+  // Output after a gap is held back, because its position is known only once the whole output is.
   let hasGap = false
   return {
     take(event) {

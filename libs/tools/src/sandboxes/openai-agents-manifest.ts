@@ -12,7 +12,7 @@ export function checkManifest({ users, groups, extraPathGrants }: ManifestShape)
   if (extraPathGrants.length > 0) throw unsupported('access to folders outside of its work folder')
 }
 
-/** A manifest with the fields of `parts`, such as a manifest, and others of `changes`. */
+/** A manifest with the fields of `parts`, which can be a manifest. Fields in `changes` replace them. */
 export function manifestOf<M extends ManifestShape>(
   { Manifest }: OpenAiAgentsSdk<M>,
   parts: Partial<ManifestShape>,

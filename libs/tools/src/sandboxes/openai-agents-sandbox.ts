@@ -108,7 +108,7 @@ export function createOpenAiAgentsSandboxClient<M extends ManifestShape>(
       const found = manifest as Partial<ManifestShape>
       return { backend, key, workspaceReady: true, environment: {}, manifest: manifestOf(sdk, found, {}) }
     },
-    // The state of a session that ends with its run would lead nowhere.
+    // A session that ends with its run cannot be resumed, so its state is not persisted.
     canPersistOwnedSessionState: () => !endsWithRun,
     resolveTrustedManifestForResume: (manifest) => inWorkFolder(manifest),
   }

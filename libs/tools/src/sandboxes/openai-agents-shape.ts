@@ -78,7 +78,7 @@ interface PathArgs {
   runAs?: string
 }
 
-/** The methods of `SandboxSession` that a session of ours has. Those that are missing are optional there. */
+/** The methods of the SDK's `SandboxSession` that our sessions have. The SDK declares the others optional. */
 export interface OpenAiAgentsSession<M> {
   state: OpenAiAgentsState<M>
   running(): Promise<boolean>

@@ -53,7 +53,7 @@ export async function startCommand(
   { signal, onOutput }: FollowOptions,
 ): Promise<RunningCommand> {
   signal?.throwIfAborted()
-  // Not with the signal: an aborted call leaves a command behind that nobody knows.
+  // The call does not get the signal: if it were aborted, a command whose ID nobody knows could run on.
   const { execution_id: id } = await client.enqueue(request)
   let ended: Promise<unknown> | null = null
   const kill = async (): Promise<void> => {
@@ -76,7 +76,7 @@ export async function startCommand(
     return done
   }
   const result = follow()
-  // Callers may look at it late, or never.
+  // Callers may await the result late or never. Its failure must not count as an unhandled rejection.
   result.catch(() => undefined)
   return { executionId: id, result, kill }
 }
@@ -88,7 +88,7 @@ async function finished(client: SandboxClient, result: ExecutionResult): Promise
   if (refusal !== null) throw refusal
   const whole = async (stream: 'stdout' | 'stderr'): Promise<string> => {
     if (!result[`${stream}_truncated`]) return result[stream]
-    // It may have expired, or nothing is stored for this tenant. The part is better than nothing.
+    // The full output may have expired, or the tenant stores none. A part of it is better than nothing.
     return client.executions.output(result.execution_id, stream).catch(() => result[stream])
   }
   return commandResult(result, { stdout: await whole('stdout'), stderr: await whole('stderr') })

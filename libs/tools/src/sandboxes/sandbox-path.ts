@@ -22,7 +22,7 @@ export function locate(root: string, path: string): SandboxPath {
   return { absolute, inside: absolute.startsWith(`${root}/`) ? absolute.slice(root.length + 1) : null }
 }
 
-/** The same for a path that is to be changed. Throws `invalid_request` outside of the work folder. */
+/** Like `locate`, for a path that is to be changed. Throws `invalid_request` outside of the work folder. */
 export function locateInside(root: string, path: string): SandboxPath & { inside: string } {
   const { absolute, inside } = locate(root, path)
   if (inside !== null) return { absolute, inside }

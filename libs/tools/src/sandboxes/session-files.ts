@@ -34,12 +34,12 @@ export interface SandboxFiles {
 export interface FileAccess {
   root: (options: Signalled) => Promise<string>
   ask: <K extends keyof FileAnswers>(question: FileQuestion<K>, options: Signalled) => Promise<FileAnswers[K]>
-  /** Both of a path inside of the work folder. They throw as the client's `sessions` do. */
+  /** `download` and `upload` take a path inside of the work folder. They throw as `client.sessions` does. */
   download: (inside: string, options: Signalled) => Promise<Uint8Array>
   upload: (inside: string, content: Uint8Array | string, options: Signalled) => Promise<void>
 }
 
-/** The path has a link, a folder in the place of a file, or a name that the API does not take. */
+/** True if the API does not serve the path: it has a link or a refused name, or it is a folder. */
 const isRefusal = (error: unknown): boolean =>
   isCofferdamError(error) && (error.code === 'invalid_request' || error.code === 'sandbox_lost')
 const isAbsence = (error: unknown): boolean => isCofferdamError(error) && error.code === 'not_found'
@@ -79,7 +79,7 @@ export function createSandboxFiles({ root, ask, download, upload }: FileAccess):
       } catch (error) {
         if (!isRefusal(error)) throw error
       }
-      // A folder of the path may be a link, or the file itself a folder.
+      // A folder of the path may be a link, or the path may name a folder.
       const name = absolute.slice(absolute.lastIndexOf('/') + 1)
       const parent = await ask({ kind: 'folder', path: absolute.slice(0, -name.length - 1) }, options)
       const real = locateInside(top, `${parent}/${name}`)

@@ -94,7 +94,7 @@ export function createSessionSandbox(options: SandboxOptions): SessionSandbox {
 
   const open: SessionSandbox['open'] = async ({ signal } = {}) => {
     signal?.throwIfAborted()
-    // Calls share it, so the signal of one of them must not end it.
+    // All calls share this promise, so the signal of one call must not cancel it.
     opening ??= begin().catch((error: unknown) => {
       opening = null
       throw error
