@@ -35,7 +35,7 @@ for _ = 1, C.promote_max do
   end
   job_delete(lane, job)
 end
--- More jobs may follow so many stale ones, so another call has to look again.
+-- All C.promote_max jobs were stale. More may follow, so mark the lane for another look.
 job_mark(lane, kind)
 return none(lane)
 --- @end
