@@ -6,8 +6,8 @@
 --       6 how long it is listed, ms
 -- Returns {'shown'} | {'removed'} | {'other'}: it is claimed, is kept by fence, or belongs to another worker
 -- Invariants
---   - A session that is claimed or kept by fence is never overwritten. One that was forgotten may be: it was
---     paused, and its worker has it again.
+--   - A session that is claimed or kept by fence is never overwritten. A forgotten session (a fence without
+--     an entry) may be overwritten: it was paused, and its worker has resumed it.
 --   - A former owner that announces the end does not remove what a later owner lists.
 -- Complexity O(log n) for n sessions of the tenant.
 

@@ -1,5 +1,5 @@
 /**
- * The registry: claims, and three ways to read sessions. session-registry.ts of the contract has the
+ * The registry: claims of sessions, and ways to read them. session-registry.ts of the contract has the
  * promises. It relies on one Lua script per change of a session, the server's clock for leases, and fences
  * that only rise. A session's deadline is also listed under its backend, written before its entry. Readers
  * check each listed session against its entry, so a stale line is harmless.
@@ -30,7 +30,7 @@ const LAST_ASK_MS = 250
 const PAGE = 500
 /** Lines read per name asked for, because some sessions are held or have a later deadline. */
 const LOOK_AHEAD = 4
-/** An overdue session is listed again once it is overdue twice as long, or after this time. */
+/** `overdue` returns a session again when its time overdue has doubled, but at the latest after this time. */
 const LONGEST_PAUSE_MS = 600_000
 /** How long a worker's announcement of its session is shown: three announcement periods. */
 export const SHOWN_MS = 60_000
@@ -60,7 +60,10 @@ export function createSessionRegistry(deps: SessionsDeps): Sessions {
   const { redis, leaseMs = LEASE_MS } = deps
   const calls = createCalls(redis, Math.min(deps.timeoutMs ?? TIMEOUT_MS, leaseMs / 3))
 
-  /** Lets others go first while this one cannot be ended. At least a lease, in case a worker died on it. */
+  /**
+   * How long `overdue` leaves out a session that it returned, so that others come first if it cannot be
+   * ended. At least one lease: the worker that ends the session may have died while it held it.
+   */
   const pauseAfter = (overdueMs: number): number => Math.min(Math.max(leaseMs, overdueMs), LONGEST_PAUSE_MS)
 
   async function tryClaim(name: SessionName, holder: WorkerId) {

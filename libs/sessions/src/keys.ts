@@ -14,7 +14,7 @@ export const keys = {
   session: (name: SessionName): string => `${prefix(name.tenantId)}session:${memberOf(name)}`,
   /** Sessions of a tenant by creation time. */
   tenant: (tenantId: string): string => `${prefix(tenantId)}sessions`,
-  /** Sessions of a backend by the time of their next check, which is never later than their deadline. */
+  /** Sessions of a backend by the time of their next check. `overdue` may set it after the deadline. */
   due: (redis: Redis, backend: string): string => `${cellOf(redis).tag}:sessions-due:${backend}`,
 }
 

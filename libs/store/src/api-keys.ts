@@ -43,7 +43,7 @@ export interface ApiKeys {
   create(scope: ApiKeyScope, label: string, options?: NewKey): Promise<{ id: string; key: string }>
   /** Null for an invalid key. */
   verify(key: string): Promise<VerifiedKey | null>
-  /** The key of this ID, for a session that it began. Null when it is unknown or was revoked. */
+  /** The key of this ID, for a sign-in on the dashboard. Null when it is unknown or was revoked. */
   find(id: string): Promise<VerifiedKey | null>
   /**
    * False when the key is unknown or was already revoked. Throws `conflict` for the last admin key that may

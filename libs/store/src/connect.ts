@@ -63,8 +63,8 @@ export function connect(options: ConnectOptions): Connection {
   pool.on('error', (error) => {
     if (!closing) logger.warn({ reason: error.message, role }, 'an idle Postgres connection was lost')
   })
-  // While `verify` runs, the pool does not listen to the connection. Its query fails, which is enough to
-  // know.
+  // While `verify` runs, the pool does not listen for errors of the connection. Ignore them here: the query
+  // of `verify` then fails and reports the loss.
   pool.on('connect', (client) => client.on('error', () => undefined))
   const db = new Kysely<Database>({ dialect: new PostgresDialect({ pool: discarding(pool, prepared) }) })
   return {

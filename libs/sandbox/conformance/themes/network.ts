@@ -1,6 +1,7 @@
 /**
- * `network: none` reaches nothing: no host, no other sandbox, no metadata service. Every other network is
- * only the proxy on the sandbox's loopback, whose connections the worker gets.
+ * `network: none` reaches nothing: no host, no other sandbox, no metadata service. With any other network,
+ * programs reach only a proxy on the sandbox's loopback, and the worker gets its connections. Backends whose
+ * `public` is a network of their own are not tested for that.
  */
 import { createServer, type AddressInfo } from 'node:net'
 import type { Duplex } from 'node:stream'

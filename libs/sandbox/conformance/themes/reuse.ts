@@ -1,6 +1,6 @@
 /**
- * Sandboxes for several executions of one session or tenant. They keep what the scope promises and nothing
- * else, wherever a program may have left it.
+ * Sandboxes for several executions of one session or tenant. They keep what the scope promises. Everything
+ * else that a program left, at any place, is gone.
  */
 import { randomBytes } from 'node:crypto'
 import {
@@ -83,7 +83,7 @@ export function reuse(h: Harness): void {
   const scopes = capabilities.sessions
   if (scopes.length === 0 || !capabilities.languages.includes('python')) return
 
-  // Cells wait for their session's next turn. With an owner per test they end here.
+  // An idle cell outlives its test. If each test has an owner of its own, sweep the cells here.
   afterEach(async () => {
     if (h.options.warmOwner === undefined) await backend.sweep(h.owner())
   })

@@ -148,7 +148,10 @@ const OF_INTERPRETERS: Step[] = [
   ...ends('returns', 'bash', 'javascript', 'python'),
 ]
 
-/** Sequences for every day. No interpreter waits for the first step, so the waiting ones change after it. */
+/**
+ * Sequences that every test run plays. Each begins with `bash`, for which no interpreter waits, so the
+ * waiting interpreter changes later.
+ */
 const EXAMPLES: Record<SessionScope, Step[]> = {
   none: ends('returns', 'bash', 'python', 'javascript', 'python'),
   files: ends('returns', 'bash', 'python', 'install', 'javascript', 'python', 'tests', 'command'),
@@ -164,7 +167,7 @@ export function sequences(h: Harness): void {
   const { capabilities, backend } = h
   if (capabilities.sessions.length === 0) return
 
-  // Cells wait for their session's next turn. With an owner per test they end here.
+  // An idle cell outlives its test. If each test has an owner of its own, sweep the cells here.
   afterEach(async () => {
     if (h.options.warmOwner === undefined) await backend.sweep(h.owner())
   })

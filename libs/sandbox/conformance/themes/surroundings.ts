@@ -15,7 +15,10 @@ export interface Surroundings {
   /** What a client of http://localhost got from a server in the same program. */
   fetched: string
   open_files: [soft: number, hard: number]
-  /** How many of 100 ran at once. Threads count as processes, and cost gVisor less (0.15 s, 10 MiB each). */
+  /**
+   * How many of 100 threads ran at once. Threads count as processes, and cost gVisor less than processes
+   * (0.15 s and 10 MiB for each process).
+   */
   threads: number
   encoding: string
   /** The locale of LANG, as setlocale(3) names it; null if not installed. */
@@ -28,7 +31,7 @@ export interface Surroundings {
   writable: Record<string, boolean>
   /** Content of a work directory's file when read below /mnt/data. */
   data: string
-  /** Content of files below .session of the work directory that were written by their names below /mnt. */
+  /** Content, read below `.session` in the work directory, of files that were written through /mnt. */
   linked: string[]
   shm_bytes: number
 }

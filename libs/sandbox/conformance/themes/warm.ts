@@ -1,4 +1,7 @@
-/** Warm slots: the next execution of a kind gets one, each serves once, and only time differs. */
+/**
+ * Warm slots: the next execution of a kind gets one, and each slot serves one execution. The results are the
+ * same as with a cold start.
+ */
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { Program } from '@cofferdam/contract'
 import { expect, test } from 'vitest'

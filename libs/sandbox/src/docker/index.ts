@@ -74,7 +74,7 @@ export async function createDockerBackend(
     },
   }
   async function start(spec: SlotSpec, signal: AbortSignal): Promise<GuestSlot> {
-    // First, so that every slot of a machine was started by a runtime that is proven to be one.
+    // Prove first, so that no slot of a runtime for virtual machines starts before the proof.
     await proof.prove().catch((cause: unknown) => {
       if (isCofferdamError(cause)) throw cause
       throw new CofferdamError('sandbox_open_failed', `${name}: ${daemonMessage(cause)}`, { cause })

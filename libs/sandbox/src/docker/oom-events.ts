@@ -18,8 +18,8 @@ import { daemonMessage, type Daemon } from './daemon.ts'
 const REMEMBERED = 1024
 // An event is a few hundred bytes; a longer line is not an event.
 const LINE_BYTES = 65_536
-// How long an `oom` event may come after the container's `die`. Usually it is 20-60 ms earlier, with gVisor
-// it was once 100 ms later, on a busy machine more than 500.
+// Longest delay of an `oom` event after the container's `die` event. Usually `oom` comes 20-60 ms before
+// `die`. With gVisor it once came 100 ms after it, and on a busy machine more than 500 ms.
 const GRACE_MS = 3_000
 // Longest wait for `die`. A busy daemon reports it late.
 const DEATH_WITHIN_MS = 5_000

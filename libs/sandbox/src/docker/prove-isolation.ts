@@ -1,5 +1,5 @@
 /**
- * Proves how strongly a runtime isolates that should start virtual machines. Anybody can register runc as
+ * Proves the isolation of a runtime that claims to start virtual machines. Anybody can register runc as
  * `kata`, so the name proves nothing. Instead the kernel in a container of this runtime is compared with the
  * kernel in one of runc, and this host is searched for hardware virtualisation.
  *
@@ -16,7 +16,7 @@ import { openAttachStream, type AttachStream } from './attach-stream.ts'
 import type { Daemon } from './daemon.ts'
 import { runtimeKind } from './runtime-kind.ts'
 
-/** A kernel's release, and the id of its boot, which no two kernels share. Empty where it tells none. */
+/** A kernel's release and its boot ID, which no two boots share. Empty if the kernel does not report it. */
 interface KernelSeen {
   release: string
   bootId: string
@@ -64,7 +64,7 @@ export interface IsolationProof {
   readonly because: string | null
   /** Proves once, and again after a failure. Throws the daemon's errors. */
   prove(): Promise<void>
-  /** A later start was on the host's kernel: what was proven no longer holds. */
+  /** Drops the proof. Call it when a later container ran on the host's kernel. */
   forget(): void
 }
 
@@ -109,7 +109,7 @@ export function createIsolationProof(
   }
 }
 
-// Docker always has it, and it shares the host's kernel.
+// Docker's default runtime, whose containers share the host's kernel.
 const PLAIN = 'runc'
 
 /** Starts a container of `runtime` and a plain one, and judges. */
@@ -124,7 +124,7 @@ async function compare(daemon: Daemon, image: string, runtime: string): Promise<
   return judge({ inside, outside, own: { release: release.trim(), bootId: bootId.trim() }, hardware })
 }
 
-// A kernel without one of the files (gVisor has no boot_id) tells an empty line.
+// Prints one line per file, empty if the kernel has no such file (gVisor has no boot_id).
 const ASK = 'for f in osrelease random/boot_id; do cat /proc/sys/kernel/$f 2>/dev/null || echo; done'
 
 // Both lines together.

@@ -88,7 +88,8 @@ const USER_SPACE_KERNEL: RuntimeKind = {
   },
   // About 60 tasks for itself and 7 for each process (measured).
   pidsLimit: ({ pids }) => 1024 + 16 * pids,
-  // Without the main process, which changed its user after its start and is not counted (measured).
+  // One less than `pids`: the main process is not counted, because it changed its user after its start
+  // (measured).
   rlimits: ({ pids }) => ({ nproc: pids - 1 }),
   // User-space kernel and file server 16 MiB, agent 10 MiB (measured).
   memoryOverheadMib: 32,

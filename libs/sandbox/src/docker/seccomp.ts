@@ -1,7 +1,8 @@
 /**
  * Our own seccomp profile: default deny, and a list of what Python, Node, bash and their children need. It
  * starts from the list that moby's default profile gives a container without capabilities and drops what has
- * been a way out of containers or is of no use to a program. Beyond that default it refuses:
+ * been a way out of containers or is of no use to a program. Among the refused calls, some of which moby's
+ * default refuses as well, are:
  *   - io_uring_*: still allowed by the default of dockerd 20.10, removed upstream by moby/moby#46762
  *   - userfaultfd, keyctl, add_key, request_key, bpf, perf_event_open, ptrace, process_vm_*, kcmp, pidfd_getfd
  *   - unshare, setns, and clone with any namespace flag; clone3 answers ENOSYS, because its flags lie in memory that

@@ -21,7 +21,8 @@ import { CofferdamError, type WorkerId } from '@cofferdam/contract'
 export const SOCKET_FOLDER = '/run/cofferdam'
 export const SOCKET_PATH = `${SOCKET_FOLDER}/s`
 
-// Each start changes this folder's time, and takes at most 10 minutes (ready_timeout_ms).
+// Folders unused for this long are removed. Each start renews the time of its worker's folder, and takes at
+// most 10 minutes (ready_timeout_ms).
 const STALE_MS = 3_600_000
 // Size of sun_path on Linux, including the NUL.
 const SUN_PATH_BYTES = 108
@@ -52,7 +53,7 @@ export interface SocketFolders {
 /** Default root: a folder of this user in the temporary folder. */
 export const defaultSocketRoot = (): string => join(tmpdir(), `cofd-${process.getuid?.() ?? 'user'}`)
 
-/** A worker's folder by a digest of its ID, which programs see. Other workers can sweep it. */
+/** A worker's folder, named by a digest of its ID, since programs see the name. Others can sweep it. */
 const folderOf = (root: string, owner: WorkerId): string =>
   join(root, createHash('sha256').update(owner).digest('hex').slice(0, 16))
 

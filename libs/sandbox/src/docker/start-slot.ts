@@ -4,8 +4,8 @@
  *
  *   create ──attach──start──(agent connects)──R──> slot        any failure or abort: destroyed, then thrown
  *
- * The attach stream carries the frames; with a socket, only the agent's stdin (whose end also ends it) and
- * stderr.
+ * The attach stream carries the frames. If a socket carries them, the attach stream only has the agent's
+ * stderr, and its stdin, whose end ends the agent.
  */
 import type { Duplex } from 'node:stream'
 import { CofferdamError, isCofferdamError } from '@cofferdam/contract'

@@ -11,7 +11,7 @@ const readySchema = z.union([
     protocol: z.literal(PROTOCOL_VERSION),
     /** Python that runs the agent. */
     agentPython: z.string().max(64),
-    /** The language whose interpreter waits, with its version; empty for bash and none. */
+    /** Version of the waiting interpreter, by its language. Empty if none waits (`bash`, `none`). */
     languages: boundedRecord(z.string().max(32), z.string().max(64), 32, 'languages'),
     cgroup: z.enum(['v1', 'v2']).nullable(),
     /** True when agent and program have different uids. */

@@ -4,7 +4,7 @@
  */
 import type { Writable } from 'node:stream'
 
-/** Frames of fewer bytes than this go out in one write, as most jobs do. Larger ones go out one by one. */
+/** The frames of one request go out in one write if their total size is at most this, else one by one. */
 const ONE_WRITE_MAX = 256 * 1024
 
 /** Resolves when the stream took the frames. Rejects with the reason when the session is over. */

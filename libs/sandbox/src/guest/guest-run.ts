@@ -15,7 +15,7 @@ import { parseExit, parseValue, type GuestReady } from './evidence.ts'
 import { encodeRun, encodeStdin } from './job.ts'
 import { violation } from './protocol.ts'
 
-/** Bytes of a fraction and 240 characters of at most four bytes; the agent has the same bound. */
+/** Longest report: a fraction and 240 characters of at most four bytes. The agent has the same bound. */
 const REPORT_BYTES = 1024
 const WORD = 'cofferdam'
 

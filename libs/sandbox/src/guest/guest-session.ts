@@ -10,9 +10,9 @@ export interface GuestSessionOptions {
   readable: Readable
   /** What the agent reads (its stdin). */
   writable: Writable
-  /** Port of programs' proxy on loopback (3128); others where several agents share a loopback. */
+  /** Port of the programs' proxy on loopback. Default 3128. Agents that share a loopback need other ports. */
   proxyPort?: number
-  /** For an agent that was saved while it was at rest: what it said when it began. It does not say it again. */
+  /** Of an agent that is resumed from disk: its first report (R), which it does not send a second time. */
   resumed?: GuestReady
   /** Called once when the session is over, with the reason: destroy the sandbox then. */
   onClosed?(reason: CofferdamError): void
@@ -27,9 +27,9 @@ export interface GuestSession {
   write(files: readonly ProgramFile[]): Promise<void>
   /**
    * Runs one program; rejects with `sandbox_lost`, `protocol_violation`, or the reason of `io.signal`. With
-   * `keepInterpreter` a script runs in the interpreter of the session's last such run of its language, if
-   * that lives. With `keepProcesses` the end of the program kills no other process. It rejects with
-   * `capability_missing` for an agent that is too old.
+   * `keepInterpreter` a script runs in the interpreter that the session kept for its language, if that one
+   * still lives. With `keepProcesses` the end of the program kills no other process. An agent that is too old
+   * for an option makes the call reject with `capability_missing`.
    */
   run(
     program: Program,
@@ -41,9 +41,10 @@ export interface GuestSession {
   interpreterAlive(): boolean
   /**
    * Ends an execution in a cell: kills what runs, wipes what it wrote except `keep`, and forgets queued
-   * files. Resolves when the agent has proven that nothing else is left, to the number of its own processes
-   * that wait for the next program (at most a fork server and an interpreter). Rejects with `sandbox_lost`
-   * when it cannot: then destroy the cell. With `processes` it only forgets queued files.
+   * files. Resolves when the agent has proven that nothing else is left. The value is the number of the
+   * agent's own processes that wait for the next program (at most a fork server and an interpreter). Rejects
+   * with `sandbox_lost` if the agent has no proof. Then destroy the cell. With `processes`, `clean` only
+   * forgets queued files.
    */
   clean(keep: Kept, signal?: AbortSignal): Promise<number>
   /** SIGINT to the program, SIGTERM after half of `graceMs`. Never throws. */

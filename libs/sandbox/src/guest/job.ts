@@ -14,7 +14,10 @@ const ENTRIES = {
   bash: ['main.sh', 'program.sh'],
 } as const
 
-/** The script of a kept shell beside files that live on, which `main.sh` could be one of. Removed at its end. */
+/**
+ * File of a script that runs in a kept shell. The session's files stay, and one of them could be `main.sh`,
+ * so the name is our own. The file is removed when the script ends.
+ */
 const PRIVATE_SCRIPT = '.cofferdam-main.sh'
 
 export interface JobOptions {

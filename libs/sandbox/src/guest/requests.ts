@@ -55,7 +55,7 @@ export function createRequests(send: SendFrames): Requests {
       waiting.take(payload)
     },
     answer(answer) {
-      // Throws for a wrong answer. The request must then still be waiting, so that `abandon` rejects it.
+      // `finish` throws for a wrong answer. `waiting` must then still be set, so that `abandon` rejects it.
       waiting?.finish(answer)
       waiting = null
     },

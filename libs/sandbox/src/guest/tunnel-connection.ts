@@ -47,8 +47,8 @@ export class Connection extends Duplex {
   #isOver = false
 
   constructor(id: number, lane: Lane<Connection>) {
-    // One byte: the stream then holds one buffer at a time and asks for the next when that one was read,
-    // which is when credit is returned.
+    // With a mark of one byte, the stream holds one buffer at a time. It asks for the next one when the
+    // buffer was read, and `_read` then returns credit.
     super({ allowHalfOpen: true, readableHighWaterMark: 1, writableHighWaterMark: CHUNK })
     this.#id = id
     this.#lane = lane

@@ -15,7 +15,7 @@ export const PROXY_PORT = 3128
 
 /** The same number as in tunnel.py, which explains it. */
 const CONNECTIONS_MAX = 64
-/** Unread bytes that answer a guest's frames. Above it nothing more is read from the guest. */
+/** Bytes that the guest has not read yet. While there are more, no further frame of the guest is read. */
 const UNREAD_MAX = 256 * 1024
 
 export interface Tunnel {

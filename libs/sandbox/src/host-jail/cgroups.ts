@@ -97,7 +97,7 @@ export function createCgroups(parent: string | null): Cgroups | null {
       return swept
     },
     close() {
-      // The next create makes it again. On v2 its controllers would need enabling again, so it stays.
+      // `create` makes the group again. A v2 group stays, because `create` does not enable its controllers.
       if (layout.version === 'v1') for (const folder of basesOf(layout)) dropEmpty(folder)
     },
     async create(id, limits, cell) {

@@ -1,5 +1,6 @@
 /**
- * The rung without isolation: a subprocess of the worker's user (nobody for root), limited and cleaned up.
+ * The rung without isolation: a subprocess with limits and clean-up. It runs as the worker's user, or, if the
+ * worker is root, as the slot's own uid or one shared unprivileged user.
  */
 import { spawn } from 'node:child_process'
 import type { Isolation } from '@cofferdam/contract'

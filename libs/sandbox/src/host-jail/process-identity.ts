@@ -175,7 +175,10 @@ function isAlive(pid: number): boolean {
   return stat !== null && runs(stat)
 }
 
-/** CONFIG_PROC_CHILDREN, which distributions set. An ended process tells nothing but has no children. */
+/**
+ * Whether the kernel lists children (CONFIG_PROC_CHILDREN, which distributions set). False also for a process
+ * that has ended, which is harmless: it has no children.
+ */
 function hasChildLists(pid: number): boolean {
   try {
     readFileSync(`/proc/${pid}/task/${pid}/children`)

@@ -1,7 +1,8 @@
 /**
  * What a dead worker leaves for others: one folder per slot, `<root>/<owner>/<slot id>/`, with the identity
  * of its first process. The folder is created before the process and removed after its proven end. A folder
- * without a record means that nothing was started: such processes die with their worker.
+ * without a record means that the worker is opening the slot, or died while it did. A sweep then looks for
+ * processes by their mark (findMarked).
  *
  * The main thread never waits for the disk here: a busy journal delays a rmdir by milliseconds (measured: 4
  * ms).
@@ -13,7 +14,10 @@ import type { SandboxId, WorkerId } from '@cofferdam/contract'
 import { z } from 'zod'
 import { removeTree } from './remove-tree.ts'
 
-/** Three busy loops on a busy machine once lost ten rounds in a row. */
+/**
+ * Tries of a file operation that races with a removal. Three busy loops on a busy machine once lost ten tries
+ * in a row.
+ */
 const LOST_ROUNDS = 1000
 
 const recordSchema = z.strictObject({
@@ -43,7 +47,7 @@ export interface Records {
   remove(owner: WorkerId, id: SandboxId): Promise<void>
   owners(): Promise<WorkerId[]>
   list(owner: WorkerId): Promise<{ id: SandboxId; record: SlotRecord | null }[]>
-  /** Null if the slot was never started, or its worker died while it wrote. */
+  /** Null if no complete record exists: the worker died before or while it wrote the record. */
   read(owner: WorkerId, id: SandboxId): SlotRecord | null
   /** The owner of a slot whose folder exists. */
   ownerOf(id: SandboxId): Promise<WorkerId | null>

@@ -14,5 +14,5 @@ export const withoutCgroup = (limits: { memory_mib: number; pids: number }): Rec
   data: dataLimit(limits.memory_mib),
 })
 
-/** Only `data`, in bytes, where a limit of processes would count all of the user's. */
+/** The `data` limit in bytes. Use it alone if `nproc` would count other processes of the same user. */
 export const dataLimit = (memoryMib: number): number => (2 * memoryMib + RESERVED_MIB) * MiB

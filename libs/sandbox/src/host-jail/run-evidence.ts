@@ -31,7 +31,8 @@ export function watchRun(view: HostSlotView, { limits, reuse }: SandboxSpec): Ru
   // Earlier runs of a cell do not count.
   if (reuse !== 'job') cgroup?.resetPeak()
   const before = cgroup?.read() ?? null
-  // Without a cgroup, CPU time needs a walk over the processes if a limit needs it before the end.
+  // Without a cgroup, only a walk over the processes measures CPU time during the run. Only the limit of CPU
+  // time needs that.
   const isWalked = cgroup === null && limits.cpu_time_ms !== undefined
   const cpuBefore = isWalked ? treeCpuMs(identity.pid) : null
   const memory = cgroup === null ? watchMemory(identity.pid, limits.memory_mib * MiB, disks) : null

@@ -14,7 +14,10 @@ export interface Launch {
 }
 
 export interface Launched {
-  /** The agent, or the holder of its namespaces, as our or the starter's child. stdio carries the frames. */
+  /**
+   * The agent, or the process that holds its namespaces. It is a child of this process or of the starter. Its
+   * stdio carries the frames.
+   */
   child: JailProcess
   /** Host pid of the agent. Rejects if it did not start. */
   agentPid: Promise<number>

@@ -33,7 +33,7 @@ export interface SlotUids {
   take(slotId: string): DropTo
   /** The uid of a slot of any worker. */
   of(slotId: string): number | null
-  /** Gives a uid (or, with null, the slot's) back, once the slot's processes are gone. */
+  /** Frees `uid`, or with null the slot's uid. The slot's processes must be gone. */
   release(slotId: string, uid: number | null): void
   /**
    * Frees the uids of abandoned slots: older than ten minutes, without a folder in any backend, without a
@@ -49,7 +49,8 @@ export interface SlotUids {
 export function createSlotUids(runtimeDir: string, range: UidRange): SlotUids {
   const folder = join(runtimeDir, 'uids')
   mkdirSync(folder, { recursive: true, mode: 0o700 })
-  // In turn, so that a uid rests for long; from a random start, so that runtime folders rarely collide.
+  // Gives out uids in turn, so that a freed uid is not reused soon. Starts at a random one, so that workers
+  // with different runtime folders rarely use the same uid.
   let next = Math.floor(Math.random() * range.count)
   function of(slotId: string): number | null {
     for (const name of readdirSync(folder)) if (holderOf(join(folder, name)) === slotId) return Number(name)

@@ -22,7 +22,7 @@ import type { DropTo } from './rung.ts'
 const CHANNELS = 32
 /** A start takes a millisecond, on a swapping host a thousand times that. */
 const ANSWER_MS = 10_000
-/** A helper that is silent for so long after it was given up hangs: it would neither end nor reap. */
+/** A helper that is silent for this long after it was given up counts as hung, and is killed. */
 const HUNG_MS = 60_000
 
 export interface StartCommand {
@@ -104,7 +104,7 @@ class Helper {
     this.#child.stdin?.on('error', () => {})
     if (this.#child.stdout !== null)
       createInterface({ input: this.#child.stdout }).on('line', (line) => this.#hear(line))
-    // A waiting starter keeps nobody from exiting; its processes do, by their channels.
+    // A helper without processes does not keep the worker running. The channels of its processes do.
     this.#child.unref()
     for (const stream of this.#child.stdio) (stream as Socket | null)?.unref()
   }

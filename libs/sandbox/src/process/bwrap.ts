@@ -40,7 +40,8 @@ function fixedArguments(tree: JailTree): string[] {
   args.push('--clearenv', '--hostname', SURROUNDINGS.hostName, '--uid', '65534', '--gid', '65534')
   for (const [target, path] of tree.links) args.push('--symlink', target, path)
   for (const [source, path] of tree.binds) args.push('--ro-bind', source, path)
-  // The user owns its IPC and pid namespaces' sysctls, which in a cell would outlive an execution.
+  // Read-only, because a program could change sysctls of its IPC and pid namespaces. In a cell, the change
+  // would last beyond its execution.
   args.push('--proc', '/proc', '--ro-bind', '/proc/sys', '/proc/sys')
   for (const path of tree.maskedFiles) args.push('--ro-bind', tree.empty, path)
   for (const path of tree.maskedFolders) args.push('--tmpfs', path, '--remount-ro', path)

@@ -141,7 +141,7 @@ def own_tree(settings):
     tmpfs(point(root, "/dev/shm", True), "size=%d,nr_inodes=4k,mode=1777" % int(settings["shm"]), MS_NOSUID | MS_NODEV | MS_NOEXEC)
     tmpfs(point(root, "/tmp", True), "size=%d,nr_inodes=%d,mode=1777" % (int(settings["disk"]), int(settings["inodes"])))
     proc = point(root, "/proc", True)
-    # A container's masks on /proc make the kernel refuse another one; then there is none.
+    # In a container that masks parts of /proc, the kernel refuses this mount. The jail then has no /proc.
     has_proc = mount("proc", proc, "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC) == 0
     if has_proc:
         bind(proc + "/sys", proc + "/sys", ATTR_RDONLY)

@@ -1,9 +1,9 @@
 /**
  * Our seccomp filter as BPF bytes, assembled here so that the host needs no compiler or library.
  *
- * It is a deny list (EPERM) that is closed at its upper end: it has every call that Docker's default profile
- * does not give a container without capabilities (a test compares the two), and numbers beyond the last known
- * one do not exist. Namespaces and mounts isolate the jail; the filter refuses calls that could weaken them
+ * It is a deny list (EPERM). It has every call that the docker backend's profile forbids by name (a test
+ * compares the two). Call numbers above the last known one get ENOSYS, so no unknown call is allowed.
+ * Namespaces and mounts isolate the jail; the filter refuses calls that could weaken them
  * or reach rarely tested kernel code. Order of decisions: foreign architecture → kill; x32 → EPERM; denied
  * number → EPERM; clone3 and unknown numbers → ENOSYS (a filter cannot read clone3's flags in memory; libc
  * falls back to clone); then calls by their arguments: clone with namespace flags, prlimit64 on another
@@ -179,7 +179,7 @@ const ON_PROCESSES = {
   sched_setattr: [314, 274],
 } as const
 
-/** The same with the pid second, after a kind: 0 or 1 is a process, others are all of a user's. */
+/** Calls whose second argument is a pid if the first is `self`. Otherwise it is a group or a user. */
 const ON_GROUPS = {
   setpriority: { nr: [141, 140], self: 0 },
   ioprio_set: { nr: [251, 30], self: 1 },
@@ -279,7 +279,8 @@ export function bareFilter(arch: SeccompArch, watched: boolean): Buffer {
     ...Object.values(ON_GROUPS).flatMap(({ nr, self }) =>
       when(nr[column], [argument(0), jump(JUMP_EQ, self, 1, 0), ret(EPERM), ...zero(1), ret(ALLOW)]),
     ),
-    // Without a path it sets an open file's times. The argument is a pointer, so the high word counts.
+    // Allowed only without a path: the call then sets the times of an open file. The path is a pointer of
+    // 64 bits, so both its words must be 0.
     ...when(UTIMENSAT[column], [
       ...zero(1),
       load(16 + 8 + 4),

@@ -69,13 +69,16 @@ export interface Domain<S extends CellSlot> {
   /** Includes cells that are opening. */
   count: number
   readonly cells: Set<Cell<S>>
-  /** Waiting callers. Each gets an idle cell, or null: it may then open one, and `count` includes it. */
+  /** Waiting callers. Each gets an idle cell, or null: the caller then opens one, already in `count`. */
   readonly line: Line<Cell<S> | null>
 }
 
 export interface CellDomains<S extends CellSlot> {
   of(spec: SandboxSpec, kind: SlotKind): Domain<S>
-  /** A cell, or null for the counted right to open one, in order. Rejects with the signal's reason. */
+  /**
+   * Resolves, in order of arrival, to an idle cell or to null. With null the caller must open one, which
+   * `count` already includes. Rejects with the signal's reason.
+   */
   turnIn(domain: Domain<S>, signal: AbortSignal): Promise<Cell<S> | null>
   /** Gives an idle cell, or the right to open one, to the longest waiter. */
   freed(domain: Domain<S>): void

@@ -56,7 +56,7 @@ export interface SlotPool<S extends Slot> {
   readonly hasFreeWarming: boolean
   /** Waits for that slot; null if it failed. Rejects with the signal's reason. */
   nextWarming(signal: AbortSignal): Promise<S | null>
-  /** A caller's own start has ended, after this time if it succeeded. */
+  /** Reports that a caller's own start has ended. `tookMs`: how long it took; null if it failed. */
   startedCold(tookMs: number | null): void
   /** Refills soon after a slot was taken, in case its program runs for long. */
   refillSoon(): void

@@ -88,8 +88,8 @@ export function createWarmth<S extends CellSlot>(parts: WarmthParts<S>): Warmth<
       }
     },
     abandon(bound) {
-      // Its memory is the execution's now, which opens another one, so none is held for it here.
-      // A cell reports this itself.
+      // This slot's memory already belongs to the execution, which opens another slot with it. So no memory
+      // is held for a slot that cannot be destroyed. Cells report the drop themselves.
       if (!bound.slot.spec.cell) deps.observe?.({ type: 'dropped', backend, why: 'died' })
       const ended = bound
         .end(true)

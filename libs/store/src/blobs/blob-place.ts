@@ -40,7 +40,10 @@ export interface BlobPlace extends Disposable {
    * number.
    */
   sweepDay(tenant: string, day: string, gone: AskGone): Promise<number>
-  /** Removes what writers that died before `beforeMs` left, where `sweepDay` does not. */
+  /**
+   * Removes what writers that died before `beforeMs` left. Does nothing for a place whose `sweepDay` removes
+   * it.
+   */
   sweepUnfinished(beforeMs: number): Promise<void>
   /** Throws `config_invalid` or `store_unavailable`, with what to do, if blobs cannot be written and read. */
   check(): Promise<void>

@@ -54,7 +54,7 @@ export function newBlobPath(key: BlobKey, form: BlobForm): BlobPath {
 export interface FoundBlob {
   path: BlobPath
   form: BlobForm
-  /** Of form `hashed`: what the hashes behind its bytes must add up to. Empty otherwise. */
+  /** For the form `hashed`: the digest of the blob's length and hashes. Empty for other forms. */
   digest: string
 }
 

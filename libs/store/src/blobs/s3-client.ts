@@ -18,7 +18,10 @@ export interface BucketSettings {
   pathStyle: boolean
 }
 
-/** With the SDK's pauses (up to 0.1, 0.2 and 0.4 s; five times as long when throttled) within OPERATION_MS. */
+/**
+ * Tries of one request. They and the SDK's pauses (up to 0.1, 0.2 and 0.4 s, five times that when throttled)
+ * fit into OPERATION_MS.
+ */
 const ATTEMPTS = 4
 /** Below COMMIT_TIMEOUT_MS of the executor (15 s), so that it sees the reason. */
 const OPERATION_MS = 10_000

@@ -13,8 +13,8 @@ import { foldersOf, sweepDay, sweepUploads } from './s3-sweep.ts'
 import { createS3Writer, deleteObject } from './s3-writer.ts'
 
 /**
- * Read when an object is opened, to learn its size: all hashes of the largest blob, or the last chunk of an
- * encrypted one. A smaller object then needs no other request.
+ * Bytes at the end of an object that `open` reads, together with its size. They contain all hashes of the
+ * largest blob, or the last chunk of an encrypted one. An object that is not longer needs no other request.
  */
 const TAIL_BYTES = STORED_CHUNK_BYTES
 /** Times that a range is asked for when its bytes break off. The SDK repeats only until the first byte. */
@@ -65,7 +65,8 @@ async function openObject(bucket: Bucket, key: string): Promise<PlaceReader | nu
 
 /** The last TAIL_BYTES, or all of a smaller object. */
 async function readTail(bucket: Bucket, key: string): Promise<FoundBytes | null> {
-  // S3 refuses a suffix only of an empty object, some other stores also one that is longer than the object.
+  // S3 refuses a suffix range only for an empty object. Some other stores also refuse a suffix that is longer
+  // than the object, so the second try asks for the first bytes.
   for (const range of [`bytes=-${TAIL_BYTES}`, `bytes=0-${TAIL_BYTES - 1}`])
     try {
       return await readRange(bucket, key, range)
@@ -128,7 +129,7 @@ async function probe(bucket: Bucket): Promise<void> {
   await writer.finish()
   const found = await readRange(bucket, bucket.keyOf(path), 'bytes=0-63')
   await deleteObject(bucket, path)
-  // Without the right to list, a missing object is refused instead of missed.
+  // Without the right to list, the store answers AccessDenied for a missing object, and this read throws.
   const gone = await readRange(bucket, bucket.keyOf(path), 'bytes=0-63')
   if (found === null || Buffer.compare(found.bytes, Buffer.from(path)) !== 0 || gone !== null)
     throw new CofferdamError(
