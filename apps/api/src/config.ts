@@ -120,7 +120,7 @@ export type ApiConfig = ConfigOf<typeof API_FIELDS> & {
   oauth?: OAuthSettings | undefined
 }
 
-/** Checks one section of the file. The workers check the others. */
+/** Checks the sections of the file that the API reads. The workers check the others. */
 const fileSchema = z.looseObject({
   cells: cellsConfigSchema.prefault({}),
   provisioning: z.looseObject({ azure: azureProvisionConfigSchema.optional() }).prefault({}),

@@ -7,10 +7,13 @@ import type { App, RouteContext } from './route-context.ts'
 import { addRoutes } from './routes/index.ts'
 import { API_VERSION } from './server.ts'
 
-/** `then`: without it, `await` ends. `oauth`: the document is that of an API without an issuer. */
+/**
+ * Properties that are undefined. With `then`, an `await` would never end. Without `oauth`, the document is
+ * that of an API without an issuer.
+ */
 const ABSENT: ReadonlySet<string | symbol> = new Set(['then', 'oauth'])
 
-/** Whatever is read of it or called is itself. Routes may be registered with it, but not called. */
+/** Every property and every call returns it again. Routes may be registered with it, but not called. */
 const unconnected: unknown = new Proxy(() => unconnected, {
   get: (_, name) => (ABSENT.has(name) ? undefined : unconnected),
   apply: () => unconnected,

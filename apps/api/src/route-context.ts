@@ -53,7 +53,10 @@ export interface ApiDeps {
   cells?: Cells
   /** Creates and removes session pools at Azure. Absent when no subscription is configured. */
   pools?: PoolProvisioner
-  /** Where clients reach the API. Undefined: only under loopback names, or under any name from elsewhere. */
+  /**
+   * Where clients reach the API. Undefined: /mcp accepts only loopback names on a loopback connection, and
+   * any name on others.
+   */
   publicUrl?: string | undefined
   /** The build of the dashboard. Default: that of this tree. */
   dashboardDir?: string | undefined

@@ -40,7 +40,7 @@ export async function readTenantRows(context: RouteContext): Promise<TenantRows>
   return { atMs: snapshot.atMs, rows, complete: snapshot.complete }
 }
 
-/** What a store that does not answer cannot say is null. Other failures are thrown. */
+/** Resolves with null if the store does not answer. Other failures are thrown. */
 export async function unlessAway<T>(read: Promise<T>): Promise<T | null> {
   try {
     return await read
@@ -63,8 +63,8 @@ function countsOf({ tenantId, waiting, delayed, running, weight, concurrency, ma
 }
 
 /**
- * Parts of the workers' time: of attempts that ended, from the audit rows, and of those that workers have
- * now, from the queue. Between its audit row and its ending in the queue, an attempt counts twice.
+ * Each tenant's share of the workers' time. Attempts that ended come from the audit rows (`work`), running
+ * ones from the queue. Between its audit row and its ending in the queue, an attempt counts twice.
  */
 function sharesOf(work: Map<string, number>, { atMs, held }: TenantsSnapshot): (tenant: string) => number {
   const busy = new Map(work)

@@ -28,7 +28,7 @@ export interface Asked {
   json: any
 }
 
-/** Starts both. `settings` win over those that fit the double. */
+/** Starts the issuer and the API. `settings` override those that fit the issuer. */
 export async function openGuarded(scene: Scene, settings: Partial<OAuthSettings> = {}): Promise<Guarded> {
   const issuer = await startOAuthDouble({ tenant: 'acme' })
   const port = await freePort()

@@ -1,7 +1,8 @@
 #!/usr/bin/env node
 /**
- * The command as npm installs it: runs main.js on the Node that came with it, or on this one where that does
- * not start (musl, Windows). Plain JavaScript, because it runs on whatever Node the machine has.
+ * The command as npm installs it: runs main.js on the Node that npm installed with it. Where that Node does
+ * not start (musl, Windows), it uses the Node of this process. This file is plain JavaScript, because it
+ * runs on whatever Node the machine has.
  */
 import fs from 'fs'
 import { createRequire } from 'module'

@@ -134,7 +134,7 @@ function dispatcherSettings(said: Extract<Announcement, { double: 'managed-agent
   ]
 }
 
-/** The lines for a shell. The public address is where clients log in for. */
+/** The lines for a shell. The public address is the one for which clients get their tokens. */
 function issuerSettings({ issuer }: Extract<Announcement, { double: 'oauth' }>): string[] {
   const address = `http://127.0.0.1:${DEFAULT_PORT}`
   return [
@@ -144,7 +144,7 @@ function issuerSettings({ issuer }: Extract<Announcement, { double: 'oauth' }>):
   ]
 }
 
-/** The backend on the two programs. Without `--machines` a process runs in the place of a machine. */
+/** The lines for `microvm` on the emulator's two programs. Without `--machines`, no fleet can use them. */
 function programSettings(said: Extract<Announcement, { double: 'firecracker' }>): string[] {
   const { firecracker, jailer, record, image_dir, chroot_base } = said
   const programs = { firecracker, jailer }

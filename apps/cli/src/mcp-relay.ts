@@ -115,7 +115,7 @@ function createRelay({ url, key, write, note }: RelayOptions): Relay {
     }
   }
 
-  /** Throws when the same message should be sent again, unless it is the last time. */
+  /** Throws if the answer breaks off, or if it is a temporary error and `isLast` is false. */
   async function answer(message: Message, response: Response, isLast: boolean): Promise<void> {
     if (message.id === undefined) {
       await response.body?.cancel()

@@ -1,6 +1,6 @@
 /**
  * Where a command writes: text and colours on a terminal, plain text in a pipe, and with --json one JSON
- * value on stdout. Then notes go to stderr. Names, messages and output may come from a hostile program, so
+ * value on stdout. Notes always go to stderr. Names, messages and output may come from a hostile program, so
  * nothing that reaches a terminal can control it.
  */
 import type { Writable } from 'node:stream'
@@ -95,8 +95,8 @@ const caret = (character: string): string => {
 /**
  * Returns a filter that makes one output stream of a program safe to show on a terminal. Programs are
  * untrusted, and a terminal obeys what they print: titles, cursor moves, clipboard writes, typed answers.
- * Text, tabs, line ends and colours (SGR) pass. Every other control character is shown in caret notation. The
- * filter keeps an incomplete colour sequence until the next chunk.
+ * Text, tabs, line ends and colours (SGR) pass. Other control characters are shown in caret notation (`^G`),
+ * or as `\x9b` from 0x80 on. The filter keeps an incomplete colour sequence until the next chunk.
  */
 export function createScreenFilter(): (text: string) => string {
   let held = ''

@@ -1,5 +1,5 @@
 /**
- * Secrets that this API made, kept in Redis by their SHA-256 alone: what reads Redis cannot sign in with it.
+ * Secrets that this API made. Redis has only their SHA-256, so whoever reads Redis cannot sign in with them.
  *
  *   cfd:ui:<kind>:<sha256>   JSON: the key that the secret stands for, and times; expires with the secret
  *   cfd:ui:<kind>-of:<key>   sorted set: the hashes of one key by when they were made, to bound them
@@ -34,7 +34,7 @@ export interface Kept {
 
 /** Every method throws `queue_unavailable`. */
 export interface KeptSecrets {
-  /** Makes a secret that ends after `ttlMs`. The oldest one of the key ends when it has too many. */
+  /** Makes a secret that ends after `ttlMs`. Ends the oldest secret of the key if the key has too many. */
   make(keyId: string, nowMs: number, ttlMs: number): Promise<string>
   /** Null for a text that is none of ours, or no longer. */
   read(secret: string): Promise<Kept | null>
@@ -70,7 +70,7 @@ export function createKeptSecrets(
       await asked(redis.set(placeOf(hash), toText({ keyId, madeMs: nowMs, seenMs: nowMs }), 'PX', ttlMs))
       await asked(redis.zadd(placesOf(keyId), nowMs, hash))
       await asked(redis.pexpire(placesOf(keyId), longestMs))
-      // From the end: the newest have the highest ranks.
+      // Drops all but the newest `maxPerKey`, which have the highest ranks.
       await drop(keyId, await asked(redis.zrange(placesOf(keyId), '0', String(-1 - maxPerKey))))
       return secret
     },

@@ -45,8 +45,8 @@ export function refuseForeignPage(request: FastifyRequest, publicUrl: string | u
 }
 
 /**
- * Throws `forbidden` where the cookie would cross a network in clear text. A browser's `Origin` says what it
- * sees. A caller that lies about it harms itself alone.
+ * Throws `forbidden` where the cookie would cross a network in clear text. A browser's `Origin` has the
+ * scheme and the host that the browser used. A caller that sends a false `Origin` harms only itself.
  */
 export function requireSafeTransport(request: FastifyRequest, publicUrl: string | undefined): void {
   const { origin, host = '', 'x-forwarded-proto': forwarded } = request.headers

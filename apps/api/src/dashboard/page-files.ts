@@ -34,7 +34,7 @@ const FOREVER = 'public, max-age=31536000, immutable'
 /** What the API answers itself. No page has such an address. */
 const OF_API = /^\/(v1|ui|mcp|api|docs|assets|metrics|healthz|readyz|openapi\.json|\.well-known)(\/|$)/
 
-/** Whether a browser asks for a page: by a method that reads, under an address that is not the API's. */
+/** Whether a browser asks for a page: GET or HEAD, HTML accepted, and an address that is not the API's. */
 export function asksForPage({ method, headers, url }: FastifyRequest): boolean {
   const reads = method === 'GET' || method === 'HEAD'
   return reads && headers.accept?.includes('text/html') === true && !OF_API.test(url.split('?', 1)[0] ?? '')

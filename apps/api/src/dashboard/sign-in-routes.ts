@@ -45,7 +45,7 @@ export function signInRoutes(app: App, context: RouteContext): void {
   const signIn = {
     schema: { ...hidden, body: signInSchema },
     bodyLimit: BODY_BYTES,
-    // Before the body, which anybody may send.
+    // Checked before the body is read, because anybody may send one.
     onRequest: async (request: FastifyRequest): Promise<void> => {
       refuseForeignPage(request, publicUrl)
       requireSafeTransport(request, publicUrl)
@@ -71,7 +71,7 @@ export function signInRoutes(app: App, context: RouteContext): void {
     return reply.code(204).send()
   })
 
-  // With a key alone: a stolen cookie must not make a second sign-in.
+  // Accepts a key and no cookie, because a stolen cookie must not make a second sign-in.
   app.post('/ui/codes', { schema: hidden }, async (request, reply) => {
     const caller = await identify(request, keys)
     request.caller = caller

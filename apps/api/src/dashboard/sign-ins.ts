@@ -23,9 +23,12 @@ const HOUR_MS = 3_600_000
 const IDLE_MS = 12 * HOUR_MS
 const LONGEST_MS = 7 * 24 * HOUR_MS
 const CODE_MS = 600_000
-/** How much later than the last use a sign-in may end: a page asks every 2 s, Redis is told once a minute. */
+/**
+ * How often a use is recorded in Redis, although a page asks every 2 s. A sign-in can therefore end up to
+ * this much too early.
+ */
 const SEEN_MS = 60_000
-/** Browsers of one key at once, and codes that nobody used. The oldest ends when there is one more. */
+/** The most sign-ins and unused codes of one key. The oldest ends when there is one more. */
 const MAX_SIGN_INS = 100
 const MAX_CODES = 20
 
@@ -64,7 +67,7 @@ export function createSignIns(deps: {
   const kept = createKeptSecrets(redis, { kind: 'sign-in', maxPerKey: MAX_SIGN_INS, longestMs: LONGEST_MS })
   const codes = createKeptSecrets(redis, { kind: 'code', maxPerKey: MAX_CODES, longestMs: CODE_MS })
 
-  /** Writes down that the sign-in is used, once a minute. Returns when it ends. */
+  /** Records a use of the sign-in, at most once a minute. Returns the time at which the sign-in ends. */
   async function renewed(secret: string, found: Kept): Promise<number> {
     const seenMs = now() - found.seenMs >= SEEN_MS ? now() : found.seenMs
     const untilMs = endOf({ ...found, seenMs })

@@ -32,7 +32,7 @@ export async function artifactContent(exchange: Exchange, result: ExecutionResul
     await lookAt(exchange, result, looked)
     await readImages(exchange, result, looked, images)
   } catch (error) {
-    // Then there are links, some without a type.
+    // The artifacts that were not read become links, some without a type.
     exchange.request.log.warn({ err: error }, 'artifacts of an MCP result were not read')
   }
   const links = result.artifacts

@@ -22,7 +22,7 @@ export const SESSION_HEADER = 'mcp-session-id'
 /** In place of the execution ID, when the notification came first. */
 const CANCELLED = 'cancelled'
 
-/** How long a name is kept beyond the wait of its call: the longest that a notification may be late. */
+/** How long the key of a call is kept after its wait, for a notification that comes late. */
 const LATE_MS = 60_000
 
 const notificationSchema = z.looseObject({

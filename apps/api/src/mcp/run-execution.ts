@@ -18,7 +18,7 @@ import { rememberCall } from './legacy-cancel.ts'
 import { followProgress } from './progress.ts'
 import type { ToolCall } from './tool.ts'
 
-/** How long a call waits before a client that takes tasks gets one. Most executions end sooner. */
+/** A client that takes tasks gets a task if the execution runs longer than this. Most end sooner. */
 const TASK_AFTER_MS = 2000
 
 export interface RunOptions {

@@ -36,8 +36,8 @@ const requestSchema = z.looseObject({
 })
 
 /**
- * The answer to `body`, a request that the SDK has answered with `acknowledged`. That answer itself if the
- * request names no task. Ends when every task has ended, or when `signal` aborts.
+ * Answers `body`, a request that the SDK has answered with `acknowledged`. Returns `acknowledged` itself if
+ * the request names no task. The stream ends when every task has ended, or when `signal` aborts.
  */
 export async function answerListener(
   exchange: Exchange,

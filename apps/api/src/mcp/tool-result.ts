@@ -57,7 +57,7 @@ export function errorResult({ request }: ToolCall, error: unknown): CallToolResu
   }
 }
 
-/** The error without what is for operators: the messages of these two codes, as in error-response.ts. */
+/** Hides the messages of `internal` and `config_invalid`, which are for operators (as error-response.ts). */
 export function publicErrorOf(error: unknown): unknown {
   const isPrivate = isCofferdamError(error) && (error.code === 'internal' || error.code === 'config_invalid')
   return isPrivate ? new CofferdamError('internal', undefined, { cause: error }) : error

@@ -12,7 +12,7 @@ import { CofferdamError } from '@cofferdam/contract'
 import type { JWTVerifyGetKey } from 'jose'
 import { z } from 'zod'
 
-/** How long keys are used without a look for new ones. A key that the issuer withdraws works no longer. */
+/** Age at which keys are fetched again. A key that the issuer withdraws works for about that long. */
 const FRESH_MS = 10 * 60_000
 /** How long keys are used while the issuer does not answer. */
 const STALE_MS = 60 * 60_000

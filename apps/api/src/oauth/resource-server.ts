@@ -66,7 +66,10 @@ export const bearerOf = (header: string): string | null =>
 export const READ_ONLY =
   'The API key is read-only: it may look at everything that it is for, and change nothing. Use another key.'
 
-/** Throws `forbidden` unless the caller's token has all scopes of `required`. Keys have all, or read only. */
+/**
+ * Throws `forbidden` unless the caller's token has all scopes of `required`. API keys have all scopes, and
+ * read-only keys those for reading.
+ */
 export function requireScopes(
   { caller }: FastifyRequest,
   reply: FastifyReply,

@@ -48,8 +48,8 @@ const LOOPBACK_ADDRESS = /^(127\.|::1$|::ffff:127\.)/
  * Keeps web pages away. A page may rebind its DNS name to the address of this server and then counts as the
  * same origin. It has no API key, so this is a second wall, which the protocol asks for.
  *
- * Throws `forbidden` for a foreign `Origin`, and on a loopback connection for a `Host` that is neither a
- * loopback name nor that of `publicUrl`, the address under which clients reach the API.
+ * Throws `forbidden` for an `Origin` or a `Host` that is neither a loopback name nor that of `publicUrl`, the
+ * address under which clients reach the API. Without `publicUrl`, `Host` is checked only on loopback.
  */
 function requireAllowedOrigin(request: FastifyRequest, publicUrl: string | undefined): void {
   const publicName = publicUrl === undefined ? null : new URL(publicUrl).hostname.toLowerCase()

@@ -9,8 +9,8 @@ import { FAILURES, limitQuery, MAX_PAGE } from '../wire-schemas.ts'
 const DEFAULT_ROWS = 100
 
 /**
- * How long one reading serves all callers of this process: a second, or so long that readings take at most a
- * twentieth of the time. With 10,000 tenants a reading takes 0.1 to 0.5 s, so it is up to 10 s old then.
+ * How long one reading serves all callers of this process: one second, or 20 times as long as the reading
+ * took if that is more. With 10,000 tenants a reading takes 0.1 to 0.5 s, so it can be 10 s old.
  */
 const SHARED_MS = 1000
 const TIMES_AS_LONG = 20

@@ -82,13 +82,13 @@ function endingOf(result: ExecutionResult): WhyFact {
   }
 }
 
-/** Of backends that did not fit the request. The others could not open a sandbox. */
+/** Reasons why a backend did not fit the request. For any other reason, it could not open a sandbox. */
 const WHY_PASSED: Readonly<Record<string, string>> = {
   isolation_unavailable: 'isolates less than its tenant and its request demand',
   capability_missing: 'does not offer all that the request needs',
 }
 
-/** The backends that came first, as the audit row has them, and the one that ran it. */
+/** The backends that were passed over, as the audit row has them, and the one that ran the execution. */
 function backendFacts({ backend, isolation }: ExecutionResult, row: AuditRow | null): WhyFact[] {
   const passed = (row?.passed_over ?? '').split(', ').filter((one) => one !== '')
   const facts = passed.map((one): WhyFact => {

@@ -103,7 +103,7 @@ function report(
     terminal.line(`${mark(ok)} ${name.padEnd(10)} ${found}`)
 }
 
-/** Those of a configured `microvm` backend, else where a host should have the programs. */
+/** The settings of a configured `microvm` backend, else the default ones. */
 function firecrackerSettings(environment: Environment): FirecrackerSettings {
   const backends: Readonly<Record<string, unknown>> = workerSettings(environment).backends
   const microvm = backends['microvm'] as { firecracker?: unknown } | undefined
@@ -125,7 +125,7 @@ function reportFirecracker(findings: readonly HostFinding[], terminal: Terminal)
   }
 }
 
-/** A configured Redis is only named. A private server is started and stopped. */
+/** Names the variable that configures the server. Without one, starts and stops a private server. */
 async function serverFinding(
   url: string | undefined,
   variable: string,

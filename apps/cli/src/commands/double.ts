@@ -19,7 +19,7 @@ interface Double {
   takes: readonly string[]
   /** Where its `main.ts` is, below the root. */
   folder: string
-  /** What it stands in for: its first line is JSON for all but a mirror. */
+  /** The kind of service that it emulates. The first line that it prints is JSON, except for a mirror. */
   kind: 'vendor' | 'mirror' | 'control-plane' | 'issuer' | 'programs'
 }
 

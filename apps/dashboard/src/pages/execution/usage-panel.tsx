@@ -15,7 +15,7 @@ const MIB = 1_048_576
 
 type Figure = number | null | undefined
 
-/** What was used, the limit on it, and how to write both. Not every figure is measured or limited. */
+/** Name, used amount, limit, and the format of both. Not every figure is measured or limited. */
 const measuresOf = ({
   usage,
   limits,

@@ -3,7 +3,7 @@ import type { AuditRow, ExecutionState, ExecutionTrace, ExecutionWhy, Operations
 import { read } from '../../api/call.ts'
 import { useResource, type Resource } from '../../api/use-resource.ts'
 
-/** How often what may change is read again, milliseconds. Events say sooner that it started or ended. */
+/** Milliseconds between two readings of a live execution. Events report its start and its end sooner. */
 const LIVE_MS = 3000
 /** A worker stores the spans shortly after the end. */
 const TRACE_MS = 3000

@@ -80,7 +80,7 @@ export function followRows(query: ListQuery, cursor: string, follower: Follower)
   let after = cursor
   const showsLive = query.status !== 'ended' && canBeLive(query.filters)
   if (showsLive) void repeat(() => lookAtLive(query, follower, signal), follower, signal)
-  // A hidden page lets go of its place among the waits of the API, and catches up when it is seen.
+  // A hidden page aborts its request for the feed, which the API counts as a wait. It catches up when seen.
   let held: AbortController | null = null
   const letGo = (): void => {
     if (document.hidden) held?.abort()

@@ -41,7 +41,7 @@ export async function readPage(query: ListQuery, signal: AbortSignal): Promise<L
     return { ...live, moreLive: false }
   }
   const withLive = status === 'all' && cursor === null
-  // Live ones first: what ends in between is then in both, and shown once.
+  // Live rows are read first: an execution that ends in between is in both answers, and shown once.
   const live = withLive ? await readLive(query, LIVE_ABOVE, null, signal) : { rows: [], next: null }
   const page = await read<Operations['listInvocations']['result']>('/v1/audit/invocations', {
     query: { limit: PAGE, cursor, ...query.filters, ...fromOf(query.within, Date.now()) },

@@ -13,13 +13,13 @@ export interface RowList {
 
 export const NO_ROWS: RowList = { shown: [], arrived: [] }
 
-/** Beyond this the rows are not kept one by one: letting them in loads the list again. */
+/** The most rows in `arrived`. When it is full, letting the rows in loads the whole list again. */
 export const MOST_ARRIVED = 200
 
 /** Whether `next` says more about the same execution than `before`. */
 function isNewer(before: Row, next: Row): boolean {
   if (next.attempt !== before.attempt) return next.attempt > before.attempt
-  // A late answer about the time when it still ran.
+  // A live row never replaces an ended one: it is from an answer that came late.
   return before.status !== 'ended' || next.status === 'ended'
 }
 

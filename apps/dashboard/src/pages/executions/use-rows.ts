@@ -37,7 +37,7 @@ export function useRows(query: ListQuery): Rows {
     setList(null)
     setFailure(null)
     const start = async (): Promise<void> => {
-      // The feed’s place is taken before the page is read, so that nothing falls between the two.
+      // The feed’s cursor is read before the page, so that no execution that ends in between is missed.
       const isNewest = query.cursor === null
       const { cursor } = isNewest ? await readFeed(query, 'now', '0s', signal) : { cursor: '' }
       const found = await readPage(query, signal)

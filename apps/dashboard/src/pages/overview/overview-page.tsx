@@ -82,7 +82,7 @@ function Figures(props: { queue: Queue; history: ReturnType<typeof useHistory>; 
   )
 }
 
-/** In the operator’s unit. Not all of a busy day may be counted. */
+/** Cost in the operator’s unit. On a busy day, the sum may begin later than midnight (`counted_from`). */
 function CostToday({ stats: { data, failure } }: { stats: Resource<Stats> }) {
   const atMs = data === null ? Number.NaN : Date.parse(data.day.counted_from)
   const offset = offsetAt(atMs)

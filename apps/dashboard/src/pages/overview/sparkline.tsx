@@ -1,7 +1,7 @@
 const WIDTH = 120
 const HEIGHT = 22
 
-/** The course of a figure. From 0 to its highest value, with nothing else to read. */
+/** A line of the latest values of a figure. The scale goes from 0 to the highest value and is not shown. */
 export function Sparkline({ values, words }: { values: readonly number[]; words: string }) {
   if (values.length < 2)
     return <svg class="sparkline" viewBox={`0 0 ${WIDTH} ${HEIGHT}`} aria-hidden="true" />

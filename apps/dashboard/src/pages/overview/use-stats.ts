@@ -24,7 +24,7 @@ export function useStats(tenantId: string | null): Resource<Figures> {
     async (signal) => {
       const query = { tenant_id: tenantId }
       const hour = await read<Stats>('/v1/stats', { query: { ...query, group_by: 'ending' }, signal })
-      // The clock of the API counts. The last step ends in the future, at midnight perhaps.
+      // By the clock of the API. 1 ms less, because the last step may end exactly at the next midnight.
       const atMs = Date.parse(hour.ends_at) - 1
       const midnightMs = Math.floor(atMs / DAY_MS) * DAY_MS
       const last = kept.current

@@ -5,7 +5,7 @@ import { TimeAxis } from './time-axis.tsx'
 
 const STEP = 10
 const HEIGHT = 90
-/** Drawn before the first figure after a gap, so that one between two gaps is seen. */
+/** Width of the dash before the first figure after a gap. It shows a figure between two gaps. */
 const LEAST = 4
 
 /** How long attempts waited, by the minute in which they ended. A minute without attempts is a gap. */

@@ -34,13 +34,13 @@ function Playground({ who }: { who: Session }) {
   const typed = useRef<Readonly<Record<string, string>>>(kept?.texts ?? {})
   const [isKept, setKept] = useState(true)
   const [started, setStarted] = useState<string | null>(null)
-  // The form begins anew when the address says something else than it: after back, forward, or another
-  // tenant at the top.
+  // The form starts anew when the choices in the address differ from its own: after back, forward, or a
+  // change of the tenant at the top of the page.
   const choices = choicesIn(address.value.searchParams)
   const shown = useRef({ choices, round: 0 })
   if (shown.current.choices !== choices) shown.current = { choices, round: shown.current.round + 1 }
 
-  // Coming back by the navigation, whose links have no choices, one finds those of before.
+  // Links of the navigation have no choices, so whoever comes back by one gets the kept choices.
   useEffect(() => {
     const isChosen = /(?:^|&)(?!tenant=)./.test(choices) || queryValue('run') !== null
     if (kept === null || isChosen) return

@@ -24,7 +24,7 @@ export function RequestForm(props: {
   const form = useRef<HTMLFormElement>(null)
   const [failure, setFailure] = useState<Failure | null>(null)
   const [isBusy, setBusy] = useState(false)
-  // Known before the page is drawn again, which a second key press may precede.
+  // A ref, because a second key press may come before the page is drawn again with `isBusy`.
   const isAsking = useRef(false)
   const ask = useMemo(createAskOnce, [])
   useEffect(() => {

@@ -1,6 +1,6 @@
 /**
- * The form of the playground as texts: what of it stands in the address, and the request that it makes.
- * A field has the name of its place in the request, so that a problem of the API finds it.
+ * The form of the playground as texts: the choices that the address contains, and the request that it makes.
+ * A field is named by its path in the request, so that an error of the API can be shown at its field.
  */
 import type { ExecutionRequest } from '@cofferdam/client'
 import type { Failure } from '../../api/failure.ts'
@@ -66,7 +66,7 @@ export function textsOf(choices: string): Record<string, string> {
   return Object.fromEntries(texts.map(([field, text]) => [field, text || (DEFAULTS[field] ?? '')]))
 }
 
-/** What of the form belongs into the address. Null is the default. */
+/** The choices of the form, for the query of the address. Null for a default, which is left out. */
 export function queryOf(form: FormData): Record<string, string | null> {
   const limits: Record<string, number> = limitsOf(LIMITS, (name) => textOf(form, `limits.${name}`))
   return Object.fromEntries(

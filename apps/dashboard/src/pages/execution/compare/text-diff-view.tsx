@@ -5,7 +5,7 @@ import { plainLine } from '../output/ansi.ts'
 type Diff = Comparison['stdout']
 type DiffLine = Diff['lines'][number]
 
-/** The changed lines of one stream. `differs`: also when only the part that no result shows does. */
+/** The changed lines of one stream. `differs` is also true if only the part that no result shows differs. */
 export function TextDiffView(props: { name: string; diff: Diff; differs: boolean }) {
   const { name, diff, differs } = props
   if (!differs) return null
@@ -37,7 +37,7 @@ export function TextDiffView(props: { name: string; diff: Diff; differs: boolean
   )
 }
 
-/** A line as it would stand on a screen, without colours: here they say what was added and removed. */
+/** A line without the colours of the program, because colours show here what was added and removed. */
 function Line({ line: { kind, text } }: { line: DiffLine }) {
   const shown = plainLine(text)
   if (kind === 'added') return <ins class="diff-line">{`+ ${shown}\n`}</ins>

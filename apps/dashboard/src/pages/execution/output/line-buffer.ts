@@ -23,9 +23,9 @@ export interface Block {
 export const BLOCK_LINES = 100
 /** Blocks that are kept: 5,000 lines. */
 const MOST_BLOCKS = 50
-/** Pieces that are kept: of lines with hundreds of colours, fewer lines are. */
+/** Pieces that are kept. If lines have hundreds of colours, fewer than 5,000 lines are kept. */
 const MOST_PIECES = 40_000
-/** Of a longer line the rest is left out: a program may print no line end at all. */
+/** Characters of a line that are kept, because a program may print no line end at all. */
 const MOST_COLUMNS = 2000
 
 export interface LineBuffer {
@@ -81,7 +81,7 @@ export function createLineBuffer(): LineBuffer {
     while (blocks.length > 1 && (blocks.length > MOST_BLOCKS || pieces > MOST_PIECES))
       pieces -= blocks.shift()?.pieces ?? 0
   }
-  /** Puts a line in the place of an earlier version of it. A line that was dropped meanwhile stays so. */
+  /** Replaces an earlier version of a line. Does nothing if that version was dropped meanwhile. */
   const replace = (before: Line, line: Line): void => {
     const block = blocks.findLast(({ lines }) => lines.includes(before))
     if (block === undefined) return

@@ -10,7 +10,7 @@ import type { SeenEvents } from './use-events.ts'
 
 const STREAMS = ['stdout', 'stderr'] as const
 
-/** What the program wrote: as it comes while it lives or was watched, else as the result kept it. */
+/** The output: as it came if the page watched the execution run, else as the result has it. */
 export function OutputPanel({ state, seen }: { state: ExecutionState; seen: SeenEvents }) {
   const { result } = state
   const [view, setView] = useState<'both' | Stream>('both')
@@ -60,7 +60,7 @@ export function OutputPanel({ state, seen }: { state: ExecutionState; seen: Seen
   )
 }
 
-/** The stream to read first: what a program that failed says about it. */
+/** The stream to show first: stderr if the program failed and wrote to it, else stdout. */
 const tellingStream = (result: ExecutionResult): Stream =>
   !result.ok && result.stderr !== '' ? 'stderr' : 'stdout'
 

@@ -2,10 +2,10 @@ import { useLayoutEffect, useRef, useState } from 'preact/hooks'
 import type { Block } from './line-buffer.ts'
 import { OutputBlock } from './output-lines.tsx'
 
-/** This near to its end the screen counts as being there, in pixels. */
+/** The screen counts as scrolled to the end if it is at most this many pixels away from it. */
 const NEAR = 24
 
-/** The lines. While the program runs it follows the end, and lets go when one scrolls up. */
+/** Shows the lines. With `follows`, the screen stays at the end until a person scrolls up. */
 export function OutputScreen({ blocks, follows }: { blocks: readonly Block[]; follows: boolean }) {
   const screen = useRef<HTMLDivElement>(null)
   const lastTop = useRef(0)
@@ -16,7 +16,7 @@ export function OutputScreen({ blocks, follows }: { blocks: readonly Block[]; fo
     shown.scrollTop = shown.scrollHeight
     lastTop.current = shown.scrollTop
   })
-  // The page itself only ever scrolls down. So who scrolls up is a person, who wants to read.
+  // Our code only scrolls down, so a scroll up comes from a person.
   const scrolled = (): void => {
     const shown = screen.current
     if (shown === null || !follows) return

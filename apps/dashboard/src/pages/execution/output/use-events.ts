@@ -17,7 +17,10 @@ const TYPES = ['queued', 'started', 'output', 'progress', 'notice', 'ended'] as 
 const MOST_NOTICES = 20
 /** EventSource gives up when a proxy answers 502 while the API starts again. Then it is opened anew. */
 const AGAIN_MS = 2000
-/** After a drawing the page rests for so many times as long, so that it answers its person in a flood. */
+/**
+ * After each drawing, the next one waits for this many times as long as it took, so that the page responds to
+ * input during a flood of events.
+ */
 const REST = 4
 
 /**
@@ -77,7 +80,7 @@ export function useEvents(id: string, follows: boolean, onChange: () => void): S
       source.addEventListener('open', () => setState('live'))
       source.addEventListener('error', () => {
         setState('lost')
-        // After a 204 the execution has ended; its state says so soon, and closes this.
+        // CLOSED after a 204: the execution has ended. Reading its state again ends this effect.
         if (source?.readyState !== EventSource.CLOSED) return
         changed.current()
         timer = setTimeout(open, AGAIN_MS)

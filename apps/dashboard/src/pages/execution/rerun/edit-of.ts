@@ -3,7 +3,7 @@ import type { RerunRequest } from '@cofferdam/client'
 
 export type RerunEdit = NonNullable<RerunRequest['edit']>
 
-/** Limits of the form, each with its place in the API and how many of its units are one of the form's. */
+/** Limits of the form. `name` is the API's field, and one unit of the form is `times` units of the API. */
 export const LIMIT_FIELDS = [
   { name: 'hard_timeout_ms', words: 'Hard deadline, s', times: 1000, min: 0.01, max: 86_400, step: 'any' },
   { name: 'cpu_time_ms', words: 'CPU time, s', times: 1000, min: 0.01, max: 86_400, step: 'any' },
@@ -38,7 +38,7 @@ export function editOf(form: FormData, missing: readonly string[]): RerunEdit {
   }
 }
 
-/** One value a line, such as an argument. The end of the last line begins no other one. */
+/** The values of a text with one value a line, such as arguments. A final line feed adds no value. */
 export function linesOf(text: string): string[] {
   const lines = text.replace(/\n$/, '')
   return lines === '' ? [] : lines.split('\n')

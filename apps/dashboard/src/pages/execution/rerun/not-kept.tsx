@@ -2,7 +2,7 @@ import type { Failure } from '../../../api/failure.ts'
 import { isAdmin } from '../../../api/session.ts'
 import { CopyButton } from '../../../parts/copy-button.tsx'
 
-/** Whether there is no program to run, which no other try can change. */
+/** Whether the program was not kept. Trying again cannot change that. */
 export const isNotKept = ({ code }: Failure): boolean => code === 'not_found'
 
 /** Why an execution cannot be run again, and the setting that keeps the program of the next one. */
@@ -25,7 +25,7 @@ export function NotKept(props: { failure: Failure; tenantId: string; onClose: ()
   )
 }
 
-/** The first value of keep_program that would have kept it. Null if the policy has one that would, now. */
+/** The first value of keep_program that would have kept the program. Null if the policy now has one. */
 function missingSetting({ details }: Failure): string | null {
   const keptBy: unknown = details['kept_by']
   if (!Array.isArray(keptBy) || keptBy.includes(details['keep_program'])) return null

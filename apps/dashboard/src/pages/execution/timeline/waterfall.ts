@@ -33,7 +33,7 @@ export interface Waterfall {
 
 const endOf = (span: Span): number => span.start_ms + span.duration_ms
 
-/** How far below the roots a span stands. A parent that is not there makes a root. */
+/** How far below the roots each span is. A span whose parent is missing counts as a root. */
 function depthsOf(spans: readonly Span[]): Map<string, number> {
   const depths = new Map<string, number>()
   // Parents come first.
