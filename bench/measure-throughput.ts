@@ -1,13 +1,14 @@
 /**
  * Executions per second end to end, four in flight: single use with pools and without, and session cells. For
- * cells also the worker's CPU time per execution.
+ * cells also the worker's CPU time per execution, paired with that of a bare interpreter start.
  */
 import type { ExecutionRequestInput } from '@cofferdam/contract'
+import { barePython, realPython } from './bare-python.ts'
 import { executeSource } from './measure-latency.ts'
-import { cpuMsOf } from './process-cpu.ts'
+import { cpuMsOf, reapedCpuMsOf } from './process-cpu.ts'
 import type { BenchContext, Measured } from './report.ts'
 import { closedLoop, closedLoopRates, perSecond } from './rounds.ts'
-import { quantile, round, summarise } from './statistics.ts'
+import { pairedRatio, summarise } from './statistics.ts'
 import { startWarmWorker } from './warm-worker.ts'
 
 const IN_FLIGHT = 4
@@ -97,31 +98,47 @@ async function measureKind(
   // A worker that has just started still compiles: session cells were a third slower in the first 1.5 s.
   await closedLoop(once, IN_FLIGHT, context.quick ? 400 : 2000)
   const [durationMs, slices] = context.quick ? [900, 3] : [15_000, 10]
-  // The worker's CPU time at the start and after each execution.
-  const cpuMs = [cpuMsOf(worker)]
-  const counted = async (lane: number): Promise<void> => {
-    await once(lane)
-    cpuMs.push(cpuMsOf(worker))
-  }
-  const rates = await closedLoopRates(counted, IN_FLIGHT, durationMs, slices)
+  const rates = await closedLoopRates(once, IN_FLIGHT, durationMs, slices)
   return {
     [`throughput.${name}`]: perSecond(rates),
-    ...(more === undefined
-      ? {}
-      : { [`throughput.${name}.cpu.worker`]: perExecution(sliceMeans(cpuMs, slices)) }),
+    ...(more === undefined ? {} : await measureCpu(context, `throughput.${name}.cpu`, worker, once)),
   }
 }
 
-/** Mean growth of a counter per execution, in each of `slices` equal shares of the executions. */
-function sliceMeans(counter: readonly number[], slices: number): number[] {
-  const ends = Array.from({ length: slices + 1 }, (_, n) => Math.floor((n * (counter.length - 1)) / slices))
-  return ends.slice(1).flatMap((end, n) => {
-    const begin = ends[n] ?? 0
-    return end === begin ? [] : [((counter[end] ?? 0) - (counter[begin] ?? 0)) / (end - begin)]
-  })
+/** CPU time that an execution costs the worker, and that of a bare start of the same program, in turns. */
+async function measureCpu(
+  { quick }: BenchContext,
+  name: string,
+  worker: number,
+  once: (lane: number) => Promise<void>,
+): Promise<Record<string, Measured>> {
+  const [rounds, roundMs] = quick ? [6, 300] : [10, 1500]
+  const bare = barePython(await realPython(), SOURCE)
+  const bareUs: number[] = []
+  const workerUs: number[] = []
+  for (let n = 0; n < rounds; n++) {
+    bareUs.push(await cpuUsPerRun(bare, roundMs, () => reapedCpuMsOf(process.pid)))
+    workerUs.push(await cpuUsPerRun(once, roundMs, () => cpuMsOf(worker)))
+  }
+  return {
+    [`${name}.bare_python`]: { unit: 'us', summary: summarise(bareUs) },
+    [`${name}.worker`]: { unit: 'us', summary: summarise(workerUs) },
+    [`${name}.worker.vs_bare_python`]: { unit: 'ratio', ratio: pairedRatio(workerUs, bareUs) },
+  }
 }
 
-const perExecution = (meansMs: readonly number[]): Measured => {
-  const us = meansMs.map((ms) => ms * 1000)
-  return { unit: 'us', value: round(quantile(us, 0.5)), summary: summarise(us) }
+/** Growth of a CPU counter per run, with IN_FLIGHT runs at once for `durationMs`. */
+async function cpuUsPerRun(
+  run: (lane: number) => Promise<void>,
+  durationMs: number,
+  counterMs: () => number,
+): Promise<number> {
+  const startMs = counterMs()
+  let completed = 0
+  const counted = async (lane: number): Promise<void> => {
+    await run(lane)
+    completed += 1
+  }
+  await closedLoop(counted, IN_FLIGHT, durationMs)
+  return ((counterMs() - startMs) * 1000) / completed
 }

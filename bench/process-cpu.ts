@@ -14,7 +14,10 @@ interface Times {
 /** CPU milliseconds of a process without its children. Throws without /proc. */
 export const cpuMsOf = (pid: number): number => timesOf(pid).ownMs
 
-/** The same, with its children, including ended ones. */
+/** CPU milliseconds of the ended children of a process, with theirs. */
+export const reapedCpuMsOf = (pid: number): number => timesOf(pid).reapedMs
+
+/** The CPU milliseconds of a process and its children, including ended ones. */
 export function cpuMsOfFamily(pid: number): number {
   const { ownMs, reapedMs } = timesOf(pid)
   const children = allProcesses().filter(({ parent }) => parent === pid)
