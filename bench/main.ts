@@ -58,7 +58,7 @@ const { values } = parseArgs({
     rows: { type: 'string' },
   },
 })
-/** Run only when named: the first takes an hour or more, and the second needs many rows to say anything. */
+/** Run only when named: the first takes a quarter of an hour or more, and the second needs many rows. */
 const NAMED = new Set(['chaos', 'migrations'])
 /** With `--quick` it runs only when it is named: six rounds of emulated machines take half a minute. */
 const SLOW = 'machines'
