@@ -2,8 +2,11 @@
 import { readFile } from 'node:fs/promises'
 import { CofferdamError } from '@cofferdam/contract'
 
-/** A file is read again after this time, so that keys can be rotated without a restart. */
-const FRESH_MS = 300_000
+/**
+ * The SDK refreshes keys in their last 300 s (EXPIRATION_MS of @smithy/core). So it reads the file again every
+ * five minutes, and keys can be rotated without a restart.
+ */
+const EXPIRES_AFTER_MS = 600_000
 
 export interface Credentials {
   accessKeyId: string
@@ -39,7 +42,7 @@ export function credentialsFrom(file: string, profile: string): () => Promise<Cr
       accessKeyId,
       secretAccessKey,
       ...(sessionToken === undefined ? {} : { sessionToken }),
-      expiration: new Date(Date.now() + FRESH_MS),
+      expiration: new Date(Date.now() + EXPIRES_AFTER_MS),
     }
   }
 }

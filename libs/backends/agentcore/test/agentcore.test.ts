@@ -1,9 +1,9 @@
 /** Tests of the AgentCore backend besides its calls: starts, interpreters, deadlines, secrets and files. */
-import { writeFileSync } from 'node:fs'
+import { rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { BOUNDS, DEFAULT_LIMITS, type Program } from '@cofferdam/contract'
 import { expect, describe, it } from 'vitest'
-import { AT_MOST, describeAgentcore, invoke, KEYS, run } from './at-double.ts'
+import { AT_MOST, describeAgentcore, invoke, KEYS, run, writeKeys } from './at-double.ts'
 import { python } from '@cofferdam/backend-remote/testing'
 
 /** Leaves one mark per run. */
@@ -280,6 +280,16 @@ print('ghp_' + 'a1' * 18)
       ['StartCodeInterpreterSession', span],
       ['InvokeCodeInterpreter', span],
     ])
+  })
+
+  it('reads the credentials file once for many calls', async () => {
+    const keys = join(at.folder, 'read-once')
+    writeKeys(keys)
+    const reading = backend({ credentials_file: keys })
+    await open(python('print(1)'), {}, reading)
+    rmSync(keys)
+    const program = python('print(2)')
+    expect(await run(await open(program, {}, reading), program)).toMatchObject({ stdout: '2\n' })
   })
 
   it('names the problem of a bad credentials file', async () => {
