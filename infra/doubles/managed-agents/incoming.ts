@@ -17,7 +17,7 @@ const KEPT_HEADERS = [
 ]
 
 const tooLarge = (): WireError =>
-  new WireError(413, 'invalid_request_error', `a request has at most ${BODY_MAX} bytes`)
+  new WireError(413, 'request_too_large', `a request has at most ${BODY_MAX} bytes`)
 
 /** The parsed body. Undefined without one. Throws a 413, and a 400 if it is not JSON. */
 export async function readBody(request: IncomingMessage): Promise<unknown> {

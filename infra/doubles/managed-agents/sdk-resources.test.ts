@@ -167,6 +167,16 @@ it('stats count what waits, what nobody acknowledged, and who polls', async () =
   })
 })
 
+it('a session has at most 16 pairs of metadata', async () => {
+  const create = async (pairs: number): Promise<unknown> => {
+    const metadata = Object.fromEntries(Array.from({ length: pairs }, (_, n) => [`key-${n}`, 'value']))
+    const { sessions } = clientOf(double).beta
+    return await sessions.create({ agent: 'agent_1', environment_id: double.environmentId, metadata })
+  }
+  expect(await create(16)).toMatchObject({ metadata: { 'key-15': 'value' } })
+  await expect(create(17)).rejects.toMatchObject({ status: 400, type: 'invalid_request_error' })
+})
+
 it('an owner creates, lists, reads, updates, archives and deletes with the API key', async () => {
   const { sessions, environments } = clientOf(double).beta
   const created = await sessions.create({

@@ -34,7 +34,11 @@ const createBody = z.strictObject({
   agent: z.union([z.string(), z.object({ id: z.string() })]),
   environment_id: z.string(),
   title: z.string().max(500).nullish(),
-  metadata: z.record(z.string().max(64), z.string().max(512)).default({}),
+  metadata: z
+    .record(z.string().max(64), z.string().max(512))
+    // "Maximum 16 pairs" (`SessionCreateParams`).
+    .refine((pairs) => Object.keys(pairs).length <= 16, 'at most 16 pairs')
+    .default({}),
   initial_events: initialEvents.default([]),
   resources: z.array(memoryResource).max(20).default([]),
 })

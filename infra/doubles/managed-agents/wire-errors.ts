@@ -2,13 +2,16 @@
 import type { ErrorType } from '@anthropic-ai/sdk/resources/shared'
 import type { z } from 'zod'
 
+/** The types that the SDK knows, and that of a 413, which only the errors page has (docs.claude.com, API errors). */
+type WireErrorType = ErrorType | 'request_too_large'
+
 /** An answer with a status of 400 or more. `extra` stands beside `type` and `message` in the body's `error`. */
 export class WireError extends Error {
   readonly status: number
-  readonly type: ErrorType
+  readonly type: WireErrorType
   readonly extra: Readonly<Record<string, unknown>>
 
-  constructor(status: number, type: ErrorType, message: string, extra: Record<string, unknown> = {}) {
+  constructor(status: number, type: WireErrorType, message: string, extra: Record<string, unknown> = {}) {
     super(message)
     this.status = status
     this.type = type
@@ -25,16 +28,17 @@ export const notFound = (what: string): WireError =>
 export const conflict = (message: string): WireError => new WireError(409, 'conflict_error', message)
 
 /** The type that Anthropic's errors page gives to a status. Used for injected failures. */
-export function typeOfStatus(status: number): ErrorType {
+export function typeOfStatus(status: number): WireErrorType {
   if (status === 529) return 'overloaded_error'
   if (status === 504) return 'timeout_error'
   if (status >= 500) return 'api_error'
-  const known: Record<number, ErrorType> = {
+  const known: Record<number, WireErrorType> = {
     401: 'authentication_error',
     402: 'billing_error',
     403: 'permission_error',
     404: 'not_found_error',
     409: 'conflict_error',
+    413: 'request_too_large',
     429: 'rate_limit_error',
   }
   return known[status] ?? 'invalid_request_error'

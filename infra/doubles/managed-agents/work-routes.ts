@@ -28,7 +28,7 @@ const heartbeatQuery = z.object({
 
 const stopBody = z.strictObject({ force: z.boolean().default(false) }).default({ force: false })
 
-/** A metadata patch: at most 16 keys of 64 characters, values of 512, as for sessions (`SessionCreateParams`). */
+/** A metadata patch: keys of at most 64 characters, values of at most 512, as for sessions. */
 const updateBody = z.strictObject({
   metadata: z.record(z.string().min(1).max(64), z.string().max(512).nullable()),
 })

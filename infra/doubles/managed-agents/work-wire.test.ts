@@ -247,5 +247,8 @@ it('a body that is not JSON is answered with 400', async () => {
 
 it('a body of more than 32 MiB is answered with 413', async () => {
   const large = 'x'.repeat(32 * 1024 * 1024)
-  expect((await asWorker('POST', '/work_none/ack', { large })).status).toBe(413)
+  expect(await asWorker('POST', '/work_none/ack', { large })).toMatchObject({
+    status: 413,
+    body: { error: { type: 'request_too_large' } },
+  })
 })
