@@ -24,10 +24,10 @@ import time
 HERE = os.path.dirname(os.path.abspath(__file__))
 DATA = os.path.dirname(HERE)
 HEAD = struct.Struct("<BI")
-# The agent's answer ends with one of these frames: exit, end of a collection, usage, end of a copy.
+# The agent's answer ends with one of these frames: exit (X), end of a collection (Z), usage (A).
 LAST = "XZA"
-# Twice all output of a run, plus its files. If an agent says more, it is ended.
-ANSWER_MAX = 64 * 1024 * 1024
+# The largest file (64 MiB) and the heads of its frames. An agent that says more is ended.
+ANSWER_MAX = 65 * 1024 * 1024
 
 
 def taken(wish):

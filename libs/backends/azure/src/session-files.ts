@@ -5,7 +5,7 @@ import type { PoolApi } from './pool-api.ts'
 import type { PoolCall } from './pool-call.ts'
 
 /** The largest answer (in-session.py ends an agent that says more). */
-export const FILE_MAX = 64 * 1024 * 1024 + 1024
+export const FILE_MAX = 65 * 1024 * 1024 + 65_536
 
 export interface SessionFiles {
   upload(

@@ -1,7 +1,16 @@
 /** Tests of the Azure backend alone: lost answers, replaced sessions, dialects, secrets, leases. */
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import type { Backend, Exit, Program, Sandbox, SandboxSpec, SessionEntry } from '@cofferdam/contract'
+import {
+  type Backend,
+  DEFAULT_LIMITS,
+  type Exit,
+  MAX_LIMITS,
+  type Program,
+  type Sandbox,
+  type SandboxSpec,
+  type SessionEntry,
+} from '@cofferdam/contract'
 import { isLongTier, needs } from '@cofferdam/embedded/needs'
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
 import { NO_FAULTS, type Faults } from '../double/faults.ts'
@@ -223,6 +232,15 @@ needs('bwrap').describe('azure', () => {
     await sandbox.list(['*'], 1)
     places.double.fault({ expire: 1, drop_path: kind === 'container' ? '/v1/send' : '/executions' })
     await expect(printed(sandbox, counting)).rejects.toMatchObject({ code: 'sandbox_lost' })
+  })
+
+  it('collects a file of the largest size', async () => {
+    const size = MAX_LIMITS.artifact_bytes
+    const program = python(`open("large", "wb").truncate(${size})`)
+    const limits = { ...DEFAULT_LIMITS, disk_mib: 256 }
+    await using sandbox = await open(interpreter, program, { limits })
+    await printed(sandbox, program)
+    expect(await sandbox.read('large', size)).toHaveLength(size)
   })
 
   it('returns a container’s output complete, in order and once if answers are lost or cut', async () => {
