@@ -1,8 +1,12 @@
 /** Files in and out: complete, only in the work directory, never through a link of the program. */
 import { randomBytes } from 'node:crypto'
-import type { Sandbox } from '@cofferdam/contract'
+import { MAX_LIMITS, type Sandbox } from '@cofferdam/contract'
+import { isLongTier } from '@cofferdam/embedded/needs'
 import { expect, test } from 'vitest'
 import type { Harness } from '../harness.ts'
+
+/** An emulated machine took 97 s, beside other tests. */
+const LARGEST_MS = 400_000
 
 const bytes = (text: string): Buffer => Buffer.from(text)
 
@@ -39,6 +43,19 @@ export function files(h: Harness): void {
     expect(Buffer.from(await sandbox.read('big.bin', big.length)).equals(big)).toBe(true)
     expect((await sandbox.read('empty', 10)).length).toBe(0)
   })
+
+  const { fillDisk } = programs
+  if (fillDisk !== undefined && isLongTier()) {
+    const timeout = Math.max(LARGEST_MS, h.options.testMs ?? 0)
+    test('returns a file of the largest size', { timeout }, async () => {
+      const size = MAX_LIMITS.artifact_bytes
+      const sandbox = await h.open(programs.exit(0), { limits: { disk_mib: 256, memory_mib: 512 } })
+      await h.run(sandbox, fillDisk(size >> 20))
+      const [large] = await sandbox.list(['*'], 10)
+      expect(large?.size).toBe(size)
+      expect(await sandbox.read(large?.path ?? '', size)).toHaveLength(size)
+    })
+  }
 
   test('replaces a file that is written again', async () => {
     const sandbox = await h.open(programs.exit(0))
