@@ -3,7 +3,7 @@ import { crc32 } from 'node:zlib'
 
 /** 1980-01-01, the earliest date of the format. */
 const DOS_DATE = 0x21
-/** `-rw-r--r--` of a regular file, in the upper half. */
+/** `-rw-r--r--` of a regular file, in the upper half of the external attributes. */
 const UNIX_MODE = 0o100644 * 0x1_00_00
 
 export function zipArchive(files: ReadonlyMap<string, Buffer>): Buffer {

@@ -26,7 +26,7 @@ declare module 'fastify' {
   }
 }
 
-/** What a caller may show, besides a key. */
+/** The credentials that a group of routes accepts. */
 interface Accepted {
   keys: KeyCache
   /** The issuer of access tokens. Default: none are accepted. */
@@ -114,7 +114,7 @@ function callerOf(request: FastifyRequest): Caller {
   return request.caller
 }
 
-/** Whose share of this process's resources a request uses: its tenant's, admin key's, or address's. */
+/** Names the holder that a request counts against in `Shares`: its tenant, its admin key, or its address. */
 export function holderOf({ caller, ip }: FastifyRequest): string {
   if (caller === null) return `address ${addressGroup(ip)}`
   return caller.scope === 'admin' ? `key ${caller.keyId}` : `tenant ${caller.scope.tenant_id}`
@@ -179,8 +179,8 @@ export function underBoundTemplate<T extends { template_id?: string | undefined 
 
 /**
  * Throws `forbidden` when the caller's key is bound to a template and the stored request runs under another
- * one, or under none. Otherwise such a key could run it, or change what becomes of its results. `may` names
- * in the error what such a key can do.
+ * one, or under none. Otherwise such a key could run a request outside its template, or change what happens
+ * to the results. In the error, `may` says what such a key can do.
  */
 export function requireBoundTemplate(
   { caller }: FastifyRequest,

@@ -1,4 +1,7 @@
-/** The cells that this process serves: which of their connections a tenant or an execution needs. */
+/**
+ * The cells that this process serves. Finds the Redis connection of the cell that has a tenant or an
+ * execution.
+ */
 import type { Admission } from '@cofferdam/admission'
 import { cellOfId, type ExecutionId, type SessionRegistry } from '@cofferdam/contract'
 import { cellOf, inCell, isCellAway, isRedisAway, knownCell, type CellDirectory } from '@cofferdam/queue'
@@ -15,7 +18,7 @@ export interface Cells {
   ofId(this: void, id: ExecutionId): Redis
 }
 
-/** Reads from the Redis of an execution. Undefined where it does not answer. */
+/** Reads from the Redis of an execution. Returns undefined when that Redis or its cell does not answer. */
 export async function readIfThere<T>(
   cells: Cells,
   id: ExecutionId,

@@ -16,7 +16,7 @@ import { cellsConfigSchema, type CellsConfig } from '@cofferdam/queue'
 import { z } from 'zod'
 import { OAUTH_FIELDS, oauthSettings, type OAuthSettings } from './oauth/oauth-config.ts'
 
-/** The address of pages elsewhere. A path is put behind it, so it may have nothing behind its own path. */
+/** The URL of another web server. Paths are appended to it, so it must have no query and no fragment. */
 const pageAddress = z
   .string()
   .max(2000)

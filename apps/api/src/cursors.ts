@@ -36,7 +36,10 @@ export interface Cursors {
   seal<T extends string | null>(of: CursorOf, position: T): Promise<T>
   /** The position of `cursor` (undefined: undefined). Throws `invalid_request` for another list or tenant. */
   open(of: CursorOf, cursor: string | undefined): Promise<string | undefined>
-  /** Reads the page after `cursor`. `read` gets and returns positions. Throws as `open`. */
+  /**
+   * Reads the page after `cursor`. `read` receives a position and returns the next one in `next_cursor`. Both
+   * are cursors for the caller of `page`. Throws as `open`.
+   */
   page<P extends { next_cursor: string | null }>(
     of: CursorOf,
     cursor: string | undefined,
@@ -103,7 +106,10 @@ const derived = (key: Uint8Array): Keys => ({
   naming: createHmac('sha256', key).update('name').digest(),
 })
 
-/** Names contain no NUL and `everybody` has no prefix, so two owners never give the same bytes. */
+/**
+ * Two different owners never give the same bytes: names contain no NUL, and only tenants have the prefix
+ * `tenant `.
+ */
 const aboutOf = ({ list, tenantId }: CursorOf): Buffer =>
   Buffer.from(`${list}\0${tenantId === null ? 'everybody' : `tenant ${tenantId}`}\0`)
 
@@ -113,7 +119,10 @@ const foreign = (): CofferdamError =>
     'cursor: expected the cursor of an earlier page of this list, for the same tenant.',
   )
 
-/** Cuts the rows of a store that was asked for `limit + 1`. The extra row shows that a page follows. */
+/**
+ * Cuts `found` to one page. The store was asked for `limit + 1` rows: if it returned the extra row, another
+ * page follows.
+ */
 export function cutPage<Row>(
   found: readonly Row[],
   limit: number,

@@ -8,12 +8,15 @@ import { addRoutes } from './routes/index.ts'
 import { API_VERSION } from './server.ts'
 
 /**
- * Properties that are undefined. With `then`, an `await` would never end. Without `oauth`, the document is
- * that of an API without an issuer.
+ * Properties that `unconnected` does not have. If it had `then`, an `await` of it would never end. Without
+ * `oauth`, the document describes an API without an issuer.
  */
 const ABSENT: ReadonlySet<string | symbol> = new Set(['then', 'oauth'])
 
-/** Every property and every call returns it again. Routes may be registered with it, but not called. */
+/**
+ * A stand-in for the route context: each of its properties and each call of it returns itself. Routes can be
+ * registered with it, but they must not be called.
+ */
 const unconnected: unknown = new Proxy(() => unconnected, {
   get: (_, name) => (ABSENT.has(name) ? undefined : unconnected),
   apply: () => unconnected,

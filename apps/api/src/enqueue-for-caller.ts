@@ -60,7 +60,7 @@ export async function enqueueForCaller(
   requireTenant(request, execution.tenant_id)
   if (execution.callback_url !== undefined) await requireCallbackSecret(context, execution.tenant_id)
   const budgetNow = () => context.budgets.read(execution.tenant_id, execution.agent_id)
-  // Read while the execution is enqueued, unless the result will contain the budget.
+  // Reads the budget while the execution is enqueued. With a wait, the result probably contains the budget.
   const early = waitMs === 0 ? budgetNow() : null
   try {
     const answer = await enqueueAndWait(context, request, reply, execution, waitMs, onAccepted)

@@ -45,7 +45,7 @@ function retryAfterSeconds(error: unknown): number {
 
 /** Translates what fastify and node throw. Anything unknown is returned unchanged and becomes `internal`. */
 function translate(error: unknown): unknown {
-  // These messages are for operators. They go to the log.
+  // The messages of these two codes are for operators. They are logged and not sent to the caller.
   if (isCofferdamError(error) && (error.code === 'internal' || error.code === 'config_invalid')) {
     return new CofferdamError('internal', undefined, { cause: error })
   }
@@ -109,7 +109,10 @@ export function answerClientError(error: Error & { code?: string }, socket: Dupl
   answerSocket(socket, ...clientFailure(error.code))
 }
 
-/** Answers CONNECT, which node would drop, and expectations other than `100-continue` with a body. */
+/**
+ * Sends error responses that node would not send: for CONNECT, whose connection node closes, and for an
+ * `Expect` other than `100-continue`, which node answers without a body.
+ */
 export function answerOddRequests(app: FastifyInstance): void {
   app.server.on('connect', (_request: IncomingMessage, socket: Duplex) => {
     socket.on('error', () => undefined)
@@ -203,7 +206,7 @@ export const SECURITY_HEADERS = {
   'cache-control': 'no-store',
 } as const
 
-/** Only the documentation page may run scripts, and only its own from this origin. */
+/** Only the documentation page may run scripts, and only scripts from this origin. */
 export const DOCS_CONTENT_SECURITY_POLICY =
   "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; " +
   "connect-src 'self'; frame-ancestors 'none'; base-uri 'none'"

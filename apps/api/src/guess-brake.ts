@@ -2,8 +2,8 @@
 import { isIPv6 } from 'node:net'
 
 /**
- * Unknown keys that an address may present in one burst, and how many are forgotten a second. It protects
- * the store, which looks up each guess: 160 random bits cannot be guessed.
+ * The unknown keys that an address may present in one burst, and how many it gets back per second. The limit
+ * protects the store from lookups, not the keys: 160 random bits cannot be guessed.
  */
 const UNKNOWN_KEYS: GuessRate = { burst: 20, perSecond: 1 }
 /** Addresses in memory, about 1 MB. The one that was quiet for the longest time is evicted first. */
@@ -33,7 +33,7 @@ export function createGuessBrake(
 ): GuessBrake {
   const spent = new Map<string, { guesses: number; atMs: number }>()
 
-  /** Guesses of `address` that are not refilled yet. */
+  /** The guesses that `address` has used and not got back yet. */
   const guessesOf = (address: string): number => {
     const known = spent.get(address)
     return known === undefined ? 0 : Math.max(0, known.guesses - ((now() - known.atMs) / 1000) * perSecond)

@@ -1,4 +1,4 @@
-/** The HTTP API: executions, tenants, caps, audit, backends, health. */
+/** The HTTP API, with the MCP endpoint and the dashboard's files. */
 export { API_FIELDS, describeConfig, loadConfig, type ApiConfig } from './config.ts'
 export { describeApi } from './describe-api.ts'
 export { DEFAULT_API_LIMITS, type ApiDeps, type ApiLimits } from './route-context.ts'

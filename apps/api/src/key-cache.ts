@@ -43,7 +43,10 @@ export interface KeyCache {
    * keys.
    */
   verify(key: string, address: string): Promise<Caller | null>
-  /** The same for the key of a sign-in, by its ID. Null when it was revoked. Throws `store_unavailable`. */
+  /**
+   * Like `verify`, but finds a sign-in's key by the key's ID, and limits no guesses. Null when the key was
+   * revoked. Throws `store_unavailable`.
+   */
   find(keyId: string): Promise<Caller | null>
   /** Whether `key` was valid when it was last looked up here. Such a key is no guess. */
   hasWorked(key: string): boolean
@@ -58,7 +61,7 @@ interface Entry {
 
 const hashOf = (key: string): string => createHash('sha256').update(key).digest('base64')
 
-/** The place of a key ID among the hashes, which have no space. */
+/** The cache entry of a key ID. It cannot equal the hash of a key, because hashes contain no space. */
 const placeOf = (keyId: string): string => `id ${keyId}`
 
 /** Creates the cache over the keys of the store. */

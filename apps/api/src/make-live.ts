@@ -3,7 +3,7 @@
  *
  *   Postgres commit ─► admission's caps, the scheduler's limits, the producers' sessions of runs,
  *                      delete the workers' cached policy ─► 200
- *                      └─ Redis away ─► 503 that says so; sending the same request again finishes it
+ *                      └─ Redis away ─► 503 that says so; the caller sends the same request again to finish
  *
  * Until then workers use the old values: a cached policy for at most the TTL of the cache (1 s), caps until a
  * worker next reads the tenant from Postgres.
@@ -30,9 +30,10 @@ export async function forgetPolicy(
 }
 
 /**
- * Reads from Postgres a tenant's caps and whether its runs have sessions, and writes both to Redis: of two
- * concurrent changes, the later one wins in both. Throws `queue_unavailable`, whose message names what was
- * `changed` and ends with `repeat`, the instruction for the caller.
+ * Reads a tenant's caps, and whether its runs have sessions, from Postgres and writes them to Redis. Of two
+ * concurrent changes, the later one wins in Postgres and in Redis. Then removes the cached policy. Throws
+ * `queue_unavailable`, whose message names what was `changed` and ends with `repeat`, the instruction for the
+ * caller.
  */
 export async function applyCaps(
   context: RouteContext,

@@ -55,7 +55,10 @@ const JSON_TOKEN = /\s+|"(?:[^"\\]|\\.)*"|-?\d[\d.eE+-]*|true|false|null|[{}[\],
 /** What a cut may leave at the end: a part of a string, or of a number or word. */
 const CUT_TOKEN = /^(?:"(?:[^"\\]|\\.)*\\?|-?[\d.eE+-]*|[a-z]{0,4})$/
 
-/** Whether text is one JSON object or array. Of a longer file, only the words of the first part count. */
+/**
+ * Whether text is one JSON object or array. If the text is only the first part of a file, checks its tokens
+ * and not its whole syntax.
+ */
 function isJson(text: string, isWhole: boolean): boolean {
   if (!/^\s*[{[]/.test(text)) return false
   if (!isWhole) return isStartOfJson(text)

@@ -25,13 +25,13 @@ import { createReasonRedactor } from './redaction.ts'
 
 export interface OpenCells {
   cells: Cells
-  /** Connection of the cell that REDIS_URL names. It also has sign-ins and MCP calls. */
+  /** The connection to the cell that REDIS_URL names. Sign-ins and MCP calls are stored in that cell too. */
   redis: Redis
   producer: Producer
   admission: CapsOfTenants
   /** The largest number of faults that the last check of the audit tables found. */
   auditFaults(): Promise<number | null>
-  /** What there is to do for each group of workers, over the cells that answer. */
+  /** The waiting and running executions of each group of workers, summed over the cells that answer. */
   groupDemand(): Promise<GroupDemand[]>
   /** Keeps spans of a request in the cell of its execution. */
   keepTraces(onError: (error: unknown) => void): { offer(trace: OfferedTrace): void }

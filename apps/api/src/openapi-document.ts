@@ -103,8 +103,8 @@ const INPUT = 'Input'
 const isInput = (name: string): boolean => name.endsWith(INPUT)
 
 /**
- * Moves defaults of a request into the descriptions. openapi-typescript takes a property with the keyword
- * `default` for one that is always there, so the smallest request would not compile.
+ * Moves defaults of a request into the descriptions. openapi-typescript makes a property with the keyword
+ * `default` required in its types, so a request that leaves it out would not compile.
  */
 function tellDefaults(schema: JsonSchema): void {
   for (const property of Object.values(schema.properties ?? {})) {

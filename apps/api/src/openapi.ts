@@ -86,15 +86,19 @@ export async function installOpenApi(app: FastifyInstance, version: string): Pro
   return documentOf
 }
 
-/** The sentence about the key that a route needs. None if a key is optional: its description says when. */
+/**
+ * The sentence about the key that a route needs. Empty if a key is optional: then the route's description
+ * says when it is needed.
+ */
 function keyNeeded({ security }: FastifySchema, admin = false): string | never[] {
   if (security !== undefined) return security.length === 0 ? 'Needs no key.' : []
   return admin ? 'Needs an admin key.' : 'Needs a key of the tenant, or an admin key.'
 }
 
 /**
- * Our registry contains IDs only. Descriptions and examples are in zod's global registry. Where zod has no
- * JSON schema for a type, `json` is there, or the ID of a component that is `like` it.
+ * Our registry contains IDs only. Descriptions and examples are in zod's global registry. For a type without
+ * a JSON schema in zod, that registry has `json` or `like`. `json` is the schema, `like` the ID of a
+ * component with that schema.
  */
 function describe({ zodSchema, jsonSchema }: { zodSchema: z.core.$ZodType; jsonSchema: object }): void {
   const { description, example, json, like } = z.globalRegistry.get(zodSchema) ?? {}

@@ -17,7 +17,10 @@ declare module 'fastify' {
   }
 }
 
-/** The minimum of a body that must arrive per window. A body that ends in its first window always passes. */
+/**
+ * The minimum number of bytes of a body that must arrive in each window. A body that ends in its first window
+ * always passes.
+ */
 export interface LeastRate {
   bytes: number
   windowMs: number

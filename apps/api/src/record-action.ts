@@ -1,4 +1,6 @@
-/** Writes events of changes that change no row of a tenant, such as a cancel: who did it, and to what. */
+/**
+ * Records actions that change no row of a tenant in Postgres, such as a cancel: who did what, and to what.
+ */
 import { inTime } from '@cofferdam/contract'
 import type { TenantAction } from '@cofferdam/store'
 import type { FastifyRequest } from 'fastify'
@@ -9,8 +11,8 @@ import type { RouteContext } from './route-context.ts'
 const RECORD_MS = 1000
 
 /**
- * Records what the caller did, with `details` as the event's `after`. It is done by then, so a failure is
- * logged and not answered: a cancel must work while Postgres is away.
+ * Records what the caller did, with `details` as the event's `after`. The action is already done, so a
+ * failure to record it is logged and not returned: a cancel must work while Postgres is away.
  */
 export async function recordAction(
   { store }: Pick<RouteContext, 'store'>,

@@ -15,7 +15,10 @@ export function redactSecrets(text: string): string {
   return SECRETS.reduce((clean, [pattern, replacement]) => clean.replaceAll(pattern, replacement), text)
 }
 
-/** The reason when Postgres cannot tell which values are secret. A cancel must not wait for that. */
+/**
+ * Replaces the caller's reason when Postgres is away, because the tenant's secret values are unknown then.
+ * The cancel does not wait for Postgres.
+ */
 const UNKNOWN_REASON = 'cancelled'
 
 /**
@@ -25,7 +28,7 @@ const UNKNOWN_REASON = 'cancelled'
 export function createReasonRedactor(
   tenants: Pick<Store['tenants'], 'get'>,
 ): (request: ExecutionRequest, reason: string) => Promise<string> {
-  // Cancelling a whole tenant calls this for many executions at once.
+  // Concurrent calls share one read of the tenant: cancelling a whole tenant redacts many reasons at once.
   const reading = new Map<string, Promise<readonly string[]>>()
   const valuesOf = (tenantId: string): Promise<readonly string[]> => {
     const shared = reading.get(tenantId)

@@ -36,7 +36,7 @@ export const DEFAULT_API_LIMITS: ApiLimits = {
   eventStreams: 512,
   waits: 4096,
   bodyBytes: 512 * 1024 * 1024,
-  // 240 bytes a second, as Kestrel requires. Every working line is faster.
+  // 240 bytes a second, as Kestrel requires. Every usable network connection is faster.
   bodyRate: { bytes: 1200, windowMs: 5000 },
   exports: 4,
   heartbeatMs: 15_000,
@@ -47,7 +47,10 @@ export interface ApiDeps {
   producer: Producer
   store: Store
   admission: CapsOfTenants
-  /** The cell that REDIS_URL names: sign-ins and MCP calls. It never subscribes. */
+  /**
+   * The connection to the cell that REDIS_URL names. Stores sign-ins and MCP calls. It is never put into
+   * subscriber mode.
+   */
   redis: Redis
   /** All cells that this process serves. Default: that of `redis`. */
   cells?: Cells

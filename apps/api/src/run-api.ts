@@ -64,7 +64,7 @@ export async function runApi(config: ApiConfig, shared: Shared = {}): Promise<Ru
       return { ...stats, auditFaults, groups, lockMs: LOCK_MS }
     }),
   )
-  // A caller that shares its telemetry stores the traces itself: in `up` the worker does.
+  // If the caller shares its telemetry, something else stores the traces: in `up`, the worker does.
   if (shared.telemetry === undefined) {
     const onError = (error: unknown) => logger.warn({ err: error }, 'the spans of a request were not kept')
     const shelf = opened.keepTraces(onError)

@@ -37,8 +37,8 @@ const sourceOf = (blobs: BlobStore, ref: string, total: number): ByteSource => (
 })
 
 /**
- * The responses of a route that ends in `sendBytes`, for the OpenAPI document. Files are documented as bytes:
- * which of the types of media-type.ts a file has is known when it is sent.
+ * The responses of a route that ends in `sendBytes`, for the OpenAPI document. The document describes files
+ * as bytes, because the media type of a file (media-type.ts) is known only when it is sent.
  */
 export function byteResponses(contentType: string, what: string) {
   const content = { [contentType]: { schema: z.string() } }

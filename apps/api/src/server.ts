@@ -83,7 +83,7 @@ export async function createApi(deps: ApiDeps, buildMcp?: BuildServer): Promise<
   answerOddRequests(app)
   limitBodies(app, context.bodies)
   acceptJsonBodies(app, context.readBody)
-  // Only where it is asked for: most callers have a key and no cookie.
+  // Parses cookies only when code calls `parseCookie`, because most callers have a key and no cookie.
   await app.register(cookie, { hook: false })
   installErrorResponses(app, (request, reply) => (asksForPage(request) ? sendPage(reply) : null))
   await installOpenApi(app, API_VERSION)
@@ -99,7 +99,8 @@ function buildServer(logger: FastifyBaseLogger | undefined): FastifyInstance {
   const app = fastify({
     ...(logger === undefined ? {} : { loggerInstance: logger }),
     bodyLimit: BOUNDS.requestBodyBytes,
-    // Our own log line contains no URL with cursors, and our errors are also sent while the server closes.
+    // fastify's request log would contain URLs with cursors, so we log requests ourselves. While the server
+    // closes, we send our own errors instead of fastify's 503.
     logController: new LogController({ disableRequestLogging: true }),
     return503OnClosing: false,
     forceCloseConnections: 'idle',

@@ -112,8 +112,8 @@ function codeOf({ reason = 'internal', ending }: ExecutionResult): ErrorCode {
 }
 
 /**
- * An operation that returns nothing and leaves the event `action`: 204 when done, 202 when it still waits its
- * turn. Throws as above.
+ * Runs an operation that has no result, and records the event `action`. Answers 204 when it is done, 202
+ * while it still waits its turn. Throws as `operateOnSession`.
  */
 export async function changeSession(
   context: RouteContext,

@@ -11,7 +11,7 @@ import type { RouteContext } from './route-context.ts'
 /** Over how long the share that a tenant got is measured. */
 const SHARE_MS = 60_000
 
-/** A row without what is only read for the rows that are shown. */
+/** A row without the fields that are read only for the rows in the answer. */
 export type TenantRow = Omit<QueueTenant, 'oldest_age_ms' | 'kill_switch'>
 
 export interface TenantRows {

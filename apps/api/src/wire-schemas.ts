@@ -113,8 +113,9 @@ export const tenantSchema = z.strictObject({
 })
 
 /**
- * A policy as its tenant may read it. `redact` is left out rather than emptied: a PUT without it is refused,
- * and a PATCH without it keeps the values, so that nobody who writes back what they read deletes them.
+ * A policy as its tenant may read it. `redact` is left out rather than emptied. So a caller who writes back
+ * what it read does not delete the values: a PUT without `redact` is refused, and a PATCH without it keeps
+ * them.
  */
 export const readablePolicySchema = tenantPolicySchema.extend({
   redact: tenantPolicySchema.shape.redact
@@ -196,7 +197,10 @@ export const changeEventSchema = <T extends z.ZodType>(eventType: T) =>
     created_at: timeSchema.meta({ description: 'When it was changed.' }),
   })
 
-/** Where a person makes changes with a cookie instead of a key. */
+/**
+ * How a change was made when not with an API key: `ui` is the dashboard, where a person signs in with a
+ * cookie.
+ */
 export const viaSchema = z.enum(['ui']).nullable().meta({
   description: 'ui when it was done on the dashboard. Null otherwise.',
 })

@@ -27,7 +27,7 @@ function installedNode() {
       const binary = path.join(path.dirname(require.resolve(name + '/package.json')), file)
       if (fs.existsSync(binary)) return binary
     } catch {
-      // The package of another platform.
+      // npm did not install this package, because it is for another platform.
     }
   }
   return null

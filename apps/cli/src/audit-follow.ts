@@ -60,7 +60,7 @@ const keyOf = (row: AuditRow): string => `${row.execution_id}.${row.attempt}`
 
 function isTransient(error: unknown): boolean {
   if (error instanceof CofferdamError) return ERRORS[error.code].retry === 'later'
-  // No answer, or too late.
+  // The API did not answer, or not in time.
   return error instanceof CommandFailure || (error instanceof DOMException && error.name === 'TimeoutError')
 }
 

@@ -7,7 +7,7 @@ const codeSchema = z.object({ code: z.string(), expires_at: z.string() })
 
 export interface DashboardLink {
   link: string
-  /** When it no longer signs in. */
+  /** When the link expires, if nobody has used it. */
   expiresAt: string
 }
 

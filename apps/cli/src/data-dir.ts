@@ -50,7 +50,7 @@ export async function openDataDir(dataDir: string, options: { clean: boolean }):
     )
   makeDataDir(dataDir)
   const claim = await claimDirectory(dataDir, 'cofferdam up')
-  // A lock by another reader would prevent the claim, and nobody else needs to open the file.
+  // Only this user may open the file. Another user who could read it could lock it, and so prevent a claim.
   chmodSync(path.join(dataDir, 'owner.lock'), 0o600)
   claim.record(process.pid, null)
   if (options.clean) await stopLeftServers(dataDir)

@@ -26,7 +26,7 @@ export function clientConfig(client: McpClient, target: McpTarget): { file: stri
           mcpServers: { cofferdam: { type: 'http', url, headers: headers('${COFFERDAM_API_KEY}') } },
         },
       }
-    // It takes no headers for remote servers.
+    // Claude Desktop accepts no headers for remote servers, so it starts the relay.
     case 'claude-desktop':
       return { file: 'claude_desktop_config.json', content: { mcpServers: { cofferdam: stdio } } }
     case 'cursor':

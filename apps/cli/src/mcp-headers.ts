@@ -51,7 +51,7 @@ export function mcpHeaders({ method, params }: Message, negotiated: Negotiated):
   }
 }
 
-/** Headers are visible ASCII. Anything else goes as Base64 in the protocol's marks. */
+/** Headers are visible ASCII. Other text is sent as Base64 in the form that MCP defines: `=?base64?…?=`. */
 function headerText(text: string): string {
   const isPlain = /^[\x21-\x7e]([\x20-\x7e]*[\x21-\x7e])?$/.test(text) && !/^=\?base64\?.*\?=$/i.test(text)
   return isPlain ? text : `=?base64?${Buffer.from(text).toString('base64')}?=`

@@ -29,13 +29,13 @@ export interface RelayOptions {
 /** The longest line, characters: the largest body that the API accepts, as text of ASCII. */
 const LINE_MAX = 28 * 1024 * 1024
 
-/** Begins a line of an event stream that has a message. */
+/** The prefix of the lines in an event stream that contain a message. */
 const DATA = 'data: '
 
 /** Pauses before a message is sent again. Together, 46 s, they bridge a restart of the API under load. */
 const PAUSES_MS = [100, 200, 400, 800, 1600, 3200, 5000, 5000, 5000, 5000, 5000, 5000, 5000, 5000]
 
-/** Codes of tool errors that end by themselves, such as while a new API connects to Redis. */
+/** Codes of temporary tool errors, such as those that occur while a restarted API connects to Redis. */
 const PASSING: ReadonlySet<string> = new Set<ErrorCode>([
   'busy',
   'queue_unavailable',
@@ -183,7 +183,7 @@ const toolErrorSchema = z.looseObject({
   }),
 })
 
-/** Whether `answer` is a tool error of the platform that ends by itself. */
+/** Whether `answer` is a temporary tool error of the platform. */
 function isPassing(answer: unknown): boolean {
   const code = toolErrorSchema.safeParse(answer).data?.result._meta['io.cofferdam/error'].code
   return code !== undefined && PASSING.has(code)
@@ -195,7 +195,10 @@ const initializedSchema = z.looseObject({ result: z.looseObject({ protocolVersio
 const versionOf = (answer: unknown): string | null =>
   initializedSchema.safeParse(answer).data?.result.protocolVersion ?? null
 
-/** What a request gets that the API refused before it read the message, such as one with an unknown key. */
+/**
+ * The error text for a request that the API refused before it read the message, such as one with an unknown
+ * key.
+ */
 function refusalOf(status: number, text: string): string {
   const refusal = errorBodySchema.safeParse(jsonOf(text)).data?.error
   return refusal === undefined

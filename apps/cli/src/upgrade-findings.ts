@@ -1,4 +1,6 @@
-/** What is left to do of an upgrade, or speaks against one, from what `cofferdam upgrade --check` read. */
+/**
+ * Finds the remaining steps of an upgrade, and reasons against one, in what `cofferdam upgrade --check` read.
+ */
 import type { BacklogVersions, ProcessVersion } from '@cofferdam/queue'
 import type { SchemaState } from '@cofferdam/store'
 
@@ -16,7 +18,7 @@ export interface FleetState {
   processes: readonly ProcessVersion[]
   backlog: BacklogVersions
   backends: readonly BackendState[]
-  /** Of the build that asks. */
+  /** The versions of the build that runs the check. */
   build: { version: string; records: number }
 }
 
@@ -25,7 +27,7 @@ export interface Finding {
   fix: string
 }
 
-/** Names of a list that stand in a sentence. */
+/** The most names that a sentence lists. */
 const NAMES = 5
 
 /** The findings in the order in which to fix them. Empty when the whole fleet has the build that asks. */
@@ -62,7 +64,10 @@ function pending({ schema }: FleetState): Finding[] {
   ]
 }
 
-/** A backend that asks for `npm run image`, or one whose image is newer than what its worker uses. */
+/**
+ * Finds backends whose probe says to run `npm run image`, and backends whose worker uses an older image than
+ * the newest one.
+ */
 function outdatedImages({ backends }: FleetState): Finding[] {
   return backends.flatMap(({ worker, backend, ok, why = '', fix = '', features = [] }) => {
     if (!ok && fix.includes('npm run image')) return [{ problem: `${backend} on ${worker}: ${why}`, fix }]

@@ -29,7 +29,10 @@ import type { Remote } from './workspace-remote.ts'
 const STATE_FILE = '.cofferdam-workspace.json'
 /** The size of 1,000 files with paths of 512 bytes and their metadata. */
 const STATE_MAX = 1024 * 1024
-/** Every file is copied in both directions, because the folder's owner decides. Secrets never are. */
+/**
+ * Every file is copied in both directions, even control files, because the folder's owner decides. Secrets
+ * are never copied.
+ */
 const RULES = compileRules([{ pattern: '**', direction: 'both', control: true }])
 
 const stateSchema = z.object({

@@ -19,8 +19,8 @@ export interface RemoteWorkspace {
   /** Null when there is none. Throws `CommandFailure` for an archive that breaks the workspace rules. */
   read(): Promise<Remote | null>
   /**
-   * Returns the new version. Null when the workspace is not the `expected` one (null: none) any more. Throws
-   * `CommandFailure` for files that do not fit.
+   * Returns the new version. Null when the workspace has changed since `expected`. If `expected` is null, no
+   * workspace may exist. Throws `CommandFailure` for files that do not fit.
    */
   replace(
     expected: Pick<Remote, 'version' | 'revision'> | null,

@@ -1,12 +1,18 @@
-/** Failures that a test or a user injects. Each happens to the n-th matching call and is then used up. */
+/**
+ * Failures that a test or a user injects. Each happens to `times` matching calls from the `nth` on, and is
+ * then used up.
+ */
 import { setTimeout as pause } from 'node:timers/promises'
 import { z } from 'zod'
 
 const ROUTE = z.string().max(40)
 const WHEN = {
-  /** Only calls whose path has this ID: of a session, an item, an environment or a memory store. */
+  /** Only calls whose path contains this ID, such as that of a session, an item or a skill. */
   id: z.string().min(1).max(80).optional(),
-  /** The first call that it happens to, counted from now, and to how many in a row. */
+  /**
+   * `nth`: the first matching call that it happens to, counted from now. `times`: how many matching calls in
+   * a row.
+   */
   nth: z.number().int().min(1).max(10_000).default(1),
   times: z.number().int().min(1).max(10_000).default(1),
 }

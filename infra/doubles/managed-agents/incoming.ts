@@ -19,11 +19,11 @@ const KEPT_HEADERS = [
 const tooLarge = (): WireError =>
   new WireError(413, 'request_too_large', `a request has at most ${BODY_MAX} bytes`)
 
-/** The parsed body. Undefined without one. Throws a 413, and a 400 if it is not JSON. */
+/** The parsed body; undefined if there is none. Throws a 413 if it is too large, a 400 if it is not JSON. */
 export async function readBody(request: IncomingMessage): Promise<unknown> {
   const parts: Buffer[] = []
   let size = 0
-  // Before the first byte, so that the client reads the answer instead of a broken connection.
+  // Refuse before the first byte is read. The client then gets the answer instead of a broken connection.
   if (Number(request.headers['content-length'] ?? 0) > BODY_MAX) throw tooLarge()
   for await (const part of request as AsyncIterable<Buffer>) {
     size += part.length

@@ -46,7 +46,7 @@ export interface ManagedAgentsDouble extends AsyncDisposable {
   readonly routes: readonly string[]
   /** Adds a failure. Throws if the fault is not valid. */
   inject(fault: FaultInput): void
-  /** Failures that have not happened yet. */
+  /** Failures that have not happened as often as asked. */
   readonly faultsLeft: readonly Fault[]
   /** Forgets all faults, and ends delays that are under way. */
   clearFaults(): void
@@ -113,8 +113,8 @@ const chatAgent: AgentProgram = async (agent) => {
 }
 
 /**
- * What is not Anthropic's: faults and settings of the double over HTTP, with the API key. `routeNames` are
- * the routes that a fault may name.
+ * The double's own endpoints, which Anthropic's API does not have. They inject faults and change settings,
+ * and they take the API key. `routeNames` are the routes that a fault may name.
  */
 const doubleRoutes = (routeNames: readonly string[]): readonly Route[] => [
   {

@@ -1,4 +1,7 @@
-/** Pages with opaque cursors. A cursor names the last item seen, so a list may grow between two pages. */
+/**
+ * Pages with opaque cursors. A cursor names the last or first item of a page, so a list may grow between two
+ * pages.
+ */
 import { z } from 'zod'
 import { badRequest } from './wire-errors.ts'
 
@@ -22,7 +25,7 @@ const cursor = (side: 'after' | 'before', id: string): string =>
 
 const cursorSchema = z.tuple([z.enum(['after', 'before']), z.string()])
 
-/** The page of `items` that the query asks for. Throws a 400 for a cursor that this list never gave out. */
+/** The page of `items` that the query asks for. Throws a 400 for a cursor that names no item of the list. */
 export function pageOf<Item>(
   items: readonly Item[],
   idOf: (item: Item) => string,

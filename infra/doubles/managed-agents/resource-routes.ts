@@ -39,7 +39,7 @@ const updateBody = z.strictObject({
 })
 const deleteQuery = z.object({ expected_content_sha256: sha256.optional() })
 
-/** Throws a 403 if the request carries the token of a session that does not have it. */
+/** Throws a 403 if the request carries an item's token whose session does not have the resource. */
 function requireAttached({ plane, credential }: Call, has: (session: Session) => boolean): void {
   if (credential.kind !== 'item_secret') return
   const session = plane.sessions.get(credential.sessionId ?? '')

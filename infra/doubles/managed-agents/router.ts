@@ -1,6 +1,7 @@
 /**
- * Takes a request to its route: who asks, what the headers must say, what was injected, the answer, and the
- * record of it all. No message is published for most refusals; their statuses and types are.
+ * Takes a request to its route. Identifies the caller, checks the headers, applies injected faults, sends the
+ * answer and records all of it. Anthropic publishes the statuses and types of most refusals, but not their
+ * messages.
  */
 import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http'
 import type { ControlPlane, RequestRecord } from './control-plane.ts'
@@ -115,7 +116,7 @@ async function answer({ plane, request, response, route, params, record }: Visit
   else send(response, answered, faults)
 }
 
-/** Injected statuses, and connections that break before anything happened. Returns whether to go on. */
+/** Throws an injected status, or breaks the connection before the call acts. Returns whether to go on. */
 function failFirst(faults: readonly Fault[], response: ServerResponse): boolean {
   for (const fault of faults) {
     if (fault.kind === 'status') {

@@ -43,7 +43,10 @@ export interface Agent {
 /** What a test gives instead of a script. When it returns, the turn ends. */
 export type AgentProgram = (agent: Agent) => Promise<void>
 
-/** Runs the program until the session ends. Afterwards the agent answers each message that it is done. */
+/**
+ * Runs the program. When it returns, the agent answers each message that the script is over, until the
+ * session ends. If the program throws, the session is terminated.
+ */
 export async function runAgent(session: Session, program: AgentProgram): Promise<void> {
   const agent = agentOf(session)
   try {
@@ -78,7 +81,7 @@ export const playScript =
   }
 
 function agentOf(session: Session): Agent {
-  /** Throws if the session has ended, also while the agent did something else. */
+  /** Throws if the session has ended, even if the agent was not waiting at that moment. */
   const requireLife = (): void => {
     if (session.isDeleted || session.status === 'terminated') throw new SessionOver('the session has ended')
   }

@@ -56,7 +56,7 @@ export class Session extends EventLog {
     this.profile = profile
   }
 
-  /** Results by the id of the tool use. */
+  /** All tool calls by their ID. `result` is null in a call that has not been answered. */
   get results(): ReadonlyMap<string, ToolCall> {
     return this.calls.byId
   }
@@ -110,7 +110,7 @@ export class Session extends EventLog {
     if (this.status !== 'running') this.append(this.#run())
   }
 
-  /** Emits the tool uses and the idle that waits for them. */
+  /** Emits the tool uses. Then emits the idle event that waits for the open ones, if there are any. */
   ask(uses: readonly SessionEvent[], open: readonly ToolCall[]): void {
     this.status = open.length > 0 ? 'idle' : this.status
     this.append(...uses, ...(open.length > 0 ? [waitingFor(open)] : []))
@@ -127,13 +127,13 @@ export class Session extends EventLog {
     await this.until('the agent to be idle', () => this.isParked && this.status === 'idle')
   }
 
-  /** Resolves with the calls that the agent waits for, when there are so many. */
+  /** Resolves with the calls that the agent waits for, once there are at least `count`. */
   async untilAsked(count = 1): Promise<ToolCall[]> {
     await this.until('tool uses', () => this.calls.open().length >= count)
     return this.calls.open()
   }
 
-  /** Resolves with the calls when so many have a result, or when those with these ids have one. */
+  /** Resolves with all answered calls, once `wanted` of them exist or all `wanted` IDs are among them. */
   async untilAnswered(wanted: number | readonly string[] = 1): Promise<ToolCall[]> {
     const answered = (): ToolCall[] => [...this.calls.byId.values()].filter(({ result }) => result !== null)
     await this.until('answers', () => {

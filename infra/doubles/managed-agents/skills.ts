@@ -16,7 +16,7 @@ export interface SkillOptions {
   files: Readonly<Record<string, string>>
   /** Whether the session names the version itself. Default: it names `latest`. */
   pinned?: boolean
-  /** The archive's bytes instead, for archives that a worker should refuse. */
+  /** Bytes to serve instead of an archive of `files`, such as one that a worker should refuse. */
   archive?: Buffer
 }
 
@@ -28,7 +28,7 @@ interface Skill {
 export class Skills {
   readonly #skills = new Map<string, Skill>()
 
-  /** Adds a skill. Returns what the session's agent lists. */
+  /** Adds a skill. Returns its entry in the skills of a session's agent. */
   add({ name, files, pinned = false, archive }: SkillOptions): BetaManagedAgentsCustomSkill {
     const tree = Object.entries(files).map(([path, text]) => [`${name}/${path}`, Buffer.from(text)] as const)
     const version: BetaSkillVersion = {

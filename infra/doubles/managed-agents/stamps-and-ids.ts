@@ -2,8 +2,8 @@
 import { randomBytes } from 'node:crypto'
 
 /**
- * The time now in RFC 3339 with microseconds. A client that parses and prints an echoed heartbeat again, with
- * milliseconds, is found out.
+ * The time now in RFC 3339 with microseconds. A client must echo a heartbeat exactly. One that parses it and
+ * prints it with milliseconds sends another value and is refused.
  */
 export function stamp(): string {
   const micros = Math.floor((performance.timeOrigin + performance.now()) * 1000)

@@ -18,7 +18,7 @@ export interface ToolCall {
   custom: boolean
   permission: Permission
   confirmation: 'allow' | 'deny' | null
-  /** How many results were posted for it, with those that were refused. */
+  /** How many results were posted for it, including refused ones. */
   answers: number
   result: { content: ResultContent; isError: boolean } | null
   /** Whether the agent waits for it. */

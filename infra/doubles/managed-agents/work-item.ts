@@ -109,7 +109,10 @@ export class WorkItem {
     return this.#beaten(true)
   }
 
-  /** The first graceful stop asks, the second one and a forced one end the item. Throws a 409 afterwards. */
+  /**
+   * The first graceful stop only asks. A second one, or a forced one, ends the item. Throws a 409 if the item
+   * has already stopped.
+   */
   stop(force: boolean): void {
     if (this.state === 'stopped') throw conflict('the work item is stopped')
     this.stop_requested_at ??= stamp()

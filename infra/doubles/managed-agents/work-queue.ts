@@ -14,7 +14,7 @@ export interface Poll {
   /** 0 answers at once. */
   blockMs: number
   reclaimMs: number
-  /** Aborts when the client has gone, so that no item is handed to nobody. */
+  /** Aborts when the client has gone, so that the queue hands it no item. */
   signal: AbortSignal
 }
 

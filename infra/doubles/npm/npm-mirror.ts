@@ -4,7 +4,7 @@ import { integrityOf, shasumOf, type Tarball } from './npm-package.ts'
 
 export interface NpmMirrorOptions {
   port?: number
-  /** The last version of a name is its `latest`. */
+  /** The last tarball of a name in this list is its `latest`. */
   tarballs: readonly Tarball[]
   /** Bytes to serve instead of a tarball's own, by `name@version`, with unchanged integrity. */
   tampered?: ReadonlyMap<string, Buffer>

@@ -49,7 +49,7 @@ export function buildTarball({ name, version, dependencies, files }: NpmPackage)
   }
 }
 
-/** The manifest in a packed tarball. Throws if there is none. */
+/** A packed tarball with the manifest found in it. Throws if there is none. */
 export function readTarball(bytes: Buffer): Tarball {
   const tar = gunzipSync(bytes)
   for (let at = 0; at + 512 <= tar.length;) {

@@ -9,7 +9,7 @@ export interface Approved {
   resource: string
 }
 
-/** A refusal of the token endpoint, by the word of RFC 6749, 5.2, or RFC 8707. */
+/** A refusal by /authorize or /token. `word` is the error code of RFC 6749 (4.1.2.1, 5.2) or RFC 8707. */
 export class GrantError extends Error {
   readonly word: string
   constructor(word: string) {
@@ -21,11 +21,11 @@ export class GrantError extends Error {
 export interface Grants {
   /** Approves at once: there is no login. Returns the code. Throws `GrantError`. */
   approve(query: URLSearchParams): string
-  /** Exchanges a code, a refresh token, or a client's own word. Throws `GrantError`. */
+  /** Redeems a code, a refresh token, or client credentials, which it does not check. Throws `GrantError`. */
   redeem(form: URLSearchParams): { approved: Approved; refreshToken: string | null }
 }
 
-/** Codes and refresh tokens in memory. The oldest is forgotten. */
+/** Limit of the codes in memory, and of the refresh tokens. Beyond it, the oldest is forgotten. */
 const MAX_KEPT = 1000
 
 const need = (fields: URLSearchParams, name: string): string => {

@@ -18,7 +18,8 @@ export function compare(first: EndedExecution, second: EndedExecution): Comparis
     ending: a.ending !== b.ending,
     exit_code: a.exit_code !== b.exit_code,
     signal: a.signal !== b.signal,
-    // Beyond what the result shows, only the number of bytes is compared.
+    // A result can contain a truncated output. Of the part that was cut off, only the number of bytes is
+    // compared.
     stdout: !stdout.same || a.stdout_bytes !== b.stdout_bytes,
     stderr: !stderr.same || a.stderr_bytes !== b.stderr_bytes,
     value: JSON.stringify(a.value) !== JSON.stringify(b.value),

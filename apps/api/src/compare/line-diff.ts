@@ -13,7 +13,7 @@ const MOST_LINES = 20_000
 const MOST_SPLIT = 100_000
 /** Unchanged lines around a change. */
 const AROUND = 3
-/** Removed, or added, lines in a row that are shown. */
+/** The most consecutive removed lines, or consecutive added lines, that are shown. */
 const MOST_IN_A_ROW = 100
 
 type Kind = TextDiff['lines'][number]['kind']
@@ -21,7 +21,7 @@ type Kind = TextDiff['lines'][number]['kind']
 interface Step {
   kind: Exclude<Kind, 'skipped'>
   line: string
-  /** It stands for that many lines, which are not shown. */
+  /** This step stands for so many lines, which are not shown. */
   more?: number
 }
 
@@ -61,7 +61,7 @@ function linesOf(text: string): string[] {
   return lines
 }
 
-/** The lines that are shown of a replaced part, and one step for all others. */
+/** The steps of a replaced part: one for each of its first lines, and a single one that counts the rest. */
 function replaced(lines: readonly string[], kind: Step['kind']): Step[] {
   const more = lines.length - MOST_IN_A_ROW
   const steps = lines.slice(0, MOST_IN_A_ROW).map(of(kind))
@@ -81,7 +81,10 @@ function shortest(a: readonly string[], b: readonly string[]): Step[] | null {
   )
 }
 
-/** Changes with some lines around them, within the bounds. `before` and `after`: equal lines around `steps`. */
+/**
+ * Returns the changes with a few unchanged lines around them, within DIFF_BOUNDS. `before` and `after` count
+ * the equal lines before and after `steps`.
+ */
 function shown(steps: readonly Step[], before: number, after: number): TextDiff['lines'] {
   const isNear = nearChanges(steps)
   const lines: TextDiff['lines'] = []
@@ -93,7 +96,7 @@ function shown(steps: readonly Step[], before: number, after: number): TextDiff[
   }
   for (const [at, { kind, line, more }] of steps.entries()) {
     inRow = steps[at - 1]?.kind === kind ? inRow + 1 : 1
-    // One line is left for the note about skipped lines, which may come before this one.
+    // Reserves one line, because a note about skipped lines may be put before this one.
     const isTooMany = lines.length >= DIFF_BOUNDS.lines - 1 || (kind !== 'same' && inRow > MOST_IN_A_ROW)
     const isShown = isNear[at] === true && !isTooMany && more === undefined
     if (!isShown) skipped += more ?? 1

@@ -36,14 +36,14 @@ export interface Kept {
 export interface KeptSecrets {
   /** Makes a secret that ends after `ttlMs`. Ends the oldest secret of the key if the key has too many. */
   make(keyId: string, nowMs: number, ttlMs: number): Promise<string>
-  /** Null for a text that is none of ours, or no longer. */
+  /** Null when the text is not one of our secrets, or the secret has ended. */
   read(secret: string): Promise<Kept | null>
   /** Reads and ends a secret in one step: of two callers with the same one, only one gets it. */
   take(secret: string): Promise<Kept | null>
   /** Records a use of the secret, which then ends in `ttlMs`. Never brings back a secret that has ended. */
   renew(secret: string, kept: Kept, ttlMs: number): Promise<void>
   end(secret: string): Promise<void>
-  /** Ends all of one key. */
+  /** Ends all secrets of one API key. */
   endAll(keyId: string): Promise<void>
 }
 
@@ -100,7 +100,7 @@ const hashOf = (secret: string): string => createHash('sha256').update(secret).d
 const toText = ({ keyId, madeMs, seenMs }: Kept): string =>
   JSON.stringify({ key_id: keyId, made_ms: madeMs, seen_ms: seenMs })
 
-/** The JSON of `text`. Null when it is none. */
+/** Parses `text` as JSON. Null when it is not JSON. */
 function parsed(text: string): unknown {
   try {
     return JSON.parse(text)
@@ -109,7 +109,7 @@ function parsed(text: string): unknown {
   }
 }
 
-/** Null for nothing, and for what another version wrote in another form. */
+/** Returns null for null, and for a value that another version wrote in another format. */
 function fromText(text: string | null): Kept | null {
   if (text === null) return null
   const { data } = keptSchema.safeParse(parsed(text))

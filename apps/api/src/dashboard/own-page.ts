@@ -1,7 +1,7 @@
 /**
  * Tells requests of the dashboard from those that another page makes a browser send. The cookie is
- * SameSite=Strict, so a browser sends it to no other site's requests. This is the wall behind it: other ports
- * of this machine are the same site, and a link counts as the same site too.
+ * SameSite=Strict, so a browser sends it to no other site's requests. That is not enough: a page on another
+ * port of this machine is the same site, and so are links on it. The checks here require the same origin.
  */
 import { CofferdamError } from '@cofferdam/contract'
 import type { FastifyRequest } from 'fastify'
@@ -76,7 +76,8 @@ function isOwnOrigin({ headers }: FastifyRequest, origin: string, publicUrl: str
   if (publicUrl !== undefined && seen.origin === new URL(publicUrl).origin) return true
   // A page that came in clear text over a network may have been changed on its way.
   const isSafe = seen.protocol === 'https:' || LOOPBACK_NAME.test(seen.hostname)
-  // The browser leaves out the port of its scheme, and so does URL for http.
+  // Parses `Host` with the scheme of `Origin`, so that `URL` removes the default port of that scheme from
+  // both.
   return (
     isSafe && used !== null && URL.parse(`${seen.protocol}//${headers.host ?? ''}`)?.origin === seen.origin
   )

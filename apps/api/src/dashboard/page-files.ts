@@ -31,7 +31,7 @@ const PAGE_HEADERS = {
 /** Names have a hash of the content, so a file never changes. */
 const FOREVER = 'public, max-age=31536000, immutable'
 
-/** What the API answers itself. No page has such an address. */
+/** Paths that the API answers itself. No page of the dashboard is at such a path. */
 const OF_API = /^\/(v1|ui|mcp|api|docs|assets|metrics|healthz|readyz|openapi\.json|\.well-known)(\/|$)/
 
 /** Whether a browser asks for a page: GET or HEAD, HTML accepted, and an address that is not the API's. */
@@ -40,7 +40,9 @@ export function asksForPage({ method, headers, url }: FastifyRequest): boolean {
   return reads && headers.accept?.includes('text/html') === true && !OF_API.test(url.split('?', 1)[0] ?? '')
 }
 
-/** Answers with the page, or with how to get it when it was not built. */
+/**
+ * Answers with the dashboard's page. If the dashboard was not built, answers with instructions to build it.
+ */
 export type SendPage = (reply: FastifyReply) => Promise<FastifyReply>
 
 /** Adds `/` and `/assets/*`. `folder` is the build, by default that of this tree. */

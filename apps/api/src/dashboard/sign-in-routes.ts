@@ -38,14 +38,14 @@ export function signInRoutes(app: App, context: RouteContext): void {
     read_only: readOnly,
     expires_at: new Date(untilMs).toISOString(),
     version: workspace.version,
-    // Jaeger knows no tenants: who reaches it reads the traces of all.
+    // Jaeger does not separate tenants: anybody who can reach it can read the traces of all of them.
     jaeger_url: scope === 'admin' ? jaegerUrl : null,
   })
 
   const signIn = {
     schema: { ...hidden, body: signInSchema },
     bodyLimit: BODY_BYTES,
-    // Checked before the body is read, because anybody may send one.
+    // Runs before the body is read, because callers are not authenticated here and anybody can send a body.
     onRequest: async (request: FastifyRequest): Promise<void> => {
       refuseForeignPage(request, publicUrl)
       requireSafeTransport(request, publicUrl)
@@ -106,7 +106,8 @@ async function signInCaller(
   brake: GuessBrake,
 ): Promise<Caller> {
   const address = addressGroup(ip)
-  // A key that works is no guess, so others behind the same proxy cannot lock its owner out.
+  // A key that has worked here does not count as a guess, so guesses of others behind the same proxy cannot
+  // lock its owner out.
   const isGuess = !('api_key' in asked) || !keys.hasWorked(asked.api_key)
   const waitMs = isGuess ? brake.take(address) : 0
   if (waitMs > 0)

@@ -5,8 +5,9 @@
  *   code (10 min, once) ─┐
  *   API key ─────────────┴─► sign-in (12 h unused, 7 days at most) ─► the key, found again for each request
  *
- * A sign-in is worth what its key is worth at that moment, so a revoked key ends it: at once in the process
- * that revoked the key, within the key cache's 5 s in all others. Redis keeps sign-ins over restarts.
+ * Every request looks up the key of its sign-in, so revoking a key ends its sign-ins. This takes effect at
+ * once in the process that revoked the key, and within the key cache's 5 s in all others. Redis keeps
+ * sign-ins over restarts.
  */
 import { CofferdamError } from '@cofferdam/contract'
 import type { FastifyReply, FastifyRequest } from 'fastify'
@@ -28,7 +29,7 @@ const CODE_MS = 600_000
  * this much too early.
  */
 const SEEN_MS = 60_000
-/** The most sign-ins and unused codes of one key. The oldest ends when there is one more. */
+/** The most sign-ins and unused codes of one key. When a key gets one more, its oldest one ends. */
 const MAX_SIGN_INS = 100
 const MAX_CODES = 20
 
@@ -42,7 +43,9 @@ export interface SignedIn {
 export interface SignIns {
   /** Who is signed in with the request's cookie. Null without a valid one. Throws as own-page.ts does. */
   find(request: FastifyRequest): Promise<SignedIn | null>
-  /** Signs a browser in for the key of `caller`, and ends what its cookie stood for until now. */
+  /**
+   * Signs a browser in with the key of `caller`. Ends the sign-in of the cookie that it had before, if any.
+   */
   begin(request: FastifyRequest, reply: FastifyReply, caller: Caller): Promise<SignedIn>
   /** Ends the sign-in of the request's cookie, and removes the cookie. */
   end(request: FastifyRequest, reply: FastifyReply): Promise<void>
@@ -130,7 +133,7 @@ function secretOf(request: FastifyRequest): string | null {
   return cookie === undefined ? null : (request.server.parseCookie(cookie)[COOKIE] ?? null)
 }
 
-/** What a browser is told that is not signed in. */
+/** The error that a browser gets when it is not signed in. */
 export const notSignedIn = (): CofferdamError =>
   new CofferdamError(
     'unauthenticated',

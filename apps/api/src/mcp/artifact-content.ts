@@ -19,7 +19,7 @@ const IMAGE_TYPES: readonly string[] = ['image/png', 'image/jpeg', 'image/webp']
 
 type Content = CallToolResult['content']
 
-/** What the store has of an artifact. */
+/** An artifact that was found in the store, and its media type. */
 interface Looked {
   ref: string
   mimeType: string

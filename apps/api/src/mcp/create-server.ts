@@ -47,7 +47,10 @@ const INSTRUCTIONS =
 /** Lists may be cached by the client for this long. Keys may differ in what they see. */
 const CACHED = { ttlMs: 300_000, cacheScope: 'private' } as const
 
-/** Builds the server for `exchange`. Both eras have the same tools. */
+/**
+ * Builds the server for `exchange`. Clients of the 2025 revisions (era `legacy`) and of 2026-07-28 (`modern`)
+ * get the same tools.
+ */
 export function createServer(exchange: Exchange, { era }: McpRequestContext): Server {
   const server = new Server(SERVER_INFO, {
     capabilities: {

@@ -51,7 +51,7 @@ export function createEndpoint(
       requireScopes(request, reply, oauth, requiredScopes(request.body))
       const method = messageSchema.safeParse(request.body).data?.method
       const listens = method === 'subscriptions/listen'
-      // Such a stream stays open until somebody ends it.
+      // A subscription stays open for long, so it takes one of the caller's stream slots.
       using _slot = listens ? context.streams.require(holderOf(request)) : null
       const gone = goneBeforeAnswer(reply)
       const signal = listens ? AbortSignal.any([gone, context.draining, ...expiryOf(request)]) : gone
@@ -71,7 +71,7 @@ export function createEndpoint(
 /** Aborts when the caller's token expires. Nothing for a caller with a key. */
 function expiryOf({ caller }: FastifyRequest): AbortSignal[] {
   if (caller?.grant === undefined) return []
-  // Longer timers would end at once.
+  // A timer above 2^31 - 1 ms would fire at once.
   const leftMs = Math.min(Math.max(0, caller.grant.expiresAtMs - Date.now()), 2 ** 31 - 1)
   return [AbortSignal.timeout(leftMs)]
 }
@@ -106,10 +106,10 @@ function requiredScopes(body: unknown): ReadonlySet<Scope> {
   const messages = Array.isArray(body) ? body : [body]
   const scopes = messages.flatMap((message): Scope[] => {
     const parsed = messageSchema.safeParse(message).data
-    // An answer, or no message at all: the handler refuses it.
+    // It is a response, or no JSON-RPC message. The handler deals with it, and no scope is needed.
     if (parsed === undefined) return []
     const { method, params } = parsed
-    // A notification that cancels names a call of the same caller.
+    // Notifications need no scope: `notifications/cancelled` can only cancel calls of the same caller.
     if (FREE.has(method) || method.startsWith('notifications/')) return []
     if (method === 'tasks/cancel') return ['cofferdam:cancel']
     if (method !== 'tools/call') return ['cofferdam:read']
@@ -122,7 +122,7 @@ function requiredScopes(body: unknown): ReadonlySet<Scope> {
 /** The headers that the SDK's handler reads. It never sees the key. */
 const READ = /^(accept|content-type|mcp-.*)$/
 
-/** `request` as the handler takes it. Its body comes apart, already parsed. */
+/** `request` in the form that the SDK's handler expects. The body is passed separately, already parsed. */
 function webRequestOf(request: FastifyRequest, signal: AbortSignal): Request {
   const headers = new Headers()
   for (const [name, value] of Object.entries(request.headers))

@@ -1,7 +1,7 @@
 /**
- * `execute_code`, by the name, argument and result that ThinkWork's agents know: Python in, a dictionary out.
- * Every failure is a dictionary with `ok: false`, never an error of the call, because frameworks turn those
- * into exceptions.
+ * `execute_code`, with the name, argument and result that ThinkWork's agents expect: Python code in, a
+ * dictionary out. Every failure is a dictionary with `ok: false` and never a tool error, because agent
+ * frameworks turn tool errors into exceptions.
  */
 import {
   errorClassOf,
@@ -18,7 +18,10 @@ import { runExecution } from './run-execution.ts'
 import { defineTool, type ToolCall } from './tool.ts'
 import { publicErrorOf } from './tool-result.ts'
 
-/** The caller cannot ask for a result later, so it waits for as long as connections last. */
+/**
+ * A caller of this tool cannot fetch the result later, so the call waits almost as long as proxies keep a
+ * connection open.
+ */
 const WAIT_MS = 55_000
 
 const output = z.looseObject({
@@ -40,7 +43,7 @@ const answer = (structured: z.output<typeof output>): CallToolResult => ({
   structuredContent: structured,
 })
 
-/** A call without a result of its own. */
+/** The answer to a call that has no execution result. */
 const failed = (exit_status: ExitStatus, error: ErrorClass, error_message: string, more = {}) =>
   answer({ ok: false, stdout: '', stderr: '', exit_status, duration_ms: 0, error, error_message, ...more })
 

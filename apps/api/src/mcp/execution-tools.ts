@@ -53,7 +53,10 @@ const getExecution = defineTool({
   },
 })
 
-/** Waits while the client does, if this process has capacity for another wait. */
+/**
+ * Waits until the execution ends, `timeoutMs` is over, or the client disconnects. Returns at once if this
+ * process has no capacity for another wait.
+ */
 async function waitForEnd(
   { context, request, reply }: ToolCall,
   id: ExecutionId,

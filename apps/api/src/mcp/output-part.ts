@@ -13,7 +13,7 @@ export interface OutputPart {
   next?: number
 }
 
-/** Where the full output is not kept, the text of the result is read. */
+/** Reads the full output. If it is not kept, reads the output in the result. */
 export async function readOutputFrom(
   { context, request }: Exchange,
   id: ExecutionId,

@@ -11,7 +11,7 @@ import { holderOf } from '../authenticate.ts'
 import { cleanText } from './clean-text.ts'
 import type { ToolCall } from './tool.ts'
 
-/** Time between two looks at the queue: a forecast costs a script call. */
+/** The time between two reads of the queue. Reads are rare because each forecast runs a script in Redis. */
 const QUEUE_LOOK_MS = 2000
 
 /** Least time between two messages of one kind, so that a program cannot flood its client. */
@@ -61,7 +61,9 @@ function createReporter(call: ToolCall, progressToken: string | number): Reporte
   }
 }
 
-/** Says how many executions are ahead, whenever that changed, until it started. */
+/**
+ * Reports the position in the queue and the estimated wait, whenever one changes, until the execution starts.
+ */
 async function reportQueue(
   { context }: ToolCall,
   id: ExecutionId,

@@ -34,7 +34,10 @@ export const RESOURCE_TEMPLATES: ResourceTemplateType[] = [
   },
 ]
 
-/** Throws a protocol error: invalid params for what does not exist, is not the caller's, or is too large. */
+/**
+ * Throws the protocol error `InvalidParams` when the resource does not exist, is not the caller's, or is too
+ * large.
+ */
 export async function readResource(exchange: Exchange, uri: string): Promise<ReadResourceResult> {
   const named = readUri(uri)
   if (named === null) throw new ResourceNotFoundError(uri)

@@ -23,7 +23,7 @@ const TASK_AFTER_MS = 2000
 
 export interface RunOptions {
   waitMs: number
-  /** It goes on when the client closes the request. */
+  /** Whether the execution continues when the client closes the request. */
   detach: boolean
 }
 

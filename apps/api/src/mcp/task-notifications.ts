@@ -58,7 +58,7 @@ export async function answerListener(
     return refusal(id, ProtocolErrorCode.InvalidParams, `At most ${TASKS_MAX} tasks can be named.`)
   const { readable, writable } = new TransformStream<Uint8Array, Uint8Array>()
   const work = watch(exchange, id, [...new Set(taskIds)], writable.getWriter(), signal)
-  // A reader that is gone is no failure.
+  // When `signal` has aborted, nobody reads the stream any more, so a failed write is not logged.
   work.catch((error: unknown) => {
     if (!signal.aborted) exchange.request.log.warn({ err: error }, 'notifications of tasks broke off')
   })

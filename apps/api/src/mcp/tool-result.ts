@@ -1,6 +1,6 @@
 /**
- * The answer of a tool. A program that failed is a good answer. `isError` says that the caller can mend it by
- * calling differently or later, or that the platform failed.
+ * The answer of a tool. A program's failure is a valid answer, not an error. `isError` means that the
+ * platform failed, or that the call would succeed with other arguments or later.
  */
 import {
   CofferdamError,
@@ -18,7 +18,10 @@ import { endedOutput, liveOutput } from './execution-output.ts'
 import { textOfLive, textOfResult } from './result-text.ts'
 import type { ToolCall } from './tool.ts'
 
-/** Endings that say nothing about the program: it was refused, or the platform failed. */
+/**
+ * Endings that say nothing about the program, because it was refused or the platform failed. They set
+ * `isError`.
+ */
 const NO_ANSWER: ReadonlySet<string> = new Set([
   'cap_exceeded',
   'policy_denied',

@@ -18,7 +18,7 @@ export interface ToolCall extends Exchange {
 export interface Tool<Input extends z.ZodType = z.ZodType> {
   name: string
   title: string
-  /** For models: what it does, its limits, what lasts. At most 600 characters. */
+  /** For models: what the tool does, its limits, and what is kept between calls. At most 600 characters. */
   description: string
   input: Input
   output?: z.ZodType

@@ -21,11 +21,11 @@ const RETRY_MS = 5000
 
 export interface IssuerKeysOptions {
   issuer: string
-  /** Undefined: found by the issuer's metadata at each fetch. */
+  /** Undefined: each fetch of the keys reads the URL from the issuer's metadata. */
   jwksUrl: string | undefined
   /** Milliseconds since the epoch. */
   now: () => number
-  /** Hears why a fetch failed. */
+  /** Called with the error of each failed fetch. */
   onFailure: (error: unknown) => void
 }
 

@@ -96,7 +96,7 @@ export interface OAuthSettings {
   /** The address of /mcp for clients: the resource of RFC 8707 and RFC 9728. */
   resource: string
   audience: string
-  /** Undefined: found by the issuer's metadata. */
+  /** Undefined: the URL is read from the issuer's metadata. */
   jwksUrl: string | undefined
   algorithms: string[]
   tenantClaim: string

@@ -13,7 +13,10 @@ import { createTokenVerifier, type VerifyToken } from './verify-token.ts'
 
 export interface ResourceServer {
   verify: VerifyToken
-  /** The header `WWW-Authenticate` of a refusal (RFC 6750, RFC 9728). `error`: none when nothing was sent. */
+  /**
+   * The header `WWW-Authenticate` of a refusal (RFC 6750, RFC 9728). `error` is null when the request had no
+   * `Authorization` header.
+   */
   challenge(error: { word: 'invalid_token' | 'insufficient_scope'; description: string } | null): string
   /** The document of RFC 9728. */
   metadata: Record<string, unknown>
@@ -53,7 +56,7 @@ export function createResourceServer(
       bearer_methods_supported: ['header'],
       resource_name: 'Cofferdam',
     },
-    // A proxy may cut off the path before /mcp.
+    // Also served without the path before /mcp, because a proxy may strip it.
     metadataPaths: [...new Set([place, `${WELL_KNOWN}/mcp`, WELL_KNOWN])],
   }
 }
@@ -67,8 +70,8 @@ export const READ_ONLY =
   'The API key is read-only: it may look at everything that it is for, and change nothing. Use another key.'
 
 /**
- * Throws `forbidden` unless the caller's token has all scopes of `required`. API keys have all scopes, and
- * read-only keys those for reading.
+ * Throws `forbidden` unless the caller's token has all scopes of `required`. API keys have all scopes.
+ * Read-only keys have only `cofferdam:read`.
  */
 export function requireScopes(
   { caller }: FastifyRequest,

@@ -1,6 +1,6 @@
 /**
- * What an access token permits. API keys permit everything that concerns their tenant, and read-only ones the
- * reading of it.
+ * What an access token permits. API keys permit everything that concerns their tenant. Read-only keys permit
+ * only `cofferdam:read`.
  */
 
 /** In the order in which clients are told of them. */
@@ -19,7 +19,10 @@ export interface Grant {
 export const permits = ({ grant, readOnly }: { grant?: Grant; readOnly: boolean }, scope: Scope): boolean =>
   (!readOnly || scope === 'cofferdam:read') && (grant?.scopes.has(scope) ?? true)
 
-/** The scopes of the claims `scope` (RFC 9068: words of one text) or `scp` (of some issuers: also a list). */
+/**
+ * The known scopes in the claim `scope` (RFC 9068: separated by spaces), else in `scp`, which some issuers
+ * send instead, also as a list.
+ */
 export function scopesOf({ scope, scp }: Readonly<Record<string, unknown>>): ReadonlySet<Scope> {
   const given = scope ?? scp
   const words = typeof given === 'string' ? given.split(' ') : Array.isArray(given) ? given : []

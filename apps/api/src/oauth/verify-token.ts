@@ -1,6 +1,7 @@
 /**
- * Access tokens of the configured issuer (RFC 9068, RFC 8725): signed JWTs for this server, by an algorithm
- * of the list, within their time. `jose` checks the signature and the registered claims.
+ * Verifies access tokens of the configured issuer (RFC 9068, RFC 8725). A token is a JWT that is meant for
+ * this server, signed with an allowed algorithm, and not expired. `jose` checks the signature and the
+ * registered claims.
  */
 import { createHash } from 'node:crypto'
 import { CofferdamError, isCofferdamError, nameSchema } from '@cofferdam/contract'
@@ -15,7 +16,10 @@ const TOKEN_MAX = 8192
 /** How far the clocks of the issuer and of this server may be apart. */
 const CLOCK_TOLERANCE_S = 30
 
-/** Other kinds of JWT, such as logout tokens, name their kind, and must not pass as access tokens. */
+/**
+ * The `typ` values of access tokens. Other JWTs of the issuer, such as logout tokens, have another `typ` and
+ * must be refused.
+ */
 const TYPES: ReadonlySet<string> = new Set(['jwt', 'at+jwt', 'application/at+jwt'])
 
 /** Returns who presents a token. */
@@ -48,7 +52,7 @@ export function createTokenVerifier(
     })
     if (protectedHeader.typ !== undefined && !TYPES.has(protectedHeader.typ.toLowerCase()))
       throw new CofferdamError('unauthenticated', 'The token is not an access token.')
-    // It is bound to a key of the client (RFC 7800), which nobody here checks.
+    // A token with `cnf` is bound to a key of the client (RFC 7800). This server cannot check that key.
     if (payload['cnf'] !== undefined)
       throw new CofferdamError('unauthenticated', 'Access tokens that are bound to a key are not supported.')
     return callerOf(settings, payload)

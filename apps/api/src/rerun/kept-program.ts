@@ -1,17 +1,21 @@
-/** Reads the kept request of an ended execution, or says why there is none and what would keep the next. */
+/**
+ * Reads the kept request of an ended execution. If there is none, says why, and which setting would keep
+ * later requests.
+ */
 import { CofferdamError, keptRequestSchema, type KeptRequest } from '@cofferdam/contract'
 import type { EndedExecution } from '../find-execution.ts'
 import type { RouteContext } from '../route-context.ts'
 import { noCapacity, type Hold } from '../shares.ts'
 
-/** A kept request. Dispose it when it is no longer in memory. */
+/** A kept request. Dispose it when you no longer hold it in memory, to release its bytes from the budget. */
 export interface KeptProgram extends Disposable {
   kept: KeptRequest
 }
 
 /**
- * Throws `not_found` (details: `keep_program`, the setting now, and `kept_by`, settings that would have kept
- * it) when it was not kept or is deleted, and `busy` when `holder` has too much in memory.
+ * Throws `not_found` when the request was not kept or was deleted. If the policy was the cause, the details
+ * have `keep_program` (the setting now) and `kept_by` (settings that would keep it). Throws `busy` when
+ * `holder` has too much in memory.
  */
 export async function readKept(
   context: RouteContext,

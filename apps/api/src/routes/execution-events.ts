@@ -64,7 +64,8 @@ export function executionEvents(app: App, context: RouteContext): void {
         ? context.producer.events(id, { signal, ...namedFields({ after }) })
         : endedEvent(state.result, after)
       const iterator = events[Symbol.asyncIterator]()
-      // An ended execution answers at once, so it is known before the headers whether any event is left.
+      // The event of an ended execution is read at once, so before the headers are sent we know whether any
+      // event is left.
       const first = state.status === 'ended' ? await iterator.next() : null
       // 204 tells EventSource not to reconnect.
       if (first?.done === true) return await reply.code(204).send()
@@ -102,7 +103,10 @@ export function executionEvents(app: App, context: RouteContext): void {
   )
 }
 
-/** Sends every event until the source ends or the client disconnects. No status can report a failure then. */
+/**
+ * Sends every event until the source ends or the client disconnects. The headers are sent by then, so no HTTP
+ * status can report a failure.
+ */
 async function relay(
   reply: FastifyReply,
   first: IteratorResult<StoredEvent> | null,

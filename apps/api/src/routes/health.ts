@@ -108,7 +108,9 @@ export function health(app: App, context: RouteContext): void {
   )
 }
 
-/** One cell that answers is enough: the others' tenants must not be cut off with it. */
+/**
+ * One cell that answers is enough. Otherwise one dead cell would also cut off the tenants of the live cells.
+ */
 const anyAnswers = (cells: ReadonlyMap<number, Redis>): Promise<unknown> =>
   Promise.any([...cells.values()].map((redis) => redis.ping()))
 

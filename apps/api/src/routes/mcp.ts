@@ -46,7 +46,7 @@ const LOOPBACK_ADDRESS = /^(127\.|::1$|::ffff:127\.)/
 
 /**
  * Keeps web pages away. A page may rebind its DNS name to the address of this server and then counts as the
- * same origin. It has no API key, so this is a second wall, which the protocol asks for.
+ * same origin. Such a page has no API key anyway. The check is a second defence that the protocol requires.
  *
  * Throws `forbidden` for an `Origin` or a `Host` that is neither a loopback name nor that of `publicUrl`, the
  * address under which clients reach the API. Without `publicUrl`, `Host` is checked only on loopback.

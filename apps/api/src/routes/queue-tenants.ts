@@ -1,4 +1,7 @@
-/** GET /v1/queue/tenants: who waits and runs, what each tenant gets and is due, and who is next. */
+/**
+ * GET /v1/queue/tenants: the waiting and running executions of each tenant, its actual and fair share, and
+ * its turn.
+ */
 import { performance } from 'node:perf_hooks'
 import { QUEUE_TENANT_SORTS, queueTenantsSchema, type QueueTenant } from '@cofferdam/contract'
 import { z } from 'zod'
@@ -62,7 +65,7 @@ export function queueTenants(app: App, context: RouteContext): void {
   )
 }
 
-/** Adds what is read for the rows that are shown only. */
+/** Adds the fields that are read only for the rows in the answer. */
 async function withDetails(
   context: RouteContext,
   rows: readonly TenantRow[],

@@ -4,14 +4,14 @@ import type { WaitFact } from '@cofferdam/queue'
 
 type Told = Pick<WhyFact, 'text'> & Partial<Pick<WhyFact, 'action'>>
 
-/** What only operators may know. No text has it. */
+/** Names of the figures that only operators may see. No text of a fact contains such a figure. */
 const FOR_OPERATORS = /^(fleet_|worker_id$)/
 
 /** A fact of the scheduler as the API answers it. */
 export function waitingFact(fact: WaitFact, isOperator: boolean): WhyFact {
   const { code, since, ...rest } = fact
   const { until, ...figures } = { until: undefined, ...rest }
-  // -1: nobody knows.
+  // Leaves out figures that are -1, which means unknown.
   const shown = Object.entries(figures).filter(
     ([name, value]) => value !== -1 && (isOperator || !FOR_OPERATORS.test(name)),
   )

@@ -110,7 +110,7 @@ function firecrackerSettings(environment: Environment): FirecrackerSettings {
   return settingsOf(firecrackerConfigSchema.parse(microvm?.firecracker ?? {}))
 }
 
-/** `✗` is needed, `!` is advice. */
+/** `✗` marks something that is needed and missing, `!` something that is only advised. */
 function reportFirecracker(findings: readonly HostFinding[], terminal: Terminal): void {
   terminal.line()
   terminal.line(terminal.style('bold', 'Firecracker on this host'))
@@ -125,7 +125,10 @@ function reportFirecracker(findings: readonly HostFinding[], terminal: Terminal)
   }
 }
 
-/** Names the variable that configures the server. Without one, starts and stops a private server. */
+/**
+ * If the server is configured, reports the variable that configures it. Otherwise tests whether a private
+ * server starts here.
+ */
 async function serverFinding(
   url: string | undefined,
   variable: string,

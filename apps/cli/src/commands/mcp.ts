@@ -51,7 +51,7 @@ export const command: Command = {
     }
     await using _fleet = hasFlag(line, 'local') ? await localFleet(context, line) : null
     const api = openApi(context, line)
-    // Fails at once where no API answers, with what to do.
+    // If no API answers, fails at once with an error that says what to do.
     await api.call('GET', '/healthz')
     await relayMessages({
       input: context.stdin,
@@ -91,7 +91,10 @@ function clientOf(name: string): McpClient {
   return known
 }
 
-/** The tenant of a key is known to the API. The admin key of `up` has none, so its demo tenant is named. */
+/**
+ * The API knows the tenant of a tenant key. The admin key of `up` has no tenant, so the URL names the demo
+ * tenant.
+ */
 function endpointOf({ config }: Context, line: CommandLine, { url }: ApiConnection): string {
   const endpoint = new URL(`${url}/mcp`)
   const named = {

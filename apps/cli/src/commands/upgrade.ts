@@ -19,7 +19,9 @@ import { UsageError } from '../usage-error.ts'
 
 const CONNECT_MS = 5000
 
-/** As each worker writes it (apps/worker, publish-backends.ts). Workers of other versions may say more. */
+/**
+ * The report of a worker (apps/worker, publish-backends.ts). Workers of other versions may send more fields.
+ */
 const reportSchema = z.looseObject({
   backends: z.array(
     z.looseObject({

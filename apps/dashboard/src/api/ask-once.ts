@@ -10,8 +10,8 @@ function newKey(): string {
 }
 
 /**
- * Returns a function that posts `body` with an idempotency key. Until a call succeeds, another try with the
- * same path and body has the same key, so that an answer that was lost on its way leaves no second execution.
+ * Returns a function that posts `body` with an idempotency key. Until a call succeeds, a retry with the same
+ * path and body sends the same key. So a retry after a lost answer creates no second execution.
  */
 export function createAskOnce(): <T>(path: string, body: object) => Promise<T> {
   let last: { text: string; key: string } | null = null

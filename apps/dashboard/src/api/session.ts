@@ -14,7 +14,7 @@ export interface Session {
   expires_at: string
   /** Of the API. */
   version: string
-  /** Where Jaeger shows traces. Null for keys of tenants, or if nobody named a place. */
+  /** Where Jaeger shows traces. Null for keys of tenants, and when the API has no address of Jaeger. */
   jaeger_url: string | null
 }
 
@@ -27,7 +27,10 @@ export const session = computed(() => (signedOut.value ? null : current.value))
 /** Why it is not known who is signed in. Null if it is known. */
 export const sessionFailure = signal<Failure | null>(null)
 
-/** A link of another key than the one that is signed in, which asks for a decision. Null without one. */
+/**
+ * A link that was opened while another key is signed in. The person decides which key to use. Null when there
+ * is no such link.
+ */
 export const otherLink = signal<{ code: string; message: string } | null>(null)
 
 export const isAdmin = computed(() => session.value?.scope === 'admin')
@@ -49,7 +52,7 @@ function takeCode(): string | null {
   return code
 }
 
-/** Asks who is signed in, or signs in with the code of the link that `npm start` printed. */
+/** Asks who is signed in, or signs in with the code of a link from `npm start` or `cofferdam dashboard`. */
 export async function findSession(): Promise<void> {
   sessionFailure.value = null
   const code = takeCode()
@@ -71,7 +74,10 @@ export async function findSession(): Promise<void> {
   }
 }
 
-/** Signs in with a link in place of the key before. Everything that was loaded for that key goes. */
+/**
+ * Signs in with a link and replaces the key that is signed in. Reloads the page, to drop all that was loaded
+ * for the old key.
+ */
 export async function takeOtherLink(code: string): Promise<void> {
   await call<Session>('POST', '/ui/session', { body: { code, replace: true } })
   window.location.reload()

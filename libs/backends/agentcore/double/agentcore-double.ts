@@ -44,7 +44,7 @@ export interface AgentcoreDouble extends AsyncDisposable {
   readonly secrets: Secrets | null
   /** IDs of the interpreters that exist; null accepts every well-formed ID. */
   interpreters: Pick<Set<string>, 'has'> | null
-  /** Whether the text of a running cell arrives as separate events before the result. */
+  /** Whether the text of a running cell or command arrives as separate events before the result. */
   previews: boolean
   ratePerSecond: number
   readonly sessions: Sessions

@@ -11,7 +11,7 @@ export type Operation =
 
 export interface Fault {
   operation: Operation
-  /** The fault affects only calls of this tool whose arguments contain this text. */
+  /** `tool`: affects only calls of this tool. `match`: affects only calls whose body contains this text. */
   tool?: string
   match?: string
   /** Number of matching calls that pass before the fault starts. Default: 0. */
@@ -25,7 +25,7 @@ export interface Fault {
     | 'exception'
     /** An error frame with the code `error`, after `after` events. */
     | 'error-frame'
-    /** The last frame of the answer is cut off. */
+    /** The end of the answer's last frame is missing. */
     | 'truncated'
     /** The connection breaks before or after the call took effect (for an invocation: the program ran). */
     | 'cut-before'
@@ -39,7 +39,7 @@ export interface Fault {
     | 'split'
     /** The first frame has a type that is in no model. */
     | 'unknown-event'
-    /** The stdout of the result is cut off, or the result has no exit code. */
+    /** The end of the result's stdout is missing, or the result has no exit code. */
     | 'cut-text'
     | 'no-exit-code'
     /** The answer is `result`. Nothing runs unless `runs` is true. */
@@ -54,7 +54,7 @@ export interface Fault {
   reason?: string
   field?: string
   after?: number
-  /** With an exception as the first frame, or with a `result`: the program runs nevertheless. */
+  /** With an exception or error frame as first frame, or with a `result`: the program runs nevertheless. */
   runs?: boolean
   result?: object
   ms?: number
@@ -65,12 +65,12 @@ export interface Fault {
 export const httpFailure = ({ error, message, reason, field }: Fault): Failure =>
   new Failure(error ?? 'InternalServerException', message ?? 'on purpose', reason, field)
 
-/** Waits until a call with a fault of kind `delay` goes on. */
+/** Waits as long as a fault of kind `delay` says. */
 export async function delayed({ until, ms = 0 }: Fault): Promise<void> {
   await (until ?? sleep(ms))
 }
 
-/** The faults that have not happened yet. */
+/** The faults that have not happened as often as asked. */
 export class FaultList {
   #faults: Fault[] = []
 

@@ -1,7 +1,7 @@
 """One session of the double, inside its jail: serves the nine tools over HTTP on a unix socket.
 
-POST /call {name, arguments, previews} answers with lines of JSON: {"text"} while a cell runs (only with
-previews), then {"result"}. The caller sends one call at a time.
+POST /call {name, arguments, previews} answers with lines of JSON: {"text"} while a cell or command runs
+(only with previews), then {"result"}. The caller sends one call at a time.
 """
 import json
 import os

@@ -7,7 +7,10 @@ import { Failure } from './failure.ts'
 import { refuseUnkept } from './paging.ts'
 
 const INSIDE = ['interpreter.py', 'tools.py', 'running.py', 'kernel.py']
-/** The service lists terminated sessions for a while. The double remembers this many. */
+/**
+ * The service lists terminated sessions for a while. The double forgets the oldest of them once it has more
+ * sessions than this, running ones included.
+ */
 const REMEMBERED_MAX = 1000
 const ULID = '0123456789ABCDEFGHJKMNPQRSTVWXYZ'
 

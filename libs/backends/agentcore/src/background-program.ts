@@ -10,7 +10,7 @@ import type { Piece } from './live-lines.ts'
 import { pause } from './retry-calls.ts'
 import type { Answer } from './read-answer.ts'
 
-/** The pause between polls, and the most new output that one poll reads. */
+/** The pauses between polls in ms, and the most new bytes of each stream that one poll reads. */
 const POLL_MS = { first: 1000, longest: 5000 }
 const SHOWN_MAX = 1024 * 1024
 /** A stopTask call may take this long. The session is stopped as well, so it does not have to succeed. */

@@ -8,7 +8,7 @@ import type { CallMore, DataPlane, SessionPlace } from './data-plane.ts'
 import { retryLost, retryThrottled, ATTEMPTS } from './retry-calls.ts'
 import { readAnswer, type Answer } from './read-answer.ts'
 
-/** Longest wait for the account's rate. Before a sandbox is open it is 10 s, as others may serve then. */
+/** Longest wait for the account's rate. With `before` it is 10 s, as another backend may serve instead. */
 const TURN_MS = 60_000
 
 export interface CellRequests {
@@ -19,7 +19,7 @@ export interface CellRequests {
    * Throws `sandbox_lost` if the interpreter is gone, the cell's own error, and what calls throw.
    */
   ask(request: object, most: number, signal: AbortSignal, when?: 'before'): Promise<Answer>
-  /** Sends the same request again after its answer was lost. */
+  /** Like `ask`, but sends the request again, with a new nonce, if its answer was lost. */
   askAgain: CellRequests['ask']
   /** Finds the answer in a tool's output, or returns null. Throws the error of a failed request. */
   answered(result: ToolResult, nonce: string, most: number): Promise<Answer | null>

@@ -23,7 +23,10 @@ export interface CellSession {
   readonly isSound: boolean
   /** Marks the session as unfit for another program. */
   spoil(): void
-  /** Uploads files, which the next request moves to their paths. Throws errors such as `invalid_request`. */
+  /**
+   * Uploads files. Returns the `archive` of the request that unpacks them, which throws for a path that is
+   * not valid. Throws `sandbox_lost`, or `internal` if the service did not take the files.
+   */
   upload(files: readonly ProgramFile[], signal: AbortSignal): Promise<string>
   /** `archive`: uploaded files to unpack first, from `upload`. `most` bounds the bytes of the answer. */
   ask(request: { op: string; archive: string | null }, most: number, signal: AbortSignal): Promise<Answer>
@@ -89,7 +92,7 @@ export function createCellSession(service: DataPlane, id: SessionPlace, base: st
         return true
       } catch (error) {
         const failure = openFailure(error, 'sign_of_life')
-        // The request was not sent: rate, rights and keys say nothing about the session.
+        // The request did not reach the session: rate, rights and keys say nothing about it.
         const isUnasked = isRefused(error) || failure === error
         if (isUnasked && failure.code === 'backend_unavailable') throw failure
         return false
@@ -97,7 +100,8 @@ export function createCellSession(service: DataPlane, id: SessionPlace, base: st
     },
 
     async oomKills(signal) {
-      // cell.py wrote the count before the program began. A program can forge both, for its own result only.
+      // cell.py wrote the first count before the program began. A program can forge both counts, but only for
+      // its own result.
       const command = `cat ${base}/oom; echo; sed -n 's/^oom_kill //p' /proc/vmstat`
       const asked = requests.call('executeCommand', { command }, signal)
       const said = await asked.catch(() => signal.throwIfAborted())

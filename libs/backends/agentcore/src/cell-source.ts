@@ -1,6 +1,7 @@
 /**
  * The code that a session runs before anything of a user: our modules and the cell. It is Python for the
- * session's own interpreter. All data in it is base64, so no text of ours or a user's is read as code.
+ * session's own interpreter. Data in it is base64, apart from the nonce and the marker, which need no
+ * escaping. So no text of ours or a user's is read as code.
  */
 import { readFileSync } from 'node:fs'
 import { guestFiles } from '@cofferdam/sandbox/guest'
@@ -52,7 +53,7 @@ __cofferdam_ready__()
 /** A folder beside the tools' files, whose paths are relative to the interpreter's start folder. */
 const folderOf = (nonce: string): string => `.cofferdam-${nonce}`
 
-/** A request as a cell of the session's interpreter. */
+/** A request as Python code for the session's interpreter (executeCode). */
 export const cellCode = (request: object): string =>
   `__import__("sys").modules["cofferdam_cell.cell"].answer("${encoded(request)}")`
 

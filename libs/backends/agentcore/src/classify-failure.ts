@@ -18,7 +18,10 @@ import { CofferdamError, isCofferdamError, type ErrorCode } from '@cofferdam/con
 import type { Refused } from './hide-keys.ts'
 
 interface Row {
-  /** Nothing was begun, so the call may be repeated or made elsewhere. */
+  /**
+   * Nothing was begun, so the call may be repeated or made elsewhere. Not certain within a stream
+   * (`isNotBegun`).
+   */
   refused: boolean
   code: ErrorCode
 }
@@ -46,8 +49,8 @@ const rowOf = (error: unknown): Row => TABLE[nameOf(error)] ?? UNKNOWN
 export const nameOf = (error: unknown): string => (error instanceof Error ? error.name : 'Error')
 
 /**
- * The call was refused over HTTP or got no turn in the rate, so nothing of it has begun. Exceptions within a
- * stream do not count, nor does a missing session: it may have ended while the call ran.
+ * The call was refused over HTTP or held back by the rate limit, so nothing of it has begun. Exceptions
+ * within a stream do not count. Nor does a missing session, which may have ended while the call ran.
  */
 export const isNotBegun = (error: unknown): boolean =>
   isCofferdamError(error)
@@ -62,13 +65,13 @@ export const isLostAnswer = (error: unknown): boolean =>
 export const isUnanswered = (error: unknown): boolean =>
   isCofferdamError(error) && ['no_answer', 'cut_answer'].includes(String(error.details['reason']))
 
-/** The service refused the call before it began anything. */
+/** The error's class says that the call was refused. Within a stream, something may have begun before. */
 export const isRefused = (error: unknown): boolean => rowOf(error).refused
 
 /** Refused for now; the same call may succeed in a moment. */
 export const isThrottled = (error: unknown): boolean => nameOf(error) === 'ThrottlingException'
 
-/** The account is at its quota or its rate. Both pass. */
+/** The account is at its quota or its rate. Both are temporary. */
 const isFull = (error: unknown): boolean =>
   isThrottled(error) || nameOf(error) === 'ServiceQuotaExceededException'
 
@@ -101,7 +104,9 @@ export function lostSandbox(error: unknown): CofferdamError {
   })
 }
 
-/** The error of a program that did not begin in an open sandbox. The executor knows the reason. */
+/**
+ * The error of a program that did not begin in an open sandbox. The executor acts on the reason `not_begun`.
+ */
 export function refusedProgram(error: unknown): CofferdamError {
   const words = isCofferdamError(error) ? error.message : `AgentCore: ${said(error)}`
   return new CofferdamError('sandbox_lost', words, {

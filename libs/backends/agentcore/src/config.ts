@@ -2,7 +2,10 @@
 import { z } from 'zod'
 import { forgottenAfterSchema } from '@cofferdam/backend-remote'
 
-/** `<name>-<10 characters>`, the service's own, or an ARN of either (CreateCodeInterpreter, AWS API). */
+/**
+ * `<name>-<10 characters>`, `aws.codeinterpreter.v1` (the service's own), or an ARN of either
+ * (CreateCodeInterpreter, AWS API).
+ */
 const interpreterSchema = z.string().regex(/^[A-Za-z0-9:/._-]{1,512}$/)
 
 export const agentcoreConfigSchema = z.strictObject({

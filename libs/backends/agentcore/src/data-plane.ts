@@ -11,7 +11,10 @@ import { credentialsFrom } from './credentials.ts'
 import { hidingKeys } from './hide-keys.ts'
 import { ATTEMPTS } from './retry-calls.ts'
 
-/** Longest wait for a turn before a user's program has begun: another backend or attempt may serve. */
+/**
+ * Longest wait for the rate limit if the caller gives no `turnMs`. Short, because another backend or attempt
+ * may serve instead.
+ */
 const TURN_MS = 10_000
 /** The service's largest page. An account has up to 1,000 sessions, and about as many ended ones. */
 const PAGE = 100
@@ -186,7 +189,7 @@ function checkedId(id: string | undefined): string {
   throw new CofferdamError('protocol_violation', 'AgentCore: a session without an id that can be used.')
 }
 
-/** Concurrent executions of a worker. The SDK's own agent has 50 sockets and makes other calls wait. */
+/** Maximum connections of a client. The SDK's own agent has 50 and makes other calls wait. */
 const SOCKETS = 500
 const CONNECT_MS = 5_000
 
@@ -204,7 +207,7 @@ async function openClients(config: AgentcoreConfig) {
     ...(config.credentials_file === undefined
       ? {}
       : { credentials: credentialsFrom(config.credentials_file, config.profile) }),
-    // No timeout: a quiet program sends nothing for long, and every call has a signal.
+    // No request timeout: a quiet program sends nothing for a long time, and every call has a signal.
     requestHandler: { httpAgent: agent, httpsAgent: agent, connectionTimeout: CONNECT_MS },
   }
   return {

@@ -1,4 +1,7 @@
-/** How a program ended and what it printed, by its cell's answer, or by the tool's result without one. */
+/**
+ * How a program ended and what it printed: from the cell's answer, or from the tool's result if there is no
+ * answer.
+ */
 import { CofferdamError, type Exit } from '@cofferdam/contract'
 import type { ToolResult } from './consume-stream.ts'
 import type { Answer } from './read-answer.ts'
@@ -28,7 +31,10 @@ export function fromAnswer({ head, stdout, stderr }: Answer): Ended {
 /** Exit codes of a tool whose interpreter or cell was killed or timed out. There is no answer then. */
 const KILLED: readonly (number | null)[] = [124, 137]
 
-/** SIGKILL ended the interpreter: sent by the kernel for lack of memory, or by its own program. */
+/**
+ * SIGKILL ended the interpreter. It came from the kernel for lack of memory, from the program, or from
+ * `timeout`.
+ */
 export const KILLED_BY_SIGKILL = 137
 
 /** Throws `sandbox_lost` if the result has no answer and does not report a kill. */
@@ -39,7 +45,7 @@ export function requireKilled({ exitCode }: ToolResult): void {
     })
 }
 
-/** `stdout` and `stderr` follow the output that was shown live. */
+/** The streams of `result` hold only what follows the output that was shown live. */
 export function withoutAnswer(
   result: ToolResult,
   shown: Exit['outputBytes'],

@@ -9,7 +9,10 @@ import type { Waited } from './warm-sessions.ts'
 export const NAME_FIELD = 'name'
 
 export interface ForgottenSessions {
-  /** A turn took over this warm session. No sweep takes it while its first worker lives. */
+  /**
+   * A turn took over this warm session. Its name contains its first worker, so no sweep stops it while that
+   * worker lives. From now on `stopAmong` checks it too.
+   */
   watch(waited: Pick<Waited, 'name' | 'endsAtMs'>): void
   /** Stops the forgotten ones among all running sessions. Never rejects. */
   stopAmong(running: readonly Listed[]): Promise<void>

@@ -25,7 +25,10 @@ const FOR_DEVELOPERS = /\s*Deserialization error: to see the raw response.*$/s
 /** Maximum number of names of invalid fields. Their values are never shown. */
 const FIELDS_MAX = 10
 
-/** Runs one call. Its error keeps only the class name, the message and why a request was invalid. */
+/**
+ * Runs one call. Its error keeps only the class name, the message, the HTTP status and why a request was
+ * invalid.
+ */
 export async function hidingKeys<T>(client: KeyedClient, call: () => Promise<T>): Promise<T> {
   try {
     return await call()

@@ -44,11 +44,11 @@ const FIX =
   'Give the worker AWS credentials (backends.agentcore.credentials_file, or the SDK’s own chain) and a region; or try it with `cofferdam double agentcore`.'
 
 export interface AgentcoreDeps extends BackendDeps {
-  /** Maps tenants to code interpreters. Without it, every tenant is refused. */
+  /** Maps tenants to code interpreters. Without it, only interpreters of the configuration serve. */
   interpreters?: Interpreters
 }
 
-/** Makes no request and loads no SDK before `probe` or `open`. */
+/** Makes no request and loads no SDK until a method needs the service. */
 export function createAgentcoreBackend(
   config: z.input<typeof agentcoreConfigSchema>,
   deps: AgentcoreDeps = {},
@@ -151,7 +151,7 @@ export function createAgentcoreBackend(
       const named = ownedAmong(settings.session_prefix, await running.list()).filter(
         (one) => one.owner === owner,
       )
-      // A warm session may belong to a turn by now, and a turn outlives its worker.
+      // A warm session may be a kept session by now, and a kept session outlives its worker.
       const waited = named.some((one) => isWarmName(one.name))
       const kept =
         waited && deps.sessions !== undefined ? await namesInUse(deps.sessions, name, NAME_FIELD) : new Set()
@@ -178,7 +178,7 @@ export function createAgentcoreBackend(
   }
 }
 
-/** Sessions that a registry lost are ended by workers that know their fleet. */
+/** Ends sessions that the registry lost. Null without a registry or a worker's ID, which names its fleet. */
 function forgottenOf(
   settings: AgentcoreConfig,
   { sessions: registry, warm }: BackendDeps,

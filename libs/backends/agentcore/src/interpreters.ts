@@ -1,9 +1,10 @@
 /**
  * Each tenant's own code interpreter. Provisioning (./provision) creates interpreters and writes their IDs to
- * Postgres. The worker gives the data plane this view of them, so the backend knows no database.
+ * Postgres. The worker gives the backend this view of them, so the backend knows no database.
  *
- * No program runs in another tenant's interpreter or in the service's shared one. A tenant without an
- * interpreter is refused with `interpreter_not_ready` before anything starts, and is not charged.
+ * Unless the configuration names interpreters for all tenants, no program runs in another tenant's
+ * interpreter or in the service's shared one. A tenant without an interpreter is refused with
+ * `interpreter_not_ready` before anything starts, and is not charged.
  */
 import {
   assertNever,
@@ -19,11 +20,14 @@ export interface Interpreters {
   /** ID at the service (`<name>-<10 characters>`); null if there is none. Throws `store_unavailable`. */
   find(tenantId: string, environment: Environment): Promise<string | null>
   /**
-   * Reports that the service no longer knows interpreter `id` (not: a session). The reconciler then creates a
-   * new one. Does nothing if another ID is on record.
+   * Reports that the service no longer knows interpreter `id`. Not for a missing session. The reconciler then
+   * creates a new one. Does nothing if another ID is on record or if `id` is new.
    */
   forget(tenantId: string, environment: Environment, id: string): Promise<void>
-  /** All recorded IDs, to find sessions of dead workers. Without it: those that this worker used. */
+  /**
+   * All recorded IDs, to find sessions of dead workers. If absent, only configured interpreters and those
+   * that this worker used are searched.
+   */
   all?(): Promise<readonly string[]>
 }
 
@@ -35,7 +39,10 @@ export function environmentFor(network: Network): Environment {
   return network === 'none' ? 'internal-only' : 'default-public'
 }
 
-/** The policy's environments, plus `internal-only`, since each may run programs without network. */
+/**
+ * Interpreters for a policy's environments. Programs of `default-public` without network run in
+ * `internal-only`.
+ */
 export function interpretersFor(environments: readonly Environment[]): Environment[] {
   if (environments.includes('default-public')) return ['default-public', 'internal-only']
   return [...new Set(environments)]
@@ -81,7 +88,10 @@ export function configuredFirst(settings: AgentcoreConfig, tenants: Interpreters
   }
 }
 
-/** Start found no interpreter: forgets the tenant's, so that the reconciler creates another. */
+/**
+ * If Start found no interpreter, forgets the tenant's, so that the reconciler creates another. Returns the
+ * error to throw.
+ */
 export async function interpreterGone(
   error: unknown,
   interpreters: Interpreters,

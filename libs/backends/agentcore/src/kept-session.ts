@@ -1,7 +1,8 @@
 /**
  * Sessions kept for the next execution with the same key, on any worker (remote/take-turn.ts). A session
- * lives for an absolute time; if it could end before a program's hard deadline, it is replaced. The entry
- * holds the session's name before it is requested, so none is forgotten, and its ID once it has rested.
+ * lives for an absolute time. It is replaced if it could end before a program's hard deadline. The entry
+ * holds the session's name before the session is requested, so that none is forgotten. It holds the ID once
+ * the session has rested, or at once if the session was warm.
  */
 import { CofferdamError, type SessionEntry, type SessionRegistry } from '@cofferdam/contract'
 import type { SessionLimits, AtRest, Kept, Promised, SessionKeeper } from '@cofferdam/backend-remote'
@@ -11,11 +12,14 @@ import { keptName } from './session-name.ts'
 import { traceParentOf } from './trace-parent.ts'
 import type { Waited } from './warm-sessions.ts'
 
-/** The service ends a session up to 3 s late (measured by others). Ours must end earlier. */
+/**
+ * A session must last this much longer than a program's hard deadline. The service ends a session up to 3 s
+ * late (measured by others).
+ */
 const MARGIN_MS = 60_000
 
 export interface KeeperParts extends OpenParts {
-  /** Takes a warm session for a turn's first execution; null if none lives that long. */
+  /** Takes a warm session for a kept session's first execution; null if none lives that long. */
   takeWaiting(lastsUntilMs: number, signal: AbortSignal): Promise<Waited | null>
   registry: SessionRegistry
   backend: string
@@ -78,7 +82,7 @@ export function createKeeper(parts: KeeperParts, interpreter: string): SessionKe
   }
 }
 
-/** Gives a warm session to the turn. The entry says so first; then no sweep takes the session. */
+/** Makes a warm session the kept session. Writes its name into the entry first, so that no sweep stops it. */
 async function adopt(
   parts: OpenParts,
   { session: held, name }: Waited,

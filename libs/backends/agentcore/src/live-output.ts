@@ -6,7 +6,7 @@ import { createHash, hash } from 'node:crypto'
 import { CofferdamError, type RunIo } from '@cofferdam/contract'
 import type { Piece } from './live-lines.ts'
 
-/** Size in which output is passed on. */
+/** Maximum bytes that are passed on at once. */
 const PIECE = 64 * 1024
 type Stream = Piece['stream']
 const STREAMS: readonly Stream[] = ['stdout', 'stderr']

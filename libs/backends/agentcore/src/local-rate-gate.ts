@@ -12,7 +12,7 @@ export function createLocalRateGate(): RateGate {
     async take(bucket, perSecond, { waitMs, signal }) {
       signal.throwIfAborted()
       const now = performance.now()
-      // Time at which the bucket is full again if no further token is taken.
+      // `at`: time at which the bucket is full again if no further token is taken.
       const betweenMs = 1000 / perSecond
       const at = Math.max(now, freeAt.get(bucket) ?? 0) + betweenMs
       // The first call never waits, however slow the rate is.

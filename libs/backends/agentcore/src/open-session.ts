@@ -18,7 +18,7 @@ import type { DataPlane, SessionPlace } from './data-plane.ts'
 import { ATTEMPTS, retryThrottled } from './retry-calls.ts'
 import { clientToken } from './session-name.ts'
 
-/** A Start that the service has not carried out by then is never carried out. */
+/** A Start that the service has not carried out after this time is never carried out. */
 const COMES_MS = 600_000
 
 export interface StartWish {
@@ -31,14 +31,17 @@ export interface StartWish {
 }
 
 export interface OpenParts {
-  /** `left` remembers a session that could not be stopped. */
+  /** Its `stop` remembers in `left` the sessions that it could not stop. */
   service: DataPlane
   left: LeftBehind
   readyMs: number
   logger: BackendLogger
 }
 
-/** Throws `backend_unavailable`, `sandbox_open_failed` or the signal's reason, and leaves no session. */
+/**
+ * Throws `backend_unavailable`, `sandbox_open_failed`, `protocol_violation` or the signal's reason. Leaves no
+ * session.
+ */
 export async function openSession(
   parts: OpenParts,
   wish: StartWish,
@@ -76,14 +79,14 @@ async function start(
   try {
     return await service.start({ interpreter, name, seconds, token, traceParent })
   } catch (error) {
-    // Unless it was refused or got no turn in the rate, the session may exist despite the error.
+    // Unless the call was refused or held back by the rate limit, the session may exist despite the error.
     if (!isRefused(error) && !isNotBegun(error))
       await stopUnanswered({ service, left, logger }, interpreter, name)
     throw openFailure(error, 'session_start')
   }
 }
 
-/** Start may take effect now or later, so the session is searched until it cannot appear any more. */
+/** Start may take effect now or later, so we search for the session until it cannot appear any more. */
 async function stopUnanswered(
   { service, left, logger }: Pick<OpenParts, 'service' | 'left' | 'logger'>,
   interpreter: string,
@@ -97,7 +100,7 @@ async function stopUnanswered(
     )
 }
 
-/** Stops it. Logs a failure, because nobody waits for it and a later attempt stops the session. */
+/** Stops a session. Logs a failure instead of throwing it, because a later attempt stops the session. */
 export async function discard({ service, logger }: OpenParts, id: SessionPlace): Promise<void> {
   await service
     .stop(id)
@@ -123,8 +126,8 @@ export async function stopByName(service: DataPlane, interpreter: string, name: 
 const isForNow = (error: unknown): boolean => isThrottled(error) || isGone(error) || isConflict(error)
 
 /**
- * The first call of a session installs our cell. Ready means no exit code but 0, no error, and the marker as
- * the last line. Throws otherwise.
+ * The first call of a session installs our cell. Ready means: exit code 0 or none, no error, and as last
+ * lines the cell's path and the marker. Throws otherwise.
  */
 async function proveReady(service: DataPlane, id: SessionPlace, signal: AbortSignal): Promise<CellSession> {
   let nonce = ''

@@ -43,8 +43,8 @@ export interface Answer {
 }
 
 /**
- * Returns the answer to the request with that nonce; null without one, for a program may end the interpreter.
- * Throws `protocol_violation` for a broken answer or more than `most` bytes of output.
+ * Returns the answer to the request with that nonce. Null if there is none, because a program may end the
+ * interpreter. Throws `protocol_violation` for a broken answer or more than `most` bytes of output.
  */
 export async function readAnswer(result: ToolResult, nonce: string, most: number): Promise<Answer | null> {
   const begin = `@cofferdam:${nonce}:`

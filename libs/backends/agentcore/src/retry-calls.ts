@@ -1,6 +1,6 @@
 /**
  * How often each call of the service is tried, and the retries that are ours. Which failures are throttled or
- * lost: classify-failure.ts. The program itself is sent once.
+ * lost: classify-failure.ts. A program may be sent again, but the cell begins it at most once.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { isLostAnswer, isThrottled } from './classify-failure.ts'
@@ -10,7 +10,7 @@ export const ATTEMPTS = {
   throttledBeforeBegin: 4,
   /** The same after user code has begun: about 6 s. */
   throttledAfterBegin: 8,
-  /** A question whose answer was lost. */
+  /** A request whose answer was lost, if it may be carried out twice. */
   lostAnswer: 3,
   /** Start, Stop and List, by the SDK itself. */
   lifecycle: 3,
@@ -20,7 +20,7 @@ export const ATTEMPTS = {
   firstCall: 5,
   /** Sessions for one open, when the first is not ready. */
   sessions: 2,
-  /** Sends of a program that the cell says it has not begun. */
+  /** How often a program is sent if the cell says that it has not begun. */
   program: 2,
   /** Each call of the control plane (provisioning), by the SDK itself. */
   controlPlane: 5,

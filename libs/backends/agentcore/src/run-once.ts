@@ -23,7 +23,7 @@ import type { Answer } from './read-answer.ts'
 
 /** A command that fits into one argument on Linux (MAX_ARG_STRLEN 128 KiB), including its shell. */
 const COMMAND_MAX = 100 * 1024
-/** Limit for live output of a call. It comes twice, like all of an answer. */
+/** Maximum bytes of a call's live lines. The service sends them twice, like all output. */
 const LIVE_MAX = 1024 * 1024
 /** Pauses between questions while a program whose answer was lost may still run. */
 const OUTCOME_POLL_MS = { first: 500, longest: 5000 }
@@ -32,7 +32,10 @@ export interface ProgramRequest {
   once: string
   softMs: number
   graceMs: number
-  /** How the service runs it: as a cell, a command, or a background command. */
+  /**
+   * How the service runs it: as code of the session's interpreter (`cell`), as a command, or in the
+   * background (`task`).
+   */
   carrier: 'cell' | 'command' | 'task'
   maxOutput: number
   job: object
@@ -52,7 +55,10 @@ export interface RunParts {
   onFailed: () => void
 }
 
-/** Throws the signal's reason, and `sandbox_lost`: with reason `not_begun` if the call was refused. */
+/**
+ * Throws the signal's reason, an error of the cell, `protocol_violation`, or `sandbox_lost`: with reason
+ * `not_begun` if the program certainly did not begin.
+ */
 export async function runOnce(
   { requests, base, onFailed }: RunParts,
   request: ProgramRequest,
@@ -68,7 +74,8 @@ export async function runOnce(
       const result = await carry(requests, base, { ...request, once, nonce, onStarted }, signal)
       const answer = await requests.answered(result, nonce, request.maxOutput)
       if (answer === null) requireKilled(result)
-      // An earlier attempt of this loop began the program, but its stream was throttled.
+      // An earlier try of this call began the program, but its stream was throttled, so the call was sent
+      // again.
       if (answer?.head.outcome !== undefined) throw new Error('begun before')
       const [stdout, stderr] = [withoutLines(result.stdout, nonce), withoutLines(result.stderr, nonce)]
       return { answer, result: { ...result, stdout, stderr } }
@@ -116,7 +123,7 @@ async function carry(
   }
   async function heard(tool: ToolName, given: ToolArguments): Promise<ToolResult> {
     const result = await requests.call(tool, given, signal, { onText, traceParent })
-    // The service strips the last newline, and a dying program's last line may be there.
+    // The service strips the last newline, which may end the last live line of a dying program.
     for (const source of ['stdout', 'stderr'] as const) await onText(source, '\n')
     return result
   }
@@ -136,7 +143,8 @@ async function asFile(
   signal: AbortSignal,
 ): Promise<string> {
   const path = requests.fileFor('sh')
-  // The file holds the program's variables, and a kept session serves other executions.
+  // The file removes itself: it holds the program's environment variables, and a kept session serves other
+  // executions.
   const blob = Buffer.from(`rm -f "$0"\n${command}`)
   await requests.call('writeFiles', { content: [{ path, blob }] }, signal)
   return `sh ${posix.dirname(base)}/${path}`

@@ -17,13 +17,16 @@ import { traceParentOf } from './trace-parent.ts'
 
 /**
  * Limit per stream of one answer. The service sends each stream twice, as text and as structured content, and
- * the worker holds it all before it passes on a byte: 10 MB of text took 0.3 GB (measured).
+ * the worker holds the whole answer in memory: 10 MB of text took 0.3 GB (measured).
  */
 const OUTPUT_MAX = 8 * 1024 * 1024
 /** Share of the time between soft and hard deadline for stopping a program; the rest is for its answer. */
 const GRACE_SHARE = 0.8
 const GRACE_MIN_MS = 100
-/** By then a caller with a hard deadline has given up. */
+/**
+ * A program that was killed early returns this long after its hard deadline, so that the caller's own timer
+ * acts first.
+ */
 const LATE_MS = 500
 
 export interface ProgramParts {
@@ -59,7 +62,8 @@ export async function runProgram(
   // A failing reader ends the run, because its program might wait for the reader for ever.
   const reader = new AbortController()
   const both = AbortSignal.any([signal, reader.signal])
-  // The call answers nothing until the program prints or ends, so the program may run once the call is sent.
+  // The service does not say when the program begins, only when it prints or ends. So it may run once the
+  // call is sent.
   io.onHandedOver?.()
   const { answer, result } = await session.run(
     {

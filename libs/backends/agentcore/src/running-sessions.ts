@@ -13,7 +13,10 @@ export interface RunningSessions {
   /** Records that this worker opened a session in the interpreter. */
   use(interpreter: string): void
   interpreters(): Promise<string[]>
-  /** All running sessions, including other workers'. Throws `backend_unavailable`. */
+  /**
+   * All running sessions, including other workers'. Throws errors such as `backend_unavailable` and
+   * `store_unavailable`.
+   */
   list(): Promise<Listed[]>
 }
 
@@ -53,7 +56,7 @@ export function createRunningSessions(
   }
 }
 
-/** The sessions that belong to a worker, each with its worker. */
+/** The sessions whose names contain a worker, each with that worker. */
 export const ownedAmong = (
   prefix: string,
   listed: readonly Listed[],

@@ -11,7 +11,10 @@ export const LIFE_MS = { least: 60_000, most: 28_800_000 }
 export const jobLifeMs = ({ limits }: Pick<SandboxSpec, 'limits'>): number =>
   Math.max(LIFE_MS.least, limits.hard_timeout_ms + LIFE_MARGIN_MS)
 
-/** Life of a warm session: enough for any program in one call, and for a turn if turns are kept. */
+/**
+ * Life of a warm session. After its longest wait it suffices for any program in one call or, if sessions are
+ * kept, for a kept session's life. At most the service's maximum.
+ */
 export function warmLifeMs(settings: AgentcoreConfig, keepsTurns: boolean): number {
   const usedMs = Math.max(settings.call_max_ms + LIFE_MARGIN_MS, keepsTurns ? settings.kept_life_ms : 0)
   return Math.min(settings.warm_max_age_ms + usedMs, LIFE_MS.most)

@@ -7,14 +7,15 @@ import { fleetOf, type SandboxSpec, type WorkerId } from '@cofferdam/contract'
 
 /**
  * `<prefix>-<worker>-<execution>-<end of the sandbox's id>`: at most 8 + 50 + 37 + 4 of the service's 100
- * characters. An attempt may be repeated, and a search for its last session must not find the current one.
+ * characters. The last part tells apart the sessions of a repeated attempt, because a search for the previous
+ * session must not find the current one.
  */
 export const ownedName = (
   prefix: string,
   { owner, executionId, sandboxId }: Pick<SandboxSpec, 'owner' | 'executionId' | 'sandboxId'>,
 ): string => `${prefix}-${owner}-${executionId}-${sandboxId.slice(-3)}`
 
-/** A warm session of a worker: `<prefix>-<worker>-warm_<16 digits>`. */
+/** A warm session of a worker: `<prefix>-<worker>-warm_<16 hex digits>`. */
 export const warmName = (prefix: string, owner: WorkerId): string =>
   `${prefix}-${owner}-warm_${randomBytes(8).toString('hex')}`
 
@@ -33,7 +34,7 @@ export const keptName = (
 export const isKeptBy = (prefix: string, worker: WorkerId, name: string): boolean =>
   name.startsWith(`${prefix}-kept-${fleetOf(worker)}-`)
 
-/** The worker in one of our names; null for any other name. */
+/** The worker in a name of `ownedName` or `warmName`; null for any other name. */
 export function ownerIn(prefix: string, name: string | undefined): WorkerId | null {
   if (name?.startsWith(`${prefix}-`) !== true) return null
   const found = /^(wrk_[0-9a-f]{12}_[0-9a-f]{32})-(?:exe|warm)_/.exec(name.slice(prefix.length + 1))

@@ -42,7 +42,9 @@ export interface WarmSessions {
    * otherwise. Starts a replacement. Throws the reason of `signal`.
    */
   take(interpreter: string, lastsUntilMs: number, signal: AbortSignal): Promise<Waited | null>
-  /** Keeps a warm session here from now on, instead of in the least recently used interpreter. */
+  /**
+   * Keeps a warm session here from now on. At the maximum, the least recently used interpreter loses its own.
+   */
   keep(interpreter: string): void
   /** Stops all warm sessions and starts no more. */
   close(): Promise<void>

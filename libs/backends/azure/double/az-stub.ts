@@ -10,7 +10,7 @@ export interface AzStub {
   calls(): Promise<string[]>
 }
 
-/** Writes it into `folder`. With `fails` it exits like an `az` without a login. */
+/** Writes the program into `folder`. With `fails` it exits like an `az` without a login. */
 export async function writeAzStub(
   identity: Identity,
   folder: string,

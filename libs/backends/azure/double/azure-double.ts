@@ -37,16 +37,16 @@ export interface AzureDouble extends AsyncDisposable {
   /** Creates another pool; resolves to its management endpoint. */
   addPool(options: PoolOptions): Promise<string>
   removePool(name: string): Promise<void>
-  /** Sets the faults from now on. */
+  /** Changes the given faults from now on. The others stay. */
   fault(faults: Partial<Faults>): void
-  /** Holds the next data plane call whose path contains this before it takes effect, until released. */
+  /** Holds the next data plane call whose path contains `path`, before it takes effect, until `letGo`. */
   hold(path: string): HeldCall
   /** Every request so far, as `METHOD path?query`. */
   readonly requests: string[]
 }
 
 export interface HeldCall {
-  /** Resolves when such a call has arrived. */
+  /** Resolves when the call has arrived. */
   readonly arrived: Promise<void>
   letGo(): void
 }
@@ -66,7 +66,7 @@ interface Pool {
   server: MirrorServer | null
 }
 
-/** Starts it. Programs run in jails on this machine. */
+/** Starts the double. Programs run in jails on this machine. */
 export async function startAzureDouble(options: AzureDoubleOptions = {}): Promise<AzureDouble> {
   const identity = new Identity({
     identityHeader: 'double-identity-header',
@@ -89,7 +89,10 @@ export async function startAzureDouble(options: AzureDoubleOptions = {}): Promis
       work(request, response, url).catch((error: unknown) => replyError(response, error))
     }
 
-  /** Checks that every call to a pool must pass; resolves to its identifier, or to empty without one. */
+  /**
+   * Makes the checks that every call to a pool must pass. Resolves to the call's identifier, or '' without
+   * one.
+   */
   async function admitted(request: IncomingMessage, url: URL, { sessions }: Pool): Promise<string> {
     const why = identity.refusal(request, SESSIONS_AUDIENCE)
     if (why !== null) throw new Refusal(401, 'Unauthorized', why)
@@ -118,7 +121,7 @@ export async function startAzureDouble(options: AzureDoubleOptions = {}): Promis
     },
   })
   const main = answering(async (request, response, url) => {
-    // Not part of Azure's API: sets the double's faults.
+    // Not part of Azure's API: sets the double's faults and resets those that the body leaves out.
     if (url.pathname === '/_double/faults') {
       Object.assign(faults, NO_FAULTS, await jsonOf(request))
       return reply(response, 200, faults)

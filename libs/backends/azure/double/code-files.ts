@@ -55,7 +55,7 @@ export async function handleFiles(
   }
   const got = await callJail(session.jail.socket, 'GET', inJail(name))
   if (got.status !== 200) throw new Refusal(404, 'FileNotFound', 'There is no such file.')
-  if (happens(faults, 'drop_after')) throw new Dropped()
+  if (path.includes(faults.drop_path) && happens(faults, 'drop_after')) throw new Dropped()
   response.writeHead(200, {
     'Content-Type': 'application/octet-stream',
     'Content-Length': String(got.body.length),
@@ -79,7 +79,7 @@ const fileOf = (entry: Listed): Record<string, unknown> => ({
   directory: entry.directory,
 })
 
-/** The only file of a multipart body. */
+/** Returns the first file of a multipart body. */
 async function uploaded(request: IncomingMessage): Promise<{ name: string; bytes: Buffer }> {
   const form = await new Response(new Uint8Array(await bytesOf(request)), {
     headers: { 'Content-Type': request.headers['content-type'] ?? '' },

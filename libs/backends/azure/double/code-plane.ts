@@ -60,7 +60,9 @@ export class CodePlane {
     this.#faults = faults
   }
 
-  /** `path` is relative to the endpoint. The call is authorised; `identifier` is well-formed or absent. */
+  /**
+   * `path` is relative to the endpoint. The call is authorised. `identifier` is well-formed, or '' if absent.
+   */
   async handle(
     request: IncomingMessage,
     response: ServerResponse,

@@ -1,4 +1,7 @@
-/** Data plane of a custom-container pool: passes all paths but `/.management` to the session's container. */
+/**
+ * Data plane of a custom-container pool: passes all paths but three of `/.management` to the session's
+ * container.
+ */
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { bytesOf, callJail, Dropped, Refusal, replyPage } from './exchange.ts'
 import { happens, type Faults } from './faults.ts'

@@ -47,7 +47,7 @@ export function replyPage(response: ServerResponse, status: number): void {
   response.end('<!doctype html><title>Our services are not available right now</title>')
 }
 
-/** Answers any error in the service's form. */
+/** Answers an error in the service's form. Breaks the connection for Dropped, or if an answer has begun. */
 export function replyError(response: ServerResponse, error: unknown): void {
   if (error instanceof Dropped || response.headersSent) return void response.destroy()
   const { status, code, message, headers } =

@@ -1,4 +1,4 @@
-/** Faults that a test injects. Numbers are counts, used up as the faults happen. */
+/** Faults that a test injects. The fields of `Count` are counts, used up as the faults happen. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Refusal } from './exchange.ts'
 import type { SessionPool } from './session-pool.ts'
@@ -14,10 +14,10 @@ export interface Faults {
   fail: number
   /** Calls before which the identifier's session disappears; they silently get a new one. */
   vanish: number
-  /** Executions that end as Failed with this on stderr and run nothing. */
+  /** Executions that run nothing and end as Failed, with `fail_stderr` on stderr. */
   fail_executions: number
   fail_stderr: string
-  /** Executions that lose all output after this many characters. */
+  /** Executions whose stdout and stderr are each cut after `truncate_to` characters. */
   truncate_executions: number
   truncate_to: number
   /** Executions delivered twice; the answer is the second one's. */
@@ -32,7 +32,7 @@ export interface Faults {
   page_after: number
   /** Status of that page. */
   page_status: number
-  /** Code pool calls that take effect but are answered with this JSON body and status 200. */
+  /** Calls that take effect but are answered with `odd_body` and status 200. Not for calls to a container. */
   odd_after: number
   odd_body: string
   /** Session calls answered with 409, as for a session whose time is up. */
@@ -41,7 +41,10 @@ export interface Faults {
   hide: number
   /** Executions answered while they still run, although the caller asked to wait. */
   answer_early: number
-  /** Limits faults of throttling, failing, expiring and spoiling to paths with this text; empty for all. */
+  /**
+   * Limits `throttle`, `hide`, `fail`, `expire`, `drop_before` and the `*_after` faults to paths with this
+   * text. Empty: all paths.
+   */
   drop_path: string
   latency_ms: number
 }
@@ -88,7 +91,7 @@ type Count =
   | 'hide'
   | 'answer_early'
 
-/** True, and one less left, when this is to go wrong now. */
+/** Returns true if the fault is to happen now, and then lowers its count by one. */
 export function happens(faults: Faults, name: Count): boolean {
   if (faults[name] <= 0) return false
   faults[name] -= 1

@@ -29,7 +29,7 @@ export interface IdentitySettings {
 export class Identity {
   readonly #key = randomBytes(32)
   readonly settings: IdentitySettings
-  /** Number of issued tokens by way. */
+  /** Number of issued tokens by how they were obtained, such as `imds` or `az`. */
   readonly given: Record<string, number> = {}
   lifeSeconds = LIFE_SECONDS
 

@@ -1,5 +1,5 @@
 """A code-interpreter session of Azure as clients see it: a Python kernel that keeps its state, a shell, and
-the files of /mnt/data. `python3 -I interpreter.py SOCKET` serves the double's data plane on a unix socket.
+the files of /mnt/data. `python3 -I interpreter.py SOCKET` answers the double's requests on a unix socket:
 
   POST /execute {"code" | "shell" | "argv", "seconds"} → {"status", "stdout", "stderr", "result", "exitCode", "ms"}
   PUT | GET | DELETE /file?path=&name=      GET /files?path=&recursive=
@@ -124,7 +124,9 @@ def listed(query):
 
 
 class Handler(StreamRequestHandler):
-    """Reads only the HTTP that the double sends. Importing a library takes longer than loading this file."""
+    """Parses only the HTTP that the double sends. Importing an HTTP library would take longer than loading
+    this file.
+    """
 
     def handle(self):
         line = self.rfile.readline().decode()

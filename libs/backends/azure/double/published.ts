@@ -4,7 +4,8 @@
  *   SPEC       Azure/azure-rest-api-specs, specification/app/data-plane/Microsoft.App.DynamicSessions/preview:
  *              DynamicSessions.json, examples of 2024-10-02-, 2025-02-02- and 2025-10-02-preview
  *   CONTAINER  MicrosoftDocs/azure-docs, articles/container-apps/sessions-custom-container.md (2026-03-18)
- *   OLD        there too, sessions-code-interpreter.md of 2024: /code/execute, /files/upload, /files/content
+ *   OLD        same repository, sessions-code-interpreter.md of 2024: /code/execute, /files/upload,
+ *              /files/content
  *   SHELL      langchain-ai/langchain-azure, SessionsBashTool: shell pools, whose `status` is the exit code
  */
 import { z } from 'zod'
@@ -15,7 +16,7 @@ const CONTAINER = 'sessions-custom-container.md 2026-03-18'
 const OLD = 'sessions-code-interpreter.md 2024'
 
 const time = z.iso.datetime()
-/** `format: uri`: absolute. */
+/** SPEC says `format: uri`, so the URL must be absolute. */
 const link = z.url().nullish()
 
 /** SPEC, `Session`. */
@@ -26,7 +27,7 @@ const session = z.strictObject({
   expireAt: time,
   etag: z.string(),
 })
-/** CONTAINER, `SessionView`: the field for the end has another name. */
+/** CONTAINER, `SessionView`: here the session's end is `expiresAt`, not `expireAt`. */
 const sessionView = z.strictObject({
   identifier: z.string(),
   etag: z.string(),
@@ -78,7 +79,7 @@ const shellRequest = z.strictObject({
   timeoutInSeconds: z.int().optional(),
   outputStreamsMaxLength: z.int().optional(),
 })
-/** SPEC, `SessionPoolMetadataResponse`. */
+/** A part of SPEC, `SessionPoolMetadataResponse`. */
 const named = z.strictObject({ name: z.string(), version: z.string() })
 const metadata = z.strictObject({
   runtimes: z.array(named),
@@ -164,7 +165,9 @@ const OPERATIONS: readonly Operation[] = [
 
 export const AZURE = createPublished('Azure', OPERATIONS, refusal)
 
-/** Path of a call below the pool's management endpoint, which for code pools is itself a path. */
+/**
+ * Path of a call, relative to the pool's management endpoint. A code pool's endpoint has a path of its own.
+ */
 export const pathAtPool = (url: string): string =>
   new URL(url, 'http://double').pathname.replace(
     /^\/subscriptions\/[^/]+\/resourceGroups\/[^/]+\/sessionPools\/[^/]+/,

@@ -1,6 +1,7 @@
 /**
  * One pool of the double: sessions by identifier, each a jail. An unknown identifier silently gets a new
- * session. Every call resets the idle timer. The pool refuses sessions above its maximum.
+ * session. Every call resets the idle timer, but a look-up does not. The pool refuses sessions above its
+ * maximum.
  */
 import { randomUUID } from 'node:crypto'
 import { SOCKET, NODE, startJail, type Jail } from '@cofferdam/backend-remote/double'
@@ -16,7 +17,7 @@ export interface PoolOptions {
   maxSessions?: number
   /** Default 300 s, the service's minimum. */
   cooldownMs?: number
-  /** User of its sessions: root of a container or kernel (needs root on this host), or a user (default). */
+  /** The user inside its sessions: root (needs root on this host), or an ordinary user (default). */
   user?: 'root' | 'user'
   /** Keeps one session started for the next identifier, like `readySessionInstances`. Default: none. */
   keepsReady?: boolean
@@ -132,7 +133,7 @@ export class SessionPool {
     const taken = this.#ready ?? start()
     if (this.#keepsReady) {
       this.#ready = start()
-      // The session's user gets this error.
+      // Whoever takes this jail gets the error.
       this.#ready.catch(() => undefined)
     }
     return taken

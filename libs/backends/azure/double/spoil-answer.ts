@@ -14,7 +14,7 @@ function check({ req: { method = '', url = '/' } }: ServerResponse, code: number
   AZURE.checkAnswer(method, pathAtPool(url), code, body)
 }
 
-/** Answers, or injects a fault of this path. Throws if the answer does not have the published shape. */
+/** Answers, unless a fault applies to this path. Throws if the answer does not have the published shape. */
 export function answer(
   faults: Faults,
   response: ServerResponse,

@@ -6,7 +6,8 @@
  *   gather ──whole──▶ batch ──answer──▶ read …
  *                       └─answer lost──▶ its result ──never──▶ another batch · done ──▶ read · else ──▶ lost
  *
- * A batch with a program counts as not started only if its proof cannot come from a program (permit.ts).
+ * A batch with a program is repeated only with a proof that it has not started, which no program can forge
+ * (permit.ts).
  */
 import { once } from 'node:events'
 import { PassThrough, Writable } from 'node:stream'
@@ -17,7 +18,7 @@ import { RUNNING_PATIENCE_MS } from './pool-api.ts'
 import { LostAnswer } from './pool-call.ts'
 import { isUnspent } from './permit.ts'
 
-/** A request that never started is repeated. Three in a row count as an outage. */
+/** How often a request that never started is sent. After that, the session counts as lost. */
 const ATTEMPTS = 3
 /** For the agent's start and end: half is added to the program's hard deadline, the whole to the call's. */
 const AGENT_S = 20
@@ -29,7 +30,7 @@ export interface BatchDeadlines {
   hardMs: number
 }
 
-/** Opens the stream for one program. A first batch returns the ready frame of the agent there. */
+/** Opens the stream for one program. A first, empty batch returns the agent's ready frame. */
 export function openBatchChannel(
   session: InterpreterSession,
   options: readonly string[],
@@ -40,7 +41,10 @@ export function openBatchChannel(
   let parts: Buffer[] = []
   /** The permit of the next batch, or null if the session sent none. */
   let permit: string | null = session.permit
-  /** The permit of a program that the service ended for its memory. Its result brings the next permit. */
+  /**
+   * The permit of a program that the service ended for its memory. Asking for its result returns the next
+   * permit.
+   */
   let aborted: string | null = null
   let hasRun = false
   let work: Promise<void> = Promise.resolve()
@@ -145,7 +149,8 @@ export function openBatchChannel(
   readable.on('error', () => {})
   const writable = new Writable({
     write(chunk: Buffer, _encoding, done) {
-      // A stop cannot reach a session that runs an execution. It was told the soft deadline beforehand.
+      // Drop a soft stop: it cannot reach a session that runs an execution. in-session.py has the soft
+      // deadline.
       if (!isStop(chunk) || parts.length > 0) take(chunk)
       done()
     },

@@ -1,4 +1,7 @@
-/** The guest protocol for batches: where a request ends, and the exit of a program without its agent. */
+/**
+ * The guest protocol for batches: where a request ends, and the exit frame of a program whose agent sent
+ * none.
+ */
 
 const STOP = 'S'.charCodeAt(0)
 

@@ -1,4 +1,4 @@
-/** Gets tokens of Microsoft Entra; docs/decisions/0018 says which of them without @azure/identity. */
+/** Gets tokens of Microsoft Entra. docs/decisions/0018 says which of them need no @azure/identity. */
 import { execFile } from 'node:child_process'
 import { readFile } from 'node:fs/promises'
 import { promisify } from 'node:util'
@@ -67,7 +67,7 @@ async function sdkCredential(
 ): Promise<TokenCredential | null> {
   const sdk = await import('@azure/identity')
   const { client_secret_file, client_certificate_file, federated_token_file } = config
-  // The operator names the authority, which the public cloud may not know.
+  // Do not look the authority up: the operator names it, and the public cloud may not know it.
   const options = { authorityHost: config.authority, disableInstanceDiscovery: true, ...more }
   switch (name) {
     case 'client-secret': {

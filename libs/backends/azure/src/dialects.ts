@@ -1,7 +1,7 @@
 /**
- * Runs one execution in an interpreter session, in the dialect that the pool understands. The dialect is
- * learnt once per pool. The pool refuses a wrong one with `SessionPropertiesMissing` before anything runs,
- * and the other one is used from then on.
+ * Runs one execution in an interpreter session, in the dialect that the pool understands. The pool refuses a
+ * wrong one with `SessionPropertiesMissing` before anything runs. Then the other one is tried, and used from
+ * then on if it works.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { isCofferdamError, type CofferdamError } from '@cofferdam/contract'
@@ -10,7 +10,10 @@ import type { AzureConfig } from './config.ts'
 import type { PoolApi } from './pool-api.ts'
 import { json, LostAnswer, type PoolCall } from './pool-call.ts'
 
-/** Sent with every call, because the service otherwise cuts output at 4,096 characters. */
+/**
+ * Sent with every execution of the `new` and `shell` dialects, because the service otherwise cuts output at
+ * 4,096 characters.
+ */
 export const OUTPUT_MAX = 256 * 1024
 /** The output that fits into an answer of the older dialect, which has no parameter for it. */
 const OLD_OUTPUT_MAX = 4096
@@ -82,8 +85,8 @@ export function createExecutions(
 
   /**
    * The pool refuses a wrong dialect before anything runs. Try the same one twice before the other, so that
-   * one stray refusal does not switch all later executions. Another call may have learnt the dialect
-   * meanwhile, so the other one is relative to the one just tried.
+   * one stray refusal does not switch all later executions. Another call may change `dialect` meanwhile, so
+   * `other` is the opposite of `asked`.
    */
   async function inDialect<T>(
     work: (asked: Dialect) => Promise<T>,
@@ -177,7 +180,7 @@ function fromOld(body: Buffer): Executed {
 /** The execution may have started, although no usable answer came. */
 const noAnswer = (): CofferdamError => new LostAnswer('an answer to an execution that is none')
 
-/** The first pause between two polls of an execution that still runs. Each doubles. */
+/** The pause before the first poll of an execution that still runs. Each later pause is twice as long. */
 const PAUSE_MS = 50
 const LONGEST_PAUSE_MS = 2000
 

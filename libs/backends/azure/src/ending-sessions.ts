@@ -2,17 +2,20 @@
  * Ends sessions for good. The service creates a session for every unknown identifier. A call that left before
  * the end can arrive after it, because it uses another connection, and would create the session again.
  *
- *   calls on their way ──answered, or long on their way──▶ end ──▶ over: no further call is made
- *                     some may still arrive, or none was found of a young one ─┴─▶ later: end again, for some more than once
+ *   end requested: no further call ──calls in flight answered, or 3 s old──▶ end at the service
+ *     └─ a call may still arrive, or a young session was not found ──▶ end again later, perhaps several times
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { unlessAborted } from '@cofferdam/contract'
 
-/** After this time a call has arrived, or nobody waits for it any more. */
+/** An end waits for a call in flight until the call is this old. A poll of this age has arrived. */
 const ARRIVES_MS = 3000
-/** Times by which an unanswered call may create a session. It occupies the pool, so end it more than once. */
+/**
+ * How long after a call was lost its session is ended again, in milliseconds. A late call may create a
+ * session, which would occupy the pool.
+ */
 const LATE_MS = [3000, 10_000, 30_000] as const
-/** The service may not list a session that is so young. That it finds none proves nothing. */
+/** The service may not find a session younger than this, so its answer that there is none proves nothing. */
 const YOUNG_MS = 10_000
 /** How many ended sessions are remembered. Late calls come within minutes. */
 const REMEMBERED_MAX = 10_000
@@ -28,7 +31,10 @@ interface Call {
 }
 
 export interface EndingSessions {
-  /** Marks the session as new. Only a registry that lost its epochs uses an identifier twice. */
+  /**
+   * Allows calls to the identifier again. It is used for a second session only if the registry lost its
+   * epochs.
+   */
   begin(identifier: string): void
   /** The call that began the session was answered, so it exists. */
   began(identifier: string): void
@@ -36,15 +42,18 @@ export interface EndingSessions {
   follow(identifier: string, call: { isPoll: boolean; stop: AbortController; answer: Promise<unknown> }): void
   /** True once its end was requested. A further call would create another session. */
   isOver(identifier: string): boolean
-  /** Ends a session with `work`, which resolves to false without one. Resolves as the first `work` does. */
+  /**
+   * Ends a session with `work`, which resolves to false if there was none. Settles like the first run of
+   * `work`.
+   */
   end(identifier: string, work: () => Promise<boolean>): Promise<boolean>
-  /** Runs all scheduled repeats now, and resolves when they are done. */
+  /** Ends each scheduled session once more now, instead of later. Resolves when that is done. */
   settle(): Promise<void>
 }
 
 /**
- * Creates the bookkeeping. `onUnended` hears why a session that a late call created could not be ended.
- * `lateMs` says when a session is ended again after a call was lost.
+ * Creates the bookkeeping. `onUnended` is called when a repeated end fails. `lateMs`: how long after a call
+ * was lost the session is ended again.
  */
 export function createEndingSessions(
   onUnended: (identifier: string, error: unknown) => void,
@@ -146,7 +155,10 @@ export function createEndingSessions(
   }
 }
 
-/** An end does not wait for a poll, which can stay open for long. It is repeated after the poll. */
+/**
+ * An end does not wait for a poll, which can stay open for long. If the poll is younger than ARRIVES_MS, the
+ * end is repeated when the poll is that old.
+ */
 async function arrived({ isPoll, sinceMs, lostMs, settled }: Call): Promise<void> {
   const leftMs = Math.ceil(ARRIVES_MS - (performance.now() - sinceMs))
   if (isPoll || lostMs !== null || leftMs <= 0) return

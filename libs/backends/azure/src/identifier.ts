@@ -3,7 +3,7 @@
  * an HMAC with a secret that only workers have, over values that are not secret. It appears in no log.
  *
  *   j1<owner><mac>   for one execution: the owner stands in it, so that others find what a dead worker left
- *   s1<mac>          for a session, which belongs to no worker
+ *   s1<mac><mac>     for a session, which belongs to no worker
  */
 import { createHash, createHmac } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
@@ -68,7 +68,7 @@ export function ownerOf(identifier: string): WorkerId | null {
   return hex.length === 44 ? `wrk_${hex.slice(0, 12)}_${hex.slice(12)}` : null
 }
 
-/** Returns the part that logs may show. */
+/** Returns a short hash of the identifier, which logs may show. */
 export const hashOf = (identifier: string): string =>
   createHash('sha256').update(identifier).digest('hex').slice(0, 16)
 

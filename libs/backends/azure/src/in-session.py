@@ -1,16 +1,18 @@
 """Our end of one execution in an interpreter session: `python3 -I -S in-session.py WISH`, base64 of JSON.
 
   ask     sends one request to the http_pod.py of an earlier execution, and returns its answer
-  batch   gives `frames` to a new agent in the same work directory, and returns its frames to the end of
-          that request; carried out once, however often it is requested
+  batch   gives the request's frames to a new agent in the same work directory, and returns the agent's frames
+          up to the end of its answer; carried out once, however often it is requested
   result  returns the outcome of a batch; if it has not begun, it never will
 
 A batch has a permit: a file with a secret, named by the secret's hash. Beginning the batch destroys the file,
 so whoever shows the secret later proves that it did not begin. A program has our uid, but cannot know its own
-batch's secret. Each answer has the next permit. One created after a program ran proves nothing.
+batch's secret. Each answer to `batch` and `result` has the next permit. A permit that was created after a
+program ran proves nothing.
 
-The answer stands between two nonces, because the service may cut output and programs may print too. A long
-answer is left in a file. Another session lacks the folder of this file's incarnation and does nothing.
+The answer stands between two copies of a nonce, because the service may cut output and programs may print
+too. A long answer is left in a file. A session that replaced this one lacks this folder, so nothing runs
+there.
 """
 import base64
 import json
@@ -89,7 +91,7 @@ def hashed(secret):
 def spends(permit):
     """True for the first call with this permit, unless the permit is forged."""
     place = place_of(permit)
-    # Runs in its own process, so that the program's process never holds the secret.
+    # Do it in a child process, so that this process, whose memory a program may read, never holds the secret.
     child = os.fork()
     if child == 0:
         try:

@@ -41,7 +41,7 @@ export interface AzureDeps extends BackendDeps {
   fleetPool?: FleetPool
 }
 
-/** Makes no request before `probe` or `open`. The schema fills in defaults of `config`. */
+/** Makes no request until a method is called. The schema fills in defaults of `config`. */
 export function createAzureBackend(
   config: z.input<typeof azureConfigSchema> = {},
   deps: AzureDeps = {},
@@ -79,7 +79,7 @@ export function createAzureBackend(
   }
   const capabilities = capabilitiesOf(settings, kind, deps.sessions !== undefined, Object.keys(preloads))
 
-  /** The backend is off by default, and then sends nothing. */
+  /** Throws if the backend is not enabled, which is the default, or lacks an endpoint or the secret. */
   async function refuseUnset(): Promise<void> {
     if (!settings.enabled)
       throw new CofferdamError('backend_unavailable', 'Azure: backends.azure is not enabled.')

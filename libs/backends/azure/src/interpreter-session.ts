@@ -56,7 +56,10 @@ export interface InterpreterSession {
   readonly work: string
   /** The permit of the first batch in a session that is provisioned here. */
   readonly permit: string
-  /** Uploads the agent. `pod`: leaves http_pod.py running. `transforms`: includes the TypeScript compiler. */
+  /**
+   * Uploads the agent. `pod`: leaves http_pod.py running. `transforms`: includes amaro.cjs, for TypeScript
+   * syntax.
+   */
   provision(options: { pod: boolean; transforms: boolean }, signal: AbortSignal): Promise<void>
   /** Sends one request to in-session.py, with `data`. Throws `sandbox_lost` if the session is another one. */
   tell(wish: Record<string, unknown>, options: Timing & { data?: Uint8Array }): Promise<Told>
@@ -195,7 +198,8 @@ const ours = (file: string): Buffer => readFileSync(new URL(file, import.meta.ur
  */
 function agentBundle(transforms: boolean, more: Record<string, string>): Buffer {
   const files: [string, Buffer][] = guestFiles()
-    // Leaves out 5.0 of 5.3 MB, which every new session would upload.
+    // Without COMPILER, amaro.cjs is 5.0 of the 5.3 MB that a new session uploads. Leave it out if it is not
+    // needed.
     .filter(({ name }) => name !== COMPILER && (transforms || name !== 'node-gate/amaro.cjs'))
     .map(({ name, source }) => [`guest/${name}`, readFileSync(source)])
   const added = Object.entries(more).map(([path, text]): [string, Buffer] => [path, Buffer.from(text)])

@@ -1,7 +1,7 @@
 /**
  * Proves that a batch has not started, whatever a program in the session did. A permit is the hash of a
- * secret. Starting destroys the secret (in-session.py), so whoever still knows it has not started. This holds
- * for permits from before the program ran.
+ * secret. Starting the batch destroys the secret (in-session.py), so a session that still shows it has not
+ * started the batch. This holds only for permits that were created before a program ran.
  */
 import { createHash, randomBytes } from 'node:crypto'
 import { z } from 'zod'
@@ -9,7 +9,10 @@ import { z } from 'zod'
 /** The pattern of a permit or a secret: 32 bytes in hex. */
 export const permitSchema = z.string().regex(/^[0-9a-f]{64}$/)
 
-/** Creates a permit outside of the session. Only those who saw it uploaded know it, so no program does. */
+/**
+ * Creates a permit on the worker. Its secret is uploaded before a program runs in the session, so none knows
+ * it.
+ */
 export function newPermit(): { permit: string; secret: string } {
   const secret = randomBytes(32).toString('hex')
   return { permit: hashOf(secret), secret }

@@ -3,8 +3,8 @@
  * or a response that stays open. So one long poll reads what the agent writes, and one POST after another
  * sends. Both number their bytes, so a lost answer costs time but no byte. Nobody polls while the agent owes
  * no answer. A poll that left just before the session's end would create another session. If executions carry
- * the requests one at a time, it would also delay the next send. In that case a poll returns early if
- * something waits to be sent.
+ * the requests one at a time, a poll would also delay the next send. So a poll that starts while something
+ * waits to be sent returns at once.
  */
 import { Readable, Writable } from 'node:stream'
 import { callbackify } from 'node:util'
@@ -16,7 +16,7 @@ import type { PodCalls } from './pod-calls.ts'
 const POLL_MS = 20_000
 /** The pod accepts 1 MiB. */
 const SEND_MAX = 512 * 1024
-/** The pod drops its worker after 90 s. */
+/** An attached pod ends after 90 s without a request. */
 const ALIVE_MS = 20_000
 
 export interface PodChannel {
@@ -28,7 +28,7 @@ export interface PodChannel {
 
 /**
  * Opens the stream of an attached pod. The stream ends with the error of the first call that fails for good.
- * With `oneAtATime` a poll holds up other calls, so it takes at most that long.
+ * With `oneAtATime` a poll holds up other calls, so it waits at most `pollMs`.
  */
 export function openPodChannel(calls: PodCalls, oneAtATime?: { pollMs: number }): PodChannel {
   const stop = new AbortController()
@@ -66,7 +66,7 @@ export function openPodChannel(calls: PodCalls, oneAtATime?: { pollMs: number })
       const has = await calls.send(sentAt, bytes.subarray(at, at + SEND_MAX), stop.signal)
       at += has - sentAt
       sentAt = has
-      // Wait between pieces. An agent whose output nobody reads stops reading.
+      // Start a poll between pieces, because an agent whose output nobody reads stops reading.
       if (at < bytes.length) wake?.()
     }
   }
@@ -86,7 +86,7 @@ export function openPodChannel(calls: PodCalls, oneAtATime?: { pollMs: number })
   alive.unref()
   const inOrderAlive = async (): Promise<void> => {
     await calls.send(sentAt, new Uint8Array(), stop.signal).catch((error: unknown) => {
-      // No other call may be in flight that would notice.
+      // Report it here, because there may be no other call in flight that would notice.
       if (isCofferdamError(error) && error.code === 'sandbox_lost') readable.destroy(error)
     })
   }

@@ -18,11 +18,14 @@ import { SESSIONS_AUDIENCE, type Tokens } from './tokens.ts'
 
 const ATTEMPTS = 4
 const PAUSE_MS = 250
-/** The pause if the service names none. */
+/** The longest pause if the service names none. */
 const LONGEST_OWN_PAUSE_MS = 5000
-/** The longest pause that a worker waits for. Beyond it, the execution goes back to the queue. */
+/**
+ * The longest pause that a call waits, unless `patienceMs` allows more. Beyond it the call fails, and the
+ * execution goes back to the queue.
+ */
 const LONGEST_PAUSE_MS = 10_000
-/** Retry for this long while a program runs. Its pod drops the worker after 90 s without a call. */
+/** Retry for this long while a program runs. Its pod ends after 90 s without a call. */
 export const RUNNING_PATIENCE_MS = 60_000
 /** The api-version of the management calls of both kinds of pool. */
 export const MANAGEMENT_VERSION = '2025-10-02-preview'
@@ -32,12 +35,15 @@ const ROLE_PAUSE_MS = 30_000
 
 export interface PoolApi {
   readonly endpoint: string
-  /** Resolves for 2xx and a container's own answers (`isOwn`). Throws `LostAnswer` or by `refusalOf`. */
+  /**
+   * Resolves for 2xx and a container's own answers (`isOwn`). Throws `LostAnswer`, the error of `refusalOf`,
+   * `backend_unavailable` without a token, `sandbox_lost` for an ended session, or the reason of `signal`.
+   */
   call(this: void, call: PoolCall, isOwn?: (answer: PoolAnswer) => boolean): Promise<PoolAnswer>
   /**
-   * Ends a session with `work`, after all its calls in flight have come back. A later one would silently
-   * create another session. A caller that gives up does not stop its call. `work` resolves to false if there
-   * was no session.
+   * Ends a session with `work`. First waits up to 3 s for its calls in flight, but not for polls. A call that
+   * arrives later would silently create another session, so `work` may be repeated. `work` resolves to false
+   * if there was no session.
    */
   ending(identifier: string, work: () => Promise<boolean>): Promise<boolean>
   /** Repeats the end of sessions that late calls may have created. Resolves when that is done. */
@@ -53,13 +59,15 @@ export function createPoolApi(parts: {
   /** When the role was granted, in epoch milliseconds. Null: 403 is final. */
   roleGrantedAtMs: number | null
   rolePauseMs?: number
-  /** Hears of a session that was created after its end, and could not be ended. */
+  /** Called when a repeated end of a session fails. A late call may have created that session again. */
   onUnended?: (identifier: string, error: unknown) => void
 }): PoolApi {
   const { endpoint, tokens } = parts
   const ending = createEndingSessions(parts.onUnended ?? (() => undefined))
 
-  /** Makes one request. It continues if its caller gives up, until it is answered or its session is ended. */
+  /**
+   * Makes one request. It continues if its caller gives up. If its session is ended, only a poll is stopped.
+   */
   async function once(call: PoolCall, token: string): Promise<TimedAnswer> {
     call.signal?.throwIfAborted()
     const stop = new AbortController()
@@ -127,7 +135,8 @@ export function createPoolApi(parts: {
           continue
         }
         const waitMs = answer.retryAfterMs ?? Math.min(PAUSE_MS * 2 ** attempt, LONGEST_OWN_PAUSE_MS)
-        // The service refused before it did anything. A server error does not say that.
+        // With 429 the service did nothing. A server error does not say that, so repeat only a repeatable
+        // call.
         const mayRepeat = answer.status === 429 || (answer.status >= 500 && call.isRepeatable)
         if (!mayRepeat || !mayWait(attempt, waitMs)) throw refusalOf(answer, call)
         if (answer.status >= 500) await refuseGone(call)

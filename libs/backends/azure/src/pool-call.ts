@@ -18,11 +18,11 @@ export interface PoolCall {
   /** True if making the call twice has no second effect. */
   isRepeatable: boolean
   /**
-   * True if it may create a session. Before any other call is repeated, the session is looked up, because an
-   * unknown identifier would get an empty one.
+   * True if the call may create a session. Before any other call is repeated after a lost answer or a server
+   * error, the session is looked up, because an unknown identifier would get an empty one.
    */
   allocates?: boolean
-  /** The service holds it open until something happens. */
+  /** True for a poll: the answer is held back until there is something to send, or `wait` has passed. */
   isPoll?: boolean
   /** The time for the call, default `api_timeout_ms` of the settings. */
   timeoutMs?: number

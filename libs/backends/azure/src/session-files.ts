@@ -16,7 +16,7 @@ export interface SessionFiles {
   download(file: string, more: Pick<PoolCall, 'patienceMs' | 'signal'>): Promise<Buffer>
 }
 
-/** Creates the calls. Names are letters, digits and hyphens. */
+/** Creates the calls. Names are letters, digits, hyphens and dots. */
 export function createSessionFiles(api: PoolApi, executions: Executions, identifier: string): SessionFiles {
   return {
     async upload(file, bytes, more) {

@@ -19,7 +19,10 @@ import { kindOf, type Preloads, type SlotSpec } from '@cofferdam/sandbox/warm'
 import { identifierOf, sessionSeed, type Identifiers } from './identifier.ts'
 import { startSlot, type AzureSlot, type SlotParts, type SlotWish } from './start-slot.ts'
 
-/** Time for an attach after its attempt was stopped. After it, the next holder may need a fresh session. */
+/**
+ * How long an attach may still take after its attempt was stopped. If it takes longer, the next holder may
+ * need a fresh session.
+ */
 const LET_GO_MS = 5_000
 const HOUR_MS = 3_600_000
 /** Subtracted from the end of the paid hour: the reaper's interval and the call itself. */
@@ -73,8 +76,9 @@ export function createKeeper(parts: KeeperParts, registry: SessionRegistry): Ses
 }
 
 /**
- * Returns null if the session is gone. If the attempt is stopped meanwhile, the session stays: the call in
- * flight may finish within LET_GO_MS, so that the session can be given back.
+ * Returns null if the session cannot be attached. Throws `backend_unavailable`. If the attempt is stopped
+ * meanwhile, the session stays: the call in flight may finish within LET_GO_MS, so that the session can be
+ * given back.
  */
 async function attach(
   parts: KeeperParts,
@@ -108,7 +112,7 @@ async function attach(
   }
 }
 
-/** The attempt did not reach the session, which is as clean as before. */
+/** Gives back a session that was attached but not used, so it is as clean as before. */
 async function letGo(
   parts: KeeperParts,
   { slot, release }: AzureSlot,
@@ -130,7 +134,7 @@ function restedNow({ config }: KeeperParts, spec: SandboxSpec, { createdAtMs }: 
   if (config.reap !== 'paid-hour') return { expiresAtMs }
   const hours = Math.ceil((now - createdAtMs + 1) / HOUR_MS)
   const paidUntilMs = createdAtMs + hours * HOUR_MS - HOUR_MARGIN_MS
-  // The time that it rested before does not matter.
+  // The idle time counts from now.
   const idleAtMs = now + (spec.session?.idleMs ?? config.idle_ms)
   return { expiresAtMs, idleAtMs: Math.max(idleAtMs, paidUntilMs) }
 }

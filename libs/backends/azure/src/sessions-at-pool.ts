@@ -5,7 +5,10 @@ import { MANAGEMENT_VERSION, type PoolApi } from './pool-api.ts'
 import { json } from './pool-call.ts'
 import { saysGone } from './pool-refusals.ts'
 
-/** Five times a pool's maximum. The service chooses the page size, so only the last page ends a list. */
+/**
+ * Five times the most sessions of any pool. The service chooses the page size, so a short page does not end a
+ * list.
+ */
 const SESSIONS_MAX = 3000
 
 const entries = z.array(z.object({ identifier: z.string().max(256) }))
@@ -31,7 +34,7 @@ export function createSessionsAtPool(api: PoolApi, kind: 'container' | 'interpre
   const query = { 'api-version': MANAGEMENT_VERSION }
   return {
     end: (identifier) =>
-      // A repeated call finds no session if the first one ended it, so a missing session is a success.
+      // A repeated call finds no session if the first one ended it, so a missing session is no error.
       api.ending(identifier, async () => {
         const end =
           kind === 'container'
@@ -52,7 +55,7 @@ export function createSessionsAtPool(api: PoolApi, kind: 'container' | 'interpre
         const answer = await api.call({
           method: kind === 'container' ? 'POST' : 'GET',
           path: kind === 'container' ? '/.management/listSessions' : '/listSessions',
-          // Request pages by number: following a link would send the token to an unchecked address.
+          // Request pages by offset: following a link would send the token to an unchecked address.
           query: { ...query, skip: String(found.length) },
           isRepeatable: true,
           ...(signal === undefined ? {} : { signal }),

@@ -56,8 +56,8 @@ export interface AzureSlot {
 }
 
 /**
- * Throws `backend_unavailable`, `sandbox_open_failed`, `sandbox_lost`, or the reason of `signal`, and then
- * ends a session that began here. The caller decides about an existing one.
+ * Throws `backend_unavailable`, `capability_missing`, `sandbox_open_failed`, `sandbox_lost`, or the reason of
+ * `signal`. Before that, it ends a session that began here. The caller decides about an existing one.
  */
 export async function startSlot(parts: SlotParts, wish: SlotWish, signal: AbortSignal): Promise<AzureSlot> {
   signal.throwIfAborted()
@@ -179,7 +179,7 @@ async function slotOf(
       handle: wish.handle,
       vendorRef: hashOf(wish.identifier),
       closed: closed.promise,
-      // The service only knows the time since the last call.
+      // Nothing to extend: the service ends a session only by the time since its last call.
       keep: () => Promise.resolve(),
       stderrTail: () => '',
       destroy: () => atPool.end(wish.identifier),

@@ -12,7 +12,10 @@ export interface TakeParts extends KeeperParts {
   sessions: SessionRegistry | null
 }
 
-/** Throws like `startSlot`, and `conflict` if the session has other limits or scope, or stays held. */
+/**
+ * Throws like `startSlot`; `conflict` if the session has other limits or scope, or stays held;
+ * `session_not_found` if the execution may not create it.
+ */
 export async function takeSlot(
   parts: TakeParts,
   spec: SandboxSpec,

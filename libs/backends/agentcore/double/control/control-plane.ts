@@ -1,7 +1,7 @@
 /**
  * The control plane of AgentCore Code Interpreter and the roles of IAM, at the same origin as the data plane.
- * The data plane's double passes requests that it does not know to this code. The data plane knows a new
- * interpreter at once.
+ * The data plane's double passes requests that it does not know to this code. The data plane knows an
+ * interpreter as soon as it is READY.
  */
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { startAgentcoreDouble, EXAMPLE_SECRETS, type AgentcoreDouble } from '../agentcore-double.ts'
@@ -35,7 +35,7 @@ export interface AccountDouble extends AsyncDisposable {
   readonly knobs: Knobs
   /** Sets the faults of the next calls and drops those that have not happened yet. */
   fault(...faults: ControlFault[]): void
-  /** Operations that were accepted, in order. */
+  /** Operations of the latest signed calls, oldest first, including those that were then refused. */
   readonly calls: readonly ControlOperation[]
 }
 

@@ -7,7 +7,7 @@ from .redact import Redaction
 
 
 class Capture:
-    """`spool`: a file that shows the output while the program runs; `live` receives it under `name`."""
+    """`spool`: folder of the file that shows the output while the program runs. `live` gets it as `name`."""
 
     def __init__(self, name, limit, spool, redactor, live):
         self._name, self._left, self._parts, self.bytes, self.dropped = name, limit, [], 0, False
@@ -34,7 +34,7 @@ class Capture:
         try:
             self._shows = self._shows and os.write(self._spool, data) == len(data)
         except OSError:
-            # The program filled the disk: from now on its output goes only into the answer.
+            # The disk is full: from now on the output goes only to `live` and into the answer.
             self._shows = False
 
     def drain(self, fd):

@@ -74,7 +74,7 @@ def run_child(job, work, out, err, live):
     except OSError as error:
         os.close(value_out)
         os.close(value_in)
-        # The message of a shell.
+        # The message that a shell would print.
         err.take(("%s: %s\n" % (job["program"].get("argv", ["?"])[0], error.strerror)).encode())
         return {"code": 127 if isinstance(error, FileNotFoundError) else 126}
     os.close(value_in)

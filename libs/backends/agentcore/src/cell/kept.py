@@ -1,4 +1,6 @@
-"""Runs programs in the session's interpreter, which keeps their variables. Only threads outlive one."""
+"""Runs programs in the session's interpreter, which keeps their variables. Threads and processes of a program
+may outlive it.
+"""
 import linecache
 import os
 import signal

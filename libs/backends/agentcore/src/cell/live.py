@@ -41,7 +41,7 @@ class Live:
         self.say_due()
 
     def wait_s(self):
-        """Seconds until the next call; None if nothing waits."""
+        """Seconds until `say_due` must be called; None if nothing waits."""
         return max(0, self._said_at + GAP_S - time.monotonic()) if self._waiting else None
 
     def say_due(self):

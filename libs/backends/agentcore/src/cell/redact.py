@@ -1,6 +1,8 @@
-"""Keeps secrets out of a session's output: registered values in usual forms, and what looks like a token.
+"""Keeps secrets out of a session's output: registered values in their usual encodings, and what looks like a
+token.
 
-The worker redacts all bytes again, and its result counts. This happens before they leave the machine.
+This happens before output leaves the machine. The worker redacts all bytes again and passes on its own
+result.
 """
 import base64
 import binascii
@@ -90,7 +92,7 @@ class Redactor:
         return longest
 
     def decided(self, data):
-        """Bytes that later ones cannot change. A complete form may begin a longer one."""
+        """Number of leading bytes that later bytes cannot change. A complete form may begin a longer one."""
         cut = len(data) - self.open_end(data)
         if self._known is None or cut == len(data):
             return cut
@@ -119,7 +121,9 @@ class Redaction:
 
 
 class RedactingBuffer(io.RawIOBase):
-    """Holds back what may become a secret until later bytes decide, even across a flush or a newline."""
+    """Holds back what may become a registered secret until later bytes decide, even across a flush or a
+    newline.
+    """
 
     def __init__(self, redactor, sink, flush):
         self._redactor, self._sink, self._flush, self._held = redactor, sink, flush, b""

@@ -53,20 +53,20 @@ export interface ListedInterpreter {
   createdAtMs: number
 }
 
-/** Every method throws `AwsFailure`. */
+/** Every method throws `AwsFailure`; `list` also a plain Error if the list is broken or does not end. */
 export interface ControlPlane extends Disposable {
   /** For a known token, returns what the first call with it created. */
   create(wish: InterpreterWish): Promise<{ id: string; createdAtMs: number }>
   /** Null if the service does not know the ID yet, or no longer. */
   get(id: string): Promise<InterpreterFacts | null>
-  /** All interpreters of the account and region. */
+  /** All interpreters that the account created in the region. */
   list(): AsyncGenerator<ListedInterpreter>
   /** Returns false if there was none. */
   delete(id: string): Promise<boolean>
 }
 
 const PAGE = 100
-/** Ten times the account's quota of 1,000 interpreters: the list would not end. */
+/** Ten times the account's quota of 1,000 interpreters. We take a longer list for one that does not end. */
 const PAGES_MAX = 100
 
 /** Makes no request. */

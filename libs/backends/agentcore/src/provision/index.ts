@@ -17,18 +17,23 @@ export type { GarbageLine, ProvisionLine }
 
 export interface ProvisionReport {
   interpreters: ProvisionLine[]
-  /** Null if garbage was not searched. */
+  /** Null if no search for garbage was made. */
   garbage: GarbageLine[] | null
 }
 
 export interface ReconcileOptions {
-  /** Only this tenant's interpreters. Garbage belongs to no tenant and is searched anyway. */
+  /**
+   * Only this tenant's interpreters. Garbage belongs to no tenant, so this does not limit the search for it.
+   */
   tenantId?: string
   /** Interpreters to request before the round, in addition to those requested earlier. */
   request?: readonly { tenantId: string; environments: readonly Environment[] }[]
   /** Reports what the round would do, and changes nothing here or at the service. */
   dryRun?: boolean
-  /** Whether to search for interpreters that no row names, and which of them to delete. */
+  /**
+   * `keep`: no search for interpreters that no row names. `look`: only a search. `delete`: deletes them all.
+   * A function chooses which of them to delete.
+   */
   garbage?: 'keep' | 'look' | 'delete' | ((found: FoundGarbage) => boolean)
   signal?: AbortSignal
 }
@@ -36,8 +41,8 @@ export interface ReconcileOptions {
 export interface AgentcoreProvisioner extends AsyncDisposable {
   /**
    * One round: creates what is missing and forgets IDs that the service no longer knows. Null if another
-   * process runs a round. Throws `store_unavailable`. The report's lines hold what AWS refuses, but a refused
-   * list in the search for garbage throws `backend_unavailable`.
+   * process runs a round. Throws `store_unavailable`. The report's lines hold what AWS refuses. In the search
+   * for garbage, AWS's errors throw `backend_unavailable`, except for an interpreter in use.
    */
   reconcile(options?: ReconcileOptions): Promise<ProvisionReport | null>
   /** Deletes a tenant's interpreters, role and rows. Returns the IDs. Null and errors as above. */

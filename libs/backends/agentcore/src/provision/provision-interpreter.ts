@@ -35,11 +35,16 @@ export interface ProvisionLine {
   interpreter_id: string | null
   /** What the round did, or with `would-` would have done. */
   action: 'none' | 'kept' | 'created' | 'adopted' | 'would-create' | 'would-forget' | 'failed'
-  /** Why the interpreter is not ready. */
+  /**
+   * Why the interpreter is not ready, why the round failed, or how a ready one differs from the
+   * configuration.
+   */
   detail: string | null
 }
 
-/** The service shows a new interpreter after some seconds. One that it does not show by then is gone. */
+/**
+ * The service shows a new interpreter after some seconds. One that it does not show after this time is gone.
+ */
 const SETTLE_MS = 120_000
 const ENDED = new Set(['CREATE_FAILED', 'DELETING', 'DELETED', 'DELETE_FAILED'])
 
@@ -102,7 +107,8 @@ async function create(parts: ProvisionParts, row: WantedInterpreter): Promise<Pr
   const facts = await untilSettled(parts, made.id, until)
   if (facts === null || ENDED.has(facts.status)) {
     const isYoung = Date.now() - made.createdAtMs < SETTLE_MS
-    // The service answered an old token. The next round uses another one.
+    // The token leads to an interpreter that ended or is gone. `forget` makes the next round use another
+    // token.
     if (facts !== null || !isYoung) await rows.forget(row.tenant_id, row.environment, null, actor)
     if (facts?.status === 'CREATE_FAILED') await parts.control.delete(made.id)
     const why = facts === null ? 'the service does not show it yet' : `it is ${facts.status}`
@@ -215,7 +221,7 @@ function networkOf(config: AgentcoreProvisionConfig, environment: Environment): 
   return { mode: 'VPC', subnets: inner.subnets, securityGroups: inner.security_groups }
 }
 
-/** Describes the differences. An interpreter cannot be changed, only created anew. */
+/** Describes the first difference, or returns null. An interpreter cannot be changed, only created anew. */
 function differs(
   config: AgentcoreProvisionConfig,
   row: WantedInterpreter,

@@ -10,7 +10,10 @@ export const POLICY_NAME = 'cofferdam'
 
 type Scope = Pick<AgentcoreProvisionConfig, 'region' | 'account_id' | 'data_bucket'>
 
-/** Only the service, for this account and region (prevents the confused deputy problem). */
+/**
+ * Only the service may assume the role, and only for this account and region (prevents the confused deputy
+ * problem).
+ */
 export function trustPolicy({ region, account_id: account = '' }: Scope): object {
   return {
     Version: '2012-10-17',

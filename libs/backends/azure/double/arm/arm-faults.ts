@@ -1,6 +1,6 @@
 /** Faults that a test injects at the double's management plane. */
 export interface ArmFaults {
-  /** Answers of `InProgress` of every operation. */
+  /** How many times each operation answers `InProgress` before it ends. */
   polls: number
   /** Whether creations of pools end as `Failed`. */
   fail_pool: boolean
@@ -12,11 +12,11 @@ export interface ArmFaults {
   throttle: number
   /** Its Retry-After in seconds; null for none, which Microsoft's client does not retry. */
   retry_after: number | null
-  /** Whether pools report their management endpoint only from the second GET on. */
+  /** Whether the next GET of a pool leaves out its management endpoint. */
   late_endpoint: boolean
   /** Number of PrincipalNotFound answers to a role for a new principal. */
   principal_late: number
-  /** URL in LRO headers instead of one of this server. */
+  /** Origin of the polling URLs instead of this server's own. */
   foreign_poll: string | null
 }
 

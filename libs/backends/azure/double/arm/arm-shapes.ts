@@ -1,6 +1,6 @@
 /** Resources of the management plane, and how its answers show them. */
 
-/** A resource of a group that is not a pool; tests add some as another owner's. */
+/** A resource of a group. Tests add some that are no pools, as another owner's. */
 export interface ArmResource {
   id: string
   type: string

@@ -11,7 +11,7 @@ type Way = 'status' | 'result'
 export interface ArmAnswer {
   status: number
   body?: unknown
-  /** The next polling URL. */
+  /** Where the caller polls next; `here`: at the same URL. */
   place?: { way: Way; id: string } | 'here'
 }
 
@@ -50,7 +50,7 @@ export function placeHeaders(
   }
 }
 
-/** Operations in progress. */
+/** All operations. Ended ones answer further polls too. */
 export class Operations {
   readonly #operations = new Map<string, Operation>()
 

@@ -9,7 +9,8 @@
  *   COMMON   common-types/resource-management/v5: types.json for resources, errors and operations
  *
  * Extensible enums (`modelAsString`) accept only the values of that version. Fields that only the service
- * writes (`readOnly`) are not in requests; those that name a resource are in every answer.
+ * writes (`readOnly`) are not in requests. Of these, `id`, `name` and `type` are in each resource of an
+ * answer.
  */
 import { z } from 'zod'
 import { createPublished, type Operation } from '@cofferdam/backend-remote/double'
@@ -228,7 +229,8 @@ const OPERATIONS: readonly Operation[] = [
     path: at('/subscriptions/[^/]+/providers/[^/]+/locations/[^/]+/operationstatuses/[^/]+'),
     answers: { 200: operationStatus },
   },
-  // Target of a `Location`: 202 until the end (`Deployments_Delete`). For pools, the end is not published.
+  // The URL of a `Location` header: it answers 202 until the end (`Deployments_Delete`). For pools, the
+  // answer at the end is not published.
   {
     source: GROUPS,
     method: 'GET',

@@ -1,7 +1,7 @@
 /**
- * A REST client of Azure Resource Manager (ARM). A session pool needs five resources. The SDK for them is 14
- * MB and lacks half of the pool's settings. Every call may be repeated, because PUT and DELETE name their
- * resource.
+ * A REST client of Azure Resource Manager (ARM). A session pool needs a group, the pool and role assignments.
+ * The SDK for them is 14 MB and lacks half of the pool's settings. Every call may be repeated, because PUT
+ * and DELETE name their resource.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { CofferdamError } from '@cofferdam/contract'
@@ -12,7 +12,7 @@ import { retryAfterMs } from '@cofferdam/backend-remote'
 export const ARM_AUDIENCE = 'https://management.azure.com'
 
 export interface TokenSource {
-  /** Rejects with `backend_unavailable`. */
+  /** Rejects with `backend_unavailable` if there is no token, or with the reason of `signal`. */
   get(audience: string, signal: AbortSignal): Promise<string>
   /** Reports that the service refused this token. */
   refused(audience: string, token: string): void
@@ -24,7 +24,10 @@ export interface ArmSettings {
   audience: string
   /** The time for one call and its answer, in milliseconds. */
   callMs: number
-  /** The pause between tries, and between polls if the service names none, in milliseconds. */
+  /**
+   * The pause between polls, and before the first retry of a call, unless the service names one. In
+   * milliseconds. Each further retry waits one such pause longer.
+   */
   retryMs: number
   /** The longest operation, in milliseconds. Creating a pool takes minutes. */
   operationMs: number
@@ -41,7 +44,7 @@ export const ARM_DEFAULTS: ArmSettings = {
 export interface ArmAnswer {
   status: number
   headers: Headers
-  /** Undefined if there was no body. */
+  /** Undefined if there was no body, or it was not JSON. */
   body: unknown
 }
 
@@ -65,9 +68,12 @@ const TRIES = 5
 const MAX_BODY = 4 * 1024 * 1024
 const errorSchema = z.object({ error: z.object({ code: z.string(), message: z.string() }) })
 
-/** A refusal by ARM, with its own code. The message quotes ARM's message, shortened, and never the token. */
+/**
+ * A failed ARM call or operation, with ARM's code or ours (such as `NoAnswer`). The message quotes ARM's
+ * message, shortened, and never the token.
+ */
 export class ArmFailure extends CofferdamError {
-  /** HTTP status, or 0 if no answer came. */
+  /** HTTP status of the answer. 0 if no answer caused the failure. */
   readonly status: number
   readonly armCode: string
   constructor(what: string, status: number, armCode: string, message: string, cause?: unknown) {

@@ -14,9 +14,9 @@ const statusSchema = z.object({
 const FAILED = new Set(['failed', 'canceled'])
 
 /**
- * Waits until the operation of `started` is over. Calls `onPoll` before each poll, which may throw to stop
- * waiting. Throws ArmFailure if the operation failed, or with `OperationTimeout` if it takes too long. Its
- * end is unknown then.
+ * Waits until the operation of `started` is over. Calls `onPoll` before each poll; it may throw to stop the
+ * waiting. Throws ArmFailure if the operation failed, or with `OperationTimeout` if it takes too long. How it
+ * ends is unknown then.
  */
 export async function untilOver(
   client: ArmClient,

@@ -24,11 +24,17 @@ export interface PoolProvisioner {
   readonly subscription: string
   /** Reads what exists. Throws ArmFailure, or `backend_unavailable` without a token. */
   find(plan: PoolPlan, signal: AbortSignal): Promise<{ group: Found; pool: Found }>
-  /** Throws ArmFailure, `conflict` for somebody else's pool, `backend_unavailable` without a token. */
+  /**
+   * Throws ArmFailure, `conflict` for somebody else's pool, `backend_unavailable` without a token,
+   * `config_invalid` if no principals are set and the token names none, or what `keep` throws.
+   */
   make(plan: PoolPlan, work: PoolWork): Promise<MadePool>
-  /** Resolves when a 404 proved that the pool is gone. Throws like `make`. */
+  /** Resolves when a 404 proved that the pool is gone. Throws like `make`, but never `config_invalid`. */
   removePool(plan: PoolPlan, work: PoolWork): Promise<void>
-  /** Throws like `make`. */
+  /**
+   * Resolves to `kept` for somebody else's group. Throws ArmFailure, `backend_unavailable` or what `keep`
+   * throws.
+   */
   removeGroup(plan: PoolPlan, work: PoolWork): Promise<'gone' | 'kept'>
 }
 
@@ -59,7 +65,9 @@ export function createPoolProvisioner(config: AzureProvisionConfig): PoolProvisi
 
 const claimsSchema = z.object({ oid: z.guid() })
 
-/** The object ID in a token. Azure verifies the signature, and a wrong ID grants a role to nobody. */
+/**
+ * Returns the object ID in a token. The signature is not checked here, because Azure checks it in every call.
+ */
 function ownId(token: string): string {
   try {
     const [, payload = ''] = token.split('.')

@@ -1,6 +1,6 @@
 /**
  * Creates and removes a session pool, also across crashes. The caller records the plan first, so that another
- * process can continue it. Every step reads before it writes, and may be repeated.
+ * process can continue it. Every step may be repeated.
  *
  *   idle ─► making: group ─► pool ─► roles ─► endpoint ─► idle (the caller keeps the endpoint)
  *             └─ failed ─► what we made is removed again; what is not proven gone is an orphan ─► idle
@@ -50,11 +50,11 @@ export interface MadePool {
   pool_id: string
 }
 
-/** Azure refuses a role for a new principal for some minutes. */
+/** Azure may refuse a role for a principal that is new. Tried at intervals of `retryMs`. */
 const PRINCIPAL_TRIES = 10
 /** The endpoint appears when the operation is over, or shortly after. */
 const ENDPOINT_TRIES = 10
-/** All of ARM sees a finished deletion only after a short time. */
+/** ARM may still return a resource for a short time after its deletion is over. */
 const GONE_TRIES = 10
 
 /** The owner of a resource. It is ours if it has our tag. */
@@ -135,7 +135,10 @@ export async function removePool(steps: PoolSteps, plan: PoolPlan): Promise<void
   )
 }
 
-/** Removes the group if it is ours and empty; otherwise `kept`. Throws ArmFailure if it may still exist. */
+/**
+ * Removes the group if it is ours and empty; otherwise resolves to `kept`. Throws ArmFailure if the removal
+ * failed or is not proven.
+ */
 export async function removeGroup(steps: PoolSteps, plan: PoolPlan): Promise<'gone' | 'kept'> {
   const { arm, signal } = steps
   await steps.keep('group')

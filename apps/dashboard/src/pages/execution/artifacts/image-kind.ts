@@ -1,6 +1,6 @@
 /**
- * Which image some bytes are, by their content: a program chose the name. Only images that a browser decodes
- * without running anything, and only up to a size that it can hold.
+ * Finds the image type of bytes by their content, because a program chose the file's name. Accepts only types
+ * that a browser decodes without running anything, and only sizes that fit into its memory.
  */
 
 export interface ImageKind {
