@@ -11,14 +11,17 @@ import type { EnvironmentConfig } from './config.ts'
 export type Item = Pick<BetaSelfHostedWork, 'id' | 'environment_id' | 'data'> & { secret?: string | null }
 
 export interface ControlPlane {
-  /** Its credential is the environment key, which only polling, acknowledging and stopping need. */
+  /**
+   * A client that authenticates with the environment key. Only polling, acknowledging and stopping need that
+   * key.
+   */
   readonly client: Anthropic
   readonly key: string
   /** Waits up to a second for an item. Null without one. */
   poll(signal: AbortSignal): Promise<Item | null>
   ack(item: Item, signal: AbortSignal): Promise<void>
   stop(item: Item): Promise<void>
-  /** Whether a heartbeat was told that somebody stops the item. */
+  /** Whether the answer to a heartbeat said that somebody stops the item. */
   isStopped(item: Item): boolean
   /** Calls `accepted` whenever a heartbeat of the item was accepted, until it is disposed. */
   onLease(item: Item, accepted: () => void): Disposable
@@ -27,7 +30,7 @@ export interface ControlPlane {
   ofItem(item: Item): SessionView
 }
 
-/** A session as its item's own credential shows it. */
+/** What can be asked about a session with the credential of its item. */
 export interface SessionView {
   /** Whether it ended for good, or is not there any more. */
   isSessionOver(): Promise<boolean>
@@ -35,7 +38,9 @@ export interface SessionView {
   isTurnOver(): Promise<boolean>
 }
 
-/** Whose requests `client` sends: heartbeats of an item, or the event stream of a session. */
+/**
+ * Calls `happened` after an accepted heartbeat of the item, or when an event stream of the session begins.
+ */
 interface Watch {
   id: string
   happened: () => void
@@ -69,7 +74,8 @@ export async function connectControlPlane(
     return { [Symbol.dispose]: () => watches.delete(one) }
   }
   const client = new Anthropic({
-    // The SDK ends an item that is stopped and one whose lease is lost alike. Calls must end only with the former.
+    // The SDK ends an item both when it is stopped and when its lease is lost. Running calls must end only in
+    // the first case, so this tells them apart.
     fetch: async (url, init) => {
       const response = await fetch(url, init)
       if (!response.ok) return response
@@ -112,7 +118,10 @@ export async function connectControlPlane(
 const urlOf = (url: string | URL | Request): string =>
   url instanceof Request ? url.url : url instanceof URL ? url.href : url
 
-/** Whether the answer to a heartbeat says so. Reads a copy, before the SDK sees the answer. */
+/**
+ * Whether the answer to a heartbeat says that the item is stopped. Reads a copy, before the SDK sees the
+ * answer.
+ */
 async function isStopping(response: Response): Promise<boolean> {
   const answer: unknown = await response
     .clone()
@@ -130,7 +139,7 @@ function viewOf(client: Anthropic, sessionId: string): SessionView {
       try {
         return (await client.beta.sessions.retrieve(sessionId)).status === 'terminated'
       } catch (error) {
-        // Another answer, or none, tells nothing: the sandbox then waits for the next item.
+        // Any other error tells nothing. The sandbox is then kept for the next item.
         return isNotFound(error)
       }
     },

@@ -7,7 +7,7 @@ const HIDDEN = '[redacted]'
 
 /** Calls `log` for each line of a stream. `secrets` are replaced wherever they are in a line. */
 export function logLines(stream: Readable, secrets: readonly string[], log: (line: string) => void): void {
-  // A secret across the cut is whole in what is kept.
+  // Enough is kept beyond the cut that a secret which crosses it is still whole, and is replaced.
   const most = LINE_CHARS + Math.max(0, ...secrets.map(({ length }) => length))
   const write = (line: string): void => {
     const clean = secrets.reduce((text, secret) => text.replaceAll(secret, HIDDEN), line)

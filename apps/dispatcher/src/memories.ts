@@ -22,9 +22,9 @@ export interface Memories {
   files: FileIn[]
   /** Files that are too large, or too many, for a sandbox. */
   omitted: number
-  /** Keeps what changed in the sandbox, if the last time is 15 s ago. */
+  /** Saves what changed in the sandbox, unless the last sync began less than 15 s ago. */
   sync(): Promise<void>
-  /** Keeps what changed, for the last time. */
+  /** Saves what changed, and ends the sync. */
   finish(): Promise<void>
 }
 

@@ -23,7 +23,9 @@ import { holdOf } from './session-holder.ts'
 /** The grace that `ant` gives, milliseconds. */
 const GRACE_MS = 30_000
 const LOOK_MS = 50
-/** What a process that left the group keeps open is not read for longer. */
+/**
+ * How long the output is still read after the program ended. A process that left the group may keep it open.
+ */
 const LAST_OUTPUT_MS = 1000
 
 type Program = ChildProcessByStdio<Writable, Readable, Readable>
@@ -157,7 +159,10 @@ function signalGroup(group: number, signal: NodeJS.Signals | 0): boolean {
   }
 }
 
-/** A program with the SDK's worker has stopped its item already (409). That of a deleted session is gone. */
+/**
+ * A program that uses the SDK's worker has already stopped its item (409). The item of a deleted session is
+ * gone (404).
+ */
 async function stopUnlessStopped(item: Item, plane: Pick<ControlPlane, 'stop'>): Promise<void> {
   try {
     await plane.stop(item)

@@ -12,7 +12,10 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 
 const PREFIX = 'cofferdam-dispatcher-'
-/** Whoever runs listens here. So it holds in containers too, whose process IDs say nothing to each other. */
+/**
+ * A live dispatcher listens on this socket. A process ID would not show this to a dispatcher in another
+ * container.
+ */
 const SOCKET = 'alive'
 
 export interface OwnFolder extends AsyncDisposable {
@@ -44,13 +47,19 @@ async function removeForgotten(): Promise<void> {
   }
 }
 
-/** Not a link, and not of another user, who may put anything into a shared folder. */
+/**
+ * Whether it is a folder of this user, and not a link. Other users may put anything into the shared temporary
+ * folder.
+ */
 async function isOurs(path: string): Promise<boolean> {
   const found = await lstat(path).catch(() => null)
   return found?.isDirectory() === true && found.uid === process.getuid?.()
 }
 
-/** Whether nobody listens any more. Without a socket it is one that is just being made. */
+/**
+ * Whether its dispatcher no longer listens. A folder without a socket does not count: its dispatcher may just
+ * be starting.
+ */
 async function isForgotten(path: string): Promise<boolean> {
   const socket = connect(join(path, SOCKET))
   try {

@@ -77,7 +77,7 @@ async function claim(
   serving: Set<Serving>,
 ): Promise<void> {
   const { plane, logger } = deps
-  // The claim is finished although a drain begins meanwhile: nobody else gets the item before it is stopped.
+  // A drain does not interrupt the claim, because no other dispatcher gets the item until this one stops it.
   const always = new AbortController().signal
   try {
     await plane.ack(item, always)
@@ -89,7 +89,8 @@ async function claim(
     await plane.stop(item)
     return
   }
-  // The newest item of a session serves it. An item that came again is left to its refused heartbeat.
+  // The newest item of a session serves it. If the same item came again, the earlier run of it ends when its
+  // heartbeat is refused.
   for (const one of serving) if (one.item.data.id === item.data.id && one.item.id !== item.id) one.yield()
   const program = deps.environment.on_work
   const one = program === undefined ? serveItem(item, deps) : serveByProgram(item, program, deps)

@@ -58,7 +58,7 @@ def main():
                 more = True
                 break
             changed[name] = text
-        # What was not looked at is not known to be gone.
+        # After an early stop, a file that was not seen may still exist.
         gone = [] if more else [name for name in known if name not in seen]
         answer[folder] = {"changed": changed, "gone": gone}
     json.dump({"folders": answer, "more": more}, sys.stdout)

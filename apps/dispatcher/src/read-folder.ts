@@ -11,8 +11,9 @@ export interface Room {
 export const wholeRoom = (): Room => ({ files: BOUNDS.fileCount, bytes: BOUNDS.filesTotalBytes })
 
 /**
- * The regular files below `folder`, with paths below `prefix`, in the order of their names, as far as there
- * is `room`, which they take. Files beyond it, links and names that no request can have are counted in `omitted`. A missing folder has none.
+ * Reads the regular files below `folder`, sorted by name, with paths below `prefix`. Each file takes its part
+ * of `room`. `omitted` counts files without room, links, and names that no request can have. A missing folder
+ * counts as empty.
  */
 export async function readFolder(
   folder: string,

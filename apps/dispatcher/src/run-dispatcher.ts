@@ -70,7 +70,7 @@ export async function runDispatcher(
         ...(config.otlpEndpoint === undefined ? {} : { otlpEndpoint: config.otlpEndpoint }),
       }),
     )
-  // While Redis is away, a session that begins waits. Its item's lease decides for how long.
+  // While Redis is away, a session that begins waits, at most until the lease of its item lapses.
   const redis = owned.adopt(connectRedis(config.redisUrl, 'worker', config.cell), (one) => one.disconnect())
   const client = owned.use(createQueueClient({ redisUrl: config.redisUrl, cell: config.cell }))
   const folder = owned.use(await openOwnFolder())
@@ -114,7 +114,8 @@ export async function runDispatcher(
           environments.flatMap(({ serving }) => [...serving]),
           config.drainMs,
         )
-        // Without its connections, a call that runs would be answered with an error.
+        // After an incomplete drain the connections stay open. Without them, a running call would be answered
+        // with an error.
         if (isDrained) await resources.disposeAsync()
         else await Promise.all([telemetry.forceFlush(), folder[Symbol.asyncDispose]()])
       })()
@@ -123,7 +124,7 @@ export async function runDispatcher(
   }
 }
 
-/** One environment that cannot be polled makes no other wait, but ops must know. */
+/** If one environment cannot be polled, the others go on, but the operator must know. */
 function whyNotReady(environments: readonly PolledEnvironment[], polling: AbortSignal): string | null {
   if (polling.aborted) return 'draining'
   const failed = environments.find(({ failure }) => failure !== null)
@@ -131,8 +132,8 @@ function whyNotReady(environments: readonly PolledEnvironment[], polling: AbortS
 }
 
 /**
- * Stops each item once its session's turn is over. After `ms`, the others are left as they are: to stop an item
- * in the middle of a turn would leave its session waiting for ever. Whether all have ended.
+ * Stops each item once its session's turn is over. After `ms`, the others are left running: to stop an item
+ * in the middle of a turn would leave its session waiting for ever. Returns whether all have ended.
  */
 async function drain(serving: readonly Serving[], ms: number): Promise<boolean> {
   const timeUp = AbortSignal.timeout(ms)
@@ -164,7 +165,10 @@ const pause = (signal: AbortSignal): Promise<false> =>
 const rules = compileRules([], {})
 const redactKnownSecrets = (text: string): string => redactText(rules, text).text
 
-/** What keeps spare sandboxes. Null if no environment has a pool. Rejects if a key file has no key. */
+/**
+ * Creates the scaler, which keeps spare sandboxes. Null if no environment has a pool. Rejects if a key file
+ * has no key.
+ */
 async function openScaler(
   { environments, pools }: Pick<DispatcherConfig, 'environments' | 'pools'>,
   logger: Logger,

@@ -11,7 +11,7 @@ import {
 
 /** Redis restarts or fails over within seconds, and the SDK gives a call up after 120 s. */
 const REDIS_PAUSE_MS = 500
-/** One wait. It is repeated until the result is there or the signal aborts. */
+/** Duration of one wait. Waits are repeated until there is a result or the signal aborts. */
 const WAIT_MS = 300_000
 
 /**
@@ -50,7 +50,7 @@ export async function resultOf(
   }
 }
 
-/** Repeats a call that Redis did not answer. Both calls above may be repeated. */
+/** Repeats `call` while Redis does not answer. Enqueueing and waiting, as above, are safe to repeat. */
 async function whileRedisIsAway<T>(signal: AbortSignal, call: () => Promise<T>): Promise<T> {
   for (;;) {
     signal.throwIfAborted()

@@ -30,7 +30,7 @@ export interface ServeDeps {
   logger: Logger
   /** Where each session has a folder for the skills that the SDK downloads. */
   folder: string
-  /** Told of what arrives and ends; null if nothing is scaled. */
+  /** Is told when items arrive and end and when sandboxes are ready. Null if no pool is scaled. */
   scaler: Scaler | null
 }
 
@@ -48,11 +48,14 @@ export interface Serving {
    * stopping the item: when its lease lapses, the item is offered again, and a call that runs is not lost.
    */
   keep(): Promise<void>
-  /** Ends the item, because another one of its session begins. A call that runs goes on for that one. */
+  /**
+   * Ends the item, because another item of its session begins. A running call goes on, and that item gets its
+   * result.
+   */
   yield(): void
 }
 
-/** Without a call for this long the agent thinks, or its turn is over: time to keep its outputs. */
+/** Outputs are saved after this long without a call. The agent then thinks, or its turn is over. */
 const QUIET_MS = 2000
 
 export function serveItem(item: Item, deps: ServeDeps): Serving {
@@ -89,7 +92,8 @@ async function serve(
   const workdir = await mkdtemp(join(folder, 'session-'))
   owned.defer(() => rm(workdir, { recursive: true, force: true }))
   const hold = owned.use(holdOf(redis, { environmentId: environment.id, sessionId, workId: item.id }))
-  // Not before: an item whose lease is another process's must not take the session from one that can answer.
+  // Takes the session only after an accepted heartbeat. If another process has the lease of this item, this
+  // one must not take the session from an item that can answer.
   using _lease = plane.onLease(item, () => hold.take())
   const sandbox = openSessionSandbox({
     client,
@@ -100,7 +104,8 @@ async function serve(
     hold,
   })
   calls.sandbox = sandbox
-  // The stream shows only ends that come after its beginning, and the SDK does not look for an earlier one.
+  // The stream does not show that the session ended before it began, and the SDK does not check. So this
+  // does.
   const endIfOver = async () => {
     if (await plane.ofItem(item).isSessionOver()) stopping.abort(new Error('the session has ended'))
   }
@@ -113,7 +118,7 @@ async function serve(
     memorySyncIntervalMs: null,
     tools(context) {
       const materials = materialise(context, workdir, sandbox, logger)
-      // Each call answers with the reason. Without a call nobody asks.
+      // Each call is answered with this error. It is logged here because there may be no call.
       materials.catch((error: unknown) =>
         logger.warn(
           { err: error, session_id: sessionId },
@@ -151,7 +156,7 @@ async function serve(
     })
   } finally {
     if ((await hold.successor()) === null && (await plane.ofItem(item).isSessionOver())) {
-      // A runner that never began has kept no outputs.
+      // If the SDK never started its tool runner, nothing has saved the outputs yet.
       await sandbox.collect()
       await sandbox.end()
     }

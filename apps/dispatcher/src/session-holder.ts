@@ -9,13 +9,13 @@ import { cellOf } from '@cofferdam/queue'
 import type { Redis } from 'ioredis'
 
 /**
- * Which call's answer says that the session's sandbox is another one: the call with this ID, or the next one
- * if the ID is empty. Null if there is nothing to say.
+ * Which call's answer tells the agent that its session has a new sandbox: the call with this ID, or the next
+ * call if the ID is empty. Null if there is nothing to tell.
  */
 export type Notice = string | null
 
 export interface SessionHold extends AsyncDisposable {
-  /** Takes the session from whoever has it. Only the first call does. */
+  /** Makes this item the holder of the session. Only the first call has an effect. */
   take(): void
   /** Resolves when the session was taken. */
   readonly taken: Promise<void>
@@ -24,16 +24,21 @@ export interface SessionHold extends AsyncDisposable {
    * item now.
    */
   successor(): Promise<'same' | 'other' | null>
-  /** Remembers the session's sandbox. Resolves with what its agent has to be told of an earlier one. */
+  /** Remembers the session's sandbox. Resolves with the notice that its agent may have to get. */
   rememberSandbox(sandboxId: string): Promise<Notice>
-  /** The answer to this call tells the agent, also if another dispatcher has to give it. */
+  /**
+   * Names the call whose answer tells the agent about the new sandbox, also if another dispatcher answers it.
+   */
   tellWith(toolUseId: string): Promise<void>
 }
 
-/** Longer than any item is served without a tool call that looks at it again. */
+/**
+ * How long holders are remembered after the last one took the session. If none is known, an item counts as
+ * the holder.
+ */
 const TTL_MS = 24 * 3_600_000
 
-/** A session that had no call for so long has forgotten which files it had. */
+/** How long the sandbox of a session is remembered. After that, its agent is not told about a new one. */
 const SANDBOX_TTL_MS = 30 * 24 * 3_600_000
 
 /** Adds a holder. Killed dispatchers leave their entries, so that only the last 16 are kept. */
@@ -41,7 +46,7 @@ const TAKE = `redis.call('RPUSH', KEYS[1], ARGV[1])
 redis.call('LTRIM', KEYS[1], -16, -1)
 return redis.call('PEXPIRE', KEYS[1], ARGV[2])`
 
-/** Keeps the notice until another call is named: whoever names one may die before the answer is given. */
+/** Does not delete the notice, because a dispatcher that names a call may die before it answers the call. */
 const REMEMBER = `local before = redis.call('GET', KEYS[1])
 redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
 if before and before ~= ARGV[1] then redis.call('SET', KEYS[2], '', 'PX', ARGV[2]) end
@@ -56,7 +61,7 @@ export function holdOf(
   const holders = `${key}:holders`
   const mine = `${item.workId} ${randomUUID()}`
   const { promise: taken, resolve } = Promise.withResolvers<void>()
-  // Whoever waits for it gets its error.
+  // Avoids an unhandled rejection. Whoever awaits `taken` gets the error.
   taken.catch(() => undefined)
   let isAsked = false
   return {

@@ -13,9 +13,9 @@ import type { ToolRoots } from './tools/tool.ts'
 export interface Materials {
   /** The folders that file tools may use. */
   roots: ToolRoots
-  /** Keeps changed memories, if the last time is long ago. After each call. */
+  /** Saves changed memories, unless the last sync was recent. Called after each tool call. */
   sync(): Promise<void>
-  /** Keeps changed memories. At the end. */
+  /** Saves changed memories. Called at the end. */
   finish(): Promise<void>
 }
 
@@ -29,7 +29,7 @@ export async function materialise(
   sandbox: SessionSandbox,
   logger: Logger,
 ): Promise<Materials> {
-  // An agent can do with fewer skills, and not without its memories.
+  // Memories take their room first: an agent can do with fewer skills, but not without its memories.
   const room = wholeRoom()
   const memories = await openMemories(context, workdir, sandbox, room)
   const skills = await readFolder(join(workdir, 'skills'), 'skills', room)

@@ -13,8 +13,8 @@ import type { ToolPlan } from './tools/tool.ts'
 export const SESSION_FOLDERS = { outputs: '.session/outputs', memory: '.session/memory' } as const
 
 /**
- * Makes the folders, with the names that agents know where the image has no such links and lets us make them,
- * and prints the work directory.
+ * Makes the folders and prints the work directory. If the image lacks the links with the names that agents
+ * know, makes them where it can.
  */
 const PREPARING = [
   `mkdir -p ${Object.values(SESSION_FOLDERS).join(' ')}`,
@@ -60,7 +60,8 @@ export function sessionRequests(environment: EnvironmentConfig, sessionId: strin
       program: { type: 'command', shell: PREPARING },
       ...(files.length === 0 ? {} : { files: [...files] }),
       limits: { ...limits, ...PREPARE },
-      // The call that waits for it has not begun, so it must not be told that its machine stopped.
+      // A retry is safe, because the call that waits for this has not begun. Otherwise its answer would be
+      // that the machine stopped.
       retry: { max_attempts: 3, on: ['worker_lost', 'sandbox_lost'] },
     }),
     call: (key, toolUseId, agentId, plan) => ({

@@ -32,7 +32,7 @@ export interface SessionSandboxDeps {
   logger: Logger
   /** A new sandbox was ready after so many milliseconds. */
   onReady(tookMs: number): void
-  /** Knows which sandbox the session had, and which call's answer tells the agent that it has another one. */
+  /** Remembers which sandbox the session had, and which call's answer tells the agent about a new one. */
   hold: Pick<SessionHold, 'rememberSandbox' | 'tellWith'>
 }
 
@@ -41,7 +41,10 @@ export interface Call {
   toolUseId: string
   plan: ToolPlan
   signal: AbortSignal
-  /** Whether a call that is aborted must end. If its item was lost, the next holder waits for it. */
+  /**
+   * Whether the execution of an aborted call must be cancelled. If only the lease was lost, it goes on, and
+   * the next holder waits for it.
+   */
   isStopped(): boolean
 }
 
@@ -54,7 +57,7 @@ export interface SessionSandbox {
   call(agentId: string, call: Call): Promise<ToolAnswer>
   /** Runs a command of ours, with an input, in the sandbox that the session has. Null if it has none. */
   inspect(argv: readonly string[], stdin: string): Promise<ExecutionResult | null>
-  /** Keeps the outputs as artifacts, unless no call was made since they were kept. Never rejects. */
+  /** Saves the outputs as artifacts, if a call was made since the last time. Never rejects. */
   collect(): Promise<void>
   /** Destroys the sandbox. */
   end(): Promise<void>
@@ -79,12 +82,15 @@ export function openSessionSandbox(deps: SessionSandboxDeps): SessionSandbox {
   let provided: readonly FileIn[] = []
   let backend: string | null = null
   let workdir: string = SURROUNDINGS.workFolder
-  /** Outputs may not have been kept. An earlier dispatcher may have been killed before it kept them. */
+  /** True at first, because an earlier dispatcher may have been killed before it saved the outputs. */
   let hasNewCalls = true
   let notice: Notice = null
   let prepared: Promise<ExecutionResult> | null = null
 
-  /** Calls wait for it. A refusal or failure is their answer, and the next call tries again. */
+  /**
+   * Calls wait until the sandbox is prepared. If that is refused or fails, they are answered with the reason,
+   * and the next call tries again.
+   */
   const prepare = (): Promise<ExecutionResult> => {
     const startedMs = performance.now()
     const running = runWithin(client, requests.prepare(provided), PREPARE_MS).then(async (result) => {
@@ -107,7 +113,7 @@ export function openSessionSandbox(deps: SessionSandboxDeps): SessionSandbox {
 
   /** Null if the session has no sandbox. */
   const operate = async (op: 'collect' | 'end', path?: string): Promise<ExecutionResult | null> => {
-    // A sandbox that is being prepared would be left behind.
+    // If the sandbox is still being prepared, waits for it. Otherwise it would be left behind.
     await prepared?.catch(() => undefined)
     return backend === null
       ? null
@@ -163,7 +169,7 @@ export function openSessionSandbox(deps: SessionSandboxDeps): SessionSandbox {
       } catch (error) {
         if (!call.signal.aborted) return { text: refusalText(error), isError: true }
         if (accepted === null) throw error
-        // Nobody would read what an execution does that begins after its call was given up.
+        // If the SDK has given up the call, its execution is cancelled, because nobody would read the result.
         const isGivenUp = performance.now() - startedMs >= GIVEN_UP_MS
         if (isGivenUp || call.isStopped()) await client.cancel(accepted, 'the tool call was stopped')
         const result = await client.wait(accepted, { timeoutMs: ENDING_MS })

@@ -8,9 +8,12 @@ import type { Materials } from './session-materials.ts'
 import type { SessionSandbox } from './session-sandbox.ts'
 import { ToolInputError, type Tool, type ToolPlan, type ToolRoots } from './tools/tool.ts'
 
-/** How often a call looks whether its item holds the session again. */
+/** Pause between two checks whether the item holds the session. */
 const HOLD_LOOK_MS = 500
-/** The SDK's heartbeats are at most 30 s apart, so an item that is served for longer still has its lease. */
+/**
+ * The SDK's heartbeats are at most 30 s apart. An item that is still served after this time has had a
+ * heartbeat accepted.
+ */
 const LEASE_SHOWN_MS = 35_000
 
 export interface ServedSession {
@@ -27,7 +30,7 @@ export interface ServedSession {
   isStopped(): boolean
   /** Another work item of this session began, so this one must stop. */
   onSucceeded(): void
-  /** The runner ends. The lease is still kept. */
+  /** The runner ends. Heartbeats still keep the lease. */
   onClosed(): Promise<void>
 }
 
@@ -49,7 +52,7 @@ export function sessionTools(session: ServedSession): BetaRunnableTool<unknown>[
       }
     },
   }))
-  // The runner closes every tool once, at its end.
+  // At its end the runner closes each tool once, so only the first tool reports it.
   return tools.map((tool, index) => (index === 0 ? { ...tool, close: () => session.onClosed() } : tool))
 }
 
@@ -74,10 +77,10 @@ async function answer(
 }
 
 /**
- * Resolves while this item holds the session. Otherwise whoever holds it answers the call, and this runner
- * ends, which rejects. If another process serves the same item, one of the two is refused at its next
- * heartbeat, and the SDK then leaves the item alone. If that is the other process, it gives the session up,
- * and this one answers.
+ * Resolves once this item holds the session. If another item holds it, that one answers the call; this runner
+ * ends, and the promise rejects. If another process serves the same item, the control plane refuses the next
+ * heartbeat of one of the two. If it refuses the other process, that one gives up the session, and this one
+ * answers.
  */
 async function untilHeld(session: ServedSession, signal: AbortSignal): Promise<void> {
   await unlessAborted(session.hold.taken, signal)
@@ -85,7 +88,7 @@ async function untilHeld(session: ServedSession, signal: AbortSignal): Promise<v
   for (let isShown = true; ; isShown = performance.now() - atMs > LEASE_SHOWN_MS) {
     const successor = await session.hold.successor()
     if (successor === null && isShown) return
-    // To end the same item here would stop that of the other process.
+    // `same` is not reported: ending the item here would stop it for the other process too.
     if (successor === 'other') session.onSucceeded()
     await after(HOLD_LOOK_MS, undefined, { signal })
   }

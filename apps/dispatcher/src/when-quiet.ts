@@ -8,8 +8,8 @@ export interface Quiet extends Disposable {
 
 /**
  * Calls `run` when `ms` have passed since the last `postpone`. Runs never overlap, and `run` reports its own
- * failures. It runs in the async context of this call, so its spans are not children of the tool call that
- * called `postpone`.
+ * failures. `run` gets the async context in which `whenQuiet` was called, so its spans are not children of
+ * the tool call that called `postpone`.
  */
 export function whenQuiet(ms: number, run: () => Promise<void>): Quiet {
   const asNow = AsyncLocalStorage.snapshot()

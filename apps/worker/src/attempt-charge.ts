@@ -15,8 +15,8 @@ export const attemptKey = (taken: Taken): AttemptKey => ({
 })
 
 /**
- * When the attempt was charged, null after a refund. Refunds only if the platform failed before user code
- * began, never for the program or the caller. Call it before the audit row is written.
+ * When the attempt was charged, null after a refund. Refunds if user code did not begin, unless the attempt
+ * was cancelled. Call it before the audit row is written.
  */
 export async function finalCharge(
   taken: Taken,

@@ -29,7 +29,10 @@ interface Registration<Schema extends z.ZodType = z.ZodType> {
   create(config: unknown, deps: BackendDeps, name: string): Promise<Backend>
 }
 
-/** One line of the registry. `load` imports the package, which names the backend by the registry's key. */
+/**
+ * Makes one entry of the registry. `load` imports the package, whose `createBackend` gets the registry's key
+ * as the backend's name.
+ */
 function register<Schema extends z.ZodType>(line: {
   isolation: string
   config: Schema

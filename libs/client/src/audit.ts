@@ -26,7 +26,7 @@ export interface Audit {
 
 /** How long the API waits for a page's first row. Load balancers commonly cut idle connections at 60 s. */
 const FEED_WAIT_MS = 30_000
-/** The answer may come this much later. */
+/** The client waits this much longer than the API does. */
 const SLACK_MS = 15_000
 
 export function auditOf(api: Api, target: HttpTarget): Audit {

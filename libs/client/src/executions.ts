@@ -1,4 +1,4 @@
-/** What is read of executions: lists, full output, artifacts and spans. */
+/** Lists executions, reads their full output, artifacts and spans, runs them again and compares them. */
 import type {
   Artifact,
   Comparison,
@@ -51,7 +51,7 @@ export interface Executions {
   compare(id: string, other?: string, options?: CallOptions): Promise<Comparison>
 }
 
-/** The answer to a wait may come this much later. */
+/** The client waits this much longer than the API does. */
 const SLACK_MS = 15_000
 
 export function executionsOf(api: Api): Executions {
@@ -92,7 +92,7 @@ export function executionsOf(api: Api): Executions {
   }
 }
 
-/** The header of a range, and the signal. */
+/** The options of a call, with `range` as a header. */
 export function ranged({ range, ...rest }: RangeOptions = {}): CallOptions & {
   headers?: Record<string, string>
 } {

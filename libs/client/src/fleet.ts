@@ -34,7 +34,7 @@ export interface Fleet {
   ): List<FleetEvent, Operations['listEvents']['result']>
   /** Admin keys, the valid ones first. Like the next two, it needs an admin key. */
   adminKeys(options?: CallOptions): Promise<AdminKey[]>
-  /** Makes an admin key, which with `read_only` changes nothing. The answer is the only one that has it. */
+  /** Makes an admin key. One with `read_only` may change nothing. Only this answer contains the key. */
   createAdminKey(
     body: Operations['createAdminKey']['body'],
     options?: CallOptions,

@@ -42,7 +42,7 @@ export interface HttpClient extends Client {
 
 /** How long the server may wait. Load balancers commonly close idle connections after 60 s. */
 const SERVER_WAIT_MS = 30_000
-/** The answer to a wait may come this much later. */
+/** The client waits this much longer than the API does. */
 const SLACK_MS = 15_000
 /** A restart of the API takes about 1 s, a laptop's way back to its network some 10 s. */
 const DEFAULT_RETRY_MS = 20_000
@@ -63,7 +63,7 @@ export function createClient(options: ClientOptions): HttpClient {
   const target: HttpTarget = {
     baseUrl: options.baseUrl.replace(/\/+$/, ''),
     apiKey: options.apiKey,
-    // Called without `this`, as browsers require of their own.
+    // Call the global fetch without `this`, because browsers reject any other call.
     fetch: options.fetch ?? ((...asked) => fetch(...asked)),
     closed: closing.signal,
     retryForMs: options.retryForMs ?? DEFAULT_RETRY_MS,
@@ -158,7 +158,10 @@ const endedAs = ({ execution_id }: ExecutionResult): Accepted => ({
 /** Polling period. It grows to the last value, so a long wait costs one request per second. */
 const PERIOD_MS = { first: 50, last: 1000 }
 
-/** Polls until it has ended, or `performance.now()` reaches `deadlineMs`: then null. Throws `not_found`. */
+/**
+ * Polls until the execution has ended. Null when `performance.now()` reaches `deadlineMs`. Throws
+ * `not_found`.
+ */
 type Polling = (
   id: string,
   deadlineMs: number,

@@ -22,7 +22,7 @@ const LONGEST_RETRY_AFTER_S = 30
 /** With these errors the API refused a request before it began to work on it. */
 const REFUSED: readonly ErrorCode[] = ['busy', 'rate_limited', 'shutting_down']
 
-/** Sends a call and reads its answer with `read`. Repeats both when either failed for a moment. */
+/** Sends a call and reads its answer with `read`. Repeats both after a temporary failure of either. */
 export async function ask<T>(
   target: HttpTarget,
   call: HttpCall,
@@ -64,7 +64,7 @@ const mayRepeat = (error: unknown, repeat: Repeat): boolean =>
 export interface Patience {
   /** The pause before the next try, in milliseconds. Null when it is time to give up. */
   next(error: unknown): number | null
-  /** A success starts anew. */
+  /** Forgets the failures so far. To be called after a success. */
   reset(): void
 }
 

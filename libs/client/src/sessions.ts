@@ -12,7 +12,7 @@ export type SessionOutputs = Operations['listSessionOutputs']['result']
 export type SessionForks = Operations['forkSession']['result']
 export type SessionOutput = SessionOutputs['outputs'][number]
 
-/** Where a session is, and who asks. `tenant_id` is needed with an admin key. */
+/** What identifies a session: its backend, key and tenant. `tenant_id` is needed with an admin key. */
 export type SessionName = { backend: string; key: string } & Operations['endSession']['query']
 
 export interface Sessions {
@@ -61,7 +61,10 @@ export type Settle = (accepted: Accepted, options: CallOptions) => Promise<Execu
 export function sessionsOf(api: Api, settle: Settle): Sessions {
   const executions = executionsOf(api)
 
-  /** The result of an operation that still waited its turn. Throws the failure that it ended with. */
+  /**
+   * Waits for an operation that was not finished when the API answered, and returns its result. Throws the
+   * failure that it ended with.
+   */
   async function ended(accepted: Accepted, options: CallOptions): Promise<ExecutionResult> {
     const result = await settle(accepted, options)
     if (result.ending === 'ok') return result

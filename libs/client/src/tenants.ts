@@ -50,7 +50,7 @@ export interface Tenants {
   caps(id: string, options?: CallOptions): Promise<TenantCaps>
   replaceCaps(id: string, body: Body<'putCaps'>, options?: CallOptions): Promise<TenantCaps>
   changeCaps(id: string, body: Body<'patchCaps'>, options?: CallOptions): Promise<TenantCaps>
-  /** What the caps have left now, for an agent also of its hour. */
+  /** What the caps have left now. With `agent_id`, also what the agent has left this hour. */
   usage(id: string, query?: Pick<Query<'getUsage'>, 'agent_id'>, options?: CallOptions): Promise<UsageNow>
   /** Sums over audit rows. Without `from`: the last 30 days. */
   usageReport(
@@ -58,11 +58,11 @@ export interface Tenants {
     query: Omit<Query<'getUsage'>, 'agent_id'>,
     options?: CallOptions,
   ): Promise<UsageReport>
-  /** Makes an API key. The answer is the only one that has it. */
+  /** Makes an API key. Only this answer contains it. */
   createKey(id: string, body: Body<'createKey'>, options?: CallOptions): Promise<Result<'createKey'>>
   keys(id: string, options?: CallOptions): Promise<ApiKey[]>
   revokeKey(id: string, keyId: string, options?: CallOptions): Promise<void>
-  /** Makes the secret that callbacks are signed with. The answer is the only one that has it. */
+  /** Makes the secret that callbacks are signed with. Only this answer contains it. */
   rotateCallbackSecret(id: string, options?: CallOptions): Promise<Result<'rotateCallbackSecret'>>
   /** When the secret was made. Throws `not_found` when there is none. */
   callbackSecret(id: string, options?: CallOptions): Promise<Result<'getCallbackSecret'>>

@@ -5,7 +5,7 @@ export interface Watch {
   signal: AbortSignal
   /** Aborts when nothing is heard for `ms` from now on. Null: no limit. */
   limitSilence: (ms: number | null) => void
-  /** Also gives up what is left of the answer. */
+  /** Ends the watch and aborts `signal`, which gives up the unread rest of the answer. */
   end: () => void
 }
 
@@ -26,7 +26,8 @@ export function watchOver(followed: readonly (AbortSignal | undefined)[]): Watch
   function limitSilence(ms: number | null): void {
     clearTimeout(timer)
     if (ms === null) return
-    // The monotonic clock stands still while the machine sleeps, and the other one can be set back.
+    // Read both clocks: the monotonic clock stands still while the machine sleeps, and the wall clock can be
+    // set back.
     const [until, untilWall] = [performance.now() + ms, Date.now() + ms]
     const look = (): void => {
       const leftMs = Math.min(until - performance.now(), untilWall - Date.now())

@@ -3,7 +3,7 @@ import path from 'node:path'
 import { z } from 'zod'
 import type { ConfigField, ConfigOf } from './read-config.ts'
 
-/** Names that S3 gives buckets, and keys that no store has to encode. */
+/** Allows the bucket names of S3, and prefixes whose characters no store has to encode. */
 const FOLDER = '[A-Za-z0-9_][A-Za-z0-9._-]{0,99}'
 const BUCKET_URL = new RegExp(
   `^s3://([a-z0-9][a-z0-9.-]{1,61}[a-z0-9])(?:/(${FOLDER}(?:/${FOLDER}){0,5}))?/?$`,

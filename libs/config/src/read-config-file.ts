@@ -44,7 +44,7 @@ function contentOf(path: string): unknown {
   return document.toJS() ?? {}
 }
 
-/** One text for each unknown key, otherwise one. */
+/** The messages of an issue: one for each unknown key, or a single one for any other issue. */
 function wordsOf(issue: z.core.$ZodIssue, schema: z.ZodType): string[] {
   const where = issue.path.map(String).join('.') || '(root)'
   if (issue.code !== 'unrecognized_keys') return [`${where}: ${issue.message}`]

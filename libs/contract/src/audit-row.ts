@@ -7,7 +7,7 @@ import { timeSchema } from './name.ts'
 
 const bytes = z.int().min(0)
 
-/** A name that the request may have given. */
+/** A name that the request may contain. Null if it does not. */
 const given = (description: string, example: string) =>
   z
     .string()

@@ -15,7 +15,7 @@ export interface Capabilities {
   streaming: boolean
   /** Session scopes. `none` also means reuse scope `tenant`. Empty: every execution gets its own sandbox. */
   sessions: readonly SessionScope[]
-  /** Names of preload sets that a warm sandbox can have imported, without `none`. */
+  /** Names of the preload sets that a warm sandbox may have imported. The empty set `none` is not listed. */
   preloads: readonly string[]
   value: boolean
   /** Programs can report progress with `cofferdam.progress`. Default false. */

@@ -19,7 +19,7 @@ export const DIFFERENCES = [
 export type Difference = (typeof DIFFERENCES)[number]
 
 export const DIFF_BOUNDS = {
-  /** Lines of one diff: what a person reads. */
+  /** Lines of one diff: not more than a person reads. */
   lines: 400,
   /** Characters of one line. */
   lineLength: 500,

@@ -278,7 +278,7 @@ export const isErrorCode = (code: string): code is ErrorCode => Object.hasOwn(ER
 export class CofferdamError extends Error {
   readonly code: ErrorCode
   readonly details: Record<string, unknown>
-  /** The word of the table, unless the API that sent the error said another one. */
+  /** The value of the table, unless the API that sent the error gave another one. */
   readonly retry: Retry
 
   constructor(

@@ -3,9 +3,9 @@
  * first 48 bits are the creation time in milliseconds, so IDs sort by age and the audit row's partition
  * follows from the ID.
  *
- * The ID of an execution in a cell other than 0 is a UUIDv8 (RFC 9562 §5.8) with the same time and the number
- * of its cell where a UUIDv7 has 12 random bits. So whoever has an ID knows the cell, and every ID from before
- * there were cells is one of cell 0.
+ * The ID of an execution in a cell other than 0 is a UUIDv8 (RFC 9562 §5.8). It has the same time, and the
+ * number of the cell in place of 12 random bits. So the cell follows from the ID. IDs from before there were
+ * cells belong to cell 0.
  */
 import { randomFillSync } from 'node:crypto'
 import { z } from 'zod'

@@ -130,7 +130,7 @@ export const MAX_LIMITS = {
 } as const
 
 const timeoutMs = z.int().min(10).max(MAX_LIMITS.timeout_ms)
-/** The limits as a caller writes them, before one deadline gives the other. */
+/** The limits as a caller writes them. A missing deadline is not yet derived from the other one. */
 export const limitFieldsSchema = z.strictObject({
   soft_timeout_ms: timeoutMs.optional().meta({
     description:

@@ -27,7 +27,7 @@ export const priceSchema = z.strictObject({
 })
 export type Price = z.infer<typeof priceSchema>
 
-/** Prices by backend. `default` applies to all others. Without it they are free. */
+/** Prices by backend. `default` applies to all others. Without `default` they are free. */
 export const pricesSchema = z.record(nameSchema, priceSchema)
 export type Prices = z.infer<typeof pricesSchema>
 
@@ -82,6 +82,7 @@ function mostCpuMs({
 function priced(cpuMs: number, wallMs: number, limits: BoundingLimits, price: Price): Charge {
   const gbSeconds = (limits.memory_mib / 1024) * (wallMs / 1000)
   const units = price.call + (price.cpu_second * cpuMs) / 1000 + price.gb_second * gbSeconds
-  // Rounded up, so that no price is lost, but first to a thousandth (0.3 can be 0.30000000000000004).
+  // Rounded up, so that no fraction is lost. Rounded to a thousandth first, because of errors such as
+  // 0.30000000000000004.
   return { cpuMs, gbSeconds, cost: Math.ceil(Math.round(units * MICRO * 1000) / 1000) }
 }

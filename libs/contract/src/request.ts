@@ -243,6 +243,9 @@ export const preloadOf = ({ preload }: Pick<ExecutionRequest, 'preload'>): strin
 export type ExecutionRequestInput = z.input<typeof executionRequestSchema>
 /** What the rest of the system reads, with defaults filled in. */
 export type ExecutionRequest = z.output<typeof executionRequestSchema> & {
-  /** The execution that it runs again. Set by the API alone: the schema refuses it from callers. */
+  /**
+   * The ended execution that this request runs again. Set by the API alone: the schema refuses it from
+   * callers.
+   */
   rerun_of?: ExecutionId | undefined
 }

@@ -47,8 +47,8 @@ export interface SessionEntry {
 }
 
 /**
- * Whether it is the entry of a session that is paused: nobody has its sandbox, which is on disk. The handle
- * says how much (`paused_bytes`) and where (`host_group`).
+ * Whether the entry is of a paused session: its sandbox is saved on disk, and no worker has it. The handle
+ * has the size (`paused_bytes`) and the hosts that can resume it (`host_group`).
  */
 export const isPausedEntry = ({ handle }: Pick<SessionEntry, 'handle'>): boolean =>
   handle['paused_bytes'] !== undefined

@@ -5,7 +5,10 @@ import { nameSchema } from './name.ts'
 import { MICRO } from './price.ts'
 
 const cap = z.int().min(0).max(1_000_000_000)
-/** A billion units: with everything in flight far below 2^53, so Lua and JavaScript count exactly. */
+/**
+ * A billion units. Even with the cost of everything in flight, sums stay far below 2^53, so Lua and
+ * JavaScript count exactly.
+ */
 const MOST_COST = 1_000_000_000 * MICRO
 /**
  * Agents of one tenant with an hourly cap of their own. Their names and caps take at most 1.5 MB, in the

@@ -18,7 +18,10 @@ const packageRules = (example: string[]) =>
   })
 const commandRule = z.string().min(1).max(256).regex(/\S/, 'expected a program')
 
-/** The highest value that a request may ask for. Never below the default, which every request may have. */
+/**
+ * The highest value that a request may ask for. It is never below the default, because every request may use
+ * the default.
+ */
 const artifactLimit = (name: 'artifact_bytes' | 'artifacts_total_bytes' | 'artifact_count', what: string) =>
   z
     .int()

@@ -83,7 +83,10 @@ export const limitsInForceSchema = z.strictObject({
 })
 export type LimitsInForce = z.infer<typeof limitsInForceSchema>
 
-/** The limits that a result shows. Artifact limits are missing: the result names what they left out. */
+/**
+ * The limits that a result shows. Artifact limits are not shown: the result lists the files that they left
+ * out.
+ */
 export const limitsInForce = (limits: Limits): LimitsInForce => ({
   soft_timeout_ms: limits.soft_timeout_ms,
   hard_timeout_ms: limits.hard_timeout_ms,

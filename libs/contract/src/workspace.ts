@@ -66,7 +66,7 @@ export function patternProblem(text: string): string | null {
     return `expected at most ${BOUNDS.patternGlobstars} parts "**"; several in a row mean the same as one`
   if (parts.length > BOUNDS.patternParts)
     return `expected at most ${BOUNDS.patternParts} parts; name a folder to mean everything in it`
-  // Names are compared after this normalization, which makes asterisks of some other characters.
+  // Names are compared after this normalization, which turns some other characters into asterisks.
   return text.normalize('NFKC').split('*').length - 1 > BOUNDS.patternStars
     ? `expected at most ${BOUNDS.patternStars} characters "*"; split the pattern into several rules`
     : null

@@ -6,7 +6,7 @@ import { WEB_PORTS, type Network } from '@cofferdam/contract'
 import { parseAuthority, type Target } from './host.ts'
 
 interface Entry {
-  /** The name for `host`, the parent for `*.host`, an address in its one spelling. */
+  /** The name without a leading `*.`, or an address in its canonical spelling. */
   host: string
   wildcard: boolean
   ports: readonly number[]

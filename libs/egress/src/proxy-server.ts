@@ -32,7 +32,10 @@ export function createProxy(deps: ProxyDeps): AcceptConnection {
   const tooMany = new WeakSet<Duplex>()
   /** Tunnels to the package host, whose requests are in origin form. */
   const packageTunnels = new WeakSet<Duplex>()
-  /** Tunnels with plain HTTP inside, and the CONNECT's connection, which the first request uses. */
+  /**
+   * Tunnels with plain HTTP inside. `opened`: the CONNECT's connection to the origin, which the first request
+   * uses.
+   */
   const httpTunnels = new WeakMap<Duplex, { target: Target; opened: Duplex | null }>()
   /** Pending answers of a connection, because requests may be pipelined. */
   const owed = new WeakMap<Duplex, number>()

@@ -103,7 +103,7 @@ export function nameGate(target: Target, said: Buffer): Transform {
     },
     flush(done) {
       if (isOpen || held.length === 0) done()
-      // A line that never ended is not a request.
+      // A first line that never ended is no HTTP request, so it may pass.
       else if (readHello(held).kind === 'not_tls') done(null, held)
       else done(refuse('the TLS handshake does not begin with a readable ClientHello'))
     },

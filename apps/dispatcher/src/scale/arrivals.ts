@@ -1,10 +1,10 @@
 /**
  * The arrival rate of sessions: the mean of two counts that decay exponentially.
  *
- * The short one decays with the refill time. It is about the number of sessions that arrived since the pods
- * that are starting now were claimed, so it follows a burst within seconds. The long one knows the steady
- * rate between two arrivals. Both are unbiased, and so is their mean. Two numbers suffice whatever the rate.
- * A windowed count would need a bounded list of times, and would forget a burst in one step.
+ * The short count decays with the refill time. So it roughly counts the sessions that arrived during the last
+ * refill, and follows a burst within seconds. The long count remembers the steady rate between two arrivals.
+ * Both are unbiased, and so is their mean. Two numbers are enough at any rate. A windowed count would need a
+ * bounded list of times, and would forget a burst in one step.
  */
 
 /** Ten minutes: 60 arrivals at one every 10 s, so a steady rate is known within 13 % (1/√60). */

@@ -46,7 +46,7 @@ export interface ScalerOptions {
 export interface Scaler extends AsyncDisposable {
   /** Reads depths and sets each pool. Never rejects. A call during a step returns that step. */
   step(): Promise<void>
-  /** A work item was claimed, which may be of a session whose sandbox is still kept. */
+  /** A work item was claimed. Its session may still have a sandbox. */
   onArrival(environmentId: string): void
   /** The item of an arrival has ended. */
   onSessionEnd(environmentId: string): void
@@ -68,7 +68,7 @@ interface Pool extends ScaledPool {
   plan: SparePlan
   environments: Environment[]
   sessions: number
-  /** The last warning about it that still holds. */
+  /** The problem that was last logged for this pool. Null once the pool is scaled again. */
   trouble: 'gone' | 'failing' | null
 }
 
@@ -135,7 +135,7 @@ export function createScaler(options: ScalerOptions): Scaler {
     }
   }
 
-  /** Says each trouble once, and when it is over. */
+  /** Logs each problem once, and once more when it is over. */
   function tell(pool: Pool, trouble: Pool['trouble'], err?: unknown): void {
     if (trouble === pool.trouble || closing.signal.aborted) return
     pool.trouble = trouble
@@ -149,7 +149,7 @@ export function createScaler(options: ScalerOptions): Scaler {
     onArrival(environmentId) {
       const { pool, environment } = of(environmentId)
       pool.sessions += 1
-      // There may be more items. Statistics say so, a poll does not.
+      // More items may be waiting. Only the statistics would tell, so without them the depth is unknown.
       if (environment.readDepth === null) environment.depth = null
       pool.plan.arrived(now())
     },

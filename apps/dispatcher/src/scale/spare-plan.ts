@@ -10,8 +10,9 @@ export interface SparePlan {
   /** A session's sandbox was ready `tookMs` after it was asked for. */
   sandboxReady(tookMs: number, nowMs: number): void
   /**
-   * Returns the number of spare pods from now on. `current` is what the pool has been told, by us or by
-   * somebody else, so that a restarted dispatcher gives up spare pods as slowly. Null if it is not known.
+   * Returns the number of spare pods from now on. `current` is the number that the pool is set to, by us or
+   * by somebody else. Null if unknown. It lets a restarted dispatcher give up existing spare pods as slowly
+   * as before.
    */
   next(nowMs: number, depth: number, current: number | null): number
   /** What `next` returned last. `min` before. */

@@ -25,8 +25,9 @@ export interface SpareState {
 
 /**
  * Returns clamp(min, depth + ceil(arriving × safety + √arriving × burst_margin), max), where `arriving` is
- * the number of sessions that arrive during one refill. Its standard deviation is the root of it, if they
- * arrive independently. So one factor alone is too little for a small pool or too much for a large one.
+ * the number of sessions that arrive during one refill. If sessions arrive independently, the standard
+ * deviation of `arriving` is its square root. So one factor alone would be too little for a small pool or too
+ * much for a large one.
  */
 export function wantedSpare(inputs: SpareInputs, settings: SpareSettings): number {
   const { depth, arrivalsPerSecond, refillSeconds } = inputs

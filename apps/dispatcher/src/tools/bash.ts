@@ -1,6 +1,6 @@
 /**
- * bash: a command in the shell that the session keeps. All its output goes to stderr, whose end is kept, and
- * stdout carries only the exit status. Without a status the command has ended the shell.
+ * bash: a command in the shell that the session keeps. All its output goes to stderr, of which the end is
+ * kept. Stdout carries only the exit status. If there is no status, the command has ended the shell.
  */
 import { BOUNDS, type ExecutionResult } from '@cofferdam/contract'
 import { z } from 'zod'
@@ -16,11 +16,14 @@ const MIN_TIMEOUT_MS = 10
 
 /** UTF-16 units of output that the agent sees, as in the SDK. */
 const OUTPUT_LIMIT = 100 * 1024
-/** The SDK counts the line with which it finds the end: a line end, 53 characters, the status, a line end. */
+/**
+ * The length of the marker line that the SDK's shell prints after a command. Its output limit counts this
+ * line: a line end, 53 characters, the status, a line end.
+ */
 const frameOf = (status: string): number => 1 + 53 + status.length + 1
 /** A UTF-16 unit has at most 3 bytes, so this holds OUTPUT_LIMIT of them. */
 const STDERR_BYTES = 3 * OUTPUT_LIMIT + 4
-/** For one line. Traps of the agent may print others before it. */
+/** Room for the status line, and for lines that the agent's traps may print before it. */
 const STDOUT_BYTES = 64 * 1024
 
 // oxlint-disable-next-line no-control-regex -- escape sequences begin with a control character.
@@ -84,9 +87,9 @@ export function limitsFor(timeoutMs: number): ToolPlan['limits'] {
 }
 
 /**
- * The script sources itself, so that a `return` of the command ends only the inner run. Its own lines use only
- * builtins, so they work with any PATH. Nothing traces them or the session's loop: their traces go to /dev/null,
- * and `set -x` is off between commands.
+ * The script sources itself, so that a `return` of the command ends only the inner run. Its own lines use
+ * only builtins, so they work with any PATH. The agent sees no traces of them or of the session's loop: their
+ * traces go to /dev/null, and `set -x` is off between commands.
  */
 export function scriptOf(command: string): string {
   // The SDK's shell reads commands from a pipe, where bash skips NUL.
@@ -156,7 +159,7 @@ function outputOf(result: ExecutionResult, path: string, status: string): string
   const isCut = text.length > kept || result.stderr_truncated
   const shown = text.slice(-kept).replace(ANSI, '').replace(/\n+$/, '')
   if (!isCut) return shown
-  // The sandbox sends no more than this, so the real end is missing.
+  // The sandbox keeps no more output than this, so the real end is missing.
   const note =
     result.stderr_bytes > BOUNDS.fullOutputBytes
       ? `[of ${result.stderr_bytes} bytes, this is the end of the first ${BOUNDS.fullOutputBytes}]\n`

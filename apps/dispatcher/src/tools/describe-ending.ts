@@ -2,7 +2,10 @@
 import { assertNever, type CapDimension, type ExecutionResult } from '@cofferdam/contract'
 import type { ToolName } from './tool.ts'
 
-/** The ending was concluded from the text of the last line only, which for an agent is ordinary output. */
+/**
+ * Whether the ending was only inferred from the last line of output. For an agent, that line is ordinary
+ * output.
+ */
 export const isGuess = ({ reason }: ExecutionResult): boolean =>
   reason === 'memory_error' || reason === 'fork_refused'
 

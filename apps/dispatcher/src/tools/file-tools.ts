@@ -87,7 +87,7 @@ export const edit: Tool = {
   },
 }
 
-/** The SDK also takes an empty text for a missing one. */
+/** Like the SDK, treats an empty text as missing. */
 export function required(tool: ToolName, field: string, value: string | undefined): string {
   if (value === undefined || value === '') throw new ToolInputError(`${tool}: ${field} is required`)
   return value

@@ -1,7 +1,7 @@
 /**
  * read, write, edit, glob and grep as Python programs. A program reads its call as JSON on stdin. It answers
- * with a line of JSON and then the text as it is: inside of JSON, redaction could not find a secret of several
- * lines, and could cut a quote.
+ * with a line of JSON and then the plain text. Inside JSON, redaction would miss a secret of several lines,
+ * and could cut a quote.
  */
 import { readFileSync } from 'node:fs'
 import { BOUNDS, type ExecutionResult } from '@cofferdam/contract'

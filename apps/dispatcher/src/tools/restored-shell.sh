@@ -19,7 +19,7 @@ __cofferdam_keep() {
   builtin set +o
   builtin printf 'cd -- %q\n' "$PWD"
 }
-# Without the end of this script, the command has ended the shell.
+# If the command ends the shell, this script never reaches its end. This trap then empties the state.
 builtin trap ': >|"$__cofferdam_state"' EXIT
 builtin eval "$__cofferdam_command" </dev/null 194>&-
 __cofferdam_status=$?

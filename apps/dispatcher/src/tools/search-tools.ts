@@ -70,8 +70,8 @@ export const grep: Tool = {
 }
 
 /**
- * What JavaScript finds wrong with a pattern, or null. The search in Python reports it in these words, because
- * the SDK does. ripgrep judges for itself.
+ * JavaScript's error for a pattern, or null. The search in Python reports this error, as the SDK does.
+ * ripgrep reports its own.
  */
 function problemOf(pattern: string): string | null {
   try {

@@ -1,7 +1,7 @@
 /**
- * What a tool of the agent's toolset is here: a pure function from the agent's input to an execution, and from
- * the execution's result to the agent's answer. Nothing in this folder does I/O, except that the Python sources
- * are read when the module loads.
+ * A tool is two pure functions: from the agent's input to an execution, and from the execution's result to
+ * the agent's answer. Nothing in this folder does I/O, except that the Python sources are read when the
+ * module loads.
  */
 import { parse, type ExecutionResult, type Program, type limitsSchema } from '@cofferdam/contract'
 import type { z } from 'zod'
@@ -27,8 +27,8 @@ export interface ToolAnswer {
 
 export interface ToolPlan {
   /**
-   * A program that has to end before `program` begins, in an execution of its own. Its result does not matter.
-   * Only for bash with `restart` and a command: no program can replace the shell that runs it.
+   * A program that runs in its own execution before `program` begins. Its result does not matter. Only bash
+   * needs it, for `restart` with a command: no program can replace the shell that runs it.
    */
   before?: Program
   program: Program

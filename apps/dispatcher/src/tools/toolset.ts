@@ -8,5 +8,5 @@ import type { Tool, ToolName } from './tool.ts'
 /** The tools by name. */
 export const TOOLSET: Readonly<Record<ToolName, Tool>> = { bash, read, write, edit, glob, grep }
 
-/** The same where sessions keep only files. */
+/** The tools for sessions that keep files but no processes. */
 export const TOOLSET_WITHOUT_PROCESSES: typeof TOOLSET = { ...TOOLSET, bash: restoredBash }

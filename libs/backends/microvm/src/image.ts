@@ -10,7 +10,7 @@ import { fileURLToPath } from 'node:url'
 import { guestDigest } from '@cofferdam/sandbox/guest'
 import { z } from 'zod'
 
-/** The first process of the virtual machine, Python scripts. They are read at each call. */
+/** The Python scripts of the virtual machine’s first process. They are read at each call. */
 export const guestFiles = (): { name: string; bytes: Buffer }[] =>
   ['vm_init.py', 'vm_agent.py', 'vm_ports.py'].map((name) => ({
     name,

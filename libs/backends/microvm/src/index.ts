@@ -1,6 +1,6 @@
 /**
- * The `microvm` backend: a virtual machine on this host per sandbox, a clone of a snapshot that is used once,
- * with our guest agent inside. README.md says what it isolates, and what was never run.
+ * The `microvm` backend. Each sandbox is a virtual machine on this host with our guest agent inside: a clone
+ * of a snapshot, which is used once. README.md says what it isolates, and what was never run.
  */
 import { mkdir } from 'node:fs/promises'
 import { hostname } from 'node:os'
@@ -120,7 +120,10 @@ export async function createMicrovmBackend(
   })
   const capabilities = capabilitiesOf(warmth.preloads)
 
-  /** One machine from the template to the agent's first frame. Not repeated after a success. */
+  /**
+   * Starts one machine from the template, up to the agent's first frame, and resolves to the milliseconds
+   * that it took. Not repeated after a success.
+   */
   const proven = onceLoaded(async (): Promise<number> => {
     const spec = {
       slotId: newSandboxId(),
@@ -208,7 +211,7 @@ export async function createMicrovmBackend(
     },
 
     async owners() {
-      // Asked for every half a minute.
+      // The janitor calls this every half a minute.
       await store.removeOld()
       return await (await records()).owners()
     },

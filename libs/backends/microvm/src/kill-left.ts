@@ -3,7 +3,7 @@ import { CofferdamError } from '@cofferdam/contract'
 import { findMarked, isRunning, killExactly, thisPlace, waitGone } from '@cofferdam/sandbox/backend'
 import type { LeftMachine } from './engine.ts'
 
-/** The kernel frees the memory of a large machine first. */
+/** A large machine takes long to end, because the kernel frees its memory first. */
 const GONE_MS = 20_000
 
 export async function killLeftMachine({ id, process }: LeftMachine): Promise<boolean> {

@@ -11,16 +11,19 @@ import type { MachineSpec } from './engine.ts'
 const VMM_MIB = 512
 /** QEMU has a few threads beside one for each CPU, and starts up to 64 for its drives. */
 const VMM_THREADS = 80
-/** For the threads of the VMM that are no CPU of the guest. */
+/** For the threads of the VMM other than those that run the guest's CPUs. */
 const VMM_CPUS = 1
 
 export interface MachineGroup {
-  /** For the record, so that another worker can remove the group. They may not exist yet. */
+  /**
+   * The group's folders, kept in the record so that another worker can remove the group. They may not exist
+   * yet.
+   */
   readonly folders: readonly string[]
   /** Moves the VMM into the group, which takes milliseconds. `joined` tells when it is done. */
   join(pid: number): void
   readonly joined: Promise<unknown>
-  /** How often the kernel of this host killed for memory in it. */
+  /** How many processes of the group this host's kernel killed for memory. */
   oomKills(): number
   /** Removes the group, whose VMM must be gone. */
   remove(): Promise<void>

@@ -1,12 +1,15 @@
 /**
- * What a machine takes of this host beside its program: the proportional share that the kernel counts, so a
- * page that many clones of one template share is counted once among them.
+ * The memory of this host that a machine takes in addition to its program. It is the kernel's proportional
+ * share (PSS): a page that many clones of one template share is counted once among them.
  */
 import { readFile } from 'node:fs/promises'
 
 /** Used until a machine was measured (82 MiB for a lone machine, 54 MiB for each of four). */
 const FIRST_GUESS = 80 * 1_048_576
-/** Measurements kept. The largest counts, because a lone machine shares its template's pages with none. */
+/**
+ * Measurements kept. The largest one counts, because a machine that is alone shares its template's pages with
+ * no other.
+ */
 const LOOKS_KEPT = 8
 
 export interface MachineMemory {
@@ -29,7 +32,7 @@ export function createMachineMemory(): MachineMemory {
   }
 }
 
-/** Null if the process is gone, or is none of this user. */
+/** Null if the process is gone or belongs to another user. */
 export async function proportionalShare(pid: number): Promise<number | null> {
   const rollup = await readFile(`/proc/${pid}/smaps_rollup`, 'latin1').catch(() => '')
   const [, kib] = /^Pss:\s+(\d+) kB$/m.exec(rollup) ?? []

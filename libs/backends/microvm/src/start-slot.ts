@@ -1,5 +1,6 @@
 /**
- * Starts a machine until its interpreter waits. The program comes when the slot is bound.
+ * Starts a machine and waits until its interpreter is ready. The program comes when the slot is bound. R is
+ * the agent's first frame.
  *
  *   record, cgroup → clone of a template, or what was paused → thaw → R, if it is a clone → slot
  *   any failure or abort: killed and removed, then thrown
@@ -65,7 +66,7 @@ interface Beginning {
   isSound: () => boolean
   machine: (lease: MachineLease, signal: AbortSignal) => Promise<Machine>
   words: { nonce: string }
-  /** Of an agent that is there already. */
+  /** The first frame of an agent that runs already, because it does not send it a second time. */
   resumed?: GuestReady
 }
 
@@ -203,8 +204,8 @@ async function withLastWord(error: unknown, control: ControlChannel): Promise<un
 const LAST_WORD_MS = 2000
 
 /**
- * The agent measures usage. The guest's kernel reports a program that it killed for memory, and the host's
- * kernel reports a machine.
+ * The agent measures usage. If a program was killed for memory, the guest's kernel counts it. If the VMM was,
+ * the host's kernel counts it.
  */
 const watchMachine = (control: ControlChannel, group: MachineGroup): RunWatch => ({
   addTo: (exit) => exit,

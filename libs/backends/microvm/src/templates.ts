@@ -121,7 +121,10 @@ export function createTemplates(parts: {
   }
 }
 
-/** Null if there is none, or if it is not what was saved: then it is made anew. */
+/**
+ * Null if there is no template, or if its files are not those that were saved. The caller then makes a new
+ * one.
+ */
 async function load(folder: string, spec: MachineSpec): Promise<Kept | null> {
   const template = { spec, state: join(folder, 'state'), memory: join(folder, 'memory') }
   const text = await readFile(join(folder, 'template.json'), 'utf8').catch(() => null)
@@ -137,7 +140,7 @@ async function load(folder: string, spec: MachineSpec): Promise<Kept | null> {
   return { template, seen }
 }
 
-/** Synchronous, because a pool asks it of each slot that it gives away: 20 us. */
+/** Synchronous, because a pool calls it for each slot that it hands out. It takes 20 us. */
 function lookAt({ state, memory }: MachineTemplate): string | null {
   try {
     const found = [state, memory].map((path) => statSync(path, { bigint: true }))
@@ -162,7 +165,9 @@ async function removeUnused(top: string): Promise<void> {
   }
 }
 
-/** Of the size and of every block that is not empty, since most of a machine's memory is. */
+/**
+ * The digest of the file's size and of every block that is not empty. Most of a machine's memory is empty.
+ */
 async function digestOf(path: string): Promise<string> {
   const hash = createHash('sha256')
   const block = Buffer.alloc(BLOCK_BYTES)

@@ -1,4 +1,7 @@
-/** What a clone is told before its agent starts: that it is a clone, and the limits of its programs. */
+/**
+ * What a machine is told when it goes on from a saved state: new random bytes and the time. A clone of a
+ * template also gets the limits of its programs, before its agent starts.
+ */
 import { randomBytes } from 'node:crypto'
 import { SURROUNDINGS } from '@cofferdam/contract'
 import { inodesOf, seccompFilter } from '@cofferdam/sandbox/backend'
@@ -11,7 +14,8 @@ const UNPRIVILEGED = 65_534
 const CPU_PERIOD_US = 100_000
 const ENTROPY_BYTES = 64
 /**
- * The agent must survive that its program has no memory left. It shares most of its memory with its parent.
+ * Memory for the agent, so that it survives when its program has none left. This is enough, because the agent
+ * shares most of its memory with its parent.
  */
 export const AGENT_MIB = 8
 const FILTER = '/run/filter'
@@ -32,9 +36,12 @@ export interface ThawWords {
   options: string[]
 }
 
-/** What every machine is told that goes on from a saved state. */
+/** What a machine is told when it goes on from a saved state. */
 export type AgainWords = Pick<ThawWords, 'nonce' | 'entropy' | 'time_ns'> & {
-  /** Ends every process but the agent: a fork must not go on from generators that another machine has. */
+  /**
+   * Ends every process but the agent: a fork must not use random generators in the same state as another
+   * machine.
+   */
   fresh: boolean
 }
 

@@ -8,10 +8,10 @@ import { join } from 'node:path'
 import type { Readable } from 'node:stream'
 import { setTimeout as sleep } from 'node:timers/promises'
 
-/** Such a program listens within 0.2 s on an idle machine. */
+/** How long the program of a jail may take to listen. On an idle machine it takes 0.2 s. */
 const READY_MS = 20_000
 const NOBODY = 65_534
-/** Those of a Docker container's root that an agent could use. */
+/** Those capabilities of root in a Docker container that an agent could use. */
 const CONTAINER_CAPABILITIES = ['CHOWN', 'DAC_OVERRIDE', 'FOWNER', 'KILL', 'SETGID', 'SETUID']
 /** bubblewrap would create these by itself, but only for root. */
 const FOLDERS = ['/etc', '/home', '/opt', '/opt/node', '/opt/node/bin', '/run']
@@ -31,8 +31,8 @@ export interface JailOptions {
   /** Whether the program is the first process of the jail, and not its child. */
   isInit: boolean
   /**
-   * Whether programs may create their own jails with a /proc. Root's bubblewrap covers parts of /proc, and
-   * then the kernel allows no other.
+   * Whether programs may create their own jails with a /proc. A bubblewrap of root covers parts of /proc, and
+   * the kernel then allows no other /proc in it. So it runs as another user if it can.
    */
   nests?: boolean
 }
@@ -60,7 +60,7 @@ export function missing(): string | null {
   return existsSync('/usr/bin/python3') ? null : 'there is no /usr/bin/python3 (apt install python3)'
 }
 
-/** Starts one; resolves when its program listens. */
+/** Starts a jail. Resolves when its program listens. */
 export async function startJail(options: JailOptions): Promise<Jail> {
   const root = mkdtempSync(join(tmpdir(), 'cofferdam-double-'))
   for (const name of ['home', 'run']) mkdirSync(join(root, name))

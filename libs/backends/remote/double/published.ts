@@ -42,7 +42,7 @@ export function createPublished(
       const schema = status >= 400 ? refusal : operation?.answers[status]
       if (schema === undefined)
         throw new Error(`the double of ${vendor} has a status that is not published: ${what}`)
-      // JSON drops undefined fields, so they are absent for everybody.
+      // Check what clients receive: JSON drops undefined fields.
       const sent: unknown = body === undefined ? undefined : JSON.parse(JSON.stringify(body))
       const why = schema === null ? (sent === undefined ? null : 'there is a body') : faultOf(schema, sent)
       if (why !== null)

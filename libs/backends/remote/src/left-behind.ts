@@ -4,13 +4,19 @@
  * with each round of the janitor until they are gone.
  */
 
-/** With more than this, the vendor is down. Its own deadline ends what is not remembered. */
+/**
+ * At most so many sandboxes are remembered. If there are more, the vendor is down, and its own deadline ends
+ * the others.
+ */
 const LEFT_MAX = 1000
 
 export interface LeftTimes {
-  /** Until this time the sandbox may appear, or appear again. So it is ended again even if it was gone. */
+  /**
+   * Until this time the sandbox may appear, or appear again, at the vendor. So it stays remembered even if it
+   * was gone.
+   */
   comesUntilMs?: number
-  /** By then the vendor has ended it by itself. */
+  /** At this time the vendor ends the sandbox by itself, so it is then forgotten. */
   endsAtMs?: number
 }
 

@@ -1,7 +1,7 @@
 /**
- * Takes a slot of this worker's own at a vendor. A slot that waited may hang while its connection stays open,
- * or its vendor may have ended it without a word. So its agent has to answer once, while the vendor is told
- * how long the slot is to live.
+ * Takes a slot of this worker's own at a vendor. A slot that waited in the pool may hang although its
+ * connection is open, or its vendor may have ended it silently. So its agent must answer once, while the
+ * vendor is told how long the slot is to live.
  *
  *   taken ──fresh──▶ life set ─────────────────────▶ bound
  *     ▲  └──waited─▶ life set, and asked ──answers──▶ bound

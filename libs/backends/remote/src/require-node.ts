@@ -28,7 +28,10 @@ export function requireNode(
   )
 }
 
-/** An agent's failure to start its interpreter, as the slot's missing language. */
+/**
+ * Turns an agent's failure to start its interpreter into `capability_missing`. Returns any other error
+ * unchanged.
+ */
 export function asMissingLanguage(
   backend: string,
   { language }: Pick<SlotSpec, 'language'>,

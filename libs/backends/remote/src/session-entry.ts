@@ -19,7 +19,10 @@ export function sessionLimits({ warm }: BackendDeps, idleMs?: number): SessionLi
   return { idleMs: idleMs ?? cells.idle_ms, maxAgeMs: cells.max_age_ms, maxRuns: cells.max_runs }
 }
 
-/** The entry of a turn: nobody joins its sandbox until it is at rest. `moreMs`: time to start the sandbox. */
+/**
+ * The entry while a turn lasts: no worker joins the sandbox until the entry is at rest. `moreMs`: time to
+ * start the sandbox.
+ */
 export function inTurn(entry: SessionEntry, spec: SandboxSpec, moreMs = 0): SessionEntry {
   const usedAtMs = Date.now()
   return {

@@ -13,13 +13,13 @@ export interface AtRest {
   signal: AbortSignal
   /**
    * Marks the entry as in a turn. Only the holder of the lease can do this. `attach` awaits it once, before
-   * any request that a replaced holder must not make. Apart from that it is awaited as late as possible,
-   * because a session survives a worker that dies before this write.
+   * any request that a replaced holder must not make. Within that, it is called as late as possible: if the
+   * worker dies before this write, the session survives.
    */
   begins: (change?: Pick<SessionEntry, 'expiresAtMs'>) => Promise<void>
 }
 
-/** A session that is promised in the registry and must be created. */
+/** A session whose entry is in the registry already, and whose sandbox must still be started. */
 export type Promised = Pick<AtRest, 'spec' | 'lease' | 'entry' | 'idleMs' | 'signal'>
 
 /** `Held` is what an execution works with. */
@@ -32,17 +32,26 @@ export interface SessionKeeper<Held> {
   logger: BackendLogger
   /** Throws `conflict` if this execution cannot use the session. */
   refuse(entry: SessionEntry, spec: SandboxSpec): void
-  /** Null: it cannot be attached and must be ended. Throws, unchanged, if the vendor is unreachable. */
+  /**
+   * Null if the sandbox cannot be attached to and must be ended. Throws, unchanged, if the vendor is
+   * unreachable.
+   */
   attach(at: AtRest): Promise<Held | null>
-  /** The entry before a fresh sandbox is requested, with which a dead worker's sandbox is found. */
+  /**
+   * The vendor's part of the entry that is written before a fresh sandbox is requested. If the worker dies,
+   * its sandbox is found by it.
+   */
   promise(
     at: Pick<AtRest, 'spec' | 'idleMs'> & { key: string; epoch: number },
   ): Promise<Pick<SessionEntry, 'handle' | 'expiresAtMs'>>
   /** Starts the sandbox. If that fails, ends the entry's sandbox and throws like `open`. */
   start(at: Promised): Promise<Kept<Held>>
-  /** Proves it clean and releases it. Returns the entry's changes. Throws if it must be ended instead. */
+  /**
+   * Proves that the sandbox is clean and releases it. Returns the entry's changes. Throws if it must be
+   * ended.
+   */
   rest(held: Held, at: Pick<AtRest, 'spec' | 'entry' | 'idleMs'>): Promise<Rested>
-  /** Resolves when it is certainly gone. */
+  /** Ends the sandbox. Resolves when it is certainly gone. */
   destroy(held: Held): Promise<unknown>
   /** Ends the sandbox of an entry. */
   end(entry: SessionEntry): Promise<unknown>

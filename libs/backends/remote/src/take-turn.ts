@@ -25,11 +25,11 @@ import { atRest, idleMsOf, inTurn, isSpent, isTooOld } from './session-entry.ts'
 import type { SessionKeeper } from './session-keeper.ts'
 
 /**
- * Twice the lease of a dead worker, and less than the executor's 60 s for an open. A caller that waited in
- * vain learns that the session is in use, and no other backend creates a second one with that name.
+ * Twice the lease of a dead worker, and less than the executor's 60 s for an open. So a caller that waited in
+ * vain gets `conflict`, and not a second session of that name from another backend.
  */
 const WAIT_MS = 30_000
-/** As in a local cell. Part of the executor's 20 s for a dispose is for calls to the vendor. */
+/** The same as for a local cell. The rest of the executor's 20 s for a dispose is for calls to the vendor. */
 const CLEAN_MS = 8_000
 
 interface Begun<Held> {
@@ -47,8 +47,8 @@ export interface KeptTurn<Held> extends Pick<Begun<Held>, 'held' | 'entry' | 'is
 }
 
 /**
- * Throws `conflict` for a session of another kind or one that stays held, `session_not_found` if the
- * execution may not create it, and what the keeper's `start` throws.
+ * Throws `conflict` if the session is of another kind or stays held by another worker. Throws
+ * `session_not_found` if the execution may not create it, and what the keeper's `start` throws.
  */
 export async function takeTurn<Held>(
   keeper: SessionKeeper<Held>,
@@ -159,7 +159,8 @@ function turnOf<Held>(
   function refuseUnwritten(error: unknown): void {
     // `fenced`: the write did not take effect, so no later holder joins this sandbox, and it can be ended.
     if (isCofferdamError(error) && error.code === 'fenced') throw error
-    // Otherwise the entry may be written. The next holder or the reaper decides by it.
+    // Otherwise the write may have taken effect. The next holder or the reaper acts on whichever entry is
+    // there.
     keeper.logger.warn(about(keeper, entry, error), 'a session may begin anew')
   }
   async function discard(): Promise<void> {

@@ -151,7 +151,7 @@ export function createMirror({ url, fileHosts, idleMs }: MirrorOptions): Mirror 
       const { answer, url: from, body } = await open(start, '*/*', MAX_FILE_BYTES, signal)
       const length = answer.headers.get('content-length')
       const encoding = answer.headers.get('content-encoding') ?? 'identity'
-      // The server means the file itself, but fetch has unpacked it, so its digest would differ.
+      // The server labels the .gz file itself as encoded. fetch then unpacks it, so its digest would differ.
       if (encoding.toLowerCase().includes('gzip') && /gz$/i.test(start.pathname)) {
         body.destroy()
         throw new MirrorFailure(

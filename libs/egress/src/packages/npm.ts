@@ -72,8 +72,8 @@ export function createNpm({ mirror, rules, ledger, base, signal: execution }: Re
 
 /**
  * Reads `<name>` or `<name>/-/<file>`. A scoped name is one escaped part or two parts. Anything before the
- * name of a tarball is ignored: npm moves the addresses of lock files to our registry and keeps their path,
- * and npm before 11 does so with our own addresses too, which then have the path twice.
+ * name of a tarball is ignored. npm moves the addresses of lock files to our registry and keeps their path.
+ * npm before 11 does this even to our own addresses, which then have our path twice.
  */
 function readPath(parts: readonly string[]): { name: string; filename: string | null } | null {
   const dash = parts.lastIndexOf('-')

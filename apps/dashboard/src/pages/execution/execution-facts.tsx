@@ -16,7 +16,7 @@ function Shared({ name, value, words }: { name: string; value: string; words?: s
 const shared = (name: string, value: string | null | undefined) =>
   value === null || value === undefined ? null : <Shared name={name} value={value} />
 
-/** Whose it is and where it ran. Every value leads to the others that share it. */
+/** Whose execution it is and where it ran. Many values link to the other executions that share them. */
 export function ExecutionFacts({ state, rows }: { state: ExecutionState; rows: readonly AuditRow[] }) {
   const row = rows[0]
   const { result } = state

@@ -12,7 +12,7 @@ import { cancelMany } from '../executions/cancel-many.ts'
 import { liveRow } from '../executions/row.ts'
 import { ProgressLine, Verdict } from './verdict.tsx'
 
-/** How it stands, in one line, and what can be done with it. */
+/** The state of the execution in one line, and the actions that are possible. */
 export function ExecutionHead({ state, reload }: { state: ExecutionState; reload: () => void }) {
   const [cancels, setCancels] = useState(false)
   const [again, setAgain] = useState<string | null>(null)

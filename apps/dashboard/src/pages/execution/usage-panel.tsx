@@ -33,7 +33,7 @@ const measuresOf = ({
 const orNull = <T,>(value: T | null | undefined, words: (value: T) => string): string | null =>
   value === null || value === undefined ? null : words(value)
 
-/** What it used of each limit, what that cost, and what was left of the caps then. */
+/** How much of each limit the execution used, what it cost, and how full the caps were at that moment. */
 export function UsagePanel({ result, row }: { result: ExecutionResult; row: AuditRow | null }) {
   const { usage, caps } = result
   const measures = usage === null ? [] : measuresOf(result)

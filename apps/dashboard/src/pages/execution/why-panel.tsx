@@ -15,7 +15,7 @@ const QUESTIONS: ReadonlyArray<readonly [Fact['question'], string]> = [
   ['backend', 'Why it ran there'],
 ]
 
-/** The facts of the API, which says the same to the command line and to agents. */
+/** The facts that the API gives. The command line and agents get the same ones. */
 export function WhyPanel({ state, notices }: { state: ExecutionState; notices: readonly string[] }) {
   const why = useWhy(state)
   const { result } = state

@@ -6,9 +6,9 @@ export interface FilterKind {
   /** Its name in the address and in the API’s query. */
   name: string
   words: string
-  /** Only ended executions have it. */
+  /** Whether only ended executions can match this filter. */
   isOfEnd?: boolean
-  /** The values that there are. Without it any text. */
+  /** The possible values. Without this list, any text is allowed. */
   values?: readonly (readonly [value: string, words: string])[]
 }
 

@@ -6,7 +6,10 @@ import type { Row } from './row.ts'
 
 /** Between two looks at the live executions. */
 const LIVE_EVERY_MS = 2000
-/** How many live executions one call lists. Rows shown as live that it lacks are asked for one by one. */
+/**
+ * How many live executions one call lists. If a row is shown as live but is missing from the list, it is read
+ * by itself.
+ */
 const LIVE_LOOKED_AT = '100'
 /** How many rows are asked for one by one at a look. */
 const SINGLES = 8
@@ -18,7 +21,7 @@ export interface Follower {
   onRows(rows: readonly Row[]): void
   /** Null when it works again. */
   onFailure(failure: Failure | null): void
-  /** IDs that are shown as live and not among these. */
+  /** Returns the IDs that are shown as live but are missing from `live`. */
   gone(live: readonly Row[]): readonly string[]
 }
 

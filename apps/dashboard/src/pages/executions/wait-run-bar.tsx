@@ -4,7 +4,7 @@ import type { Row } from './row.ts'
 
 const WIDTH = 88
 const HEIGHT = 8
-/** The least that is drawn of a part that was there. */
+/** The smallest width of a part, so that a short wait or run is visible. */
 const LEAST = 2
 
 /** One bar of what it waited (grey) and ran (blue), with both in words. */

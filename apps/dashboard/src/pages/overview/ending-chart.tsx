@@ -7,7 +7,7 @@ import { TimeAxis } from './time-axis.tsx'
 import { mostOf, stacksOf, sumsOf, type Stack } from './stacks.ts'
 
 const STEP = 10
-/** Of a step, left free. */
+/** Space between two columns. */
 const GAP = 2
 const HEIGHT = 90
 const TALLEST = HEIGHT - 2

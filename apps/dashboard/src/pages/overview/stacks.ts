@@ -1,4 +1,4 @@
-/** The endings of each step of a series, in one order, so that a colour stands at one height. */
+/** The endings of each step of a series, always in the same order, so that columns are easy to compare. */
 import type { Stats } from '@cofferdam/client'
 import { ENDINGS } from '../../words/endings.ts'
 

@@ -5,7 +5,10 @@ import { TimeAxis } from './time-axis.tsx'
 
 const STEP = 10
 const HEIGHT = 90
-/** Width of the dash before the first figure after a gap. It shows a figure between two gaps. */
+/**
+ * After a gap, the line starts with a dash of this width. Without it, a figure between two gaps would be
+ * invisible.
+ */
 const LEAST = 4
 
 /** How long attempts waited, by the minute in which they ended. A minute without attempts is a gap. */

@@ -45,7 +45,8 @@ export function sessionsOf(scenario: Scenario, seed: number): Session[] {
   const lasts = (): number => 60 + exponential(scenario.meanSeconds - 60)
   const { peakPerSecond: peak, bursts } = scenario
   const sessions: Session[] = []
-  // Thinning: draws at the peak's rate, and keeps each arrival with the share of its hour.
+  // Thinning: draws arrivals at the peak rate. Keeps each with a probability of its hour's rate over the peak
+  // rate.
   for (let at = exponential(1 / peak); at < DAY_SECONDS; at += exponential(1 / peak))
     if (random() < shareAt(at / 3600)) sessions.push({ atSeconds: at, lastsSeconds: lasts() })
   for (let burst = 0; burst < bursts.count; burst += 1) {

@@ -10,7 +10,7 @@ const WARM_SECONDS = 0.1
 /** Start of a replacement, and of a pod for a session that found none: uniform from here to 10 s more. */
 const REFILL_SECONDS = 10
 const COLD_SECONDS = 11
-/** So many starts at once take 41–50 s each. */
+/** With this many starts at once, each takes 41–50 s. */
 const CROWD = 75
 const CROWDED_SECONDS = 41
 
@@ -59,7 +59,7 @@ export function simulatePool(
   let now = 0
   let replicas = 2
   let ready = 2
-  /** Pods that start, by their end. */
+  /** Pods that are starting, in the order in which they become ready. */
   const starts: Start[] = []
   let startingSpares = 0
   const ends: number[] = []

@@ -27,7 +27,7 @@ TEXTS = {
 
 
 class ToolError(Exception):
-    """An answer that says what went wrong."""
+    """The message is the answer to the agent, and says what went wrong."""
 
 
 def to_bytes(text):

@@ -49,7 +49,7 @@ class Walk:
             return
         self.seen.add((path, id(pattern), indexes))
         if 0 in indexes and pattern[0] == ".":
-            # Only what comes after it counts.
+            # A leading `.` names the folder itself, so the next part is used.
             return self.visit(path, pattern, frozenset([1]), deeper)
         mode, last = self.mode(path), len(pattern) - 1
         if mode is None:
@@ -64,7 +64,7 @@ class Walk:
                 return
         elif last in indexes and final is GLOBSTAR and (path or pattern[0] == "."):
             self.add(path, mode)
-        # Only a name in the pattern leads through a symbolic link.
+        # Symbolic links to folders are followed only where the pattern names them without wildcards.
         if not stat.S_ISDIR(mode) and not stat.S_ISLNK(mode):
             return
         only = pattern[min(indexes)] if len(indexes) == 1 and min(indexes) <= last else None
@@ -154,7 +154,7 @@ def is_inside(root, path):
 
 
 def dated(path):
-    """With its time of change in milliseconds, 0 if that cannot be read."""
+    """Returns the path with its modification time in milliseconds, or 0 if the time cannot be read."""
     try:
         time = os.stat(path).st_mtime_ns
     except OSError:

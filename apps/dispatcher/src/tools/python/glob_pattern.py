@@ -1,8 +1,8 @@
 """Glob patterns as Node's fs.glob reads them: braces, `**`, `*`, `?`, classes and extended patterns.
 
-A pattern becomes lists of parts. A part is GLOBSTAR, a name (str), or a compiled regular expression. Like there,
-a backslash separates folders, and a name with a leading dot has to be asked for. glob_braces.py expands the braces.
-Parts are read like the package minimatch reads them.
+A pattern becomes lists of parts. A part is GLOBSTAR, a name (str), or a compiled regular expression. As in
+Node, a backslash separates folders, and only a part that begins with a dot matches a name that does.
+glob_braces.py expands the braces. Parts are read like the package minimatch reads them.
 """
 
 GLOBSTAR = object()
@@ -26,7 +26,7 @@ def parse_glob(pattern):
         found = [head + text for text in expand(pattern[2:] if head else pattern, not head)]
     found = [text.replace(OPEN, "{").replace(CLOSE, "}") for text in found]
     split = [tidy(re.split("/+", text)) for text in dict.fromkeys(found) if text]
-    # What braces make of an absolute path, or of a way up, would leave the folder.
+    # Braces may expand to an absolute path or to `..`, which would leave the folder. Drops such alternatives.
     return [[part_of(part) for part in parts] for parts in split if ".." not in parts and parts[0] != ""]
 
 

@@ -67,7 +67,7 @@ def with_rg(rg, call, path):
     process = subprocess.Popen(
         command, executable=rg, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE
     )
-    # Up to three bytes for each unit of UTF-16.
+    # A UTF-16 unit has at most 3 bytes in UTF-8.
     out, errors, is_over = collect(process, 3 * call["most"] + 4, call["timeout_ms"])
     text, most = out.decode("utf-8", "replace"), call["most"]
     if is_over == "time":

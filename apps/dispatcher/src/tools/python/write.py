@@ -11,7 +11,8 @@ def make_folders(path):
         except FileExistsError:
             if os.path.isdir(path):
                 break
-            # Node names the file itself EEXIST, and a file further up ENOTDIR.
+            # Node reports EEXIST if a file has the name of the folder, and ENOTDIR if a file is further up
+            # the path.
             raise OSError(errno.ENOTDIR if missing else errno.EEXIST, "")
         except FileNotFoundError:
             missing.append(path)

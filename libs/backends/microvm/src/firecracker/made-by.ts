@@ -1,6 +1,6 @@
 /**
- * Jails of templates have no lease, because no slot has them. A file per jail says which worker makes it, so
- * that the next one can end what a dead worker left.
+ * Jails of templates have no lease, because they belong to no slot. A file for each such jail names the
+ * worker that makes it, so that another worker can end the jail of a dead one.
  */
 import { mkdir, readdir, readFile, unlink, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'

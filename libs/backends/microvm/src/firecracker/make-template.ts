@@ -1,6 +1,6 @@
 /**
- * A template: a machine that is booted once, prepared, saved, and ended without ever being resumed. Two
- * copies of one machine would draw the same random numbers.
+ * A template: a machine that is booted once, prepared, saved, and ended. It never runs on after that, because
+ * it would draw the same random numbers as a clone.
  *
  *   cold boot → guest prepared → paused → saved → killed → files taken from the jail, read-only
  */
@@ -19,7 +19,7 @@ import * as call from './swagger.ts'
 import { connectVsock } from './vsock.ts'
 
 const MiB = 1_048_576
-/** Device state and the pages of the file’s own. */
+/** Room beyond the guest’s memory in the size limit of the files that the VMM writes. */
 const STATE_MIB = 64
 
 /**
@@ -31,7 +31,10 @@ export const BOOT_ARGUMENTS =
   'quiet loglevel=1 reboot=k panic=1 pci=off random.trust_cpu=on i8042.noaux 8250.nr_uarts=0 ' +
   'cgroup_no_v1=all cofferdam.ports=vsock'
 
-/** A guest that boots makes the VMM wait for two seconds before it closes a connection. */
+/**
+ * While a guest boots, the VMM takes two seconds to close a connection that nobody accepts. An attempt must
+ * last longer.
+ */
 const BOOT_HANDSHAKE_MS = 2500
 
 /** `folder` exists and is empty. Leaves no process and no jail when it throws. */
@@ -100,7 +103,10 @@ async function boot({ api }: StartedVmm, spec: MachineSpec, withinMs: number): P
     await api.call(one, withinMs)
 }
 
-/** Lets `prepare` talk to the guest. No stream outlives it: a snapshot resets them all. */
+/**
+ * Lets `prepare` talk to the guest. Ends all streams when `prepare` is done, because a snapshot would reset
+ * them.
+ */
 async function prepared(
   vmm: StartedVmm,
   prepare: (connect: Connect) => Promise<void>,

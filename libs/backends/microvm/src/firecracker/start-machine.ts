@@ -3,8 +3,8 @@
  *
  *   user → jail furnished → jailer → pid and group checked → lease told → API → version → log
  *
- * The name of the jail, and with it its group, follows from the lease. So a worker that dies in between
- * leaves nothing that another one cannot find. Whatever fails, everything is ended again.
+ * The lease determines the names of the jail and its group. So if a worker dies in between, another worker
+ * finds everything that it left. If any step fails, everything is ended again.
  */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -23,7 +23,7 @@ import { refuseVersion } from './version.ts'
 
 /** How long each step may take. */
 export interface Timings {
-  /** The jailer, from its start to its end. It is slow where many mounts are. */
+  /** The jailer, from its start to its end. It is slow on hosts with many mounts. */
   jailerMs: number
   /** Until the API listens. */
   apiMs: number
@@ -64,13 +64,13 @@ export async function startVmm(
     /** Linked into the jail, by their names there. */
     files: Record<string, string>
     use: Omit<JailerUse, 'uid'>
-    /** Told before anything is said to the VMM. */
+    /** Called with the pid of the VMM before the first call to its API. */
     started?: ((pid: number) => Promise<void>) | undefined
   },
   signal: AbortSignal,
 ): Promise<StartedVmm> {
   signal.throwIfAborted()
-  // Otherwise the clean-up of this failed start would end the other machine.
+  // Without this check, the clean-up of this failed start would end the machine that uses the jail.
   if (await exists(jail.folder))
     throw new CofferdamError('sandbox_open_failed', `microvm: ${jail.id} is in use by another machine.`)
   const uid = await uids.take(jail.id)
@@ -114,7 +114,10 @@ export function asOpenFailed(error: unknown, log: string): CofferdamError {
   })
 }
 
-/** With a namespace of its own for the VMM, the jailer ends as soon as it has started it (docs/jailer.md). */
+/**
+ * Because the VMM gets its own PID namespace, the jailer ends as soon as it has started the VMM
+ * (docs/jailer.md).
+ */
 async function runJailer(
   jailer: string,
   args: string[],
@@ -138,15 +141,15 @@ async function runJailer(
     throw new Error(`The jailer ${how}${said.trim() === '' ? '' : `: ${said.trim()}`}`)
   } finally {
     late.removeEventListener('abort', stop)
-    // The VMM has the same stderr. Nobody reads it: its log has more.
+    // The VMM inherited this stderr. Nobody reads it, because the VMM’s log has more.
     child.stderr.destroy()
     child.unref()
   }
 }
 
 /**
- * The VMM by the jailer’s file. The jail belongs to the VMM’s user, so the file is believed only as far
- * as the kernel agrees: the process must be in the machine’s group.
+ * Reads the VMM’s pid from the jailer’s file. The VMM’s user owns the jail and can change that file. So the
+ * kernel must confirm the pid: the process must be in the machine’s group.
  */
 async function readProcess(jail: Jail): Promise<ProcessIdentity> {
   const file = await open(jail.pidFile, constants.O_RDONLY | constants.O_NOFOLLOW)

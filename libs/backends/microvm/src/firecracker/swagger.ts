@@ -129,7 +129,9 @@ export const createSnapshot = (files: { state: string; memory: string }): ApiCal
     mem_file_path: files.memory,
   })
 
-/** paths./snapshot/load, in a process that was given nothing but a logger. It ends if this fails. */
+/**
+ * paths./snapshot/load, in a process that was given nothing but a logger. The process ends if the load fails.
+ */
 export const loadSnapshot = (files: { state: string; memory: string; vsock: string }): ApiCall =>
   put<SnapshotLoadParams>('/snapshot/load', {
     snapshot_path: files.state,

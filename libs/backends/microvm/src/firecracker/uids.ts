@@ -1,6 +1,6 @@
 /**
- * A user per machine, shared by all workers of the host: a link `<uid>` → id of the jail in one folder, whose
- * creation is atomic. A dead worker’s link stays until its machine is proven gone.
+ * Gives each machine its own user. All workers of the host share one folder of links `<uid>` → id of the
+ * jail, and creating a link is atomic. A dead worker’s link stays until its machine is proven gone.
  */
 import { mkdir, readdir, readlink, symlink, unlink } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -14,7 +14,8 @@ export interface JailUids {
 }
 
 export function createJailUids(folder: string, range: { first: number; count: number }): JailUids {
-  // In turn, so that a uid rests before it is used again; from a random start, so that workers rarely meet.
+  // Uids are taken in turn, so that each rests before it is used again. The start is random, so that workers
+  // rarely try the same uid.
   let next = Math.floor(Math.random() * range.count)
   return {
     async take(id) {

@@ -20,7 +20,10 @@ const ANSWER = /^OK \d{1,10}$/
 export interface VsockLimits {
   /** For all attempts together. */
   withinMs: number
-  /** For the answer of one attempt. A guest that boots makes the VMM wait for two seconds. */
+  /**
+   * For the answer of one attempt. While a guest boots, the VMM takes two seconds to close a connection that
+   * nobody accepts.
+   */
   answerMs: number
   signal: AbortSignal
 }

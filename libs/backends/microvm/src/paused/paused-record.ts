@@ -111,7 +111,7 @@ export function recordOf(what: {
   }
 }
 
-/** How the registry lists it. */
+/** The entry with which the registry lists a paused session. */
 export const entryOf = (record: PausedRecord, hostGroup: string, epoch: number): SessionEntry => ({
   sessionId: record.session.id,
   scope: record.session.scope,
@@ -124,7 +124,7 @@ export const entryOf = (record: PausedRecord, hostGroup: string, epoch: number):
   expiresAtMs: record.expires_ms,
 })
 
-/** What its cell had. */
+/** The state that the session's cell had when it was paused. */
 export const stateOf = ({ session }: PausedRecord): CellState => ({
   id: session.id,
   scope: session.scope,
@@ -135,7 +135,10 @@ export const stateOf = ({ session }: PausedRecord): CellState => ({
   executionId: session.execution_id,
 })
 
-/** The machine to go on with. Throws `conflict` if this worker has not what it was made with. */
+/**
+ * The machine to resume. Throws `conflict` if this worker lacks the image or has another engine key than the
+ * paused machine.
+ */
 export function machineSpecOf(
   { machine }: PausedRecord,
   images: readonly MicrovmImage[],

@@ -32,7 +32,7 @@ import type { Draft, PausedStore } from './paused-store.ts'
 const MiB = 1_048_576
 /** Twice the lease of a worker that died while it resumed the session. */
 const WAIT_MS = 30_000
-/** State of devices, and what tells the pages of memory apart. */
+/** Space for the state of devices, and for what the stream adds to each page of memory. */
 const OVERHEAD_MIB = 64
 
 export interface PausedParts {
@@ -62,7 +62,7 @@ export function createPausedSessions(parts: PausedParts): PausedSessions {
   const claim = async (name: SessionName, owner: WorkerId, signal: AbortSignal): Promise<Lease> =>
     sessions === undefined ? null : await sessions.claim(name, owner, { waitMs: WAIT_MS, signal })
 
-  /** Makes it paused, on disk and in the registry, or neither. */
+  /** Makes the session paused both on disk and in the registry, or in neither. */
   async function publish(record: PausedRecord, draft: Draft, owner: WorkerId): Promise<void> {
     const name = nameOf(record)
     await using lease = await claim(name, owner, AbortSignal.timeout(WAIT_MS))
@@ -83,7 +83,10 @@ export function createPausedSessions(parts: PausedParts): PausedSessions {
     await lease?.forget()
   }
 
-  /** Saves the machine and leaves it stopped. If it rejects, for example for a bound, the machine goes on. */
+  /**
+   * Saves the machine and leaves it stopped. If that fails, for example because a bound is exceeded, the
+   * machine runs on.
+   */
   async function save(
     slot: MachineSlot,
     tenantId: string,
@@ -193,7 +196,7 @@ export function createPausedSessions(parts: PausedParts): PausedSessions {
       const missing: SessionName[] = []
       for (const key of keys) {
         const made = await store.find({ tenantId, backend, key })
-        // A worker that died in the middle of this execution has made it.
+        // This fork exists already: a worker made it and then died in the middle of this execution.
         if (made?.is_fork === true && made.session.execution_id === state.executionId)
           forks.push({ key, sessionId: made.session.id })
         else if (made !== null || key === name.key || (await isThere(sessions, { tenantId, backend, key })))

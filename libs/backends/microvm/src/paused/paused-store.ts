@@ -45,7 +45,7 @@ export interface PausedStore {
   removeOld(): Promise<void>
 }
 
-/** Without `sealing`, what is saved lies there as it is. */
+/** Without `sealing`, saved machines are stored unencrypted. */
 export function createPausedStore(folder: () => Promise<string>, sealing: Sealing | null): PausedStore {
   const unique = (): string => randomBytes(16).toString('hex')
   const folderOf = async (name: SessionName): Promise<string> => join(await folder(), digestOf(name))

@@ -2,8 +2,8 @@
 import { AGENT_PORT, CONTROL_PORT } from '../engine.ts'
 
 /**
- * Inherited descriptors: a socket each for QMP and the ports of the guest, then files. QEMU may run as a user
- * who cannot walk to these files, and needs no other right to the folders that they are in.
+ * Descriptors that QEMU inherits: a socket each for QMP and the ports of the guest, then files. So QEMU may
+ * run as a user who cannot reach these files by their paths.
  */
 export const FDS = {
   qmp: 3,
@@ -14,7 +14,10 @@ export const FDS = {
   kernel: 8,
   initramfs: 9,
   root: 10,
-  /** The folder of the machine's lease, where a worker listens for a machine that is saved. */
+  /**
+   * The folder of the machine's lease. To save a machine, the worker listens on a socket there, and QEMU
+   * connects to it.
+   */
   folder: 11,
 } as const
 
@@ -25,8 +28,8 @@ export interface QemuStart {
   vcpus: number
   accelerator: 'kvm' | 'tcg'
   /**
-   * A template writes to the file of the memory; a clone has a private copy of what it changes. What is
-   * resumed gets its memory with its state.
+   * A template writes to the memory file. A clone has a private copy of the pages that it changes. A resumed
+   * machine gets its memory in the same stream as its state.
    */
   use: 'template' | 'clone' | 'resumed'
   /** Cycles per second of this host's counter, in kHz. */
@@ -37,8 +40,9 @@ export interface QemuStart {
 const opened = (fd: number): string => `/proc/self/fd/${fd}`
 
 /**
- * `tsc_early_khz`: an emulated guest would measure the counter against timers that a busy host delays, and
- * hang. ACPI stays on, since the kernel of Debian finds the devices only by it.
+ * `tsc_early_khz` tells the guest the speed of its counter. An emulated guest would otherwise measure it
+ * against timers that a busy host delays, and hang. ACPI stays on, because Debian's kernel finds the devices
+ * only by it.
  */
 const kernelLine = (start: QemuStart): string =>
   [

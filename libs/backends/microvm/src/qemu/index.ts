@@ -1,7 +1,7 @@
 /**
- * The engine `qemu`: its machine type `microvm`, on KVM where that is hardware, else emulated. An emulated
- * machine is a real second kernel, but no boundary: QEMU's own security policy covers hardware virtualisation
- * alone.
+ * The engine `qemu` runs QEMU's machine type `microvm`, on KVM if the host has hardware virtualisation, else
+ * emulated. An emulated machine has a real second kernel, but is no security boundary: QEMU's security policy
+ * covers only hardware virtualisation.
  */
 import { execFile } from 'node:child_process'
 import { constants } from 'node:fs'
@@ -115,7 +115,7 @@ export async function createQemuEngine(settings: QemuSettings): Promise<MicrovmE
         return template
       } catch (error) {
         await qemu.kill()
-        // The memory is a file that QEMU maps: where the disk is full, a write is a signal.
+        // QEMU maps the memory file. If the disk is full, a write to the mapping raises SIGBUS.
         if ((await qemu.exited).signal === 'SIGBUS')
           throw new CofferdamError('sandbox_open_failed', DISK_FULL, { cause: error })
         throw signal.aborted ? signal.reason : explained(error, qemu)
@@ -135,7 +135,7 @@ export async function createQemuEngine(settings: QemuSettings): Promise<MicrovmE
       try {
         signal.throwIfAborted()
         const qemu = await started(spec, null, lease, 'resumed')
-        // QEMU ends if the stream does not come to its end.
+        // An error here needs no handling: QEMU ends by itself if the stream breaks off.
         if (qemu.incoming !== null) pipeline(state, qemu.incoming, { signal }).catch(() => {})
         return await running(qemu, lease, signal)
       } catch (error) {
@@ -159,7 +159,8 @@ async function running(qemu: QemuProcess, lease: MachineLease, signal: AbortSign
       qemu.qmp.command('migrate-incoming', { uri: `fd:${FDS.state}` }),
     ])
     await loaded(qemu)
-    // The monitor stays open for `save`. Its rights are those of the process, so a guest gains nothing by it.
+    // The monitor stays open for `save`. It allows no more than the QEMU process may do, so a guest that
+    // takes over QEMU gains nothing by it.
     await qemu.qmp.command('cont')
   } catch (error) {
     await qemu.kill()
@@ -187,7 +188,7 @@ function explained(error: unknown, qemu: QemuProcess): unknown {
   })
 }
 
-/** Of /proc/cpuinfo, whose bogomips are twice the MHz of the counter. */
+/** The counter's kHz, from /proc/cpuinfo, where bogomips are twice the counter's MHz. */
 async function counterOfHost(): Promise<number> {
   const info = await readFile('/proc/cpuinfo', 'utf8').catch(() => '')
   const [, bogomips] = /^bogomips\s*:\s*([\d.]+)$/m.exec(info) ?? []

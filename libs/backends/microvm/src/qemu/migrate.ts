@@ -11,11 +11,11 @@ import { FDS } from './arguments.ts'
 import type { QemuProcess } from './virtual-machine.ts'
 
 const LOOK_MS = 2
-/** The default, 128 MiB/s, is for machines that run on meanwhile. */
+/** QEMU's default limit of 128 MiB/s is meant for machines that run during the migration. */
 const NO_LIMIT = { 'max-bandwidth': 2 ** 40 }
 /**
- * Memory that is mapped from a shared file stays there; only a template has such memory. Both sides of a
- * migration must agree.
+ * Memory that is mapped from a shared file is not put into the stream. Only a template has such memory. Both
+ * sides of a migration must agree.
  */
 export const SHARED_MEMORY = { capabilities: [{ capability: 'x-ignore-shared', state: true }] }
 
@@ -42,8 +42,8 @@ export async function loaded(qemu: QemuProcess): Promise<void> {
 
 /**
  * Stops the machine and streams its state and memory to `to`. QEMU opens no file: it connects to a socket in
- * the folder that it inherited, whose path may be too long for an address. After a failure the machine is
- * stopped, and no migration is left.
+ * the folder that it inherited. The folder is named by its descriptor, because its path may be too long for a
+ * socket address. After a failure the machine is stopped, and no migration is left.
  */
 export async function streamState(
   qemu: QemuProcess,
@@ -77,7 +77,7 @@ export async function streamState(
     await settled(qemu).catch(() => {})
     throw bound.aborted ? bound.reason : error
   } finally {
-    // One that came too late would keep the server open.
+    // A connection that came too late would keep the server from closing.
     for (const connection of connections) connection.destroy()
     await new Promise((resolve) => server.close(resolve))
   }

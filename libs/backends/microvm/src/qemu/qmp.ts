@@ -3,7 +3,7 @@ import type { Duplex } from 'node:stream'
 import { CofferdamError } from '@cofferdam/contract'
 import { z } from 'zod'
 
-/** QEMU is ours, but a guest that broke out of it is not. */
+/** Longest line, in characters: a guest that took over QEMU may send anything. */
 const LINE_MAX = 1 << 20
 /** Longest wait for an answer, which takes milliseconds on an idle host. As long as a boot may take. */
 const ANSWER_MS = 300_000

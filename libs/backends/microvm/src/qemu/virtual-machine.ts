@@ -29,7 +29,7 @@ export interface QemuParts {
   binary: string
   /** User that QEMU runs as; null for the worker's own. */
   user: { uid: number; gid: number } | null
-  /** Ends QEMU with the worker. Null where setpriv is missing. */
+  /** Path of setpriv, which makes the kernel end QEMU when the worker ends. Null if it is missing. */
   setpriv: string | null
 }
 
@@ -87,7 +87,7 @@ async function begun(child: ChildProcess): Promise<QemuProcess> {
   child.once('error', (cause) =>
     reject(new CofferdamError('sandbox_open_failed', `qemu: ${cause.message}`, { cause })),
   )
-  // Without a cgroup of its own, only the signal says that the kernel may have killed it for memory.
+  // `oom` is always false, because this engine reads no cgroup. machine-group.ts counts kills for memory.
   child.once('exit', (code, signal) => exited.resolve({ code, signal, oom: false }))
   let said = ''
   let heard = 0
@@ -106,7 +106,7 @@ async function begun(child: ChildProcess): Promise<QemuProcess> {
     [CONTROL_PORT, control],
     [AGENT_PORT, agent],
   ])
-  // A port that nobody has asked for yet may break as well.
+  // A stream may break before anybody uses it, and its error would then be unhandled.
   for (const stream of [...ports.values(), incoming]) stream?.on('error', () => {})
   return {
     pid: child.pid,

@@ -23,7 +23,7 @@ const FIGURES: ReadonlyArray<readonly [string, (side: Side) => string | null]> =
   ['stderr', ({ stderr_bytes: bytes }) => size(bytes)],
 ]
 
-/** What a difference in means that the result is another one. */
+/** Facts that are usually equal in both runs. A difference is marked. */
 const FACTS: ReadonlyArray<readonly [string, (side: Side) => string | null]> = [
   ['Exit code', ({ exit_code: code }) => orNull(code, String)],
   ['Signal', ({ signal }) => signal],

@@ -5,7 +5,10 @@ import { plainLine } from '../output/ansi.ts'
 type Diff = Comparison['stdout']
 type DiffLine = Diff['lines'][number]
 
-/** The changed lines of one stream. `differs` is also true if only the part that no result shows differs. */
+/**
+ * The changed lines of one stream. `differs` is also true if the streams differ only in a part that the
+ * results leave out.
+ */
 export function TextDiffView(props: { name: string; diff: Diff; differs: boolean }) {
   const { name, diff, differs } = props
   if (!differs) return null

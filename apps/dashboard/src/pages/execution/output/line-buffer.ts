@@ -9,7 +9,7 @@ export type Stream = 'stdout' | 'stderr'
 export interface Line {
   stream: Stream
   pieces: readonly Piece[]
-  /** Whether its rest is left out. */
+  /** Whether the end of the line is left out. */
   isCut: boolean
 }
 
@@ -41,9 +41,12 @@ export interface LineBuffer {
 
 interface Pending {
   look: Look
-  /** The line that has no end yet, at most a little longer than is shown. */
+  /**
+   * The text since the last line end. One character more than is shown is kept, which tells that the line is
+   * cut.
+   */
   text: string
-  /** Where that line stands. Null until something of it came. */
+  /** The line in the blocks that shows this text. Null until some text has come. */
   at: Line | null
 }
 
@@ -51,7 +54,7 @@ interface Growing {
   id: number
   lines: Line[]
   pieces: number
-  /** What was given out. Null since it changed. */
+  /** The copy that `blocks()` last returned. Null if the block has changed since then. */
   given: Block | null
 }
 

@@ -18,8 +18,8 @@ const MOST_NOTICES = 20
 /** EventSource gives up when a proxy answers 502 while the API starts again. Then it is opened anew. */
 const AGAIN_MS = 2000
 /**
- * After each drawing, the next one waits for this many times as long as it took, so that the page responds to
- * input during a flood of events.
+ * After each redraw, the page pauses for this many times the duration of the redraw. So it responds to input
+ * during a flood of events.
  */
 const REST = 4
 
@@ -54,7 +54,8 @@ export function useEvents(id: string, follows: boolean, onChange: () => void): S
         frame = 0
         if (isStale) redraw()
       }
-      // The first timer fires when the frame is on the screen.
+      // The outer timer fires after the browser has drawn the frame, so the measured time includes the
+      // drawing.
       rest = setTimeout(() => {
         rest = setTimeout(rested, REST * (performance.now() - startMs))
       })

@@ -6,7 +6,7 @@ import { LIMIT_FIELDS, variableField } from './edit-of.ts'
 
 const AS_IT_WAS = 'as it was'
 
-/** What a rerun may change. The first request itself is not shown: the API gives it to nobody. */
+/** What a rerun may change. The original request is not shown, because the API never returns it. */
 export function EditFields({ missing }: { missing: readonly string[] }) {
   return (
     <>

@@ -23,8 +23,8 @@ export const textOf = (form: FormData, name: string): string => {
 }
 
 /**
- * `missing`: variables whose values the form asks for. One that is left empty is left out of the new
- * execution: that is what null means to the API.
+ * `missing`: variables whose values the form asks for. If a field stays empty, the API gets null and leaves
+ * that variable out of the new execution.
  */
 export function editOf(form: FormData, missing: readonly string[]): RerunEdit {
   const backend = textOf(form, 'backend')
@@ -52,7 +52,7 @@ export function limitsOf<Name extends string>(
   const given = fields.flatMap(({ name, times }) => {
     const text = textOfField(name).trim()
     const value = Number(text) * times
-    // Milliseconds are whole. The browser itself refuses what is no number.
+    // Milliseconds are whole. The number fields accept only numbers.
     return text === '' || !Number.isFinite(value)
       ? []
       : [[name, times === 1 ? value : Math.round(value)] as const]

@@ -35,7 +35,7 @@ export function RerunDialog(props: {
     } catch (error) {
       const found = asFailure(error)
       const names = missingVariables(found)
-      // The fields that then appear say what is missing, in words for this form.
+      // The form then shows a field for each missing value, so the API’s message is not shown.
       if (names.length > 0) setMissing([...new Set([...missing, ...names])])
       else setFailure(found)
       setStage('asking')

@@ -6,9 +6,12 @@ import { plainText } from '../../../words/plain.ts'
 const OPEN_DEPTH = 3
 /** Entries of one level that are shown at first. */
 const SHOWN = 100
-/** Entries of all levels below the first that are shown at first: a program made the value. */
+/**
+ * Entries below the first level that are shown at first, in total. The value comes from a program and may be
+ * huge.
+ */
 const OPEN_AT_FIRST = 500
-/** Of a longer text the rest is left out. */
+/** Characters of a text that are shown. */
 const MOST_TEXT = 2000
 
 /** A JSON value as a tree that opens and closes. What is closed is not in the page, however deep it is. */

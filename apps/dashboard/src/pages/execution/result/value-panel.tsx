@@ -3,7 +3,10 @@ import { CopyButton } from '../../../parts/copy-button.tsx'
 import { Panel } from '../../../parts/panel.tsx'
 import { JsonTree } from './json-tree.tsx'
 
-/** Deeper values are copied without indents, which would grow to a hundred megabytes. */
+/**
+ * Values with more brackets than this are copied without indentation. If they are nested, it could take a
+ * hundred megabytes.
+ */
 const MOST_INDENTED = 1000
 
 /** The JSON of a value of at most 32 KiB, indented for people. */

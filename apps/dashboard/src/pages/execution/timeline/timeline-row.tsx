@@ -6,13 +6,13 @@ import type { Bar } from './waterfall.ts'
 /** The width of the drawing in its own units. It is stretched to the cell. */
 const WIDTH = 1000
 const HEIGHT = 12
-/** The least that is drawn of what took no time. */
+/** The smallest width of a bar, so that a step without duration is visible. */
 const LEAST = 3
 const MOST_DEPTH = 8
 
 interface RowProps {
   bar: Bar
-  /** Of the execution. */
+  /** When the timeline starts. */
   startMs: number
   /** The part of the time that is shown, and the part of it that a drag chooses now. */
   view: Range

@@ -11,13 +11,13 @@ export interface Tick {
 export interface Bar {
   id: string
   name: string
-  /** Empty for what the page made itself. */
+  /** The service that recorded the span. Empty for a bar that the page adds itself. */
   service: string
   depth: number
   startMs: number
   endMs: number
   tone: 'wait' | 'run' | 'bad'
-  /** Whether the whole would have been shorter without it. */
+  /** Whether the execution would have been shorter without this step. */
   isCritical: boolean
   ticks: readonly Tick[]
   facts: Readonly<Record<string, unknown>>
@@ -27,7 +27,7 @@ export interface Waterfall {
   startMs: number
   endMs: number
   bars: readonly Bar[]
-  /** Whether it is made of the few figures of the result. */
+  /** Whether there were no spans, so that the bars come from a few figures of the execution. */
   isCoarse: boolean
 }
 
@@ -42,7 +42,10 @@ function depthsOf(spans: readonly Span[]): Map<string, number> {
   return depths
 }
 
-/** From the end of a span backwards: the child that ended last, then the one that ended before it began. */
+/**
+ * The critical path: walks back from the end of a span to the child that ended last, then to the child that
+ * ended before that one began.
+ */
 function criticalSpans(spans: readonly Span[], root: Span): Set<string> {
   const critical = new Set<string>()
   const children = Map.groupBy(spans, (span) => span.parent_span_id)
@@ -64,7 +67,7 @@ function criticalSpans(spans: readonly Span[], root: Span): Set<string> {
 
 /**
  * The span of a worker’s attempt: everything that was done for the execution is below it. Only workers have
- * such spans. Their service does not tell, because in `cofferdam up` it is also the API’s.
+ * such spans. The service name cannot tell them apart, because in `cofferdam up` the API has the same one.
  */
 const isAttempt = ({ kind }: Span): boolean => kind === 'consumer'
 
