@@ -31,7 +31,7 @@ const SCALARS: Readonly<Record<string, string>> = {
   boolean: 'bool',
   null: 'None',
 }
-/** Python's lines, as PEP 8 has them for text, with the indent of a field. */
+/** The longest line of a docstring. */
 const TEXT_COLUMNS = 88
 
 /** The text of types.py. Throws for a schema that it does not know, rather than to write a wrong type. */

@@ -7,9 +7,9 @@
  *   debian    from packages of the host's own apt sources, imported as one layer; needs no registry
  *   auto      an image that exists on this host, else registry, else debian
  *
- * Two others are built instead, without Docker: with `--fleet` the image of API, worker and dispatcher
- * (fleet/build-fleet.ts), as an archive in `--output` (default: dist/images), and with `--microvm` the image of
- * virtual machines (microvm/build-microvm.ts).
+ * Two options build another image instead, without Docker. `--fleet` builds the image of API, worker and
+ * dispatcher (fleet/build-fleet.ts), as an archive in `--output` (default: dist/images). `--microvm` builds
+ * the image of virtual machines (microvm/build-microvm.ts).
  */
 import { spawn } from 'node:child_process'
 import { mkdtemp, mkdir, rm } from 'node:fs/promises'
@@ -118,7 +118,7 @@ async function importDebian(build: {
   const { scratch, agent, npm, size } = build
   await makeDebianRoot({ root, scratch, agent, npm, node, size })
   build.say('importing')
-  // Owned by root and in a fixed order, whoever builds it.
+  // All files are owned by root and in a fixed order, whoever builds the image.
   const tar = spawn(
     'tar',
     ['-C', root, '--owner=0', '--group=0', '--numeric-owner', '--sort=name', '-c', '.'],

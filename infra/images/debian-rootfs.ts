@@ -24,8 +24,9 @@ export async function debianSuite(): Promise<string> {
 }
 
 /**
- * Fills `root`, an empty directory. `scratch`: for downloads; `agent`: directory of the guest agent; `npm`:
- * of the npm package; `node`: the binary to copy. Throws with the failing command's output.
+ * Fills `root`, an empty directory. `scratch`: directory for downloads; `agent`: directory of the guest
+ * agent; `npm`: directory of the npm package; `node`: the binary to copy. Throws with the failing command's
+ * output.
  */
 export async function makeDebianRoot(paths: {
   root: string
@@ -123,7 +124,7 @@ async function configure(root: string): Promise<void> {
     'usr/bin/awk': 'mawk',
     'usr/bin/python': 'python3',
   }
-  // Debian's name for it, which a package script links.
+  // Debian calls the program `which.debianutils`, and a package script makes the link to it.
   if (existsSync(at('usr/bin/which.debianutils'))) links['usr/bin/which'] = 'which.debianutils'
   for (const [path, target] of Object.entries(links)) {
     await rm(at(path), { force: true })
@@ -185,7 +186,7 @@ async function removeUseless(root: string, size: ImageSize): Promise<void> {
     'srv',
     'opt',
   ]
-  // Character sets other than UTF-8, which libc has built in.
+  // Modules for other character sets. libc has UTF-8 built in.
   for (const name of await readdir(join(root, 'usr/lib')))
     if (name.endsWith('-linux-gnu')) useless.push(`usr/lib/${name}/gconv`)
   useless.push(...(await uselessPython(root)))
@@ -195,8 +196,9 @@ async function removeUseless(root: string, size: ImageSize): Promise<void> {
 }
 
 /**
- * Tests of the data packages (70 MB), which nothing imports, and Debian's mark that pip must not change the
- * interpreter: the image's root is read-only, and executions install into their work directory.
+ * Lists the tests of the data packages (70 MB), which nothing imports, and Debian's mark that pip must not
+ * change the interpreter. The mark is useless: the image's root is read-only, and executions install into
+ * their work directory.
  */
 async function uselessPython(root: string): Promise<string[]> {
   const paths: string[] = []
@@ -213,8 +215,8 @@ async function uselessPython(root: string): Promise<string[]> {
 }
 
 /**
- * Byte code for all Python in the root and in `more` folders, by the root's own Python. Never checked: the
- * image never changes.
+ * Compiles all Python in the root and in the folders `more` to byte code, with the root's own Python. Python
+ * will not compare it with the sources, because the image never changes.
  */
 export async function compilePython(root: string, more: readonly string[] = []): Promise<void> {
   const names = await readdir(join(root, 'usr/lib'))
@@ -227,7 +229,8 @@ export async function compilePython(root: string, more: readonly string[] = []):
   const found = [`usr/lib/${python}`, 'usr/lib/python3/dist-packages', ...more.map((path) => path.slice(1))]
   const directories = found.filter((path) => existsSync(join(root, path)))
   const options = [
-    // -B: what it imports itself would otherwise keep byte code with this build's paths and times.
+    // -B: otherwise the modules that compileall itself imports would get byte code with this build's paths
+    // and times.
     '-I -B -m compileall -q --invalidation-mode unchecked-hash'.split(' '),
     // Tracebacks show paths inside the image. Invalid Python in test data is skipped.
     ['-s', root, '-p', '/', '-x', '/(test|tests|lib2to3)/'],

@@ -22,7 +22,10 @@ import { z } from 'zod'
 const KEPT_MS = 4 * 24 * 3_600_000
 
 export interface Checkpoints {
-  /** Undefined when the request has none. An unreadable checkpoint is ignored: the program starts afresh. */
+  /**
+   * Undefined when the request asks for no checkpoints. An unreadable checkpoint is ignored: the program
+   * starts afresh.
+   */
   open(taken: Taken, tenant: Pick<TenantPolicy, 'encrypt_outputs'>): Promise<Checkpoint | undefined>
   /** Call it after the last attempt. Never rejects. */
   forget(executionId: ExecutionId): Promise<void>
@@ -73,7 +76,8 @@ export function createCheckpoints(deps: {
         throw new CofferdamError('fenced')
       before = await taken.keep('checkpoint', executionId, ref, KEPT_MS)
     } catch (error) {
-      // The new owner keeps its own. After another error Redis may have the ref, so the blob stays.
+      // The new owner keeps its own blob, so this one is deleted. After another error Redis may have the ref,
+      // so the blob stays.
       if (isCofferdamError(error) && error.code === 'fenced') await blobs.delete(ref)
       throw error
     }

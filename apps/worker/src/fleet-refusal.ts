@@ -10,7 +10,7 @@ const ABOUT_CAPABILITY: ReadonlySet<string | null> = new Set([
   'isolation_unavailable',
 ])
 
-/** Returns the same outcome if it is no such refusal, or if all workers of the fleet offer the same. */
+/** Returns the outcome unchanged if it is no such refusal, or if the other workers have nothing to add. */
 export async function withReasonsOfOthers(
   { request }: Pick<Taken, 'request'>,
   outcome: Outcome,

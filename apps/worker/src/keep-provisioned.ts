@@ -11,7 +11,10 @@ import {
 import type { Store } from '@cofferdam/store'
 import type { Logger } from '@cofferdam/telemetry'
 
-/** Longest round. A longer one waits for a dead service, and the next round continues. */
+/**
+ * A round is aborted after this time, because it is then waiting for a dead service. The next round
+ * continues.
+ */
 const ROUND_MS = 600_000
 
 /** Starts the first round at once. */

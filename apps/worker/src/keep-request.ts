@@ -23,7 +23,8 @@ export async function keepRequest(
   { store, canEncrypt, logger }: Pick<WorkerDeps, 'store' | 'canEncrypt' | 'logger'>,
 ): Promise<string | null> {
   if (rules === undefined || !isWanted(rules.keep_program, request.program.type, result)) return null
-  // Without a key, nothing may be stored in clear that outputs would show encrypted or redacted.
+  // If the policy encrypts or redacts outputs, the request must not be stored in the clear either. Without a
+  // key, it is not kept.
   if (!canEncrypt && (rules.encrypt_outputs || rules.redact.length > 0)) {
     logger.warn({ execution_id: executionId }, 'a program is not kept, because there is no key to encrypt it')
     return null
@@ -64,7 +65,10 @@ function isWanted(
   return keep === 'always' || (keep === 'errors' && ending !== 'ok')
 }
 
-/** Deletes the request that `mine` kept when `valid`, the row of an earlier owner, refers to another. */
+/**
+ * Deletes the request that this worker kept for `mine`, if the row of an earlier owner (`valid`) counts
+ * instead.
+ */
 export async function dropUnusedRequest(
   mine: AttemptRecord,
   valid: AttemptRecord | null,

@@ -19,7 +19,8 @@ export async function killLeftSandbox(
   { ref, worker, ownSandbox = false }: Pick<Interrupted, 'ref' | 'worker' | 'ownSandbox'>,
   deps: Pick<WorkerDeps, 'backends' | 'sessions' | 'workerId'>,
 ): Promise<void> {
-  // A worker that has the backend sweeps it (janitor.ts).
+  // Without the backend, this worker cannot kill it. The janitor of a worker that has the backend does
+  // (janitor.ts).
   const backend = ref === null ? undefined : deps.backends.get(ref.backend)
   if (ref === null || backend === undefined) return
   const session = ownSandbox ? null : await sharedSession(taken, backend, deps)

@@ -12,8 +12,9 @@ export interface LeaseKeeper extends AsyncDisposable {
 
 export interface HeldLease extends AsyncDisposable {
   /**
-   * Sets what the audit row charges. The release tells it to admission. Null: nothing. `isStored`: the row is
-   * in Postgres. While it waits in the outbox, the charge must be remembered until it is stored.
+   * Sets what the audit row charges, or null if it charges nothing. The release reports this to admission.
+   * `isStored`: the row is in Postgres. While the row waits in the outbox, admission must remember the
+   * charge.
    */
   settle(charge: Settlement | null, isStored: boolean): void
 }

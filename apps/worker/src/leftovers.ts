@@ -11,7 +11,10 @@
 import { setTimeout as after } from 'node:timers/promises'
 import { inTime, unlessAborted, type Backend, type SandboxRef } from '@cofferdam/contract'
 
-/** An end under way may still save a session for its next turn. The executor holds the memory as long. */
+/**
+ * How long the regular end of a sandbox may take. It may still save the session for its next turn. The
+ * executor holds the memory for the same time.
+ */
 const END_MS = 60_000
 /** For backends whose calls have no shorter timeout. */
 const KILL_MS = 60_000
@@ -19,13 +22,15 @@ const FIRST_PAUSE_MS = 1_000
 const LAST_PAUSE_MS = 60_000
 /** How long the end of a worker waits for the last kills. */
 const CLOSE_MS = 5_000
-/** With more than this, the vendor does not answer at all, and has to end the newest ones itself. */
+/**
+ * With this many, the vendor evidently does not answer at all. Further sandboxes are left to its own timeout.
+ */
 const KEPT_MAX = 1_000
 
 export interface Leftovers extends AsyncDisposable {
   /**
-   * Kills it until it is gone. `ending` is its end, if that is under way. Resolves to true when it is proven
-   * gone, and to false if this worker gives up. Never rejects.
+   * Repeats the kill until the sandbox is gone. `ending` is its regular end, if one is under way. Resolves to
+   * true when the sandbox is proven gone, and to false if this worker gives up. Never rejects.
    */
   add(ref: SandboxRef, ending?: Promise<void>): Promise<boolean>
   /** Number of sandboxes that may still exist. */

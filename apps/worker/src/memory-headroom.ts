@@ -7,16 +7,19 @@ import type { Executor } from '@cofferdam/executor'
 import type { Room, Taken } from '@cofferdam/queue'
 
 export interface MemoryHeadroom extends Room {
-  /** Its starts end the reservation of `reserve`, because the budget counts those attempts from then on. */
+  /**
+   * When this executor starts an attempt, the reservation of `reserve` ends, because the budget counts the
+   * attempt from then on.
+   */
   readonly executor: Executor
   /** Reserves memory and runs `work`. The reservation ends with the start of the attempt or with `work`. */
   reserve(taken: Taken, work: () => Promise<void>): Promise<void>
 }
 
 /**
- * There is headroom while nobody waits for memory and all claimed executions fit: the first one that does not
- * fit is the last one claimed. With both lanes, routines are claimed while they hold less than `routineShare`
- * of the memory, because programs that run for hours must not take it from interactive work.
+ * There is headroom while nobody waits for memory and all claimed executions fit. So one execution that does
+ * not fit may be claimed, and then no more. With both lanes, routines are claimed while they hold less than
+ * `routineShare` of the memory, because programs that run for hours must not take it from interactive work.
  */
 export function createMemoryHeadroom(executor: Executor, routineShare = 1): MemoryHeadroom {
   const { memory } = executor
@@ -60,7 +63,7 @@ export function createMemoryHeadroom(executor: Executor, routineShare = 1): Memo
     async reserve({ executionId, request, lane }, work) {
       const bytes = executor.hostMemory(request)
       if (lane === 'routine') routineBytes += bytes
-      // This worker can take an execution again before it has noticed that it lost it.
+      // This worker may claim an execution again before it notices that it lost the first claim.
       reserved.set(executionId, (reserved.get(executionId) ?? 0) + bytes)
       reservedBytes += bytes
       try {

@@ -48,7 +48,7 @@ export interface OpenBackendsDeps {
   redis: Redis
   /** Connection that fails fast. */
   control: Redis
-  /** The same for the Redis of admission. */
+  /** Like `control`, for the Redis of admission. */
   rates: Redis
   store: Store
   telemetry: Telemetry

@@ -25,8 +25,8 @@ import { commonParts, requeuedWhenDrained } from './start-attempt.ts'
 import type { WorkerDeps } from './worker-deps.ts'
 
 /**
- * A turn publishes its result before it releases the session, which takes a call or two at a vendor. A caller
- * that ends the session right after the result waits this long.
+ * A turn publishes its result before it releases the session. The release takes a call or two at a vendor. A
+ * caller that ends the session right after the result waits for it up to this long.
  */
 const RELEASE_WAIT_MS = 5000
 const CANCELLED = 'The execution was cancelled before it began.'
@@ -59,8 +59,8 @@ async function takeTurn(taken: Taken, { tenant }: PolicyInForce, deps: WorkerDep
 }
 
 /**
- * Ends a session that any worker can attach to, or pauses one that is paused, without opening it. Null: the
- * program asks otherwise.
+ * Ends a session that any worker can attach to, or pauses one that is paused, without opening it. Null if the
+ * session has to be opened for it.
  */
 async function withoutOpening(taken: Taken, deps: WorkerDeps): Promise<Outcome | null> {
   const { program, session, tenant_id: tenantId } = taken.request

@@ -23,11 +23,17 @@ import type { Redis } from 'ioredis'
 import { isDeepStrictEqual } from 'node:util'
 import { z } from 'zod'
 
-/** Also bounds how long a read can hide a concurrent change by the API. One read per second and tenant. */
+/**
+ * A read that runs during a change by the API can also hide the change for this long. The cost is one read of
+ * Postgres per second and tenant.
+ */
 const FRESH_MS = 1000
 /** How long executions continue with the last known policy while Postgres is away. */
 const STALE_MS = 3_600_000
-/** Parsed copies, about 2 KB each. Until the next read of Postgres, a tenant's executions read one text. */
+/**
+ * Parsed copies that are kept, about 2 KB each. Until Postgres is read again, all executions of a tenant find
+ * the same text, so it is parsed once.
+ */
 const PARSED_MAX = 1000
 
 export interface PolicyFacts {
@@ -58,7 +64,7 @@ export interface PolicyCache {
 
 /**
  * Creates the cache. Calls `onChange` for a tenant whose caps or `run_sessions` changed, because admission
- * and producers read those in Redis. They change by raw SQL, or when Redis lost them.
+ * and producers read those in Redis. This notices changes by raw SQL, and a Redis that lost its copies.
  */
 export function createPolicyCache(deps: {
   redis: Redis
@@ -73,8 +79,8 @@ export function createPolicyCache(deps: {
   const refreshing = new Map<string, Promise<Cached>>()
 
   /**
-   * Shares one read among all callers of one event-loop turn. It is sent after the turn, so no answer is
-   * older than its call.
+   * Callers in the same event-loop turn share one read. The read is sent after the turn, so the answer is
+   * never older than the call.
    */
   function readCopy(name: string, key: string, field: string): Promise<string | null> {
     const shared = asked.get(name)
@@ -124,7 +130,10 @@ export function createPolicyCache(deps: {
     }
   }
 
-  /** Replaces a stale copy once for all executions that find it. Without a copy each one reads. */
+  /**
+   * Replaces a stale copy with one read, which all executions that find this copy share. If there is no copy,
+   * each execution reads by itself.
+   */
   function refresh(tenantId: string, templateId: string | undefined, stale: Cached | null): Promise<Cached> {
     if (stale === null) return readAndKeep(tenantId, templateId, null)
     const name = `${tenantId}:${templateId ?? ''}`
@@ -153,7 +162,7 @@ export function createPolicyCache(deps: {
   }
 
   async function readStore(tenantId: string, templateId: string | undefined): Promise<Cached> {
-    // Taken before the read, so that a change during the read does not count as seen.
+    // The time before the read, because the read may miss a change that is made meanwhile.
     const at_ms = now()
     const [tenant, template] = await Promise.all([
       deps.store.tenants.get(tenantId),

@@ -39,7 +39,7 @@ async function run(taken: Taken, { policy, admitted }: Run, deps: WorkerDeps): P
   await using attempt = await startAttempt(taken, policy.tenant, admitted, deps)
   const result = await attempt.result
   const chargedAtMs = await finalCharge(taken, result, admitted, deps)
-  // Awaited here: with a rejection that comes while the attempt is disposed, nobody would handle it.
+  // Awaited before the attempt is disposed. Otherwise nobody would handle a rejection that comes meanwhile.
   if (result.next === 'requeue') return await requeue(taken, result.back)
 
   const facts = { ...policy, caps: admitted.caps, chargedAtMs }
@@ -47,7 +47,7 @@ async function run(taken: Taken, { policy, admitted }: Run, deps: WorkerDeps): P
   const recorded = await recordAttempt(taken, outcome, facts, deps)
   await completeAttempt(taken, recorded, deps)
   const charge = chargeIn(recorded.record)
-  // The row of an earlier owner counts and charges nothing, so the counters must not charge either.
+  // An earlier owner’s row is the valid one and charges nothing, so the counters must not charge either.
   if (charge === null && chargedAtMs !== null) await deps.admission.refund(attemptKey(taken), admitted.lease)
   lease.settle(charge, !recorded.isInOutbox)
 }
@@ -62,7 +62,8 @@ export async function finishWithoutRun(taken: Taken, decision: NoRun, deps: Work
       : { record: decision.record, isInOutbox: false }
   await completeAttempt(taken, recorded, deps)
   const charge = chargeIn(recorded.record)
-  // A charge is settled when its row is stored. Until then it is remembered (`keepEarlierCharge`).
+  // A charge is settled only once its row is stored. While the row is in the outbox, admission remembers the
+  // charge (`keepEarlierCharge`).
   if (decision.settles !== null && (charge === null || !recorded.isInOutbox))
     await settleCharge(decision.settles, charge, deps)
 }

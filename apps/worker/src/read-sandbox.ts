@@ -84,7 +84,8 @@ export async function readSandbox({
       if (input !== null && inputs.are(path, input)) continue
     }
     if (rules.refusesOut(path) !== null) {
-      // A file that must stay inside is not read. Only its size shows whether it changed.
+      // The rules forbid this file to leave the sandbox, so it is not read. Only its size shows whether it
+      // changed.
       const before = base.get(path)
       if (before?.size === size) manifest.set(path, before)
       else leaveOut(path, rules.refusesOut(path) ?? 'rule')
@@ -115,13 +116,17 @@ export async function readSandbox({
   return { manifest, bytes, refused }
 }
 
-/** Whether a path is one of these, or a folder of one of them. A program can leave thousands of each. */
+/**
+ * Returns a function that tells whether a path is in `paths`, or is a folder of one of them. It is fast even
+ * for thousands of paths.
+ */
 function finderOf(paths: readonly string[]): (path: string) => boolean {
   const known = new Set(paths)
   const sorted = paths.toSorted((a, b) => (a < b ? -1 : 1))
   return (path) => {
     if (known.has(path)) return true
-    // The paths in a folder stand together in the sorted list, so the first one from its name on decides.
+    // In the sorted list, the paths of a folder follow each other. So the first path that is not less than
+    // the prefix decides.
     const prefix = `${path}/`
     let [from, to] = [0, sorted.length]
     while (from < to) {
@@ -133,7 +138,10 @@ function finderOf(paths: readonly string[]): (path: string) => boolean {
   }
 }
 
-/** True when something other than a regular file has this path. Such entries are unlisted but not deleted. */
+/**
+ * True when something other than a regular file has this path. The list of files leaves such an entry out,
+ * but it was not deleted.
+ */
 async function isSomethingElse(sandbox: Sandbox, path: string): Promise<boolean> {
   try {
     await sandbox.read(path, 1)

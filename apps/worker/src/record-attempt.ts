@@ -48,7 +48,7 @@ export async function recordAttempt(
     encryptOutputs: facts.tenant?.encrypt_outputs === true,
   })
   return await inSpan(SPANS.audit, async () => {
-    // An attempt that is retried is not the last one. The request of the last one is kept.
+    // The request is kept only with the last attempt, so not if a retry follows.
     const requestRef = wantsRetry(taken, composed)
       ? null
       : await keepRequest(taken, composed, facts.tenant, deps)
@@ -112,8 +112,8 @@ export async function storeOutbox(records: readonly AttemptRecord[], deps: Worke
       const { execution_id: executionId } = rest.result
       const key = { tenantId, agentId, executionId, attempt }
       const chargedAtMs = audit.charged_at === null ? null : Date.parse(audit.charged_at)
-      // The Redis of the caps may have lost the charge while the row waited in that of the queue. A row that
-      // exists was counted when the counters were restored.
+      // The Redis of the caps may have lost the charge while the row waited in the Redis of the queue. If
+      // Postgres already has the row, the charge was counted when the counters were restored.
       if (chargedAtMs !== null && (await deps.store.findAttempt(executionId, attempt)) === null)
         await deps.admission.keepEarlierCharge({ ...key, chargedAtMs })
       const retention_days = effectiveTenant(facts)?.retention_days ?? audit.retention_days

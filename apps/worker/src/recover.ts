@@ -63,8 +63,9 @@ export async function recover(taken: Taken, deps: WorkerDeps): Promise<NoRun | n
 }
 
 /**
- * A Redis of the caps alone may have lost the charge, and the owner that would have noticed is dead. Never
- * throws: while that Redis is away, the row says what was charged, and the next seeding counts it.
+ * If the caps have their own Redis, it may have lost the charge, and the owner that would have noticed is
+ * dead. Never throws: if that Redis is away, the audit row says what was charged, and the next seeding counts
+ * it.
  */
 async function keepCharge(charge: EarlierCharge, { admission, logger }: WorkerDeps): Promise<void> {
   try {
@@ -107,8 +108,8 @@ async function findRecord(taken: Taken, attempt: number, deps: WorkerDeps): Prom
 }
 
 /**
- * Rejects when the worker drains or has lost the execution. A cancelled one has to wait, too: how it ended
- * stands in the audit row that may be there.
+ * Rejects when the worker drains or has lost the execution. If the execution was cancelled, it still waits,
+ * because the audit row may exist and says how the attempt ended.
  */
 async function pause(signal: AbortSignal): Promise<void> {
   const isCancelled = (): boolean => signal.aborted && stopCauseOf(signal) === 'cancelled'

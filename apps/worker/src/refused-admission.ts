@@ -11,8 +11,8 @@ const CONCURRENCY_RETRY_MS = 1000
 /** Running attempts return their reservation when they end. Short enough for programs of 100 ms. */
 const RESERVED_RETRY_MS = 100
 /**
- * A raised cap unparks its tenant, but finds no execution that waits alone, so these ask again. With 10,000
- * of them (the default of max_queued), that is 33 claims per second.
+ * When a cap is raised, its tenant is unparked, but executions that wait alone are not found. So they ask
+ * again after this time. With 10,000 of them (the default of max_queued), that is 33 claims per second.
  */
 const ALONE_RETRY_MS = 5 * 60_000
 /** Caps that can refuse one execution of a tenant and admit another, of another agent or a smaller one. */

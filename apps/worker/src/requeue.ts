@@ -5,7 +5,7 @@ import type { Redis } from 'ioredis'
 
 /** Times are in Redis' clock. The caller of the execution sees `why` as a notice. */
 export type Requeue =
-  /** It is the next execution of its agent. */
+  /** It does not wait: it is the next execution of its agent. */
   | { waits: 'not' }
   /** No other execution of its tenant has to wait. */
   | { waits: 'alone'; untilMs: number; why: string }
@@ -39,8 +39,8 @@ export async function requeueUnchecked(
 }
 
 /**
- * By then a failover of Redis or a restart of Postgres is over. The queue retries the write of an ending for
- * the same time (writePatienceMs).
+ * How long an execution waits for a check. By then a failover of Redis or a restart of Postgres is over. The
+ * queue retries the write of an ending for the same time (writePatienceMs).
  */
 const CHECK_GRACE_MS = 60_000
 
@@ -71,8 +71,8 @@ const LAST_RETURN_MS = 30_000
 
 /**
  * The time at which the next execution that waits for a full backend returns (Redis' clock, as is `nowMs`).
- * They return one after the other, to keep their order. While the backend is full, they are requeued again
- * without asking it.
+ * These executions return one after the other, to keep their order. If the backend is still full, most of
+ * them are requeued without asking its vendor: only one asks at a time.
  */
 export function createReturnTimes(): (nowMs: number) => number {
   let lastMs = 0

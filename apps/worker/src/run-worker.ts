@@ -110,7 +110,7 @@ export async function runWorker(config: WorkerConfig, options: WorkerOptions = {
     ...(config.routineSlots === undefined ? {} : { routineSlots: config.routineSlots }),
     room: headroom,
     offers,
-    // Ending an attempt of a dead worker needs no memory.
+    // If `interrupted` is set, the attempt of a dead worker is only ended, which needs no memory.
     process: (taken) =>
       taken.interrupted === null ? headroom.reserve(taken, () => handle(taken, deps)) : handle(taken, deps),
     onOutbox: (records) => storeOutbox(records, deps),
@@ -141,7 +141,8 @@ export async function runWorker(config: WorkerConfig, options: WorkerOptions = {
       store,
       logger,
       onOpen() {
-        // Other workers destroy the sandboxes of a worker without heartbeats, and this sends the first one.
+        // Sends the first heartbeat, so it comes before any sandbox: other workers destroy the sandboxes of a
+        // worker without heartbeats.
         consumer.start()
         prewarmPreferred(backends, published.reports)
         const found = published.reports.map(({ name, probe }) => `${name}: ${probe.ok}`)
@@ -179,9 +180,10 @@ export async function runWorker(config: WorkerConfig, options: WorkerOptions = {
 }
 
 /**
- * Opens the connections of a worker. `owned` closes them. `redis` waits for a restarting Redis, so that
- * a short outage refuses no running execution. `control` fails fast: background work is repeated anyway and
- * must not delay the end of a worker. `caps` and `rates` are the same two for the Redis of admission.
+ * Opens the connections of a worker. `owned` closes them. `redis` waits for a restarting Redis, so that a
+ * short outage refuses no running execution. `control` fails fast: background work is repeated anyway and
+ * must not delay the end of a worker. `caps` (like `redis`) and `rates` (like `control`) lead to the Redis of
+ * admission.
  */
 function openConnections({ redisUrl, admissionRedisUrl, cell }: WorkerConfig, owned: AsyncDisposableStack) {
   const connect = (url: string, role: 'worker' | 'producer' | 'subscriber'): Redis =>
@@ -222,12 +224,12 @@ function telemetryOptions(config: WorkerConfig): Omit<TelemetryOptions, 'instanc
     redact: redactKnownSecrets,
     ...(config.traceSampleRatio === undefined ? {} : { sampleRatio: config.traceSampleRatio }),
     slowMs: config.traceSlowMs,
-    // The API shows spans of workers, which it reads from Redis (createTraceShelf).
+    // Keeps no spans in memory: the API reads the spans of workers from Redis (createTraceShelf).
     recentSpans: 0,
   }
 }
 
-/** Five missed heartbeats: Redis does not hear the worker, which then claims nothing. */
+/** Five missed heartbeats. Redis is then unreachable, and the worker claims nothing. */
 const BEAT_LATE_MS = 5000
 
 function whyNotReady(beatAgeMs: number | null, isDraining: boolean, gate: StoreGate | null): string | null {

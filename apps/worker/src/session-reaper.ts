@@ -29,7 +29,8 @@ const END_MS = 30_000
  */
 export async function endSession(backend: Backend, lease: SessionLease, signal: AbortSignal): Promise<void> {
   if (lease.entry === null) return
-  // Nobody can join it from now on, so a stalled and replaced holder ends nothing of its successor.
+  // Marks the session as ending, so that nobody can join it. A holder that stalls and is replaced then cannot
+  // end the work of its successor.
   if (lease.entry.turn === undefined) await lease.keep({ ...lease.entry, turn: 'ending' })
   const bounded = AbortSignal.any([signal, lease.signal, AbortSignal.timeout(END_MS)])
   await backend.endSession?.(lease.name, lease.entry, bounded)

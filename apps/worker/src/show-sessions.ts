@@ -22,10 +22,13 @@ export interface ShownSessions extends AsyncDisposable {
 interface Shown {
   name: SessionName
   state: ShownState
-  /** Announces until nothing is new. Null while idle. */
+  /** The loop that announces until there is no newer state. Null while idle. */
   sending: Promise<void> | null
   isNew: boolean
-  /** Ends the pause after an announcement, so that the end of a session is announced at once. */
+  /**
+   * Aborted when the session ends. This ends the pause after an announcement, so that the end is announced at
+   * once.
+   */
   hurry: AbortController
 }
 

@@ -12,7 +12,10 @@ import {
 } from '@cofferdam/telemetry'
 import { isSpanContextValid, SpanKind, SpanStatusCode, trace, type Tracer } from '@opentelemetry/api'
 
-/** Asked for each time: a tracer that is kept belongs to the first telemetry of a process, ended or not. */
+/**
+ * Fetched on each use: a cached tracer would stay with the first telemetry of the process, even after that
+ * has ended.
+ */
 const tracer = (): Tracer => trace.getTracer('@cofferdam/worker')
 
 /** Runs `work` inside the `process {lane}` span of this attempt. */
@@ -50,7 +53,7 @@ export async function inSpan<T>(name: SpanName, work: () => Promise<T>): Promise
   }
 }
 
-/** Adds the ending to the attempt's span. It decides whether the trace is sent to the collector. */
+/** Adds the ending to the attempt's span. The ending decides whether the trace is sent to the collector. */
 export function markEnding(ending: Ending): void {
   const span = trace.getActiveSpan()
   span?.setAttribute(ATTRIBUTES.ending, ending)

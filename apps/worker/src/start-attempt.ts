@@ -53,7 +53,7 @@ export const commonParts = (taken: Taken, tenant: TenantPolicy, deps: WorkerDeps
     owner: deps.workerId,
     signal: taken.signal,
     traceparent: taken.traceparent,
-    // Read when the backend is used, not when the execution is claimed.
+    // The switch is asked when the backend is used, not when the execution is claimed.
     refusesBackend: async (backend) => (await deps.switches.get(backend)?.refuses(taken.request)) ?? null,
   }) satisfies Partial<Attempt>
 

@@ -3,9 +3,9 @@ import type { WarmEvent } from '@cofferdam/backends'
 
 /** Starts of one backend since the worker's start. Names as on the wire. */
 export interface StartCounts {
-  /** Executions that got a sandbox which had started before, cells of sessions included. */
+  /** Executions that got a sandbox that was already running. The cell of a session counts too. */
   taken_warm: number
-  /** Executions that waited for the start of theirs. */
+  /** Executions that waited until their sandbox had started. */
   taken_cold: number
   /** Warm starts that failed. */
   warm_failed: number

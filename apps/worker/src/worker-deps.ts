@@ -29,7 +29,7 @@ export interface WorkerDeps {
   backends: ReadonlyMap<string, Backend>
   /** What the backends can run now. */
   offers(this: void): readonly Offer[]
-  /** What the backends of workers of other kinds lack for a need. */
+  /** For each other kind of worker in the fleet: what its backends lack to meet a need. */
   lacksOfOthers(this: void, need: string): Promise<string[]>
   /** Sessions that any worker can attach to. */
   sessions: Pick<SessionRegistry, 'claim' | 'find'>
@@ -63,7 +63,7 @@ export interface DepsParts {
   workerId: WorkerId
   /** Connection of role `worker`. */
   redis: Redis
-  /** The same for the Redis of admission. */
+  /** Like `redis`, for the Redis of admission. */
   caps: Redis
   store: Store
   telemetry: Telemetry

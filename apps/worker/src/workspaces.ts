@@ -7,7 +7,8 @@
  *   clean → enter → open → leave → clean
  *   open, and the worker died or the merge failed → the next execution of the session merges before it begins
  *
- * Without the entry in Redis the base is empty: every different file is a conflict, and nothing is lost.
+ * If the entry in Redis is missing, the base is empty. Then every file that differs is a conflict, so nothing
+ * is lost.
  */
 import {
   CofferdamError,
@@ -59,7 +60,9 @@ export interface Workspaces {
 
 export function createWorkspaces(deps: { redis: Redis; store: WorkspaceStore }): Workspaces {
   const { redis, store } = deps
-  /** The key after its prefix. Null without a session: nothing is left for another execution. */
+  /**
+   * The key without its prefix. Null without a session, because then no other execution gets this sandbox.
+   */
   const nameOf = (sandbox: Sandbox, tenantId: string, name: string): string | null =>
     sandbox.session === null ? null : `${tenantId}:${sandbox.session.id}:${name}`
 
@@ -74,7 +77,10 @@ export function createWorkspaces(deps: { redis: Redis; store: WorkspaceStore }):
     return { ...rest, held }
   }
 
-  /** Throws `fenced` if another worker owns the execution: that one's turn decides what the sandbox holds. */
+  /**
+   * Throws `fenced` if another worker owns the execution. Then the turn of that worker decides what is
+   * remembered.
+   */
   async function remember(
     taken: Pick<Taken, 'keep'>,
     name: string | null,
@@ -133,7 +139,8 @@ export function createWorkspaces(deps: { redis: Redis; store: WorkspaceStore }):
           inputs = [...remembered.inputs, ...inputs].slice(-MAX_INPUTS)
           if (!remembered.clean) {
             const left = await take(sandbox, () => held, held, signal)
-            // Writing the workspace now would overwrite these changes.
+            // The sandbox still has changes that were not merged. Writing the workspace into it would
+            // overwrite them.
             if (left.report.status === 'failed')
               throw new CofferdamError(
                 'conflict',
@@ -180,7 +187,7 @@ function together(before: WorkspaceReport, after: WorkspaceReport): WorkspaceRep
     status: after.status === 'unchanged' ? before.status : after.status,
     applied: [...before.applied, ...after.applied],
     conflicted: [...before.conflicted, ...after.conflicted],
-    // The later report has them again, because the files are still there.
+    // `refused` is not joined: the later report lists the same files again, because they are still there.
     omitted: before.omitted + after.omitted,
   }
 }
@@ -188,7 +195,9 @@ function together(before: WorkspaceReport, after: WorkspaceReport): WorkspaceRep
 /** What a request adds to the workspace: its files, and its program ('': the backend chooses the name). */
 type Input = [path: string, sha256: string, size: number]
 
-/** The newest inputs of a session: as many as two of the largest requests have. */
+/**
+ * How many inputs of a session are remembered, the newest ones. Two of the largest requests have this many.
+ */
 const MAX_INPUTS = 2000
 
 function inputsOf({ program, files = [] }: ExecutionRequest): Input[] {

@@ -1,8 +1,8 @@
 /**
  * Keeps V8's young generation at its present size (8 MiB of semi-space), so import this first. Most objects
- * of a worker die young, so a flood of output would make V8 grow it to three times 16 MiB, which it never
- * returns: half of the 80 MiB that a program's first GiB of output cost a worker. In return there are more,
- * shorter collections.
+ * of a worker die young, so during a flood of output V8 would grow it to three times 16 MiB and never shrink
+ * it. That was half of the 80 MiB that a program's first GiB of output cost a worker. The price is more, but
+ * shorter, collections.
  */
 import { setFlagsFromString } from 'node:v8'
 

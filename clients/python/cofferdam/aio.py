@@ -25,16 +25,19 @@ T = TypeVar("T")
 
 
 class AsyncClient:
-    """See Client. A cancelled task stops waiting, and its execution goes on: cancel that with ``cancel``."""
+    """See Client. If a task is cancelled, it stops waiting, but its execution goes on. Stop the execution
+    with ``cancel``.
+    """
 
     def __init__(
         self, base_url: Optional[str] = None, api_key: Optional[str] = None, *, timeout: float = 30.0
     ) -> None:
-        #: The client below, for what has no method here: ``await client.call(client.sync.routines.get, id)``.
+        #: The underlying Client, for calls that have no method here:
+        #: ``await client.call(client.sync.routines.get, id)``.
         self.sync = Client(base_url, api_key, timeout=timeout)
 
     async def call(self, function: Callable[..., T], *args: Any, **named: Any) -> T:
-        """Runs a method of the client below in a thread."""
+        """Runs a method of the underlying Client in a thread."""
         running = Call()
 
         def within() -> T:
@@ -102,7 +105,7 @@ class AsyncClient:
         return self.each(self.sync.executions(**filters))
 
     async def each(self, items: Iterator[T]) -> AsyncIterator[T]:
-        """The items of an iterator of the client below, each awaited."""
+        """Yields the items of an iterator of the underlying Client. Each item is read in a thread."""
         end = object()
         try:
             while True:
@@ -127,6 +130,6 @@ class AsyncClient:
 
 
 def _retrieve(future: "asyncio.Future[Any]") -> None:
-    """The failure of an aborted call interests nobody."""
+    """Marks the failure of an aborted call as handled, because nobody awaits it."""
     if not future.cancelled():
         future.exception()

@@ -9,7 +9,9 @@ from typing import Optional
 
 
 class Call:
-    """A call that another thread may end: ``abort`` breaks its connection, also of later tries."""
+    """A call that another thread may end. ``abort`` breaks its connection, and also the connection of any
+    later try.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

@@ -43,8 +43,9 @@ class Client:
     ``base_url`` defaults to COFFERDAM_URL, else to the fleet that ``cofferdam up`` starts. ``api_key``
     defaults to COFFERDAM_API_KEY. ``timeout`` is how long the answer to a call may take, in seconds.
 
-    Every method raises CofferdamError: compare its ``code``. Calls that are safe to repeat, which are all but
-    the creation of a routine, are repeated for about 3 s while the API does not answer.
+    Every method raises CofferdamError: compare its ``code``. All calls but the creation of a routine and
+    the fork of a session are safe to repeat. If the API is unreachable, they are tried five times, within
+    about 1.5 s.
     """
 
     def __init__(
@@ -105,7 +106,7 @@ class Client:
                 if state["status"] == "ended":
                     raise CofferdamError("not_found", f"The result of {execution_id} is gone.")
             except CofferdamError as error:
-                # An outage of the API only costs time.
+                # While the API is away, the polling goes on until the deadline.
                 if not is_transient(error) or time.monotonic() >= deadline:
                     raise
             left = deadline - time.monotonic()
@@ -172,7 +173,8 @@ class Client:
     def queue_tenants(
         self, sort: Literal["next", "waiting", "share", "lag"] = "next", limit: int = 100
     ) -> QueueTenants:
-        """What each tenant has waiting and running, gets and is due. Needs an admin key."""
+        """For each tenant: what waits and runs, how much it gets, and how much it is due. Needs an admin key.
+        """
         query = {"sort": sort, "limit": str(limit)}
         return cast(QueueTenants, self._transport.ask("GET", "/queue/tenants", query=query).json())
 
@@ -221,7 +223,8 @@ class Client:
         return self._transport.ask("GET", f"{_path(execution_id)}/artifacts/{quote(path)}").content
 
     def close(self) -> None:
-        """Closes the connections and ends calls that run in other threads. Executions go on."""
+        """Closes idle connections. A call in another thread fails before its next request. Executions go on.
+        """
         self._transport.close()
 
     def __enter__(self) -> "Client":

@@ -14,7 +14,9 @@ class Routines:
         self._transport = transport
 
     def create(self, routine: Mapping[str, Any]) -> Routine:
-        """Creates a routine from ``name``, ``request`` and ``schedule``. A lost answer is not repeated."""
+        """Creates a routine from ``name``, ``request`` and ``schedule``. If the answer is lost, the call is
+        not repeated.
+        """
         answer = self._transport.ask("POST", "/routines", body=dict(routine), repeatable=False)
         return cast(Routine, answer.json())
 
@@ -40,7 +42,7 @@ class Routines:
         self._transport.ask("DELETE", _path(routine_id))
 
     def run(self, routine_id: str, *, key: Optional[str] = None) -> RoutineRun:
-        """Runs it now. Repeating a ``key`` repeats the answer and runs nothing."""
+        """Runs it now. A second call with the same ``key`` gets the same answer and runs nothing."""
         body = {"key": key or str(uuid.uuid4())}
         return cast(RoutineRun, self._transport.ask("POST", f"{_path(routine_id)}/run", body=body).json())
 

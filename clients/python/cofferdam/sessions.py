@@ -58,15 +58,17 @@ class Session:
         self._call("DELETE", "")
 
     def pause(self) -> None:
-        """Saves it to disk. Its next execution continues it, on any worker of the same host group."""
+        """Saves the session to disk. Its next execution resumes it, on any worker of the same host group."""
         self._call("POST", "/pause")
 
     def resume(self) -> None:
-        """Continues it before its next execution needs it."""
+        """Resumes the paused session now, so that its next execution need not wait for that."""
         self._call("POST", "/resume")
 
     def fork(self, keys: list[str]) -> list[SessionFork]:
-        """Makes a paused session of each of 1 to 16 keys, with its files. The session itself goes on."""
+        """Copies the session to 1 to 16 new keys: each gets a paused session with the same files. This
+        session goes on.
+        """
         body = {"keys": keys}
         answer = self._transport.ask("POST", f"{self._path}/fork", query=self._query, body=body, repeatable=False)
         said = answer.json()
@@ -75,7 +77,7 @@ class Session:
         return sessions
 
     def _ended(self, execution_id: str) -> dict[str, Any]:
-        """The result of a call that still waited for its turn."""
+        """Waits for the result of a call that had to wait for its turn. Raises if the call failed."""
         result: Optional[dict[str, Any]] = self._wait(execution_id)
         if result is None or not result["ok"]:
             code = "wait_timeout" if result is None else result.get("reason", "internal")
@@ -91,7 +93,7 @@ class Session:
             answer = self._transport.ask(method, self._path + path, query=given, content=content)
             if answer.status != 202:
                 return answer
-            # It still waits for its turn. What it reads then is asked for again.
+            # The call still waits for its turn. After that, a GET is sent again to get what it reads.
             self._ended(answer.json()["execution_id"])
             if method != "GET":
                 return answer

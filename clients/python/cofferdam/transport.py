@@ -104,7 +104,7 @@ class Transport:
             connection.close()
 
     def unreachable(self, cause: BaseException) -> CofferdamError:
-        """What a broken connection means to the caller."""
+        """The error that a caller gets when a connection breaks."""
         call = current_call.get()
         if self._closed or (call is not None and call.stopped.is_set()):
             return CofferdamError("shutting_down", "The client is closed, or the call was aborted.")
@@ -214,7 +214,9 @@ class Transport:
 
 
 def is_transient(error: CofferdamError) -> bool:
-    """Whether the same call may work in a moment. For a full queue the caller decides."""
+    """Whether the same call may succeed in a moment. False for a full queue, because the caller decides about
+    that.
+    """
     if error.retry != "later" or error.code in ("wait_timeout", "queue_full"):
         return False
     return error.status is None or error.status >= 500

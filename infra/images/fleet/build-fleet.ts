@@ -65,7 +65,7 @@ export async function buildFleetImage(options: {
     await mkdir(dirname(at(`own/${SBOM}`)), { recursive: true })
     await writeFile(at(`own/${SBOM}`), sbom)
     await writeFile(join(options.output, 'cofferdam-fleet.cdx.json'), sbom)
-    // Whatever the umask of this host is.
+    // Sets permissions that do not depend on the umask of this host.
     for (const path of ['system', 'own']) await run('chmod', ['-R', 'u=rwX,go=rX', at(path)])
     await run('chmod', ['1777', at('system/tmp')])
     await run('chmod', ['700', at('data/data')])

@@ -34,7 +34,7 @@ const PACKAGES = [
   'unzip',
 ]
 
-/** Of the repository, what the image has; tests, and what builds leave, are not among it. */
+/** The parts of the repository that the image gets. Tests, and files that git does not know, are left out. */
 const SOURCES = [
   'package.json',
   'package-lock.json',
@@ -99,7 +99,7 @@ export async function makeApp(app: string, repository: string): Promise<Installe
   return packages
 }
 
-/** Of the package with Node, the program alone: its headers and documentation are a quarter of it. */
+/** Removes the headers and documentation from the package with Node. They are a quarter of it. */
 async function keepOnlyNode(app: string): Promise<void> {
   const folder = join(app, `node_modules/node-linux-${process.arch}`)
   for (const name of await readdir(folder))

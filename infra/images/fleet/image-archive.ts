@@ -9,7 +9,7 @@ import { join } from 'node:path'
 import { pipeline } from 'node:stream/promises'
 import { run } from '../command.ts'
 
-/** Of all files: the oldest time that zip archives know. */
+/** The time of all files: the oldest that zip archives can hold. */
 const FILE_TIME = '@315532800'
 
 export interface Layer {
@@ -79,7 +79,9 @@ function configOf(config: ImageConfig, digests: readonly string[]): object {
   }
 }
 
-/** A tar without anything of this host: no names, no times, no order of the disk. */
+/**
+ * Writes a tar that does not depend on this host: without user names, with fixed times and in sorted order.
+ */
 async function pack(file: string, folder: string, owner: number): Promise<void> {
   const same = ['--sort=name', '--format=gnu', `--mtime=${FILE_TIME}`, '--numeric-owner']
   await run('tar', ['-C', folder, ...same, `--owner=${owner}`, `--group=${owner}`, '-cf', file, '.'])

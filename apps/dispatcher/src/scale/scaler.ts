@@ -68,7 +68,7 @@ interface Pool extends ScaledPool {
   plan: SparePlan
   environments: Environment[]
   sessions: number
-  /** The problem that was last logged for this pool. Null once the pool is scaled again. */
+  /** The problem that was logged for this pool and is not over. Null if there is none. */
   trouble: 'gone' | 'failing' | null
 }
 

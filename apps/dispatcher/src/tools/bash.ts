@@ -159,7 +159,7 @@ function outputOf(result: ExecutionResult, path: string, status: string): string
   const isCut = text.length > kept || result.stderr_truncated
   const shown = text.slice(-kept).replace(ANSI, '').replace(/\n+$/, '')
   if (!isCut) return shown
-  // The sandbox keeps no more output than this, so the real end is missing.
+  // The sandbox passes on no more output than this, so the real end is missing.
   const note =
     result.stderr_bytes > BOUNDS.fullOutputBytes
       ? `[of ${result.stderr_bytes} bytes, this is the end of the first ${BOUNDS.fullOutputBytes}]\n`
