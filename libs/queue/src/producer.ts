@@ -81,7 +81,7 @@ export interface Producer extends AsyncDisposable {
    * idempotency key).
    */
   put(request: ExecutionRequest, options?: { traceparent?: string; awaitReply?: boolean }): Promise<Accepted>
-  /** The current state. Null when Redis does not know the execution, or no longer. */
+  /** The current state. Null when Redis has never known the execution, or has deleted it. */
   get(id: ExecutionId): Promise<ExecutionState | null>
   /** What it waits for, the strongest reason first. Empty once it has begun. Null as with `get`. */
   whyWaiting(id: ExecutionId): Promise<WaitFact[] | null>
@@ -216,7 +216,7 @@ export function createProducer({
     async cancel(id, reason = 'cancelled by the caller') {
       const ending = { ending: 'cancelled', reason: 'cancelled', message: reason } as const
       const code = await guard(() => endUnstarted(redis, id, ending, true, redactReason))
-      // A running execution is flagged, so the answer is never `running` here.
+      // The script answers `running` after it has flagged the running execution for cancellation.
       return code === 'running' ? 'cancelling' : code
     },
     cancelTenant: (tenantId, asked) => guard(() => cancelPage(redis, tenantId, asked, redactReason)),

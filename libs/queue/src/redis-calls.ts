@@ -6,8 +6,8 @@ import { CofferdamError, inTime } from '@cofferdam/contract'
 
 /**
  * Waits a bounded time for a call whose connection may wait for ever. Throws `queue_unavailable` when the
- * call fails or takes longer than `ms`. Then `late` is called once with the later answer, or with null when
- * the call failed. A `CofferdamError` of the call itself is rethrown as it is.
+ * call fails or takes longer than `ms`. After any failure `late` is called once: with the answer when it
+ * arrives, or with null if the call itself fails. A `CofferdamError` of the call itself is rethrown as it is.
  */
 export async function boundedAnswer<T>(
   call: Promise<T>,
@@ -69,7 +69,8 @@ export function createGathering<Item, Answer>(
   return (item) =>
     new Promise<Answer>((resolve, reject) => {
       pending.push({ item, resolve, reject })
-      // Runs after everything that is ready to run now.
+      // Runs after the current code. If a promise callback called this, it also runs after all ready promise
+      // callbacks.
       if (pending.length === 1) process.nextTick(sendAll)
       else if (pending.length >= max) sendAll()
     })

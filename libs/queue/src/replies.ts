@@ -112,7 +112,7 @@ export function createReplies(redis: Redis, subscriber: Redis, guard: Guard, pro
     const [oldest] = unclaimed
     if (oldest === undefined) return
     unclaimed.delete(oldest)
-    // Keep it if somebody waits for it, because the same idempotency key was put again.
+    // Keep an entry that somebody waits for: its execution was put again with the same idempotency key.
     if (entries.get(oldest)?.listeners.size === 0) entries.delete(oldest)
   }
 

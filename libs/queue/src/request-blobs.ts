@@ -92,7 +92,10 @@ function replaceReferences(value: unknown, bySha: Map<string, string>): unknown 
   return Object.fromEntries(Object.entries(value).map(([k, v]) => [k, replaceReferences(v, bySha)]))
 }
 
-/** The request as it is stored: with its reuse scope, and perhaps in the session of its run. */
+/**
+ * The request as it is stored: with its reuse scope, and in the session of its run if the tenant's executions
+ * share one.
+ */
 export async function withTenantSession(redis: Redis, asked: ExecutionRequest): Promise<ExecutionRequest> {
   const shares =
     canHaveRunSession(asked) && (await redis.sismember(keysOf(redis).runSessions, asked.tenant_id)) === 1

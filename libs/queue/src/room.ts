@@ -7,7 +7,7 @@ import type { Lane } from './keys.ts'
 export interface Room {
   /** False while a taken execution waits here for memory, or `lane` has used its share. */
   isFree(lane?: Lane): boolean
-  /** True while less than half of the lane's memory is used, so that as much again as runs here fits. */
+  /** True while less than half of the lane's memory is used, so that the lane could double what it runs. */
   isAmple(lane: Lane): boolean
   /** Calls `listener` whenever the answer may have changed. */
   onChange(listener: () => void): void
@@ -65,8 +65,8 @@ export function createRoomGate(room?: Room, now: () => number = () => performanc
 }
 
 /**
- * How many of its slots a worker can fill. When memory is the bottleneck, the scheduler's window and the ETAs
- * follow what really ran at once, so that the rest waits in fair order instead of being released.
+ * How many of its slots a worker can fill. When memory is the bottleneck, the worker reports only one slot
+ * more than it really used. The scheduler then releases less to it, and the rest waits in fair order.
  */
 export interface Fillable {
   /** Sets how many executions have begun here and not ended. */

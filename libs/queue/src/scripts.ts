@@ -123,8 +123,8 @@ const load = (name: string): Script => scriptOf(name, false, named(expand(read(n
 
 /**
  * Loads a gathered script. The part before its line `--- @each` is set up once for all calls, and the part
- * after an optional line `--- @end` runs once after all of them. A file of lua/include/ that `around` names
- * replaces the body of each call, and calls that body as `accept(KEYS, ARGV)`.
+ * after an optional line `--- @end` runs once after all of them. If `around` names a file of lua/include/,
+ * that file runs for each call and calls the script's body as `accept(KEYS, ARGV)`.
  */
 function loadGathered(name: string, around?: string): Script {
   const [before = '', body = ''] = read(name).split(/^--- @each$/m)

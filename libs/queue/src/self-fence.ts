@@ -4,12 +4,12 @@
  *
  * An execution that is retried after `worker_lost` stops when its lock expires: two attempts must not
  * overlap. Any other execution stops after `silenceMs`. No worker starts it again, so a restart of Redis
- * costs no run. It must stop in the end, because its next owner ends it but cannot reach its sandbox from
- * another host.
+ * costs no run. This worker must stop it in the end: the next owner records its ending, but cannot reach the
+ * sandbox from another host.
  *
  * The signal aborts with `lock_lost`, as if Redis had reported that. The sandbox is destroyed and nothing is
- * recorded. The time counts from the sending of the last answered renewal, by a monotonic clock. The
- * stop comes one check early, so that it is never late.
+ * recorded. The time counts from when the last answered renewal was sent, by a monotonic clock. The stop
+ * comes one check early, so that it is never late.
  */
 import { StopReason } from '@cofferdam/contract'
 import type { HeldExecution } from './create-taken.ts'

@@ -1,7 +1,7 @@
 /**
- * The run ID of the Redis server that has the queue. A producer stores it with each execution. A worker that
- * takes an execution accepted under another run ID knows that it may have run, and ended, without a trace in
- * this server (Taken.mayHaveRun).
+ * The run ID of the Redis server that has the queue. A producer stores it with each execution. If the run ID
+ * has changed when a worker takes the execution, it may have run already. It may even have ended without a
+ * trace in this server (Taken.mayHaveRun).
  */
 import { Cluster, type Redis } from 'ioredis'
 import { QUEUE_BOUNDS } from './bounds.ts'

@@ -15,7 +15,10 @@ export interface Slots {
   release(lane: Lane): void
 }
 
-/** Creates `total` slots for `lanes`. Routine may use one at least, and never all of two or more. */
+/**
+ * Creates `total` slots for `lanes`. With both lanes, routine may use at least one slot, but never all of
+ * them if there are two or more.
+ */
 export function createSlots(
   total: number,
   lanes: readonly Lane[],

@@ -25,10 +25,10 @@ export interface TakeDeps extends TakenDeps {
 }
 
 /**
- * Takes the execution of a job, unless the fetch has already done so (`reply`). Returns null when the job is
- * stale (its execution ended, was put back or was released again), or when the execution cannot run, because
- * it was taken too often without an ending, parts of its request are gone, or only a later build reads it.
- * Such an execution is ended here, so that every accepted execution has an ending.
+ * Takes the execution of a job. If the fetch has already taken it, `reply` is the answer. Returns null when
+ * the job is stale: its execution ended, was put back or was released again. Also returns null when the
+ * execution cannot run: it was taken too often without an ending, parts of its request are gone, or only a
+ * later build reads it. Such an execution is ended here, so that every accepted execution has an ending.
  */
 export async function take(
   job: LaneJob,

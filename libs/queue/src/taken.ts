@@ -59,12 +59,12 @@ export interface Taken {
   handOver(): Promise<void>
   /** Appends an output, notice or progress event, buffered, in order and with best effort. Ignores others. */
   emit(event: ExecutionEvent): void
-  /** A promise, if more output should only be emitted when it has resolved. It never rejects. */
+  /** If it returns a promise, emit more output only after that has resolved. The promise never rejects. */
   room(): Promise<void> | undefined
   /**
-   * Keeps the ref of its newest checkpoint, or what a session's sandbox holds of a workspace (`checkpoint` and
-   * `workspace` of QueueKeys). Returns the ref that it replaced, null if there is none. Throws CofferdamError
-   * fenced, and what Redis throws.
+   * Keeps a value for the next owner: the ref of the newest checkpoint, or what the session's sandbox holds
+   * of a workspace (`checkpoint` and `workspace` of QueueKeys). Returns the ref that it replaced, null if
+   * there is none. Throws CofferdamError fenced, and what Redis throws.
    */
   keep(what: Kept, name: string, value: string, keptMs: number): Promise<string | null>
   /** Output of this attempt that was streamed so far, even by a former owner. Throws what Redis throws. */

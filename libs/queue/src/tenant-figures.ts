@@ -16,9 +16,9 @@ import { list, numberOrNull, run, SCRIPTS, text, type Reply } from './scripts.ts
 export const EXAMINED_TENANTS = 10_000
 /** Tenants or IDs of one script call. */
 const PAGE = 100
-/** Names of one call that only lists them. */
+/** Tenants or IDs that one call lists without reading their state. */
 const NAMES = 1000
-/** Most executions of which the tenants are looked up. */
+/** At most so many executions have their tenant looked up. */
 const EXAMINED_IDS = 20_000
 
 /** A tenant's turn at one kind of worker in one lane. */
@@ -115,7 +115,7 @@ async function outstandingIds(redis: Redis, guard: Guard): Promise<{ ids: string
     for (const id of await guard(() => redis.zrange(key, 0, String(NAMES - 1)))) ids.add(id)
   for (const key of others) {
     const left = EXAMINED_IDS - ids.size
-    // One more than fits shows that there are more.
+    // Reads one ID more than fits. If it exists, the list is cut.
     for (const id of await guard(() => redis.zrange(key, 0, String(left)))) ids.add(id)
     if (ids.size > EXAMINED_IDS) return { ids: [...ids], isCut: true }
   }
@@ -135,7 +135,7 @@ async function addQueued(redis: Redis, guard: Guard, key: string, names: Set<str
   }
 }
 
-/** One page after the other, so that other clients of the server come in between. */
+/** Reads one page after the other, so that the server can serve other clients in between. */
 async function inPages(
   names: readonly string[],
   read: (page: readonly string[]) => Promise<Reply[]>,

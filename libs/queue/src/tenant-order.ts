@@ -1,13 +1,13 @@
-/** Who is next, who is due how much, and who is ahead of its share, from one snapshot of the tenants. */
+/** Which tenant is next, what share each is due, and which are ahead of their share, from one snapshot. */
 import type { TenantFigures, TenantTurn } from './tenant-figures.ts'
 
 export interface TenantStanding {
   /** Its part of the weights of all tenants that want work, 0 to 1. 0 if it is parked and runs nothing. */
   dueShare: number
   /**
-   * Its virtual time minus the clock of the kind of worker, in slot seconds divided by weight: how much more
-   * than its due it was served. The smallest value over the lanes in which it waits, and over all kinds. If
-   * it waits in no lane, all lanes count. Null before its first turn.
+   * Its virtual time minus the clock of the kind of worker, in slot seconds divided by weight. A positive
+   * value means that it got more than its due. This is the smallest value over the lanes in which it waits,
+   * and over all kinds. If it waits in no lane, all lanes count. Null before its first turn.
    */
   virtualLag: number | null
   /** 1 for the tenant that is served next. Null for one that cannot be served now. */
@@ -40,8 +40,8 @@ function lagOf({ waiting, turns }: TenantFigures): number | null {
 }
 
 /**
- * The best place of each tenant over the rings. Each kind of worker serves each lane in the order of virtual
- * time, and equal ones in the order of their names, as a sorted set of Redis keeps them.
+ * The best place of each tenant over the rings. Each kind of worker serves a lane in the order of virtual
+ * time. Ties go by the bytes of the tenant's name, as in a sorted set of Redis.
  */
 function placesOf(tenants: readonly TenantFigures[]): Map<string, number> {
   const rings = new Map<string, { name: Buffer; tenantId: string; turn: TenantTurn }[]>()

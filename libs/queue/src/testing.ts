@@ -1,6 +1,7 @@
 /**
  * The scripts for tests that call them one by one, in orders that no worker would choose (tests/model). Only
- * the clock differs: it is a key that the test sets, so that hours pass at once and clocks go back.
+ * the clock differs: the scripts read it from a key that the test sets. So a test can let hours pass at once,
+ * or turn the clock back.
  */
 import { cellOfNumber } from './cell.ts'
 import { scriptOf, SCRIPTS, type Script } from './scripts.ts'

@@ -81,7 +81,10 @@ function textOf(trace: OfferedTrace): string | null {
   return Buffer.byteLength(text) <= MAX_BYTES ? text : null
 }
 
-/** The stored spans of an execution, unordered and unchecked. Empty when there are none, or no longer. */
+/**
+ * The stored spans of an execution, unordered and unchecked. Empty when none were stored, or when they have
+ * expired.
+ */
 export async function readShelvedTrace(redis: Redis, executionId: string): Promise<unknown[]> {
   const { parts: _count, ...parts } = await redis.hgetall(keysOf(redis).trace + executionId)
   return Object.values(parts).flatMap((part) => JSON.parse(part) as unknown[])

@@ -6,7 +6,7 @@ const count = z.number().min(0)
 const moment = z.number()
 /** Since when it could start. Absent while it is delayed, and after it was released. */
 const waiting = { since: moment.optional() }
-/** `eta_ms`: -1 when nobody knows. `fleet_…`: at all workers that can run it. */
+/** `eta_ms`: -1 if unknown. `fleet_…`: totals of all workers that can run the execution. */
 const place = { ahead: count, eta_ms: z.number(), fleet_running: count, fleet_slots: count }
 
 /** One fact, by its code. */
@@ -15,7 +15,7 @@ export const waitFactSchema = z.discriminatedUnion('code', [
   z.object({ code: z.literal('delayed'), until: moment, returned: z.boolean(), ...waiting }),
   /** `ahead` executions of its session come first. Of these, `execution_id` runs or is next. */
   z.object({ code: z.literal('session_turn'), execution_id: z.string(), ahead: count, ...waiting }),
-  /** Only this worker has its session's sandbox. `ahead`: others that wait for the worker before it. */
+  /** Only this worker has its session's sandbox. `ahead`: how many others will get that worker first. */
   z.object({ code: z.literal('session_worker'), worker_id: z.string(), ahead: count, ...waiting }),
   /** All executions of its tenant wait: a cap is used up, or policy or caps could not be read. */
   z.object({ code: z.literal('tenant_parked'), until: moment, ...waiting }),

@@ -27,7 +27,10 @@ export function kindOf(offers: readonly Offer[]): WorkerKind {
   return { name: `${strongest + 1}-${digest}`, offers: text }
 }
 
-/** Reads the kind of a worker from its offers, the same array until they change. Default: any kind. */
+/**
+ * Returns a reader of a worker's kind. `offersOf` must return the same array until the offers change.
+ * Default: any kind.
+ */
 export function kindReader(offersOf: () => readonly Offer[] | undefined = () => undefined): () => WorkerKind {
   let known: { offers: readonly Offer[] | undefined; kind: WorkerKind } = {
     offers: undefined,

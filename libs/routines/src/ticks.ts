@@ -24,7 +24,9 @@ const AT_ONCE = 10
 /** If queue or store are down, a tick is retried for about an hour: after 1 s, 2 s, 4 s … up to a minute. */
 const ATTEMPTS = 64
 const BACKOFF_MAX_MS = 60_000
-/** A next tick this far in the past was lost with its job. */
+/**
+ * If a scheduler's next tick is this far in the past, its job was lost, so the scheduler is written again.
+ */
 const LOST_MS = 5 * 60_000
 
 /** The schedulers of all routines. */

@@ -12,7 +12,7 @@ export interface BackendLogger {
   warn(fields: object, message: string): void
 }
 
-/** Encrypts bytes for the disk, and decrypts them. Both need to know whose they are and where they are. */
+/** Encrypts bytes for the disk, and decrypts them. Both need the bytes' tenant and location. */
 export interface Sealing {
   seal(where: { tenant: string; location: string }): Duplex
   open(where: { tenant: string; location: string }): Duplex

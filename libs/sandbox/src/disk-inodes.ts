@@ -2,7 +2,10 @@
 
 /** Minimum, for programs that write many empty files to a small disk; costs 16 MiB of kernel memory. */
 const LEAST = 16_384
-/** One per page, the least that a file with content takes, so that the smallest files can fill the disk. */
+/**
+ * One per page of 4 KiB. A file with content takes at least a page, so even the smallest files can fill the
+ * disk.
+ */
 const PER_MIB = 256
 
 /** Inodes of a tmpfs of `diskMib`. Each takes 1 KiB of kernel memory, which cgroups count. */

@@ -51,7 +51,7 @@ export class GuestSandbox implements Sandbox {
   #runs = 0
   #running = 0
   #run: Run | null = null
-  /** The sandbox must not serve another execution. */
+  /** True if the sandbox must not serve another execution. */
   #isLost = false
   #isDisposed = false
   #gone: Promise<void> | null = null
@@ -69,7 +69,7 @@ export class GuestSandbox implements Sandbox {
     this.#bound = bound
     this.#spec = spec
     this.#capabilities = backend.capabilities
-    // At a vendor, copies would share a slow channel with the program's output.
+    // No snapshots of a remote sandbox: the copies would share a slow channel with the program's output.
     if (backend.capabilities.remote !== true)
       this.snapshot = async (request) => await this.#guest.snapshot(request)
     const { pause, fork } = bound
@@ -173,7 +173,7 @@ export class GuestSandbox implements Sandbox {
     this.#gone ??= this.#bound
       .end(this.#isLost || this.#running > 0 || this.#bound.slot.session.closed)
       .catch((error: unknown) => {
-        // A repeated call may find it gone.
+        // Let a repeated call try again: by then the sandbox may be gone.
         this.#gone = null
         throw error
       })

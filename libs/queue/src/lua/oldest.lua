@@ -2,8 +2,9 @@
 -- KEYS[1]  any key of the tag (routing)
 -- ARGV     tenants
 -- Returns  {milliseconds since 1970, or '' if nothing was found…}
---          Looks at the first executions that the tenant enqueued: all that it has outstanding, and
---          C.look_past more. It finds none only if more than C.look_past delayed ones were enqueued first.
+--          Looks at the executions that the tenant enqueued first: as many as it has outstanding (1000 at
+--          most), and C.look_past more. It finds none only if more than C.look_past delayed ones, or more
+--          than 1000 outstanding ones, were enqueued first.
 -- Complexity: O((outstanding + C.look_past) * log n) per tenant.
 local found = {}
 for i, tenant in ipairs(ARGV) do

@@ -1,4 +1,4 @@
--- Purpose: list the tenants of the named executions, and since when a worker has each.
+-- Purpose: list each named execution's tenant, and the time at which a worker took the execution.
 -- KEYS[1]  any key of the tag (routing)
 -- ARGV     ids
 -- Returns  {{tenant, when a worker took it or ''}…}. An execution without a record is left out.

@@ -25,7 +25,8 @@ if x[1] == 'queued' or x[1] == 'released' or x[1] == 'delayed' then return { 'ok
 if x[1] ~= 'running' then return { 'fenced' } end
 if mode ~= 'retry' and x[9] and tostring(cjson.decode(x[9]).fence) == ARGV[2] then return { 'began' } end
 if mode == 'route' then
-  -- Its owner knows the request alone. The record's version, which its reader must know, stays in the need.
+  -- The owner computed ARGV[8] from the request alone. Keep the version word of the stored need, so that only
+  -- a worker that reads this version gets the record.
   local version = string.match(redis.call('HGET', KEYS[1], 'nd') or '', 'records=%d+')
   local need = version and ARGV[8] .. ',' .. version or ARGV[8]
   local has_other = false
@@ -42,8 +43,8 @@ if mode == 'retry' then
   redis.call('HDEL', KEYS[1], 'bg', 'st')
 end
 redis.call('HDEL', KEYS[1], 'w', 'tk', 'dw')
--- A former owner that lost this attempt may still record its ending. One delivery stays counted, so that the
--- next owner learns of it.
+-- A former owner that lost this attempt may still record its ending. Keep one delivery counted, so that the
+-- next owner knows that this attempt may have run.
 local lost = mode ~= 'retry' and tonumber(x[10]) > 1 and 1 or 0
 redis.call('HSET', KEYS[1], 's', mode == 'later' and 'delayed' or 'queued', 'd', lost)
 if mode == 'defer' then

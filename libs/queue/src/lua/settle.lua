@@ -10,8 +10,8 @@
 --- @include pick
 --- @include ending
 
--- If no execution waits, an ending needs no pick. One check serves all endings of this call: it holds until
--- an ending that may let an execution become ready. From that one on, every ending picks.
+-- If no execution waits, an ending needs no pick. The check is made once for all endings of this call. After
+-- the first ending that may make an execution ready, every ending picks.
 local is_idle
 local function still_idle(now)
   if is_idle == nil then is_idle = nobody_waits(now) end

@@ -3,8 +3,8 @@
 -- ARGV     1 milliseconds during which no other worker sweeps, 2 lock milliseconds
 -- Returns  {'swept', {id, {fields of its lost owner}} of each running one, overdue ids} | {'skipped'}
 -- Invariants: an outstanding execution without a BullMQ job gets a new job after C.lost_release, so a process
---          that ended without settling costs only time. An execution that was taken goes to the jobs of dead
---          workers (take-lost.lua).
+--          that ended without settling costs only time. If a worker had taken it, the new job
+--          goes to the jobs of dead workers, which take-lost.lua takes.
 -- Complexity: O(C.sweep_max) per lane and call; a cursor covers the rest in later calls.
 --- @include clock
 --- @include pick

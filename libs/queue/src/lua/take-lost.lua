@@ -1,5 +1,5 @@
--- Purpose: a worker takes the next execution of a lane whose worker died after it had begun, and ends it
---          without needing a slot.
+-- Purpose: a worker takes the next execution of a lane that had begun when its worker died. The new owner
+--          ends it and needs no slot for that.
 -- KEYS[1]  any key of the tag (routing)
 -- ARGV     1 lane, 2 token of its lock, 3 worker, 4 its kind, 5 lock milliseconds
 -- Returns  {'taken', …as take.lua} with the job last | {'none'}

@@ -19,7 +19,7 @@ local function clock_at(lane, kind)
   return clocks[name]
 end
 
--- Numbers with fractions travel as text: Redis cuts numbers of Lua to whole ones.
+-- Fractions are returned as text, because Redis truncates the numbers of a Lua reply to integers.
 local function number(value) return string.format('%.17g', value) end
 
 local fields = { 'n', 'q:interactive', 'q:routine', 'd', 'park', 'mean' }

@@ -27,7 +27,7 @@ local function add_with_fleet(code, figures)
   add(code, figures)
 end
 
--- Time at which other workers refuse the execution if no worker of a kind that can run it comes first. Nil
+-- Time from which the other workers refuse the execution, unless a worker that can run it comes before. Nil
 -- when all workers are gone, because the execution then keeps waiting.
 local function patience_end(need)
   local can = need and need ~= '' and fleet_window() > 0 and servers_of(need).kinds

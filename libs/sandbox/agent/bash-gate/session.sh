@@ -1,7 +1,7 @@
 # The shell that a session keeps. It reads what to run from descriptor 198, sources it, and reports its exit
 # code on 199. `exit`, or an error under `set -e`, ends the shell, and the next run gets a fresh one. A
 # message is the number of its fields and then the fields, each ending with NUL. Descriptors 195 and 196 are
-# copies of the shell's outputs, from which each run gets its own.
+# copies of the shell's stdout and stderr. Each run's outputs are made from them.
 exec 195>&1 196>&2
 while IFS= builtin read -r -d '' -u 198 __cofferdam_n; do
   {

@@ -72,7 +72,7 @@ class Agent:
         elif kind == "G" and self.state == "binding":
             self.start_program()
         elif kind == "I":
-            # Without a run, the frame was still in flight when the program ended.
+            # If there is no run, the program ended while this frame was in flight.
             if self.run is not None:
                 self.run.take_stdin(payload)
             if self.state == "running":
@@ -239,7 +239,9 @@ class Agent:
                 self.finish()
 
     def watch_at_rest(self, watch):
-        """What goes on while no worker is attached. Returns the milliseconds until there is more to watch."""
+        """Watches background processes while no worker is attached. Returns the milliseconds until there is
+        more to watch, or None.
+        """
         if self.processes.late is None:
             return None
         watch(self.wake, select.POLLIN, self.on_wake)

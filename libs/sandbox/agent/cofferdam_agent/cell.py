@@ -14,8 +14,9 @@ from .root import Root, WIPE_S
 from .sysv import SystemV
 from .workdir import IO_ERROR, WorkError
 
-# Time for the kernel to free files of killed processes (its own collector frees sockets in flight), which is
-# much longer on a busy host. With WIPE_S it stays below the worker's limit of 8 s (CLEAN_MS in cells.ts).
+# How long the kernel may take to free files of killed processes. Its own collector frees sockets in flight,
+# which takes much longer on a busy host. With WIPE_S it stays below the worker's limit of 8 s (CLEAN_MS in
+# cells.ts).
 FREE_S = 3.0
 
 
@@ -29,11 +30,11 @@ class Cell:
         self.roots = [Root(path, owns_mounts and is_on_own_mount(path)) for path in writable_paths(options, work, owns_mounts)]
         self.objects = SystemV(options, split, split or owns_mounts)
         self.agent = fingerprint(os.getpid())
-        # True if programs can reach the agent, because it has their uid, always or for a moment.
+        # True if programs can reach the agent, because it has their uid: always, or for the moment of a kill.
         self.was_in_reach = not split or os.geteuid() != 0
 
     def clean(self, keep):
-        """Raises WorkError if the cell cannot be proven clean. No program runs any more."""
+        """Called when no program runs any more. Raises WorkError if the cell cannot be proven clean."""
         until = time.monotonic() + WIPE_S
         try:
             for root in self.roots:

@@ -62,7 +62,7 @@ def back_up(work, send, payload):
 
 
 def _found(work, globs, most):
-    """The whole list, because reading the first file may take long."""
+    """Lists all entries before any file is read, because reading one may take long."""
     entries = []
     try:
         for entry in work.list(globs, most):

@@ -9,7 +9,9 @@ def folder_of(name):
 
 
 def argv_of(language, entry, options):
-    """The command of an interpreter that waits in its gate and then runs `entry` like a bare start."""
+    """The command of an interpreter that waits in its gate and then runs `entry` as if started without a
+    gate.
+    """
     if language == "python":
         return [options.python, entry]
     return [options.node, "--require", os.path.join(folder_of("node-gate"), "gate.cjs"), entry]

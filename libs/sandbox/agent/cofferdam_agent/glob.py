@@ -16,8 +16,8 @@ class Globs:
         self._end = 0
         # Tokens that match a byte: those of each literal byte, and those of any byte but a slash.
         self._literal, self._any = {}, 0
-        # Tokens that go on matching after a byte of a name, and after a slash. Then tokens that may match
-        # nothing: anywhere, and only at the start of a part.
+        # `_stay…`: tokens that can match more bytes after a byte of a name, or after a slash. `_skip…`:
+        # tokens that can match no byte at all: anywhere, or only at the start of a part.
         self._stay, self._stay_slash, self._skip, self._skip_at_part = 0, 0, 0, 0
         for glob in globs:
             start |= 1 << at
@@ -38,7 +38,8 @@ class Globs:
                 at += 1
             self._end |= 1 << at
             at += 1
-        # Relative to a step with short globs, because Python's ints get slower with their length.
+        # The cost of one step, relative to a step with short globs: Python's ints get slower with their
+        # length.
         self.step_cost = 1 + at // 1024
         self.start = self._closed(start, True)
 

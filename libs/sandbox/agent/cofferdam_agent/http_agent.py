@@ -21,7 +21,8 @@ from .workdir import WorkError
 FOLDER = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 # A worker asks at least every 20 s. Four lost answers in a row mean that it is dead.
 LIFE_SECONDS = 90
-# Bytes that wait for a request, as many as an answer holds. Beyond them the agent itself queues.
+# Bytes that may wait here for the worker's next request; one answer holds them all. Beyond that, the agent
+# queues its output itself.
 HELD_MAX = 1024 * 1024
 SEND_SECONDS = 10
 
@@ -79,7 +80,8 @@ class Pod:
         os.makedirs(parsed.work, 0o755, exist_ok=True)
         self.as_program = lambda: FilesOfProgram(parsed, two_uids)
         if "--cell" in options:
-            # The whole machine belongs to the session, even if something else is its first process.
+            # The whole machine belongs to the session, so `owns_mounts` holds even if this process is not PID
+            # 1.
             with self.as_program():
                 self.cell = Cell(parsed, os.path.realpath(parsed.work), two_uids, owns_mounts=True)
         mine, agents = socket.socketpair()
@@ -162,8 +164,8 @@ class Pod:
             if self.held or self.is_over or self.cell is None:
                 raise Refused(409, "the turn is not over")
             try:
-                # The agent has proven that no process is left and wiped its folders. This wipes the
-                # container's.
+                # The agent has proven that no process is left, and has wiped the folders it knows. This wipes
+                # every writable folder of the container.
                 with self.as_program():
                     self.cell.clean(keep)
             except WorkError as error:
@@ -178,7 +180,7 @@ class Pod:
             with self.change:
                 is_left = self.channel is not None and time.monotonic() - self.heard > LIFE_SECONDS
                 if is_left and self.taken == 0 and not self.is_fresh:
-                    # It attached to an idle container and sent nothing, so the container stays idle.
+                    # The worker attached to an idle container and sent nothing, so the container stays idle.
                     self.channel = is_left = None
             if is_left:
                 self.agent.kill()

@@ -28,7 +28,7 @@ class KeptInterpreter:
         """The exit code of a finished run; None before. Raises ValueError for an unknown message."""
         self._unread += data
         if self._unread[:1] == b"R":
-            # The ready line of an interpreter that did not wait.
+            # An interpreter that was started for this run has not sent its ready line before.
             line, end, after = self._unread.partition(b"\n")
             if not end:
                 return None

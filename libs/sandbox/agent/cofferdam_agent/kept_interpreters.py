@@ -70,8 +70,8 @@ class KeptInterpreters:
         return child
 
     def begin(self, run):
-        """Begins the run once its input is complete. The input is a file, because the process gets another
-        one with each run.
+        """Begins the run once its input is complete. The input is a file, because one process gets a new
+        input with each run.
         """
         if run.begun_in_session or not run.input.is_whole:
             return
@@ -101,8 +101,9 @@ class KeptInterpreters:
             is_broken = True
         if is_broken:
             run.session.broken = True
-            # The end of the run is then the exit status of this process. It may have ended already: its pipe
-            # can end before its exit is seen. So a session that keeps processes spares its children here.
+            # The run then ends with the exit status of this process. The process may have exited already,
+            # because its pipe can end before its exit is seen. So if the session keeps processes, its
+            # children are not killed here.
             if self.late is None:
                 reap.kill_group(run.child.pid)
             else:
@@ -119,7 +120,7 @@ class KeptInterpreters:
             self.remove(SCRIPT_NAME)
 
     def remove(self, name):
-        """A shell cannot do it without starting a program."""
+        """Removes a file of the run. A shell itself could not do it without starting a program."""
         try:
             self.work.remove(name)
         except WorkError:
@@ -134,7 +135,8 @@ class KeptInterpreters:
                 self.end(kept)
 
     def end_all(self):
-        """Ends all of them, so that the next program relies on none."""
+        """Ends all kept interpreters and forgets that they existed, so that the next program relies on none.
+        """
         for kept in list(self.kept.values()):
             self.end(kept)
         self.known.clear()

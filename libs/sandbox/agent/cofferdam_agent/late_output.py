@@ -67,13 +67,13 @@ class LateOutput:
             self._end(pipe)
 
     def take(self, family, kind):
-        # What was written a moment ago is not read yet.
+        # Read the pipes once more, because what was written a moment ago is not read yet.
         for pipe in [pipe for pipe in self._pipes if pipe.keeper is None and pipe.name == (family, kind)]:
             self._read(pipe)
         return bytes(self._held.pop((family, kind), b""))
 
     def watch(self, watch):
-        """Returns the milliseconds until the pipes are read again; None without a time."""
+        """Returns the milliseconds until the pipes may be read again; None if nothing limits the wait."""
         pipes = [pipe for pipe in self._pipes if pipe.is_late()]
         pause_s = self._next_read - time.monotonic()
         if pipes and pause_s > 0:

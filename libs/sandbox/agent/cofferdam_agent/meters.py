@@ -94,7 +94,8 @@ class _ReapedIo:
 
     def read(self):
         try:
-            # The thread first: then this read counts for the process too, and the difference cancels it out.
+            # Read the thread's file first: the process's count then includes that read, so the result is a
+            # little too high, never negative. The difference of two results cancels it out.
             thread, process = [_io_fields(os.pread(fd, 4096, 0).decode("ascii", "replace")) for fd in self._fds]
         except (OSError, ValueError):
             return None

@@ -4,7 +4,8 @@ import sys
 
 DEFAULT_PATH = "/usr/local/bin:/usr/local/sbin:/usr/bin:/usr/sbin:/bin:/sbin"
 LANGUAGES = ("python", "javascript", "typescript", "bash", "none")
-# `node` selects the runner of both languages, for a host that accepts either file name.
+# `node` selects the interpreter that runs both JavaScript and TypeScript, for a host that accepts either file
+# name.
 ALIASES = {"node": "javascript"}
 
 

@@ -30,22 +30,24 @@ class Processes:
         self.kept_interpreters = None
         # Output of background processes. Set by the first program of a session that keeps processes.
         self.late = None
-        # The language whose next interpreter was not started while kept interpreters could reach it.
+        # The language whose next interpreter is not started yet, because kept interpreters could reach it.
         self.postponed = None
-        # A kill(-1) that spares waiting processes: only PID 1 can safely take the program's uid for it.
+        # `kill_all`: a kill(-1) that spares waiting processes. It runs with the program's uid, which only PID
+        # 1 can take safely.
         can_spare = split and os.getpid() == 1 and self.waiting.has_forks
         self.kill_all = self.kill_all_of_program if can_spare else None
 
     def begin(self):
         if self.options.cell:
-            # Before anything starts, because a cell is compared with this state. Imported only for cells.
+            # Create it before anything starts, because later the cell is compared with its state at this
+            # moment. Imported only for cells.
             from .cell import Cell
 
             self.cell = Cell(self.options, self.work.path, self.split)
         self.prepare(self.options.language)
 
     def watch(self, watch, run):
-        """Returns the milliseconds until this has more to watch; None without a time."""
+        """Returns the milliseconds until there is more to watch; None if nothing limits the wait."""
         if run is not None and run.session is not None and not run.has_ended and not run.session.broken:
             watch(run.child.control_out, select.POLLIN, lambda: self.kept_interpreters.on_message(run))
         starting = self.waiting.starting()
@@ -151,8 +153,8 @@ class Processes:
                     stream.send(data)
 
     def spare_others(self, run):
-        """The end of a run in a session that keeps processes. Whatever did not obey SIGINT is killed, with
-        the run's process group: background jobs of a shell are in it too.
+        """The end of a run in a session that keeps processes. If the run did not obey SIGINT, its process
+        group is killed, and with it the background jobs of a shell.
         """
         if run.soft_stop.has_terminated:
             reap.kill_group(run.child.pid)

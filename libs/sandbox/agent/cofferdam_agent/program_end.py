@@ -25,7 +25,7 @@ class ProgramEnd:
         self.status = None
         self.wall_s = 0.0
         self.used = None
-        # The interpreter that the session keeps outlived the run.
+        # True if the run has ended but the interpreter that the session keeps lives on.
         self.interpreter_lives = False
         # Processes left when the main process had ended, and whether they were as many as allowed.
         self.left = 0
@@ -46,7 +46,7 @@ class ProgramEnd:
         self.interpreter_lives = True
 
     def interpreter_lost(self):
-        """The interpreter ended with its run, whose status stays the same."""
+        """Called when the kept interpreter ended with its run. The run's status stays the same."""
         self.interpreter_lives, self.used = False, _Unknown
 
     def killed_others(self, proven_gone, process_limit):
@@ -77,7 +77,7 @@ class ProgramEnd:
         if run.child.control_out is None:
             return None
         said = read_all(run.child.control_out, VALUE_MAX + 4096) if run.reports is None else run.reports.value
-        # The ready line of an interpreter that did not wait precedes the value.
+        # If the interpreter was started for this run, its ready line precedes the value.
         at = said.find(b"\n") + 1 if said[:1] == b"R" else 0
         size = int.from_bytes(said[at + 1 : at + 5], "little")
         if said[at : at + 1] != b"V" or not 0 < size <= VALUE_MAX or len(said) != at + 5 + size:

@@ -20,12 +20,14 @@ KEY_SIZE = 32
 LINE_MAX = 4096
 # A worker answers at once.
 CANDIDATE_SECONDS = 5
-# Further connections are left from a program's turn; the oldest are closed.
+# More connections than this can only be left over from a program's turn, so the oldest are closed.
 CANDIDATES_MAX = 16
 
 
 class Key:
-    """Reads it into a page that forks do not have, because a child is dumpable for a moment before exec."""
+    """Reads the key into a page that forked children do not get: a child is dumpable for a moment before
+    exec.
+    """
 
     def __init__(self, connection):
         self.page = mmap.mmap(-1, mmap.PAGESIZE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)

@@ -58,7 +58,9 @@ class Reports:
         return None if at < 0 else at + 1
 
     def keep(self, data):
-        """For a program with its own process: keeps the value, drops the rest, closes at an unknown one."""
+        """For a program with its own process: keeps the value and drops other messages. After an unknown
+        message it drops the value and reads no more.
+        """
         try:
             words = self.feed(data)
         except ValueError:

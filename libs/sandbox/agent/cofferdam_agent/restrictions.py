@@ -58,7 +58,7 @@ def forbid_queues():
 
 
 def _refusing(arch, number):
-    """A filter that makes mq_open fail like the limit does."""
+    """A filter that makes mq_open fail with EMFILE, as RLIMIT_MSGQUEUE does."""
     steps = (
         (_LOAD, 0, 0, _ARCH_AT),
         (_IF_EQUAL, 0, 3, arch),

@@ -27,9 +27,9 @@ class Root:
         self.used = _used(self.fd) if owns_mount else None
 
     def is_fresh(self, spared, is_held):
-        """Whether the directory looks as it did when the cell was fresh. `spared`: a directory below, or this
-        one, whose content stays; or False. `is_held`: a kept interpreter may hold nameless files, such as
-        multiprocessing's locks and queues in /dev/shm.
+        """Whether the directory looks as it did when the cell was fresh. `spared`: the directory whose
+        content stays, which may be this one or one below it; or False. `is_held`: a kept interpreter may
+        hold nameless files, such as multiprocessing's locks and queues in /dev/shm.
         """
         found = os.stat(self.path, follow_symlinks=False)
         if (found.st_dev, found.st_ino) != (self.device, self.inode):
@@ -49,7 +49,7 @@ class Root:
         if _flags(self.fd) != self.flags:
             fcntl.ioctl(self.fd, _SET_FLAGS, self.flags)
         if os.fstat(self.fd).st_uid == os.geteuid() or os.geteuid() == 0:
-            # The program could choose times as a message to the next one.
+            # Set the times to now, because a program could choose them as a message to the next one.
             os.utime(self.fd)
         for name in os.listdir(self.fd):
             if name not in self.names:

@@ -128,7 +128,8 @@ class Run:
         # Imported here: few programs report.
         from .reports import Reports
 
-        # In a kept interpreter earlier code may still run, and report. That is read and dropped.
+        # In a kept interpreter, code of earlier runs may still send reports. If this run may not report, they
+        # are read and dropped.
         self.reports = Reports((lambda report: self.channel.send("U", report)) if self.report else None)
         return gate.with_commands(env, self) if self.report else env
 

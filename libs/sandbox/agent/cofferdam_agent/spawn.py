@@ -30,7 +30,7 @@ class Child:
         self.stderr = stderr
         self.control_in = control_in
         self.control_out = control_out
-        # What it said so far, for one that waits.
+        # What a waiting process has sent on its control pipe so far.
         self.unread = b""
 
     def send(self, message):
@@ -53,7 +53,7 @@ class Child:
         return data != b"" and len(self.unread) <= CONTROL_MAX
 
     def error(self):
-        """What it wrote to stderr, the end of it."""
+        """The end of what it wrote to stderr."""
         try:
             return os.read(self.stderr, CONTROL_MAX).decode("utf-8", "replace")[-2000:]
         except OSError:
@@ -68,7 +68,7 @@ class Child:
 
 
 def pipes(gated, has_input=True, control=None, reports=False):
-    """A child of the given kind without its pid, and the five pipe ends for the process itself."""
+    """Returns a Child that has no pid yet, and the five pipe ends that the process itself gets."""
     in_read, in_write = os.pipe() if has_input else (os.open(os.devnull, os.O_RDONLY), None)
     out_read, out_write = os.pipe()
     err_read, err_write = os.pipe()
@@ -130,7 +130,8 @@ def _become(argv, env, cwd, options, split, parent, fds, serves_forks):
     if split and serves_forks:
         os.seteuid(0)
     elif split:
-        # Only root may change groups. Without setfsuid the agent's effective uid is another one.
+        # Only root may change groups. On a system without setfsuid, the agent's effective uid may be the
+        # program's.
         os.seteuid(0)
         os.setgroups([])
         os.setresgid(options.gid, options.gid, options.gid)

@@ -42,7 +42,7 @@ class SystemV:
                     os.setresuid(self.options.uid, self.options.uid, self.options.uid)
                 libc = ctypes.CDLL(None)
                 for kind, number in left:
-                    # IPC_RMID is 0; semctl takes the number of a semaphore in between.
+                    # IPC_RMID is 0. Before it, semctl takes one more argument, the number of a semaphore.
                     {"shm": libc.shmctl, "msg": libc.msgctl}.get(kind, lambda n, *_: libc.semctl(n, 0, 0))(number, 0, None)
             finally:
                 os._exit(0)
@@ -123,7 +123,7 @@ class _CountedIds:
             now = self.next_id(kind)
             if last < 0 or not last < now <= last + _IPC_SPAN_MAX:
                 raise WorkError(IO_ERROR, "System V IPC cannot be looked through")
-            # An object that we may not look at exists too.
+            # EACCES means that an object exists that we may not look at. It counts too.
             here = [n for n in range(last + 1, now) if self.control(kind, n, _IPC_STAT) >= 0 or self.errno() == _EACCES]
             found.update((kind, n) for n in here)
             if not here:

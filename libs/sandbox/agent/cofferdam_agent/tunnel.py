@@ -31,7 +31,8 @@ END, OVER, RESET = range(3)
 _ID = struct.Struct("<I")
 _PAIR = struct.Struct("<II")
 _QUIT = struct.Struct("<IB")
-# One read per connection and turn: together they stay below 1 MiB beyond the channel's pending bytes.
+# Bytes of one read. Each connection is read once per turn, so together they exceed the channel's pending
+# bytes by about 1 MiB at most.
 _READ_FEW, _READ_MANY = TO_HOST_MAX - _ID.size, 16 * 1024
 
 
@@ -50,7 +51,8 @@ class Tunnel:
             listener.bind(("127.0.0.1", port))
             listener.listen(BACKLOG)
             listener.setblocking(False)
-            # Listening works on an interface that is down. Connecting a datagram socket tests the route.
+            # Listening succeeds even if the interface is down. So test the route by connecting a datagram
+            # socket.
             probe = _socket.socket(_socket.AF_INET, _socket.SOCK_DGRAM)
             try:
                 probe.connect(("127.0.0.1", port))

@@ -136,7 +136,8 @@ class WaitingInterpreter:
             poller = select.poll()
             poller.register(self.starting(), select.POLLIN)
             if not poller.poll(START_LOOK_MS):
-                # The fork server may stop late, by the last program's SIGSTOP, after it passed the check.
+                # The last program's SIGSTOP may take effect only now, after the fork server has passed the
+                # check.
                 server = self.fork_server
                 is_stuck = server is not None and server.mark is not None and not server.is_fit()
                 if time.monotonic() > until or is_stuck:
@@ -151,7 +152,9 @@ class WaitingInterpreter:
         return self.child is not None and not self.child.is_fork
 
     def release(self):
-        """For a program that does not use it: drops it if the program can reach it, or fingerprints it."""
+        """Called when a program does not use the waiting interpreter. Drops it if the program can reach it.
+        Takes the fingerprint of a fork that shares the program's uid.
+        """
         if self.options.cell and self.is_exposed():
             self.drop()
         elif self.child is not None and self.child.is_fork and not self.split and self.child.mark is None:
@@ -179,11 +182,13 @@ class WaitingInterpreter:
         return None
 
     def is_untouched(self, child):
-        """True if no program ran beside it, or none changed it. With two uids none could."""
+        """True if no program ran beside it, or none changed it. With two uids no program can change it."""
         return child.mark is None or self.fork_servers.is_intact(child.pid, child.mark) and self.answers(child)
 
     def answers(self, child):
-        """Asks `child` for an answer. It then has obeyed every signal of programs that ended before."""
+        """Asks `child` for an answer. Once it has answered, it has obeyed every signal that ended programs
+        had sent it.
+        """
         until = time.monotonic() + START_S
         poller = select.poll()
         poller.register(child.control_out, select.POLLIN)

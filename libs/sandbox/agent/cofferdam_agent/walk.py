@@ -5,8 +5,9 @@ import stat
 
 from .glob import Globs
 
-# Without O_DIRECTORY, because with it gVisor (release 20221219) follows links despite O_NOFOLLOW. A file that
-# is no directory fails at its first use as one; O_NONBLOCK keeps a FIFO from blocking.
+# Without O_DIRECTORY, because with it gVisor (release 20221219) follows links despite O_NOFOLLOW. Another
+# kind of file can be opened too, and fails at its first use as a directory; O_NONBLOCK keeps a FIFO from
+# blocking.
 DIR_FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
 # Limits of one walk. A program may build any tree, but the agent's time and memory must stay bounded.
 MAX_DEPTH = 64
@@ -19,7 +20,7 @@ LOOK_WORK = 8
 
 class Walk:
     """Finds what matches `globs` (a leading `!` names folders that are not entered), `max_entries` at most.
-    `is_meant`: takes the mode of a file.
+    `is_meant(mode)`: whether to find a file with this mode.
     """
 
     def __init__(self, globs, max_entries, is_meant):

@@ -78,7 +78,8 @@ class Workdir:
             raise _translate(error, path)
 
     def read(self, path, max_bytes):
-        """Yields a regular file's bytes. Refuses one that is too large before its first byte, or as it grows.
+        """Yields a regular file's bytes. Refuses a file that is too large: before its first byte, or when it
+        has grown while being read.
         """
         try:
             parts = _parts(path)

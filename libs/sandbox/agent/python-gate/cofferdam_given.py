@@ -1,10 +1,14 @@
-"""Sets a program's input, arguments and variables like a start of its own."""
+"""Gives a waiting interpreter the input, arguments and variables that a start for this program would have
+set.
+"""
 import os
 import sys
 
 
 class WithoutInput:
-    """Prepares the usual case, a program without input, ahead of time. Saves 0.1 ms. A cell does it once."""
+    """Prepares the usual case, a program without input, before the program comes. Saves 0.1 ms. A cell's fork
+    server does it once for all its forks.
+    """
 
     def __init__(self):
         self.pipe = os.dup(0)

@@ -8,7 +8,9 @@ import sys
 
 
 class Host:
-    """Finds it before the wait, while the gate has its name, and installs it after the wait."""
+    """Finds the host's module before the wait, while the gate still has the name, and installs it after the
+    wait.
+    """
 
     DEBIAN = (
         b"# install the apport exception handler if available\n"

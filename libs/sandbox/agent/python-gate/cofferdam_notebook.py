@@ -3,7 +3,7 @@ import _ast
 import os
 import sys
 
-# Since Python 3.8. A source without such an await compiles to the same as without the flag.
+# This flag exists since Python 3.8. It changes nothing for a source without a top-level await.
 AWAITS = getattr(_ast, "PyCF_ALLOW_TOP_LEVEL_AWAIT", 0)
 CO_COROUTINE = 0x80
 SHELL = "__shell__"
@@ -73,6 +73,8 @@ def _awaited(coroutine):
 
 
 def is_ours(filename):
-    """Whether a frame of that file is between ours and the program's."""
+    """True for this file, and for asyncio once it has run our loop: their frames precede the program's in a
+    traceback.
+    """
     home = getattr(sys.modules.get("asyncio"), "__file__", None)
     return filename == __file__ or home is not None and bool(_loops) and filename.startswith(os.path.dirname(home) + os.sep)

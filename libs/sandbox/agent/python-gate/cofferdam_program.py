@@ -43,7 +43,8 @@ def prepare(entry, control):
     setattr(builtins, HOOK, Hook(filename, os.path.join(here, entry), os.path.join(here, hidden), control))
     os.rename(entry, hidden)
     os.rename(pyc, entry)
-    # CPython asks all importers about an archive. The remembered None makes it skip the byte code.
+    # CPython asks all importers whether the entry is an archive. This cached None tells it that the byte code
+    # is none.
     sys.path_importer_cache[filename] = None
     return True
 
@@ -66,7 +67,9 @@ def read_source(entry):
 
 
 def add_hook(body):
-    """A call of the hook after mandatory first lines, the last expression as its value, then `END`."""
+    """Inserts a call of the hook after a docstring and `__future__` imports, assigns the last expression to
+    `hook.value`, and appends `END`.
+    """
     last = body[-1].value
     place = place_of(last)
     name = _ast.Name(id=HOOK, ctx=_ast.Load(), **place)
@@ -100,7 +103,7 @@ def place_of(node):
 
 
 def write_code(pyc, code):
-    """False if there is no space for it."""
+    """Returns False if the file cannot be written, mostly for lack of space."""
     try:
         out = os.open(pyc, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
         try:
@@ -126,9 +129,9 @@ def is_valueless(node):
 
 
 def unwatched():
-    """An iterator of whether no trace or profile function and no tool of `sys.monitoring` watches the
-    program. Made only of C functions, because a watcher would see a Python call. Compares by identity,
-    because a watcher may have its own `__eq__`.
+    """An iterator whose every item is True if nothing watches the program: no trace or profile function and
+    no tool of `sys.monitoring`. It is made only of C functions, because a watcher would see a Python call.
+    Compares by identity, because a watcher may have its own `__eq__`.
     """
     watchers = [sys.gettrace, sys.getprofile]
     if hasattr(sys, "monitoring"):

@@ -71,7 +71,8 @@ def can_fork():
     with open("/proc/self/status", "rb") as status:
         if b"\nNoNewPrivs:\t1\n" not in status.read():
             return False
-    # sys.stdin, sys.stdout and sys.stderr checked these when they were made, and programs get pipes.
+    # Python set up sys.stdin, sys.stdout and sys.stderr for these descriptors. Programs get pipes, so these
+    # must be pipes or sockets too.
     return all(os.fstat(fd).st_mode & S_IFMT in STREAMS for fd in range(3))
 
 

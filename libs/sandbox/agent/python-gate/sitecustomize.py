@@ -5,7 +5,7 @@ that it is ready, waits for the program, removes every trace of itself and retur
 runs main.py itself. So traceback, SyntaxError, sys.argv, __main__, threads, atexit and finalisation are those
 of a bare run. It imports only what a bare start imports, so provided files shadow modules as in a bare run.
 
-Everything that it needs is loaded before it is ready, because a caller waits for what happens after the
+It loads everything that it needs before it reports ready, because a caller waits for all work after the
 program has come. Only cofferdam_session.py is loaded later, for a session.
 """
 import os
@@ -13,12 +13,13 @@ import sys
 
 modules = set(sys.modules)
 HERE = os.path.dirname(os.path.abspath(__file__))
-# False in another interpreter of this process, which gets the first one's path with this folder. The variable
-# is gone by then, there is nothing to wait for, and our descriptors are closed or used by others.
+# False in a subinterpreter of this process, which inherits the path with this folder. PYTHONPATH no longer
+# names it then, there is nothing to wait for, and our descriptors are closed or used by others.
 IS_START = os.path.abspath(os.environ.get("PYTHONPATH", "").partition(":")[0]) == HERE
 
 if IS_START:
-    # By name only: a module that this file refers to would be an object that the program can find.
+    # Import only names from our modules: a module that this file refers to would be an object that the
+    # program can find.
     from cofferdam_given import WithoutInput, add_arguments, drop_own_variables, program_of, set_environment
     from cofferdam_host import Host
     from cofferdam_preload import freeze, preload
@@ -121,7 +122,9 @@ def load_start():
 
 
 def forget_imports():
-    """Hides modules imported since the start from the program. Code that refers to them keeps them."""
+    """Removes from sys.modules what was imported since the start, so that the program does not see it. Code
+    that refers to these modules can still use them.
+    """
     for name in set(sys.modules) - modules:
         del sys.modules[name]
     sys.path[:] = [path for path in sys.path if path != HERE]

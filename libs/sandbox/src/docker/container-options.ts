@@ -23,7 +23,8 @@ const UNPRIVILEGED = 65_534
 // The kernel's default period, 100 ms.
 const CFS_PERIOD_US = 100_000
 
-// The field replaces Docker's defaults: first moby's own paths, then others that describe the host.
+// Setting MaskedPaths replaces Docker's defaults. So the list repeats moby's paths, and then adds others that
+// describe the host.
 const MASKED_PATHS = [
   '/proc/asound',
   '/proc/acpi',
@@ -42,8 +43,9 @@ const MASKED_PATHS = [
   '/proc/diskstats',
   '/proc/pressure',
   '/proc/partitions',
-  // Runtimes read /sys/devices/system, /sys/fs/cgroup and /sys/kernel/mm. `virtual` contains moby's powercap.
-  // The list supports no patterns, so further PCI roots of large hosts (pci0000:80, with disks) stay visible.
+  // Not masked, because runtimes read them: /sys/devices/system, /sys/fs/cgroup and /sys/kernel/mm. `virtual`
+  // contains powercap, which moby masks. The list supports no patterns, so further PCI roots of large hosts
+  // (pci0000:80, with disks) stay visible.
   '/sys/block',
   '/sys/bus',
   '/sys/class',

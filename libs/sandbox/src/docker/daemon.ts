@@ -7,7 +7,7 @@ export interface Daemon {
   readonly docker: Docker
   /**
    * One API call. Ends after the configured timeout or with the reason of `stop`; `what` names the call in
-   * errors. Pass `stop` only if an unfinished call leaves nothing.
+   * errors. Pass `stop` only if a call that is cut off leaves nothing behind in the daemon.
    */
   call<T>(what: string, work: (signal: AbortSignal) => Promise<T>, stop?: AbortSignal): Promise<T>
 }

@@ -1,4 +1,4 @@
-/** Removes a container, and reports that only when the daemon does. */
+/** Removes a container. Reports success only when the daemon says that the container is gone. */
 import { readFileSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { CofferdamError } from '@cofferdam/contract'

@@ -10,7 +10,7 @@ import type { Daemon } from './daemon.ts'
 
 const ROOT = '/sys/fs/cgroup'
 
-/** Counters of one container since its interpreter waits. */
+/** Counters of one container, from the moment when its interpreter waits. */
 export interface HostCounters {
   /** Starts counting for a program. */
   begin(): void
@@ -50,7 +50,8 @@ export function createHostCounterSource(daemon: Daemon, logger: BackendLogger): 
         hasWorked = true
         return countersIn(files)
       }
-      // Others were visible, so this container has just ended.
+      // If another container's cgroup was visible before, this container has just ended. Otherwise none is
+      // visible from here.
       if (!hasWorked) {
         isAvailable = false
         logger.warn({ container: name }, 'a container’s cgroup is not visible from here')

@@ -92,7 +92,8 @@ export async function createDockerBackend(
 
   return {
     name,
-    // Read after the probe or an open: until then a machine is unproven.
+    // Read this after the probe or an open. Before, a runtime for virtual machines counts only as a
+    // container.
     get isolation() {
       return proof.isolation
     },

@@ -36,7 +36,10 @@ export interface OomEvents {
   close(): void
 }
 
-/** `killsOfHost` counts the kernel's kills for memory; null if no event is ever lost. */
+/**
+ * `killsOfHost` returns the OOM kills of the host's kernel since boot. Null for a runtime that loses no
+ * event.
+ */
 export function createOomEvents(
   daemon: Daemon,
   logger: BackendLogger,

@@ -58,9 +58,9 @@ export function judge({ inside, outside, own, hardware }: Evidence): Proven {
 }
 
 export interface IsolationProof {
-  /** What is proven. Until then the weakest that it can be. */
+  /** The isolation that is proven. Before the proof, the weakest that it can be. */
   readonly isolation: Isolation
-  /** One line about it; null where nothing is to prove. */
+  /** One line about the proof. Null before it, and for a runtime that has nothing to prove. */
   readonly because: string | null
   /** Proves once, and again after a failure. Throws the daemon's errors. */
   prove(): Promise<void>

@@ -8,7 +8,10 @@ import {
 } from '@cofferdam/contract'
 
 export interface RuntimeKind {
-  /** What the runtime claims. For a machine it counts only as far as it is proven (prove-isolation.ts). */
+  /**
+   * What the runtime claims. If the runtime claims a virtual machine, only what is proven counts
+   * (prove-isolation.ts).
+   */
   isolation: Isolation
   isMachine: boolean
   /** Programs should run on a kernel other than the host's; each start verifies it. */

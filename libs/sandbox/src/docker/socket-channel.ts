@@ -89,7 +89,7 @@ export function createSocketFolders(root: string): SocketFolders {
     async sweep(owner) {
       const own = folderOf(root, owner)
       made.delete(own)
-      // Retried if a starting slot creates its folder in it meanwhile.
+      // Retries, because a slot that is starting may create its folder in here meanwhile.
       await rm(own, { recursive: true, force: true, maxRetries: 10, retryDelay: 20 })
       await removeStale(root)
     },
@@ -107,7 +107,8 @@ async function listenIn(own: string): Promise<SocketChannel> {
   const path = join(folder, 's')
   if (Buffer.byteLength(path) >= SUN_PATH_BYTES)
     throw new CofferdamError('config_invalid', `runtime_dir: ${path} is too long for a unix socket.`)
-  // If this worker is not root, the agent may enter as uid 0 without capabilities that bypass modes.
+  // Others may enter: if this worker is not root, the folder is not the agent's. The agent is uid 0, but may
+  // lack the capabilities that bypass modes.
   await mkdir(folder, { mode: 0o711 })
   const server = createServer({ pauseOnConnect: true })
   const accepted = Promise.withResolvers<Socket>()

@@ -123,7 +123,8 @@ async function startContainer(
       signal,
     )
     const stream = (attached = openAttachStream(stdio as Duplex))
-    // Nobody reads it then, but its end and last output must be noticed.
+    // If a socket carries the frames, nobody reads this stream. It must flow all the same, so that its end
+    // and the agent's last output are noticed.
     if (channel !== null) stream.readable.resume()
     const starting = daemon.call('start', (abortSignal) => container.start({ abortSignal }), signal)
     const duplex = channel === null ? stream : await connection(channel, stream, starting, inTime)
@@ -135,7 +136,8 @@ async function startContainer(
       const ready = await session.ready(inTime)
       const { hostKernel } = await parts.host.chosen()
       const { isolation } = parts.proof
-      // A machine that was not proven counts as a container, so it may be one.
+      // A runtime whose virtual machine was not proven counts as `container`, so it may use the host's
+      // kernel.
       if (isolation !== 'container' && runsOnHostKernel(kind, ready.kernel, hostKernel)) {
         parts.proof.forget()
         throw new CofferdamError(
@@ -165,7 +167,8 @@ async function startContainer(
   } catch (error) {
     const tail = attached?.stderrTail() ?? ''
     attached?.destroy()
-    // A daemon that does not answer cannot remove either. The sweep finds what it may have created.
+    // If the daemon does not answer, this fails too. The sweep then finds a container that it may have
+    // created.
     await destroyContainer(daemon, name, kind).catch((cause: unknown) => {
       parts.logger.warn(
         { container: name, reason: daemonMessage(cause) },

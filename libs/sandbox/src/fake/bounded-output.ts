@@ -32,7 +32,7 @@ export class BoundedOutput {
     }
   }
 
-  /** `bytes`, `times` times, without creating what would be dropped. */
+  /** Writes `text` so many `times`, without creating what would be dropped. */
   async repeat(stream: Stream, text: Uint8Array, times: number): Promise<void> {
     const total = text.length * times
     const room = Math.max(0, this.#io.maxOutputBytes[stream] - this.#written[stream])

@@ -56,7 +56,7 @@ export async function prepareRun(program: Program, terms: RunTerms): Promise<Gue
   if (terms.keepProcesses && !(await can('processes')))
     throw new CofferdamError('capability_missing', 'the agent in the sandbox cannot keep processes')
   const files = terms.takeFiles()
-  // Only for a program that contains the word, so that every other one sees what a bare run would.
+  // Reports are only for a program that contains `WORD`. Every other program sees what a bare run would.
   const reports = io.onProgress !== undefined && mentionsReports(program, files) && (await can('reports'))
   const frames = encodeRun(program, {
     files,

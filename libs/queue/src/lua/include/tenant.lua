@@ -1,5 +1,5 @@
 -- Limits of a tenant: weight, concurrency, depth. Stored as `w|c|m`, where an empty part means the default. A
--- script reads them once, because only limits.lua changes them, before it reads them.
+-- script caches them: only limits.lua changes them, and it does so before it reads them.
 local limits_read = {}
 local function limits_of(tenant)
   local raw = limits_read[tenant]
@@ -18,7 +18,8 @@ local function has_own_concurrency(tenant)
   return raw and string.match(raw, '^[^|]*|([^|]*)|') ~= '' or false
 end
 
--- A tenant's number of waiting executions, and its state at a kind for a direct release (enqueue.lua).
+-- Returns a tenant's number of waiting executions, and the state at a kind that enqueue.lua needs for a
+-- direct release.
 local function waiting_of(tenant, lane, kind)
   local s = redis.call('HMGET', K.tenant .. tenant, 'q:interactive', 'q:routine', 'd', 'n', 'park', 'mean',
     'vt:' .. lane .. ':' .. kind, 'n:' .. lane .. ':' .. kind)
