@@ -73,8 +73,9 @@ const FULL_TOOLS = [
 
 /**
  * Packages of the Debian flavour: interpreters, usual shell tools, pytest and pip for tasks, numpy and pandas
- * for the preload set `data`, libraries of node, the locale C.UTF-8, and a resolver of localhost and the host
- * name without /etc/hosts, which Docker replaces with an empty file. apt adds their dependencies.
+ * for the preload set `data`, libraries of node, the locale C.UTF-8, and libnss-myhostname. The last resolves
+ * localhost and the host name, because Docker replaces /etc/hosts with an empty file. apt adds their
+ * dependencies.
  */
 const SLIM_PACKAGES = [
   'base-files',

@@ -8,10 +8,10 @@ dispatcher posts it instead, once:
 
     POST /  {"session_id": "sesn_…", "work_id": "work_…", "work_secret": "…"}      work_secret is optional
 
-The answer is 202, and this process is replaced by COMMAND, with ANTHROPIC_SESSION_ID, ANTHROPIC_WORK_ID and
-ANTHROPIC_WORK_SECRET set. All other variables are the pod's, for example ANTHROPIC_ENVIRONMENT_ID and
-ANTHROPIC_BASE_URL. A request that is wrong gets 400 with the reason, and a second session 409. GET /healthz
-answers 200 until then. Python 3.9 or newer, standard library only.
+The answer is 202, and this process is replaced by COMMAND, with ANTHROPIC_SESSION_ID, ANTHROPIC_WORK_ID
+and ANTHROPIC_WORK_SECRET set. All other variables are the pod's, for example ANTHROPIC_ENVIRONMENT_ID and
+ANTHROPIC_BASE_URL. A request that is wrong gets 400 with the reason, and a second session 409. GET
+/healthz answers 200 until a session is posted. Python 3.9 or newer, standard library only.
 """
 import argparse
 import json
@@ -28,10 +28,10 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 ID = re.compile(r"[A-Za-z0-9_-]{1,128}", re.ASCII)
 SECRET = re.compile(r"[\x21-\x7e]{1,16384}", re.ASCII)
 BODY_MAX = 32 * 1024
-# A client has so long for its whole request, however slowly it sends.
+# Time limit for a client's whole request, however slowly it sends.
 REQUEST_S = 5
 CONNECTIONS_MAX = 32
-# Requests that began before the session came still get an answer.
+# How long to wait until other requests in flight have their answers, once the session is accepted.
 LAST_ANSWERS_S = 2
 
 
@@ -150,7 +150,7 @@ class Handler(BaseHTTPRequestHandler):
         try:
             self.wfile.write(body)
         except OSError:
-            # The session was accepted all the same.
+            # The client is gone. A session that was accepted stays accepted.
             pass
 
     def send_error(self, code, message=None, explain=None):
@@ -166,7 +166,7 @@ class Handler(BaseHTTPRequestHandler):
 
 class Server(ThreadingHTTPServer):
     daemon_threads = True
-    # A client whose connection the kernel drops from a full queue would wait for ever.
+    # Long enough not to fill up: if the kernel dropped a connection, its client would wait for ever.
     request_queue_size = 128
 
     def __init__(self, address, binding):

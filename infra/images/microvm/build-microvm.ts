@@ -1,7 +1,7 @@
 /**
  * Builds the image of virtual machines from packages of the host's own apt sources: kernel, initramfs, and
  * the root of the container image as EROFS. Needs no compiler, no root and no Docker. The same packages give
- * the same bytes. A test of the kernel is that it boots: the backend's probe.
+ * the same bytes. Nothing here tests the kernel: the backend's probe does, by booting it.
  */
 import { createHash } from 'node:crypto'
 import { createReadStream } from 'node:fs'
@@ -44,10 +44,12 @@ const MODULES = [
   'erofs',
 ] as const
 
-/** Vsock without a device. It is in the image for the double of Firecracker, and only the double loads it. */
+/**
+ * Vsock without a device. The image contains it for the fake Firecracker (a double), which alone loads it.
+ */
 const LOOPBACK = 'vsock_loopback'
 
-/** Of the file system, so that two builds are equal. */
+/** UUID and timestamp of the file system are fixed, so that two builds give the same bytes. */
 const UUID = 'c0ffe12d-a000-4000-8000-000000000001'
 const EPOCH = 1_700_000_000
 
@@ -93,14 +95,14 @@ export async function buildMicrovmImage(options: {
       },
     }
     await writeFile(join(made, 'manifest.json'), `${JSON.stringify(manifest, null, 2)}\n`)
-    // QEMU may run as another user, whatever the mask of this one is.
+    // QEMU may run as another user, so the files must be readable for all, whatever our umask is.
     await run('chmod', ['-R', 'a+rX', made])
     const folder = join(cache, manifest.tag)
     await rm(folder, { recursive: true, force: true })
     await rename(made, folder)
     return { image: imageAt(folder, manifest), built: true }
   } finally {
-    // Package folders are read-only to their owner in places.
+    // Some folders of packages are read-only even for their owner, so rm could not empty them.
     await run('chmod', ['-R', 'u+rwX', scratch]).catch(() => '')
     await rm(scratch, { recursive: true, force: true })
   }
@@ -135,7 +137,7 @@ async function makeBootFiles(scratch: string, made: string): Promise<string> {
   return release
 }
 
-/** The root of another image with the same inputs. */
+/** Finds the root file of a cached image whose root had the same inputs. Null if there is none. */
 async function findRoot(cache: string, rootTag: string): Promise<string | null> {
   const images = await listImages(cache)
   return images.find(({ manifest }) => manifest.root_tag === rootTag)?.root ?? null
@@ -154,12 +156,13 @@ async function makeRootFile(
   await installGuest(agent)
   const npm = await fetchNpm(scratch)
   await makeDebianRoot({ root, scratch, agent, npm, node, size })
-  // Everybody may read everything: files of packages with other modes would need their owners.
+  // Makes everything readable for all: in the image every file belongs to root, whatever its owner was.
   await run('chmod', ['-R', 'u=rwX,go=rX', root])
   await run('chmod', ['1777', join(root, 'tmp')])
   say('making the file system')
   const target = join(made, IMAGE_FILES.root)
-  // The work list of mkfs.erofs follows the order of folders on disk, which differs between two builds.
+  // Options for equal builds. mkfs.erofs works in the order of folders on disk, which differs between two
+  // builds.
   const fixed = ['-zlz4', `-T${EPOCH}`, `-U${UUID}`, '--force-uid=0', '--force-gid=0', '-x-1', '--quiet']
   await run('mkfs.erofs', [...fixed, target, root])
 }

@@ -30,8 +30,8 @@ const FILE = 0o100644
 const CHARACTERS = 0o020600
 
 /**
- * The archive, uncompressed: a loader of a virtual machine reads it from memory. Its script loads `modules`,
- * leaves `spare` where they are, and starts vm_init.py of `guest`.
+ * Makes the archive. It is not compressed, because a virtual machine reads it from memory. Its init script
+ * loads `modules` but not `spare`, and starts vm_init.py of `guest`.
  */
 export function makeInitramfs(
   busybox: Buffer,

@@ -81,8 +81,8 @@ function unpackBlock(block: Buffer, out: Buffer, start: number): number {
 }
 
 /**
- * Files of the named modules and of all that they need, each after its needs. A name without a file is built
- * into the kernel. `folder` is `lib/modules/<release>` of the unpacked package.
+ * Files of the named modules and of their dependencies. Each module comes after its dependencies. A name
+ * without a file is built into the kernel. `folder` is `lib/modules/<release>` of the unpacked package.
  */
 export async function modulesInOrder(folder: string, names: readonly string[]): Promise<Module[]> {
   const files = new Map<string, string>()
@@ -114,7 +114,7 @@ async function moduleBytes(file: string): Promise<Buffer> {
   return await readFile(join(file, '..', basename(file, '.xz')))
 }
 
-/** From the section .modinfo, which has `depends=a,b` between two zero bytes. */
+/** Reads a module's dependencies from its section .modinfo, where `depends=a,b` is between two zero bytes. */
 function needsOf(bytes: Buffer): string[] {
   const at = bytes.indexOf('\0depends=')
   if (at < 0) return []

@@ -19,8 +19,8 @@
 --      or {'denied',                    now, dimension, resets_at, kill 0|1, orphan, held 0|1, use...}
 --         orphan = token that owns the charge of an earlier admission of this attempt, if its lease has expired
 --         or the caller has a higher fence; otherwise ''
+--         held = without the reservations of other attempts it would fit, so it may fit when they settle
 --      or {'charged'|'charged_before',  now, charged_at, lease expiry, use...}
---         held = it would fit without the reservations of other attempts, so it may fit when they settle
 --         use = used_day, cap_day, day_end, used_hour, cap_hour, hour_end, used_cpu, cap_cpu, used_cost,
 --         cap_cost; the last two caps are -1 where there is none
 -- Invariants
@@ -91,7 +91,8 @@ local function recount()
 end
 
 local function denied(dimension, resetsAt, kill, held)
-  -- A lease outlives the lock of a dead owner, so a higher fence also shows that the owner died.
+  -- A dead owner's lease may still run after its lock was taken over. So a caller with a higher fence also
+  -- shows that the owner died.
   local isOrphan = entry and (fenceOf(owner) < fenceOf(ARGV[8]) or not ownLease())
   local orphan = isOrphan and owner or ''
   return {
@@ -110,7 +111,8 @@ if capCost == 0 then return denied('tenant_daily_cost', dayEnd, 1) end
 if not is_this_run(ARGV[11]) then return {'another_run'} end
 if redis.call('GET', KEYS[1]) ~= ARGV[11] then return {'unseeded', now, caps[7] or ''} end
 
--- 2.-4. Charge ledger, then the tenant's day (it binds longer), then the agent's hour, then CPU and cost.
+-- 2.-4. An attempt without a ledger entry is checked against the tenant's day, the agent's hour, then CPU and
+-- cost. The day comes first because its refusal lasts longer.
 if not entry then
   if usedDay >= capDay then return denied('tenant_daily', dayEnd, 0) end
   if usedHour >= capHour then return denied('agent_hourly', hourEnd, 0) end
@@ -126,7 +128,7 @@ if not entry then
   end
 end
 
--- 5. Lease: expired ones do not count, and an attempt that already holds one may come back for it.
+-- 5. Concurrency: expired leases do not count. An attempt that still holds a lease is admitted again.
 local live = '(' .. string.format('%.0f', now)
 if redis.call('ZCOUNT', KEYS[6], live, '+inf') >= concurrency then
   if not ownLease() then
@@ -135,7 +137,7 @@ if redis.call('ZCOUNT', KEYS[6], live, '+inf') >= concurrency then
   end
 end
 
--- 6. Burst (GCRA): an attempt pays once.
+-- 6. Rate limit (GCRA): only the first admission of an attempt takes a token.
 local tat
 if rate > 0 and not entry then
   tat = math.max(tonumber(redis.call('GET', KEYS[7]) or '0'), now) + 1000 / rate
@@ -149,7 +151,8 @@ local leaseMs = tonumber(ARGV[9])
 local leaseEnds = now + leaseMs
 redis.call('ZREMRANGEBYSCORE', KEYS[6], '-inf', now)
 redis.call('ZADD', KEYS[6], leaseEnds, ARGV[7])
--- Keep the leases for some minutes more: after an outage, seeding asks about those attempts (unsettled.lua).
+-- The key outlives its leases by 10 minutes: after an outage, seeding asks which attempts had one
+-- (unsettled.lua).
 redis.call('PEXPIRE', KEYS[6], leaseMs + 600000)
 if entry then
   -- The caller owns the attempt now. An older owner that wakes up can neither release nor refund it.
@@ -165,11 +168,12 @@ if metered then
   redis.call('HSET', KEYS[8], ARGV[7], string.format('%.0f:%.0f:%.0f', day, mostCpu, mostCost))
   redis.call('PEXPIRE', KEYS[8], ARGV[10])
 else
-  -- Sums of an earlier day, when the tenant had a cap, must not count for this day.
+  -- If the tenant had a cap on an earlier day, the hash still has that day's sums. They must not count today.
   if usedDay == 0 then redis.call('DEL', KEYS[4]) end
   redis.call('HSET', KEYS[4], 'b', day, 'n', usedDay + 1)
 end
--- Only to free memory, because the bucket number decides. A window with a count already has its expiry.
+-- The expiry only frees memory: the stored bucket number decides what counts. It is set with the first
+-- charge.
 if usedDay == 0 then redis.call('PEXPIREAT', KEYS[4], dayEnd + 60000) end
 redis.call('HSET', KEYS[5], 'b', hour, 'n', usedHour + 1)
 if usedHour == 0 then redis.call('PEXPIREAT', KEYS[5], hourEnd + 60000) end

@@ -11,9 +11,9 @@
 -- Returns {'kept'} (this owner or a later one has the charge) | {'recharged'} | {'another_run'}
 --      or {'unseeded', now, caps rev}
 -- Invariants
---   - Counters of another run of the server are restored first. None of them has the attempt, because its row
---     is not written.
---   - It counts in the windows of its charge, unless they are over.
+--   - Counters of another run of the server are restored first. They do not include the attempt, because its
+--     audit row is not written yet.
+--   - The attempt counts in the windows of its original charge, unless they are over.
 --   - No cap is checked, because the attempt ran. It gets a reservation, so that its settlement can count.
 -- Complexity O(1).
 

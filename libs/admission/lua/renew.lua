@@ -20,6 +20,6 @@ for i = 2, #ARGV do
     reply[#reply + 1] = ARGV[i]
   end
 end
--- As in admit.
+-- The key outlives its leases by 10 minutes, as in admit.lua.
 if kept then redis.call('PEXPIRE', KEYS[1], tonumber(ARGV[1]) + 600000) end
 return reply

@@ -17,15 +17,16 @@
 -- Returns {'seeded'} | {'more'} (a batch before the last) | {'already'} (seeded by another caller)
 --      or {'another_run'} (the caller named another run of the server: count again)
 --      or {'caps_changed'} (caps were set since the caller read them: read again)
---      or {'settled_meanwhile'} (an attempt that the counts lack ended since they were read, or one that they
---         have was refunded: count again). Only 'seeded' and 'more' write anything.
+--      or {'settled_meanwhile'} (count again: since the counts were read, an attempt that they lack has ended,
+--         or one that they include was refunded). Only 'seeded' and 'more' write anything.
 -- Invariants
 --   - A counter becomes max(seed, present) of the current window, never less: charged attempts stay charged.
---   - A seed of another window is dropped, because nothing is charged in a window that began while unseeded.
+--   - A count for a window that is over is dropped: the next window began while unseeded, so it has no
+--     charges.
 --   - The marker is written with the last batch. Until then nobody charges, and batches may be repeated.
 --   - Older caps never overwrite newer ones, because setCaps changes rev.
---   - Each attempt's CPU and cost is counted once: by the counts if they have its row (its reservation ends
---     here), otherwise by its settlement, for which this script opens a reservation.
+--   - Each attempt's CPU and cost is counted once. If the counts include its row, its reservation ends here.
+--     Otherwise its settlement counts it, and this script opens a reservation for that.
 -- Complexity O(A + M + F) for A agents, M attempts and F fields of caps in the batch.
 
 if not is_this_run(ARGV[1]) then return {'another_run'} end
@@ -39,7 +40,7 @@ local function raise(key, length, bucket, counts)
   local current = math.floor(now / length)
   if bucket ~= current or counts.n <= 0 then return end
   local b = tonumber(redis.call('HGET', key, 'b'))
-  -- The key is already in a later window (the clock stepped back). Stay in it, as admit does.
+  -- The clock stepped back, and the counter is already in the next window. Leave it there, as admit.lua does.
   if b == current + 1 then return end
   if b ~= current then
     redis.call('DEL', key)
@@ -75,7 +76,7 @@ end
 for i = 1, attempts do
   local member, ended = ARGV[at + 2 * i - 1], ARGV[at + 2 * i] == '1'
   local held = redis.call('HGET', KEYS[4], member)
-  -- The longest run takes a day, so nobody settles older reservations: their rows are elsewhere or missing.
+  -- A run takes at most a day, so nobody will settle a reservation that is this old. Drop it.
   local old = held and tonumber(string.match(held, '^%d+')) < math.floor(now / dayMs) - 3
   if held and (ended or old) then
     close(member, held)

@@ -1,7 +1,7 @@
--- Prepended to scripts whose caller names the run of the server for which the tenant's counters were
--- verified. A broken connection repeats unanswered calls, which may then name an earlier run. The server
--- knows its own run ID (INFO, 4 us). If it hides that (server-run.ts), the caller is trusted. A cluster's run
--- is the list of its masters' run IDs.
+-- Prepended to scripts whose caller names the server run for which the tenant's counters were verified. That
+-- name can be out of date: after a broken connection, the client repeats unanswered calls. So the script
+-- compares it with the server's own run ID (INFO, 4 us). If INFO is hidden (server-run.ts), the caller is
+-- trusted. A cluster's run is the list of its masters' run IDs.
 local own_run
 local function is_this_run(told)
   if not own_run then

@@ -5,7 +5,7 @@
 --       3 longest wait, microseconds
 -- Returns {'turn', wait} or {'full', wait}: microseconds
 -- Invariants
---   - In any span of S microseconds at most (S + ARGV[2]) / ARGV[1] turns begin, and one more.
+--   - In any span of S microseconds at most (S + ARGV[2]) / ARGV[1] + 1 turns begin.
 --   - A refused call takes nothing.
 -- Complexity O(1)
 

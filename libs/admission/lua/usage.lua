@@ -1,6 +1,6 @@
--- usage: how much of its caps a tenant (and one of its agents) has used. If there are reservations that
--- nobody holds (see `recount` in admit.lua), the counters lose their marker and are compared with the audit
--- rows again, at most every 10 s.
+-- usage: how much of its caps a tenant (and one of its agents) has used. If a reservation has no lease (see
+-- `recount` in admit.lua), the marker `seeded` is deleted. Then the counters are compared with the audit rows
+-- again, at most every 10 s.
 --
 -- KEYS  1 seeded  string  run id of the Redis server for which the counters were verified
 --       2 caps    hash    the tenant's own caps

@@ -9,7 +9,7 @@
  *       └─► Redis slow or away ─► Refused 'unknown' (fail closed); a late effect of the call is undone when it is known
  *
  * Throws only `fenced`. If a process dies between two calls, or Redis never answers an undo, the tenant may
- * be charged for an attempt too many, never for one too few.
+ * be charged for one attempt too many. It is never charged for too few.
  */
 import { CofferdamError, isCofferdamError } from '@cofferdam/contract'
 import { keys, leaseMember, type AttemptKey } from './keys.ts'
@@ -88,8 +88,8 @@ async function callAdmit(
       most.cpuMs,
       most.cost,
     ],
-    // The call timed out, but the server may have run it or may still run it. A charge that it only found
-    // must stay, because another owner may have been admitted before.
+    // The call timed out, but the server may have run it or may still run it. Undo only a charge that this
+    // call made: an earlier one ('charged_before') may belong to another owner.
     (late) => {
       if (late === null || late.code === 'charged') void undo(key, token, deps)
     },

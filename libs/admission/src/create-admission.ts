@@ -16,14 +16,15 @@ import { readUsage, type Usage } from './usage.ts'
 import type { Admitted, Lease, Refused } from './verdict.ts'
 
 /**
- * How long a charge is remembered: 49 h. After its charge an attempt may be requeued by a dead or draining
- * worker and wait again (24 h), and then run (24 h). One hour more is for an outage between its end and its
- * settlement. Memory: at most two days of the tenant's daily cap, about 200 bytes each.
+ * How long a charge is remembered: 49 h. After its charge an attempt may go back to the queue, if its worker
+ * dies or drains. It may then wait again (24 h) and run (24 h). One hour more is for an outage between its
+ * end and its settlement. Memory: at most two days of the tenant's daily cap, about 200 bytes each.
  */
 export const LEDGER_TTL_MS = BOUNDS.queueWaitMs + MAX_LIMITS.timeout_ms + 3_600_000
 
 /**
- * How long the charge of a settled attempt is kept. Only an owner that lost it asks, within its lock time.
+ * How long the charge of a settled attempt is kept. Only an owner that lost the attempt still asks for the
+ * charge, and only within its lock time.
  */
 export const SETTLED_TTL_MS = 600_000
 
@@ -37,14 +38,20 @@ const HOUR_MS = 3_600_000
 export interface AdmissionDeps {
   /** Any connection of role worker or producer. The caller owns it. */
   redis: Redis
-  /** Charged attempts in the windows of `atMs` (Redis clock), from the audit rows. Once per server run. */
+  /**
+   * Charged attempts in the windows of `atMs` (Redis clock), from the audit rows. Called to seed a tenant's
+   * counters.
+   */
   countCharged(tenantId: string, atMs: number, unsettled: AttemptName[]): Promise<ChargedCounts>
   /**
    * The tenant's caps in Postgres, null for none. Read together with countCharged, so that caps and kill
    * switch survive a loss of Redis. Without it, Redis has only the caps that setCaps wrote since.
    */
   loadCaps?: (tenantId: string) => Promise<TenantCaps | null>
-  /** Caps for `null`. Default: FLEET_DEFAULTS. 0 stops every tenant that has no cap of its own. */
+  /**
+   * Caps for a tenant whose own cap is null. Default: FLEET_DEFAULTS. 0 stops every tenant that has no cap of
+   * its own.
+   */
   defaults?: { tenant_daily: number; agent_hourly: number; concurrency: number }
   /** Default 15,000. */
   leaseMs?: number
@@ -74,8 +81,8 @@ export interface Admission {
    */
   keepCharge(admitted: Admitted): Promise<void>
   /**
-   * The same for an attempt that another worker admitted and whose row waited, for example in the outbox.
-   * Call it only while the row does not exist. Throws `queue_unavailable`.
+   * As `keepCharge`, for an attempt that another worker admitted and whose row was delayed, for example in
+   * the outbox. Call it only while the row does not exist. Throws `queue_unavailable`.
    */
   keepEarlierCharge(charge: EarlierCharge): Promise<void>
   /** Renews leases and returns the lost ones. Call it every third of a lease. Throws `queue_unavailable`. */
@@ -83,23 +90,23 @@ export interface Admission {
   /**
    * Releases a lease. Does nothing if it is gone or the attempt was admitted again. With `settled` the
    * attempt has ended for good, and its ledger entry expires after 10 minutes instead of 49 hours.
-   * `settlement` is the charge in its audit row: the reservation becomes use. Without one it stays reserved
-   * for whoever ends the attempt. Throws `queue_unavailable`.
+   * `settlement` is the charge in its audit row: the reservation becomes use. Without a settlement, the
+   * reservation stays for whoever ends the attempt. Throws `queue_unavailable`.
    */
   release(lease: Lease, options?: { settled?: boolean; settlement?: Settlement | null }): Promise<void>
   /** Settles a dead owner's attempt without its lease. Works once per attempt. Throws `queue_unavailable`. */
   settle(key: Omit<AttemptKey, 'agentId'>, settlement: Settlement): Promise<void>
   /**
-   * Refunds the charge of an attempt in which no user code began. True when it was charged and is no longer;
-   * a second call is a no-op. Pass the lease if you have it: then an owner that lost the attempt refunds
+   * Refunds the charge of an attempt in which no user code began. Returns true if this call removed a charge.
+   * A second call is a no-op. Pass the lease if you have it: then an owner that lost the attempt refunds
    * nothing. Without it, the charge of an owner with a higher fence stays. Throws `queue_unavailable`.
    */
   refund(key: AttemptKey, lease?: Lease): Promise<boolean>
   /** When the attempt was charged (Redis clock, ms), or null. Throws `queue_unavailable`. */
   chargedAtMs(key: Omit<AttemptKey, 'agentId'>): Promise<number | null>
   /**
-   * Used and left, without charging. Counts attempts that a dead worker ended and did not settle from their
-   * audit rows, once their leases have expired. Throws `queue_unavailable`.
+   * Reads what is used and left, without charging. If a worker died between ending an attempt and settling
+   * it, the audit row counts once the lease has expired. Throws `queue_unavailable`.
    */
   usage(tenantId: string, agentId?: string): Promise<Usage>
   /** Sets the caps after a commit to Postgres. Throws `invalid_request`, `queue_unavailable`. */

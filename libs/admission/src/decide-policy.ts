@@ -2,7 +2,7 @@
  * Policy: may this execution run at all? One pure function. A worker reads its facts when it takes the
  * execution, not when it was enqueued, so that nothing runs after its tenant was switched off.
  *
- *   template (the agent's own, else the one named) ─► tenant ─► tier ─► environment named by one side only ─►
+ *   template (the agent's own, else the one named) ─► tenant ─► tier ─► environments agree ─►
  *   network fits it ─► the environment is provisioned ─► outputs can be encrypted if they must be ─►
  *   the commands are allowed ─► artifact limits are within the tenant's
  */
@@ -66,7 +66,9 @@ const NO_INSTALLS =
   'Tenants of a regulated tier install no packages: code that an installation runs could send data out in ' +
   'the names of packages. Put the packages into the sandbox image.'
 
-/** The default of a request (contract: request.ts). A template may replace it, but no other environment. */
+/**
+ * The environment of a request that names none (contract: request.ts). A template may replace only this one.
+ */
 const UNSAID: Environment = 'default-public'
 
 /** Decides whether the execution may run and in which environment. Throws nothing. */
@@ -114,7 +116,7 @@ export function templateInForce(
   return Object.hasOwn(agents, request.agent_id) ? agents[request.agent_id] : request.template_id
 }
 
-/** The artifact limit of a request that exceeds its tenant's policy, in words, or null. */
+/** Says which artifact limit of a request exceeds its tenant's policy. Null if none does. */
 function beyondPolicy(limits: ExecutionRequest['limits'], policy: TenantPolicy): string | null {
   for (const name of ['artifact_bytes', 'artifacts_total_bytes', 'artifact_count'] as const) {
     const most = policy[`max_${name}`]
@@ -155,7 +157,8 @@ function networkFits(environment: Environment, network: Network): boolean {
 }
 
 const REFUSALS: Record<PolicyReason, { ending: 'policy_denied' | 'provisioning'; message: string }> = {
-  // Agents see this as SandboxProvisioning: an agent whose template does not opt in has no sandbox.
+  // The ending is `provisioning` (agents see SandboxProvisioning), because without an opt-in there is no
+  // sandbox.
   not_requested: {
     ending: 'provisioning',
     message: 'The template is unknown or does not opt into sandboxing.',

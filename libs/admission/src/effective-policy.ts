@@ -49,7 +49,7 @@ function partsOf(entry: string): Entry {
   return { host, port: port ?? null }
 }
 
-/** The entry that covers what both cover, or null. */
+/** The entry that covers exactly what `a` and `b` both cover. Null if they have nothing in common. */
 function meet(a: Entry, b: Entry): string | null {
   const host = covers(a.host, b.host) ? b.host : covers(b.host, a.host) ? a.host : null
   // A wildcard over an address allows nothing.

@@ -14,15 +14,15 @@ import { keys, leaseMember, type AttemptKey } from './keys.ts'
 import type { Admitted } from './verdict.ts'
 import { whenSeeded } from './when-seeded.ts'
 
-/** Of an attempt that was charged, whoever admitted it. */
+/** The charge of an attempt, whichever worker admitted it. */
 export interface EarlierCharge extends AttemptKey {
   chargedAtMs: number
 }
 
 /**
- * The same for an attempt whose owner is gone and whose row is about to be written. Its ledger entry must
- * still be there unless a server lost it, so its release must not have shortened it (`settled: false`).
- * Throws `queue_unavailable`.
+ * As `keepCharge`, for an attempt whose owner is gone and whose row is about to be written. A missing ledger
+ * entry must mean that Redis lost it. So release the lease with `settled: false`, which keeps the entry's
+ * TTL. Throws `queue_unavailable`.
  */
 export async function keepEarlierCharge(charge: EarlierCharge, deps: AdmitDeps): Promise<void> {
   const counted = await countAgain(charge, deps.newToken(), charge.chargedAtMs, deps)

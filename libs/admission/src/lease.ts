@@ -35,8 +35,8 @@ export interface Settlement {
 
 /**
  * Releases a lease. True if this admission still held it. With `fadeMs` the ledger entry expires early. With
- * a settlement the reservation becomes use. A null token stands for a dead owner, whose attempt another
- * worker ended.
+ * a settlement the reservation becomes use. Pass a null token to release for a dead owner whose attempt
+ * another worker ended.
  */
 export async function releaseLease(
   scripts: Scripts,

@@ -21,7 +21,7 @@ export interface ChargedCounts {
   /** `bucket` = floor(charged_at in ms / length of the window). */
   day: { bucket: number; count: number; cpuMs?: number; cost?: number }
   hours: { agentId: string; bucket: number; count: number }[]
-  /** The unsettled attempts that have a row that `day` counts, read in the same statement. */
+  /** Those of the `unsettled` attempts whose rows `day` counts. Read in the same statement as `day`. */
   ended?: AttemptName[]
 }
 
@@ -148,7 +148,10 @@ function checkBuckets(counts: ChargedCounts, nowMs: number, deps: SeedDeps): voi
 /** How the counts include an attempt, in the form of seed.lua's arguments. */
 const COUNTED = { not: 0, byRow: 1, byCharge: 2 } as const
 
-/** Counts of every attempt, and how they include each unsettled one (those in `counted`). */
+/**
+ * Counts of all attempts. `counted` says how they include an unsettled attempt. They lack those that are not
+ * in it.
+ */
 interface WholeCounts {
   counts: ChargedCounts
   counted: ReadonlyMap<string, number>

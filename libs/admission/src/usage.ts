@@ -23,8 +23,8 @@ export interface Usage {
 }
 
 /**
- * A reading. `recount` is set if a reservation has no holder, because its worker died before settling. Then
- * seed with it and read again.
+ * `recount` is set if a reservation has no lease, because its worker died before settling. Then pass
+ * `recount` to the seeding and read again.
  */
 export interface UsageReading {
   usage: Usage

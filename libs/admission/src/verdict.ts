@@ -6,7 +6,8 @@ import { numberAt, textAt, type Reply } from './scripts.ts'
 /** The right of one attempt to run now. Expires at `expiresAtMs` unless it is renewed. JSON-safe. */
 export interface Lease extends Readonly<AttemptKey> {
   /**
-   * Distinguishes this admission from a later one, so that an owner without the attempt cannot release it.
+   * Distinguishes this admission from a later one, so that an owner that lost the attempt cannot release the
+   * later lease.
    */
   readonly token: string
   /** Redis clock, milliseconds, at the time of the admission. Renewals change it only in Redis. */
@@ -17,7 +18,7 @@ export interface Admitted {
   admitted: true
   /** `before`: an earlier admission of this attempt had already charged it. */
   charged: 'now' | 'before'
-  /** Redis clock, milliseconds. The audit row has it and counts in its window. */
+  /** Redis clock, milliseconds. The audit row has the same time and counts in the window of that time. */
   chargedAtMs: number
   caps: CapsUse
   lease: Lease
@@ -28,7 +29,9 @@ export interface Admitted {
 const DIMENSIONS = [...CAP_DIMENSIONS, 'tenant_concurrency'] as const
 export type Dimension = (typeof DIMENSIONS)[number]
 
-/** Refused: has no lease, and no charge unless another owner of the attempt is running it now. */
+/**
+ * The attempt was refused. It has no lease. It has no charge either, unless another owner is running it now.
+ */
 export interface Refused {
   admitted: false
   /** The limit that refused. `unknown` if Redis (or Postgres, for an unseeded tenant) could not be asked. */

@@ -19,7 +19,10 @@ export interface WhenSeededDeps {
   seed(tenantId: string, told: Unseeded): Promise<void>
 }
 
-/** The first reply from the run that the call names, with that run. Null when there is none. */
+/**
+ * Repeats `call` until the server's run is the one that the call names. Returns the reply and that run, or
+ * null after MAX_TRIES calls.
+ */
 export async function inThisRun(
   serverRun: ServerRun,
   call: (run: string) => Promise<Reply>,

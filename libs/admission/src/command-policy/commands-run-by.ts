@@ -10,8 +10,8 @@ export type Run = { argv: readonly Argument[]; byShell: boolean } | { text: stri
 const STREAM_FILE = /^\/(dev|proc)\//
 
 /**
- * The runs of `argv`, whose first word is constant. `input` is the constant text on its standard input, null
- * when that text is not constant, and undefined when the shell text has none.
+ * What the command `argv` runs. `input` is the text on its standard input: null if it is not constant,
+ * undefined if the shell text gives it none.
  */
 export function commandsRunBy(argv: readonly Argument[], input: Argument | undefined): Run[] {
   const [name, ...words] = argv
@@ -117,7 +117,7 @@ function shellRuns(words: readonly Argument[], input: Argument | undefined): Run
     }
     if (word.startsWith('-') && word.includes('c')) wantsText = true
     if (word.startsWith('-') && word.includes('s')) readsInput = true
-    // Each o and O takes the name of an option.
+    // Each letter o or O is followed by one more word, the name of a shell option.
     at += word.replaceAll(/[^oO]/g, '').length
   }
   const first = words[at]

@@ -4,7 +4,10 @@
  */
 import type { CommandArgument, Redirection, Word, WordPart } from 'unbash'
 
-/** One word as the shell would pass it. Null if only a run tells (then it may be no word, or several). */
+/**
+ * One word as the shell would pass it to the program. Null if it is known only at run time, when it may
+ * become no word or several.
+ */
 export type Argument = string | null
 
 /** The value of a constant word. Null for any other. */

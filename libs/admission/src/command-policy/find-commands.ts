@@ -55,8 +55,9 @@ function readText(text: string, state: Reading, depth: number): void {
 }
 
 /**
- * Functions that replace a program of their name from where they end: defined at the top level, without a
- * condition. A call before, or in another text, may mean the program.
+ * Functions that are defined at the top level without a condition, with the position where each definition
+ * ends. A later call means the function. An earlier call, or one in another text, may mean the program of
+ * that name.
  */
 function ownFunctions(script: Script): ReadonlyMap<string, number> {
   const functions = new Map<string, number>()
@@ -78,7 +79,8 @@ function visit(
     case 'Script':
       if ('errors' in node && node.errors !== undefined && node.errors.length > 0)
         addUnclear(state, node.errors[0]?.message ?? '', 'the text cannot be parsed')
-      // Positions inside of decoded backticks refer to another text.
+      // Inside backticks, positions refer to the decoded text, so they cannot be compared with those of
+      // functions.
       if (node.source !== undefined) known = new Map()
       break
     case 'CommandExpansion':

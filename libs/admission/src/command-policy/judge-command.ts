@@ -6,7 +6,7 @@
  *   every command of the text ─► refused if it cannot be judged, is blocked, or is not on the allow list
  *
  * Relies on the parser seeing what bash sees (tested against a real bash). A command that the text does not
- * state, such as `$X`, is also refused with a block list, because otherwise it would pass every rule.
+ * state, such as `$X`, is refused even if only a block list is set. Otherwise it would pass every rule.
  */
 import { types } from 'node:util'
 import { createContext, Script } from 'node:vm'
@@ -31,7 +31,9 @@ const JUDGE_MS = 500
 /** Below this even a crafted text takes at most 16 ms and needs no time limit. */
 const SMALL_CHARACTERS = 8192
 
-/** Judges what a program would run, in at most half a second. Pure. Other languages are not judged. */
+/**
+ * Judges what a program would run, in at most half a second. Pure. Of scripts, only those in bash are judged.
+ */
 export function judgeCommand(program: Program, rules: CommandRules): CommandJudgement {
   if (rules.allow === null && rules.block.length === 0) return { allowed: true }
   const asked = commandLineOf(program)
@@ -45,7 +47,7 @@ export function judgeCommand(program: Program, rules: CommandRules): CommandJudg
   return { allowed: true }
 }
 
-/** The shell text or the words of a program. Null for programs that name no command. */
+/** The shell text or the words that a program runs. Null if it has neither, such as a Python script. */
 function commandLineOf(program: Program): string | readonly string[] | null {
   switch (program.type) {
     case 'command':
@@ -77,8 +79,8 @@ function findBounded(asked: string | readonly string[]): Found[] | string {
 const CALL = new Script('work()')
 
 /**
- * The result of `work`, or null if it took longer than `ms`. Throws what `work` throws. V8 stops the parser,
- * which has no way to be interrupted.
+ * The result of `work`, or null if it took longer than `ms`. Throws what `work` throws. The parser itself has
+ * no time limit, so V8 terminates it.
  */
 function withinTime<T>(ms: number, work: () => T): T | null {
   try {

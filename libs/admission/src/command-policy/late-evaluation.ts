@@ -1,7 +1,7 @@
 /**
  * Bash evaluates subscripts inside the *values* that arithmetic and some builtins work on: `x='a[$(rm)]';
- * ((x))` runs rm, although the parser sees the substitution as a quoted constant. Each half alone is usual,
- * both together are not.
+ * ((x))` runs rm, although the parser sees the substitution as a quoted constant. Either half alone is
+ * common. Only a text that has both is refused.
  */
 import type { SyntaxNode } from 'unbash'
 import { argumentOf } from './constant-word.ts'

@@ -18,7 +18,7 @@ const SYSTEM_FOLDERS = new Set([
 /** `unclear`: one of the words that the entry names is not constant. */
 export type Match = 'yes' | 'no' | 'unclear'
 
-/** An entry without a slash matches any path that ends in its name, one with a slash also the bare name. */
+/** A name (`rm`) matches every path that ends in it. A path (`/bin/rm`) also matches the bare name. */
 export function matchesBlock(argv: readonly Argument[], entry: string): Match {
   const [name = '', ...words] = partsOf(entry)
   const asked = argv[0] ?? ''
@@ -30,7 +30,7 @@ export function matchesBlock(argv: readonly Argument[], entry: string): Match {
   return isSame ? matchesWords(argv, words) : 'no'
 }
 
-/** An entry without a slash matches the name, also in a system folder, one with a slash only that path. */
+/** A name (`rm`) matches itself, bare or in a system folder. A path (`/bin/rm`) matches only that path. */
 export function matchesAllow(argv: readonly Argument[], entry: string): boolean {
   const [name = '', ...words] = partsOf(entry)
   const asked = argv[0] ?? ''

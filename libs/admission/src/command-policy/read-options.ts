@@ -9,7 +9,7 @@ export interface OptionShape {
   values?: string
   /** Options whose value is only ever attached. */
   attached?: string
-  /** Options with which no other program is run. */
+  /** With one of these options, the program runs no other program. */
   inert?: string
   long?: Readonly<Record<string, 'none' | 'value' | 'attached'>>
   /** Words between the options and the command. */
@@ -59,7 +59,7 @@ export function readOptions(words: readonly Argument[], shape: OptionShape): Rea
   return { command: inert ? [] : words.slice(at), options, assignments }
 }
 
-/** How many more words the option took than its own. A sentence when that is not known. */
+/** The number of further words that belong to the option, or a sentence that says why it is not known. */
 function readLong(
   word: string,
   next: Argument | undefined,

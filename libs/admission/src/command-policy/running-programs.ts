@@ -118,7 +118,10 @@ export const SHELLS: ReadonlySet<string> = new Set([
   'posh',
 ])
 
-/** Programs that run others in a form that is not read here. With any list set they cannot be judged. */
+/**
+ * Programs that run others in a form that is not read here. If an allow or block list is set, they are
+ * refused.
+ */
 export const UNREAD: ReadonlySet<string> = new Set([
   'su',
   'runuser',

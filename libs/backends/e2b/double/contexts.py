@@ -82,7 +82,7 @@ class Context:
                 send(END)
 
     def lines(self, client):
-        """Yields what the kernel says until it is gone; None once when the client has gone."""
+        """Yields the kernel's lines until the kernel ends. Yields None once, when the client disconnects."""
         while True:
             line, newline, rest = self.held.partition(b"\n")
             if newline:

@@ -147,7 +147,9 @@ class Handler(JsonHandler):
 
 
 def stranger(name):
-    """Why a user cannot run anything; None for the sandbox's own. A jail lacks the rights for others."""
+    """Says why this user cannot run anything. None for the sandbox's own user: a jail cannot switch to
+    another one.
+    """
     if name in ("", pwd.getpwuid(os.getuid()).pw_name):
         return None
     if any(name == one.pw_name for one in pwd.getpwall()):

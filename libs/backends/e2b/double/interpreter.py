@@ -58,7 +58,9 @@ class Handler(JsonHandler):
             self.close_connection = True
 
     def given(self):
-        """The environment that envd returns for this token, or its refusal, like the service."""
+        """The environment that envd returns for this token. Like the service, takes envd's refusal as the
+        environment if the token is wrong.
+        """
         if not self.token or self.headers.get("X-Access-Token") == self.token:
             return self.envs
         return {"code": "401", "message": "unauthorized access"}

@@ -17,7 +17,7 @@ import threading
 import time
 import traceback
 
-# Methods by which an object shows itself besides its repr, and the name of each form for clients.
+# Methods with which an object renders itself in other forms than its repr, and the media type of each form.
 FORMS = {
     "_repr_html_": "text/html",
     "_repr_markdown_": "text/markdown",
@@ -103,7 +103,8 @@ class Descriptor:
         while True:
             held += os.read(pipe, 65536)
             before, mark, after = held.partition(self.mark) if self.mark else (held, b"", b"")
-            # Keep a beginning of a mark at the end, because the rest may follow.
+            # If the text ends with the beginning of a mark, hold that back, because the rest of the mark may
+            # follow.
             keep = 0 if mark else max(n for n in range(len(self.mark) + 1) if held.endswith(self.mark[:n]))
             text = decode.decode(before[: len(before) - keep])
             held = after if mark else held[len(held) - keep :]

@@ -16,8 +16,8 @@ export interface Machine {
 }
 
 /**
- * Starts one; resolves when its envd listens. `environment` goes to every process of it. `own` also does, and
- * a caller cannot override it.
+ * Starts a sandbox; resolves when its envd listens. All its processes get the variables of `environment` and
+ * `own`. Callers cannot override those in `own`.
  */
 export async function startMachine(
   template: string,

@@ -15,7 +15,10 @@ export function unspoken(path: string, action: string | undefined): string | nul
   return PARTS.test(path) ? `this double does not speak ${path}` : null
 }
 
-/** Names options of a new sandbox that the double does not support; null for none. It ignores none. */
+/**
+ * Names an option of a new sandbox that the double refuses because it does not support it. Null if there is
+ * none.
+ */
 export function unkept(body: Record<string, unknown>): string | null {
   const asked = Object.entries({
     'a pause at the end of its time (autoPause)': body['autoPause'] === true,

@@ -1,4 +1,7 @@
-/** Access tokens by slot. They are not in a slot's handle, which goes into refs and entries. */
+/**
+ * Access tokens by slot. They are not in a slot's handle, because handles are stored (in refs and registry
+ * entries).
+ */
 import type { RemoteSlot } from '@cofferdam/backend-remote'
 
 const tokens = new WeakMap<RemoteSlot, string>()

@@ -28,7 +28,8 @@ export function agentFiles(spec: SlotSpec, isJailed: boolean): AgentFile[] {
     ...files,
     inGuest('jail.py', readFileSync(JAIL_SCRIPT)),
     inGuest('in-jail.py', readFileSync(IN_JAIL)),
-    // Named by the machine type of uname there, which may differ from this machine's.
+    // One filter for each CPU type: the sandbox picks by its own `uname`, which may differ from this
+    // machine's.
     inGuest('x86_64.bpf', seccompFilter('x64', false)),
     inGuest('aarch64.bpf', seccompFilter('arm64', false)),
   ]
@@ -50,7 +51,8 @@ export function agentCommand(config: E2bConfig, spec: SlotSpec, isJailed: boolea
   return agentArgv({
     ...shared,
     guestDir: GUEST,
-    // Not `confined`: signals can reach only the program's own machine, but envd runs there too.
+    // Keeps the program from sending signals to envd, which runs in the same machine. `confined` stays unset,
+    // because nothing else does.
     scope: true,
     env: { HOME: '/home/user', TMPDIR: '/tmp' },
     rlimits: { fsize: disk },

@@ -7,7 +7,7 @@ import type { LeftBehind } from '@cofferdam/backend-remote'
 import type { E2bConfig } from './config.ts'
 import { madeNone, type ControlApi, type Created } from './control-api.ts'
 
-/** Added to the longest start for the life of a new sandbox. The first execution then extends that life. */
+/** A new sandbox lives for the longest start plus this time. The first execution then extends its life. */
 const START_MARGIN_MS = 60_000
 
 /** Metadata by which a sandbox is found. */

@@ -39,7 +39,7 @@ export async function requireInterpreter(
     const response = await ask(address, '/health', { signal })
     await response.body?.cancel()
     if (response.ok) return
-    // With 503 it listens but is still starting.
+    // 503: the interpreter listens but is still starting.
     if (response.status !== 503)
       throw new CofferdamError('sandbox_open_failed', 'E2B: the template has no code interpreter.', {
         details: { status: response.status, reason: 'no_interpreter' },

@@ -19,13 +19,14 @@ FRAME_MAX = 32 * 1024 * 1024
 # No report has more figures. Further results are only counted, on stderr.
 RESULTS_MAX = 100
 FOLDER = "results"
-# Forms of a result as files. Those in base64 hold bytes.
+# Forms of a result, with the endings of their files. BYTES are forms in base64, OBJECTS are JSON values.
 TEXTS = {"html": "html", "markdown": "md", "svg": "svg", "latex": "tex", "javascript": "js", "text": "txt"}
 BYTES = {"png": "png", "jpeg": "jpg", "pdf": "pdf"}
 OBJECTS = {"json": "json", "data": "data.json", "chart": "chart.json"}
 
 # Runs in the kernel, in its own namespace: removes the previous program's environment and the service's own,
-# and sets this program's. A kernel's streams take only text, so bytes that are valid text pass as well.
+# and sets this program's. A kernel's streams take only text, so they get a `buffer` that decodes bytes as
+# UTF-8.
 SET_UP = """
 import builtins, codecs, io, json, os, signal, socket, sys, threading
 class Bytes(io.RawIOBase):

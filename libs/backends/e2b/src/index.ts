@@ -198,12 +198,15 @@ async function readKey(file: string | undefined): Promise<string> {
   return key
 }
 
-/** An overloaded service may answer 404 for a new sandbox. Its limit is not documented. */
+/**
+ * For this long, a 404 does not prove that a new sandbox is gone: an overloaded service may answer so. E2B
+ * documents no limit.
+ */
 const YOUNG_MS = 30_000
 
 /**
- * The same API, which repeats a kill until the service has confirmed it. `left` remembers kills until the
- * sandbox is gone or its longest life is over.
+ * Wraps the API: repeats a kill until the service has confirmed it. `left` remembers kills until the sandbox
+ * is gone or its longest life is over.
  */
 function withProvenKills(control: ControlApi, left: LeftBehind, maxLifeMs: number): ControlApi {
   /** Recently created sandboxes that are not known to be gone, oldest first. */

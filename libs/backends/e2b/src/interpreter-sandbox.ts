@@ -41,7 +41,8 @@ export class InterpreterSandbox extends GuestSandbox {
       { type: 'script', language: 'python', source: readFileSync(IN_KERNEL, 'utf8') },
       { ...io, stdin: Buffer.from(JSON.stringify(given)) },
     )
-    // It was killed before the kernel was free, or because the kernel had ended: do not reuse it.
+    // in-kernel.py was killed before the kernel was free, or it killed itself because the kernel failed. Do
+    // not reuse the sandbox.
     if (exit.signal !== null) this.retire()
     if (this.session === null) return exit
     // The kernel starts with the sandbox, and the session ends with it.

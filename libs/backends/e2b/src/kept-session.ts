@@ -31,9 +31,14 @@ import { joinSlot, startSlot } from './start-slot.ts'
 
 /** Default idle time of a session. A waiting machine costs money. */
 export const IDLE_MS = 60_000
-/** The reaper comes every 10 s and may be throttled. The vendor's limit is for fleets without a reaper. */
+/**
+ * Added to the idle time as the vendor's limit, which is for fleets without a reaper. The reaper comes first:
+ * it runs every 10 s and may be throttled.
+ */
 const REAP_MARGIN_MS = 60_000
-/** Time for the agent's answer after the attempt was stopped. Only with it can the session go on. */
+/**
+ * How long to wait for the agent's answer after the attempt was stopped. Without the answer the session ends.
+ */
 const LET_GO_MS = 5_000
 
 export interface KeeperParts extends SandboxParts {

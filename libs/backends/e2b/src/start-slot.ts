@@ -1,6 +1,6 @@
 /**
- * Starts a sandbox at E2B until its interpreter waits, or joins an agent that waits since another worker's
- * turn.
+ * Starts a sandbox at E2B and waits until its interpreter is ready. Or joins an agent that has waited since
+ * another worker's turn. R, P and A are frames (libs/sandbox/src/guest/protocol.ts).
  *
  *   create ──upload agent──start──(frames)──R──▶ slot    failure: kill it, try a fresh one once, then throw
  *   join ──(R again)──P──A──▶ slot                       failure: throw; nothing was run
@@ -18,9 +18,9 @@ import { createEnvd } from './envd.ts'
 import { whyFailed } from './why-failed.ts'
 
 export interface StartWish {
-  /** Metadata by which it is found, besides its slot. */
+  /** Metadata by which the sandbox is found, besides its slot. */
   metadata: Record<string, string>
-  /** Whether its agent must prove between turns that only files are left. */
+  /** Whether the sandbox's agent must prove between turns that only files are left. */
   isJailed: boolean
 }
 
@@ -121,7 +121,7 @@ export async function joinSlot(
   }
 }
 
-/** The channel with the agent's first frame in front (libs/sandbox/src/guest/protocol.ts). */
+/** Puts the agent's first frame in front of what the channel reads (libs/sandbox/src/guest/protocol.ts). */
 function saidBefore(channel: Channel, ready: GuestReady): Channel {
   const json = Buffer.from(JSON.stringify(ready))
   const head = Buffer.alloc(5)

@@ -1,7 +1,7 @@
 /** Pauses before a throttled call (429) is repeated. */
 import { retryAfterMs } from '@cofferdam/backend-remote'
 
-/** Attempts of a refused call. The worker has other backends, and the queue retries later. */
+/** Attempts of a refused call. Few are enough: the worker has other backends, and the queue retries later. */
 export const ATTEMPTS = 3
 /** A server that asks for a longer pause counts as unavailable. */
 const LONGEST_PAUSE_MS = 10_000

@@ -23,7 +23,7 @@ export class Controller {
   faults: ControllerFaults = noFaults()
   /** New claims wait for this. */
   #gate = Promise.withResolvers<undefined>()
-  /** The stranger at whose address new claims are first ready. */
+  /** A server that is not a pod (stranger.ts). New claims first become ready with its address. */
   #stranger: RunningStranger | null = null
   #isClosed = false
   #count = 0
@@ -43,7 +43,7 @@ export class Controller {
     return () => this.#gate.resolve(undefined)
   }
 
-  /** New claims are first ready at a stranger's address, until they lose it. */
+  /** New claims first become ready with the address of a stranger (stranger.ts), until they lose it. */
   async misplace(answer: string): Promise<Stranger> {
     const stranger = await startStranger(answer)
     this.#stranger = stranger
@@ -65,7 +65,7 @@ export class Controller {
     if (found !== undefined) await this.#pods.end(found)
   }
 
-  /** Its pod accepts bytes and answers nothing any more. */
+  /** The claim's pod still accepts bytes but no longer answers. */
   async hangPod(claim: string): Promise<void> {
     await this.#podOf(claim)?.pod.hang()
   }
@@ -161,7 +161,7 @@ export class Controller {
     const cold = conflictFree(() => coldBlueprint(this.#store, claim))
     if (cold instanceof Error)
       return this.#say(claim, ready('False', 'ReconcilerError', `Error seen: ${cold.message}`))
-    // Taken in the same turn, so that two claims never get the same pod.
+    // Adopt the spare before the next await, so that two claims never get the same pod.
     if (spare !== undefined)
       this.#pods.adopt(spare, ownerOf(claim), adoptedBlueprint(this.#store, spare, claim))
     const taken = spare ?? (await this.#pods.start(name, namespace, ownerOf(claim), cold))

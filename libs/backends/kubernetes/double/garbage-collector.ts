@@ -1,4 +1,7 @@
-/** Kubernetes' garbage collector: deletes owned objects, in the background after their owner or before it. */
+/**
+ * Kubernetes' garbage collector: deletes owned objects: in the background after their owner, or in the
+ * foreground before it.
+ */
 import { PLURALS, type KubeObject, type ObjectStore } from './object-store.ts'
 import type { SandboxPods } from './sandbox-pods.ts'
 

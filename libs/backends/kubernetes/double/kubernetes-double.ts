@@ -29,7 +29,10 @@ export interface KubernetesDouble extends AsyncDisposable {
   movePod(claim: string): Promise<void>
   /** Gives new claims no pod until the returned function is called. */
   holdClaims(): () => void
-  /** New claims are first ready at a stranger's address that says `answer`, until `lose` is called. */
+  /**
+   * New claims first become ready with the address of a server that is not a pod and says `answer`, until
+   * `lose` is called.
+   */
   misplaceClaims(answer: string): Promise<Stranger>
   /** Number of watches that are open now, and that were ever opened. */
   watches(): { open: number; count: number }

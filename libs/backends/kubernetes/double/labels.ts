@@ -51,7 +51,10 @@ export function metadataCauses(metadata: { name: string; labels?: unknown; annot
   ]
 }
 
-/** Path of the first non-text label or annotation, which no server decodes; null for none. */
+/**
+ * Path of the first label or annotation that is not a string, so that a server cannot decode the object. Null
+ * for none.
+ */
 export function untextual(metadata: { labels?: unknown; annotations?: unknown }): string | null {
   for (const field of ['labels', 'annotations'] as const) {
     const given = metadata[field]

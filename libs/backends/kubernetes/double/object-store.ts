@@ -97,7 +97,10 @@ export class ObjectStore {
     return this.#write('ADDED', plural, { ...given, metadata })
   }
 
-  /** Writes a changed copy; counts `generation` for a new spec. A deleted one goes with its finalizers. */
+  /**
+   * Writes a changed copy; counts `generation` for a new spec. An object that was deleted is removed when its
+   * last finalizer and its grace time are gone.
+   */
   update(
     object: KubeObject,
     change: Partial<Pick<KubeObject, 'spec' | 'status'>> & { metadata?: Partial<Metadata> },
@@ -119,8 +122,8 @@ export class ObjectStore {
   }
 
   /**
-   * Deletes an object once it has no finalizer; adds `finalizer` first. An object that is being deleted
-   * changes only if it is to go sooner. With a grace time, as for pods, it stays until it is removed.
+   * Adds `finalizer` and marks the object as deleted. It is gone once it has no finalizer. If it is marked
+   * already, only a shorter grace time changes it. A pod with a grace time stays until `remove`.
    */
   delete(object: KubeObject, finalizer?: string, graceSeconds = 0): KubeObject {
     const { metadata } = object

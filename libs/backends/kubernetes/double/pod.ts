@@ -6,7 +6,7 @@ import { NODE, SOCKET, startJail } from '@cofferdam/backend-remote/double'
 
 /** The port that the backend connects to by default. */
 export const PORT = 7071
-/** A second socket inside. */
+/** A second socket in the jail, for a runtime with two ports. */
 const OTHER = '/run/jail/other'
 
 /** What the image runs: our runtime, or one of Agent Sandbox's. */
@@ -103,7 +103,7 @@ function forwardTo(socket: string): Server {
   })
 }
 
-/** Listens at one address. Another double or program may already use an address. */
+/** Listens on all ports at one address. Tries the next address if another double or program uses this one. */
 export async function listenAll(
   ports: [port: number, make: () => Server][],
 ): Promise<{ ip: string; close: () => void }> {

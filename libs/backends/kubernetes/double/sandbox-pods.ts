@@ -121,7 +121,7 @@ export class SandboxPods {
     return sandbox === undefined ? undefined : await this.#startPod(sandbox, owner)
   }
 
-  /** Ends a pod from outside. */
+  /** Ends a pod that did not end by itself. */
   async end({ pod, sandbox }: Running): Promise<void> {
     this.#killed.add(sandbox)
     await pod[Symbol.asyncDispose]()

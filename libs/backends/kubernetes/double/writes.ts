@@ -134,7 +134,8 @@ export function remove(
   const graceSeconds =
     object.kind === 'Pod' ? graceOf(object, body['gracePeriodSeconds'] ?? query.get('gracePeriodSeconds')) : 0
   const left = store.delete(object, policy === 'Foreground' ? FOREGROUND : undefined, graceSeconds)
-  // Like the real server: for a pod always the object.
+  // Like the real server, answers with the object for a pod, or if finalizers remain. Otherwise with a
+  // Status.
   if (object.kind === 'Pod' || (left.metadata.finalizers ?? []).length > 0) return left
   const details = { name, group: groupOf(plural), kind: plural, uid }
   return { kind: 'Status', apiVersion: 'v1', metadata: {}, status: 'Success', details }

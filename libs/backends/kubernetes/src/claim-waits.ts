@@ -37,8 +37,8 @@ export async function untilReady(
 }
 
 /**
- * Aborts with `sandbox_lost` when the claim is gone, has ended or has another pod. The connection alone does
- * not tell: a node that loses its network closes none, and another pod can get the address.
+ * Aborts with `sandbox_lost` when the claim is gone, has ended or has another pod. The connection does not
+ * always show this: a node that loses its network closes no connection, and another pod can get the address.
  */
 export function lossSignal(pod: ClaimedPod, followed: Followed, read: ReadClaim): AbortSignal {
   const lost = new AbortController()

@@ -15,17 +15,24 @@ import type { WatchEvent } from './kube-api.ts'
 
 /** The server ends a watch after this time, so that a half-open connection is noticed. */
 const WATCH_SECONDS = 30
-/** Added to it, because the server's own end takes time to arrive. */
+/**
+ * This worker ends a watch that lasts longer. The extra 10 s leave time for the server's own end to arrive.
+ */
 const QUIET_MS = (WATCH_SECONDS + 10) * 1000
 /** The pause after a watch that ended. It doubles while watches keep failing. */
 const PAUSE_MS = 100
 const PAUSE_MAX_MS = 5_000
 /** A watch that lasted this long counts as healthy. */
 const STEADY_MS = 1_000
-/** After so many failures in a row, the pauses alone took more than ten seconds. */
+/**
+ * So many failures in a row are reported (`onTrouble`). The pauses between them took more than ten seconds.
+ */
 const TELL_AFTER = 8
 
-/** A claim, or `absent`: missing from a list or out of the watch. Only a read tells whether it is deleted. */
+/**
+ * A claim, or `absent`: a list lacks it, or the watch dropped it. It may still exist: only a read tells
+ * whether it is deleted.
+ */
 export type Heard = Claim | 'absent'
 
 export interface Followed {

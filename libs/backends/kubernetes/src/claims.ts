@@ -27,7 +27,9 @@ const FLEET_LABEL = 'cofferdam.dev/fleet'
 const WATCHER_LABEL = 'cofferdam.dev/watcher'
 /** An API server carries out no request later than a minute after it came (`--request-timeout`). */
 const LATE_MS = 90_000
-/** Above this number the API server has an outage. The cluster's clock deletes the claims that do not fit. */
+/**
+ * With more doubted claims than this, the API server has an outage. The others are left to `shutdownTime`.
+ */
 const DOUBTED_MAX = 1000
 
 /** What a claim is for. Its name comes from `slot`. It belongs to a worker, or to a session of the fleet. */
@@ -47,7 +49,10 @@ export interface Claims {
    * `sandbox_open_failed`, `backend_unavailable` or the reason of `signal`, and then gives the claim up.
    */
   acquire(wish: ClaimWish, lifeMs: number, signal: AbortSignal): Promise<ClaimedPod>
-  /** Returns the pod that replaced one that could not be reached, or null if the claim still has that one. */
+  /**
+   * Call it when `pod` cannot be reached. Returns the pod that replaced it, or null if the claim still has
+   * `pod`.
+   */
   nextPod(pod: ClaimedPod, signal: AbortSignal): Promise<ClaimedPod | null>
   /** Sets `shutdownTime` to this many milliseconds from now. Throws `sandbox_lost` if the claim is gone. */
   keep(claim: string, lifeMs: number): Promise<void>
@@ -82,7 +87,7 @@ export function createClaims(api: KubeApi, config: KubernetesConfig, logger: Bac
   })
 
   const left = createLeftBehind()
-  /** Claims whose creation may still be carried out, whatever else happens, and until when (milliseconds). */
+  /** Claims that a create with a lost answer may still make, and until when it may (milliseconds). */
   const doubted = new Map<string, number>()
 
   function doubt(claim: string): void {

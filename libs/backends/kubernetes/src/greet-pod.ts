@@ -5,7 +5,8 @@
  *           {pod, options, fence} + key    ─▶  {pod, keeps}              and it will wait for others with this key
  *   again   {pod, fence, nonce} ─▶ {nonce, proof} ─▶ {proof} ─▶ {pod}    each shows the other that it has the key
  *
- * Another pod may have the address by now. The worker sends nothing to a pod without the Sandbox's name.
+ * Another pod may have the address by now. So the worker's first message names the Sandbox, and the pod
+ * checks the name.
  */
 import { createHmac, randomBytes, timingSafeEqual } from 'node:crypto'
 import type { Socket } from 'node:net'

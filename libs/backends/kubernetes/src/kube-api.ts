@@ -8,7 +8,7 @@ import { boundedBody, retryAfterMs } from '@cofferdam/backend-remote'
 import type { KubernetesConfig } from './config.ts'
 import { createConnect } from './connect.ts'
 
-/** Twice a list of a thousand claims. */
+/** The largest answer: twice the size of a list of a thousand claims. */
 const ANSWER_MAX = 16 * 1024 * 1024
 /** One event of a watch holds one object. */
 const EVENT_MAX = 1024 * 1024

@@ -1,5 +1,5 @@
 /**
- * Claims a pod and starts its agent, until its interpreter waits for a program.
+ * Claims a pod, starts its agent and waits until its interpreter is ready. R is a frame (guest/protocol.ts).
  *
  *   claim ──dial──hello──(frames)──R──▶ slot        any failure or abort: the claim is deleted, then thrown
  *     │  ▲└ the greeting fails: dialled again, or the next pod if the claim has another one by now
@@ -22,7 +22,10 @@ import { startByPythonRuntime } from './foreign/python-runtime.ts'
 import { startBySandboxd, type SandboxdSettings } from './foreign/sandboxd.ts'
 import { greetAgain, type SessionHold, greetFresh, NotTakenIn } from './greet-pod.ts'
 
-/** Added to start and waiting time in a pool. The first execution then sets the time that it needs. */
+/**
+ * The claim of a new pod lives for its start, its wait in a pool and this time. The first execution then sets
+ * the time that it needs.
+ */
 const START_MARGIN_MS = 60_000
 /** The folder for the agent in a foreign image. */
 const FOLDER = '/tmp/.cofferdam'
@@ -139,7 +142,7 @@ function foreignAgent({ python, node }: KubernetesConfig['foreign'], spec: SlotS
     preload: spec.preload,
     python,
     node,
-    // A signal reaches only processes of the pod, which all belong to the program.
+    // Keeps the program from signalling other processes of the pod that run as its user, such as the agent.
     scope: true,
     rlimits: { fsize: spec.limits.disk_mib * MiB },
   }
@@ -201,7 +204,8 @@ async function takenIn(
       return await greeted(socket, () => greetFresh(socket, pod, options, hold, signal))
     } catch (error) {
       if (signal.aborted) throw last ?? error
-      // Retries at this pod until `signal` says that the claim lost it. Not for a session: its key was sent.
+      // Retries at this pod until `signal` says that the claim lost it. A session is not retried, because its
+      // key was sent.
       if (!(error instanceof NotTakenIn) || hold !== null) throw error
       last = error
     }

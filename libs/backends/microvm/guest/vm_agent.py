@@ -46,12 +46,12 @@ def write(path, text):
 
 
 def start_agent(told, port):
-    """Returns its pid and the end of its stderr."""
+    """Returns the agent's pid and the descriptor to read its stderr from."""
     os.mkdir(JOB)
     for name, value in told["cgroup"].items():
         write("%s/%s" % (JOB, name), value)
     outside, inside = os.pipe2(os.O_CLOEXEC)
-    # Only children are in the new namespace, and this is the only one from now on.
+    # This moves only later children into the new namespace, and the agent is the only one.
     checked(libc.unshare(NEW_PIDS), "unshare")
     pid = os.fork()
     if pid == 0:
@@ -77,7 +77,8 @@ def become_agent(told, port, errors):
     drop_capabilities()
     os.chdir("/")
     os.environ.clear()
-    # Imported before the machine was saved. An exec here would cost a third of a second where it is emulated.
+    # agent_main was imported before the machine was saved. Starting a new Python here would take a third of a
+    # second on an emulated machine.
     agent_main(told["options"])
 
 

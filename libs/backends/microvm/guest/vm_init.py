@@ -27,9 +27,9 @@ import time
 
 HOST_NAME = "sandbox"
 STDERR_KEPT = 4096
-# How long the host may take to read the last words.
+# How long the host may take to read the last line (`ended`).
 LAST_WORDS_S = 1
-# How long the processes of a fork may take to end.
+# How long the processes of a forked session may take to end.
 FRESH_S = 30
 # Requests of random(4), and one of netdevice(7).
 RNDADDENTROPY, RNDRESEEDCRNG = 0x40085203, 0x5207
@@ -106,15 +106,18 @@ def thaw(told):
 
 
 def thaw_again(told, agent):
-    """For a machine that was saved between two programs of a session."""
+    """Thaws a machine that was saved between two programs of a session. With `fresh`, also ends all processes
+    but the agent.
+    """
     thaw(told)
     until, killed = time.monotonic() + FRESH_S, set()
     while told["fresh"]:
-        # A generator inside a process cannot be seeded from outside. The agent starts new interpreters.
+        # The state of random generators in these processes cannot be changed from outside, so end them. The
+        # agent starts new interpreters.
         with open(JOB + "/cgroup.procs") as listed:
             left = set(map(int, listed)) - {agent}
         killed |= left
-        # The agent knows of an end when it has reaped it.
+        # Wait until the agent has reaped them: only then does it know that they ended.
         if not left and not any(os.path.exists("/proc/%d" % pid) for pid in killed):
             return
         if time.monotonic() > until:
@@ -136,7 +139,7 @@ def oom_kills():
 
 
 def watch(pid, errors, control):
-    """Until the agent has ended. The machine ends at once if the host does."""
+    """Watches until the agent has ended. Ends the machine at once if the host closes the control port."""
     kept = heard = b""
     handle = os.pidfd_open(pid)
     poller = select.poll()
@@ -167,7 +170,8 @@ def watch(pid, errors, control):
         pass
     say(control, {"ended": status, "oom_kills": oom_kills(), "stderr": kept.decode("utf-8", "replace")})
     if stat.S_ISSOCK(os.fstat(control).st_mode):
-        # The kernel may still have what was written. The host reads it, and then kills the machine.
+        # What was written may still be in the kernel, and would be lost. Wait: the host reads it and then
+        # kills the machine.
         select.select([control], [], [], LAST_WORDS_S)
 
 

@@ -1,4 +1,5 @@
-"""The host's two ports: of the first process (vm_init.py) and of the guest agent. Standard library only.
+"""The two ports to the host: one of the first process (vm_init.py), one of the guest agent. Standard library
+only.
 
 They are virtio-serial ports (QEMU), or listeners on vsock where the kernel's command line has
 `cofferdam.ports=vsock` (Firecracker). A snapshot resets connections of vsock, and listeners stay.
@@ -75,7 +76,8 @@ def read_line(fd, may_end=False):
         if not data and may_end:
             return None
         if not data:
-            # The host is not at its end of the serial port yet, and says nothing when it comes.
+            # The host has not opened its end of the serial port yet. Look again: nothing announces that it
+            # does.
             time.sleep(LOOK_S)
         line += data
         if len(line) > LINE_MAX:

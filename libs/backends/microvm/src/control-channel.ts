@@ -3,9 +3,9 @@ import type { Duplex } from 'node:stream'
 import { CofferdamError, unlessAborted } from '@cofferdam/contract'
 import { z } from 'zod'
 
-/** The guest may send anything. */
+/** Longest line that is accepted. The guest may send anything. */
 const LINE_MAX = 65_536
-/** A hello and an end. A guest that sends more lines than these and one per thaw is no longer listened to. */
+/** A guest sends one hello, one end, and one line per thaw. If it sends more, the channel is closed. */
 const LINES_BESIDE_THAWS = 2
 
 const saidSchema = z.union([

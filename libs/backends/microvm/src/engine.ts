@@ -30,13 +30,11 @@ export interface MicrovmEngine {
     prepare: (connect: Connect) => Promise<void>,
     signal: AbortSignal,
   ): Promise<MachineTemplate>
-  /**
-   * A running clone of the template, used once. Leaves no process when it throws.
-   */
+  /** Starts a clone of the template, which is used once. Leaves no process when it throws. */
   restore(template: MachineTemplate, lease: MachineLease, signal: AbortSignal): Promise<Machine>
   /**
-   * A running machine that goes on from what `save` of another one wrote. Destroys `saved` when it throws, and
-   * then leaves no process. Undefined for engines that cannot.
+   * Starts a machine that goes on from what another machine's `save` wrote. If it throws, it has destroyed
+   * `saved.state` and leaves no process. Undefined for engines that cannot save.
    */
   resume?(saved: SavedMachine, lease: MachineLease, signal: AbortSignal): Promise<Machine>
   /** Kills what a dead worker left of a machine, and proves it. True if there was something. */

@@ -94,7 +94,7 @@ function exchange(options: Exchange): Promise<{ status: number; text: string }> 
   const { agent, socketPath, method, path, text, timeoutMs, signal } = options
   const { promise, resolve, reject } = Promise.withResolvers<{ status: number; text: string }>()
   const limit = AbortSignal.any([signal, AbortSignal.timeout(timeoutMs)])
-  // With a length always: a body in chunks is refused.
+  // Always send a length, because Firecracker refuses a chunked body.
   const headers = {
     accept: 'application/json',
     ...(text === ''

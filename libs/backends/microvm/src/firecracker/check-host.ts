@@ -72,7 +72,10 @@ async function binaries(settings: FirecrackerSettings, isDouble: boolean): Promi
   return result(null, `firecracker and jailer ${vmm}`)
 }
 
-/** Whoever may write a file, or one of the folders above it, is root by way of the jailer. */
+/**
+ * Root runs the jailer, so whoever may write it, or a folder above it, can become root. Says what others can
+ * change.
+ */
 async function writableByOthers(path: string): Promise<string | null> {
   let at: string
   try {

@@ -19,7 +19,7 @@ export { checkHost } from './check-host.ts'
 export type { HostFinding } from './host-advice.ts'
 export { firecrackerConfigSchema, settingsOf, type FirecrackerSettings } from './settings.ts'
 
-/** Of the programs of Firecracker. */
+/** Time limits for the real firecracker and jailer. */
 const TIMINGS: Timings = {
   jailerMs: 5000,
   apiMs: 500,
@@ -74,7 +74,7 @@ export async function createFirecrackerEngine(
     async templateKey() {
       const hash = createHash('sha256').update(await readFile(settings.firecracker))
       const cpu = await readFile('/proc/cpuinfo', 'latin1').catch(() => '')
-      // A snapshot fits the model and microcode that it was made on.
+      // A snapshot is only valid on the CPU model and microcode that it was made on.
       const model = /^(?:vendor_id|cpu family|model|stepping|microcode)\s*:.*$/gm
       return hash.update([...new Set(cpu.match(model))].join('\n') + BOOT_ARGUMENTS).digest('hex')
     },

@@ -19,7 +19,7 @@ import type { FirecrackerSettings } from './settings.ts'
 
 const run = promisify(execFile)
 
-/** `sun_path` of unix(7) has 108 bytes with the end. */
+/** `sun_path` of unix(7) has 108 bytes, including the final NUL. */
 const SOCKET_PATH_BYTES = 107
 /** The longest vsock path: Firecracker appends the port, which has at most five digits. */
 const LONGEST_SOCKET = 'v.sock_65535'
@@ -28,13 +28,14 @@ export const CHROOT_BASE_BYTES = 24
 /** Memory for the VMM itself, besides the guest’s. It needs about 5 MiB. */
 const VMM_MIB = 64
 const CPU_PERIOD_US = 100_000
-/** Of the VMM: one for each vCPU, API, main loop and KVM’s own. */
+/** Threads of the VMM besides those of the vCPUs: API, main loop and KVM’s own, with room to spare. */
 const VMM_THREADS = 32
 const OPEN_FILES = 2048
 const MiB = 1_048_576
 
 /**
- * Paths as the VMM sees them. `v.sock` is relative: a snapshot keeps the path, and each clone has its own.
+ * Paths as the VMM sees them. `v.sock` is relative: a snapshot stores the path, and in each clone it must
+ * lead to that clone's socket.
  */
 export const INSIDE = {
   api: '/run/fc.sock',
@@ -136,7 +137,8 @@ export function jailerArguments(settings: FirecrackerSettings, jail: Jail, use: 
     ...option('cgroup', `cpu.max=${use.vcpus * CPU_PERIOD_US} ${CPU_PERIOD_US}`),
     ...option('resource-limit', `fsize=${use.fileMib * MiB}`),
     ...option('resource-limit', `no-file=${OPEN_FILES}`),
-    // The VMM is the first process of its namespace: its end is the end of all in it.
+    // Makes the VMM the first process of its own namespace: when it ends, the kernel kills all others in
+    // there.
     '--new-pid-ns',
     '--',
     ...option('api-sock', INSIDE.api),

@@ -1,5 +1,5 @@
 /**
- * The VMM’s log: a pipe that is always read and of which the end is kept, so that neither a noisy VMM nor a
+ * The VMM’s log is a pipe. It is always read, and only its last 8 KiB are kept, so neither a noisy VMM nor a
  * noisy guest fills a disk. The pipe also ends when the VMM does.
  */
 import { constants, open as openFile } from 'node:fs'
