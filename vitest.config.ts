@@ -16,7 +16,7 @@ const NOT_LONG = [...NEVER, '**/*.long.test.ts']
 
 /** These drive the machine to its limits or measure how soon it answers: nothing runs beside them. */
 const ALONE_FILES = ['tests/security/{exhaustion,load,neighbours}.test.ts']
-/** Of these `npm test` runs a part and the long tier runs all. */
+/** `npm test` runs a part of each of these files. The long tier runs all of it. */
 const PARTLY_SHORT = [
   'tests/security/**/*.test.ts',
   'tests/e2e/{copied-code,dispatcher,dispatcher-backends,egress}.test.ts',

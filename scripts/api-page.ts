@@ -19,7 +19,7 @@ const withDefault = ({ description = '', default: value }: JsonSchema): string =
     ? description
     : `${description} Default: ${typeof value === 'string' ? value : JSON.stringify(value)}.`
 
-/** `*` marks what must be there. */
+/** A table of the fields of a schema. `*` marks required fields. */
 function fields(schema: JsonSchema): string[] {
   const alternatives = schema.oneOf ?? schema.anyOf ?? [schema]
   const rows = alternatives.flatMap((one) => fieldRows(one, '', alternative(one) ?? ''))
@@ -44,7 +44,7 @@ function parameters({ parameters = [] }: Operation): string[] {
   return rows.length === 0 ? [] : table(['parameter', 'in', 'what it is', 'example'], rows)
 }
 
-/** One line about what is sent, and its fields if it has no name. */
+/** One line about a body, followed by its fields if the schema has no name. */
 function content(intro: string, { content = {} }: Content): string[] {
   const [[type, media] = []] = Object.entries(content)
   if (type === undefined || media === undefined) return [wrapped(intro), '']

@@ -1,4 +1,4 @@
-/** Where this machine has a Chromium without a window. */
+/** Finds a Chromium on this machine that can run without a window. */
 import { accessSync, constants } from 'node:fs'
 import path from 'node:path'
 

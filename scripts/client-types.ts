@@ -104,7 +104,7 @@ function plainType(schema: Schema): string {
   }
 }
 
-/** IDs show what they name, such as `exe_…`. */
+/** The type of an ID contains its prefix, such as `exe_…`. Other texts are `string`. */
 function textType(pattern = ''): string {
   const prefix = /^\^([a-z]{3})_\[0-9a-f\]/.exec(pattern)?.[1]
   return prefix === undefined ? 'string' : `\`${prefix}_\${string}\``
@@ -117,7 +117,7 @@ function objectType({ properties = {}, required = [], additionalProperties = {} 
   const isOpen = additionalProperties !== false
   const rest = typeof additionalProperties === 'boolean' ? {} : additionalProperties
   if (fields.length === 0) return isOpen ? `Record<string, ${typeOf(rest)}>` : 'Record<string, never>'
-  // An index signature of another type than unknown would not fit the named fields.
+  // An index signature with a type other than unknown would conflict with the types of the named fields.
   return `{${[...fields, ...(isOpen ? ['[more: string]: unknown'] : [])].join('\n')}}`
 }
 

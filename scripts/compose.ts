@@ -1,7 +1,8 @@
 /**
- * Docker Compose v2 for the test of docker-compose.yml: `npm run compose -- config --profiles`. Uses that on
- * PATH, or else the package of a newer Debian, which this machine's Debian mirror also has. That package is
- * unpacked once into `.cache/compose` and not installed, because it would replace the compose of the system.
+ * Docker Compose v2 for the test of docker-compose.yml: `npm run compose -- config --profiles`. Uses the
+ * Compose on PATH, or else the package of a newer Debian release, which this machine's Debian mirror also
+ * has. That package is unpacked once into `.cache/compose` and not installed, because it would replace the
+ * compose of the system.
  */
 import { execFile, spawn } from 'node:child_process'
 import { existsSync } from 'node:fs'
@@ -14,7 +15,7 @@ const run = promisify(execFile)
 
 /** The oldest release of Debian whose compose is of version 2. */
 const SUITE = 'trixie'
-/** Of the package debian-archive-keyring, which every Debian has. */
+/** This file is part of the package debian-archive-keyring, which every Debian has. */
 const KEYRING = '/usr/share/keyrings/debian-archive-keyring.gpg'
 const CACHED = join(
   dirname(dirname(fileURLToPath(import.meta.url))),
@@ -67,7 +68,7 @@ async function fetchPackage(scratch: string): Promise<void> {
 
 /** An apt of its own in the scratch folder, which asks this machine's mirror for the newer release. */
 async function aptOptions(scratch: string): Promise<string[]> {
-  // Of the mirrors with a component `main`, Debian's is the first.
+  // apt lists the mirrors that have a component `main`. The first of them is Debian's.
   const { stdout } = await run('apt-get', ['indextargets', '--format', '$(SITE)', 'Component: main'])
   const [site = ''] = stdout.split('\n')
   if (site === '') throw new Error('apt has no mirror of Debian; install Docker Compose 2')

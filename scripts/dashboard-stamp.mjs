@@ -1,7 +1,7 @@
 /**
- * What the build of the dashboard depends on, as one hash: its files, the settings of the compiler that its own
- * extend, and the locked versions of its packages.
- * Pages take only types from our libraries, so a change there changes no build.
+ * One hash of everything that the dashboard's build depends on: its files, the tsconfig.json that its own
+ * extends, and the locked versions of its packages. The pages import only types from our libraries, so a
+ * change there does not change the build.
  *
  * Plain JavaScript without dependencies, like bootstrap.mjs, which imports it.
  */
@@ -34,7 +34,10 @@ export function dashboardStamp(root) {
   return hash.update(JSON.stringify(lockedPackages(root))).digest('hex')
 }
 
-/** Paths of files below `folder`, without what tools make. Tests count too: nobody has to tell them apart. */
+/**
+ * Paths of files below `folder`, without what tools make. Tests are included, so that no rule has to tell
+ * them apart from sources.
+ */
 function filesBelow(folder, below = '') {
   return fs.readdirSync(path.join(folder, below), { withFileTypes: true }).flatMap((entry) => {
     const name = path.posix.join(below, entry.name)
@@ -58,7 +61,7 @@ function lockedPackages(root) {
       visit(placeOf(packages, place, name))
   }
   visit(DASHBOARD)
-  // It comes with vitest where the dashboard does not name it.
+  // Vite comes with vitest if the dashboard does not declare it.
   visit('node_modules/vite')
   return [...found.values()].sort(([a], [b]) => (a < b ? -1 : 1))
 }

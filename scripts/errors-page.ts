@@ -16,7 +16,7 @@ const ENDING_WORDS: Record<Ending, string> = {
   crashed: 'A signal that Cofferdam did not send killed the program.',
   soft_timeout: 'It stopped when it was asked to at the soft deadline; its output up to then is kept.',
   hard_timeout: 'It still ran at the hard deadline; the whole process tree was killed.',
-  oom: 'The kernel killed a process of the sandbox because of its memory limit.',
+  oom: 'The kernel killed the program because of its memory limit, or it failed with Python’s `MemoryError`.',
   pids_limit: 'It failed after a fork was refused because of the process limit.',
   disk_limit: 'It failed after a write was refused because of the disk limit.',
   output_limit: 'It printed more than its limit, and the request asked to kill it in that case.',

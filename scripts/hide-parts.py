@@ -36,7 +36,7 @@ INSTALLED_POSTGRES = "/usr/lib/postgresql"
 CLONE_NEWNS = 0x00020000
 CLONE_NEWUSER = 0x10000000
 PR_SET_NO_NEW_PRIVS, PR_SET_SECCOMP, SECCOMP_MODE_FILTER = 38, 22, 2
-# The answers of the seccomp(2) filter.
+# The actions that the seccomp(2) filter returns.
 ALLOW, ERRNO = 0x7FFF0000, 0x00050000
 EPERM, ENOSYS = 1, 38
 # Numbers of unshare, clone and clone3 (asm/unistd.h).

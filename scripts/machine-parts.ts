@@ -38,7 +38,7 @@ export interface Part {
   found: string
   /** What to do when it is missing. */
   fix: string
-  /** No run is required to have it. */
+  /** True for a part that COFFERDAM_REQUIRE=all does not require. */
   optional: boolean
 }
 
@@ -165,7 +165,7 @@ async function jail(
   }
 }
 
-/** The real thing, which few machines have: a folder with both programs and an image. */
+/** Tries a real Firecracker, which few machines have: a folder with both programs and an image. */
 async function firecracker(folder: string | undefined): Promise<Finding> {
   if (folder === undefined) return { ok: false, found: 'FIRECRACKER_FOLDER is not set' }
   const config = firecrackerConfigSchema.parse({

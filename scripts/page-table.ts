@@ -55,7 +55,7 @@ export interface Row {
 
 /**
  * One row for each field of `schema`. Keys of inner fields are joined with a dot. `[]` stands for each item,
- * `*` for any key. Fields of one alternative name it in brackets.
+ * `*` for any key. Fields of an alternative have its name in brackets.
  */
 export function fieldRows(schema: JsonSchema, before = '', of = ''): Row[] {
   const { properties = {}, required = [] } = schema

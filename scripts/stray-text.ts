@@ -8,7 +8,7 @@ import { matchesGlob } from 'node:path'
 const NARROW = ['**/*.md']
 const COLUMNS = 110
 
-/** Sources have at most so many lines (docs/decisions/0027), but for tests and tables. */
+/** The most lines of a source file, except for tests and tables (docs/decisions/0027). */
 const LINES = 250
 const SOURCE = /^(?:apps|libs|infra)\/.*\.(?:ts|tsx|css|py|lua|cjs|mjs)$/
 const TEST = /\.test\.ts$|\/(?:test|conformance)\//

@@ -1,4 +1,4 @@
-/** What the package of a command needs beyond its modules. */
+/** Adds what the package of a command needs besides its modules. */
 import { copyFile, cp, glob, mkdir, readFile, writeFile } from 'node:fs/promises'
 import path from 'node:path'
 import { buildDashboard } from '../build-dashboard.mjs'
@@ -34,7 +34,7 @@ export async function addCommand(
   }
 }
 
-/** Gives the version to the package.json files that programs read, which say what they are. */
+/** Writes the version into the package.json files from which programs read their own version. */
 export async function stampVersion(dist: string, version: string): Promise<void> {
   for await (const name of glob('apps/*/package.json', { cwd: dist })) {
     const manifest = JSON.parse(await readFile(path.join(dist, name), 'utf8')) as Manifest

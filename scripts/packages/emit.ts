@@ -6,7 +6,7 @@ import { promisify } from 'node:util'
 import type { OwnModules } from './own-imports.ts'
 import type { Published } from './published.ts'
 
-/** Node 20 runs what this names. A command brings its own Node. */
+/** The target of libraries, which must run on Node 20. A command brings its own Node. */
 const TARGET = 'es2022'
 
 /**

@@ -35,7 +35,8 @@ export const PUBLISHED: readonly Published[] = [
     dir: 'libs/client',
     description: 'The client of Cofferdam, which runs agent-written code in sandboxes. No dependencies.',
     exports: { '.': './src/index.ts' },
-    // What Node 20, Deno, bundlers and browsers all have. Nothing of Node alone compiles.
+    // The features that Node 20, Deno, bundlers and browsers all have. Code that needs Node itself does not
+    // compile.
     lib: ['es2023', 'dom', 'dom.iterable', 'esnext.disposable'],
     types: [],
     engines: { node: '>=20' },

@@ -1,5 +1,6 @@
--- seed: restores the counters of a tenant after Redis lost some or all of its data, once per run of the
--- server, and when the tenant gets its first cap on CPU or cost.
+-- seed: restores the counters of a tenant. Runs once per run of the server, because Redis may have lost data.
+-- Runs again when the tenant gets its first cap on CPU or cost, and when a reservation has no lease
+-- (`recount` in admit.lua).
 --
 -- KEYS  1 seeded  string  run id of the Redis server for which the counters were verified
 --       2 caps    hash    the tenant's own caps

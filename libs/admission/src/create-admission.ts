@@ -18,7 +18,8 @@ import type { Admitted, Lease, Refused } from './verdict.ts'
 /**
  * How long a charge is remembered: 49 h. After its charge an attempt may go back to the queue, if its worker
  * dies or drains. It may then wait again (24 h) and run (24 h). One hour more is for an outage between its
- * end and its settlement. Memory: at most two days of the tenant's daily cap, about 200 bytes each.
+ * end and its settlement. Memory: about 200 bytes for each attempt. The entry of a settled one expires after
+ * 10 minutes.
  */
 export const LEDGER_TTL_MS = BOUNDS.queueWaitMs + MAX_LIMITS.timeout_ms + 3_600_000
 

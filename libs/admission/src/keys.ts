@@ -28,7 +28,10 @@ export const keys = {
   caps: (tenantId: string): string => `${prefix(tenantId)}caps`,
   day: (tenantId: string): string => `${prefix(tenantId)}day`,
   hour: (tenantId: string, agentId: string): string => `${prefix(tenantId)}hr:${agentId}`,
-  /** Reservations of attempts that are not settled. Expires 49 h after the last admission. */
+  /**
+   * Reservations of attempts that are not settled. Expires 49 h after the last admission, or 3 days after a
+   * seeding that added one.
+   */
   open: (tenantId: string): string => `${prefix(tenantId)}open`,
   leases: (tenantId: string): string => `${prefix(tenantId)}lease`,
   tat: (tenantId: string): string => `${prefix(tenantId)}tat`,

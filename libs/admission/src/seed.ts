@@ -1,6 +1,6 @@
 /**
  * Restores a tenant's counters when the Redis server is not the one that counted them (first use, lost data,
- * restart).
+ * restart), or for another reason that seed.lua lists.
  *
  *   unseeded ──countCharged + loadCaps──► seed.lua ──► seeded (once per run of the server)
  *                                            └─ caps were set, or an attempt was settled, meanwhile: the
@@ -149,8 +149,8 @@ function checkBuckets(counts: ChargedCounts, nowMs: number, deps: SeedDeps): voi
 const COUNTED = { not: 0, byRow: 1, byCharge: 2 } as const
 
 /**
- * Counts of all attempts. `counted` says how they include an unsettled attempt. They lack those that are not
- * in it.
+ * Counts of all attempts. `counted` says how they include an unsettled attempt. An unsettled attempt that is
+ * missing there is not counted.
  */
 interface WholeCounts {
   counts: ChargedCounts

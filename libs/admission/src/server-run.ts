@@ -23,7 +23,7 @@ export function createServerRun(redis: Redis, timeoutMs: number): ServerRun {
   const forget = (): void => {
     known = null
   }
-  /** Masters that have a listener for their end. */
+  /** Masters whose event `close` has a listener. */
   const watched = new WeakSet<Redis>()
   const either: unknown = redis
   const cluster = either instanceof Cluster ? either : null

@@ -243,9 +243,6 @@ export const preloadOf = ({ preload }: Pick<ExecutionRequest, 'preload'>): strin
 export type ExecutionRequestInput = z.input<typeof executionRequestSchema>
 /** What the rest of the system reads, with defaults filled in. */
 export type ExecutionRequest = z.output<typeof executionRequestSchema> & {
-  /**
-   * The ended execution that this request runs again. Set by the API alone: the schema refuses it from
-   * callers.
-   */
+  /** The ended execution that this request runs again. Only the API sets it: callers are refused. */
   rerun_of?: ExecutionId | undefined
 }

@@ -9,7 +9,10 @@ import { completeCopy, hydrate } from './postgres-package.ts'
 export interface PostgresPrograms {
   initdb: string
   postgres: string
-  /** Root of the npm package, which may be copied. Null for an installed Postgres. */
+  /**
+   * Folder `native` of the npm package. Root may have to copy the package (postgres-account.ts). Null for an
+   * installed Postgres.
+   */
   root: string | null
   how: string
 }

@@ -30,7 +30,7 @@ export interface ServerBroker {
   close(): Promise<void>
 }
 
-/** A file system in memory, on Linux. A container often has one of 64 MiB. */
+/** On Linux this is a file system in memory. In a container it often holds only 64 MiB. */
 const MEMORY = '/dev/shm'
 /** The databases of a whole run of tests take 600 MB. */
 const ENOUGH_BYTES = 4 * 1024 ** 3
@@ -42,8 +42,9 @@ const TMPFS = 0x01021994
 
 /**
  * Where the data of the servers lies: in memory if there is enough. Each test file makes a database of 300
- * files and removes it. On ext4 a new file searches the inodes that were removed in the last seconds, which
- * cost a fifth of the CPU time of the tests that use Postgres. What a killed run left there is removed.
+ * files and removes it. On ext4, creating a file searches the inodes that were freed in the last seconds.
+ * That took a fifth of the CPU time of the tests that use Postgres. Also removes what killed runs left in
+ * memory.
  */
 function parentOfData(): string {
   try {
@@ -58,7 +59,10 @@ function parentOfData(): string {
   }
 }
 
-/** Another container may share the file system and not the process IDs, so a young folder may be in use. */
+/**
+ * Containers may share this file system but not process IDs. So a folder whose process is not visible counts
+ * as abandoned only when it is old.
+ */
 function isAbandoned(name: string): boolean {
   const pid = new RegExp(`^${PREFIX}(\\d+)-`).exec(name)?.[1]
   if (pid === undefined || existsSync(`/proc/${pid}`)) return false

@@ -25,8 +25,9 @@ export function scheduleSeed(): number {
 }
 
 /**
- * An empty folder for the tests of a file or of a suite, by default for this user alone. It is made before
- * them and removed after them. If all are skipped, it is never made, so write into it from `beforeAll` on.
+ * An empty folder for the tests of a file or of a suite, by default for this user alone. It is created before
+ * the tests and removed after them. It is not created if all tests are skipped, so write into it only in
+ * `beforeAll` or later.
  */
 export function temporaryFolder(name: string, mode = 0o700): string {
   const folder = join(tmpdir(), `cofferdam-${name}-${randomBytes(6).toString('hex')}`)

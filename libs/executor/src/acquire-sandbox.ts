@@ -87,8 +87,8 @@ async function acquireFor(
 
 /**
  * Checks the policy, the probe, the circuit and the vendor's capacity, in this order. A backend that is
- * switched off is not probed. The last two checks come last because they may claim the trial of a circuit or
- * the right to ask the vendor again, and a claim must be followed by opening a sandbox.
+ * switched off is not probed. The circuit and the capacity come last because each may claim a right: to try a
+ * half-open circuit, or to ask the vendor again. Whoever claims one must go on to open a sandbox.
  */
 async function unavailable(
   { parts: { probes, circuits, full }, attempt }: AttemptState,

@@ -45,7 +45,7 @@ export interface CollectedArtifacts {
   stored: StoredArtifact[]
   /** At most `BOUNDS.artifactsOmitted`. */
   omitted: OmittedArtifact[]
-  /** More files may match than both lists name. */
+  /** True if further files may match that are in neither list. */
   incomplete: boolean
   /** Why the sandbox listed nothing. Undefined when it did. */
   failure?: unknown
@@ -56,7 +56,7 @@ export const NO_ARTIFACTS: CollectedArtifacts = { stored: [], omitted: [], incom
 
 type Omission = OmittedArtifact['reason']
 
-/** The part of an outcome that a collection is. */
+/** The fields of an outcome that a collection fills. */
 export const collectedPart = ({
   stored,
   omitted,
@@ -67,7 +67,7 @@ export const collectedPart = ({
   ...(incomplete ? { artifactsIncomplete: true } : {}),
 })
 
-/** Deletes the artifacts of an attempt that this worker does not end. Never rejects. */
+/** Deletes the stored artifacts of an attempt whose result will come from another worker. Never rejects. */
 export async function discardArtifacts(
   { blobs, log }: Pick<ExecutorParts, 'blobs' | 'log'>,
   { stored }: CollectedArtifacts,
@@ -76,7 +76,10 @@ export async function discardArtifacts(
     if (deletion.status === 'rejected') log.warn({ err: deletion.reason }, 'an artifact could not be deleted')
 }
 
-/** Never rejects: an artifact that cannot be taken is named as left out and changes no ending. */
+/**
+ * Never rejects. A file that cannot be taken is listed in `omitted` and does not change how the execution
+ * ends.
+ */
 export async function collectArtifacts(options: ArtifactOptions): Promise<CollectedArtifacts> {
   const { globs, limits, program, signal, folder } = options
   const found: CollectedArtifacts = { stored: [], omitted: [], incomplete: false }
@@ -119,7 +122,8 @@ export async function collectArtifacts(options: ArtifactOptions): Promise<Collec
 /** The matching files, each path once. Marks `found` as incomplete if there may be more. */
 async function listed(options: ArtifactOptions, found: CollectedArtifacts): Promise<Entry[]> {
   const { sandbox, globs, limits, signal, folder } = options
-  // One more than both lists hold, to see that there are more, and one for the program itself.
+  // Ask for two more than both lists hold: one shows that there are more files, one may be the program
+  // itself.
   const most = limits.artifact_count + BOUNDS.artifactsOmitted + 2
   try {
     const listing = await unlessAborted(sandbox.list(globs, most), signal)
@@ -137,14 +141,17 @@ async function listed(options: ArtifactOptions, found: CollectedArtifacts): Prom
 const isBelow = (folder: string | undefined, path: string): boolean =>
   folder === undefined || path.startsWith(`${folder}/`)
 
-/** Whether a file may be the program, whose name only the backend knows: same size, in no folder. */
+/**
+ * Whether a file may be the program: it has the same size and is in no folder. Only the backend knows its
+ * name.
+ */
 const mayBeProgram = (program: Program, { path, size }: Entry): boolean =>
   !path.includes('/') && size === Buffer.byteLength(programSource(program))
 
 const isProgram = (program: Program, { path }: Entry, bytes: Uint8Array): boolean =>
   mayBeProgram(program, { path, size: bytes.length }) && Buffer.from(programSource(program)).equals(bytes)
 
-/** Names that differ only in what was redacted would be equal, so later ones get a number. */
+/** Redaction can make different names equal, so later ones get a number. */
 function shownPath(path: string, names: Set<string>): string {
   let shown = path
   for (let n = 2; names.has(shown); n += 1) shown = `${path}~${n}`
@@ -152,7 +159,10 @@ function shownPath(path: string, names: Set<string>): string {
   return shown
 }
 
-/** Whether a request can name the file. A byte that is not UTF-8 arrived as U+FFFD. */
+/**
+ * Whether the path is valid in a request. U+FFFD stands for a byte that was not UTF-8, so the true name is
+ * lost.
+ */
 const isSafe = (path: string): boolean => pathSchema.safeParse(path).success && !path.includes('\ufffd')
 
 const sizeOf = (said: number): number => (Number.isSafeInteger(said) && said > 0 ? said : 0)

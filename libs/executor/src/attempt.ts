@@ -22,7 +22,10 @@ import type { ProbeCache } from './probe-cache.ts'
 
 export interface WorkspaceTurn {
   readonly name: string
-  /** Puts the workspace into the sandbox, before the request's files. Rejects if it cannot be complete. */
+  /**
+   * Puts the workspace into the sandbox, before the request's files. Rejects if the sandbox cannot get all of
+   * it.
+   */
   enter(sandbox: Sandbox, signal: AbortSignal): Promise<void>
   /** Merges all changes back, or none. Rejects when it could not. */
   leave(sandbox: Sandbox, signal: AbortSignal): Promise<WorkspaceReport>
@@ -38,11 +41,15 @@ export interface Attempt {
   signal: AbortSignal
   /** Parent of the attempt's spans when no span is active. */
   traceparent: string | null
-  /** Why this attempt may not use the backend, in public words. Null, or left out, if it may. */
+  /**
+   * Resolves with the reason why this attempt may not use the backend, or null if it may. Callers see the
+   * reason.
+   */
   refusesBackend?: (backend: string) => Promise<string | null>
   /**
-   * The point of no return, awaited before the program starts. `ownSandbox` is set if the request names a
-   * session and runs outside of it. `sessionId` is the sandbox of its session.
+   * The point of no return, awaited before the program starts. `ownSandbox` is set if the request got the
+   * session of its run but runs in a sandbox of its own. Otherwise `sessionId` is the ID of its session's
+   * sandbox, if it has a session.
    */
   onBegin(
     ref: SandboxRef,
@@ -50,20 +57,26 @@ export interface Attempt {
   ): Promise<void>
   /** The sandbox has the program. Called once, after `onBegin`. Errors that it throws are ignored. */
   onHandedOver?: () => void
-  /** Settles when the outcome is published. A single-use sandbox is destroyed then, or after 100 ms. */
+  /**
+   * Settles when the outcome is published. The destruction of a single-use sandbox waits for it, for at most
+   * 100 ms.
+   */
   answered?: Promise<unknown>
   /**
-   * Live output, redacted. A piece never ends inside a character. A promise holds the program back until it
-   * resolves. Errors that it throws are ignored.
+   * Live output, redacted. A piece never ends inside a character. If the listener returns a promise, the
+   * program is held back until it resolves. Errors that it throws are ignored.
    */
   onOutput(stream: 'stdout' | 'stderr', text: string): void | Promise<void>
-  /** Files that this attempt gets and leaves. Undefined: none. */
+  /** Files from an earlier attempt, and which files to save for the next one. Undefined: none. */
   checkpoint?: Checkpoint | undefined
   /** The tenant's workspace. Undefined: none. */
   workspace?: WorkspaceTurn | undefined
   /** The program's progress, redacted, at most ten times a second. Errors that it throws are ignored. */
   onProgress?: (progress: Progress) => void
-  /** Facts that the caller should know and that change no ending, such as a variable that was left out. */
+  /**
+   * Facts that the caller should know but that do not change how the execution ends, such as a dropped
+   * variable.
+   */
   onNotice?: (message: string) => void
 }
 
@@ -73,7 +86,7 @@ export interface LeakedSandbox {
   executionId: ExecutionId
   attempt: number
   why: unknown
-  /** Settles when the sandbox is gone, which may take longer. */
+  /** Settles when the sandbox is gone, which may be long after this report. */
   ending: Promise<void>
 }
 
@@ -85,7 +98,10 @@ export interface ExecutorLog {
 
 /** Timings in milliseconds that tests and deployments change. */
 export interface ExecutorTimings {
-  /** From a cancel's interrupt to the end of waiting. Default CANCEL_GRACE_MS. */
+  /**
+   * How long to wait for the program to end after a cancel or a drain interrupted it. Default
+   * CANCEL_GRACE_MS.
+   */
   cancelGraceMs: number
   /** How long `execute` waits for the proof that a sandbox is gone. Default DISPOSE_PROOF_MS. */
   disposeProofMs: number

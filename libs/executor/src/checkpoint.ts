@@ -1,6 +1,7 @@
 /**
- * Saves files of an attempt for the next attempt: at intervals while the program runs, if the backend can,
- * and at the end of a run that did not end well, if its sandbox is still there. Never changes an ending.
+ * Saves files of an attempt for the next attempt: at intervals while the program runs, if the backend
+ * supports it, and after a run that failed or was stopped (not cancelled), if its sandbox still answers.
+ * Never changes how the attempt ends.
  */
 import { BOUNDS, pathSchema, type ProgramFile, type Sandbox, unlessAborted } from '@cofferdam/contract'
 import type { Clock } from './clock.ts'
@@ -29,8 +30,8 @@ export interface CheckpointKeeper extends AsyncDisposable {
 }
 
 /**
- * Copies until disposed. After that nothing waits for the sandbox, which may never answer. A copy that has
- * arrived is still saved.
+ * Copies at intervals until disposed. Disposal does not wait for the sandbox, which may never answer, but
+ * still saves a copy that has arrived.
  */
 export function keepCheckpoints(deps: CheckpointDeps): CheckpointKeeper {
   const { sandbox, checkpoint, clock, onNotice, onError } = deps

@@ -1,7 +1,7 @@
 /**
  * Takes the files that a program leaves in its sandbox: a checkpoint, its task's report, artifacts, the
- * workspace. The program made them, so this uses what is left of its hard deadline, and the CPU time counts
- * as the program's.
+ * workspace. Collecting them belongs to the run: it uses the time left until the hard deadline, and its CPU
+ * time is charged to the program.
  */
 import { unlessAborted, type Exit, type WorkspaceReport } from '@cofferdam/contract'
 import { collectArtifacts, NO_ARTIFACTS, type CollectedArtifacts } from './artifacts.ts'
@@ -13,8 +13,8 @@ import { SPAN } from './spans.ts'
 import { leaveWorkspace } from './workspace-turn.ts'
 
 /**
- * Least time to collect files, even if the program ended at its deadline. Enough for 16 MiB in 256 files from
- * a sandbox of this host.
+ * Each collection has at least this time after the program ended, even if that was at its deadline. Enough
+ * for 16 MiB in 256 files from a sandbox of this host.
  */
 const COLLECT_LEAST_MS = 5000
 
@@ -35,7 +35,7 @@ export async function saveCheckpoint(run: EndedRun, keeper: CheckpointKeeper): P
   await keeper.atEnd(bound.signal)
 }
 
-/** Whether the program did not end well, or ended in a drain, and its sandbox still answers. */
+/** Whether the program failed, or was stopped but not cancelled, and its sandbox still answers. */
 const leavesCheckpoint = ({ exit, stop, softStopped }: RunEnd): boolean =>
   exit !== null &&
   stop !== 'cancelled' &&

@@ -1,6 +1,6 @@
 /**
- * The file operation `collect`: every regular file below a folder of the session becomes an artifact, within
- * the same limits and with the same names for what was left out as the artifacts of a program.
+ * The file operation `collect`: every regular file below a folder of the session becomes an artifact. Limits,
+ * and reasons for files that are left out, are those of a program's artifacts.
  */
 import { BOUNDS, type Outcome, type Sandbox } from '@cofferdam/contract'
 import { collectArtifacts, collectedPart, discardArtifacts } from './artifacts.ts'
@@ -14,15 +14,15 @@ interface FolderToCollect {
   globs: readonly string[]
   /** Programs chose the names. */
   redact: (text: string) => string
-  /** At its deadline, the files that are stored by then are kept. */
+  /** When it aborts at the deadline, the files that are already stored are kept. */
   signal: AbortSignal
 }
 
 type Collected = Pick<Outcome, 'artifacts' | 'artifactsOmitted' | 'artifactsIncomplete' | 'collectedFrom'>
 
 /**
- * Throws the error if the sandbox could not be listed, or the reason of the attempt's own signal. Before it
- * throws, it deletes what it stored, because another worker may repeat the operation.
+ * Throws if the sandbox could not be listed, or if the attempt's own signal aborted (its reason). First
+ * deletes what it stored, because another worker may repeat the operation.
  */
 export async function collectFolder(
   state: AttemptState,

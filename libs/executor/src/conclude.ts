@@ -102,8 +102,8 @@ function reasonOf(
 }
 
 /**
- * A channel may close before it reports the reason. So a backend says in the error's details that the kernel
- * killed for memory, or that the vendor ended the sandbox or refused the program.
+ * The connection to a sandbox may close before it reports why. So a backend puts what it knows into the
+ * error's details: memory kills by the kernel, or that the vendor ended the sandbox or refused the program.
  */
 function lossOf(failure: unknown): NonNullable<Evidence['lost']> {
   if (!isCofferdamError(failure)) return { reason: 'internal', oomKills: 0 }

@@ -27,7 +27,10 @@ import {
 } from '@cofferdam/contract'
 import type { Clock } from './clock.ts'
 
-/** Long enough that a session outlives a cancel on a busy host, short enough that a person waits for it. */
+/**
+ * Long enough for a program on a busy host to react, so that its session survives the cancel. Short enough
+ * for a person who waits.
+ */
 export const CANCEL_GRACE_MS = 2000
 export interface RunEnd {
   /** Null when the program was halted or its sandbox was lost. */
@@ -122,7 +125,7 @@ export async function runUnderDeadlines(options: DeadlineOptions): Promise<RunEn
   }
 }
 
-/** A backend that throws at once rejects like any other. */
+/** `async` turns a synchronous throw of the backend into a rejection. */
 async function started(options: DeadlineOptions, signal: AbortSignal): Promise<Exit> {
   return await options.run(signal)
 }

@@ -39,7 +39,8 @@ function fromNode(lines: readonly string[]): ErrorLine | null {
   if (!/^Node\.js v\d+\.\d+\.\d+$/.test(lastOf(lines))) return null
   const caret = lines.findLastIndex((line) => /^\s*\^+\s*$/.test(line))
   const begin = lines.findIndex((line, at) => at > caret && line !== '')
-  // The head may be cut off if a source line is a whole minified file. Then the stack follows the error.
+  // `file:line` and the caret may be cut off if the source line is a whole minified file. Then find the error
+  // just before the first frame.
   const first = lines.findIndex((line, at) => at > caret && FRAME.test(line))
   const own = caret >= 0 ? begin : first - 1
   if (own < 0 || own >= lines.length - 1) return null
@@ -53,7 +54,9 @@ function withDetail(lines: readonly string[], own: number): string {
   return line.endsWith(':') && detail !== undefined && !FRAME.test(detail) ? `${line} ${detail.trim()}` : line
 }
 
-/** Where it was thrown, if not within Node. The source is above the caret, and the file above the source. */
+/**
+ * Where the error was thrown, unless in Node's own code: `file:line` is two or three lines above the caret.
+ */
 function headOf(lines: readonly string[], caret: number): string | null {
   for (const line of [lines[caret - 2], lines[caret - 3]]) {
     const [, file, number] = /^(?:file:\/\/)?(\/.*):(\d+)$/.exec(line ?? '') ?? []
@@ -83,7 +86,7 @@ function fromKeptNode(lines: readonly string[]): ErrorLine | null {
     const frame = rest
       .map((line) => FRAME.exec(line))
       .find((found) => found?.[1]?.startsWith('<run ') === true)
-    // Other programs may print such a line too, and continue.
+    // Other programs may also print a line that starts with `Uncaught `, and then continue.
     if (frame === undefined && rest.length > 0) return null
     return { line: first.slice(UNCAUGHT.length), place: frame ? `${frame[1]}:${frame[2]}` : null }
   }

@@ -31,8 +31,8 @@ import { ProvisioningFailure } from './provisioning-failure.ts'
 import { runProgram } from './run-program.ts'
 
 /**
- * Longest time that the destruction of a sandbox waits for the answer. An answer that takes longer waits for
- * a store and not for the CPU.
+ * How long the destruction of a sandbox waits for the outcome to be published. If publishing takes longer, it
+ * waits for a store and not for the CPU that the destruction would use.
  */
 const ANSWER_FIRST_MS = 100
 
@@ -77,8 +77,9 @@ async function begin(state: AttemptState, sandbox: Sandbox): Promise<void> {
 }
 
 /**
- * Destroying a single-use sandbox uses CPU of daemon and kernel that the answer needs at the same time
- * (docker: 13 of 20 ms, measured). A cell is cleaned at once, because its next execution may be waiting.
+ * Destroying a single-use sandbox takes CPU time in daemon and kernel that would delay the publishing of the
+ * outcome (docker: 13 of 20 ms, measured). A reusable sandbox is cleaned at once, because its next execution
+ * may be waiting.
  */
 async function untilAnswered(state: AttemptState, sandbox: Sandbox): Promise<void> {
   const { answered, request } = state.attempt

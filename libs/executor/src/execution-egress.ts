@@ -21,15 +21,15 @@ export interface WayOut {
 }
 
 /**
- * Whether a request asks for packages: an install does, and so does an allow-list that names the package
- * proxy. That name is checked against the tenant's package rules and not against the tenant's network.
+ * Whether a request asks for packages: an install, or an allow-list that names the package proxy. That entry
+ * is checked against the tenant's package rules, not against the tenant's network.
  */
 const asksForPackages = ({ program, network }: Pick<ExecutionRequest, 'program' | 'network'>): boolean =>
   program.type === 'install' || (typeof network === 'object' && network.allow.includes(PACKAGE_HOST))
 
 /**
- * How a task reaches packages. Null on a worker without egress. If `execution` is null, it only tells whether
- * packages could be reached.
+ * How a task reaches packages. Null on a worker without egress. If `execution` is null, nothing was fetched
+ * yet: `seen` is empty and only `unavailable` is of use.
  */
 export function packageAccess(
   egress: Egress | null,

@@ -1,4 +1,7 @@
-/** What an agent reads about a failed attempt: what happened, which figure, and what to change. Public. */
+/**
+ * The public text about a failed attempt, for the agent that sent it: what happened, which limit or value
+ * matters, and what to change.
+ */
 import { BOUNDS, assertNever, type Exit, type Limits } from '@cofferdam/contract'
 import { NOT_BEGUN, SESSION_TIMEOUT, type Verdict } from './verdict.ts'
 

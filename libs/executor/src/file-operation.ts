@@ -83,7 +83,8 @@ export async function operateOnFiles(
         : await unlessAborted(operate(operation), bound.signal)
     } catch (error) {
       signal.throwIfAborted()
-      // The state of an operation that hangs is unknown. It must not hold up the session's next turn.
+      // The state of an operation that hangs is unknown. Retire the sandbox, so that the operation does not
+      // hold up the session's next turn.
       if (error === timeout) sandbox.retire?.()
       done = isCofferdamError(error)
         ? failed(error.code, error.message)

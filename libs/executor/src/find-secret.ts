@@ -16,7 +16,10 @@ import {
 import { MIN_SECRET_BYTES } from './secret-forms.ts'
 import type { Finding } from './secret-patterns.ts'
 
-/** If more literals share their first three bytes, a possible start is held back without comparing. */
+/**
+ * If more literals than this share their first three bytes, a possible start is held back without comparing
+ * it.
+ */
 const EXACT_HOLD_LITERALS = 64
 const NONE: readonly AnchoredPattern[] = []
 
@@ -36,7 +39,7 @@ export function nextCandidate(
   return end - 2
 }
 
-/** What begins at `at`, literals and patterns joined. */
+/** The secret that begins at `at`, by any literal or pattern. */
 export function findAt(
   rules: RedactionRules,
   bytes: Buffer,
@@ -68,7 +71,7 @@ function findLiteral(
   let to = longestLiteral(rules, bucket, bytes, at, end)
   const mayGrow = bucket.longest > end - at
   if (mayGrow && !final && isBeginning(bucket, bytes.toString('latin1', at, end))) return 'more'
-  // The end of the stream may cut off a secret. The part before it is still secret.
+  // The stream may end within a secret. Redact the part that was printed.
   if (mayGrow && final && end - at >= MIN_SECRET_BYTES) {
     const rest = bytes.toString('latin1', at, end)
     if ([...bucket.byLength.values()].some((set) => [...set].some((literal) => literal.startsWith(rest))))
@@ -122,7 +125,7 @@ function findPattern(
 
 const lowerCase = (byte: number): number => (byte >= 0x41 && byte <= 0x5a ? byte | 0x20 : byte)
 
-/** Joins two findings at one position to the wider cover. */
+/** Joins two findings at one position into one that covers both. */
 function join(a: Finding, b: Finding): Finding {
   if (a === 'more' || b === 'more') return 'more'
   if (a === null) return b

@@ -1,7 +1,7 @@
 /**
- * Remembers backends whose vendor reports that it is full. An execution waits for such a backend as for a
- * lease. One attempt at a time asks the vendor again, and all others get the last answer. If nothing was
- * opened for FULL_MAX_MS, the attempts end.
+ * Remembers backends whose vendor reports that it is full. If all suitable backends are full, the worker
+ * requeues the execution. One attempt at a time asks the vendor again. All others get the last answer. If
+ * nothing was opened for FULL_MAX_MS, the attempts end.
  *
  *   unknown ──no room──▶ resting ──a pause──▶ asked by one ──no room──▶ resting, for twice as long
  *      ▲                                         ├── given up, or another answer ──▶ asked by the next one
@@ -24,7 +24,10 @@ export interface NoRoom {
 }
 
 export interface FullBackends {
-  /** The last answer, or null if the attempt may ask and then report `foundFull`, `opened` or `abandoned`. */
+  /**
+   * The vendor's last answer. Null if the attempt may ask now. It must then report `foundFull`, `opened` or
+   * `abandoned`.
+   */
   refuses(backend: string): NoRoom | null
   foundFull(backend: string, said: string): NoRoom
   opened(backend: string): void

@@ -14,10 +14,13 @@ import { ATTRIBUTE } from './spans.ts'
 
 /**
  * Longer than a healthy backend needs (docker allows itself 15 s). On a busy disk, one `docker rm` of a
- * gVisor container whose processes were dead took 7 s. Only slot and lease wait for it, not the caller.
+ * gVisor container whose processes were dead took 7 s. Meanwhile only the worker's slot and the memory lease
+ * are held. The caller does not wait.
  */
 export const DISPOSE_PROOF_MS = 20_000
-/** No sandbox outlives its owner by more (SPECIFICATION.md), so its memory counts as free after this. */
+/**
+ * A sandbox outlives its owner by at most this (SPECIFICATION.md), so its memory counts as free afterwards.
+ */
 export const LEAK_HOLD_MS = 60_000
 
 export interface HeldSandbox extends AsyncDisposable {
@@ -70,7 +73,10 @@ export interface HoldOptions {
   proofMs: number
   memory: MemoryLease
   openMs: number
-  /** Called at most once, if the sandbox is not proven gone. `ending` is its disposal, perhaps in flight. */
+  /**
+   * Called at most once, if the sandbox is not proven gone in time. `ending` is its disposal, which may still
+   * run.
+   */
   onLeaked: (sandbox: Sandbox, why: unknown, ending: Promise<void>) => void
 }
 

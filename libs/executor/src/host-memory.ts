@@ -4,7 +4,7 @@ import type { Selectable } from './select-backend.ts'
 
 const MiB = 1024 * 1024
 
-/** In bytes. The backend is not chosen yet, so the full limit counts unless every candidate is remote. */
+/** Bytes. No backend is chosen yet, so the full memory limit counts unless every candidate is remote. */
 export function hostMemory(
   { backends, order }: Selectable,
   request: Pick<ExecutionRequest, 'backend' | 'limits'>,
@@ -16,6 +16,9 @@ export function hostMemory(
   return (isElsewhere ? Math.min(limit, REMOTE_HOST_MIB) : limit) * MiB + largeArtifact(request)
 }
 
-/** Two copies of one artifact (its frames and the whole file). The default size limit is not counted. */
+/**
+ * The worker holds an artifact twice: as frames and as a whole file. Counts only what exceeds the default
+ * size limit.
+ */
 const largeArtifact = ({ limits }: Pick<ExecutionRequest, 'limits'>): number =>
   2 * Math.max(0, limits.artifact_bytes - DEFAULT_LIMITS.artifact_bytes)

@@ -1,4 +1,7 @@
-/** Tells what a program did not find, from the output of shells, Python and Node, and what to do. */
+/**
+ * Reads from the output of shells, Python and Node what a program did not find, and tells what to do about
+ * it.
+ */
 import { imageName, ONLY_FULL } from '@cofferdam/contract'
 import { commandNotFound, COMMAND_NOT_FOUND_EXIT } from '@cofferdam/tasks'
 

@@ -18,7 +18,7 @@ const OF_PACKAGES =
 export function networkHint(network: Network, printed: string, seen: PackagesSeen): string | null {
   if (seen.refused.length > 0 || seen.mirrorFailures.length > 0) return explainPackages(seen)
   if (!LOOKUP_FAILED.test(printed) && !(network === 'none' && NO_INDEX.test(printed))) {
-    // pip and npm report versions that a rule left out as missing.
+    // If a package rule hides a version, pip and npm report it as missing.
     return /No matching distribution|ETARGET|notarget/.test(printed) && seen.narrowed.length > 0
       ? explainPackages(seen)
       : null

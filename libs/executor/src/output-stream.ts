@@ -36,7 +36,7 @@ export interface OutputStreamOptions {
   /** Raw bytes that are read. The backend was told the same bound, but may ignore it. */
   maxRawBytes: number
   beginSpill: () => Spill
-  /** A promise holds the program back until it resolves. */
+  /** If it returns a promise, the program is held back until that resolves. */
   onText: (text: string) => void | Promise<void>
 }
 
@@ -51,7 +51,7 @@ export function createOutputStream(options: OutputStreamOptions): OutputStream {
   let closed = false
 
   function accept(redacted: Uint8Array): Promise<unknown> {
-    // Up to the limit the window holds the whole stream, so it is the start of the full copy.
+    // Until now the window held the whole stream, so the full copy starts with its content.
     if (spill === null && window.total + redacted.length > limit) {
       spill = beginSpill()
       void spill.write(window.bytes())

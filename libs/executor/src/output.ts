@@ -48,7 +48,7 @@ export interface OutputOptions {
   rules: RedactionRules
   blobs: BlobStore
   clock: Clock
-  /** A promise holds the program back until it resolves. */
+  /** If it returns a promise, the program is held back until that resolves. */
   onText: (stream: StreamName, text: string) => void | Promise<void>
   onNotice: (message: string) => void
   onError: (error: unknown, message: string) => void
@@ -69,7 +69,7 @@ export function createOutput(options: OutputOptions): Output {
     createOutputStream({
       rules,
       limit: limitOf[stream],
-      // An exception is at the end of stderr. stdout is read from its start.
+      // stderr keeps its end, where an exception is. stdout keeps its start.
       keep: stream === 'stderr' ? 'tail' : 'head',
       maxRawBytes: maxOutputBytes[stream],
       onText: (text) => options.onText(stream, text),
@@ -96,7 +96,7 @@ export function createOutput(options: OutputOptions): Output {
       const { rawBytes } = streams[stream]
       if (kills && rawBytes > limitOf[stream]) limitPassed.abort()
       const most = maxOutputBytes[stream]
-      // Without this, a reader of the live output waits for more of it.
+      // Without this notice, a reader of the live output would wait for more.
       if (!kills && before < most && rawBytes >= most) options.onNotice(noMoreOf(stream, most))
       return written
     },

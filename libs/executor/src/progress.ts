@@ -31,7 +31,7 @@ export function watchProgress(options: {
     clearBeat = clock.after(ms, () => {
       const leftMs = heardMs + (heartbeatMs ?? 0) - clock.nowMs()
       if (leftMs > 0) waitForBeat(leftMs)
-      // First wait one more turn: if this process itself stood still, reports may be waiting.
+      // First wait one more turn of the event loop: if this process was suspended, reports may be unread.
       else if (!isOver) waitForBeat(0, true)
       else silent.abort()
     })

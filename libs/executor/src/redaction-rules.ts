@@ -7,23 +7,23 @@ import { secretLiterals } from './secret-forms.ts'
 import { SECRET_PATTERNS, type SecretPattern } from './secret-patterns.ts'
 
 /**
- * Literals are looked up by hash in pieces of at most this many bytes, so a position costs one short pass,
- * however many and however similar the secrets are (a program chooses both its secrets and its output). A
- * longer literal is covered by overlapping pieces. A piece that is printed alone is redacted as well, because
- * it would leak 32 bytes of the secret.
+ * Literals are cut into pieces of at most this many bytes, which are looked up by hash. So each position
+ * costs one short pass, even if a program chooses many similar secrets and prints them. The pieces of a
+ * longer literal overlap. A piece that is printed alone is redacted too, because it would leak 32 bytes of
+ * the secret.
  */
 export const PIECE_BYTES = 32
 const PIECE_STRIDE = 24
-/** 15 bits: the rolling hash then drops the fourth byte, and the table fits into the L1 cache. */
+/** 15 bits: so the rolling hash covers just the last three bytes, and the table fits into the L1 cache. */
 export const HASH_MASK = 0x7fff
 
 export interface RedactionRules {
   readonly table: Readonly<Uint8Array>
-  /** The first byte and the first two bytes of all rules, which may be at the end of a chunk. */
+  /** The first byte, and the first two bytes, of every rule. A chunk may end after them. */
   readonly beginnings: ReadonlySet<string>
   /**
-   * Keyed by the first three bytes as one number (`startOf`). A number makes the lookup cheap: a line of
-   * dashes, which begins PEM keys, causes one per byte.
+   * Keyed by the first three bytes as one number (`startOf`). Numbers make lookups cheap. A line of dashes
+   * causes one lookup per byte, because PEM keys begin with dashes.
    */
   readonly patterns: ReadonlyMap<number, readonly AnchoredPattern[]>
   readonly literals: ReadonlyMap<number, LiteralBucket>

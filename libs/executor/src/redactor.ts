@@ -22,7 +22,10 @@ const FIRST_BYTES = 1024
 const NOTHING = Buffer.alloc(0)
 
 export interface Redactor {
-  /** Takes a chunk and returns what may be shown now. The call after the next reuses that memory. */
+  /**
+   * Takes a chunk and returns what may be shown now. The result is valid until the second call after this
+   * one, which reuses its memory.
+   */
   push(chunk: Uint8Array): Uint8Array
   flush(): Uint8Array
   /** How many times `<redacted>` was written. */

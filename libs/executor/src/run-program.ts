@@ -80,7 +80,8 @@ async function supervise(
       }),
   })
   let isHandedOver = false
-  // The backend reports it, or the program does something that only a running program can do.
+  // Called when the backend reports the hand-over, or when the program does something that proves that it
+  // runs.
   const onHandedOver = (): void => {
     if (!isHandedOver) attempt.onHandedOver?.()
     isHandedOver = true

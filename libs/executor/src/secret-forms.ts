@@ -85,14 +85,17 @@ function percentEncode(bytes: Buffer, safe: string, space: string): string {
     )
 }
 
-/** Base64 with and without padding: at each alignment, the characters that only the secret decides. */
+/**
+ * Base64 with and without padding, and for each alignment in a longer text the characters that depend only on
+ * the secret.
+ */
 function* base64Forms(bytes: Buffer): Generator<string> {
   const whole = bytes.toString('base64')
   yield whole
   yield whole.replace(/=+$/, '')
   for (const lead of [0, 1, 2]) {
     const encoded = Buffer.concat([Buffer.alloc(lead), bytes]).toString('base64')
-    // The first group also encodes what comes before the secret, and the last one what follows.
+    // Characters at both ends also encode bits of the neighbouring bytes, so they are cut off.
     const from = Math.ceil((lead * 8) / 6)
     const to = Math.floor(((lead + bytes.length) * 8) / 6)
     yield encoded.slice(from, to)

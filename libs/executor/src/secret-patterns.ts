@@ -15,7 +15,7 @@ export interface Match {
   to: number
   tail: ByteClass | null
   limit: number
-  /** Ends a running private key instead of beginning a match. */
+  /** Set if this ends a private key that is being redacted, and does not begin a new match. */
   closesKey?: boolean
 }
 
@@ -36,7 +36,9 @@ interface TokenShape {
   min: number
   /** A token must contain a member of this class, which words lack. */
   needs?: ByteClass
-  /** Only without a token character before: distinguishes `sk-…` from `task-…` and keeps matching linear. */
+  /**
+   * Match only if no token character precedes. Distinguishes `sk-…` from `task-…`, and keeps matching linear.
+   */
   atBoundary?: boolean
 }
 
@@ -97,7 +99,7 @@ const jwt: SecretPattern = {
         if (segment === 2 && cursor - from >= min)
           return { from: at, to: cursor, tail: JWT_TAIL, limit: Infinity }
       }
-      // Claims of more than 8 KiB. After one dotted segment this is a token, whatever follows.
+      // The token is longer than 8 KiB. After one complete segment it counts as a token, whatever follows.
       if (cursor === at + WINDOW)
         return segment === 0 ? null : { from: at, to: cursor, tail: JWT_TAIL, limit: Infinity }
       if (cursor === end) return final ? null : 'more'

@@ -1,4 +1,4 @@
-/** Bytes of a stream as text, cut within a limit between UTF-8 characters. Invalid ones become U+FFFD. */
+/** Bytes of a stream as text, cut within a limit between UTF-8 characters. Invalid bytes become U+FFFD. */
 
 /**
  * Decodes at most `limit` bytes from the start (`head`) or the end (`tail`). `whole` is false when anything
@@ -42,7 +42,10 @@ function trimEnd(bytes: Uint8Array): Uint8Array {
 
 const isContinuation = (byte: number | undefined): boolean => byte !== undefined && (byte & 0xc0) === 0x80
 
-/** How many bytes a character that begins with `byte` has. 1 for ASCII and for bytes that begin none. */
+/**
+ * How many bytes a character that begins with `byte` has. 1 for ASCII and for bytes that cannot begin a
+ * character.
+ */
 function sequenceLength(byte: number | undefined): number {
   if (byte === undefined || byte < 0xc2) return 1
   if (byte < 0xe0) return 2

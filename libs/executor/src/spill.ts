@@ -1,7 +1,7 @@
 /**
- * Writes one redacted stream to the blob store as it comes. Bytes are copied into stages (buffers), which are
- * written one after another. If the caller waits for `write`, there are two: one fills while the other is
- * written. If it does not, at most BOUNDS.fullOutputBytes wait. If the store fails, only the full copy is
+ * Writes one redacted stream to the blob store as it comes. Bytes are copied into buffers (stages), which are
+ * written one after another. If the caller awaits `write`, two stages suffice: one fills while the other is
+ * written. Otherwise at most BOUNDS.fullOutputBytes are buffered. If the store fails, only the full copy is
  * lost.
  */
 import { BOUNDS, type BlobKey, type BlobSink, type BlobStore } from '@cofferdam/contract'

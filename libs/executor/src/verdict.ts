@@ -91,7 +91,7 @@ const FORK_REFUSED =
 const isStorm = ({ exit, pidsLimit }: Evidence): boolean =>
   pidsLimit !== undefined && (exit?.processesLeft ?? 0) >= pidsLimit / 2
 
-/** What a program that ended well lost while it ran. */
+/** The reason for a program that succeeded although the kernel killed a process of it or refused one. */
 function sideNote(evidence: Evidence): string | null {
   return oomInChild(evidence) ?? (evidence.exit?.pidsLimitHit === true ? 'pids_limit_hit' : null)
 }

@@ -161,7 +161,7 @@ export function addConfigRoutes(app: App, parts: RouteParts): void {
       const { limit = defaultPage, cursor } = request.query
       const of = { list: 'sandbox config events', tenantId: null }
       const before = await cursors.open(of, cursor)
-      // One more than asked for shows whether there is another page.
+      // Read one more event than was asked for, to see whether there is another page.
       const found = await configs.events({
         limit: limit + 1,
         ...(before === undefined ? {} : { before: Number(before) }),

@@ -14,7 +14,7 @@ import { z } from 'zod'
 import { POOL_DEFAULTS, type PoolWish } from './pool-wish.ts'
 import type { SandboxConfig, SandboxConfigs, SandboxSettings } from './settings-table.ts'
 
-/** Renewed before each call of Azure. The longest call, with its retries, takes less. */
+/** The lease is renewed before each call to Azure. No call takes as long, even with its retries. */
 const LEASE_MS = 10 * 60_000
 
 export interface PoolWorkDeps {
@@ -135,7 +135,7 @@ export async function previewSandboxPool(
   return { status, plan, ...(await provisioner.find(plan, signal)) }
 }
 
-/** Work that a dead process left is finished first, under its names. */
+/** If a dead process left work unfinished, that work is finished first, with the names of its plan. */
 function planFor(now: SandboxConfig, wish: PoolWish, subscription: string): PoolPlan {
   const left = now.work === null ? null : planSchema.parse(now.work.plan)
   if (now.work?.kind === 'removing')
@@ -178,7 +178,7 @@ async function undo(
     await deps.provisioner.removePool(plan, { keep, signal: deps.signal })
   } catch (error) {
     if (isFenced(error) || deps.signal.aborted) throw error
-    // A pool that is not ours is no orphan of ours.
+    // Do not list a pool that is not ours as an orphan.
     if (!isForeign(error)) return await deps.configs.addOrphan(poolIdOf(plan), reasonOf(error))
   }
   await removeGroupOf(deps, plan, keep)

@@ -5,7 +5,7 @@
  *   disabled                    refused, except for the operator's own test (POST /api/sandbox/test)
  *   no pool, or not readable    refused
  *
- * The API marks a test by a grant in Redis under the test's idempotency key, which is random.
+ * To allow a test, the API writes a grant to Redis under the random idempotency key of the test.
  */
 import { createHash, randomUUID } from 'node:crypto'
 import type { ExecutionRequest } from '@cofferdam/contract'

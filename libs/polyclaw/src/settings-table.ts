@@ -1,6 +1,6 @@
 /**
- * The settings record, one per fleet, with the work of making or removing the session pool, which one process
- * at a time may do. The store's migration 0011 creates the table and its events.
+ * The settings record of a fleet. It also holds the plan while one process makes or removes the session pool.
+ * The store's migration 0011 creates the table and its events.
  *
  *   no work ──claim──► work, leased ──renew──► … ──finish──► no work
  *                        └── the lease expired: the next claim continues with the same plan

@@ -23,7 +23,7 @@ const TEST_AGENT = 'cofferdam-sandbox-test'
 const TEST_TENANT = 'cofferdam-sandbox-test'
 /** The workspace that represents Polyclaw's data directory. */
 const WORKSPACE = 'polyclaw'
-/** With GRACE_MS this is the hour that an interactive execution may take. */
+/** Plus GRACE_MS, this is one hour, the longest that an interactive execution may take. */
 const MAX_TIMEOUT_S = 3599
 const GRACE_MS = 1000
 /** Time for queueing, for opening a session, and for copying files in both directions. */

@@ -48,7 +48,10 @@ export function rulesOfWhitelist(whitelist: readonly string[]): SyncRule[] {
   return whitelist.map((entry) => ({ pattern: whitelistEntry(entry), direction: 'both' }))
 }
 
-/** In any spelling and depth. Polyclaw's defaults contain `.env`, so it is accepted but never synced. */
+/**
+ * Finds blacklisted names in any spelling and in any folder. Polyclaw's own defaults contain `.env`, so that
+ * entry is accepted but never synced.
+ */
 function isBlacklisted(entry: string): boolean {
   return isNever(entry) && !DEFAULT_WHITELIST.includes(entry)
 }

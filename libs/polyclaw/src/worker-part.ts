@@ -1,6 +1,6 @@
 /**
- * What a worker mounts: the pool in the settings, and the switch in front of it. Both are read for each
- * execution that would run there, so a change needs no restart.
+ * What a worker mounts: the pool that the settings name, and the switch that can refuse it. Both are read for
+ * each execution that would use the pool, so a change needs no restart.
  */
 import type { BackendsConfigInput, FleetPool } from '@cofferdam/backends'
 import type { Store } from '@cofferdam/store'

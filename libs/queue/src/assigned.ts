@@ -2,8 +2,8 @@
  * Executions that the scheduler assigned to this worker because it has the sandbox of their session
  * (lua/include/session.lua). Only this worker takes them, without BullMQ, when it has a slot.
  *
- * Virtual time decides between them and the run queue (take-assigned.lua). Besides, two assigned executions
- * never run in a row on a lane while other work is ready, and one runs after at most `OTHERS_IN_A_ROW`
+ * Virtual time decides between them and the run queue (take-assigned.lua). While other work is ready, a lane
+ * never runs two assigned executions in a row. An assigned execution waits for at most `OTHERS_IN_A_ROW`
  * others. So neither side can starve the other, however wrong the estimates are.
  */
 import { setTimeout as pause } from 'node:timers/promises'
@@ -13,13 +13,16 @@ import type { Slots } from './slots.ts'
 import type { AssignedAnswer, AssignedTurn } from './take.ts'
 
 const OTHERS_IN_A_ROW = 8
-/** Pause after other work was due first, because another worker may take that work without notice. */
+/**
+ * If other work was due first, ask again after this pause: another worker may take that work without telling
+ * this one.
+ */
 const LATER_MS = 20
 /** Pause after a failed call (Redis is away). */
 const FAILED_MS = 100
 
 export interface AssignedQueue {
-  /** True while executions may be assigned. Then a freed slot is also offered to them. */
+  /** True while assigned executions may be waiting. A slot that becomes free is then offered to them too. */
   waits(lane: Lane): boolean
   /** An execution was assigned, or may have been. */
   wake(lane: Lane): void

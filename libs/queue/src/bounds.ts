@@ -10,19 +10,20 @@ export const QUEUE_BOUNDS = {
   /** How long an idempotency key is kept. */
   idempotencyTtlMs: 24 * 3_600_000,
   /**
-   * Large parts of requests. An execution exists for at most `delay_ms` (24 h), waiting (24 h) and running
-   * (24 h). Put and each take extend the expiry, so one day more than delay and waiting together is enough.
+   * Large parts of requests. An execution lasts at most 72 h: delay, waiting and running take at most 24 h
+   * each. Put and each take extend the expiry, so the time of delay and waiting plus one day is enough.
    */
   blobTtlMs: 3 * BOUNDS.queueWaitMs,
   /**
    * Large parts of a request that is not accepted yet. A put stores them and enqueues within the timeouts of
-   * a producer's commands (5 s each, connect.ts) and `connectPatienceMs`. If it takes longer, it stores them
-   * again, so this bound costs time and never content.
+   * a producer's commands (5 s each, connect.ts) and `connectPatienceMs`. If that takes longer, it stores
+   * them again. So a part that expires too early costs time but is never lost.
    */
   unacceptedBlobTtlMs: 60_000,
   /**
-   * How often a put tries to store its large parts. A part can disappear only if another call created it and
-   * was then refused. The next try of this put creates the part itself, so more than two tries are rare.
+   * How often a put tries to store its large parts. A part disappears in between only if the call that
+   * created it was refused. On the next try this put creates the part itself, so more than two tries are
+   * rare.
    */
   blobAttempts: 5,
   /** A request whose small parts together exceed this is stored as one blob, so that records stay small. */
@@ -55,7 +56,10 @@ export const QUEUE_BOUNDS = {
   eventCall: 32,
   /** Output that waits to be appended, per execution. Reached only while Redis is away. */
   eventBufferBytes: 4 * 1024 * 1024,
-  /** The program is held back above this: two calls of output, so that Redis never waits for the next. */
+  /**
+   * A program is held back while more output than this is pending. It holds two calls, so that Redis always
+   * has the next one.
+   */
   eventHoldBytes: 1024 * 1024,
   /** How long a program is held back before Redis counts as away. */
   eventHoldMs: 2000,
@@ -85,7 +89,10 @@ export const QUEUE_BOUNDS = {
   lookPast: 100,
   /** The run-queue priority of an execution is its tenant's outstanding count, up to this. */
   priorityMax: 1000,
-  /** Released per slot: a quarter more than can run, so that a freed slot needs no round trip. */
+  /**
+   * Executions released per slot: a quarter more than can run, so that a freed slot needs no extra round
+   * trip.
+   */
   windowFactor: 1.25,
   /** BullMQ's event stream, which nobody reads: 100 is its smallest trimming unit. */
   bullEvents: 100,
@@ -114,8 +121,9 @@ export const QUEUE_BOUNDS = {
   /** Answers kept for a later `wait`: at most 1,000 × 16 KiB. For the others, `wait` asks again. */
   unclaimedReplies: 1000,
   /**
-   * An execution that has been in its backlog for longer than this is ended. It is an hour more than callers
-   * are promised, so that jitter after a tenant was parked until midnight does not end its executions.
+   * An execution that has been in its backlog for longer than this is ended. That is an hour more than
+   * callers are promised. A tenant that is parked until midnight returns with some jitter, which must not end
+   * its executions.
    */
   overdueMs: BOUNDS.queueWaitMs + 3_600_000,
 } as const

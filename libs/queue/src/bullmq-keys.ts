@@ -12,13 +12,19 @@ import { cellOf } from './cell.ts'
 /** The version whose data these names and the scripts were compared with. */
 export const BULLMQ_VERSION = '6.7.0'
 
-/** Names behind `<tag of the cell>:<queue>:` with their Redis type, and behind the key of a job. */
+/**
+ * Suffixes of BullMQ's keys, with their Redis type. Each follows `<tag of the cell>:<queue>`. `lock` follows
+ * the key of a job.
+ */
 export const BULLMQ = {
   /** Sorted set of jobs that wait, by priority and then by order of arrival. */
   prioritized: ':prioritized',
   /** Counter behind that order. */
   priorityCounter: ':pc',
-  /** List of jobs without a priority: here those of dead workers, from BullMQ's stalled check. */
+  /**
+   * List of jobs without a priority. Here these are jobs of dead workers, from BullMQ's stalled check or
+   * added again by the sweep.
+   */
   wait: ':wait',
   /** List of jobs that workers have. */
   active: ':active',

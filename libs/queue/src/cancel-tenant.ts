@@ -1,7 +1,7 @@
 /**
  * Cancels the executions of a tenant, or of one of its agents, a page at a time, from the newest to the
- * oldest. Those nearest to their start come last and are cancelled in whatever state they are by then.
- * Executions that arrive later are not touched.
+ * oldest. The oldest, which start first, come last. If they run by then they are stopped too, unless only
+ * waiting executions were to be cancelled. Executions that arrive later are not touched.
  */
 import type { ExecutionId } from '@cofferdam/contract'
 import type { Redis } from 'ioredis'
@@ -59,7 +59,7 @@ export async function cancelPage(
       if (code === 'cancelled' || code === 'cancelling') counts[code] += 1
     }
   }
-  // The list is processed from its end.
+  // `cancelNext` takes from the end, so the newest must be last.
   wanted.reverse()
   await Promise.all(Array.from({ length: AT_ONCE }, cancelNext))
   return { ...counts, next: ids.length < PAGE ? null : (page.at(-1) ?? null) }

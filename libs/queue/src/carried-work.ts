@@ -107,7 +107,10 @@ export function createCarriedWork(deps: {
 /** Recoveries at once. Each asks Postgres and a backend, and every worker of the fleet recovers. */
 const RECOVERIES_MAX = 8
 
-/** Ends what dead workers had begun, until `stop`. It needs no slots, because these may be full for hours. */
+/**
+ * Ends executions that dead workers had begun, until `stop` aborts. Uses no slots, because they may all be
+ * taken for hours.
+ */
 export function createRecovery(
   { carry, tracked }: CarriedWork,
   stop: AbortSignal,

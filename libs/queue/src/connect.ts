@@ -5,7 +5,7 @@ import { QUEUE_BOUNDS } from './bounds.ts'
 import { bindToCell, cellOf, cellOfNumber } from './cell.ts'
 import { parseRedisUrl, type RedisAddress } from './redis-address.ts'
 
-/** RESP2 has one shape of reply, so this option is not needed. */
+/** RESP2 replies have only one form, so the option `replyMapping` is not needed. */
 type RedisOptions = Omit<AnyRedisOptions, 'replyMapping'>
 
 export type RedisRole = 'producer' | 'worker' | 'subscriber'

@@ -55,14 +55,14 @@ export interface ConsumerDeps {
   offers?: () => readonly Offer[]
   /** Runs one execution to its ending. */
   process: (taken: Taken) => Promise<void>
-  /** Stores records that were kept in Redis, which are deleted once it resolves. Must be idempotent. */
+  /** Stores records that Redis kept. When it resolves, Redis deletes them. Must be idempotent. */
   onOutbox: (records: AttemptRecord[]) => Promise<void>
-  /** Called for executions that lost worker and BullMQ job. They come back through `process`. */
+  /** Called for executions whose worker and BullMQ job are gone. They come back through `process`. */
   onLost?: (lost: LostExecution) => Promise<void>
   logger?: QueueLogger
   /** How long a worker may be silent before its executions are redelivered, milliseconds; default 9,000. */
   lockMs?: number
-  /** Milliseconds of silence of Redis after which even executions without retries stop. Default 60,000. */
+  /** Milliseconds of Redis' silence after which even executions without retries stop. Default 60,000. */
   silenceMs?: number
   /** Period of heartbeat, sweep and outbox, milliseconds; default 1,000. */
   sweepMs?: number
@@ -81,7 +81,10 @@ export interface Consumer extends AsyncDisposable {
   readonly beatAgeMs: number | null
 }
 
-/** How long each step of a drain may take (Redis may be away). Executions that still run are redelivered. */
+/**
+ * Limit for each step of a drain, because Redis may be away. Executions that have not stopped by then are
+ * redelivered.
+ */
 const ABORT_PATIENCE_MS = 10_000
 
 export function createConsumer(deps: ConsumerDeps): Consumer {

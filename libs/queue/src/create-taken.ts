@@ -166,7 +166,8 @@ export function createTaken({ job, ...facts }: TakenFacts, deps: TakenDeps): Hel
       return owned.over
     },
     stop: (reason) => {
-      // A renewal at the same time as the ending finds that the lock was already removed with the job.
+      // A renewal that runs during the ending finds that the lock is gone with the job. The lock was not
+      // lost.
       if (!owned.finishing) owned.stop(reason)
     },
   }

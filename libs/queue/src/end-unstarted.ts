@@ -52,12 +52,13 @@ export async function endUnstarted(
     ])
     if (code === 'began') return 'running'
     if (code !== 'changed') return code as Unstarted
-    // Another attempt is due now, or a worker took it. Compose again, or leave it to that worker.
+    // The record changed: another attempt is due, or a worker took the execution. Compose again, unless that
+    // worker keeps it.
     if (state === 'running' && !alsoRunning) return 'running'
   }
 }
 
-/** The rest of a request that cannot be read as a whole, which is enough for its audit row. */
+/** A stand-in for a request whose stored parts are not all readable. It has what the audit row needs. */
 function lostRequest(stored: string, tenantId: string, agentId: string): ExecutionRequest {
   const known = JSON.parse(stored) as ExecutionRequest
   return {

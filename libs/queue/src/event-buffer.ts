@@ -137,9 +137,9 @@ function pieces(text: string, bytes: number): string[] {
 }
 
 /**
- * Bounds the bytes of a live stream by its number of entries. The returned function counts entries as
- * appended and returns how many of the newest ones, including them, the stream may keep. Entries of earlier
- * attempts use at most half of the bytes and are trimmed first (append.lua).
+ * Turns the bound on bytes of a live stream into a number of entries. The returned function gets the entries
+ * of an append and returns how many of the newest entries, including these, the stream may keep. Entries of
+ * earlier attempts use at most half of the bytes and are trimmed first (append.lua).
  */
 export function createStreamBound(): (entries: readonly string[]) => number {
   // Bytes of the newest entries, oldest first; at most `eventEntries` numbers.
@@ -156,7 +156,8 @@ export function createStreamBound(): (entries: readonly string[]) => number {
       isFull ||= bytes > QUEUE_BOUNDS.eventStreamBytes
       bytes -= sizes.shift() ?? 0
     }
-    // Until the bound is reached, entries that scripts appended (`queued`, `started`, notices) also stay.
+    // `sizes` lacks entries that scripts append (`queued`, `started`, notices). Keep these too until the
+    // bound on bytes is reached.
     return isFull ? sizes.length : QUEUE_BOUNDS.eventEntries
   }
 }

@@ -11,7 +11,7 @@ import type { Slots } from './slots.ts'
 
 /** Executions that one slot runs in a row on a lane before the other lane may have it. */
 const STREAK = 16
-/** Takes at once, which are gathered into one script call. Each costs it about 40 us. */
+/** Most takes at once. They are gathered into one script call, and each costs about 40 us of it. */
 const TAKES_MAX = 32
 /** Pause after a failed call (Redis is away). */
 const FAILED_MS = 100
@@ -51,8 +51,8 @@ async function fill(source: LaneSource, deps: FetchingDeps, signal: AbortSignal)
   for (let wanted = 1; ; wanted = Math.min(2 * wanted, TAKES_MAX)) {
     const held = signal.aborted ? 0 : acquire(source, wanted, deps)
     if (held === 0) {
-      // The other lane or an assigned execution got the last slot meanwhile, or memory ran out. Another
-      // worker may take the job. After a take the script has already set the marker.
+      // The last slot went to the other lane or to an assigned execution, or memory ran out. So wake another
+      // worker for the job. After a take the script has already done this.
       if (wanted === 1) await source.wakeAnother()
       return
     }
@@ -81,8 +81,8 @@ async function fill(source: LaneSource, deps: FetchingDeps, signal: AbortSignal)
 }
 
 /**
- * Acquires up to `wanted` slots, and at most one when memory is short, so that a batch of equal size cannot
- * exceed the budget by more than one execution.
+ * Acquires up to `wanted` slots, but at most one when memory is short. So a batch of executions of equal size
+ * exceeds the memory budget by at most one of them.
  */
 function acquire({ lane }: LaneSource, wanted: number, { slots, room }: FetchingDeps): number {
   if (!room.isFree(lane)) return 0

@@ -13,7 +13,7 @@ import { readGroups } from './fleet-versions.ts'
 import { LANES, type Lane } from './keys.ts'
 import { list, run, SCRIPTS, text } from './scripts.ts'
 
-/** Groups with figures of their own. Those beyond, in the order of names, are left out. */
+/** Most groups that get figures. The first ones by name are kept, the others left out. */
 const GROUPS_MAX = 64
 /** Tenants that are read per kind. If more wait, a random sample of this size is scaled up to all of them. */
 const TENANTS_MAX = 100
@@ -30,7 +30,7 @@ export interface GroupDemand {
   waiting: number
   /** Released to workers of the group, or running there. */
   running: number
-  /** How long the oldest of the executions that are next in turn has been due. Null when none waits. */
+  /** Of the executions whose turn is next, how long the oldest has been due. Null when none waits. */
   oldest_age_ms: number | null
 }
 

@@ -30,7 +30,10 @@ export const queueKeys = (at: At) => ({
   result: at('r:'),
   /** `<id>` → stream of live events. */
   events: at('e:'),
-  /** `<id>` → set of reply channels, except that of the client that put it (`wc` of the record). */
+  /**
+   * `<id>` → set of reply channels, without the channel of the client that put the execution (`wc` of the
+   * record).
+   */
   waiters: at('w:'),
   /** `<sha256>` → a large part of a request. */
   blob: at('blob:'),
@@ -62,7 +65,10 @@ export const queueKeys = (at: At) => ({
   waiting: at('waiting:'),
   /** `<lane>` → zset of delayed ids by due time. */
   delayed: at('delayed:'),
-  /** `<lane>` → zset of released or running ids by the moment of (re)lease. */
+  /**
+   * `<lane>` → zset of released or running ids by the moment of their release, or of a later job from the
+   * sweep.
+   */
   out: at('out:'),
   /** hash: `<lane>:<kind>` → how many of `out` are at workers of a kind or released for them. */
   outs: at('outs'),
@@ -70,7 +76,9 @@ export const queueKeys = (at: At) => ({
   kinds: at('kinds'),
   /** hash: kind → what its workers offer. */
   offers: at('offers'),
-  /** hash: need → the kinds that can serve it, and its words that distinguish kinds; a cache. */
+  /**
+   * hash, a cache: need → the kinds that can serve it, and those words of the need that distinguish kinds.
+   */
   servers: at('servers'),
   /** zset of parked tenants by the moment they return. */
   parked: at('parked'),
@@ -80,7 +88,7 @@ export const queueKeys = (at: At) => ({
   sequence: at('seq'),
   /** `<tenant>` → zset of live ids in order of enqueue. */
   live: at('live:'),
-  /** zset of the live ids of every tenant, likewise. */
+  /** zset of the live ids of all tenants in order of enqueue. */
   allLive: at('live-all'),
   /** hash: how many executions may be outstanding, in total and per lane; `<kind>:…` for one kind. */
   window: at('window'),
@@ -99,7 +107,7 @@ export const queueKeys = (at: At) => ({
   outbox: at('outbox'),
   /** `<id>` → hash: part → its spans as JSON (trace-shelf.ts). */
   trace: at('trace:'),
-  /** zset of ids with such spans, by the moment they were kept. */
+  /** zset of the ids in `trace`, by the moment at which their spans were stored. */
   traces: at('traces'),
   /** list of `<id> <tenant> <url>`: ended executions whose callback is due. */
   callbacksDue: at('callbacks-due'),

@@ -1,9 +1,9 @@
 /**
- * Fetches the jobs of one lane without BullMQ's own worker loop. So the worker decides when it has a free
- * slot, renews the locks of all lanes together, and sees a lost lock at once (BullMQ's loop would still run
- * such a job). BullMQ wakes the worker and finds stalled jobs. Our script lua/next.lua ends a job and takes
- * the next one in one round trip instead of two, and gathers the calls of many slots (docs/decisions/0006,
- * 0017).
+ * Fetches the jobs of one lane without BullMQ's own worker loop. So the worker fetches only when it has a
+ * free slot. It renews the locks of all lanes together, and sees a lost lock at once (BullMQ's loop would
+ * still run such a job). BullMQ wakes the worker and finds stalled jobs. Our script lua/next.lua ends a job
+ * and takes the next one in one round trip instead of two, and gathers the calls of many slots
+ * (docs/decisions/0006, 0017).
  */
 import { Worker } from 'bullmq'
 import type { Redis } from 'ioredis'
@@ -37,13 +37,13 @@ export interface TakenJob {
 export interface LaneSource {
   readonly lane: Lane
   /**
-   * Resolves when there may be a job, after the block time, or after `stop`. Take one, or wake another
-   * worker.
+   * Resolves when there may be a job, after the block time, or after `stop`. Then call `take` or
+   * `wakeAnother`.
    */
   wait(): Promise<void>
   /** Takes the next job. Returns null when there is none, or after `stop`. */
   take(): Promise<TakenJob | null>
-  /** Takes the next job whose worker died after its program began, without a slot, or returns null. */
+  /** Takes the next job whose worker died after the program began, or returns null. Needs no slot. */
   takeLost(): Promise<TakenJob | null>
   /** Ends the job and, with `andNext`, takes the next one of the lane. Never rejects. */
   finish(job: LaneJob, andNext: boolean): Promise<TakenJob | null>
@@ -69,7 +69,8 @@ export function createLaneSource(
     // The first check after a dead worker's lock expired finds its job, within a third of the lock time.
     stalledInterval: Math.ceil(lockMs / 3),
     maxStalledCount: MAX_STALLED,
-    // Our record decides. A finished job leaves nothing, so its key shows whether BullMQ still has it.
+    // Keep no finished jobs: our own record has the state, and a job's key then shows whether BullMQ still
+    // has the job.
     removeOnComplete: { count: 0 },
     removeOnFail: { count: 0 },
   })
@@ -100,7 +101,10 @@ export function createLaneSource(
     reply: rest,
   })
 
-  /** Fetches from a queue that was paused or limited through BullMQ, which only its own fetch honours. */
+  /**
+   * Fetches from a queue that was paused or limited through BullMQ. Only BullMQ's own fetch obeys these
+   * settings.
+   */
   async function fetchByBullmq(token: string): Promise<TakenJob | null> {
     const job = await worker.getNextJob(token, { block: false })
     return job?.id === undefined ? null : { job: { lane, jobId: job.id, token }, reply: null }

@@ -69,7 +69,10 @@ async function unwritten(redis: Redis, id: ExecutionId): Promise<StoredEvent | n
     : { id: `${enqueued}-0`, event: { type: 'queued', at_ms: Number(enqueued) } }
 }
 
-/** True when nothing more will come. Throws not_found when there was nothing to begin with. */
+/**
+ * True when nothing more will come. Throws not_found when the execution has no record and no event was ever
+ * read.
+ */
 async function isOver(redis: Redis, guard: Guard, id: ExecutionId, cursor: string): Promise<boolean> {
   const [state, rest] = await guard(() =>
     Promise.all([

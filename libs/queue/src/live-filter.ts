@@ -26,7 +26,7 @@ export interface LiveFilter {
 
 /**
  * The facts as the record has them: user, run, template and backend, each on a line. Empty when the request
- * has none, so that most records do without.
+ * has none of them, so most records need no space for it.
  */
 export function liveFactsOf(request: ExecutionRequest): string {
   const { user_id: user = '', run_id: run = '', template_id: template = '', backend } = request

@@ -90,7 +90,7 @@ export async function openSandbox(options: OpenOptions = {}): Promise<OpenedSand
     executionId: newExecutionId(),
     attempt: 1,
     tenantId: 'local',
-    // An owner of no fleet, so that no janitor sweeps the sandbox.
+    // The owner is a worker ID that no fleet has, so that no janitor sweeps the sandbox.
     owner: newWorkerId(randomBytes(6).toString('hex')),
     program: script(''),
     limits,

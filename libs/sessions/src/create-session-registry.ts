@@ -28,7 +28,10 @@ const FIRST_ASK_MS = 10
 const LAST_ASK_MS = 250
 /** Sessions per page of a tenant's list: about 1 MiB of replies. */
 const PAGE = 500
-/** Lines read per name asked for, because some sessions are held or have a later deadline. */
+/**
+ * `overdue` reads this many lines for each session that it may return, because some are held or have a later
+ * deadline.
+ */
 const LOOK_AHEAD = 4
 /** `overdue` returns a session again when its time overdue has doubled, but at the latest after this time. */
 const LONGEST_PAUSE_MS = 600_000
@@ -61,8 +64,9 @@ export function createSessionRegistry(deps: SessionsDeps): Sessions {
   const calls = createCalls(redis, Math.min(deps.timeoutMs ?? TIMEOUT_MS, leaseMs / 3))
 
   /**
-   * How long `overdue` leaves out a session that it returned, so that others come first if it cannot be
-   * ended. At least one lease: the worker that ends the session may have died while it held it.
+   * How long `overdue` leaves out a session that it has returned, so that other sessions come first if this
+   * one cannot be ended. At least one lease, because a worker may have died while it held the session to end
+   * it.
    */
   const pauseAfter = (overdueMs: number): number => Math.min(Math.max(leaseMs, overdueMs), LONGEST_PAUSE_MS)
 
@@ -177,7 +181,8 @@ export function createSessionRegistry(deps: SessionsDeps): Sessions {
     if (cursor !== undefined && (colon < 1 || !/^\d+$/.test(from)))
       throw new CofferdamError('invalid_request', 'The cursor is not one of ours.')
     const after = cursor?.slice(colon + 1)
-    // The lines of the cursor's millisecond come again. No tenant creates a page of them in one millisecond.
+    // Lines with the cursor's own millisecond are read again and filtered out. The limit has room for a page
+    // of them, and no tenant creates so many sessions in one millisecond.
     const lines = await calls.bounded(
       redis.zrevrangebyscore(keys.tenant(tenantId), from, '-inf', 'WITHSCORES', 'LIMIT', 0, 2 * PAGE + 1),
       'sessions of a tenant',

@@ -20,7 +20,7 @@ import { deadlineOf, entryText, readEntry } from './session-record.ts'
 
 /** How long fence and epoch of a session without a sandbox are kept: longer than any clock is set back. */
 export const REMEMBER_MS = 2 * 86_400_000
-/** How long after its deadline a session is kept if no worker has its backend and could end it. */
+/** How long a session is kept after its deadline if no worker has its backend, so that nobody can end it. */
 export const KEEP_AFTER_MS = 30 * 86_400_000
 
 export interface LeaseParts {
@@ -89,7 +89,8 @@ export function createLease({
       clearTimeout(end)
       end = setTimeout(lose, aliveUntilMs - performance.now())
       end.unref()
-      // Another shard of a cluster may have lost the deadline. The lease does not depend on it.
+      // Writes the deadline again: in a cluster, another shard may have lost it. A failure does not matter to
+      // the lease.
       if (current !== null)
         await calls.bounded(redis.zadd(due, 'NX', deadlineOf(current), dueMember), 'a session deadline')
     } catch (error) {

@@ -47,7 +47,7 @@ export interface ApiKeys {
   find(id: string): Promise<VerifiedKey | null>
   /**
    * False when the key is unknown or was already revoked. Throws `conflict` for the last admin key that may
-   * change things, also when several are revoked at once.
+   * change things. One key stays even if several are revoked at once.
    */
   revoke(id: string, actor?: Author): Promise<boolean>
   /** Keys of one tenant, or of all with null. Newest first, at most 1,000. */

@@ -22,7 +22,10 @@ const BUSY_ROWS = 5
 const COMPANY_MS = 5
 /** One batch at the server, and one full batch on its way. */
 const MAX_IN_FLIGHT = 2
-/** A quarter of a second at the highest measured rate, and 128 MiB at 64 KiB per record. */
+/**
+ * Records that may wait: those of a quarter of a second at the highest measured rate, and 128 MiB at 64 KiB
+ * each.
+ */
 const MAX_WAITING = 2000
 
 export interface RecordBatcher<T> {
@@ -53,7 +56,7 @@ export function createRecordBatcher<T>(
 ): RecordBatcher<T> {
   let waiting: Waiting<T>[] = []
   let inFlight = 0
-  /** Rows of the batch that was sent last, and when one was answered last. */
+  /** Number of rows of the last batch that was sent, and the time of the last answer to a batch. */
   let lastRows = 0
   let answeredAtMs = 0
   let timer: NodeJS.Timeout | null = null
@@ -112,7 +115,8 @@ export function createRecordBatcher<T>(
     if (failureOf(error) !== 'data') {
       const failure = toStoreError(error, 'recording an attempt')
       for (const one of batch) one.reject(failure)
-      // The others were not sent, and would wait for the same missing answer.
+      // The waiting records were not sent. Reject them too, because the store would fail for them in the same
+      // way.
       const unsent = toStoreError(
         error instanceof UnansweredError ? error.cause : error,
         'recording an attempt',

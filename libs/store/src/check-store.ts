@@ -1,6 +1,7 @@
 /**
  * Checks whether the database takes attempts: both roles can log in, the schema is at least that of this
- * build, and it is writable. Otherwise the first execution would notice it after it ran.
+ * build, and it is writable. Without this check, the first execution would find the fault only after its
+ * program ran.
  */
 import { CofferdamError } from '@cofferdam/contract'
 import { sql, type Kysely } from 'kysely'

@@ -29,9 +29,9 @@ export interface CodeInterpreters {
   /** Adds rows. Existing rows stay unchanged. Throws `not_found` for an unknown tenant. */
   request(tenantId: string, environments: readonly Environment[], actor: string): Promise<void>
   /**
-   * Writes the ID of the interpreter that was created for a row as it was read. False when the row is gone,
-   * has another generation, or holds another ID: then nobody uses the new interpreter. Throws `conflict` when
-   * another row has the ID.
+   * Writes the ID of an interpreter into the row that it was created for. False when the row has changed
+   * since it was read: it is gone, has another generation, or holds another ID. Nobody then uses the new
+   * interpreter. Throws `conflict` when another row has the ID.
    */
   provisioned(
     row: Pick<WantedInterpreter, 'tenant_id' | 'environment' | 'generation'>,

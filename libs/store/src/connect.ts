@@ -59,7 +59,8 @@ export function connect(options: ConnectOptions): Connection {
   })
   let closing = false
   // Without a listener, a server stop would crash the process. Logs the message only, because pg attaches the
-  // client to the error. Expected while closing, because `end` resolves before the last socket closes.
+  // client to the error. Logs nothing while closing: `end` resolves before the last socket closes, so an
+  // error is then expected.
   pool.on('error', (error) => {
     if (!closing) logger.warn({ reason: error.message, role }, 'an idle Postgres connection was lost')
   })

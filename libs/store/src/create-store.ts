@@ -76,7 +76,7 @@ export interface Store extends AsyncDisposable {
   listAudit(filter: InvocationFilter): Promise<Page<AuditRow>>
   /** The newest version of each file that `collect` operations of a run stored, by path. */
   listOutputs(query: OutputsQuery & { limit: number; after?: string }): Promise<OutputsPage>
-  /** The output at `path`. Null if there is none or it has expired. The blob of a found one may be gone. */
+  /** The output at `path`. Null if there is none or it has expired. Its blob may already be deleted. */
   findOutput(query: OutputsQuery & { path: string }): Promise<SessionOutput | null>
   /** Audit rows in the order of recording. A reader that follows the cursor gets every row once. */
   feed(filter: FeedFilter): Promise<FeedPage>
@@ -85,7 +85,10 @@ export interface Store extends AsyncDisposable {
   usage(query: UsageQuery): Promise<UsageReport>
   /** Figures by minute of attempts that ended in a range of 24 h at most. Throws `invalid_request`. */
   series(query: SeriesQuery): Promise<Series>
-  /** Milliseconds of a range in which workers had attempts that have ended since, by tenant. */
+  /**
+   * Time that workers spent in a range on attempts that have ended since: milliseconds by tenant, summed over
+   * attempts.
+   */
   recentWork(fromMs: number, toMs: number): Promise<Map<string, number>>
   readonly tenants: Tenants
   readonly templates: Templates
@@ -94,7 +97,10 @@ export interface Store extends AsyncDisposable {
   readonly callbackSecrets: CallbackSecrets
   readonly codeInterpreters: CodeInterpreters
   readonly workspaces: Workspaces
-  /** Tables of another package, for admins and workers, of all tenants. `what` names the data in messages. */
+  /**
+   * Access of another package to its own tables, for admins and workers: it sees all tenants. `what` names
+   * the data in messages.
+   */
   fleetTables<Schema>(what: string): FleetTables<Schema>
   readonly blobs: BlobStore
   /** 32 bytes, the same for the whole fleet. The API encrypts the cursors of its lists with them. */
@@ -153,7 +159,8 @@ export async function createStore(options: StoreOptions): Promise<Store> {
       const attempt = await moveLargeText(record, blobs, keys)
       const key = attemptKey(attempt.executionId, record.audit.attempt)
       const inserted = await batcher.add(key, attempt).catch(async (error: unknown) => {
-        // A row that may exist needs the text. If there is none, the text expires with the execution's blobs.
+        // If the row may exist, it needs the moved text, so keep it. If there is no row, the text expires
+        // with the execution's blobs.
         if (!mayBeStored(error)) await dropMovedText(attempt, blobs)
         throw error
       })
@@ -208,8 +215,9 @@ export async function createStore(options: StoreOptions): Promise<Store> {
 }
 
 /**
- * Milliseconds of [fromMs, toMs) in which a worker had attempts of a tenant that have ended since, by tenant.
- * Attempts count from the take to the ending. Those that still run are not in the store.
+ * Milliseconds by tenant that workers spent within [fromMs, toMs) on attempts, summed over attempts. An
+ * attempt counts from the take to the ending. Attempts that still run are missing, because they are not in
+ * the store.
  */
 async function recentWork(db: Kysely<Database>, fromMs: number, toMs: number): Promise<Map<string, number>> {
   const [from, to] = [new Date(fromMs).toISOString(), new Date(toMs).toISOString()]

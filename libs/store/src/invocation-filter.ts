@@ -122,7 +122,7 @@ export function rowConditions(filter: InvocationFilter): Condition[] {
   return found
 }
 
-/** Whether every key's row matches, so that a page needs as many keys as rows. */
+/** True if the row of every key matches the filter. A page then needs no more keys than rows. */
 export const matchesEveryKey = (filter: InvocationFilter): boolean =>
   rowConditions(filter).length === 0 && (filter.tenantId !== null || filter.agentId === undefined)
 
@@ -135,7 +135,7 @@ export function firstUuidAt(ms: number): string {
   return `${hex.slice(0, 8)}-${hex.slice(8)}-0000-0000-000000000000`
 }
 
-/** A date that Postgres and `YYYY-MM-DD` can both express. */
+/** Latest accepted time. Postgres can store it, and `YYYY-MM-DD` can express it. */
 const MAX_MS = Date.parse('9000-01-01T00:00:00Z')
 
 function instant(field: string, text: string): number {

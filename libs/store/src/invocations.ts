@@ -22,7 +22,7 @@ export interface ChargedCounts {
   day: { bucket: number; count: number; cpuMs: number; cost: number }
   /** Bucket: `floor(ms / 3,600,000)`. One entry per agent with a charge in this hour. */
   hours: { agentId: string; bucket: number; count: number }[]
-  /** The attempts among `unsettled` that `day` counts. */
+  /** Those of the `unsettled` attempts that are included in `day`. */
   ended: AttemptName[]
 }
 

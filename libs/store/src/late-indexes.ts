@@ -44,7 +44,7 @@ const INDEXES: readonly LateIndex[] = [
   },
 ]
 
-/** Those that are missing or unfinished, of applied migrations and tables of this user. */
+/** Indexes that are missing or unfinished, if their migration was applied and this user owns the table. */
 const MISSING = `
   select wanted.name, named.oid is not null as unfinished
   from unnest($1::text[], $2::int[], $3::text[]) as wanted (name, migration, owner)

@@ -25,7 +25,8 @@ const TABLE_PAUSE_MS = 1000
 /** Longer than a backup of a large database holds its tables. */
 const TABLE_PATIENCE_MS = 10 * 60_000
 /**
- * Roles belong to the cluster: concurrent grants of two databases fail (XX000 `tuple concurrently updated`).
+ * Tries of a migration. Roles belong to the whole server, so grants in two of its databases at once fail
+ * (XX000 `tuple concurrently updated`).
  */
 const ATTEMPTS = 5
 /** Postgres' code for a lock that was not free within lock_timeout. */
@@ -122,7 +123,7 @@ async function apply(client: pg.Client, migration: Migration): Promise<void> {
   while (!(await tryToApply(client, migration, Date.now() >= untilMs))) await pause(TABLE_PAUSE_MS)
 }
 
-/** False when somebody used a table for too long. With `isLast` that is an error. */
+/** False when a table was not free in time. With `isLast` this throws instead. */
 async function tryToApply(
   client: pg.Client,
   migration: Migration,
@@ -135,7 +136,8 @@ async function tryToApply(
     await client.query('insert into cofferdam_migrations (number, name, checksum) values ($1, $2, $3)', [
       migration.number,
       migration.name,
-      // So that a build from before the replacement still accepts the database.
+      // Stores a former checksum of the file if it has one, so that a build from before the file was replaced
+      // still accepts the database.
       migration.former[0] ?? migration.checksum,
     ])
     await client.query('commit')

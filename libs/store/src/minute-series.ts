@@ -15,7 +15,10 @@ const MINUTE_MS = 60_000
 export const MAX_SERIES_MS = 24 * 60 * MINUTE_MS
 /** Most groups of an answer. The rest is one more group. */
 export const MAX_SERIES_GROUPS = 20
-/** Rows of one statement: 50,000 take 0.4 to 1.7 s on two cores with a load of 20, of the 2 s that it has. */
+/**
+ * Most rows that one statement reads. 50,000 take 0.4 to 1.7 s on two cores with a load of 20, and its
+ * timeout is 2 s.
+ */
 const MAX_ROWS = 50_000
 
 export const SERIES_GROUPS = ['ending', 'backend', 'tenant'] as const
@@ -41,7 +44,7 @@ export interface SeriesFigures {
   /** Milliseconds from enqueue to the take: median and 95th percentile, each the value of one attempt. */
   wait_p50_ms: number | null
   wait_p95_ms: number | null
-  /** Milliseconds from the take to the ending, of attempts that opened a sandbox. Null without such. */
+  /** Milliseconds from the take to the ending, of attempts that opened a sandbox. Null if there are none. */
   run_p50_ms: number | null
   run_p95_ms: number | null
   /** Micro-units. */
@@ -68,7 +71,10 @@ export interface Series {
   rest: Map<number, SeriesFigures> | null
 }
 
-/** Never null, so that groups can be joined by hash. No name is empty: '' is an attempt without a backend. */
+/**
+ * A key is never null, so that Postgres can join the groups by hash. No backend has an empty name, so '' can
+ * stand for attempts without a backend.
+ */
 const KEYS = { ending: sql`ending`, backend: sql`coalesce(backend, '')`, tenant: sql`tenant_id` }
 
 /** The server ended the statement at its timeout. */

@@ -64,7 +64,7 @@ export const readEvents = (
     .limit(Math.min(limit, MAX_LIST))
     .execute()
 
-/** Adds an event of what was done, with `details` as its `after`. */
+/** Adds an event for an action that changed no row. `details` becomes the event's field `after`. */
 export async function recordAction(
   db: Kysely<Database>,
   tenantId: string,

@@ -20,7 +20,7 @@ import type { Database, ResultRow } from './tables.ts'
 
 export interface StoredResult {
   attempt: number
-  /** Has only the head of text that was moved to the blob store. */
+  /** Where text was moved to the blob store, this has only its head. */
   result: ExecutionResult
   artifactRefs: (Artifact & { ref: string })[]
   moved: { stdout: string | null; stderr: string | null }

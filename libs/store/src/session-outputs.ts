@@ -21,7 +21,10 @@ import { artifactRefs } from './results.ts'
 import type { Database } from './tables.ts'
 
 const DAY_MS = 86_400_000
-/** File operations of a run that are looked at. As many keys as of a page (invocation-pages.ts). */
+/**
+ * How many file operations of a run are looked at: as many as a page of audit rows scans keys
+ * (invocation-pages.ts).
+ */
 const SCAN = 5000
 /** Results of the first statement. With the most artifacts (4,096 each) they are 3 MB of JSON. */
 const FIRST_AT_ONCE = 4
@@ -31,7 +34,10 @@ const FIRST_AT_ONCE = 4
  */
 const MOST_AT_ONCE = 64
 const FEW_FILES = 1000
-/** Files of all collections that are looked at: a hundred of 500 files. They take about half a second. */
+/**
+ * Most files that are looked at, over all collections: for example, a hundred collections of 500 files. They
+ * take about half a second.
+ */
 const MOST_FILES = 50_000
 
 export interface SessionOutput extends Artifact {
@@ -47,7 +53,7 @@ export interface Collection {
   storedAt: string
   /** Files that it left out, at most `BOUNDS.artifactsOmitted`. */
   omitted: OmittedArtifact[]
-  /** More files may have been there than it stored and left out. */
+  /** The session may have had more files than those that this collection stored or lists as left out. */
   incomplete: boolean
 }
 
@@ -120,7 +126,10 @@ const outputOf = (
 
 const byCodeUnit = (a: string, b: string): number => (a < b ? -1 : a > b ? 1 : 0)
 
-/** Calls `see` with each collection, newest first, until it returns false. False if a bound ended it. */
+/**
+ * Calls `see` with each collection, newest first, until `see` returns false. Returns false if a bound (SCAN
+ * or MOST_FILES) left older collections out.
+ */
 async function eachCollection(
   db: Db,
   query: OutputsQuery,

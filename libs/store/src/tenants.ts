@@ -63,13 +63,16 @@ export interface Tenants {
     actor: Author,
     source?: 'api' | 'reconciler',
   ): Promise<Tenant>
-  /** Those of the given tenants that are stopped: a cap of the tenant is 0 (kill switch). */
+  /**
+   * Returns those of the given tenants that are stopped. A tenant is stopped while one of its caps is 0 (kill
+   * switch).
+   */
   stopped(tenantIds: readonly string[]): Promise<Set<string>>
   /** Newest first. */
   events(tenantId: string, options?: EventQuery): Promise<TenantPolicyEvent[]>
   /** The same, of all tenants and of the fleet. */
   allEvents(options?: EventQuery): Promise<FleetEvent[]>
-  /** Adds an event of what was done, with `details` as its `after`. */
+  /** Adds an event for an action that changed no row. `details` becomes the event's field `after`. */
   recordAction(tenantId: string, action: TenantAction, details: object, actor: Author): Promise<void>
 }
 
@@ -170,8 +173,9 @@ export function createTenants(db: Kysely<Database>): Tenants {
 }
 
 /**
- * The policy after a patch. Leaving the standard tier disables the sandbox, as the database also does.
- * Enabling it there needs its own patch, and throws `conflict` in the same patch.
+ * The policy after a patch. Leaving the standard tier disables the sandbox, as the database also does. To
+ * enable the sandbox outside of that tier, the caller must send a second patch. A patch that does both throws
+ * `conflict`.
  */
 function decidePolicyChange(now: TenantPolicy, patch: PolicyPatch): TenantPolicy {
   const next = { ...now, ...patch }

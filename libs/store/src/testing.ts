@@ -8,7 +8,10 @@ import pg from 'pg'
 import { migrate } from './migrate.ts'
 import { migrationFiles, schemaChecksum } from './migration-files.ts'
 
-/** Timeouts for a test's own store, which has no outbox for a Postgres that is slow for a second. */
+/**
+ * Timeouts for a store that a test opens itself. It has no outbox that would help while Postgres is slow for
+ * a second.
+ */
 export const PATIENT_TIMEOUTS = { connectMs: 30_000, statementMs: 30_000 } as const
 
 export interface TestDatabase {

@@ -4,9 +4,9 @@ import { sql, type Kysely, type Transaction } from 'kysely'
 import type { Database } from './tables.ts'
 
 const DAY_MS = 86_400_000
-/** The longest retention is 180 days, plus a few days for the edges. */
+/** The longest range: the longest retention (180 days) and a few days of margin. */
 const MAX_RANGE_MS = 186 * DAY_MS
-/** Most groups in an answer. Only agents can be more. */
+/** The most groups in an answer. Only a grouping by agent can have more. */
 const MAX_USAGE_GROUPS = 1000
 
 export const USAGE_GROUPS = ['day', 'agent', 'backend'] as const
@@ -14,7 +14,7 @@ export type UsageGroup = (typeof USAGE_GROUPS)[number]
 
 export interface UsageQuery {
   tenantId: string
-  /** Sums attempts charged from `from` on and before `to`, both ISO 8601. */
+  /** Attempts are summed if they were charged at or after `from` and before `to`. Both are ISO 8601. */
   from: string
   to: string
   groupBy: UsageGroup
@@ -34,7 +34,10 @@ export interface UsageSums {
 
 export interface UsageReport {
   total: UsageSums
-  /** `key`: UTC day, agent, or backend (null if none was opened). Days in order, others by cost and calls. */
+  /**
+   * `key` is a UTC day, an agent, or a backend (null if none was opened). Days are in order. Other groups are
+   * sorted by cost, then calls.
+   */
   groups: (UsageSums & { key: string | null })[]
   /** True when there are more groups than shown. `total` counts all of them. */
   truncated: boolean
@@ -80,7 +83,8 @@ function usageStatement({ tenantId, from, to, groupBy }: UsageQuery) {
       'invalid_request',
       'Expected `from` before `to`, and at most 186 days between them.',
     )
-  // An attempt is charged after its execution was created, and its row expires at most 180 days after that.
+  // A row expires at most 180 days after its execution was created, and the attempt is charged later than
+  // that. So no row of this range expires after this day.
   const lastExpiry = new Date(toMs + 180 * DAY_MS).toISOString().slice(0, 10)
   const key = KEYS[groupBy]
   return sql<Row>`

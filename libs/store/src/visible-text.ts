@@ -1,7 +1,7 @@
 /**
- * Storage of the visible stdout and stderr. Up to 16 KiB are in the result row. For larger text the row has
- * the head, and the blob store the whole, which is put back on read. If the blob is gone, the head remains.
- * Both are encrypted if the record requires it.
+ * Storage of the visible stdout and stderr. Up to 16 KiB are in the result row. Of larger text, the row has
+ * only the head. The blob store has the whole text, and a read puts it back. If the blob is gone, a read
+ * returns the head. Both are encrypted if the record requires it.
  */
 import { CofferdamError, type AttemptRecord, type BlobStore, type ExecutionResult } from '@cofferdam/contract'
 import type { StorableAttempt } from './attempt-columns.ts'

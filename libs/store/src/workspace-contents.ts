@@ -5,7 +5,10 @@ import type { OutputKeys } from './output-keys.ts'
 import { sealBytes, type SealedLocation } from './sealed-format.ts'
 import type { Database } from './tables.ts'
 
-/** A batch has at most this and one file of 8 MiB. More could exceed the statement timeout. */
+/**
+ * A batch is written as soon as it has this many bytes, so its last file (up to 8 MiB) can exceed the size. A
+ * larger batch could exceed the statement timeout.
+ */
 const WRITE_BATCH_BYTES = 4 * 1024 * 1024
 
 /** Binds sealed bytes to their place, so that they cannot be moved to another one. */

@@ -26,9 +26,9 @@ export interface WorkspaceSummary {
   updated_at: string
 }
 
-/** Every method throws `store_unavailable`. */
+/** Every method can throw `store_unavailable`. */
 export interface Workspaces extends WorkspaceStore {
-  /** By name, all that the tenant may have. */
+  /** All workspaces of the tenant, sorted by name. */
   list(tenantId: string): Promise<WorkspaceSummary[]>
   /** False when there was none. */
   remove(workspace: WorkspaceName): Promise<boolean>
@@ -37,7 +37,10 @@ export interface Workspaces extends WorkspaceStore {
 /** A file as stored in the row. */
 type StoredFile = [path: string, sha256: string, size: number, mode: number]
 
-/** First key of a tenant's advisory lock. Locks with two keys differ from those with one. */
+/**
+ * The first of the two keys of a tenant's advisory lock. Postgres keeps locks with two keys apart from locks
+ * with one.
+ */
 const CREATE_LOCK = 7020
 
 export function createWorkspaces(app: Kysely<Database>, keys: OutputKeys): Workspaces {
@@ -93,7 +96,7 @@ export function createWorkspaces(app: Kysely<Database>, keys: OutputKeys): Works
           const now = await find(tx, tenantId, name).forUpdate().executeTakeFirst()
           if (now?.version !== change.expectedVersion) return null
           const { expectedManifest: expected } = change
-          // The manifest was read from this row, so it has the same order.
+          // `expected` was read from this row, so its files are in the same order.
           if (expected !== undefined && JSON.stringify(now.files) !== storedText(expected)) return null
           await tx
             .updateTable('workspaces')
@@ -156,9 +159,9 @@ async function refuseTooMany(tx: Transaction<Database>, tenantId: string): Promi
 }
 
 /**
- * The last statements before the commit. Transactions that create workspaces of the same tenant count one
- * after the other, and each sees what those before it committed, so the bound is exact. The lock is not held
- * while contents are written: others would wait longer than a statement may take.
+ * These are the last statements before the commit. The lock makes transactions that create workspaces of a
+ * tenant count one after the other. Each sees what the others committed, so the bound is exact. The lock is
+ * not held while contents are written, because waiting transactions would exceed the statement timeout.
  */
 async function countAlone(tx: Transaction<Database>, tenantId: string): Promise<void> {
   await sql`select pg_advisory_xact_lock(${CREATE_LOCK}, hashtext(${tenantId}))`.execute(tx)

@@ -1,4 +1,4 @@
-/** Programs of type tests and install: their commands, and the reports of what they did. */
+/** Programs of type `tests` and `install`: turns them into commands, and reads the reports of the runs. */
 export { commandNotFound, COMMAND_NOT_FOUND_EXIT } from './test-run/missing-runner.ts'
 export { explainPackages } from './install/explain-packages.ts'
 export { NO_PACKAGES, type PackageAccess, type PackagesSeen } from './install/package-access.ts'

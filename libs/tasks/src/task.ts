@@ -1,7 +1,7 @@
 /**
  * Plans programs of type `tests` and `install`. Each becomes an ordinary command with files, so every backend
- * that runs commands and takes files can run tasks without knowing of them. The caller's request is what is
- * hashed and audited.
+ * that runs commands and takes files can run tasks without knowing of them. The hash and the audit row are
+ * those of the caller's request, not of the command.
  */
 import type { InstallReport, Outcome, Program, Sandbox, TenantPolicy } from '@cofferdam/contract'
 import { BOUNDS } from '@cofferdam/contract'
@@ -13,7 +13,7 @@ import { missingRunner } from './test-run/missing-runner.ts'
 import { planTests, type TestsPlan } from './test-run/plan-tests.ts'
 import { testVerdict } from './test-run/test-verdict.ts'
 
-/** How the command of a task ended, before the task decides. */
+/** How the command of a task ended. The task decides its own ending from this. */
 export interface TaskEnd extends Pick<Outcome, 'ending' | 'reason' | 'failureReason'> {
   exitCode: number | null
 }
@@ -38,12 +38,13 @@ type TaskProgram = Extract<Program, { type: 'tests' | 'install' }>
 export const isTask = (program: Program): program is TaskProgram =>
   program.type === 'tests' || program.type === 'install'
 
-/** What a backend must be able to run for a task, besides taking files. */
+/** Stands for the command of any task. A backend must be able to run it, and to take files. */
 export const TASK_CARRIER: Program = { type: 'command', shell: ':' }
 
 /**
- * Plans the task for a sandbox that has the request's files, and writes its own files. `folder` is an unused
- * name in the work directory. Throws TaskRefusal, and what the sandbox throws.
+ * Plans the task, and writes the task's own files to the sandbox. The sandbox must have the request's files
+ * already. `folder` is an unused name in the work directory. Throws TaskRefusal, and every error of the
+ * sandbox.
  */
 export async function planTask(
   program: TaskProgram,

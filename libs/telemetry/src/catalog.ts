@@ -4,7 +4,10 @@
  */
 import type { AttributeName, EventName, SpanName } from './names.ts'
 
-/** Which process reports it. The API reads queue and fleet from Redis: all replicas report the same. */
+/**
+ * The process that reports a name. The API reads the metrics of queue and fleet from Redis, so all its
+ * replicas report the same.
+ */
 export type Teller = 'api' | 'worker' | 'api and worker' | 'producer' | 'dispatcher'
 
 export interface SpanFacts {

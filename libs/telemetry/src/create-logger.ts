@@ -85,7 +85,10 @@ const fdOf = (destination: 'stdout' | 'stderr'): number => (destination === 'std
 
 const asError = (error: unknown): Error => (error instanceof Error ? error : new Error(String(error)))
 
-/** Redacts messages and arguments. For a line without a message, pino would use an error's raw one. */
+/**
+ * Redacts messages and arguments. If a line has an error but no message, pino would log the error's own
+ * message unredacted.
+ */
 function guardArguments(args: readonly unknown[], guard: GuardText): unknown[] {
   const [first, ...rest] = args.map((arg) => (typeof arg === 'string' ? guard(arg) : arg))
   const error = first instanceof Error ? first : errOf(first)
@@ -99,7 +102,10 @@ const errOf = (facts: unknown): Error | null =>
     ? facts.err
     : null
 
-/** Errors have their own serializer, which redacts them and which pino runs after this. */
+/**
+ * Redacts the fields of a line. Errors are left as they are, because pino passes them later to a serializer
+ * that redacts them.
+ */
 function guardFacts(facts: Record<string, unknown>, guard: GuardText): Record<string, unknown> {
   return Object.fromEntries(
     Object.entries(facts).map(([key, value]) => [

@@ -7,7 +7,10 @@ import type { AttemptRecord } from '@cofferdam/contract'
 import type { MetricName } from './names.ts'
 import { isInShare, type SamplingRules } from './trace-decision.ts'
 
-/** Two histograms by 15 endings, 12 backends and 18 buckets could be 6,480. Most do not occur. */
+/**
+ * The most exemplars. Two histograms with 15 endings, 12 backends and 18 buckets could have 6,480, but most
+ * combinations do not occur.
+ */
 const MOST = 4096
 
 export interface Exemplar {
@@ -49,6 +52,6 @@ export function createExemplars(rules: SamplingRules, now: () => number): Exempl
   }
 }
 
-/** Attributes are always recorded in the same order. */
+/** The values are enough for a key, because attributes are always recorded in the same order. */
 const keyOf = (metric: string, attributes: Attributes, le: number | '+Inf'): string =>
   [metric, ...Object.values(attributes), le].join('\n')

@@ -7,8 +7,8 @@
 export const TEXT_MAX = 2048
 
 /**
- * Text beyond this is dropped unread. The SDK cuts attribute values here when they are set, so a text of this
- * length may end in half of a secret. Its last SECRET_MAX units are dropped after redaction.
+ * Text beyond this length is dropped unread. The SDK cuts attribute values to the same length, so a text of
+ * this length may end in half of a secret. So its last SECRET_MAX units are dropped after redaction.
  */
 export const SCAN_MAX = 8192
 

@@ -32,7 +32,8 @@ export interface Instruments {
   /** Records one ended attempt: its ending, wait and run time, caps, refusal and redactions. */
   ended(record: AttemptRecord): void
   /**
-   * Observes queue and workers at each collection, with a gap if the reader throws. Returns a stop function.
+   * Observes queue and workers at each collection. If `read` throws, the metrics have a gap. Returns a
+   * function that stops it.
    */
   observeFleet(read: Read<FleetReading>): () => void
   observeWorker(read: Read<WorkerReading>): () => void
@@ -42,7 +43,7 @@ export interface Instruments {
   slotEvent(event: SlotEvent): void
   /** Records one written or failed batch of audit rows. */
   auditBatch(batch: { rows: number; ms: number; ok: boolean }): void
-  /** Counts the decision whether the spans of one execution or request are sent. */
+  /** Counts one decision: whether the spans of an execution or request are sent. */
   traceDecided(decision: TraceDecision): void
 }
 

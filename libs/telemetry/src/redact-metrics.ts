@@ -1,4 +1,4 @@
-/** Redacts the labels of metrics. Their names are ours. */
+/** Redacts the labels of metrics. The names of metrics are ours, so they contain no secrets. */
 import type { ResourceMetrics } from '@opentelemetry/sdk-metrics'
 import type { GuardText } from './guard-text.ts'
 import { redactAttributes } from './redact-span.ts'

@@ -6,7 +6,7 @@ import type { Attributes, Link } from '@opentelemetry/api'
 import type { ReadableSpan, TimedEvent } from '@opentelemetry/sdk-trace'
 import type { GuardText } from './guard-text.ts'
 
-/** Deeper values are dropped, because ours are flat. */
+/** Deeper values are dropped. Our own attributes are flat. */
 const MAX_DEPTH = 4
 
 /** Returns the span itself if nothing had to change, else a redacted view of it. */

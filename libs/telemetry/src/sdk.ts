@@ -41,7 +41,10 @@ export const FLUSH_MS = 3000
 /** Longest delivery, with retries. Below FLUSH_MS, so that nothing runs after a shutdown. */
 const DELIVERY_MS = 2500
 
-/** Encoding a batch of 512 takes about 5 ms. 8,192 spans are 12 MB, a second at 1,000 executions/s. */
+/**
+ * Encoding a batch of 512 takes about 5 ms. A full queue of 8,192 spans takes 12 MB. It holds the spans of
+ * one second at 1,000 executions/s.
+ */
 const BATCH = {
   maxExportBatchSize: 512,
   maxQueueSize: 8192,
@@ -87,7 +90,8 @@ export async function startSdk(options: TelemetryOptions): Promise<Telemetry> {
   const tracerProvider = new TracerProvider({
     resource,
     spanProcessors: options.recentSpans === 0 ? [units] : [recent, units],
-    // trace-units.ts decides at the end what is sent. Only a parent's refusal applies at once.
+    // trace-units.ts decides at the end of a unit what is sent. Only a parent's decision not to record
+    // applies at once.
     sampler: new ParentBasedSampler({ root: new AlwaysOnSampler() }),
     spanLimits: {
       attributeValueLengthLimit: SCAN_MAX,
@@ -128,7 +132,10 @@ export async function startSdk(options: TelemetryOptions): Promise<Telemetry> {
   }
 }
 
-/** Registers as the process's global telemetry. Returns a function to unregister, or null if not first. */
+/**
+ * Registers as the process's global telemetry. Returns a function to unregister, or null if the process has a
+ * global telemetry already.
+ */
 function register(tracerProvider: TracerProvider, meterProvider: MeterProvider): (() => void) | null {
   if (!trace.setGlobalTracerProvider(tracerProvider)) return null
   metrics.setGlobalMeterProvider(meterProvider)

@@ -27,7 +27,7 @@ export function decideTrace(
 ): TraceDecision {
   if (spans.some(hasFailed)) return 'failed'
   const [seconds, nanos] = root.duration
-  // A deferred execution is taken repeatedly. Its wait counts once, at its end.
+  // Workers claim a deferred execution several times. Its wait counts only once, when it ends.
   const waited =
     root.attributes[ATTRIBUTES.ending] === undefined ? 0 : root.attributes[ATTRIBUTES.queueWaitMs]
   const slowest = Math.max(seconds * 1000 + nanos / 1e6, typeof waited === 'number' ? waited : 0)
@@ -46,6 +46,9 @@ function hasFailed(span: ReadableSpan): boolean {
   )
 }
 
-/** The last 56 bits of a trace ID are random (W3C trace context, level 2). A share needs 32 of them. */
+/**
+ * The last 56 bits of a trace ID are random (W3C trace context, level 2). The last 32 of them are enough to
+ * decide about a share.
+ */
 export const isInShare = (traceId: string, ratio: number): boolean =>
   Number.parseInt(traceId.slice(-8), 16) < ratio * 2 ** 32

@@ -19,7 +19,9 @@ import { decideTrace, isInShare, type SamplingRules, type TraceDecision } from '
 const SPANS_PER_UNIT = 128
 /** About 12 MB: a thousand running executions with eight spans each. */
 const MAX_HELD = 8192
-/** Traces whose units were sent recently, so that later spans follow. 100 bytes each. */
+/**
+ * How many recently sent traces are remembered, so that their late spans are sent, too. Each takes 100 bytes.
+ */
 const MAX_REMEMBERED = 4096
 
 export interface EndedUnit {
@@ -82,7 +84,7 @@ export function createTraceUnits(deps: TraceUnitsDeps): SpanProcessor {
     deps.onUnit?.({ root, spans: unit.spans, decision })
   }
 
-  /** When memory is full, sends the spans of the oldest units. Their later spans follow. */
+  /** When memory is full, sends the spans of the oldest units. Later spans of these traces are sent, too. */
   function giveWay(): void {
     for (const unit of open) {
       if (held <= MAX_HELD) return

@@ -45,7 +45,8 @@ export function recordError(span: Span, error: unknown): void {
     span.setStatus({ code: SpanStatusCode.ERROR, message })
     span.recordException(error instanceof Error ? error : { name: type, message })
   } catch {
-    // The message or stack may be a getter that throws. Then the span has no exception.
+    // The message or stack may be a getter that throws. The span then gets the error status, but no
+    // exception.
     span.setStatus({ code: SpanStatusCode.ERROR })
   }
 }

@@ -24,7 +24,7 @@ export interface AiSdkTool {
   toModelOutput(options: { output: CodeResult }): { type: 'content'; value: AiSdkPart[] }
 }
 
-/** `context` of the SDK's run reaches the function in `session` of the code tool. */
+/** If the code tool's `session` is a function, it gets the `context` of the SDK's run. */
 export function aiSdkTool(codeTool: CodeTool): AiSdkTool {
   return {
     description: codeTool.description,

@@ -14,8 +14,8 @@ type ImageType = 'image/jpeg' | 'image/png' | 'image/gif' | 'image/webp'
 
 export interface AnthropicOptions {
   /**
-   * Cancels the execution. The runner for messages gives its tools no signal, so pass the one that ends the
-   * run. The runner for sessions has its own.
+   * Cancels the execution. The SDK's runner for messages gives its tools no signal, so pass the signal that
+   * ends the run here. The runner for sessions passes its own signal to tools.
    */
   signal?: AbortSignal
 }

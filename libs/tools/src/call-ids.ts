@@ -1,9 +1,9 @@
-/** Identifiers that SDKs give, made into those that the API takes. */
+/** Turns identifiers of SDKs into identifiers that the API accepts. */
 
 /** The API's names: 1 to 128 letters, digits or `_ . @ -` that begin with a letter or digit. */
 const NAME = /^[A-Za-z0-9][A-Za-z0-9_.@-]{0,127}$/
 
-/** Hex digits of a digest that tell two texts apart. */
+/** How many hex digits of a digest are kept: 128 bits, which tell any two texts apart. */
 const DIGEST_LENGTH = 32
 
 /** SHA-256 of `text` in hex, cut to 128 bits. */
@@ -14,15 +14,18 @@ async function digestOf(text: string): Promise<string> {
 }
 
 /**
- * The key of a session for a conversation's own identifier, such as `thread_id` of LangGraph. A text that is
- * no name of the API becomes a digest, so different texts never share a session. Undefined for none.
+ * The key of a session, made from a conversation's own identifier, such as LangGraph's `thread_id`. An
+ * identifier that the API does not accept becomes a digest, so different identifiers never share a session.
+ * Undefined without an identifier.
  */
 export async function sessionKey(id: string | undefined): Promise<string | undefined> {
   if (id === undefined || id === '') return undefined
   return NAME.test(id) ? id : `conversation-${await digestOf(id)}`
 }
 
-/** The SDK's ID of a tool call as the audit row takes it. Undefined if nothing of it can be kept. */
+/**
+ * The SDK's ID of a tool call in the form that the audit row accepts. Undefined if no character can be kept.
+ */
 export function toolCallName(id: string | undefined): string | undefined {
   const name = id
     ?.replaceAll(/[^A-Za-z0-9_.@-]/g, '_')
@@ -43,7 +46,8 @@ export function isUnique(id: string): boolean {
 
 /**
  * The idempotency key of a call that the SDK may repeat, for example when it resumes a run. `request` is part
- * of it, so another program under the same ID is another execution. Undefined for an ID that is not unique.
+ * of the key, so another program with the same ID is another execution. Undefined for an ID that is not
+ * unique.
  */
 export async function idempotencyKey(
   toolCallId: string | undefined,

@@ -1,7 +1,7 @@
 /**
- * A code tool as an MCP server inside the process, for the Claude Agent SDK:
- * `query({ options: { mcpServers: { code: claudeAgentServer(codeTool, { createSdkMcpServer, z }) } } })`.
- * The SDK's function and zod come as arguments, because nothing of them is imported.
+ * A code tool as an MCP server inside the process, for the Claude Agent SDK: `query({ options: { mcpServers:
+ * { code: claudeAgentServer(codeTool, { createSdkMcpServer, z }) } } })`. The caller passes the SDK's
+ * function and zod, because this package imports neither.
  */
 import { isFailure } from './code-result.ts'
 import type { CodeTool } from './code-tool.ts'
@@ -27,7 +27,7 @@ interface Zod {
 export interface ClaudeAgentOptions<Server> {
   /** From `@anthropic-ai/claude-agent-sdk`. */
   createSdkMcpServer: (options: { name: string; version: string; tools: ClaudeAgentTool[] }) => Server
-  /** zod 4.1 or newer, which the SDK has as a peer. */
+  /** zod 4.1 or newer, a peer dependency of the SDK. */
   z: Zod
   /** Name of the server. The tool is then `mcp__NAME__run_code`. Default: `cofferdam`. */
   name?: string

@@ -1,11 +1,12 @@
 /**
- * Text of programs as a model and a person may read it. Programs are hostile: their output could move a
- * terminal's cursor, or hide words that only a model sees. The API cleans its MCP results in the same way.
+ * Cleans text of programs for models and people. Programs are hostile: their output could move a terminal's
+ * cursor, or hide words that only a model sees. The API cleans its MCP results in the same way.
  */
 
 /**
  * Sequences that terminals obey (ECMA-48): OSC and other strings up to their terminator, CSI with its
- * parameters, and two-character escapes. Strings are bounded, so that an endless one swallows little.
+ * parameters, and two-character escapes. The length of a string is bounded, so that one without an end
+ * removes little text.
  */
 /* oxlint-disable no-control-regex */
 const TERMINAL = new RegExp(
@@ -21,8 +22,8 @@ const TERMINAL = new RegExp(
 /* oxlint-enable no-control-regex */
 
 /**
- * Control characters except tab and line feed, characters that turn the direction of text, half characters,
- * and the tag characters of Unicode, which no font shows.
+ * Control characters except tab and line feed, characters that change the direction of text, unpaired
+ * surrogates, and the tag characters of Unicode, which no font shows.
  */
 const INVISIBLE =
   // oxlint-disable-next-line no-control-regex

@@ -1,4 +1,7 @@
-/** What a call returns: plain JSON, with the API's words for its fields. Failures are values, too. */
+/**
+ * What a call returns: plain JSON, with fields named as in the API. A failure is also a result, not an
+ * exception.
+ */
 import type { ExecutionResult } from '@cofferdam/client'
 import type { ObjectSchema } from './json-schema.ts'
 
@@ -10,14 +13,14 @@ export interface CodeImage {
   data: string
 }
 
-/** Why there is no answer of the program. */
+/** Why the program did not give a result. */
 export interface Problem {
   /** Stable word: an error of the API (docs/errors.md), an ending, or `invalid_input`. */
   code: string
   message: string
   /** Whether the same call may work: never, later, or on another backend. */
   retry: 'never' | 'later' | 'elsewhere'
-  /** Do not repeat the call before: UTC, ISO 8601. */
+  /** Do not repeat the call before this time. UTC, ISO 8601. */
   retry_at?: string
 }
 

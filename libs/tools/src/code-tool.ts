@@ -15,7 +15,7 @@ export interface ApprovalFacts {
   language: string
   /** The program as the model wrote it. Show it as text only. */
   source: string
-  /** What it could reach, if the tenant's policy permits it. */
+  /** What the program could reach on the network, if the tenant's policy permits that. */
   network: NonNullable<CodeToolOptions['network']>
   hardTimeoutMs: number
   files: string[]

@@ -6,8 +6,8 @@ const MARK_MAX = 60
 const mark = (left: number): string => `… ${left} characters left out …`
 
 /**
- * At most `max` characters of `text`: `headShare` of them from its head and the rest from its tail. If little
- * room is left, the tail stays alone, because a program says last what went wrong.
+ * At most `max` characters of `text`: `headShare` of them from its head and the rest from its tail. If `max`
+ * is too small for both, only the tail is kept, because a program prints last what went wrong.
  */
 export function headAndTail(text: string, max: number, headShare = 0.75): string {
   if (text.length <= max) return text

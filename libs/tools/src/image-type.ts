@@ -1,8 +1,8 @@
-/** The media type of an image, by its first bytes. Names lie. */
+/** Finds the media type of an image from its first bytes, because a file name can be wrong. */
 
 const ascii = (text: string): number[] => Array.from(text, (character) => character.charCodeAt(0))
 
-/** Media type → what must be at which place. */
+/** Media type → the bytes that must be at each offset. */
 const SIGNATURES: readonly [string, readonly (readonly [number, readonly number[]])[]][] = [
   ['image/png', [[0, [0x89, ...ascii('PNG\r\n\u001a\n')]]]],
   ['image/jpeg', [[0, [0xff, 0xd8, 0xff]]]],

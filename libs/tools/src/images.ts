@@ -9,7 +9,7 @@ const IMAGES_MAX = 4
 const IMAGE_BYTES = 1024 * 1024
 
 const NAMED_IMAGE = /\.(png|jpe?g|webp)$/i
-/** Images of sessions that were shown before. The oldest are forgotten first. */
+/** How many images that a session has already shown are remembered. The oldest are forgotten first. */
 const SHOWN_MAX = 512
 
 export interface Images {
@@ -49,7 +49,7 @@ export function createImages(client: ToolClient, onProblem: (error: unknown) => 
   }
 }
 
-/** `btoa` takes a text of single bytes. Node has no other way that all platforms share. */
+/** `btoa` takes a string with one character per byte. All platforms of this package have it. */
 function base64Of(bytes: Uint8Array): string {
   const parts: string[] = []
   for (let at = 0; at < bytes.length; at += 8192)

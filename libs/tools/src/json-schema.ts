@@ -56,8 +56,8 @@ export function standardSchema<Value>(
 }
 
 /**
- * The schema in the form that OpenAI calls strict: every key is required, and one that may be left out
- * accepts null. Bounds stay in the validation, because the strict form does not have all of them.
+ * The schema in the form that OpenAI calls strict: every key is required, and an optional one accepts null.
+ * Only our validation checks bounds, because the strict form does not support all of them.
  */
 export function strictSchema(schema: ObjectSchema): ObjectSchema {
   return strictOf(schema) as ObjectSchema

@@ -30,8 +30,8 @@ export type LangChainTool = [
 ]
 
 /**
- * `thread_id` of LangGraph is the conversation, and `context` of the run reaches the function in `session`.
- * The message has text and images, and its `artifact` is the whole result.
+ * LangGraph's `thread_id` identifies the conversation. If the code tool's `session` is a function, it gets
+ * the `context` of the run. The message has text and images, and its `artifact` is the whole result.
  */
 export function langChainTool(codeTool: CodeTool): LangChainTool {
   const { name, description, inputSchema } = codeTool

@@ -27,9 +27,9 @@ export interface MastraTool {
 }
 
 /**
- * The thread of an agent, or the run of a workflow, is the conversation, and `requestContext` reaches the
- * function in `session`. Mastra may repeat a call when it resumes a run, so a call with the same ID and input
- * runs once.
+ * The thread of an agent, or the run of a workflow, identifies the conversation. If the code tool's `session`
+ * is a function, it gets `requestContext`. Mastra may repeat a call when it resumes a run, so a call with the
+ * same ID and input runs once.
  */
 export function mastraTool(codeTool: CodeTool): MastraTool {
   return {

@@ -19,7 +19,7 @@ interface Details {
 export interface OpenAiAgentsTool {
   name: string
   description: string
-  /** In the strict form: what may be left out is null. */
+  /** The strict form of the input schema: every field is required, and an optional one accepts null. */
   parameters: {
     type: 'object'
     properties: Record<string, JsonSchema>
@@ -31,7 +31,7 @@ export interface OpenAiAgentsTool {
 }
 
 /**
- * `runContext.context` reaches the function in `session` of the code tool. The SDK may repeat a call when it
+ * If the code tool's `session` is a function, it gets `runContext.context`. The SDK may repeat a call when it
  * resumes a saved run, so a call with the same ID and input runs once.
  */
 export function openAiAgentsTool(codeTool: CodeTool): OpenAiAgentsTool {

@@ -12,10 +12,10 @@ export type ToolClient = Pick<HttpClient, 'enqueue' | 'wait' | 'stream' | 'cance
 export type SessionScope = NonNullable<NonNullable<ExecutionRequest['session']>['scope']>
 
 /**
- * Which calls share files and variables. With a key, all calls of this tool do. With a function, those do for
- * which it returns the same key, for example from `call.conversation` or `call.context` of the SDK. With a
- * prefix, those do for which the model chose the same name. Never make a key from a user's text, because
- * whoever knows the key gets what is in the session.
+ * Decides which calls share files and variables. With a key, all calls of this tool share them. With a
+ * function, the calls for which it returns the same key, for example one from `call.conversation` or
+ * `call.context`. With a prefix, the calls for which the model chose the same name. Never make a key from a
+ * user's text, because whoever knows the key gets what is in the session.
  */
 export type SessionOption =
   | string
@@ -40,7 +40,10 @@ export interface CodeToolOptions {
   session?: SessionOption
   /** The backend to run on. Default: `auto`. */
   backend?: string
-  /** In the API's words. Default: 30 s, 256 MiB, and 32 KiB of stdout and 16 KiB of stderr in a result. */
+  /**
+   * Limits, named as in the API. Default: 30 s, 256 MiB, and 32 KiB of stdout and 16 KiB of stderr in a
+   * result.
+   */
   limits?: NonNullable<ExecutionRequest['limits']>
   /** What programs may reach. Default: `none`. */
   network?: NonNullable<ExecutionRequest['network']>
@@ -121,13 +124,13 @@ export function settingsOf(options: CodeToolOptions): Settings {
   }
 }
 
-/** A callback of the application that cannot break a call. */
+/** Wraps the application's callback, so that an error in it cannot break a call. */
 function quiet(onProblem: CodeToolOptions['onProblem']): (error: unknown) => void {
   return (error) => {
     try {
       onProblem?.(error)
     } catch {
-      // There is nobody left to tell.
+      // The callback that reports errors has failed, so this error cannot be reported.
     }
   }
 }

@@ -2,7 +2,7 @@
 import { isCofferdamError, type CofferdamError, type ExecutionResult } from '@cofferdam/client'
 import { emptyResult, type CodeImage, type CodeResult, type CodeStatus, type Problem } from './code-result.ts'
 
-/** Endings that say nothing about the program. */
+/** Endings that are no result of the program. Every other ending has the status `ended`. */
 const STATUS: Partial<Record<ExecutionResult['ending'], CodeStatus>> = {
   cancelled: 'cancelled',
   cap_exceeded: 'refused',
@@ -68,10 +68,13 @@ function problemOf(result: ExecutionResult): Problem {
 
 /** Errors whose message is for operators. Their details stay out of what a model reads. */
 const PRIVATE: ReadonlySet<string> = new Set(['internal', 'config_invalid'])
-/** Nothing was accepted, and the caller can mend it by calling differently or later. */
+/** Errors for calls that were not accepted. The caller can succeed with a different or later call. */
 const REFUSED: ReadonlySet<string> = new Set(['queue_full', 'rate_limited', 'invalid_request'])
 
-/** The result for a call that failed. Foreign errors do not leak their message. */
+/**
+ * The result for a call that failed. The message of an error that is no CofferdamError stays out of the
+ * result.
+ */
 export function failedResult(error: unknown, executionId?: string): CodeResult {
   const named = executionId === undefined ? {} : { execution_id: executionId }
   if (!isCofferdamError(error))

@@ -101,9 +101,9 @@ async function requestOf(
 }
 
 /**
- * Enqueues. Undefined when the call was given up before the API answered. What it accepts later is
- * cancelled.
- * The signal does not end the request itself, because then nobody would know the execution's ID.
+ * Enqueues the execution. Returns undefined if the call was given up before the API answered. If the API then
+ * still accepts the execution, it is cancelled. The signal does not end the request itself, because then
+ * nobody would know the execution's ID.
  */
 async function accept(
   settings: Settings,
@@ -197,7 +197,7 @@ async function keyFor(
   return named === undefined ? undefined : sessionKey(`${option.prefix}.${named}`)
 }
 
-/** The field of the request. */
+/** The `session` field of the request. */
 function sessionOf(option: SessionOption | undefined, key: string | undefined): ExecutionRequest['session'] {
   if (key === undefined) return undefined
   const scope = typeof option === 'object' ? option.scope : undefined

@@ -31,7 +31,10 @@ export interface CarryBackInput {
 
 /** A further round is needed only if another replica committed meanwhile. */
 const MAX_ROUNDS = 20
-/** Paths per list of a report. A workspace has no more, and other files of a program are only counted. */
+/**
+ * The most paths in a list of a report. A workspace has no more files than that. Further paths are only
+ * counted.
+ */
 const MAX_LISTED = 1000
 
 /** Throws `store_unavailable`, or `conflict` if others committed in every round. Nothing is merged then. */

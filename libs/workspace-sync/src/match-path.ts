@@ -1,6 +1,6 @@
 /**
- * Matches folded paths with folded patterns. Patterns come from tenants and paths from their programs, so the
- * worst case counts: for each name of a path, at most one comparison with each part of a pattern.
+ * Matches folded paths with folded patterns. Tenants choose the patterns and their programs choose the paths,
+ * so the worst case must be fast. Each name of a path is compared at most once with each part of a pattern.
  */
 
 type Matches<T> = (value: T) => boolean
@@ -41,7 +41,9 @@ export function compilePath(pattern: readonly string[]): Matches<readonly string
     .map((part) => (part === '**' ? 'folders' : compileName(part)))
   return (names) => {
     let [part, at] = [0, 0]
-    /** The part after the last `**`, and the name where the parts from there on were last tried. */
+    /**
+     * The index of the part after the last `**`, and the index of the name at which that part was last tried.
+     */
     let [retryPart, retryAt] = [-1, 0]
     for (;;) {
       const matches = parts[part]
@@ -51,7 +53,7 @@ export function compilePath(pattern: readonly string[]): Matches<readonly string
         part += 1
         ;[retryPart, retryAt] = [part, at]
       } else if (name === undefined) {
-        // A later place leaves even fewer names.
+        // No names are left. If the last `**` matched more names, even fewer would be left.
         return false
       } else if (matches(name)) {
         part += 1
@@ -59,7 +61,8 @@ export function compilePath(pattern: readonly string[]): Matches<readonly string
       } else if (retryPart === -1) {
         return false
       } else {
-        // Only the last `**` has to match more: an earlier one could only leave fewer names.
+        // Lets the last `**` match one more name. If an earlier `**` matched more, that would only leave
+        // fewer names.
         retryAt += 1
         ;[part, at] = [retryPart, retryAt]
       }

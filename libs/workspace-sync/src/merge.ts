@@ -194,7 +194,10 @@ function createDraft(
   }
 }
 
-/** Maximum of names that an execution creates for a path. It needs several only if the host changes. */
+/**
+ * The most names that an execution tries for a path. It needs more than one only if the host changes
+ * meanwhile.
+ */
 const MAX_VERSIONS = 16
 
 /**

@@ -12,8 +12,8 @@ const DOS_DATE = 0x21
 const METHOD = { stored: 0, deflated: 8 } as const
 
 /**
- * Throws ArchiveRefusal for files that `unpackArchive` would refuse, except those that lie too deep: a
- * workspace that has some from before that bound can still be read. Omits nothing silently.
+ * Throws ArchiveRefusal for files that `unpackArchive` would refuse. Files in too many folders are packed,
+ * because an older workspace may have them. No file is left out silently.
  */
 export async function packArchive(
   files: readonly ProgramFile[],
@@ -59,7 +59,8 @@ function refuseOversize(files: readonly ProgramFile[], limits: ArchiveLimits): v
 async function entryOf(file: ProgramFile, at: number, limits: ArchiveLimits) {
   const name = Buffer.from(file.path)
   const deflated = await deflate(file.bytes)
-  // Half of the limit, so that the whole archive with its headers stays below it.
+  // A file is deflated only if its ratio is below half of the limit, so that the whole archive stays below
+  // the limit.
   const isWorth =
     deflated.length < file.bytes.length && deflated.length * (limits.ratio / 2) > file.bytes.length
   const body = isWorth ? deflated : Buffer.from(file.bytes)

@@ -11,26 +11,33 @@ export function isCarriable(path: string): boolean {
     path.isWellFormed() &&
     // eslint-disable-next-line no-control-regex
     !/[\u0000-\u001f\u007f:\\]/.test(path) &&
-    // A part that folds to nothing or to dots is another name on some file system.
+    // On some file systems, a part that folds to nothing (only dots, spaces or ignored characters) means
+    // another file.
     foldPath(path)
       .split('/')
       .every((part) => part !== '')
   )
 }
 
-/** True for a path in more folders than rules and archives are matched and read to. */
+/** True for a path that lies in more folders than rules and archives support. */
 export function isTooDeep(path: string): boolean {
   return path.split('/').length - 1 > BOUNDS.workspaceFolders
 }
 
 export interface PathIndex {
-  /** Whether the path is the same file as another one somewhere, or one of them the folder of the other. */
+  /**
+   * Whether some file system would mix up this path and an indexed one: the same file, a file that is also a
+   * folder, or two spellings of a folder.
+   */
   clashes(path: string): boolean
   add(path: string): void
   delete(path: string): void
 }
 
-/** What has a folded name: at most one file, and folders by their spelling with the number of files. */
+/**
+ * All paths with the same folded name: at most one file, and the folders by spelling, each with its number of
+ * files.
+ */
 interface Place {
   file: string | null
   folders: Map<string, number>
@@ -50,12 +57,15 @@ interface Step {
 export function createPathIndex(paths: Iterable<string> = []): PathIndex {
   const root = newPlace()
 
-  /** The place of each part of the path. With `make`, of all of them, otherwise as far as they exist. */
+  /**
+   * Yields the place of each part of the path. With `make`, it creates missing places. Otherwise it ends at
+   * the first one.
+   */
   function* placesOf(path: string, make: boolean): Generator<Step> {
     let place = root
     const parts = path.split('/')
     for (const [at, part] of parts.entries()) {
-      // Folding makes slashes of some characters, and these separate names as well.
+      // Folding turns some characters into slashes. These slashes also separate names.
       for (const name of foldPart(part).split('/')) {
         const next = place.below.get(name) ?? (make ? newPlace() : undefined)
         if (next === undefined) return

@@ -1,7 +1,10 @@
 /** Divides long synchronous work, so that it does not hold up the other work of the process. */
 import { setImmediate as nextTurn } from 'node:timers/promises'
 
-/** A worker answers probes and renews locks within seconds. Shorter slices would only add turns. */
+/**
+ * A worker answers probes and renews locks within seconds. Shorter slices would only add turns of the event
+ * loop.
+ */
 const SLICE_MS = 20
 
 /** Returns a function to await between two items of work. It lets others run once a slice is over. */

@@ -144,7 +144,7 @@ function* refuseNames(entries: readonly DirectoryEntry[]): Generator<void, void>
     if (index.clashes(name)) throw new ArchiveRefusal('name_collision', name)
     index.add(name)
   }
-  // A folder entry may have the name of a folder that files need, but not of a file.
+  // A folder entry may have the name of a folder that contains files, but not the name of a file.
   for (const { name, isFolder } of entries) {
     yield
     if (isFolder && index.clashes(`${name}/-`)) throw new ArchiveRefusal('name_collision', name)

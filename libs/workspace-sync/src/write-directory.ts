@@ -129,7 +129,10 @@ function unless(code: string): (error: unknown) => void {
   }
 }
 
-/** Links and files in place of folders become errors that the caller can resolve. Others pass through. */
+/**
+ * Errors from links, or from files in the place of folders, become `conflict`, which the caller can resolve.
+ * Other errors pass through.
+ */
 function refused(error: unknown, path: string): unknown {
   const isOdd = ['ELOOP', 'ENOTDIR', 'EISDIR', 'ENOTEMPTY', 'EEXIST'].some((code) => hasCode(error, code))
   return isOdd

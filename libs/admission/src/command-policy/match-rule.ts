@@ -18,7 +18,7 @@ const SYSTEM_FOLDERS = new Set([
 /** `unclear`: one of the words that the entry names is not constant. */
 export type Match = 'yes' | 'no' | 'unclear'
 
-/** A name (`rm`) matches every path that ends in it. A path (`/bin/rm`) also matches the bare name. */
+/** A name (`rm`) matches every path with that file name. A path (`/bin/rm`) also matches the bare name. */
 export function matchesBlock(argv: readonly Argument[], entry: string): Match {
   const [name = '', ...words] = partsOf(entry)
   const asked = argv[0] ?? ''

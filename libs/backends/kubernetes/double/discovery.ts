@@ -2,7 +2,7 @@
 import { PLURALS } from './object-store.ts'
 import { storedGroups, storedResources } from './stored-kinds.ts'
 
-/** The only version of every group except the core. */
+/** The only version of Agent Sandbox's groups. */
 const VERSION = 'v1beta1'
 /** The version of the core group. */
 const CORE_VERSION = 'v1'

@@ -66,7 +66,7 @@ export function storedPath(pathname: string): Asked | null {
   return kind === undefined ? null : { apiVersion, kind, plural, namespace, name }
 }
 
-/** Keeps such objects. */
+/** Keeps the objects of these kinds. */
 export class StoredKinds {
   readonly #objects = new Map<string, KubeObject>()
 

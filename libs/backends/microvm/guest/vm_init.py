@@ -202,7 +202,8 @@ def main():
 try:
     main()
 except BaseException as error:
-    # Nobody else may show it: the console of a clone is not read.
+    # Report it on the console. QEMU's engine quotes the console if the boot of a template fails. A clone's is
+    # not read.
     with open("/dev/console", "w") as console:
         console.write("vm_init: %s: %s\n" % (type(error).__name__, error))
     raise

@@ -10,7 +10,7 @@ import { askCells, cellError, inCell, knownCell } from './in-cell.ts'
 import { liveOfCells } from './live-pages.ts'
 import { mergeStats, mergeTenants } from './merge-figures.ts'
 
-/** The producers stay the caller's, who closes them. */
+/** Does not close the producers. The caller does. */
 export function createCellsProducer(
   producers: ReadonlyMap<number, Producer>,
   directory: CellDirectory,

@@ -21,7 +21,9 @@ export function cellError(cell: number, error: unknown): unknown {
   })
 }
 
-/** What a process knows of a cell. Throws `cell_unavailable` for a cell that it does not know. */
+/**
+ * The entry of a cell in this process's map. Throws `cell_unavailable` if the process does not know the cell.
+ */
 export function knownCell<T>(cells: ReadonlyMap<number, T>, cell: number): T {
   const known = cells.get(cell)
   if (known !== undefined) return known
@@ -33,8 +35,8 @@ export function knownCell<T>(cells: ReadonlyMap<number, T>, cell: number): T {
 }
 
 /**
- * Asks all cells and leaves out those that do not answer, which `away` names. Throws the error of the first
- * if none answers, and every other error.
+ * Asks all cells. `away` names those that do not answer. If none answers, throws the error of the first.
+ * Throws any other error of a cell.
  */
 export async function askCells<T, R>(
   cells: ReadonlyMap<number, T>,

@@ -16,7 +16,8 @@ export async function liveOfCells(
   asked: LivePageAsked,
 ): Promise<LivePage> {
   const open = cursorsOf(producers, asked.before)
-  // At least one execution of each cell that is asked, and never more than were asked for.
+  // Ask at most `limit` cells, so that each can give at least one execution and the page never exceeds
+  // `limit`.
   const now = [...open].slice(0, asked.limit)
   const share = Math.floor(asked.limit / Math.max(1, now.length))
   const cells = new Map(

@@ -30,8 +30,8 @@ export function mergeStats(all: readonly QueueStats[], away: number[]): QueueSta
 }
 
 /**
- * Each cell has clocks of its own. So its number becomes part of the names of its kinds of workers, and turns
- * are compared inside a cell only.
+ * Each cell has its own virtual clocks, so turns can be compared only inside a cell. Therefore the names of
+ * its kinds of workers get its number.
  */
 export function mergeTenants(
   all: readonly { cell: number; answer: TenantsSnapshot }[],

@@ -26,7 +26,8 @@ local function sharers_of(class)
   return sharers[class]
 end
 
--- Executions of a tenant in a class, and since when the first one of the agent in turn has been due.
+-- How many executions of a tenant wait in a class, and since when the first one of the agent whose turn it is
+-- has been due.
 local function look_at(class, tenant)
   local turns = K.turns .. class .. ':' .. tenant
   local agents, count = redis.call('ZRANGE', turns, 0, C.demand_agents - 1), 0

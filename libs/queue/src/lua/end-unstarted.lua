@@ -25,8 +25,8 @@ if state == 'running' then
   return { 'cancelling' }
 end
 if x[10] or tonumber(x[11]) > 0 then
-  -- A former owner died or lost it, and it was put back. User code may have begun, or the audit row may exist.
-  -- The next worker that takes it checks both and ends it.
+  -- A former owner died or lost the execution, which was then put back. User code may have begun, or the
+  -- audit row may exist. The next owner checks both and ends the execution.
   if ARGV[7] ~= '1' then return { 'began' } end
   redis.call('HSET', KEYS[1], 'can', ARGV[6])
   return { 'cancelling' }

@@ -23,7 +23,7 @@
 -- State that a direct release read and updated; the next call gathered into this script reuses it.
 local seen
 
--- Reads a lane and how many more executions the kinds that can serve a need may have outstanding.
+-- Reads a lane. `free`: how many more executions may be outstanding at the kinds that can serve the need.
 local function read_lane(lane, need)
   local free = 0
   for _, kind in ipairs(known_kinds()) do
@@ -36,8 +36,8 @@ local function read_lane(lane, need)
   return { lane = lane, kind = known_kinds()[1], tenants = {}, free = free }
 end
 
--- Does the same as entering the ring and being picked at once. `state`: of the tenant, from waiting_of.
--- Returns the estimate that the tenant is charged.
+-- Has the same effect as if the execution entered the ring and was picked at once. `state`: that of the
+-- tenant, from waiting_of. Returns the estimate that the tenant is charged.
 local function release_at_once(around, tenant, id, state, weight, now)
   local lane, kind, key = around.lane, around.kind, K.tenant .. tenant
   local clock = around.clock or clock_of(lane, kind)
@@ -47,7 +47,8 @@ local function release_at_once(around, tenant, id, state, weight, now)
   state.here = state.here + 1
   set_later(key, 'n:' .. lane .. ':' .. kind, state.here)
   set_later(key, 'vt:' .. lane .. ':' .. kind, state.v)
-  -- The tenant has nothing waiting, so it was idle if nothing else is outstanding.
+  -- The tenant has nothing waiting. If nothing else is outstanding, it was idle and its hash has an expiry,
+  -- which ends here.
   if state.outstanding == 1 then redis.call('PERSIST', key) end
   if v > clock then set_later(K.clock, 'v:' .. lane .. ':' .. kind, v) end
   write_later('ZADD', K.out .. lane, now, id)

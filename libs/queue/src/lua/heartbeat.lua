@@ -100,8 +100,8 @@ end
 
 -- Recalls releases when the window of a kind shrinks (workers left, or are short of memory). The latest
 -- releases that no worker has fetched return to the fair backlog, so that they and newer executions are
--- ordered together. They keep their charge (`pre`) until they are released again. After a refund, the
--- tenant's virtual time would be lower than the clock at which others entered. O(C.pick_max * log n).
+-- ordered together. They keep their charge (`pre`) until they are released again. A refund would set the
+-- tenant's virtual time below the clock at which others entered meanwhile. O(C.pick_max * log n).
 local function recall(lane, kind, surplus, now)
   surplus = math.min(C.pick_max, surplus)
   if surplus <= 0 then return end

@@ -239,9 +239,7 @@ class Agent:
                 self.finish()
 
     def watch_at_rest(self, watch):
-        """Watches background processes while no worker is attached. Returns the milliseconds until there is
-        more to watch, or None.
-        """
+        """Watches background processes without a worker. Returns the milliseconds until the next look."""
         if self.processes.late is None:
             return None
         watch(self.wake, select.POLLIN, self.on_wake)

@@ -57,9 +57,9 @@ export function encodeRun(program: Program, options: JobOptions): Buffer[] {
 }
 
 /**
- * Variables that make programs use the proxy on their loopback. Both cases, because tools differ: curl reads
- * `http_proxy` in lower case only. Node reads them only at its start, so a waiting Node must have been
- * started with them.
+ * Variables that make programs use the proxy on their loopback. Each name is set in lower and upper case,
+ * because tools differ: curl reads only `http_proxy` in lower case. Node reads them only at its start, so a
+ * waiting Node must have been started with them.
  */
 export function proxyEnv(port: number): Record<string, string> {
   const proxy = `http://127.0.0.1:${port}`
@@ -147,7 +147,10 @@ function encodeJob(fields: Record<string, unknown>, files: readonly ProgramFile[
   return frames
 }
 
-/** The program's input and its end, in frames small enough to interleave. None without input. */
+/**
+ * The frames of the program's input and of its end, small enough that other frames can go in between. No
+ * frames without input.
+ */
 export function encodeStdin(stdin: Uint8Array | undefined): Buffer[] {
   if (stdin === undefined) return []
   const frames: Buffer[] = []

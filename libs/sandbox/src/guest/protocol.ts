@@ -49,8 +49,8 @@ export function encodeFrame(type: ToAgentType, payload: Uint8Array = new Uint8Ar
 export interface FrameDecoder {
   /**
    * The complete frames of the stream so far, in order. Throws `protocol_violation`, and must not be used
-   * after that. The payload of an output frame is valid only until the next frame is requested, so that a
-   * flood is not copied.
+   * after that. The payload of an output frame is valid only until the next frame is requested. So a flood of
+   * output needs no copies.
    */
   push(chunk: Buffer): Generator<Frame, void, void>
 }

@@ -2,20 +2,26 @@
 import type { AgentOptions } from './agent-argv.ts'
 import { optionsAsGiven } from './agent-argv.ts'
 
-/** What starts it, and what it is told when it may go on. */
+/** The command that starts both processes, and the options that the worker sends when they may go on. */
 export interface SharedStart {
   /**
-   * Run it in the work directory, which must exist, with the limit of open files of every sandbox
-   * (SURROUNDINGS). To set that limit inside would cost each start an import.
+   * Run it in the work directory, which must exist. The caller sets the limit of open files (SURROUNDINGS),
+   * because the process would need one more import at each start to set it itself.
    */
   argv: [string, string]
   /** Its whole environment. */
   env: Record<string, string>
-  /** For `release`. Sent on the channel, since a program can read its own command line and environment. */
+  /**
+   * Pass them to `release`, which sends them on the channel. In the command line or environment, the program
+   * could read them.
+   */
   options: string[]
 }
 
-/** The agent's defaults (options.py), in the same order. Differing variables are set later. */
+/**
+ * The agent's defaults (options.py), in the same order. Variables that differ from these are set after the
+ * start.
+ */
 const BASE_ENV = {
   PATH: '/usr/local/bin:/usr/local/sbin:/usr/bin:/usr/sbin:/bin:/sbin',
   HOME: '/tmp',
@@ -25,9 +31,9 @@ const BASE_ENV = {
 }
 
 /**
- * The start of a single-use Python sandbox whose agent is PID 1 and has the program's uid, no new privileges,
- * no core dumps and the program's seccomp filter. It waits for `release(options)`. Null for all others, which
- * `agentArgv` starts.
+ * The start of a single-use Python sandbox. Both processes then wait for `release(options)`. The caller must
+ * already have made the agent PID 1, with the program's uid, no_new_privs, no core dumps and the program's
+ * seccomp filter. Null for other sandboxes: start those with `agentArgv`.
  */
 export function sharedStart(options: AgentOptions): SharedStart | null {
   if (options.language !== 'python' || options.cell === true) return null

@@ -2,8 +2,8 @@
  * Requests that do not wait for the end of a run, one of each kind at a time: copies of files (B), and what
  * the sandbox has used so far (P, answered by A).
  *
- * B carries h path, d bytes, x (ignore this file), e end. Its answer is bounded by the request, whatever the
- * guest sends.
+ * The first byte of a B frame says what follows: h a path, d bytes, x nothing (ignore this file), e nothing
+ * (the end). The request bounds the answer, whatever the guest sends.
  */
 import { CofferdamError, pathSchema, type ProgramFile, type Usage } from '@cofferdam/contract'
 import { parseUsage } from './evidence.ts'
@@ -69,7 +69,10 @@ export function createSideRequests(send: SendFrames, write: (frame: Buffer) => v
 
 interface Backup {
   readonly files: Promise<ProgramFile[]>
-  /** Takes B; true at the end. Throws `protocol_violation` beyond what was requested. */
+  /**
+   * Takes one B frame. True when it ends the copy. Throws `protocol_violation` if the guest sends more than
+   * was requested.
+   */
   take(payload: Buffer): boolean
   abandon(reason: CofferdamError): void
 }

@@ -15,7 +15,10 @@ const RESET = 2
 
 /** Small enough that output frames and other connections do not wait long behind one chunk. */
 const CHUNK = 64 * 1024
-/** Larger payloads are passed on uncopied. Smaller ones would pin a read of 64 KiB. */
+/**
+ * Payloads of this size and more are passed on without a copy. A smaller one would keep a whole read of 64
+ * KiB in memory.
+ */
 const UNCOPIED_MIN = 16 * 1024
 
 /** The channel to the guest, shared by all connections. */
@@ -43,12 +46,12 @@ export class Connection extends Duplex {
   #isWanted = false
   #isScheduled = false
   #isEnded = false
-  /** The guest knows that this is over, or must not be told. */
+  /** No more frames are sent: the guest already knows that the connection is over, or must not be told. */
   #isOver = false
 
   constructor(id: number, lane: Lane<Connection>) {
-    // With a mark of one byte, the stream holds one buffer at a time. It asks for the next one when the
-    // buffer was read, and `_read` then returns credit.
+    // With a high-water mark of one byte, the stream holds one buffer at a time. It calls `_read` for the
+    // next one when the reader took the buffer, and `_read` then returns credit.
     super({ allowHalfOpen: true, readableHighWaterMark: 1, writableHighWaterMark: CHUNK })
     this.#id = id
     this.#lane = lane
@@ -117,7 +120,10 @@ export class Connection extends Duplex {
     else this.flush()
   }
 
-  /** Runs after the frames of the current chunk, so that many small ones become one buffer. */
+  /**
+   * Delivers only after all frames of the current chunk were received, so that many small payloads become one
+   * buffer.
+   */
   #schedule(): void {
     if (this.#isScheduled || !this.#isWanted) return
     this.#isScheduled = true

@@ -2,9 +2,9 @@
  * The worker's end of the program's connections: each is a Duplex whose far end is the program. The agent's
  * tunnel.py describes the frames and the states.
  *
- * All of it may be forged. Ids go up by one, so an id is either the next one, an earlier one, or a violation,
- * and closed connections need not be remembered. A connection counts until its Duplex is destroyed, whatever
- * the guest says, so at most 64 windows of bytes are buffered.
+ * The guest may forge every frame. Ids go up by one, so an id is the next one, an earlier one, or a
+ * violation. Closed connections therefore need not be remembered. A connection counts until its Duplex is
+ * destroyed, whatever the guest says. So at most 64 connections buffer one window of bytes each.
  */
 import type { Duplex, Writable } from 'node:stream'
 import { violation } from './protocol.ts'
@@ -15,7 +15,10 @@ export const PROXY_PORT = 3128
 
 /** The same number as in tunnel.py, which explains it. */
 const CONNECTIONS_MAX = 64
-/** Bytes that the guest has not read yet. While there are more, no further frame of the guest is read. */
+/**
+ * Above this many bytes that were written and that the guest has not read, no further frame of the guest is
+ * read.
+ */
 const UNREAD_MAX = 256 * 1024
 
 export interface Tunnel {
@@ -25,7 +28,7 @@ export interface Tunnel {
   take(type: 'N' | 'D' | 'W' | 'Q', payload: Buffer): boolean
   /** The caller has given up the run: destroys all connections and ignores the guest's frames until `end`. */
   discard(): void
-  /** The run is over, or the session: destroys all connections. The guest is told nothing. */
+  /** The run or the session is over: destroys all connections without telling the guest. */
   end(): void
 }
 

@@ -3,7 +3,7 @@ import { LANGUAGES, SESSION_SCOPES, type Capabilities } from '@cofferdam/contrac
 import type { Cgroups } from './cgroups.ts'
 import type { Rung } from './rung.ts'
 
-/** `rung`: null if none can run; the capabilities are then those of the best rung. */
+/** `rung`: null if no rung works on this host. The capabilities are then the least that any rung has. */
 export function capabilitiesOf(
   rung: Rung | null,
   cgroups: Cgroups | null,
@@ -19,8 +19,8 @@ export function capabilitiesOf(
     files: true,
     artifacts: true,
     streaming: true,
-    // Only if everything that a run can leave is in namespaces of the slot. Otherwise it may write to
-    // folders, shared memory and message queues of the host, which a wipe cannot clean.
+    // Sessions need a slot whose namespaces hold everything that a run can leave. Otherwise a run may write
+    // to folders, shared memory and message queues of the host, which a wipe cannot clean.
     sessions:
       rung?.ownsPids !== true ? [] : SESSION_SCOPES.filter((scope) => scope !== 'processes' || limitsStay),
     preloads,

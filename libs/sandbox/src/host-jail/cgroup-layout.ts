@@ -1,4 +1,4 @@
-/** Where this process may create cgroups, and with which controllers, by a trial. */
+/** Finds out by a trial where this process may create cgroups, and with which controllers. */
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 

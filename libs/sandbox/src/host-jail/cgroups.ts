@@ -3,9 +3,9 @@
  * Otherwise `createCgroups` returns null, and the weaker resource limits and memory watch replace it.
  *
  * Joining costs 7-19 ms per process on an idle host (the kernel waits for an RCU grace period), so it happens
- * while the agent's interpreter starts, before any program process exists. Creating and removing a group
- * waits for the same lock, so none of it happens on the worker's main thread. Counters need no lock and are
- * read from open files.
+ * while the agent's interpreter starts, before any program process exists. Creating and removing a slot's
+ * group waits for the same lock, so that work never blocks the worker's main thread. Counters need no lock
+ * and are read from open files.
  */
 import { readFileSync, rmdirSync } from 'node:fs'
 import { mkdir, readdir, rmdir, writeFile } from 'node:fs/promises'
@@ -25,7 +25,10 @@ const AGENT_PIDS = 1
 /** A cell also has waiting interpreters and their fork server. */
 const CELL_PIDS = 3
 const PERIOD_US = 100_000
-/** Longest pause between checks of a busy group, about 1 s in all: a stopped or slow parent reaps late. */
+/**
+ * Longest pause between checks of a busy group. All pauses take about 1 s, because a parent that is stopped
+ * or slow reaps its zombies late.
+ */
 const LAST_PAUSE_MS = 512
 
 export interface CgroupCounters {
@@ -52,7 +55,10 @@ export interface Cgroup extends FoundCgroup {
   read(): CgroupCounters
   /** Resets `memoryPeak` to zero if the kernel can (v1). */
   resetPeak(): void
-  /** Number of its processes, by one controller: all were moved into every controller and cannot leave. */
+  /**
+   * Number of processes in the group. One controller is enough: every process is in all of them and cannot
+   * leave.
+   */
   countPids(): number
   /** True if there are at most `processes`. Fast: reads the number of tasks, one small open file. */
   holdsAtMost(processes: number): boolean
@@ -64,14 +70,17 @@ export interface Cgroups {
   readonly version: 'v1' | 'v2'
   readonly countsPidsPeak: boolean
   create(id: string, limits: SlotLimits, cell: boolean): Promise<Cgroup>
-  /** Removes the parent group if no sandbox of any worker is in it. */
+  /** v1 only: removes the parent group if no sandbox of any worker is in it. */
   close(): void
-  /** The group that a slot has here. A worker in another group has it elsewhere (see its record). */
+  /**
+   * The group of a slot, at the place where this worker creates groups. A worker that runs in another cgroup
+   * creates them elsewhere, as the slot's record says.
+   */
   find(id: string): FoundCgroup
   /**
-   * Removes empty groups beside ours that no record names: their worker was killed, and its runtime folder
-   * was removed before a sweep. The kernel refuses this for a group with processes, so no living slot is
-   * touched. Returns their number.
+   * Removes empty groups of slots that are older than ten minutes. They stay if a worker was killed and its
+   * runtime folder was removed before a sweep. The kernel refuses to remove a group with processes, so no
+   * living slot is touched. Returns the number of removed groups.
    */
   sweep(nowMs: number): Promise<number>
 }
@@ -87,7 +96,8 @@ export function createCgroups(parent: string | null): Cgroups | null {
     async sweep(nowMs) {
       const named = await Promise.all(basesOf(layout).map((base) => readdir(base).catch(() => [])))
       const old = [...new Set(named.flat())].filter(isSlotId).filter((id) => nowMs - idTimeMs(id) > ORPHAN_MS)
-      // One by one: each waits for the kernel's cgroup lock, which starts of living slots need too.
+      // Removes one folder at a time. Each removal waits for the kernel's cgroup lock, which the start of a
+      // slot needs too.
       let swept = 0
       for (const id of old) {
         let isGone = true
@@ -97,7 +107,8 @@ export function createCgroups(parent: string | null): Cgroups | null {
       return swept
     },
     close() {
-      // `create` makes the group again. A v2 group stays, because `create` does not enable its controllers.
+      // The v1 parent group can go, because `create` makes it again. The v2 one stays, because `create` would
+      // not enable its controllers again.
       if (layout.version === 'v1') for (const folder of basesOf(layout)) dropEmpty(folder)
     },
     async create(id, limits, cell) {
@@ -129,7 +140,7 @@ function dropEmpty(folder: string): void {
   try {
     rmdirSync(folder)
   } catch {
-    // It has another worker's slots.
+    // The folder is not empty: another worker's slots are in it.
   }
 }
 
@@ -150,7 +161,7 @@ function fieldIn(said: string, name: string): number {
   return Number(line?.slice(name.length + 1) ?? 0) || 0
 }
 
-/** Only groups below the root have it, so this checks a temporary group. */
+/** The root group has no `pids.peak`, so this looks in our parent group below it. */
 function countsPidsPeak(layout: CgroupLayout): boolean {
   return layout.version === 'v2' && text(join(layout.folder.pids, 'pids.peak')) !== ''
 }
@@ -184,7 +195,8 @@ function groupOf(layout: CgroupLayout, id: string): Cgroup {
   const countPids = (): number => pidsIn(join(layout.folder.pids, id)).length
   return {
     async join(pid) {
-      // One after the other: later moves find the grace period over and cost microseconds.
+      // One move after the other: the first waits for the grace period, and the later ones then cost
+      // microseconds.
       for (const folder of foldersOf(layout, id)) await writeFile(join(folder, 'cgroup.procs'), String(pid))
     },
     read: () => ({

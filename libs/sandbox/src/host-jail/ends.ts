@@ -18,7 +18,10 @@ import type { Records } from './records.ts'
 import type { SlotUids } from './slot-uids.ts'
 import type { JailProcess } from './jail-process.ts'
 
-/** SIGKILL takes milliseconds, with a CPU quota or on a busy host longer (41 spinning processes: 250 ms). */
+/**
+ * SIGKILL takes milliseconds. It takes longer with a CPU quota or on a busy host (41 spinning processes: 250
+ * ms).
+ */
 const GONE_MS = 10_000
 /** Time for an agent without a pid namespace to end and reap its children. Then the tree is killed. */
 const OWN_END_MS = 250
@@ -80,7 +83,8 @@ export function createEnds(deps: {
     cgroup: FoundCgroup | null,
   ): Promise<void> {
     const isRemoved = (await cgroup?.remove()) ?? true
-    // The folder first: without it nobody finds the slot, while a taken uid is harmless.
+    // Remove the record before the uid. If this worker dies in between, only a taken uid remains, which is
+    // harmless.
     await records.remove(owner, id)
     // An unkillable process keeps its group busy, so its uid is never given to another sandbox.
     if (isRemoved) uids?.release(id, uid)
@@ -90,7 +94,8 @@ export function createEnds(deps: {
     async endSlot({ owner, id, child, identity, uid }) {
       if (identity !== null && deps.ownsPids) {
         killExactly(identity, place)
-        // Our child waits for the namespace's init, which the kernel ends only after all others in it.
+        // Our child waits for the init of the pid namespace. The kernel ends init only after all other
+        // processes in the namespace.
         if (child !== null) await exitOf(child, GONE_MS)
       } else if (identity !== null) await waitGone(identity, place, OWN_END_MS)
       if (identity !== null && (!deps.ownsPids || isRunning(identity, place)))
@@ -149,7 +154,8 @@ async function exitOf(child: JailProcess, timeoutMs: number): Promise<void> {
 /** Our child is the agent or waits for it. Either way it ends now, and Node reaps it. */
 async function endChild(child: JailProcess, place: string): Promise<void> {
   if (isOver(child) || child.pid === undefined) return
-  // The whole tree, because a fork in progress survives a kill (bwrap's child then waits for ever).
+  // Kill the whole tree: a process that is just being forked survives the kill of its parent (bwrap's child
+  // would then wait for ever).
   const identity = identityOf(child.pid, place)
   if (identity !== null) await killTree(identity, place, GONE_MS)
   child.kill('SIGKILL')

@@ -1,4 +1,7 @@
-/** The /etc of a jail: stubs without names, and copies of public files that interpreters and loaders read. */
+/**
+ * The /etc of a jail: stubs that name no user or host of this machine, and copies of public files that
+ * interpreters and loaders read.
+ */
 import { readdir, readFile, readlink, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { SURROUNDINGS } from '@cofferdam/contract'
@@ -12,8 +15,8 @@ const STUBS = {
 }
 
 /**
- * Files of the host's /etc that Python, Node or the loader read at start; none is secret. Without localtime,
- * so that the time is UTC everywhere.
+ * Files of the host's /etc that Python, Node or the loader read at start; none is secret. localtime is left
+ * out, so that the time in every jail is UTC.
  */
 const COPIED = [
   'ld.so.cache',

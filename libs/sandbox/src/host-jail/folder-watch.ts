@@ -8,7 +8,10 @@ import { lstat, opendir } from 'node:fs/promises'
 import { inodesOf } from '../disk-inodes.ts'
 import { descendants, signal } from './process-identity.ts'
 
-/** A look at 10,000 files takes about 100 ms, little of it CPU. At 1 GB/s that is at most 250 MB too much. */
+/**
+ * A look at 10,000 files takes about 100 ms, little of it CPU. A program that writes 1 GB/s passes the limit
+ * by 250 MB between two looks.
+ */
 const INTERVAL_MS = 250
 const MiB = 1024 * 1024
 
@@ -18,8 +21,8 @@ export interface FolderWatch {
 }
 
 /**
- * Watches until `stop()`: bytes, and the number of files, folders and links that such a disk may have. Kills
- * descendants of `agent`, not the agent.
+ * Until `stop()`, watches the bytes in `folder` and its number of files, folders and links. If a disk of
+ * `diskMib` could not hold them, kills the descendants of `agent`, but not the agent.
  */
 export function watchFolder(folder: string, diskMib: number, agent: number): FolderWatch {
   let kills = 0
@@ -34,7 +37,7 @@ export function watchFolder(folder: string, diskMib: number, agent: number): Fol
       signal(pid)
     }
   }
-  // Waits for the last look before the next, so that a slow disk never causes two at once.
+  // The next look begins only after the last one has ended, so that a slow disk never causes two at once.
   function wait(): void {
     timer = setTimeout(
       () =>
@@ -86,6 +89,6 @@ async function holdsMore(root: Buffer, diskMib: number): Promise<boolean> {
   return false
 }
 
-// The types of opendir do not support byte names, which `encoding` selects.
+// `encoding: 'buffer'` makes opendir return names as bytes, but its types do not know this value.
 const entriesOf = async (path: Buffer): Promise<AsyncIterable<Dirent<Buffer>>> =>
   (await opendir(path, { encoding: 'buffer' as BufferEncoding })) as unknown as AsyncIterable<Dirent<Buffer>>

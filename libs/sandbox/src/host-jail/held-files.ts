@@ -1,9 +1,9 @@
 /**
- * Reads small kernel files repeatedly: each stays open after its first reading, and every reading starts at
- * its beginning, where the kernel writes it anew. One system call instead of five: 6 instead of 62 µs for a
- * group's four counters.
+ * Reads small kernel files repeatedly: each stays open after its first reading. A later reading starts at the
+ * file's beginning, for which the kernel makes new content. This is one system call instead of five: 6
+ * instead of 62 µs for a group's four counters.
  *
- * Not for cgroup.procs: v1 shows an open one its old list for up to a second.
+ * Do not use it for cgroup.procs: on v1, a file that stays open shows an old list for up to a second.
  */
 import { closeSync, openSync, readSync, writeSync } from 'node:fs'
 
@@ -19,7 +19,10 @@ export interface HeldFiles {
 // Readings do not overlap, so one buffer serves all.
 const memory = Buffer.alloc(4096)
 
-/** The caller closes it. It holds a few named files, so their number has no limit. */
+/**
+ * The caller must call `close`. Callers read only a few fixed files, so the number of open files has no limit
+ * here.
+ */
 export function createHeldFiles(): HeldFiles {
   const held = new Map<string, number>()
   let isClosed = false

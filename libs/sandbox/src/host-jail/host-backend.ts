@@ -27,7 +27,7 @@ export interface HostBackendOptions {
   parts: HostParts | null
   /** A uid per slot; null if all share one. */
   uids: SlotUids | null
-  /** The user of programs on this host, for doctor. */
+  /** A line for doctor: as which user programs run on this host. */
   feature: string
   /** Folder of this backend's records; created here. */
   root: string
@@ -37,7 +37,7 @@ export interface HostBackendOptions {
   deps: BackendDeps
 }
 
-/** A host that cannot run it is reported by `probe`, not thrown. */
+/** If this host cannot run the backend, this does not throw: `probe` reports it. */
 export async function createHostBackend(options: HostBackendOptions, signal: AbortSignal): Promise<Backend> {
   const { name, rung, parts, uids, deps } = options
   const logger = deps.logger ?? SILENT

@@ -12,8 +12,8 @@ export type HostSlotParts = HostSlotView &
 /**
  * A cell is clean if its agent says so and this host sees no other process in its cgroup (or below the
  * agent), whatever a program did to the agent. Waiting processes are counted at each clean, because their
- * number depends on the last program's language. A hijacked agent can hide no more processes in that number
- * than it may keep anyway.
+ * number depends on the last program's language. A hijacked agent may report too many, but at most the two
+ * (WAITING_MAX) that it may keep anyway.
  */
 export function createHostSlot(parts: HostSlotParts): GuestSlot {
   const { spec, session, closed, identity, cgroup } = parts

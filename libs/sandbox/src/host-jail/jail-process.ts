@@ -57,7 +57,10 @@ export class JailChild
     this.emit('exit', code, signal)
   }
 
-  /** Killed by its parent, so that no other process can have its pid meanwhile. */
+  /**
+   * The parent sends the kill. It has not reaped the process, so the pid cannot belong to another process
+   * yet.
+   */
   kill(): boolean {
     this.#kill()
     return this.exitCode === null && this.signalCode === null

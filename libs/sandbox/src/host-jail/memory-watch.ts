@@ -21,7 +21,8 @@ export interface MemoryWatch {
 
 /**
  * Watches the descendants of `root` (the agent, which does not count) and the sandbox's own tmpfs until
- * `stop()`. The seccomp filter refuses memory that neither shows (memfd_create, shmget).
+ * `stop()`. Memory from memfd_create or shmget would show in neither of them, so the seccomp filter refuses
+ * these calls.
  */
 export function watchMemory(root: number, limitBytes: number, disks: readonly string[]): MemoryWatch {
   const seen = { kills: 0, peak: 0 }
@@ -44,7 +45,7 @@ export function watchMemory(root: number, limitBytes: number, disks: readonly st
     }
   }
 
-  // Waits for the last look before the next, so that a slow /proc never causes two at once.
+  // The next look begins only after this one has ended, so that a slow /proc never causes two at once.
   async function lookAndWait(): Promise<void> {
     await look().catch(() => {})
     if (!isStopped) wait()
@@ -69,7 +70,10 @@ export function watchMemory(root: number, limitBytes: number, disks: readonly st
   }
 }
 
-/** bwrap cannot limit the number of files on a tmpfs, where empty files have no bytes. */
+/**
+ * Counts memory for each file too: empty files have no bytes, and bwrap cannot limit the number of files on a
+ * tmpfs.
+ */
 function fileBytes(disks: readonly string[]): number {
   const found = diskUse(disks)
   return found === null ? 0 : found.bytes + found.files * INODE_BYTES
@@ -99,7 +103,9 @@ async function statusOf(pid: number): Promise<string> {
   return other === undefined ? '' : readFile(`/proc/${pid}/task/${other}/status`, 'latin1').catch(() => '')
 }
 
-/** The same with shared pages divided among their processes, which costs more. */
+/**
+ * The same, but a shared page counts only in part for each process that shares it. This takes longer to read.
+ */
 async function proportionalOf(pid: number): Promise<number> {
   const rollup = await readFile(`/proc/${pid}/smaps_rollup`, 'latin1').catch(() => '')
   return rollup === '' ? residentOf(pid) : (fieldKb(rollup, 'Pss_Anon') + fieldKb(rollup, 'Pss_Shmem')) * 1024

@@ -90,7 +90,7 @@ export async function openHost(
 
 interface Identity {
   uids: SlotUids | null
-  /** The user of programs on this host, for doctor. */
+  /** A line for doctor: as which user programs run on this host. */
   feature: string
 }
 

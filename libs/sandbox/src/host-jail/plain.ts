@@ -11,7 +11,7 @@ import type { Rung } from './rung.ts'
 
 const MiB = 1024 * 1024
 
-/** `isolation`: `process` or `none`, the name that the operator's policy allowed for the same thing. */
+/** `isolation`: `process` or `none`, whichever name the configured backend has. Both mean the same here. */
 export function createPlainRung(parts: HostParts, isolation: Isolation): Rung {
   const noNetworkFilter = parts.filters?.noNetwork ?? null
   return {
@@ -39,7 +39,8 @@ export function createPlainRung(parts: HostParts, isolation: Isolation): Rung {
         cell: spec.cell,
         work: `${folder}/work`,
         hold: true,
-        // Prevents a program from killing the agent, which would free its children (from Linux 6.12 on).
+        // From Linux 6.12 on, stops a program from killing the agent. Without the agent, its children would
+        // leave the process tree.
         scope: true,
         env: { HOME: `${folder}/tmp`, TMPDIR: `${folder}/tmp` },
         rlimits: {

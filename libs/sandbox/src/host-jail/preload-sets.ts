@@ -13,7 +13,7 @@ export interface PreloadSets {
   missing: string[]
 }
 
-/** Tries each set like a slot: with the system's modules, none of a user's folder. */
+/** Imports each set as a slot would: from the system's modules, not from a user's own folder. */
 export async function findPreloadSets(
   python: Python,
   sets: Readonly<Record<string, readonly string[]>>,

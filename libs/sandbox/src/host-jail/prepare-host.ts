@@ -61,7 +61,10 @@ export interface PrepareOptions {
   dropTo: DropTo
 }
 
-/** Prepares the runtime folder, also beside other workers. Resolves with what is missing as text. */
+/**
+ * Prepares the runtime folder. Several workers may do so at once. If something is missing, resolves with a
+ * text about it.
+ */
 export async function prepareHost(
   options: PrepareOptions,
   signal: AbortSignal,
@@ -109,7 +112,10 @@ const filtersIn = (folder: string): Filters => ({
   noNetwork: join(folder, 'no-network.bpf'),
 })
 
-/** The isolation files by name. The folder's name is their digest, so a new version finds no old filter. */
+/**
+ * The files that isolate jails, with their names. Their digest is in the folder's name, so a new version
+ * never uses an old filter.
+ */
 async function fenceFiles(arch: SeccompArch | null, python: Python): Promise<JailFile[]> {
   const jail = await readFile(fileURLToPath(new URL('../process/jail.py', import.meta.url)))
   const etc = await etcFiles(python)

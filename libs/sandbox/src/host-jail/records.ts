@@ -15,8 +15,8 @@ import { z } from 'zod'
 import { removeTree } from './remove-tree.ts'
 
 /**
- * Tries of a file operation that races with a removal. Three busy loops on a busy machine once lost ten tries
- * in a row.
+ * How often a file operation is repeated that loses a race against a removal. On a busy machine, three busy
+ * loops once lost ten tries in a row.
  */
 const LOST_ROUNDS = 1000
 
@@ -36,7 +36,10 @@ const isOwner = (name: string): name is WorkerId => /^wrk_[A-Za-z0-9_-]{1,120}$/
 export const isSlotId = (name: unknown): name is SandboxId =>
   typeof name === 'string' && /^sbx_[A-Za-z0-9]{1,64}$/.test(name)
 
-/** Unused remains of this age are leftovers: a start takes at most ten minutes (ready_timeout_ms). */
+/**
+ * What a slot left counts as abandoned if it is unused and older than this: a start takes at most ten minutes
+ * (ready_timeout_ms).
+ */
 export const ORPHAN_MS = 600_000
 
 export interface Records {
@@ -75,8 +78,9 @@ export function createRecords(root: string): Records {
   return {
     async create(owner, id) {
       const path = folder(owner, id)
-      // A concurrent removal may remove the owner's empty folder. Each round is lost to a removal, so there
-      // are few, unless the file system always favours removals, which is an error.
+      // A concurrent removal may remove the owner's empty folder. Each round fails only because of one more
+      // removal, so there are few rounds. After LOST_ROUNDS of them, the file system seems to favour
+      // removals, which is an error.
       for (let attempt = 0; ; attempt++) {
         try {
           await mkdir(path, { mode: 0o711 })

@@ -30,7 +30,8 @@ export async function removeTree(path: string): Promise<void> {
           await unlink(deeper)
           continue
         }
-        // Moving a directory writes its parent's entry, so it must be writable. No program uses this name.
+        // To move a directory, the kernel changes its `..` entry, so the directory itself must be writable.
+        // `freeName` returns a name that does not exist.
         await chmod(deeper, 0o700)
         await rename(deeper, await freeName(root, () => moved++))
       }
@@ -46,7 +47,7 @@ export async function removeTree(path: string): Promise<void> {
 /** The program may have removed its own right to list the folder. */
 async function opened(path: Buffer): Promise<AsyncIterable<Dirent<Buffer>>> {
   await chmod(path, 0o700)
-  // The types of opendir do not support byte names, which `encoding` selects.
+  // `encoding: 'buffer'` makes opendir return names as bytes, but its types do not know this value.
   return (await opendir(path, { encoding: 'buffer' as BufferEncoding })) as unknown as AsyncIterable<
     Dirent<Buffer>
   >

@@ -6,8 +6,9 @@ const MiB = 1024 * 1024
 const RESERVED_MIB = 768
 
 /**
- * Per process or user, so weaker than a cgroup. `data` counts writable private memory. It is a fallback for
- * the memory watch, with room for allocators' reserves. RLIMIT_AS would break Node.
+ * These limits hold per process (`data`) or per user (`nproc`), so they are weaker than a cgroup. `data`
+ * counts writable private memory. It backs up the memory watch and leaves room for allocators' reserves.
+ * RLIMIT_AS would break Node.
  */
 export const withoutCgroup = (limits: { memory_mib: number; pids: number }): Record<string, number> => ({
   nproc: limits.pids + 1,

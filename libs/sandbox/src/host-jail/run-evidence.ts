@@ -18,7 +18,7 @@ export interface HostSlotView {
   cgroup: Cgroup | null
   /** Where programs write on the host; null if they write to their own file systems. */
   folder: string | null
-  /** Those file systems as paths for `statfs`; empty with `folder`. */
+  /** Paths for `statfs` of the sandbox's own file systems. Empty if `folder` is set. */
   disks: readonly string[]
 }
 
@@ -31,8 +31,8 @@ export function watchRun(view: HostSlotView, { limits, reuse }: SandboxSpec): Ru
   // Earlier runs of a cell do not count.
   if (reuse !== 'job') cgroup?.resetPeak()
   const before = cgroup?.read() ?? null
-  // Without a cgroup, only a walk over the processes measures CPU time during the run. Only the limit of CPU
-  // time needs that.
+  // Without a cgroup, CPU time during the run can be measured only by a walk over the processes. That is
+  // needed only for a limit of CPU time.
   const isWalked = cgroup === null && limits.cpu_time_ms !== undefined
   const cpuBefore = isWalked ? treeCpuMs(identity.pid) : null
   const memory = cgroup === null ? watchMemory(identity.pid, limits.memory_mib * MiB, disks) : null

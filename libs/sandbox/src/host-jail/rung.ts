@@ -21,7 +21,7 @@ export interface Launched {
   child: JailProcess
   /** Host pid of the agent. Rejects if it did not start. */
   agentPid: Promise<number>
-  /** Options in the agent's release, if `sharedStart` started it. */
+  /** Options that `release` must send to the agent, if `sharedStart` started it. */
   options?: readonly string[]
 }
 
@@ -37,7 +37,10 @@ export interface Rung {
   readonly network: Capabilities['network']
   /** Whether the program's uid must own and reach `folder`. */
   readonly usesFolder: boolean
-  /** Inner paths of the sandbox's own fillable file systems; empty if programs write to `folder`. */
+  /**
+   * Paths inside the sandbox of its own file systems that a program can fill. Empty if programs write to
+   * `folder`.
+   */
   readonly ownDisks: readonly string[]
   /** Whether the agent finds its own values in /proc. */
   readonly showsProc: boolean

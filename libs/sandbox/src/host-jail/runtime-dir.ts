@@ -4,7 +4,10 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { CofferdamError } from '@cofferdam/contract'
 
-/** In the temporary folder, since a reboot may delete it. Named by user: only that user may own it. */
+/**
+ * It is in the temporary folder, because it need not survive a reboot. Its name has the uid, because only
+ * that user may own it.
+ */
 export const defaultRuntimeDir = (): string => join(tmpdir(), `cofferdam-${process.getuid?.() ?? 'user'}`)
 
 /**

@@ -1,5 +1,6 @@
 /**
- * Starts a slot until its interpreter waits: everything that is the same for all programs of its kind.
+ * Starts a slot up to the point where its interpreter waits for a program. All of this is the same for every
+ * program of its kind.
  *
  *   record, uid, cgroup ──start──pid──join, save──release──R──▶ slot     any failure or abort: ended, then thrown
  *
@@ -35,7 +36,10 @@ export interface SlotStarter {
   readyTimeoutMs: number
 }
 
-/** Throws `conflict` for a used ID, `sandbox_open_failed`, or `signal`'s reason, and then leaves nothing. */
+/**
+ * Throws `conflict` for a used ID, `sandbox_open_failed`, or `signal`'s reason. If it throws, nothing of the
+ * slot is left.
+ */
 export async function startHostSlot(
   starter: SlotStarter,
   spec: SlotSpec,

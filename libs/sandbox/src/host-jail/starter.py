@@ -12,9 +12,9 @@ of the started process. Answers go to stdout, one line each:
    info CHANNEL TEXT       a line that the process wrote on its fd 3
    said CHANNEL HEX        bytes of its stderr
 
-A started process may open FILES files. With PATHs, this process leaves every mount that holds none of them,
-if it may do that. It ends with its stdin; started processes get a signal from the kernel when their parent
-dies.
+A started process may open FILES files. With PATHs, this process unmounts for itself every mount that has
+none of them, if it may do that. It ends when its stdin ends. Started processes that asked for it then get
+a signal from the kernel, because their parent dies.
 """
 import _signal as signal
 import fcntl
@@ -195,7 +195,7 @@ def become(argv, env, uid, gid, fds):
                 signal.signal(number, signal.SIG_DFL)
             except (OSError, ValueError):
                 pass
-        # Copies above 4 first, so that none is overwritten too early.
+        # First copies each descriptor to a number above 4, so that dup2 overwrites none that is still needed.
         for number, fd in enumerate([fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 5) for fd in fds]):
             os.dup2(fd, number)
         if uid >= 0:

@@ -6,7 +6,8 @@
  *   none ──first start──▶ serving ──channels used up, or no answer──▶ draining ──last process ended──▶ gone
  *
  * While one drains, another one serves. A draining one that is silent for a minute is killed. If one dies,
- * the kernel sends SIGKILL to everything that it started.
+ * the kernel sends SIGKILL to the processes that it started and that asked for this (bwrap's
+ * --die-with-parent).
  */
 import { spawn, type ChildProcess } from 'node:child_process'
 import type { Readable } from 'node:stream'
@@ -42,14 +43,17 @@ export interface StartedProcess {
 export interface Starter {
   /** Rejects if the process cannot be created. A missing command ends with code 127 instead. */
   start(command: StartCommand): Promise<StartedProcess>
-  /** Ends the starter and its processes that asked for their parent's death. It can start again. */
+  /**
+   * Ends the starter, and with it the processes that asked the kernel for a signal at their parent's death.
+   * `start` works again afterwards.
+   */
   close(): Promise<void>
 }
 
 /**
  * Nothing runs before the first `start`. `python` is 3.8 or newer. `needed`: all host paths that the
- * processes open. Mounts without any of them are hidden from the processes if this process may do that;
- * without `needed`, all stay. A start that takes longer than `answerMs` rejects.
+ * processes open. If the helper may do so, it hides mounts that have none of these paths. If `needed` is
+ * empty, all mounts stay. A start that takes longer than `answerMs` rejects.
  */
 export function createStarter(python: string, needed: readonly string[] = [], answerMs = ANSWER_MS): Starter {
   const serving = new Set<Helper>()
@@ -77,7 +81,7 @@ class Helper {
   readonly #started = new Map<number, JailChild>()
   #next = 0
   #isOver = false
-  /** Set while it is given up and silent. */
+  /** Runs from when the helper was given up until its next answer, and kills it at the end. */
   #hung: NodeJS.Timeout | null = null
   #isGivenUp = false
 
@@ -132,7 +136,7 @@ class Helper {
     this.#hung ??= setTimeout(() => this.#child.kill('SIGKILL'), HUNG_MS).unref()
     const error = new Error('the process that starts sandboxes does not answer')
     late.failed(error)
-    // Requests are handled in order, so a late start ends at once.
+    // The helper handles requests in order. If it still starts the process, this kills it at once.
     this.#ask(['kill', channel])
     return error
   }

@@ -6,11 +6,12 @@ import { descendantsAndZombies } from './process-identity.ts'
 const TICK_MS = 10
 
 /**
- * CPU time of all processes below `agent` and of their reaped children. Only children that nobody waited for
- * (a parent ignores SIGCHLD) are missing.
+ * CPU time of all processes below `agent` and of their reaped children. Children whose parent ignores SIGCHLD
+ * are missing, because nobody waits for them.
  */
 export function treeCpuMs(agent: number): number {
-  // Parents first: a child reaped meanwhile is missed once, and never counted twice.
+  // Read parents before children. A child that is reaped in between is then missed this time, but never
+  // counted twice.
   const waited = timesOf(agent).waited
   const below = descendantsAndZombies(agent).map(timesOf)
   return below.reduce((sum, each) => sum + each.own + each.waited, waited)

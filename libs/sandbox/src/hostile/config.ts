@@ -3,7 +3,7 @@ import { z } from 'zod'
 
 const ms = z.int().min(0).max(600_000)
 
-/** The tricks of one sandbox. Without a key, that part behaves. */
+/** The tricks of one sandbox. A part without a trick behaves well. */
 const hostileTricksSchema = z.strictObject({
   open: z
     .enum(['hangs', 'fails', 'throws_foreign', 'deaf'])

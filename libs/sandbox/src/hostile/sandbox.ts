@@ -85,7 +85,7 @@ export class HostileSandbox implements Sandbox {
     if (this.#tricks.dispose_throws === true) throw new Error('hostile: dispose failed after the fact')
   }
 
-  /** Breaks backpressure and the limit on purpose: calls without waiting. */
+  /** Ignores backpressure and the output limit on purpose: it calls `onOutput` without waiting. */
   async #flood(io: RunIo): Promise<void> {
     const total = this.#tricks.flood_bytes ?? 0
     // 64 KiB: the largest frame of the guest protocol.
@@ -97,7 +97,8 @@ export class HostileSandbox implements Sandbox {
 
   async #forever(signal: AbortSignal): Promise<never> {
     const either = AbortSignal.any([this.#gone.signal, signal])
-    // The longest timer keeps the process alive like a real channel; only an abort ends it.
+    // The longest possible timer keeps the process alive, as a real channel would. Only an abort ends the
+    // wait.
     while (!either.aborted) await sleep(2_147_483_647, undefined, { signal: either }).catch(() => {})
     throw either.reason
   }

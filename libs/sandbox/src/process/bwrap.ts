@@ -51,7 +51,7 @@ function fixedArguments(tree: JailTree): string[] {
   return args
 }
 
-/** The rung, or why it is unavailable: runs `bwrap` once like for programs. */
+/** The rung, or why it is unavailable. To find out, runs `bwrap` once as for a program. */
 export async function createBwrapRung(
   parts: BwrapParts,
   signal: AbortSignal,

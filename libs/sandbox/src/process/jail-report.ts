@@ -4,7 +4,7 @@ import { createInterface } from 'node:readline'
 import type { Readable } from 'node:stream'
 import { z } from 'zod'
 
-/** `proc` is true for a jail without its own file tree, which does not report it. */
+/** A jail without its own file tree does not report `proc`, and it is then true. */
 export interface JailReport {
   pid: number
   proc: boolean
@@ -16,8 +16,8 @@ const lineSchema = z.union([
 ])
 
 /**
- * Reads the report of a new jail. The pid is known before the jail is complete; a jail with a tree sends its
- * two lines in any order. Both promises reject if it ends before.
+ * Reads the report of a new jail. `pid` resolves before the jail is complete. A jail with a tree sends its
+ * two lines in any order. If the jail ends too early, the promises that are still open reject.
  */
 export function readReport(
   child: ChildProcess,
@@ -30,7 +30,8 @@ export function readReport(
     pid.reject(error)
     proc.reject(error)
   }
-  // Two short lines; the descriptor is closed before any program runs.
+  // This needs no bound: jail.py writes at most two short lines, and closes the descriptor before any program
+  // runs.
   const read = createInterface({ input: info })
   read.on('line', (line) => {
     const parsed = lineSchema.safeParse(parsedJson(line))

@@ -2,7 +2,7 @@
 
 NAMEs: guest (folder of the guest files, path inside), folder (the slot's own on the host), filter (BPF), and
   with namespaces   links, binds (lines: target or source, space, path), masks (lines), empty (a file),
-                    disk, shm (bytes)
+                    disk, shm (bytes), inodes (number)
   without           read (lines: folders and files that programs may read)
 It prints JSON lines on fd 3: pid (in the namespace of its start) and, with namespaces, another line with proc
 once the file tree exists, in either order. If a required step fails, the process ends with a message before

@@ -14,7 +14,10 @@
 
 export type SeccompArch = 'x64' | 'arm64'
 
-/** Socket families for programs: all for loopback, or none (socketpair stays). */
+/**
+ * Socket families for programs. `local`: unix, IPv4 and IPv6. `none`: no socket(2), but socketpair stays
+ * allowed.
+ */
 type Sockets = 'local' | 'none'
 
 // [x86_64, aarch64]; null if the architecture lacks the call.
@@ -101,7 +104,8 @@ const DENIED: Record<string, readonly [number | null, number | null]> = {
   lsm_get_self_attr: [459, 459],
   lsm_set_self_attr: [460, 460],
   lsm_list_modules: [461, 461],
-  // x86_64 entries of calls that never existed or are gone.
+  // Calls that only x86_64 has. uretprobe and uprobe are the kernel's own; the others never existed or are
+  // gone.
   _sysctl: [156, null],
   get_kernel_syms: [177, null],
   getpmsg: [181, null],
@@ -121,8 +125,8 @@ const DENIED: Record<string, readonly [number | null, number | null]> = {
 const LAST_KNOWN = 469
 
 /**
- * Also refused if the worker watches memory without a cgroup: memory outside of all processes and file
- * systems of the sandbox, which no look from outside sees.
+ * Also refused if the worker watches memory without a cgroup. These calls create memory outside of the
+ * sandbox's processes and file systems, where the watch does not see it.
  */
 const DENIED_WATCHED: typeof DENIED = {
   memfd_create: [319, 279],
@@ -179,7 +183,10 @@ const ON_PROCESSES = {
   sched_setattr: [314, 274],
 } as const
 
-/** Calls whose second argument is a pid if the first is `self`. Otherwise it is a group or a user. */
+/**
+ * Calls whose first argument says what the second one is: a pid if it equals `self`, otherwise a group or a
+ * user.
+ */
 const ON_GROUPS = {
   setpriority: { nr: [141, 140], self: 0 },
   ioprio_set: { nr: [251, 30], self: 1 },
@@ -260,7 +267,7 @@ const refused = (calls: typeof DENIED, column: 0 | 1): Instruction[] =>
 
 /**
  * The filter of a jail with namespaces, as an array of `struct sock_filter` (8 bytes each, little endian).
- * `watched`: no cgroup limits memory, so only visible memory is allowed.
+ * `watched`: no cgroup limits memory, so calls that create memory which the watch cannot see are refused.
  */
 export const seccompFilter = (arch: SeccompArch, watched: boolean): Buffer =>
   filterOf(arch, 'local', memoryRules(arch, watched))

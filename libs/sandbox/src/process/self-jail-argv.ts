@@ -14,7 +14,10 @@ export interface JailParts extends HostParts {
   filters: Filters
 }
 
-/** Files that interpreters and the loader read without a file tree. Node fails without openssl.cnf. */
+/**
+ * Host files and folders that interpreters and the loader need in a jail without its own file tree. Node
+ * fails without openssl.cnf.
+ */
 const READ = [
   '/usr',
   '/bin',
@@ -37,7 +40,8 @@ export function selfJailArgv(parts: JailParts, tree: JailTree | null, launch: La
     parts.bootstrap,
     ...Object.entries(settingsOf(parts, tree, launch)).flat(),
     '--',
-    // jail.py itself handles the interpreter and the agent's file.
+    // Leaves out the interpreter, its flags and the agent's file: jail.py is that interpreter and imports the
+    // agent.
     ...agentArguments(parts, tree, launch).slice(4),
   ]
 }

@@ -15,7 +15,7 @@ import { jailTree, OWN_DISKS, type JailTree } from './jail-tree.ts'
 import { selfJailArgv, type JailParts } from './self-jail-argv.ts'
 
 export interface SelfJailParts extends JailParts {
-  /** Folder in which a trial may create its own. */
+  /** Folder in which a trial may create a folder of its own. */
   root: string
 }
 
@@ -30,7 +30,10 @@ const BARE_FEATURES = [
   '/proc and /dev/shm closed',
 ]
 
-/** The rung, or why it is unavailable. Starts an agent with a waiting Python once, like for programs. */
+/**
+ * The rung, or why it is unavailable. To find out, starts an agent with a waiting Python once, as for a
+ * program.
+ */
 export async function createSelfJailRung(
   parts: SelfJailParts,
   tryNamespaces: boolean,

@@ -24,10 +24,13 @@ export interface Cell<S extends CellSlot> {
   limits: SlotLimits
   runs: number
   createdMs: number
-  /** Later than its creation by the time that it was paused. */
+  /**
+   * Time of creation plus all time that the session was paused on disk, so that pauses do not count to its
+   * age.
+   */
   startedMs: number
   idleMs: number
-  /** Memory of a resumed sandbox that a new one would share with others. */
+  /** Memory that a resumed sandbox has for itself, but that a new sandbox would share with others. */
   ownBytes: number
   /** Null while an execution uses it. */
   idleSinceMs: number | null
@@ -69,7 +72,10 @@ export interface Domain<S extends CellSlot> {
   /** Includes cells that are opening. */
   count: number
   readonly cells: Set<Cell<S>>
-  /** Waiting callers. Each gets an idle cell, or null: the caller then opens one, already in `count`. */
+  /**
+   * Waiting callers. Each gets an idle cell or null. With null the caller must open one, which `count`
+   * already includes.
+   */
   readonly line: Line<Cell<S> | null>
 }
 
@@ -156,7 +162,7 @@ export function createCellDomains<S extends CellSlot>(
         .filter(({ cell }) => cell.idleSinceMs !== null)
         .toSorted(
           (a, b) =>
-            // First cells that keep nothing: losing them costs only time.
+            // Cells that keep nothing come first, because to lose one costs only time.
             Number(a.cell.scope !== 'none') - Number(b.cell.scope !== 'none') ||
             (a.cell.idleSinceMs ?? 0) - (b.cell.idleSinceMs ?? 0),
         ),

@@ -30,9 +30,9 @@ import type { DropReason, WarmDeps } from './warm-deps.ts'
 const TEND_MS = 1_000
 
 /**
- * Longest time to clean a cell; then it is destroyed. Cleaning takes milliseconds, or seconds on a busy
- * host. Long, because a destroyed cell loses its session's files. Less than the 20 s after which the executor
- * reports a leak.
+ * Longest time to clean a cell; then it is destroyed. Cleaning takes milliseconds, or seconds on a busy host.
+ * The time is long, because a destroyed cell loses its session's files. It is less than the 20 s after which
+ * the executor reports a leak.
  */
 const CLEAN_MS = 8_000
 
@@ -40,11 +40,11 @@ const CLEAN_MS = 8_000
 export interface Turn<S extends CellSlot> extends Keeping {
   readonly slot: S
   readonly warm: boolean
-  /** The caller's view of it; null for reuse scope `tenant`. */
+  /** What the caller learns about the cell's session. Null for reuse scope `tenant`. */
   readonly session: { id: SessionId; fresh: boolean } | null
   /** True for scopes `interpreter` and `processes`: the run uses the kept interpreter. */
   readonly keepsInterpreter: boolean
-  /** True for scope `processes`: the end of a run kills none. */
+  /** True for scope `processes`: the end of a run kills no process of the session. */
   readonly keepsProcesses: boolean
   /** Ends the turn once: cleans the cell, or destroys it (always if `lost`). Resolves when that is proven. */
   end(lost: boolean): Promise<void>
@@ -174,7 +174,7 @@ export function createCells<S extends CellSlot>(parts: {
     await gone
   }
 
-  /** The same for a cell that nobody holds. */
+  /** Like `discard`, for a cell that no execution uses. Does not wait. Retried if it fails (left-slots.ts). */
   function drop(domain: Domain<S>, cell: Cell<S>, why: DropReason): void {
     discard(domain, cell, why).catch((error: unknown) => left.add(cell.slot, cell.memory, error))
   }

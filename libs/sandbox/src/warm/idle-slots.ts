@@ -43,7 +43,8 @@ export function createIdleSlots<S extends Slot>(
           entry.memory[Symbol.dispose]()
           return entry.slot
         }
-        // Its channel has closed, but its listener was not called yet and will not find it here.
+        // The slot's channel has closed. Its `onClosed` listener was not called yet, and will no longer find
+        // the slot in the list.
         discard(entry.slot, entry.memory, 'died')
       }
       return null

@@ -3,7 +3,7 @@ export interface Line<T> {
   readonly length: number
   /** Joins and resolves with what `serve` gives. Leaves and rejects with the signal's reason. */
   join(signal: AbortSignal): Promise<T>
-  /** Gives it to the longest waiter; false if nobody waits. */
+  /** Gives `given` to the caller that has waited longest. False if nobody waits. */
   serve(given: T): boolean
 }
 

@@ -12,7 +12,7 @@ import type { Cell } from './cell-domains.ts'
 import { bytesOf, type CellSlot, type SlotKind } from './slot.ts'
 import type { WarmMemory } from './warm-deps.ts'
 
-/** What a paused session has beside its sandbox. */
+/** What is saved of a paused session besides its sandbox. */
 export interface CellState {
   id: SessionId
   scope: SessionScope
@@ -26,12 +26,12 @@ export interface CellState {
 
 /** A backend's way to keep sessions on disk. A name is paused, or it has a cell, never both. */
 export interface PausedCells<S extends CellSlot> {
-  /** Whether the session is paused, here or where only other workers reach it. */
+  /** Whether the session is paused, even if only another worker can reach its files. */
   has(name: SessionName): Promise<boolean>
   /**
-   * Continues a paused session. Until it resolves, the session stays paused. Null if it is paused no longer.
-   * Calls `admit` before it starts anything, with the memory that it needs beyond that of a new one. Throws
-   * `conflict` if this worker cannot reach or run it.
+   * Continues a paused session. Until it resolves, the session stays paused. Null if the session is no longer
+   * paused. Before anything starts, calls `admit` with the kind and with the memory that the session needs
+   * beyond that of a new one. `admit` may throw. Throws `conflict` if this worker cannot reach or run it.
    */
   resume(
     name: SessionName,
@@ -41,7 +41,10 @@ export interface PausedCells<S extends CellSlot> {
   ): Promise<{ slot: S; state: CellState } | null>
   /** Saves the session. Its slot can only be destroyed afterwards. If it rejects, the slot is as before. */
   pause(name: SessionName, slot: S, state: CellState, signal: AbortSignal): Promise<void>
-  /** Makes a paused session of each key from the state of the slot, which goes on. All or none. */
+  /**
+   * Copies the state of the slot into one paused session for each of `keys`. The slot goes on. Creates all of
+   * them or none.
+   */
   fork(
     name: SessionName,
     slot: S,
@@ -51,11 +54,14 @@ export interface PausedCells<S extends CellSlot> {
   ): Promise<SessionFork[]>
 }
 
-/** What a turn may do with its session as a whole. Absent if the backend cannot, or without a session. */
+/**
+ * What a turn may do with its session as a whole. Both are absent if the backend cannot do it or the turn has
+ * no session.
+ */
 export interface Keeping {
   /** Pauses the session. The turn is then ended as lost. */
   readonly pause?: (signal: AbortSignal) => Promise<void>
-  /** Makes paused sessions of these keys from this one, which goes on. */
+  /** Copies this session into one paused session for each of `keys`. This session goes on. */
   readonly fork?: (keys: readonly string[], signal: AbortSignal) => Promise<SessionFork[]>
 }
 
@@ -82,8 +88,8 @@ const stateOf = <S extends CellSlot>(cell: Cell<S>): CellState => ({
 })
 
 /**
- * The cell of a paused session, in use. Its share of the budget is taken before anything starts, since its
- * state on disk is gone afterwards. Null if it is not paused.
+ * Resumes a paused session in a cell, which is then in use. Takes its share of the memory budget before
+ * anything starts, because the state on disk is gone afterwards. Null if the session is not paused.
  */
 export async function resumeCell<S extends CellSlot>(
   paused: PausedCells<S>,

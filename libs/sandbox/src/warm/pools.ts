@@ -1,8 +1,8 @@
 /**
  * Warm slots of one backend, by kind (slot-pool.ts).
  *
- * take() never waits longer than its own start would take: it gets an idle slot, or a warming one that no
- * earlier caller waits for, or starts one.
+ * take() gets an idle slot, or a warming one that no earlier caller waits for, or starts one. So it waits no
+ * longer than its own start would take, unless the warming slot fails.
  */
 import { newSandboxId, type WorkerId } from '@cofferdam/contract'
 import { SILENT, type BackendDeps, type BackendLogger } from '../deps.ts'

@@ -2,7 +2,10 @@
 import { CofferdamError, type SandboxSpec, type SessionScope } from '@cofferdam/contract'
 import type { SlotLimits } from './slot.ts'
 
-/** Throws `session_not_found` for file operations and `mustExist`, which may not create a session. */
+/**
+ * Called when an execution would create its session. Throws `session_not_found` for file operations and
+ * `mustExist`, which may not do that.
+ */
 export function refuseBeginning({ program, session }: Pick<SandboxSpec, 'program' | 'session'>): void {
   if (program.type === 'files' || session?.mustExist === true) throw new CofferdamError('session_not_found')
 }

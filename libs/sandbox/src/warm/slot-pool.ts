@@ -39,7 +39,10 @@ export interface SlotPoolParts<S extends Slot> {
   left: LeftSlots
   /** Aborts when no more slots should warm. */
   closing: AbortSignal
-  /** A caller waits for a start of any kind; a parallel refill would slow it by half (measured). */
+  /**
+   * True while a caller waits for the start of a slot of any kind. A parallel refill would slow that start by
+   * half (measured).
+   */
   isStarting(): boolean
   /** Registers background work, to wait for its end. */
   track(work: Promise<unknown>): void

@@ -33,7 +33,7 @@ export interface SlotSpec extends SlotKind {
 /** A started sandbox in which nothing has run. */
 export interface Slot {
   readonly spec: SlotSpec
-  /** Enough to find it again, without secrets, for the ref. */
+  /** What the sandbox's ref needs to find the sandbox again. Must not contain secrets. */
   readonly handle: SandboxRef['handle']
   /** Its name in the vendor's logs, not secret. Absent without a vendor. */
   readonly vendorRef?: string
@@ -48,8 +48,8 @@ export interface Slot {
 /** A slot that can be cleaned between runs. */
 export interface CellSlot extends Slot {
   /**
-   * Kills and wipes what runs left and the scope does not keep. Rejects if not proven before the signal; then
-   * destroy the cell.
+   * Kills and wipes all that runs left and that `keep` does not cover. Rejects if that is not proven before
+   * the signal aborts. The caller must then destroy the cell.
    */
   clean(keep: SessionScope, signal: AbortSignal): Promise<void>
 }
@@ -60,7 +60,10 @@ export const runKeeps = (scope: SessionScope): { keepsInterpreter: boolean; keep
   keepsProcesses: scope === 'processes',
 })
 
-/** What `kill` needs to find the slot's sandbox. `id` names its execution's sandbox, or the slot itself. */
+/**
+ * What `kill` needs to find the slot's sandbox. `id` is the ID of the execution's sandbox, or of the slot if
+ * it has no execution.
+ */
 export const refOf = (
   backend: string,
   id: SandboxId,

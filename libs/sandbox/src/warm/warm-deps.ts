@@ -28,6 +28,9 @@ export interface WarmDeps {
   refillGate: RefillGate
   config: WarmConfig
   observe?(event: WarmEvent): void
-  /** Called for each session here when a turn begins or ends, and (null) when its sandbox is gone. */
+  /**
+   * Called for a session with a cell here when a turn begins or ends. Called with null when its sandbox is
+   * gone.
+   */
   onSession?(name: SessionName, state: { entry: SessionEntry; isBusy: boolean } | null): void
 }

@@ -1,4 +1,7 @@
-/** One backend's warm slots and cells, behind the single call of `open`. */
+/**
+ * The warm slots and cells of one backend. `open` makes one call, `take`, and need not know which of them it
+ * gets.
+ */
 import type { SandboxSpec, SessionId } from '@cofferdam/contract'
 import { SILENT, type BackendDeps, type BackendLogger } from '../deps.ts'
 import { createCells } from './cells.ts'
@@ -45,7 +48,10 @@ export interface WarmthParts<S extends CellSlot> {
   backend: string
   /** Starts a slot until its interpreter waits; leaves nothing if it rejects. */
   start(spec: SlotSpec, signal: AbortSignal): Promise<S>
-  /** Null (a backend alone, as in tests): no pools, cells without a budget. */
+  /**
+   * Null for a backend without a worker, as in tests: then no slots are kept warm, and cells have no memory
+   * budget.
+   */
   deps: WarmDeps | null
   logger?: BackendLogger
   /** Gets waiting slots that could not be destroyed. */
@@ -88,8 +94,8 @@ export function createWarmth<S extends CellSlot>(parts: WarmthParts<S>): Warmth<
       }
     },
     abandon(bound) {
-      // This slot's memory already belongs to the execution, which opens another slot with it. So no memory
-      // is held for a slot that cannot be destroyed. Cells report the drop themselves.
+      // The execution already owns this slot's share of memory, and opens another slot with it. So if this
+      // slot cannot be destroyed, no share stays taken for it. Cells report the drop themselves.
       if (!bound.slot.spec.cell) deps.observe?.({ type: 'dropped', backend, why: 'died' })
       const ended = bound
         .end(true)
@@ -118,7 +124,9 @@ export function createWarmth<S extends CellSlot>(parts: WarmthParts<S>): Warmth<
   }
 }
 
-/** Without a worker, only opened cells are kept. */
+/**
+ * Stands in for the worker of a backend without one: no slots are kept warm, and cells have no memory budget.
+ */
 function alone(): WarmDeps {
   const config = warmConfigSchema.parse({ pools: { enabled: false } })
   return {

@@ -22,8 +22,8 @@ export interface PlaceReader extends AsyncDisposable {
 
 export interface BlobPlace extends Disposable {
   /**
-   * A bucket is one for the whole fleet, and others may write to it. What is not encrypted is then stored
-   * with hashes, and checked against the reference when it is read.
+   * True for a bucket. The whole fleet shares it, and others may write to it. So blobs that are not encrypted
+   * are stored with hashes, and checked against their reference when they are read.
    */
   readonly isBucket: boolean
   create(blob: BlobPath): Promise<PlaceWriter>
@@ -36,20 +36,22 @@ export interface BlobPlace extends Disposable {
   /** The days (`YYYYMMDD`) of a tenant's folder. */
   days(tenant: string): Promise<string[]>
   /**
-   * Deletes the executions of a day whose ID `gone` returns. Asks for a thousand at a time. Returns their
-   * number.
+   * Deletes the blobs of a day's executions whose IDs `gone` returns. Asks `gone` about at most a thousand at
+   * a time. Returns the number of these executions.
    */
   sweepDay(tenant: string, day: string, gone: AskGone): Promise<number>
   /**
-   * Removes what writers that died before `beforeMs` left. Does nothing for a place whose `sweepDay` removes
-   * it.
+   * Removes unfinished blobs that writers began before `beforeMs`. Does nothing if `sweepDay` of this place
+   * removes them.
    */
   sweepUnfinished(beforeMs: number): Promise<void>
   /** Throws `config_invalid` or `store_unavailable`, with what to do, if blobs cannot be written and read. */
   check(): Promise<void>
 }
 
-/** Which of some executions have no rows any more. */
+/**
+ * Returns those of the given execution IDs that fit the name of the parameter: `gone`, `known` or `ended`.
+ */
 export type AskGone = (executionIds: string[]) => Promise<Set<string>>
 
 /** Other folders are not ours, and stay. */

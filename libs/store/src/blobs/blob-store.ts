@@ -27,13 +27,13 @@ const MAX_BLOB_BYTES = 64 * 1024 * 1024
 export interface KeptBlobs extends BlobStore {
   readonly isBucket: boolean
   /**
-   * Deletes the blobs of executions from before `day` (`YYYYMMDD`) whose ID `known` does not return. Asks for
-   * a thousand at a time. Returns the number of executions that lost their blobs.
+   * Deletes the blobs of executions from before `day` (`YYYYMMDD`), except those whose IDs `known` returns.
+   * Asks `known` about at most a thousand at a time. Returns the number of executions that lost their blobs.
    */
   prune(day: string, known: AskGone): Promise<number>
   /** Deletes the blobs of one tenant's executions from before `day` whose ID `ended` returns. */
   pruneTenant(tenantId: string, day: string, ended: AskGone): Promise<number>
-  /** Removes what writers that died before `beforeMs` left. */
+  /** Removes unfinished blobs that writers began before `beforeMs`. */
   sweepUnfinished(beforeMs: number): Promise<void>
 }
 

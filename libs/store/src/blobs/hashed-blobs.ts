@@ -14,7 +14,10 @@ import { damaged } from '../sealed-format.ts'
 export const HASHED_BYTES = 256 * 1024
 const HASH_BYTES = 32
 
-/** Takes the text in order, and returns the hashes behind it with their digest. */
+/**
+ * Takes the text in order. `end` returns the hashes to store behind the text, and the digest for the
+ * reference.
+ */
 export interface TextHasher {
   add(text: Uint8Array): void
   end(): { hashes: Uint8Array; digest: string }
@@ -50,8 +53,8 @@ export function createTextHasher(): TextHasher {
 }
 
 /**
- * Reads a part of a blob through `fetch`, and only the chunks that have it. Throws `stored_data_damaged` when
- * they are not what was written.
+ * Reads a part of a blob through `fetch`: its hashes, and only the chunks that contain the part. Throws
+ * `stored_data_damaged` when the bytes differ from what was written.
  */
 export async function readHashed(
   digest: string,

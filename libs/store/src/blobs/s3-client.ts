@@ -26,7 +26,7 @@ const ATTEMPTS = 4
 /** Below COMMIT_TIMEOUT_MS of the executor (15 s), so that it sees the reason. */
 const OPERATION_MS = 10_000
 const CONNECT_MS = 2000
-/** Without a byte for so long, a connection is cut and the request repeated. */
+/** When no byte arrives for this long, the connection is cut and the request repeated. */
 const SILENT_MS = 4000
 
 type Sdk = typeof s3
@@ -72,7 +72,10 @@ export async function openBucket(settings: BucketSettings): Promise<Bucket> {
 export const failureName = (error: unknown): string =>
   error instanceof Error ? (isCofferdamError(error) ? failureName(error.cause) : error.name) : ''
 
-/** Nothing is stored under a key. A bucket that does not exist is a fault of the configuration. */
+/**
+ * True when nothing is stored under the key. False when the bucket does not exist, because that is a fault of
+ * the configuration.
+ */
 export const isMissing = (error: unknown): boolean => ['NoSuchKey', 'NotFound'].includes(failureName(error))
 
 /** Failures that pass only when somebody changes the configuration or the bucket. */

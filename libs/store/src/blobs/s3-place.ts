@@ -17,9 +17,14 @@ import { createS3Writer, deleteObject } from './s3-writer.ts'
  * largest blob, or the last chunk of an encrypted one. An object that is not longer needs no other request.
  */
 const TAIL_BYTES = STORED_CHUNK_BYTES
-/** Times that a range is asked for when its bytes break off. The SDK repeats only until the first byte. */
+/**
+ * How often a range is read when its bytes break off. The SDK repeats a request only if no byte has arrived.
+ */
 const READS = 3
-/** How long a good check is believed: /readyz asks every few seconds, and a check is three requests. */
+/**
+ * How long the result of a successful check is used again: /readyz asks every few seconds, and a check is
+ * three requests.
+ */
 const CHECK_MS = 30_000
 
 export async function createS3Place(settings: BucketSettings): Promise<BlobPlace> {

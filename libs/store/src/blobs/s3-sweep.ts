@@ -18,7 +18,10 @@ export async function sweepDay(bucket: Bucket, path: string, gone: AskGone): Pro
   const prefix = bucket.keyOf(path)
   const executionOf = (key: string): string => key.slice(prefix.length).split('/', 1)[0] ?? ''
   let deleted = 0
-  /** Keys come in order, so an execution can only continue on the next page. */
+  /**
+   * The last execution of the previous page. Keys are listed in order, so only this one can continue on the
+   * next page and would be counted twice.
+   */
   let last = ''
   for await (const { Contents = [] } of pagesOf(bucket, prefix)) {
     const keys = Contents.flatMap(({ Key }) => Key ?? [])

@@ -63,7 +63,8 @@ export function createS3Writer(bucket: Bucket, path: string): PlaceWriter {
     async append(bytes) {
       total += bytes.length
       for (let at = 0; at < bytes.length;) {
-        // Only when a byte follows, because an object of one part needs no upload.
+        // A full part is sent only when another byte follows, because an object of one part needs no
+        // multipart upload.
         if (filled === PART_BYTES) await sendPart()
         if (filled === pending.length) pending = grown(pending)
         const part = bytes.subarray(at, at + pending.length - filled)
@@ -87,7 +88,8 @@ export function createS3Writer(bucket: Bucket, path: string): PlaceWriter {
     },
     async discard() {
       pending = Buffer.alloc(0)
-      // What cannot be removed now is removed by the sweeper, so the first failure is the one to report.
+      // Failures are ignored here, because the caller reports the failure that led to this call. The sweeper
+      // removes what cannot be removed now.
       if (uploadId !== undefined) {
         const upload = { ...target, UploadId: uploadId }
         await bucket

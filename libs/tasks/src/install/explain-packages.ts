@@ -1,10 +1,13 @@
 /** Explains a failure by what the package proxy and the egress refused. Package managers print little. */
 import type { PackagesSeen } from './package-access.ts'
 
-/** More names of one kind add nothing. The report lists every refused package. */
+/** The most names in one sentence. The report lists every refused package. */
 const MAX_NAMED = 10
 
-/** `usual` is the sentence for any failed program. Empty when there is nothing to say. */
+/**
+ * `usual` is the sentence that every failed program gets. The result is empty when there is nothing to
+ * explain.
+ */
 export function explainPackages(
   { packages, refused, narrowed, mirrorFailures, refusals }: PackagesSeen,
   usual: string | null = null,

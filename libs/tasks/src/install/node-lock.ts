@@ -1,7 +1,7 @@
 /**
- * Lock files of yarn and pnpm: which version of the package manager can read one, and its text for an install
- * here. Both fetch tarballs from the addresses in the lock file, so these point to the package proxy during
- * the install. Then the caller's own file is restored.
+ * Reads lock files of yarn and pnpm, and chooses a version of the package manager that can read the file.
+ * Both managers fetch tarballs from the addresses in it. So during the install, these addresses point to the
+ * package proxy. Afterwards, the caller's own file is restored.
  */
 import type { ProgramFile, Sandbox } from '@cofferdam/contract'
 
@@ -43,7 +43,7 @@ function redirectedLock(path: string, own: Uint8Array, moved: Buffer): Redirecte
         const left = await sandbox.read(path, moved.length)
         if (!moved.equals(left)) return
         await sandbox.write([{ path, bytes: own }])
-        // A sandbox may delay a write until the next request, and this read is one.
+        // A sandbox may delay a write until the next request. This read is that request.
         await sandbox.read(path, own.length)
       } catch {
         // The sandbox or the file is gone, so there is nothing to restore.

@@ -15,7 +15,7 @@ export interface PackageAccess {
 }
 
 export interface PackagesSeen extends Pick<InstallReport, 'packages' | 'refused'> {
-  /** Packages with versions that the tenant's rules left out, and those rules. */
+  /** Packages of which the tenant's rules hid some versions, each with its rule. */
   narrowed: readonly { name: string; rule: string }[]
   /** Failures of the package mirror. */
   mirrorFailures: readonly string[]
@@ -23,7 +23,7 @@ export interface PackagesSeen extends Pick<InstallReport, 'packages' | 'refused'
   refusals: readonly { target: string; rule: string; reason: string }[]
 }
 
-/** What an execution without a network has seen of packages. */
+/** The value for an execution without a package proxy: nothing was seen. */
 export const NO_PACKAGES: PackagesSeen = {
   packages: [],
   refused: [],

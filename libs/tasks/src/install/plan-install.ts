@@ -48,8 +48,8 @@ const MANIFESTS = [
 const registryOf = (manager: PackageManager): PackageRegistry => (manager === 'pip' ? 'pypi' : 'npm')
 
 /**
- * Refuses packages that no sandbox could make available. A program that is not an install may use any package
- * manager, so it is refused only when every manager would be. Throws TaskRefusal.
+ * Throws TaskRefusal if no sandbox could fetch packages for the program. A program that names no package
+ * manager may use any of them, so it is refused only if no manager could fetch packages.
  */
 export function refusePackages(
   program: Program,
@@ -85,7 +85,10 @@ function refusalOf(
       )
 }
 
-/** Plans an install. Throws TaskRefusal for no manifest, or when policy or worker cannot allow it. */
+/**
+ * Plans an install. Throws TaskRefusal if there is no manifest, or if the policy or this worker does not
+ * allow packages.
+ */
 export async function planInstall(
   asked: Install,
   sandbox: Pick<Sandbox, 'list' | 'read'>,
@@ -136,7 +139,10 @@ const NPM_PROXY =
   'export npm_config_proxy="$HTTP_PROXY" npm_config_https_proxy="$HTTPS_PROXY" npm_config_noproxy="$NO_PROXY" ' +
   'pnpm_config_http_proxy="$HTTP_PROXY" pnpm_config_https_proxy="$HTTPS_PROXY" pnpm_config_no_proxy="$NO_PROXY"'
 
-/** A named manager of Node also accepts a package.json alone: yarn works without a lock file. */
+/**
+ * If the caller names npm, yarn or pnpm, a package.json is enough, because these managers also work without a
+ * lock file.
+ */
 function accepts(named: PackageManager, manifest: string, usual: PackageManager): boolean {
   return named === usual || (manifest === 'package.json' && named !== 'pip')
 }
@@ -210,7 +216,7 @@ function yarnCommand(lock: string | null): Command {
   const berry = 'install --no-immutable'
   const prepared = [
     'export YARN_HTTP_PROXY="$HTTP_PROXY" YARN_HTTPS_PROXY="$HTTPS_PROXY"',
-    // The default, Plug'n'Play, works only for programs that yarn itself starts.
+    // By default yarn uses Plug'n'Play, which works only for programs that yarn itself starts.
     "grep -qs '^nodeLinker:' .yarnrc.yml || export YARN_NODE_LINKER=node-modules",
   ]
   const isNew = lock !== null && isBerry(lock)

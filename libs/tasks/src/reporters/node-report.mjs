@@ -1,5 +1,6 @@
 // A reporter of node:test that writes one JSON line when a test ends, so that a stopped run leaves a report.
-// The reader accepts 8 MiB: 500 messages of 4 KiB, and the names and places of all others.
+// The reader accepts 8 MiB. That is enough for 500 messages of 4 KiB, and for the names and places of all
+// other tests.
 const MESSAGE_MAX = 4096
 const MESSAGES = 500
 
@@ -10,7 +11,8 @@ export default async function* report(source) {
   for await (const { type, data } of source) {
     if (type === 'test:stderr')
       said.set(data.file, ((said.get(data.file) ?? '') + data.message).slice(0, MESSAGE_MAX))
-    // A suite counts only if its hook failed: its tests then show only that they were cancelled or passed.
+    // A suite is reported only if one of its hooks failed. Its tests then end as cancelled or passed, so they
+    // do not show the failure.
     const isSuite = data.details?.type === 'suite'
     const isHook = type === 'test:fail' && data.details?.error?.failureType === 'hookFailed'
     if ((type !== 'test:pass' && type !== 'test:fail') || (isSuite && !isHook)) continue

@@ -1,7 +1,7 @@
 """Runs unittest and writes one JSON line per test: python3 unittest-report.py REPORT [FILE].
 
-Prints as unittest does. Also searches folders that are not packages, each as a separate start folder, but no
-folders whose name starts with a dot.
+The output is that of unittest. Folders that are not packages are searched, too, each as its own start
+folder. node_modules, venv and folders whose name starts with a dot are skipped.
 """
 import json
 import os
@@ -11,7 +11,8 @@ import time
 import traceback
 import unittest
 
-# The reader accepts 8 MiB: 500 messages of 4 KiB, and the names and places of all others.
+# The reader accepts 8 MiB. That is enough for 500 messages of 4 KiB, and for the names and places of all
+# other tests.
 MESSAGE_MAX, MESSAGES = 4096, 500
 
 
@@ -34,13 +35,14 @@ class Report:
 
 
 def place(error):
-    """The last frame of the trace that is in the project. For a syntax error, its place."""
+    """File and line of the trace's last frame inside the project. For a syntax error, those of the error."""
     if error is None:
         return None, None
     found = (None, None)
     here = os.getcwd() + os.sep
     if type(error[1]) is ImportError and error[1].name is None:
-        # The loader raised it. Its text contains the trace of the real failure.
+        # unittest's loader raised this ImportError. The text of the error contains the trace of the real
+        # failure.
         for path, number in re.findall(r'^  File "([^"\n]+)", line (\d+)', str(error[1]), re.M):
             if path.startswith(here):
                 found = (path, int(number))
@@ -82,7 +84,7 @@ def result_class(report):
 
         def saw(self, test, status, error=None, message=""):
             if self.seen is None:
-                # A fixture of a class or module, or a file that cannot be loaded.
+                # No test is running: a fixture of a class or module failed or was skipped.
                 report.test(test, status, None, error, message)
             else:
                 self.seen.append((test, status, error, message))
@@ -130,7 +132,8 @@ def has_tests(folder):
 
 class Loader(unittest.TestLoader):
     def _match_path(self, path, full_path, pattern):
-        # unittest documents this hook for this purpose. A single pattern cannot match both names.
+        # unittest documents that subclasses may override this method. One pattern cannot match both
+        # `test*.py` and `*_test.py`.
         return is_test(path)
 
 
@@ -141,7 +144,7 @@ def discover():
         inside = folder != "." and "__init__.py" in files
         if inside or not (has_tests(folder) or any(is_package(folder, name) for name in below)):
             continue
-        # A package is found from the folder above it.
+        # Discovery finds a package when it starts in the folder above the package.
         top = os.path.abspath(folder)
         suite.addTests(Loader().discover(top, top_level_dir=top))
     return suite

@@ -2,9 +2,9 @@
 import { linesOf } from './read-events.ts'
 import type { ReportDraft, TestCase } from './report-draft.ts'
 
-/** The contract's longest message. */
+/** The longest message that the contract allows. */
 const MAX_OUTPUT = 8192
-/** As many of the shortest valid lines as 8 MiB can hold. A result can claim any number of tests. */
+/** The most tests of a report. A result line can claim any number of them. */
 const MAX_TESTS = 100_000
 
 const STATUS: Readonly<Record<string, TestCase['status']>> = {
@@ -17,9 +17,12 @@ const STATUS: Readonly<Record<string, TestCase['status']>> = {
 interface Binary {
   tests: { name: string; status: TestCase['status'] }[]
   outputs: Map<string, string>
-  /** The test whose output follows. */
+  /** The test that printed the lines which follow. */
   teller: string | null
-  /** Lines since the last `failures:`. A list of names if the result follows, else a test's output. */
+  /**
+   * Lines since the last `failures:`. If the result follows, they are names of failed tests. Otherwise a test
+   * printed them.
+   */
   list: string[] | null
 }
 
@@ -59,7 +62,7 @@ function readLine(binary: Binary, line: string): number[] | null {
   } else if (result !== null && (binary.list !== null || binary.teller === null))
     return result.slice(1).map(Number)
   else if (binary.teller !== null) {
-    // A test printed this line, whatever it looks like.
+    // The current test printed this line, even if it looks like a line of cargo.
     tell(binary, [...(binary.list ?? []), line])
     binary.list = null
   } else {
@@ -82,7 +85,10 @@ const RUNNING = /^running \d+ tests?$/
 const TEST = /^test (.+?)(?: - should panic)? \.\.\. (ok|FAILED|ignored)\b/
 const RESULT = /^test result: \w+\. (\d{1,9}) passed; (\d{1,9}) failed; (\d{1,9}) ignored;/
 
-/** Cargo continues with the next binary, and exits with 0 if this one exited with 0. */
+/**
+ * Stands for a test binary that ended without a result. Cargo continues with the next one, and does not fail
+ * if the binary exited with 0.
+ */
 const DEAD: TestCase = {
   name: 'a test binary',
   status: 'errored',
@@ -94,7 +100,9 @@ function addSeen(binary: Binary | null, draft: ReportDraft): void {
   for (const one of binary?.tests ?? []) draft.add(caseOf(one, binary?.outputs ?? new Map()))
 }
 
-/** Uses the counts of the result, because a test that prints past the capture can garble any test's line. */
+/**
+ * Uses the counts of the result line. Output that bypasses cargo's capture can garble the line of any test.
+ */
 function addCounted({ tests, outputs, list }: Binary, counts: readonly number[], draft: ReportDraft): void {
   const [passed = 0, failed = 0, ignored = 0] = counts
   const seen = tests.filter(({ status }) => status === 'failed').map(({ name }) => name)

@@ -21,7 +21,7 @@ const lineSchema = z.union([
 
 /** Reading stops after this many malformed lines, because parsing 8 MiB of them took 6 s. */
 const MAX_BROKEN = 100
-/** As many of the shortest valid lines as 8 MiB can hold. */
+/** 8 MiB can hold about this many of the shortest lines of type `test`. */
 const MAX_LINES = 100_000
 
 /** True when the report is complete. Malformed lines are skipped and make it incomplete. */
@@ -33,7 +33,7 @@ export function readEvents(text: string, draft: ReportDraft): boolean {
   for (const line of linesOf(text)) {
     count += 1
     const parsed = lineSchema.safeParse(jsonOrUndefined(line))
-    // A command may start its runner again after an end.
+    // Only an `end` in the last line counts, because a command may start its runner again after it.
     ended = parsed.data?.t === 'end'
     if (!parsed.success) broken += 1
     else if (parsed.data.t === 'start') running.set(parsed.data.name, parsed.data)

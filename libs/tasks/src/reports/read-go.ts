@@ -3,7 +3,10 @@ import { z } from 'zod'
 import { jsonOrUndefined, linesOf } from './read-events.ts'
 import type { ReportDraft } from './report-draft.ts'
 
-/** Longest name of a test. Each `/` makes a parent, and 8 MiB of them exhausted the worker's memory. */
+/**
+ * Longest name of a test. Each `/` in a name adds a parent test. A name with 8 MiB of slashes exhausted the
+ * worker's memory.
+ */
 const MAX_NAME = 1024
 
 const eventSchema = z.object({
@@ -15,9 +18,9 @@ const eventSchema = z.object({
   Output: z.string().optional(),
 })
 
-/** The contract's longest message. A test may print any amount. */
+/** The longest message that the contract allows. A test may print any amount. */
 const MAX_OUTPUT = 8192
-/** Lines that a test printed into the stream of events. Reading stops after this many. */
+/** The most lines that are no events, because a test printed them. Reading stops after this many. */
 const MAX_BROKEN = 1000
 
 /**
@@ -64,7 +67,7 @@ export function readGo(text: string, draft: ReportDraft, modulePath: string, pri
     }
   }
   const parents = new Set<string>()
-  /** Parents of a failed test, which fail because of it. */
+  /** Parents of a failed subtest. They fail because of it. */
   const explained = new Set<string>()
   for (const { test, pkg, action } of ended.values())
     for (let at = test.lastIndexOf('/'); at > 0; at = test.lastIndexOf('/', at - 1)) {
@@ -111,14 +114,17 @@ function compilerSaid(lines: readonly string[], pkg: string): string | null {
     .slice(0, MAX_OUTPUT)
 }
 
-/** `    add_test.go:12: …` is relative to the package's folder. A compiler writes `./add.go:3:1: …`. */
+/**
+ * Finds the place in a message. A test prints `    add_test.go:12: …`, relative to the package's folder. The
+ * compiler prints `./add.go:3:1: …`.
+ */
 function placeIn(
   message: string,
   pkg: string,
   modulePath: string,
 ): { file: string | null; line: number | null } {
   const found = /^[ \t]*(?:\.\/)?([\w./-]{1,400}\.go):(\d{1,7})(?::\d+)?: /m.exec(message)
-  // A panic has frames instead. The first frame in a test is used.
+  // A panic prints stack frames instead of such a line. The first frame in a test file is used.
   const frame = found === null ? /^\t(\/\S{1,400}_test\.go):(\d{1,7}) \+0x/m.exec(message) : null
   if (frame !== null) return { file: frame[1] ?? null, line: Number(frame[2]) }
   if (found === null) return { file: null, line: null }

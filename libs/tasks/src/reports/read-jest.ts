@@ -25,7 +25,7 @@ const reportSchema = z.object({
   ),
 })
 
-/** True when the text is such a report. */
+/** True when the text is a report of jest with at most MAX_ITEMS items. */
 export function readJest(text: string, draft: ReportDraft): boolean {
   const json = jsonOrUndefined(text)
   if (isCrowded(json)) return false
@@ -43,7 +43,8 @@ export function readJest(text: string, draft: ReportDraft): boolean {
         },
       })
     }
-    // A file that could not be loaded, or whose hooks failed, has no failed test.
+    // If a file cannot be loaded, or one of its hooks fails, none of its tests is marked as failed. The file
+    // itself is listed then.
     const told = file.assertionResults.some(({ status }) => status === 'failed')
     if (file.status === 'failed' && !told) {
       const message = plainText((file.message ?? '').slice(0, MAX_MESSAGE))
@@ -59,7 +60,7 @@ export function readJest(text: string, draft: ReportDraft): boolean {
   return true
 }
 
-/** Checking 8 MiB of empty objects took 6 s. */
+/** The most files and tests in a report. Without this bound, checking 8 MiB of empty objects took 6 s. */
 const MAX_ITEMS = 100_000
 const shapeSchema = z.object({ testResults: z.array(z.unknown()) })
 

@@ -136,7 +136,7 @@ const go: Reader = (lines) => {
   }
 }
 
-/** A TAP plan and its test points at the left edge, without comments and subtests. */
+/** Counts the test points of a TAP stream that has a plan. Comments and indented subtests are skipped. */
 const tap: Reader = (lines) => {
   const at = lines.findLastIndex((line) => /^1\.\.\d+/.test(line))
   if (at === -1) return null

@@ -1,7 +1,7 @@
 /**
- * The report of a test run, from the file that it left and from its output. The tests wrote all of it. So a
- * missing, too large, malformed or forged report can give wrong counts for these tests, but does no other
- * harm.
+ * Makes the report of a test run from the report file and the output that the run left. The tests can write
+ * both. So a missing, too large, malformed or forged file can give wrong counts for these tests, but does no
+ * other harm.
  */
 import {
   isCofferdamError,
@@ -27,7 +27,7 @@ const MAX_ROOT_BYTES = 4096
 export interface LeftBehind {
   /** Text of the report. Null when there is no readable one. */
   report: string | null
-  /** It was not read completely, so its end may be missing. */
+  /** The report reached the size limit, so the report or its end is missing. */
   isTooLarge: boolean
   root: string
   /** The module path in go.mod. Empty when unknown. */
@@ -56,7 +56,7 @@ export async function takeReport(
   const report = plan.report === null ? null : await text(plan.report.path, MAX_REPORT_BYTES)
   const left = {
     report,
-    // tee-report.py ends its copy at this size.
+    // tee-report.py stops copying at this size, so the rest is missing.
     isTooLarge: isTooLarge || Buffer.byteLength(report ?? '') >= MAX_REPORT_BYTES,
     root: ((await text(`${plan.folder}/root`, MAX_ROOT_BYTES)) ?? '').trim(),
     modulePath:
@@ -74,13 +74,16 @@ export interface ReadReport {
   ended: boolean
 }
 
-/** `printed` is the end of both output streams. Its counts are used where no report can tell them. */
+/**
+ * `printed` is the end of both output streams. Its counts are used if the run need not leave a report, or if
+ * the report is too large.
+ */
 export function readReport(plan: TestsPlan, left: LeftBehind, printed: string): ReadReport {
   const draft = createReportDraft({ root: left.root, project: plan.project })
   const complete =
     left.report !== null && plan.report !== null && addTests(plan.report.form, left, draft, printed)
   const fields = { framework: plan.framework, command: plan.shown }
-  // A test can also print a summary, so it is ignored if the runner must have left its own report.
+  // A test can also print a summary. So printed summaries are ignored if the runner must leave a report.
   const owesNone = plan.report === null || (plan.report.isSure === false && left.report === null)
   const summary = owesNone || left.isTooLarge ? readPrinted(printed) : null
   const ended = complete || owesNone || summary !== null

@@ -23,7 +23,10 @@ export interface Place {
 
 /** The contract's bound (testReportSchema). */
 const MAX_FAILURES = 500
-/** How much of a text is read, in characters. Control sequences are then removed, and the rest is cut. */
+/**
+ * How many characters of a text are read. Control sequences are removed from them, and the text is then cut
+ * to its own limit.
+ */
 const MAX_RAW = 32 * 1024
 
 export interface ReportDraft {
@@ -69,8 +72,9 @@ export function createReportDraft(place: Place): ReportDraft {
 }
 
 /**
- * Control sequences of a terminal (ECMA-48: CSI, strings such as titles and links, then all others), even
- * without their cut-off end. Each part excludes characters of the next one, so no text takes long.
+ * Control sequences of a terminal (ECMA-48): CSI, strings such as titles and links, then all others. A
+ * sequence matches even if its end was cut off. No part of a pattern can match what its next part matches, so
+ * the match never backtracks far.
  */
 const SEQUENCES =
   // eslint-disable-next-line no-control-regex
@@ -86,7 +90,7 @@ function failureOf(test: TestCase, place: Place): TestReport['failures'][number]
   const file = inWork(test.file, place)
   const line = test.line ?? null
   return {
-    // A file that fails as a whole has its path as its name, as the sandbox sees it.
+    // If a whole file fails, its name is its path in the sandbox. The report shows the relative path instead.
     name:
       file !== null && test.name === test.file ? file : plainText(test.name.slice(0, MAX_RAW)).slice(0, 1024),
     file,

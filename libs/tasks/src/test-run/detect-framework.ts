@@ -24,7 +24,7 @@ const PYTHON_TEST = /(^|\/)(test[^/]*|[^/]*_test)\.py$/
 const SCRIPT_TEST =
   /(^|\/)(test|tests|__tests__)\/.*\.[cm]?[jt]sx?$|(^|\/|[.\-_])(test|spec)\.[cm]?[jt]sx?$|(^|\/)test[-_][^/]*\.[cm]?[jt]sx?$/
 
-/** Files that are read to tell frameworks of one language apart. 32 are enough. */
+/** The most files that are read to tell frameworks of one language apart. */
 const MAX_READ = 32
 
 /** Null when nothing looks like tests. `file` is a test file relative to the project's folder, or null. */
@@ -116,7 +116,10 @@ async function pythonTests(files: ProjectFiles): Promise<TestFramework | null> {
   return 'unittest'
 }
 
-/** Whether unittest would miss the file's tests: it imports pytest, or has functions or base-less classes. */
+/**
+ * Whether unittest would miss tests of the file: the file imports pytest, or has test functions or test
+ * classes without a base class.
+ */
 function needsPytest(text: string): boolean {
   return (
     /^\s*(import|from)\s+pytest\b/m.test(text) ||

@@ -62,7 +62,10 @@ function noTests({ paths }: ProjectFiles, project: string): TaskRefusal {
   )
 }
 
-/** The project of a `path`. For a test file, the nearest folder above it with a manifest. */
+/**
+ * Finds the project of `path`. A folder is its own project. A test file belongs to the nearest folder above
+ * it that has a manifest.
+ */
 async function placeOf(
   path: string | undefined,
   sandbox: Pick<Sandbox, 'list'>,

@@ -27,7 +27,10 @@ const MAX_PATHS = 20_000
 /** Ten times the largest package.json files of public registries. */
 const MAX_TEXT_BYTES = 1024 * 1024
 
-/** Folders with other people's files or without tests: most names of a project, so they are not entered. */
+/**
+ * Folders with installed or generated files, or without tests. They are not entered, because they have most
+ * of a project's names.
+ */
 const NOT_ENTERED = ['.*', 'node_modules', 'venv', 'site-packages', '__pycache__', 'target', 'vendor']
 
 /** Reads a project: once for the names and once per text. `folder` is '' for the work directory. */
@@ -36,7 +39,8 @@ export async function projectFiles(
   folder: string,
 ): Promise<ProjectFiles> {
   const prefix = folder === '' ? '' : `${folder}/`
-  // A folder's name is not a glob. Paths that match only its replacement characters are removed below.
+  // The folder's name must not act as a glob, so `?` replaces its special characters. Paths that match only
+  // because of a `?` are removed below.
   const literal = prefix.replaceAll(/^!|\*/g, '?')
   const globs = [
     ...WANTED.map((glob) => literal + glob),

@@ -48,7 +48,10 @@ export interface Runner {
 export const reporterFiles = ({ reporter }: Runner): { name: string; bytes: Buffer }[] =>
   reporter === undefined ? [] : REPORTERS[reporter]
 
-/** The caller's own command. Then only pytest writes our report, because it needs only the environment. */
+/**
+ * Runs the caller's own command. Only pytest then writes our report, because its plugin needs nothing but
+ * environment variables.
+ */
 export function ownCommand(command: string, framework: TestFramework | undefined): Runner {
   const own = { command: `eval ${quoted(command)}`, shown: command, report: null }
   if (framework !== 'pytest') return own
@@ -66,8 +69,8 @@ export function runnerOf({ framework, script }: Detected, file: string | null): 
   switch (framework) {
     case 'pytest':
       return {
-        // -p is for a project that loads only the plugins it names. The cache plugin stays, because a project
-        // may use --ff or its fixture. Its files go into our folder.
+        // -p loads our plugin even in a project that loads only the plugins it names. The cache plugin stays
+        // enabled, because a project may use --ff or the cache fixture. The cache files go into our folder.
         command:
           `${PYTEST_REPORT}\nexec python3 -m pytest -p cofferdam_report ` +
           `-o cache_dir="$R/cache" --rootdir=.${only}`,
@@ -118,7 +121,8 @@ const NODE_RUNNERS: Record<NodeFramework, Omit<Runner, 'command'> & { options: s
   },
   vitest: {
     shown: 'vitest run',
-    // --run is an option and not the word `run`, because a script may say only `vitest`, which would watch.
+    // --A script may call `vitest` alone, which would watch for changes. Unlike the subcommand `run`, the
+    // option --run can be added to any script.
     options: '--run --reporter=default --reporter=json --outputFile.json="$R/report.json"',
     report: { name: 'report.json', form: 'jest' },
   },

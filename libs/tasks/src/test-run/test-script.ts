@@ -7,7 +7,7 @@ import { z } from 'zod'
 
 export type ScriptRunner = Extract<TestFramework, 'jest' | 'vitest' | 'mocha' | 'node:test'>
 
-/** A manifest with more scripts counts as one without. Programs write manifests of up to 8 MiB. */
+/** If a manifest has more scripts, none of them is used. Programs can write manifests with very many. */
 const MAX_SCRIPTS = 1000
 
 const manifestSchema = z.object({

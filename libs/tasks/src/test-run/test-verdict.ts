@@ -1,16 +1,18 @@
 /**
- * Decides what a test report means for the ending of an attempt. The exit code decides, but never in favour
- * of the tests: exit code 0 does not show that they pass if tests failed, none ran, or the report has no end.
+ * Decides what a test report means for the ending of an attempt. The exit code decides, but exit code 0 is
+ * not enough: the attempt still fails if tests failed, no test ran, or the runner did not reach its end.
  */
 import type { Outcome, TestReport } from '@cofferdam/contract'
 
 type Verdict = Pick<Outcome, 'ending' | 'reason'>
 
-/** Failures that the sentence names. The report has the rest. */
+/** The most failures that the caller's sentence names. The report lists the rest. */
 const MAX_NAMED = 3
 const MAX_MESSAGE = 200
 
-/** The ending, and the caller's sentence. `text` is null where the usual failure reason says it better. */
+/**
+ * Returns the ending, and a sentence for the caller. `text` is null where the usual failure reason is better.
+ */
 export function testVerdict(
   verdict: Verdict,
   report: TestReport,
@@ -53,7 +55,10 @@ function failures({ total, failed, errored, failures: list }: TestReport): strin
   return `${counts}${errors}${named.length === 0 ? '.' : `: ${named.join('; ')}${more}`}`
 }
 
-/** The line that names the exception of a Python trace. The caller already has the place of its frames. */
+/**
+ * The first line of a message. Of a Python trace, the line that names the exception, because the caller
+ * already has the place.
+ */
 const firstLine = (message: string): string => {
   const lines = message.split('\n').filter((text) => text.trim() !== '')
   const isTrace = lines[0]?.startsWith('Traceback ') === true

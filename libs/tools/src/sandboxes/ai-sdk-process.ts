@@ -2,7 +2,7 @@
 import type { AiSdkProcess } from './ai-sdk-shape.ts'
 import type { CommandOptions, SessionSandbox } from './session-sandbox.ts'
 
-/** Output that nobody has read yet, for each stream: as much as the fleet keeps of it. */
+/** The most unread bytes of a stream. A stream with more fails. The fleet keeps as much of each stream. */
 const UNREAD_BYTES = 16 * 1024 * 1024
 
 /** Resolves when the fleet has accepted the command. Rejects as `SessionSandbox.start` does. */

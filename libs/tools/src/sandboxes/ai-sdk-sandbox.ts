@@ -14,9 +14,12 @@ export type { AiSdkSandbox, SandboxOptions, SessionSandbox }
 
 /** The sandbox, and what Cofferdam adds to it. */
 export interface CofferdamAiSdkSandbox extends AiSdkSandbox {
-  /** The session below it: its key, and calls that the SDK does not know. */
+  /** The session of the sandbox: its key, and calls that the SDK does not have. */
   readonly session: SessionSandbox
-  /** Ends the session with everything in it. Without it, the session ends when it was idle for too long. */
+  /**
+   * Ends the session with everything in it. If `end` is not called, the session ends after it was idle for
+   * too long.
+   */
   end(): Promise<void>
 }
 

@@ -13,8 +13,8 @@ export const streamOf = (bytes: Uint8Array): ReadableStream<Uint8Array> =>
   })
 
 /**
- * Reads a stream to its end. Throws `payload_too_large` as soon as it has more than a file may have, and the
- * signal's reason. It cancels the stream then.
+ * Reads a stream to its end. Throws `payload_too_large` as soon as the stream is larger than a file may be,
+ * and the signal's reason when it aborts. In both cases the stream is cancelled.
  */
 export async function bytesOfStream(
   stream: ReadableStream<Uint8Array>,

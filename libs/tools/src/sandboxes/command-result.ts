@@ -42,7 +42,7 @@ const TIMED_OUT = 124
 /** Most of a stream that the fleet keeps (BOUNDS.fullOutputBytes). */
 const KEPT_BYTES = 16 * 1024 * 1024
 
-/** Endings in which nothing of the command can be told, because the platform refused or lost it. */
+/** Endings that say nothing about the command, because the platform refused or lost it. */
 const REFUSED: readonly ExecutionResult['ending'][] = [
   'policy_denied',
   'cap_exceeded',
@@ -51,7 +51,7 @@ const REFUSED: readonly ExecutionResult['ending'][] = [
   'worker_lost',
 ]
 
-/** The error of an ending that is not the command's doing. Null for every other ending. */
+/** The error for an ending in REFUSED. Null for every other ending. */
 export function refusalOf(result: ExecutionResult): CofferdamError | null {
   const { ending, reason, execution_id, resets_at } = result
   if (!REFUSED.includes(ending)) return null
@@ -101,7 +101,7 @@ export function commandResult(
 function exitCodeOf({ ending, exit_code, signal }: ExecutionResult, isTimedOut: boolean): number {
   if (isTimedOut) return TIMED_OUT
   if (ending === 'ok') return 0
-  // A shell may hide that its child was killed at a limit.
+  // Exit code 0 is ignored here: a shell may return it although its child was killed at a limit.
   if (exit_code !== null && exit_code !== 0) return exit_code
   return signal === null ? 1 : 128 + (SIGNALS[signal] ?? 0)
 }

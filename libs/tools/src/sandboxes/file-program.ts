@@ -89,8 +89,8 @@ export const fileCommand = (question: FileQuestion): { type: 'command'; argv: st
 })
 
 /**
- * Reads the answer. Throws `invalid_request` with the system's words when the path cannot be used so, and
- * `internal` when the program did not answer.
+ * Reads the answer. Throws `invalid_request` with the system's message when the operation fails on the path,
+ * and `internal` when the program did not answer.
  */
 export function fileAnswer<K extends keyof FileAnswers>(result: CommandResult): FileAnswers[K] {
   const said = parsed(result.stdout)

@@ -8,7 +8,7 @@ export type OutputListener = (stream: 'stdout' | 'stderr', text: string) => void
 
 export interface LiveOutput {
   take(event: ExecutionEvent): void
-  /** Passes on what the listener lacks of the whole output. */
+  /** Passes on the part of the whole output that the listener has not had yet. */
   complete(whole: { stdout: string; stderr: string }): void
 }
 

@@ -20,7 +20,7 @@ import { quoted } from './shell-line.ts'
 export type { SandboxOptions, SessionSandbox }
 
 export interface CofferdamMastraSandbox extends MastraSandboxShape {
-  /** The session below it: its files, and calls that Mastra does not know. */
+  /** The session of the sandbox: its files, and calls that Mastra does not have. */
   readonly session: SessionSandbox
 }
 

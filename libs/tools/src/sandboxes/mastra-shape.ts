@@ -1,4 +1,4 @@
-/** `WorkspaceSandbox` of @mastra/core, as far as a session of ours has it. A test compares both. */
+/** The parts of `WorkspaceSandbox` of @mastra/core that our sessions implement. A test compares the two. */
 
 export type MastraStatus =
   | 'pending'

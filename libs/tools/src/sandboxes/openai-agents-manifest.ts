@@ -12,7 +12,10 @@ export function checkManifest({ users, groups, extraPathGrants }: ManifestShape)
   if (extraPathGrants.length > 0) throw unsupported('access to folders outside of its work folder')
 }
 
-/** A manifest with the fields of `parts`, which can be a manifest. Fields in `changes` replace them. */
+/**
+ * Makes a manifest with the fields of `parts`, which may itself be a manifest. Fields of `changes` take
+ * precedence.
+ */
 export function manifestOf<M extends ManifestShape>(
   { Manifest }: OpenAiAgentsSdk<M>,
   parts: Partial<ManifestShape>,

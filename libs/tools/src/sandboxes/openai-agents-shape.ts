@@ -32,7 +32,10 @@ export interface OpenAiAgentsSdk<M extends ManifestShape> {
   applyDiff: (input: string, diff: string, mode?: 'default' | 'create') => string
 }
 
-/** The state of a session. As JSON, through the client, another process can continue from it. */
+/**
+ * The state of a session. The client can convert it to JSON, from which another process can continue the
+ * session.
+ */
 export interface OpenAiAgentsState<M> {
   manifest: M
   workspaceReady: boolean

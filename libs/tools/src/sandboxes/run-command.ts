@@ -46,7 +46,10 @@ export async function runCommand(
   }
 }
 
-/** Resolves when the command is accepted. Rejects with the signal's reason, without a command, if aborted. */
+/**
+ * Resolves when the command is accepted. If the signal is already aborted, rejects with its reason and starts
+ * no command.
+ */
 export async function startCommand(
   client: SandboxClient,
   request: ExecutionRequest,

@@ -1,6 +1,6 @@
 /**
- * The files of a sandbox. Reading and writing go through the API of sessions, which charges nothing and
- * needs no program. Links, folders and paths outside of the work folder need one (file-program.ts).
+ * The files of a sandbox. Reading and writing go through the API of sessions, which charges nothing and needs
+ * no program. Links, folders and paths outside of the work folder need a program (file-program.ts).
  */
 import { CofferdamError, isCofferdamError } from '@cofferdam/client'
 import type { FileAnswers, FileQuestion } from './file-program.ts'
@@ -79,7 +79,7 @@ export function createSandboxFiles({ root, ask, download, upload }: FileAccess):
       } catch (error) {
         if (!isRefusal(error)) throw error
       }
-      // A folder of the path may be a link, or the path may name a folder.
+      // The API refused the path: a folder in it may be a link, or the path itself may name a folder.
       const name = absolute.slice(absolute.lastIndexOf('/') + 1)
       const parent = await ask({ kind: 'folder', path: absolute.slice(0, -name.length - 1) }, options)
       const real = locateInside(top, `${parent}/${name}`)

@@ -16,7 +16,7 @@ import { createSandboxFiles, type SandboxFiles } from './session-files.ts'
 import { inFolder } from './shell-line.ts'
 
 export interface CommandOptions extends FollowOptions {
-  /** Relative to the work folder. Default: the work folder. A missing one is the command's failure. */
+  /** Relative to the work folder. Default: the work folder. If the folder is missing, the command fails. */
   cwd?: string
   env?: Readonly<Record<string, string>>
   timeoutMs?: number

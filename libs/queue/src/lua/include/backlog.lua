@@ -42,7 +42,7 @@ local function turn_of(lane, tenant, agent)
 end
 
 -- Inserts a waiting id into its backlog. A new agent comes after the tenant's other agents. With `first` it
--- comes before them, because an execution that did not run used up its turn.
+-- comes before them: its execution was picked but did not run, so the agent gets its turn back.
 local function backlog_insert(lane, tenant, agent, id, score, first)
   local class = class_enter(lane, tenant, id)
   local turns = K.turns .. class .. ':' .. tenant
@@ -62,7 +62,7 @@ local function backlog_push(lane, tenant, agent, id, score, now, first)
   backlog_insert(lane, tenant, agent, id, score, first)
 end
 
--- Removes the turn of an agent without a backlog in a class, and a class without turns.
+-- Removes an agent's turn in a class if it has no backlog there, and the class if no turn is left.
 local function class_trim(lane, class, tenant, agent)
   if redis.call('EXISTS', backlog_of(class, tenant, agent)) == 1 then return end
   local turns = K.turns .. class .. ':' .. tenant

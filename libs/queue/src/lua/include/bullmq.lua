@@ -39,7 +39,7 @@ local function job_write(lane, job, priority, now)
 end
 
 -- Adds a job for workers of `kind`, or for any other worker that can serve it and has a free slot earlier.
--- With `is_later`, write_now writes its position.
+-- With `is_later`, write_now writes the job's place in the queue.
 local function job_add(lane, id, release, kind, priority, now, is_later)
   local queue, job = queue_of(lane), job_of(id, release)
   job_write(lane, job, priority, now)

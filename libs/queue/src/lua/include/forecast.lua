@@ -48,8 +48,8 @@ end
 
 local forecast
 
--- Jobs before `rank` in the run queue of a lane that a worker of one of `kinds` may take. With several kinds,
--- a job that none of them may take holds up nobody there. Looks at C.rivals_max evenly spread ones.
+-- Jobs before `rank` in the run queue of a lane that a worker of one of `kinds` may take. With several kinds
+-- of workers, jobs that none of these may take do not delay them. Looks at C.rivals_max evenly spread jobs.
 local function ready_for(lane, kinds, rank)
   if are_kinds_alike() or rank == 0 then return rank end
   local samples, ours = math.min(rank, C.rivals_max), 0
@@ -135,8 +135,8 @@ local function forecast_in_session(lane, tenant, rank, sk, now)
   return position, eta < 0 and -1 or math.ceil(eta + (rank + 1) * mean * 1000)
 end
 
--- Released: waits in the run queue of its lane, or a worker has fetched it. Only the slots of kinds that can
--- serve it bring it nearer.
+-- Released: waits in the run queue of its lane, or a worker has fetched it. Its ETA depends only on the slots
+-- of kinds that can serve it.
 local function forecast_released(lane, id, release)
   local rank = job_rank(lane, job_of(id, release))
   if not rank then return 0, 0 end

@@ -17,7 +17,7 @@ for at = 2, #KEYS do
   if redis.call('EXISTS', KEYS[at]) == 0 then return { 'missing' } end
 end
 local is_done, reply = pcall(accept, KEYS, ARGV)
--- Asks for the record instead of reading the reply, because a failed script keeps what it wrote before.
+-- Checks the record and not the reply: if `accept` failed midway, what it wrote before stays.
 if redis.call('EXISTS', KEYS[1]) == 1 then
   for at = 2, #KEYS do redis.call('PEXPIRE', KEYS[at], C.blob_ttl) end
 else

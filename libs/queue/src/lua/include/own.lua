@@ -26,10 +26,10 @@ local function is_current(x, release)
   return (x[10] == 'released' or x[10] == 'running') and x[11] == release
 end
 
--- True when the session of a run stays with its live owner, although that owner lacks the amounts (memory,
--- seconds) that this execution asks for. The owner has the files of the run, and later executions that ask
--- for less find them there. Sessions that a request names refuse other amounts than the first execution's,
--- and move with the worker.
+-- True when the session of a run stays with its live owner, although the owner cannot offer the memory or
+-- seconds that this execution asks for. The owner has the run's files, which later executions that ask for
+-- less find there. A session that a request names is different: its amounts never change, and it moves with
+-- the worker.
 local function keeps_owner(sk, worker, need, now)
   if not string.find(sk, ':run:', 1, true) then return false end
   local owner = redis.call('HGET', K.session .. sk, 'w')

@@ -64,7 +64,8 @@ local function release_next(lane, kind, now, steps)
       ring_leave_kind(lane, tenant, kind)
       steps.left = steps.left - 1
     elseif has_its_share(lane, kind, tenant, out, tonumber(state[3]) or 0, state[2]) then
-      -- The tenant keeps its position. Few tenants are skipped, because a share is most of the slots.
+      -- The tenant has its full share and keeps its position. Few tenants can be in this state, because a
+      -- share is most of the slots.
       skipped = skipped + 1
       steps.left = steps.left - 1
     else

@@ -38,7 +38,8 @@ local function clock_of(lane, kind)
   return tonumber(redis.call('HGET', K.clock, 'v:' .. lane .. ':' .. kind)) or 0
 end
 
--- Enters at the later of the kind's clock and the tenant's own time, so idling earns nothing and debts stay.
+-- Adds a tenant at the later of the kind's clock and its own virtual time. So being idle gives no advantage,
+-- and slot time already used still counts.
 local function ring_enter(lane, tenant)
   local classes, s
   for _, kind in ipairs(known_kinds()) do

@@ -55,7 +55,8 @@ local function slot_take(lane, tenant, id, kind, concurrency, estimate, now)
   return outstanding
 end
 
--- Moves slot and charge to another kind, when its worker took an execution released for the first one.
+-- Moves slot and charge to another kind, because a worker of that kind took an execution released for the
+-- first one.
 local function slot_move(lane, tenant, id, from, to, estimate)
   count_out(lane, from, -1)
   count_out(lane, to, 1)
@@ -86,9 +87,9 @@ local function note_length(lane, used)
   for i, field in ipairs({ 'mean:', 'avg:', 'runs:' }) do set_later(K.clock, field .. lane, x[i]) end
 end
 
--- Frees the slot of `id` at a kind. `used`: seconds. Nil when it did not run, and then the whole charge is
--- returned. With `defer_writes` and an empty backlog, the writes wait for write_now. Returns whether it had a
--- slot, and whether its tenant has a backlog.
+-- Frees the slot of `id` at a kind. `used`: seconds that the execution ran, or nil if it did not run. Then
+-- the whole charge is refunded. With `defer_writes` and an empty backlog, the writes wait for write_now.
+-- Returns whether it had a slot, and whether its tenant has a backlog.
 local function slot_free(lane, tenant, id, kind, estimate, used, defer_writes)
   if redis.call('ZREM', K.out .. lane, id) == 0 then return false end
   if not defer_writes or freed.lane ~= lane or freed.kind ~= kind then

@@ -10,7 +10,8 @@ import traceback
 
 import pytest
 
-# The reader accepts 8 MiB: 500 messages of 4 KiB, and the names and places of all others.
+# The reader accepts 8 MiB. That is enough for 500 messages of 4 KiB, and for the names and places of all
+# other tests.
 MESSAGE_MAX, MESSAGES = 4096, 500
 HEAD_MAX = 1024
 FRAME = re.compile(r'^(?:E?\s+File ")?(\S[^:"\n]*\.py)(?:", line |:)(\d{1,7})', re.M)
@@ -37,7 +38,8 @@ class Report:
         config.pluginmanager.register(self)
 
     def line(self, **fields):
-        # Opened late, because `pytest --version` is no run. Appended, because a command may run pytest twice.
+        # The file is opened at the first call, because `pytest --version` runs no tests. It is opened for
+        # appending, because a command may run pytest twice.
         self.out = self.out or open(self.path, "a", encoding="utf-8", errors="backslashreplace")
         self.out.write(json.dumps(fields, ensure_ascii=False) + "\n" if fields else "")
         self.out.flush()
@@ -51,7 +53,7 @@ class Report:
         if text:
             for path, frame in FRAME.findall(text):
                 path = os.path.normpath(os.path.join(self.here, path))
-                # The second case is a folder whose conftest.py was not loaded.
+                # In the second case, `file` is a folder whose conftest.py could not be loaded.
                 if file and (path == file or path.startswith(file + os.sep)):
                     file, number = path, int(frame)
             self.messages += 1
@@ -90,7 +92,8 @@ class Report:
         self.line(t="start", name=nodeid[:1024], file=file, line=number)
 
     def pytest_runtest_logreport(self, report):
-        # Written after the fixtures are undone, because they may have replaced functions that this needs.
+        # Reports are written only after the fixtures of the test are undone. A fixture may have replaced
+        # functions that writing needs.
         self.told.setdefault(report.nodeid, []).append(report)
 
     def pytest_runtest_logfinish(self, nodeid):
@@ -103,14 +106,14 @@ class Report:
             if report.failed:
                 self.failed(report, "errored" if is_fixture else "failed", place, ms)
             elif report.skipped or not (is_fixture or hasattr(report, "context")):
-                # Subtests have a context. Only failed ones count.
+                # The report of a subtest has `context`. A passed subtest is left out.
                 self.test(report.nodeid, "skipped" if report.skipped else "passed", place, ms)
 
     def pytest_internalerror(self, excrepr):
         self.test("pytest", "errored", (None, None), None, "", str(excrepr))
 
     def pytest_sessionfinish(self):
-        # An xdist worker that died does not end its test.
+        # pytest does not finish the test of an xdist worker that died.
         for nodeid in list(self.told):
             self.pytest_runtest_logfinish(nodeid)
         self.line(t="end")
