@@ -31,7 +31,7 @@ function firstPaint(): Plugin {
 export default defineConfig({
   root: fileURLToPath(new URL('.', import.meta.url)),
   plugins: [firstPaint()],
-  // Found by the compiler's own settings otherwise, which differ between the root and this folder.
+  // Without this, JSX settings come from a tsconfig.json, which differs between the root and this folder.
   oxc: { jsx: { runtime: 'automatic', importSource: 'preact' } },
   build: {
     target: 'es2023',

@@ -5,7 +5,7 @@ import { SignInPage } from './pages/sign-in/sign-in-page.tsx'
 import { PAGES } from './pages/pages.ts'
 import { Shell } from './shell/shell.tsx'
 
-/** The sign-in page or the pages, as the session says. */
+/** The pages if somebody is signed in, else the sign-in page. Until that is known, a wait or a failure. */
 export function App() {
   const who = session.value
   if (who === null) return <SignInPage />

@@ -1,6 +1,6 @@
 /**
- * The image’s initramfs for a machine without a vsock device: a second archive behind it, which the kernel
- * unpacks as well. It has the bridge, and a script that runs before the image’s own.
+ * Extends the image’s initramfs for a machine without a vsock device. A second archive follows the image’s,
+ * and the kernel unpacks both. It has the bridge, and a script that runs before the image’s own.
  */
 import { readFileSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
@@ -12,7 +12,9 @@ const BRIDGE = fileURLToPath(new URL('guest/serial_bridge.py', import.meta.url))
 /** For the kernel’s command line. */
 export const BRIDGE_ARGUMENT = 'rdinit=/bridge'
 
-/** The order in which they need each other. The image’s script finds the first two loaded. */
+/**
+ * Loads the modules in the order of their dependencies. The image’s script then finds the first two loaded.
+ */
 const SCRIPT = `#!/bin/busybox sh
 b=/bin/busybox
 for name in vsock vmw_vsock_virtio_transport_common vsock_loopback; do $b insmod /modules/$name.ko; done
@@ -21,7 +23,7 @@ $b mv /both.py /vm_init.py
 exec /init
 `
 
-/** `initramfs`: the file of the image. */
+/** `initramfs`: path of the image’s file. Returns it with the second archive. */
 export async function withBridge(initramfs: string): Promise<Buffer> {
   const more = cpio([
     { path: 'bridge', mode: 0o100755, bytes: Buffer.from(SCRIPT) },

@@ -17,7 +17,10 @@ const jailerFault = z.enum(['fail', 'hang', 'no-pid', 'wrong-pid'])
 
 const doubleSchema = z.strictObject({
   version: z.string(),
-  /** False: limits of groups without their controller are left out, for hosts that have it in v1. */
+  /**
+   * Whether a limit whose cgroup controller is missing is refused. If not, it is left out, for hosts that
+   * have the controller in cgroup v1.
+   */
   needsControllers: z.boolean(),
   /** Whether the VMM becomes the machine’s user, which must be able to read these sources. */
   dropsUser: z.boolean(),
@@ -35,7 +38,7 @@ const doubleSchema = z.strictObject({
     /** The guest never listens. */
     mute: z.boolean().default(false),
   }),
-  /** File that gets one line of JSON per call, to compare with a run on the real one. */
+  /** File that gets one line of JSON per call that has no fault. Tests read it. */
   record: z.string().nullable(),
 })
 export type DoubleConfig = z.infer<typeof doubleSchema>

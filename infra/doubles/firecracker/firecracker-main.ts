@@ -35,7 +35,7 @@ if (values.version) {
 }
 
 const root = values['double-root']
-/** A path inside the jail. Its working directory is its root. */
+/** The host’s path of a path in the jail. A relative one counts from the jail’s root. */
 const inJail = (path: string): string => join(root, resolve('/', path))
 const MAGIC = 'cofferdam-double-snapshot'
 const OWN_STATE = '/double-state'

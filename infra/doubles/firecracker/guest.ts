@@ -18,7 +18,7 @@ export interface Guest {
   connect(port: number): Promise<GuestStream | null>
   /** Writes both files while it is paused. The memory has the size of the machine. */
   save(state: string, memory: string, size: MachineSize): Promise<void>
-  /** Starts from both files, paused. */
+  /** Starts from both files. A process is then paused until `resume`; a machine of QEMU runs at once. */
   load(state: string, memory: string, size: MachineSize): Promise<void>
   end(): void
 }

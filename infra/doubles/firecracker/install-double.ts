@@ -9,11 +9,14 @@ import type { DoubleConfig } from './faults.ts'
 export interface InstalledDouble {
   firecracker: string
   jailer: string
-  /** Whether a VMM runs as the user of its jail. Not in a clone that other users cannot enter. */
+  /**
+   * Whether a VMM runs as the user of its jail. False with `machines`, and where other users cannot enter the
+   * folders of these sources, of Node.js or of the double.
+   */
   dropsUser: boolean
-  /** Replaces the failures that are asked for, from the next start on. */
+  /** Sets the failures of programs that start from now on. Replaces those set before. */
   setFaults(faults: Partial<DoubleConfig['faults']>): void
-  /** File with one line per call. */
+  /** File with one line of JSON per call that has no fault. */
   record: string
 }
 
@@ -64,7 +67,7 @@ export function installDouble(
   }
 }
 
-/** Whether any user can reach and read a path. */
+/** Whether any user can enter all folders above a path. */
 function isForOthers(path: string): boolean {
   try {
     accessSync(dirname(path), constants.X_OK)

@@ -1,8 +1,9 @@
 /**
- * Stands in for the binary `jailer` (docs/jailer.md, src/jailer/src/env.rs): `node jailer-main.ts CONFIG
- * --id ID … -- FIRECRACKER-ARGUMENTS`. It checks its arguments, makes the tree, copies the binary, makes and
- * joins the group, and starts the VMM as another user in a pid namespace. It does not chroot, because the VMM’s
- * double needs Node.js, and makes no devices.
+ * Stands in for the binary `jailer` (Firecracker’s docs/jailer.md, src/jailer/src/env.rs):
+ * `node jailer-main.ts CONFIG --id ID … -- FIRECRACKER-ARGUMENTS`. It checks its arguments, makes the tree,
+ * copies the binary, makes and joins the group, and starts the VMM: as another user with `dropsUser`, in a pid
+ * namespace with --new-pid-ns. It does not chroot, because the VMM’s double needs Node.js, and makes no
+ * devices.
  */
 import { spawn } from 'node:child_process'
 import {
@@ -51,7 +52,7 @@ function refuse(why: string): never {
 function required(name: 'id' | 'exec-file' | 'uid' | 'gid'): string {
   return values[name] ?? refuse(`Failed to parse arguments: Argument '${name}' required, but not found.`)
 }
-/** env.rs: every part of these is a plain name. */
+/** env.rs: the parent cgroup and the files of cgroups are relative paths without `.` and `..`. */
 const isPlain = (path: string): boolean =>
   !path.startsWith('/') && !path.split('/').some((part) => part === '.' || part === '..')
 
@@ -87,7 +88,10 @@ for (const folder of ['', 'dev', 'dev/net', 'run']) {
 await start()
 process.exit(0)
 
-/** src/jailer/src/cgroup.rs: every file is `<controller>.<property>`, and its controller must be there. */
+/**
+ * src/jailer/src/cgroup.rs: every file is `<controller>.<property>`, and its controller must be there.
+ * Without `needsControllers`, a file whose controller is missing is left out.
+ */
 function joinGroup(): void {
   if (values['cgroup-version'] !== '2') refuse('the double knows cgroup v2 alone')
   const mount = /^\S+ (\S+) cgroup2 /m.exec(readFileSync('/proc/mounts', 'latin1'))?.[1]

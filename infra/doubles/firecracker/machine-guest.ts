@@ -1,7 +1,7 @@
 /**
- * A guest that is a virtual machine of QEMU: what the API of the double is told, the engine of
- * libs/backends/microvm does. It boots and saves in one call, so it saves when the API says so. QEMU has no
- * vsock here, so a bridge in the machine stands in for the device (serial-vsock.ts).
+ * A guest that is a virtual machine of QEMU. The engine of libs/backends/microvm does what the API of the
+ * double is told. Its `createTemplate` boots and saves in one call, so it waits in between until the API says
+ * to save. QEMU has no vsock here, so a bridge in the machine stands in for the device (serial-vsock.ts).
  */
 import { mkdtemp, rename } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -19,7 +19,10 @@ import { carryVsock, type SerialVsock } from './serial-vsock.ts'
 
 type Ports = ReadonlyMap<number, SerialVsock>
 
-/** `files`: of an image whose initramfs has the bridge. `ended`: called when the machine ends by itself. */
+/**
+ * `files` belong to an image whose initramfs has the bridge. `ended` is called when the machine ends by
+ * itself.
+ */
 export function createMachineGuest(
   engine: MicrovmEngine,
   files: Pick<MachineSpec, 'kernel' | 'initramfs' | 'root'>,
@@ -32,14 +35,14 @@ export function createMachineGuest(
   let machine: Machine | null = null
   let ports: Ports = new Map()
   let isPaused = false
-  /** The engine ends the machine that it saves. */
+  /** Set by `save`. The engine then ends the machine, so its closed ports are no failure. */
   let isSaved = false
 
   const specOf = ({ memoryMib, vcpus, bootArgs }: MachineSize): MachineSpec => ({
     ...files,
     memoryMib,
     vcpus,
-    // The others are about the hardware of Firecracker.
+    // Of the boot arguments, only ours: the others are about the hardware of Firecracker.
     kernelArguments: [BRIDGE_ARGUMENT, ...bootArgs.split(' ').filter(isOurs)].join(' '),
   })
 

@@ -1,7 +1,7 @@
 /**
  * `node infra/doubles/firecracker/main.ts --dir FOLDER` puts the two programs into a folder and prints one
- * line of JSON. They need no server, so it ends only when it is stopped, and then removes them. With
- * `--machines` each machine is one of QEMU, and the folder also gets the image.
+ * line of JSON. The programs need no server: this process only waits until it is stopped, and then removes
+ * what it made. With `--machines` each machine is one of QEMU, and the folder also gets the image.
  */
 import { mkdirSync, rmSync } from 'node:fs'
 import { copyFile, link, mkdir, writeFile } from 'node:fs/promises'
@@ -60,7 +60,7 @@ async function installImage(folder: string): Promise<InstalledImage> {
   await mkdir(into, { recursive: true })
   for (const name of [...Object.values(IMAGE_FILES), 'manifest.json']) {
     const from = join(image.folder, name)
-    // A link costs nothing, and another file system has none.
+    // A link takes no space. Another file system cannot have one, so it gets a copy.
     await link(from, join(into, name)).catch(() => copyFile(from, join(into, name)))
   }
   const initramfs = join(folder, 'bridge.cpio')

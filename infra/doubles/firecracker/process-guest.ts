@@ -1,7 +1,7 @@
 /**
- * A guest that is no machine: a process of this host that runs our guest agent. It answers on the ports as
- * the first process of a virtual machine does (libs/backends/microvm/guest): hello at its boot alone, and
- * after the thaw the agent.
+ * A guest that is no machine: a process of this host that runs our guest agent. It answers on the ports like
+ * the first process of a virtual machine (libs/backends/microvm/guest). It says hello only after `boot`, not
+ * after `load`. Each connection to the agent's port starts an agent.
  */
 import { spawn, type ChildProcess } from 'node:child_process'
 import { truncate, writeFile } from 'node:fs/promises'

@@ -19,11 +19,14 @@ export type Phase = 'before boot' | 'after boot' | 'always'
 
 export interface Rule {
   method: 'GET' | 'PUT' | 'PATCH'
-  /** The first part of the path, and whether an id follows. */
+  /** Matches the path of a call. A path with an id (/drives/ID) is matched by its first part alone. */
   path: RegExp
   schema: z.ZodType | null
   phase: Phase
-  /** What a machine would be made of: no snapshot may be loaded afterwards (paths./snapshot/load). */
+  /**
+   * True if the call sets what a machine boots from. No snapshot may be loaded after it
+   * (paths./snapshot/load).
+   */
   bootSpecific?: boolean
 }
 
@@ -218,5 +221,5 @@ export const PAYLOAD_BYTES = 51_200
 /** src/vmm/src/devices/virtio/vsock/unix/mod.rs, MAX_CONNECTIONS */
 export const VSOCK_CONNECTIONS = 1023
 
-/** `sun_path` of unix(7), without its end. */
+/** `sun_path` of unix(7), without the final zero byte. */
 export const SOCKET_PATH_BYTES = 107

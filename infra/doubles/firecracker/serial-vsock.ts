@@ -12,7 +12,10 @@ const HEAD_BYTES = 5
 const FRAME_BYTES = 65_536
 
 export interface SerialVsock {
-  /** Null if nobody listens there, or if a connection is open. */
+  /**
+   * Null if nobody listens there, if the bridge has not said that it is ready, or if another connection is
+   * open or opening.
+   */
   connect(): Promise<GuestStream | null>
   /** Closes what is open. A machine must be saved without a connection. */
   settle(): Promise<void>
@@ -35,7 +38,7 @@ export function carryVsock(line: Duplex, { isReady }: { isReady: boolean }): Ser
     if (state !== 'open') return
     state = 'closing'
     closed = Promise.withResolvers()
-    // What is on its way is read and dropped, or the guest could not write its last frame.
+    // Reads and drops what is still in flight. Otherwise the guest could not write its last frame.
     line.resume()
     send('C')
   }

@@ -1,11 +1,11 @@
 /**
- * The state of one Firecracker process, and its answers. Not started → running ⇄ paused; each rule of
- * rules.ts is held before anything is done. `underneath` has what the rules decide about: files, sockets, the
- * guest.
+ * The state of one Firecracker process, and its answers. Not started → running ⇄ paused; a load may also lead
+ * from not started to paused. Each call is checked against rules.ts before anything is done. `underneath` has
+ * what the calls act on: files, sockets, the guest.
  */
 import { FAULTS, PAYLOAD_BYTES, RULES, type Rule } from './rules.ts'
 
-/** Each returns null, or Firecracker’s words for why it failed. */
+/** Of the results, null means success, and a string says why it failed, as Firecracker does. */
 export interface Underneath {
   opensForReading(path: string): Promise<string | null>
   opensLog(path: string): Promise<string | null>
@@ -56,7 +56,7 @@ export function createVmm(options: { id: string; version: string }, underneath: 
     bootArgs: '',
   }
 
-  // By the names of RULES, whose schemas have checked what is given.
+  // The calls by the names of RULES. The schema of the rule has already checked `given`.
   const calls: Record<string, (given: never, path: string) => Promise<Answer>> = {
     instance: async () => ({
       status: 200,

@@ -11,14 +11,14 @@ import { SOCKET_PATH_BYTES, VSOCK_CONNECTIONS } from './rules.ts'
 /** muxer.rs, read_local_stream_port: at most 32 bytes, at least those of "connect 0\n". */
 const LINE_BYTES = 32
 const LEAST_BYTES = 10
-/** muxer.rs, local_port_last: ports of the host count up from here. */
+/** muxer.rs, local_port_last: the host’s ports count up, starting with the one after this. */
 const FIRST_PORT = 2 ** 30
 
 export interface VsockListener {
   close(): void
 }
 
-/** Binds, or returns Firecracker’s words. */
+/** Listens on the path, or returns why it cannot, as Firecracker says it. */
 export async function listenVsock(
   path: string,
   guest: Guest,

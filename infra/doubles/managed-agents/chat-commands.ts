@@ -1,4 +1,4 @@
-/** What a line of the chat means: a use of one of the six tools, or a message for the agent. */
+/** What a line of the chat means: a use of a tool (any of the six but edit), or a message for the agent. */
 import type { ToolUse } from './scripted-agent.ts'
 
 export const HELP = [

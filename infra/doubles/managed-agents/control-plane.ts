@@ -23,7 +23,7 @@ export interface MemoryStoreOptions {
   memories?: Readonly<Record<string, string>>
   /** Default `read_write`. */
   access?: 'read_write' | 'read_only'
-  /** Default `/mnt/memory/` and the name. Null for none. */
+  /** Default: `/mnt/memory/` and the name in lower case, with hyphens for other characters. Null: no path. */
   mountPath?: string | null
 }
 
@@ -51,7 +51,7 @@ export interface RequestRecord {
   path: string
   query: Readonly<Record<string, string | string[]>>
   credential: 'api_key' | 'environment_key' | 'item_secret' | 'none'
-  /** Of the item's token that the request carried. */
+  /** The work item whose token the request carried. Null for another credential. */
   itemId: string | null
   /** Null until it is answered, and if the connection was broken instead. */
   status: number | null
@@ -118,7 +118,7 @@ export class ControlPlane {
       metadata,
       skills: (options.skills ?? []).map((skill) => this.skills.add(skill)),
       resources: (options.memoryStores ?? []).map((store) => this.#attach(store)),
-      // "When long-dormant sessions receive new messages" (BetaSelfHostedWork).
+      // Items are also queued "when long-dormant sessions receive new messages" (BetaSelfHostedWork).
       onMessage: (one) => {
         if (isCreated && !this.queueOf(environmentId).hasLiveItem(one.id)) this.enqueue(one)
       },
@@ -133,12 +133,13 @@ export class ControlPlane {
     return session
   }
 
-  /** Attaches a store that exists to the resources of a session that is being created. */
+  /** The resource that a session has for a store that exists. */
   resourceOf(
     store: MemoryStore,
     options: Omit<MemoryStoreOptions, 'name' | 'memories'>,
   ): BetaManagedAgentsMemoryStoreResource {
-    // "The name is lowercased and every run of other characters becomes one hyphen" (MemoryStoreCreateParams).
+    // "The name is lowercased and every run of characters other than ASCII letters and digits becomes one
+    // hyphen" (MemoryStoreCreateParams).
     const slug = store.name.toLowerCase().replaceAll(/[^a-z0-9]+/g, '-')
     return {
       type: 'memory_store',
@@ -174,7 +175,7 @@ export class ControlPlane {
   }
 }
 
-/** A script begins with the first message instead of leaving it for a later step. */
+/** Takes the first message before the script begins, so that no later step of the script gets it. */
 const readsPrompt =
   (program: AgentProgram): AgentProgram =>
   async (agent) => {

@@ -11,11 +11,11 @@ export type CredentialKind = 'api_key' | 'environment_key' | 'item_secret'
 
 export interface Credential {
   kind: CredentialKind
-  /** Of an environment key and of an item's token. */
+  /** Set in an environment key and in an item's token. */
   environmentId?: string
-  /** Of an item's token. */
+  /** Set in an item's token. */
   itemId?: string
-  /** Of the token of a session's item. */
+  /** Set in the token of a session's item, not of a healthcheck's. */
   sessionId?: string
 }
 
@@ -41,8 +41,8 @@ export class Keyring {
   }
 
   /**
-   * Who makes this request. Throws a 401 without a credential, with two different ones, with an unknown one,
-   * and for anything but an API key in `x-api-key`: the other two are bearer tokens.
+   * Who makes this request. Throws a 401 if there is no credential, an unknown one, or two different ones.
+   * Also throws it if `x-api-key` has another kind than an API key: the other two kinds are bearer tokens.
    */
   identify(headers: IncomingHttpHeaders): Credential {
     const bearer = /^bearer (\S+)$/i.exec(headers.authorization ?? '')?.[1]
@@ -62,7 +62,7 @@ export class Keyring {
   }
 }
 
-/** What a call is about. A credential that is bound to one of these must be bound to this one. */
+/** What a call is about. If the credential has one of these IDs, too, the two must be the same. */
 export interface Target {
   environmentId?: string
   itemId?: string

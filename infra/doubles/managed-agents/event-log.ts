@@ -14,12 +14,12 @@ export class EventLog {
   readonly #readers = new Set<Reader>()
   readonly #waiting = new Set<() => void>()
 
-  /** Number of open event streams. */
+  /** Number of subscribers: open event streams, and the chat of a terminal. */
   get streams(): number {
     return this.#readers.size
   }
 
-  /** Adds events to the history and sends them to every stream, as one batch. */
+  /** Adds events to the history and sends them to every subscriber, as one batch. */
   append(...batch: SessionEvent[]): void {
     this.events.push(...batch)
     for (const read of this.#readers) read(batch)
@@ -36,7 +36,10 @@ export class EventLog {
     }
   }
 
-  /** Resolves when `holds` does. Rejects after `patienceMs` with the session's last events. */
+  /**
+   * Resolves when `holds` returns true. Rejects after `patienceMs`, naming the last events, or when the
+   * agent's program fails.
+   */
   async until(what: string, holds: () => boolean, patienceMs = PATIENCE_MS): Promise<void> {
     const giveUp = AbortSignal.timeout(patienceMs)
     while (!holds()) {

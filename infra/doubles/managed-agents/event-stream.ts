@@ -1,6 +1,6 @@
 /**
- * The event stream of a session: server-sent events from now on, without the history. Each frame carries an
- * `event:` line, because the SDK skips frames without one (core/streaming.ts), and pings between them.
+ * The event stream of a session: server-sent events from now on, without the history, and pings between them.
+ * Each frame carries an `event:` line, because the SDK skips frames without one (core/streaming.ts).
  */
 import type { ServerResponse } from 'node:http'
 import type { SessionEvent } from './event-log.ts'
@@ -14,7 +14,10 @@ const PING = 'event: ping\ndata: {"type": "ping"}\n\n'
 
 const frame = (event: SessionEvent): string => `event: ${event.type}\ndata: ${JSON.stringify(event)}\n\n`
 
-/** Answers with the stream. It ends when the client goes, when the session is deleted, or by a `cut`. */
+/**
+ * Answers with the stream. It ends when the client goes or falls behind, when the session is deleted, or by a
+ * `cut`.
+ */
 export function streamEvents(
   session: Session,
   response: ServerResponse,

@@ -1,6 +1,7 @@
 /**
- * How the pages look in this browser: attributes of the root element, which the styles read. The browser
- * keeps them, and first-paint.ts sets them again at the next load.
+ * How the pages look in this browser. Each choice is an attribute of the root element; the styles read
+ * `scheme` and `density`. The browser keeps the choices, and first-paint.ts sets the attributes again at the
+ * next load.
  */
 import { signal } from '@preact/signals'
 
@@ -19,7 +20,7 @@ export const OPTIONS: { readonly [Name in Choice]: readonly [Choices[Name], ...C
   zone: ['utc', 'local'],
 }
 
-/** What was kept may be of another release, or changed by hand. */
+/** The kept option, or the default: what was kept may be of another release, or changed by hand. */
 function found<Name extends Choice>(name: Name): Choices[Name] {
   const [usual, ...others] = OPTIONS[name]
   const kept = document.documentElement.dataset[name]

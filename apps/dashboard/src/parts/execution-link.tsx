@@ -1,6 +1,8 @@
 import { pageAddress } from '../address/address.ts'
 
-/** The last digits of an execution’s ID, which lead to its page. The keys j and k go from link to link. */
+/**
+ * The last 8 digits of an execution’s ID, as a link to its page. With `isRow`, the keys j and k stop at it.
+ */
 export const ExecutionLink = ({ id, isRow = false }: { id: string; isRow?: boolean }) => (
   <a
     class="mono"

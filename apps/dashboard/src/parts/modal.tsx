@@ -13,7 +13,7 @@ export function Modal(props: { title: string; onClose: () => void; children: Com
       shown?.close()
     }
   }, [])
-  // The browser tells of a close later. By then another dialog may be open where this one was.
+  // The browser fires the close event later. By then another dialog may be open where this one was.
   const closed = (): void => {
     if (isMounted.current) props.onClose()
   }

@@ -1,7 +1,7 @@
 import type { ComponentChildren } from 'preact'
 import { count, percent } from '../words/figures.ts'
 
-/** From this share on, the limit is what to look at. */
+/** From this share of the limit on, the use is marked as near it. */
 const NEAR = 0.9
 
 /**

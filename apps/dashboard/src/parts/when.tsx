@@ -17,7 +17,10 @@ export function keepTime(): () => void {
   return () => clearInterval(timer)
 }
 
-/** A moment relative to now, or its day and time. Its title is the exact time in UTC. */
+/**
+ * A moment relative to now, or its day and time. Its title is the exact time in UTC, and the local time if
+ * the browser's zone is chosen.
+ */
 export function When({ at }: { at: string | number | null }) {
   const atMs = at === null ? Number.NaN : new Date(at).getTime()
   if (Number.isNaN(atMs)) return <span class="muted">–</span>

@@ -1,4 +1,4 @@
-/** The pages, in the order of the navigation. What is not here does not exist. */
+/** What the navigation and the keys know about a page, and which page a path names. */
 import type { ComponentType } from 'preact'
 
 export interface PageEntry {
@@ -9,7 +9,7 @@ export interface PageEntry {
   key: string
   /** The path of a 16 by 16 icon, drawn as a line. */
   icon: string
-  /** Only for keys of operators: the API refuses what it shows to other keys. */
+  /** Only for keys of operators: to other keys, the API refuses the data of the page. */
   adminOnly?: boolean
   /** Of no use to a key that may only read, so the navigation leaves it out. */
   changesThings?: boolean

@@ -36,7 +36,7 @@ export function TopBar() {
 const WORDS = { unknown: 'Connecting', live: 'Live', lost: 'No connection' } as const
 const TONES = { unknown: 'wait', live: 'ok', lost: 'bad' } as const
 
-/** Whether what is shown is fresh. */
+/** Whether the last call got an answer. */
 function LiveDot() {
   const state = connection.value
   return (

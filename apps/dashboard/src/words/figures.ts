@@ -26,7 +26,7 @@ export function size(bytes: number): string {
   return `${unit === 0 || value >= 100 ? Math.round(value) : value.toFixed(1)} ${UNITS[unit]}`
 }
 
-/** A whole number with separators: `12,400`. */
+/** A number with separators: `12,400`. At most three decimals. */
 export const count = (value: number): string => value.toLocaleString('en-US')
 
 /** A number of things: `1 worker`, `3 workers`. */
@@ -48,7 +48,7 @@ export function percent(part: number): string {
   return `${value.toFixed(value >= 9.95 ? 0 : value >= 0.995 ? 1 : 2)} %`
 }
 
-/** How long ago, or in how long: `just now`, `4 s ago`, `in 2 m 10 s`. */
+/** How long ago, or in how long: `just now`, `4 s ago`, `in 2 m`. */
 export function relative(atMs: number, nowMs: number): string {
   const distance = nowMs - atMs
   if (Math.abs(distance) < 1500) return 'just now'

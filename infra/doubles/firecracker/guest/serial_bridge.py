@@ -7,7 +7,8 @@ letter, the length of its data in four bytes, and the data:
     from the host: O open, D data, E no more data, C close
     to the host:   R ready, A accepted, N nobody listens, D data, E no more data, C closed
 
-After C the other side sends nothing of that connection any more. serial-vsock.ts is the host's side.
+After the host's C the guest may still send D and E. Its own C is the last frame of a connection.
+serial-vsock.ts is the host's side.
 """
 
 
@@ -22,7 +23,7 @@ def _bridge():
     longest = 65536
 
     def open_serial(number):
-        # vm_init.py mounts /sys.
+        # The folder is there once vm_init.py has mounted /sys.
         root, wanted = "/sys/class/virtio-ports", "p%d" % number
         while True:
             for name in os.listdir(root) if os.path.isdir(root) else []:
@@ -49,7 +50,7 @@ def _bridge():
             while len(data) < count:
                 some = os.read(self.fd, count - len(data))
                 if not some:
-                    # The host is not at its end yet.
+                    # An empty read means that the host has not opened its end yet.
                     time.sleep(0.002)
                 data += some
             return data

@@ -15,7 +15,7 @@ export interface FieldsProps {
   failure: Failure | null
 }
 
-/** Everything of a request besides the program and its language. */
+/** The fields of the form besides the program and its language. */
 export function RequestFields(props: FieldsProps) {
   return (
     <Panel title="Where and how">
@@ -117,7 +117,10 @@ function BackendField(props: FieldsProps) {
   )
 }
 
-/** A choice of the address is offered even if nobody knows it: the API says what is wrong with it. */
+/**
+ * A list to choose from. A value from the address is offered even if the list lacks it: the API then says
+ * what is wrong with it.
+ */
 function ChoiceField(
   props: FieldsProps & {
     name: string
@@ -146,7 +149,7 @@ function ChoiceField(
   )
 }
 
-/** Fields that are folded away until one of them has a text. */
+/** Fields that are folded away unless one of them begins with a text. */
 function More(props: FieldsProps & { title: string; names: readonly string[]; children: ComponentChildren }) {
   const { title, names, texts } = props
   return (

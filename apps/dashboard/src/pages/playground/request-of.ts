@@ -39,7 +39,10 @@ export const KEPT_TEXTS = ['program.source', 'program.argv', 'stdin', 'artifacts
 /** What the form has where the address says nothing. */
 const DEFAULTS: Readonly<Record<string, string>> = { agent_id: 'playground', 'program.language': 'python' }
 
-/** The choices that stand in the address, by the name of their field. */
+/**
+ * The choices that the address contains: the form's field, the name in the query, and how many units of the
+ * API one unit of the form is.
+ */
 const CHOICES: ReadonlyArray<{ field: string; name: string; times?: number }> = [
   { field: 'tenant_id', name: 'tenant' },
   { field: 'agent_id', name: 'agent_id' },

@@ -4,7 +4,7 @@ import type { QueueTenant } from './queue.ts'
 
 const WIDTH = 120
 const HEIGHT = 10
-/** The least that is drawn of a share that is not 0, and the width of the mark of what is due. */
+/** Least width of the bar of a share that is not 0, and width of the mark of what is due. */
 const LEAST = 2
 
 /**

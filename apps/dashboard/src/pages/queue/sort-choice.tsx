@@ -10,7 +10,7 @@ const SORTS = [
 
 type Sort = (typeof SORTS)[number][0]
 
-/** The order that the address names. Another word means the usual one. */
+/** The order that the address names. `next` if it names none, or one that does not exist. */
 export function sortOf(): Sort {
   const named = queryValue('sort')
   return SORTS.find(([sort]) => sort === named)?.[0] ?? 'next'

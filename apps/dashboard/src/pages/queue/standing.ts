@@ -16,7 +16,7 @@ export const isHeldBack = ({ share_1m: got, due_share: due, waiting }: QueueTena
 
 const standing = (tone: Tone, words: string): TenantStanding => ({ tone, words })
 
-/** The words for a tenant that nothing in its row holds back. */
+/** The words for a tenant that is not served, although nothing in its row says why. */
 export const NOT_SERVED = 'Not served now'
 
 /** The strongest reason first: a cap of 0 stops a tenant that would otherwise be next. */

@@ -56,7 +56,7 @@ export function TenantPanel(props: { found: QueueTenants; chosen: string | null;
   )
 }
 
-/** What the figures do not know. */
+/** Notes on what the figures leave out, and on tenants that are not served. */
 function Notes({ found }: { found: QueueTenants }) {
   const isUnserved = found.tenants.some((tenant) => standingOf(tenant).words === NOT_SERVED)
   const isAway = found.tenants.some(({ share_1m: got }) => got === null)

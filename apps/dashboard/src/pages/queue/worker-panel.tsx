@@ -3,7 +3,7 @@ import { Empty } from '../../parts/problem.tsx'
 import { counted, duration } from '../../words/figures.ts'
 import type { Queue } from './queue.ts'
 
-/** The workers with a heartbeat, and how many of their slots are taken. Many of them scroll. */
+/** The workers with a heartbeat, and how many of their slots are taken. A long list scrolls. */
 export function WorkerPanel({ queue }: { queue: Queue }) {
   const { workers } = queue
   return (

@@ -18,7 +18,7 @@ import { scheduleWords } from './schedule-words.ts'
 const EVERY_MS = 10_000
 const HEADS = ['State', 'Name', 'Tenant', 'Schedule', 'If one still runs', 'Last run', 'Next run']
 
-/** What runs on a schedule, or one such routine. */
+/** The list of routines, or one routine. */
 export function RoutinesPage({ rest }: { rest: readonly string[] }) {
   const [id] = rest
   if (id !== undefined) return <RoutinePage key={id} id={id} />

@@ -18,7 +18,7 @@ interface Growing {
   files: FileLeaf[]
 }
 
-/** Folders that are shown within each other. Below, a name has the rest of its path. */
+/** How deep folders are nested. The name of a deeper file contains the rest of its path. */
 const MOST_DEPTH = 8
 
 const byName = (one: { name: string }, other: { name: string }): number => one.name.localeCompare(other.name)

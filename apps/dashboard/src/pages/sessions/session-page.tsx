@@ -19,7 +19,7 @@ const EVERY_MS = 5000
 export const sessionPath = (backend: string, key: string): string =>
   `/v1/backends/${encodeURIComponent(backend)}/sessions/${encodeURIComponent(key)}`
 
-/** One session: how it is, its files, and its end. */
+/** One session: its state, its files, and a button that ends it. */
 export function SessionPage(props: { tenantId: string; backend: string; name: string }) {
   const { tenantId, backend, name } = props
   const path = sessionPath(backend, name)

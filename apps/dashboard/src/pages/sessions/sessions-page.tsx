@@ -37,7 +37,7 @@ export function SessionsPage({ rest }: { rest: readonly string[] }) {
   )
 }
 
-/** The page of a session. Its key may contain anything. */
+/** The address of a session's page. The key may contain any characters, so it is encoded. */
 const addressOf = ({ backend, key }: Session): string =>
   pageAddress(`/sessions/${encodeURIComponent(backend)}/${encodeURIComponent(key)}`)
 

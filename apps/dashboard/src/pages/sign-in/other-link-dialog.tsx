@@ -4,7 +4,10 @@ import { otherLink, takeOtherLink } from '../../api/session.ts'
 import { Modal } from '../../parts/modal.tsx'
 import { Problem } from '../../parts/problem.tsx'
 
-/** Asks before a link signs in another key: any page can open a link, also that of somebody else. */
+/**
+ * Asks before a link replaces the key that is signed in: any page can open a link, also one with somebody
+ * else's key.
+ */
 export function OtherLinkDialog({ code, message }: { code: string; message: string }) {
   const [failure, setFailure] = useState<Failure | null>(null)
   const stay = (): void => {

@@ -9,7 +9,7 @@ export interface ChangedLine {
 
 /** Lines of one event. A tenant’s whole policy has about thirty. */
 const MOST_LINES = 40
-/** Of a longer value the rest is left out. */
+/** Characters of one value. The rest is left out. */
 const MOST_TEXT = 200
 
 const isRecord = (value: unknown): value is Record<string, unknown> =>
@@ -22,7 +22,7 @@ function textOf(value: unknown): string | null {
   return text.length > MOST_TEXT ? `${text.slice(0, MOST_TEXT)}…` : text
 }
 
-/** `name` is that of the part that changed; it names the line where a side is a single value. */
+/** `name` is the type of the event, such as `caps`. It names the only line if a side is not an object. */
 export function changedLines(name: string, before: unknown, after: unknown): ChangedLine[] {
   const [was, is] = [before ?? undefined, after ?? undefined]
   if ((was !== undefined && !isRecord(was)) || (is !== undefined && !isRecord(is)))

@@ -15,12 +15,12 @@ interface Props {
   tenant: ReadableTenant
   usage: UsageNow | null
   load: Load | null
-  /** Called when a dialog opens that says what is used and waits. */
+  /** Called when the dialog opens that shows usage and load, so that both are read again. */
   onAsk: () => void
   onDone: () => void
 }
 
-/** Stops everything of a tenant with one button, offers to cancel what it has, and undoes the stop. */
+/** Lets nothing of a tenant start any more, offers to cancel what waits and runs, and undoes the stop. */
 export function KillSwitch(props: Props) {
   const [open, setOpen] = useState<'stop' | 'cancel' | 'undo' | null>(null)
   const isStopped = props.tenant.caps.tenant_daily === 0

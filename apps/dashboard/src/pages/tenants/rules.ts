@@ -1,8 +1,10 @@
-/** The rules of a policy: lists, with the forms and bounds of libs/contract/src/tenant.ts. */
+/** The rules of a policy as fields, mostly lists. libs/contract/src/tenant.ts has the forms and bounds. */
 import { mapOf, partOf } from './settings/field-parts.ts'
 import type { Field, Value } from './settings/fields.ts'
 
-/** No program at all, which is less than no rule. */
+/**
+ * The line for an empty list, which allows no program. Without a list, all that are not blocked are allowed.
+ */
 const NO_PROGRAM = '(no program)'
 const allow = partOf('commands', 'allow')
 

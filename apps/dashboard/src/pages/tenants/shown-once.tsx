@@ -1,7 +1,7 @@
 import type { ComponentChildren } from 'preact'
 import { CopyButton } from '../../parts/copy-button.tsx'
 
-/** A secret that nobody can see again. It is on the page only while this is. */
+/** A secret that nobody can see again. It leaves the page together with this component. */
 export function ShownOnce(props: {
   secret: string
   /** What it is, in a word. */

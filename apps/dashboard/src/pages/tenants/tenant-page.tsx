@@ -21,7 +21,7 @@ export function TenantPage({ id }: { id: string }) {
   const usage = useUsage(id)
   const { load, reload: reloadLoad } = useLoad(id)
   const [version, setVersion] = useState(0)
-  /** For dialogs that say what is used and waits before they change something. */
+  /** Reads usage and load again, for dialogs that show them before they change something. */
   const refresh = (): void => {
     usage.reload()
     reloadLoad()

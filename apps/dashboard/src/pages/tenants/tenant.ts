@@ -34,11 +34,11 @@ export interface Load {
   running: number
 }
 
-/** Whether the queue’s answer has a row of the tenant. It has none of one with delayed executions only. */
+/** Whether the queue’s answer has a row of the tenant. A tenant with only delayed executions has no row. */
 export const isListed = ({ tenants }: QueueTenants, id: string): boolean =>
   tenants.some(({ tenant_id: name }) => name === id)
 
-/** The load of a tenant. Null if the answer has not all tenants, and this one is not among them. */
+/** The load of a tenant. Null if the answer lacks some tenants, and this one may be among those. */
 export function loadOf({ tenants, total, complete }: QueueTenants, id: string): Load | null {
   const row = tenants.find(({ tenant_id: name }) => name === id)
   if (row !== undefined) return { due: row.waiting, waiting: row.waiting + row.delayed, running: row.running }

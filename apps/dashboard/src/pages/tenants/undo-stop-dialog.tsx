@@ -32,7 +32,7 @@ export function UndoStopDialog({ id, onClose }: { id: string; onClose: () => voi
     setFailure(null)
     try {
       const caps = await read<TenantCaps>(tenantPath(id, 'caps'))
-      // Its own value and no 0: a repeated undo, whose first answer said that it is not live yet.
+      // If the cap already is `cap`, this repeats an undo whose first answer said that it is not live yet.
       if (caps.tenant_daily !== 0 && caps.tenant_daily !== cap) throw changedMeanwhile(caps.tenant_daily)
       await call<unknown>('PATCH', tenantPath(id, 'caps'), { body: { tenant_daily: cap } })
       onClose()

@@ -7,7 +7,7 @@ import { When } from '../../parts/when.tsx'
 import { count } from '../../words/figures.ts'
 import type { Load } from './tenant.ts'
 
-/** What is left of the caps now. */
+/** What is used of each cap now. */
 export function UsagePanel({ usage, load }: { usage: Resource<UsageNow>; load: Load | null }) {
   return (
     <Panel title="Used now">

@@ -1,4 +1,4 @@
-/** What a tenant’s page follows. */
+/** Hooks that load what the pages of tenants show, and load it again at intervals. */
 import type { Operations, ReadableTenant, UsageNow } from '@cofferdam/client'
 import { read } from '../../api/call.ts'
 import { isAdmin } from '../../api/session.ts'

@@ -25,8 +25,8 @@ const json = (value: unknown, indent?: number): string =>
   )
 
 /**
- * The shell expands nothing in the body, which may be longer than an argument of a command. Without a line
- * feed at its end, so that pasting alone does not run it.
+ * The body is a here-document: the shell expands nothing in it, and it may be longer than an argument of a
+ * command. The text has no line feed at its end, so that pasting alone does not run it.
  */
 function curlOf(origin: string, asked: Asked): string {
   const key = '-H "Authorization: Bearer $COFFERDAM_API_KEY"'

@@ -1,9 +1,9 @@
-/** Where the values of fields are that are no single property of the API’s object. */
+/** How to read and write fields whose value is not one property of the API’s object. */
 import type { Field, Settings } from './fields.ts'
 
 type Place = Required<Pick<Field, 'read' | 'write'>>
 
-/** A property of the property `name`. The others of it stay as they are now. */
+/** The property `part` of the property `name`. Writing it leaves the other parts as they are now. */
 export const partOf = (name: string, part: string): Place => ({
   read: (of) => of[name][part],
   write: (value, now) => ({ [name]: { ...now[name], [part]: value } }),

@@ -5,7 +5,7 @@ export interface Field {
   /** Its name in the API, or another one if `read` and `write` are there. */
   name: string
   words: string
-  /** lines: a set of texts, one a line. Their order says nothing. */
+  /** lines: a set of texts, one per line. Their order does not matter. */
   kind: 'number' | 'flag' | 'choice' | 'lines'
   /** The bounds of a number. */
   min?: number
@@ -14,7 +14,7 @@ export interface Field {
   fraction?: boolean
   /** What an empty field stands for; null in the API. Without it a number needs a value. */
   empty?: string
-  /** The values that there are. */
+  /** The values of a choice. */
   choices?: readonly string[]
   /** What each line has to be. */
   line?: RegExp
@@ -45,7 +45,7 @@ export interface Change {
   after: string
 }
 
-/** The lines of a text, each once and in order. */
+/** The lines of a text: trimmed, sorted, each once, and none empty. */
 export const linesOf = (text: string): string[] =>
   [...new Set(text.split('\n').map((line) => line.trim()))].filter((line) => line !== '').toSorted()
 
@@ -58,7 +58,7 @@ export function textIn(of: object, { name, kind, read }: Field): string {
   return typeof value === 'number' || typeof value === 'boolean' ? String(value) : ''
 }
 
-/** The same number is the same text, however it was typed, and so are the same lines. */
+/** One form of a text: the same number or set of lines gives the same text, however it was typed. */
 function normal({ kind, isMap }: Field, text: string): string {
   if (kind === 'lines') return linesOf(isMap === true ? text.replaceAll(/[ \t]+/g, ' ') : text).join('\n')
   return kind === 'number' && text !== '' ? String(Number(text)) : text
@@ -74,8 +74,8 @@ export const changesOf = (fields: readonly Field[], base: object, draft: Draft):
     .filter(({ before, after }) => before !== after)
 
 /**
- * Fields that somebody else changed between `base` and `now`. Not those that have the value of the draft now:
- * there is nothing to decide, and they may be one’s own change, whose answer was lost.
+ * Fields that somebody else changed between `base` and `now`. Fields that now have the value of the draft are
+ * left out: there is nothing to decide. The change may even be one’s own, if the answer to it was lost.
  */
 export const othersOf = (fields: readonly Field[], base: object, now: object, draft: Draft): Field[] =>
   fields.filter((field) => {
@@ -83,7 +83,7 @@ export const othersOf = (fields: readonly Field[], base: object, now: object, dr
     return is !== textIn(base, field) && is !== normal(field, draft[field.name] ?? '')
   })
 
-/** The body of a PATCH with these changes. `now` has what they leave as it is. */
+/** The body of a PATCH with these changes. Parts that they leave as they are come from `now`. */
 export function patchOf(changes: readonly Change[], now: object): Settings {
   const patch: Settings = {}
   for (const { field, after } of changes) {
@@ -103,9 +103,7 @@ function valueOf({ kind, empty }: Field, text: string): Value {
 /** Lines of one value that are shown. A policy may have thousands. */
 const MOST_LINES = 12
 
-/**
- * A text of a field as a person reads it. Lines that stand in all of the texts `beside`, too, are counted.
- */
+/** A text of a field as a person reads it. Lines that all texts of `beside` contain are only counted. */
 export function wordsOf(
   { kind, empty, isSecret }: Field,
   text: string,

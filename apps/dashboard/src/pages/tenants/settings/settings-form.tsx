@@ -8,7 +8,8 @@ import { SaveDialog } from './save-dialog.tsx'
 
 /**
  * Settings of the API as a form, or as facts for a key that may not change them. `now` is what the page read
- * last. It is followed until something is typed; from then on, what was read counts as the base.
+ * last. The form shows it until something is typed. Changes are then compared with what it showed at that
+ * moment, the base.
  */
 export function SettingsForm(props: {
   title: string
