@@ -95,7 +95,8 @@ function open(address: RedisAddress, url: string, options: RedisOptions): Redis 
       const cluster = new Cluster(nodes, {
         enableOfflineQueue,
         clusterRetryStrategy: retryStrategy,
-        // A failover takes the node timeout of the cluster (seconds). Until then slots move in steps of 1 s.
+        // A failover takes the node timeout of the cluster, which is seconds. Commands are retried every
+        // 200 ms until then.
         slotsRefreshTimeout: 5000,
         slotsRefreshInterval: 5000,
         retryDelayOnClusterDown: 200,

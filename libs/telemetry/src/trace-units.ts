@@ -3,7 +3,7 @@
  * (trace-decision.ts).
  *
  *   span starts  without a parent in this process ─► starts a unit, as its root
- *                consumer span of an attempt      ─► the same, even if its producer is here (`up`)
+ *                consumer span of an attempt      ─► the same, even if its producer is in this process (`up`)
  *                below a span of an open unit     ─► belongs to it, even if its parent came as a traceparent
  *   span ends    in an open unit ─► held; if it is the root ─► decided, passed on, dropped
  *                its unit has ended ─► follows the decision of its trace
