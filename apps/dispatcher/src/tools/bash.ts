@@ -134,7 +134,7 @@ function planRestart(): ToolPlan {
 const hasRun = (result: ExecutionResult): boolean =>
   result.ending === 'ok' || result.ending === 'error' || result.ending === 'crashed' || isGuess(result)
 
-/** The agent's answer, from the status on stdout and the output on stderr. */
+/** What the agent gets back. The script prints the exit status to stdout, and all output goes to stderr. */
 export function answerOf(result: ExecutionResult, timeoutMs: number): ToolAnswer {
   const [, status, path = ''] = [...result.stdout.matchAll(STATUS)].at(-1) ?? []
   if (isTimeout(result)) return { text: `bash: bash command timed out after ${timeoutMs}ms`, isError: true }

@@ -1,12 +1,15 @@
 /**
- * Claims a pod, starts its agent and waits until its interpreter is ready. R is a frame (guest/protocol.ts).
+ * Makes a slot from a pod: connects to the pod's agent and waits for frame R (guest/protocol.ts), which says
+ * that the interpreter is ready.
  *
- *   claim ──dial──hello──(frames)──R──▶ slot        any failure or abort: the claim is deleted, then thrown
- *     │  ▲└ the greeting fails: dialled again, or the next pod if the claim has another one by now
- *     └──(foreign image) the agent is uploaded ─┘
- *   pod of a session ──dial──hello again──R──▶ slot      any failure: the connection is closed, then thrown
+ * - A new pod (`startSlot`): claims it, connects and starts the agent. In a foreign image the agent is uploaded
+ *   first. A failed greeting is tried again, unless the pod is for a session. If the pod cannot be reached
+ *   because the claim has another one by now, the same is done with that pod. After any other failure or
+ *   abort, the claim is deleted and an error is thrown.
+ * - The pod of a session (`attachSlot`): connects once and greets the agent that runs there. After a failure,
+ *   the connection is closed and the error is thrown. The claim stays.
  *
- * The claim is followed while its channel is open. If the claim loses its pod, the channel is closed.
+ * The claim is watched while its channel is open. If the claim loses its pod, the channel is closed.
  */
 import { readFile } from 'node:fs/promises'
 import type { Socket } from 'node:net'

@@ -6,7 +6,7 @@ import { exerciseBackend, type ExerciseOptions } from '@cofferdam/sandbox/confor
 import { defaultRuntimeDir } from '@cofferdam/sandbox/backend'
 import { createMicrovmBackend } from './index.ts'
 
-/** The default folder, whose template the search for parts of this machine has made. */
+/** The default folder. It has a template: scripts/machine-parts.ts tried this backend before the tests. */
 const runtime_dir = defaultRuntimeDir()
 /** On a busy machine an emulated kernel takes longer to boot than the suite waits for a probe. */
 const BOOT_MS = 400_000

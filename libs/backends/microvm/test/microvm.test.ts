@@ -19,7 +19,10 @@ const MINUTES = 600_000
 /** Each is compared with all others. An emulated one needs seconds of CPU time to start Node.js. */
 const CLONES = isLongTier() ? 3 : 2
 
-/** In the short tier the default one, whose template the search for parts of this machine has made. */
+/**
+ * In the short tier the default folder. It has a template: scripts/machine-parts.ts tried this backend before
+ * the tests.
+ */
 const runtime_dir = isLongTier() ? temporaryFolder('microvm') : defaultRuntimeDir()
 const owner = newWorkerId('c0ffee00c10e')
 let backend: Backend

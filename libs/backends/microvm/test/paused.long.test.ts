@@ -30,7 +30,7 @@ const onDisk = needs('microvm', 'mounts')
 const command = promisify(execFile)
 const MINUTES = 600_000
 
-/** The default folder, whose template the search for parts of this machine has made. */
+/** The default folder. It has a template: scripts/machine-parts.ts tried this backend before the tests. */
 const runtime_dir = defaultRuntimeDir()
 const pausedDir = mkdtempSync(join(tmpdir(), 'cofferdam-paused-'))
 const owner = newWorkerId('c0ffee00c10e')

@@ -37,7 +37,7 @@ type Kept = 'bash' | 'python'
 export class Model {
   readonly jobs: Job[] = []
   readonly files = new Set<string>()
-  /** What the counter of each interpreter says; null for a lost one. */
+  /** How many runs the kept interpreter of each language has counted; null if that interpreter has ended. */
   readonly #counts = new Map<Kept, number | null>()
   #shells = 0
 
