@@ -1,6 +1,7 @@
 /**
  * Each agent SDK with its offline model works in a sandbox of ours, on a real fleet. The programs in `agents`
- * tell what their agents saw. They are processes of their own, so a session is also continued by another one.
+ * tell what their agents saw. Each of them is a separate process, so a test can continue a session in another
+ * process.
  */
 import { execFile } from 'node:child_process'
 import { existsSync } from 'node:fs'

@@ -1,4 +1,7 @@
-/** The same calls on a folder of this machine, with bash and Node's own file system: what is expected. */
+/**
+ * Does the same calls in a folder of this machine, with bash and Node's own file system, to get the expected
+ * results.
+ */
 import { spawnSync } from 'node:child_process'
 import { lstatSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
 import { statSync, unlinkSync, writeFileSync } from 'node:fs'

@@ -101,7 +101,8 @@ describe('the policies', () => {
     ['worker.json', 'bedrock-agentcore', '*.ts', []],
     ['provisioner.json', 'bedrock-agentcore', 'provision/control-plane.ts', []],
     ['provisioner-roles.json', 'iam', 'provision/tenant-roles.ts', []],
-    // The service checks these when an interpreter gets a role, or is the first one in a VPC.
+    // No code of ours calls these. AWS checks the first when an interpreter gets a role, and the second when
+    // the first interpreter in a VPC is created.
     ['pass-role.json', 'iam', null, ['iam:PassRole']],
     ['service-linked-role.json', 'iam', null, ['iam:CreateServiceLinkedRole']],
   ])(

@@ -39,7 +39,7 @@ const startedWith = (...profiles: string[]): Map<string, Any> =>
 
 describe('docker-compose.yml', () => {
   it('matches the Compose Specification, which refuses unknown keys and wrong values', () => {
-    // The published schema is older than the name of a project.
+    // The published schema does not know the key `name` of a project yet.
     const { name, ...rest } = file
     expect(name).toMatch(/^[a-z0-9][a-z0-9_-]*$/)
     expect(schemaProblems(rest)).toEqual([])

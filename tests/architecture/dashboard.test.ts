@@ -57,7 +57,7 @@ it('the page itself has no inline script', () => {
   expect(page).not.toMatch(/\son\w+=/)
 })
 
-// The contract's list has zod around it, which no page loads.
+// The playground has its own list: that of the contract would load zod, which no page does.
 it('the playground offers the isolation levels of the contract', () => {
   expect(OFFERED).toEqual(ISOLATIONS)
 })

@@ -44,7 +44,7 @@ const LIB_ARROWS: Record<string, readonly string[]> = {
   // Enqueues executions, reads due routines, and calls out only to addresses that egress allows.
   routines: ['contract', 'egress', 'queue', 'store'],
   embedded: ['contract'],
-  // Paths, settings and switch of one customer. Apps mount it.
+  // The sandbox of one customer: HTTP paths, settings, and the switch that turns it on or off. Apps mount it.
   polyclaw: ['backends', 'contract', 'queue', 'store', 'workspace-sync'],
   // Rules, archives and merges are pure. The store comes as an interface of the contract.
   'workspace-sync': ['contract'],

@@ -62,7 +62,7 @@ const ORDER_OF_WRITERS = ['attempts', 'sandbox_invocations', 'results'] as const
 /** Returns `<first words of the statement>: <what to do>` for each that breaks a rule. */
 export const lockProblems = (sql: string): string[] => [...longLocks(sql), ...crossedLocks(sql)]
 
-/** Statements that take a table which writers take before one that the migration has already. */
+/** Statements that lock a table although the migration already holds one that writers lock later. */
 function crossedLocks(sql: string): string[] {
   const taken = new Set<number>()
   return statementsOf(sql).flatMap((statement) => {

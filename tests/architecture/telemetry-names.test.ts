@@ -54,7 +54,7 @@ describe('the source', () => {
     const strange = own.flatMap((file) =>
       [...readFileSync(ROOT + file, 'utf8').matchAll(/'((?:cofferdam|messaging)\.[a-z_]+(?:\.[a-z_]+)*)'/g)]
         .map((match) => match[1] ?? '')
-        // A tracer's name says which part made a span. File names do not count.
+        // Neither names of tracers (the part that made a span) nor file names are in the catalog.
         .filter(
           (name) => !KNOWN.has(name) && !/^cofferdam\.(worker|executor|config|config\.yaml)$/.test(name),
         )

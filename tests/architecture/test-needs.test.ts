@@ -13,7 +13,7 @@ const ROOT = fileURLToPath(new URL('../..', import.meta.url))
 interface Use {
   /** Code that uses a part. `NAMED` in it stands for one of the names in `parts`. */
   pattern: string
-  /** For each name, the parts of which the test must name one. */
+  /** For each name, parts of the machine. The test must name at least one of them with `needs`. */
   parts: Readonly<Record<string, readonly PartName[]>>
   /** Applies only if the file also matches this, because names of backends are plain data elsewhere. */
   beside?: RegExp

@@ -9,7 +9,10 @@ import { expect, it } from 'vitest'
 import config from '../../vitest.config.ts'
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url))
-/** What leaves tests to the long tier. `exerciseBackend`, `onTargets` and `LOOKS` do it for their users. */
+/**
+ * Names in files that leave tests to the long tier. Helpers like `exerciseBackend` do so for the files that
+ * use them.
+ */
 const LEAVES =
   /\b(?:isLongTier|inLongTier|shortThemes|exerciseBackend|exerciseStarted|exerciseAzure|onTargets|LOOKS)\b/
 

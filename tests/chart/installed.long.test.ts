@@ -1,6 +1,6 @@
 /**
- * The chart, installed into the double of Kubernetes with kubectl. A worker that has what the chart gives its
- * pods then claims a sandbox there and runs a program in it.
+ * Installs the chart with kubectl into the Kubernetes double. A worker then gets the settings that the chart
+ * gives its pods. It claims a sandbox there and runs a program in it.
  */
 import { execFile } from 'node:child_process'
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
@@ -43,7 +43,7 @@ needs('helm', 'kubectl', 'bwrap').describe('the flavour GKE on the double of Kub
       await renderChart({
         files: ['values-gke.yaml'],
         values: {
-          // The number of the chart: KEDA is not there.
+          // A fixed number of sandboxes, because the double has no KEDA to scale them.
           sandboxes: { scaledBy: 'none', replicas: 2 },
           extraObjects: null,
         },
@@ -101,7 +101,7 @@ needs('helm', 'kubectl', 'bwrap').describe('the flavour GKE on the double of Kub
     )
     const worker = await fleet.startWorker({
       ...Object.fromEntries(given),
-      // Those of the test: its stores, its folder, and no port beyond loopback.
+      // These replace settings of the pod: the test's own folder and file, and a free port on loopback only.
       COFFERDAM_DATA_DIR: fleet.dataDir,
       COFFERDAM_CONFIG: file,
       COFFERDAM_METRICS_HOST: '127.0.0.1',

@@ -102,7 +102,7 @@ withHelm.describe('objects of every flavour', () => {
       )
       expect(services).toHaveLength(1)
       expect(services[0]?.['spec'].ports.map(({ name }: Any) => name)).toContain(endpoints[0].port)
-      // It finds the pods of all processes.
+      // The Service selects the pods of all processes.
       for (const pod of pods(objects))
         expect(matches(services[0]?.['spec'].selector, pod.metadata.labels)).toBe(true)
     }

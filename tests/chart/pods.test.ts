@@ -107,7 +107,7 @@ withHelm.describe('pods of every flavour', () => {
     for (const { title, container, app } of processes()) {
       const section = page.split(`\n## ${headings[app]}\n`)[1]?.split('\n## ')[0] ?? ''
       const rows = [...section.matchAll(/^\| `([A-Z_]+)` \| (.*?) \|/gm)]
-      // A pod's own helper: COFFERDAM_CELLS has its value.
+      // REDIS_URL_<n> is not in the table: it only exists in the pod, as a part of COFFERDAM_CELLS.
       const names = Object.keys(environment(container)).filter((name) => !/^REDIS_URL_\d+$/.test(name))
       const known = rows.map(([, name]) => name)
       expect(

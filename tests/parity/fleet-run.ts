@@ -68,7 +68,7 @@ export async function createFleetRunner(name: BackendName): Promise<FleetRunner>
   const config = {
     process: { process: { ...host, jail: 'bwrap' as const } },
     docker: { docker: {} },
-    // Uses the default folder. It has a template: scripts/machine-parts.ts tried this backend before the tests.
+    // The default folder. It has a template: scripts/machine-parts.ts tried this backend before the tests.
     microvm: { microvm: {} },
     none: { none: host },
   }

@@ -1,4 +1,7 @@
-/** Shared by conformance tests of host backends: a backend on one rung, and kills from outside. */
+/**
+ * Helpers for conformance tests of host backends: a backend with one kind of jail (its rung), and kills from
+ * outside.
+ */
 import { existsSync, mkdirSync, readdirSync, readFileSync, readlinkSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Backend, Sandbox, WorkerId } from '@cofferdam/contract'
@@ -25,7 +28,7 @@ export function onRung(
 ): [() => Promise<Backend>, ExerciseOptions] {
   const runtimeDir = runtimeFolder()
   const { warmOwner } = options
-  // A cell that ends early only shows as another session; the log has the reason.
+  // If a cell ends early, the test only sees another session. The reason is in the log.
   const logger = { ...SILENT, warn: (fields: object, message: string) => console.warn(message, fields) }
   const deps = { logger, ...(warmOwner === undefined ? {} : { warm: warmSlots(warmOwner) }) }
   const records = join(runtimeDir, 'sandboxes', rung === 'none' ? 'none' : 'process')
@@ -36,7 +39,8 @@ export function onRung(
       ? createNone(noneConfigSchema.parse({ runtime_dir: runtimeDir }), deps)
       : createProcess(processConfigSchema.parse({ runtime_dir: runtimeDir, jail: rung, ...settings }), deps)
   const factory = async (): Promise<Backend> => {
-    // The suite already asks the backend what it can while it collects the tests.
+    // The folder must exist early: the suite asks the backend for its capabilities while it collects the
+    // tests.
     mkdirSync(runtimeDir, { recursive: true, mode: 0o755 })
     const backend = await create()
     const open = backend.open.bind(backend)

@@ -121,7 +121,7 @@ const CLOSED = ['EPERM', 'EACCES', 'ENOENT', 'EROFS', 'ENOSYS', 'EINVAL', 'ENETU
 function attacks(name: string, settings: { jail: 'bwrap' | 'self'; namespaces?: boolean }): void {
   const runtimeDir = runtimeFolder()
   let backend: Backend
-  /** Names this host in records; taken from a real sandbox. */
+  /** How records name this boot of this host and our pid namespace. Taken from a real sandbox. */
   let place = ''
   beforeAll(async () => {
     backend = await createBackend(processConfigSchema.parse({ ...settings, runtime_dir: runtimeDir }), {})
@@ -213,7 +213,7 @@ print(hash('seed'), ctypes.cast(ctypes.CDLL(None).getpid, ctypes.c_void_p).value
 
   test('limits writes to its disk, whose space the host gets back', async () => {
     if (!backend.capabilities.enforces.includes('disk')) {
-      // Without its own mount a work directory has no size; every other rung has one.
+      // The work directory has a size limit only if it is its own mount, as on every rung but this one.
       expect(name).toBe('self-jail without namespaces')
       return
     }
@@ -237,7 +237,8 @@ os._exit(0)`),
       processConfigSchema.parse({ ...settings, cgroups: false, runtime_dir: runtimeDir }),
       {},
     )
-    // Up to twice the limit: resource limits are a wider net, and a busy watch looks late.
+    // Takes up to twice the limit: the resource limits allow even more, and on a busy machine the memory
+    // watch looks late.
     const program = python(`
 import time
 held = []
@@ -346,7 +347,7 @@ time.sleep(60)`)
           return []
         }
       })
-    // One that waits in the pool, besides the cell if there are cells.
+    // Besides the cell (if this backend has cells), a slot waits in the pool.
     const cells = JSON.parse(said) as number[]
     await vi.waitFor(() => expect(pids().length).toBeGreaterThan(cells.length), {
       timeout: 20_000,
@@ -414,7 +415,7 @@ except OSError as e: print(errno.errorcode[e.errno])`)
     const { exit, stdout } = await once(program, { disk_mib: 8 })
     if (backend.capabilities.enforces.includes('disk')) expect(stdout).toBe('ENOSPC\n')
     else if (exit.signal !== null) expect(exit).toMatchObject({ signal: 'SIGKILL', diskLimitHit: true })
-    // If it finished within one interval of the watch, the sandbox's end still removes the folder.
+    // If the program finished before the watch looked, the files are still removed at the end of the sandbox.
     else expect(stdout).toBe('all\n')
   })
 
@@ -460,8 +461,8 @@ print(json.dumps({'read': read, 'mounts': mounts, 'root': os.path.exists('/root'
     expect(new Set(Object.values(seen.read))).toEqual(new Set(['']))
     if (!backend.capabilities.enforces.includes('disk')) return
     expect([seen.root, seen.home, seen.sys]).toEqual([false, false, false])
-    // Root fields of mounts name a bind's source: only system folders and our runtime folder. If the
-    // temporary folder is a file system of its own, the path begins there.
+    // The fourth field of a mount is the source of its bind: only system folders and our runtime folder may
+    // be there. If the temporary folder is a file system of its own, the path begins at its root.
     const sources = seen.mounts
       .trim()
       .split('\n')

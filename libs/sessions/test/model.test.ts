@@ -1,4 +1,7 @@
-/** Random schedules of workers that claim, keep, forget, stall, die and lose their server, and a model. */
+/**
+ * Compares workers with a model in random schedules: they claim, keep, forget, stall, die and lose their
+ * server.
+ */
 import { isCofferdamError, type SessionEntry, type SessionLease, type SessionName } from '@cofferdam/contract'
 import { scheduleSeed, testRedis, type TestServer } from '@cofferdam/embedded/testing'
 import fc from 'fast-check'
@@ -31,7 +34,8 @@ const stepArb: fc.Arbitrary<Step> = fc.oneof(
   { weight: 8, arbitrary: fc.record({ do: fc.constant('keep' as const), ...at, isPast: fc.boolean() }) },
   { weight: 3, arbitrary: fc.record({ do: fc.constantFrom('release' as const, 'die' as const), ...at }) },
   { weight: 2, arbitrary: fc.record({ do: fc.constant('forget' as const), ...at }) },
-  // Forward by more than a lease, and back by less than sessions are remembered.
+  // Moves the clock forward by more than a lease (1 h), or back by less than a session is remembered (2
+  // days).
   {
     weight: 2,
     arbitrary: fc.record({

@@ -24,7 +24,10 @@ afterAll(async () => {
 })
 
 const FAR = Date.now() + 3_600_000
-/** A lease that ends while the test waits. A call may take a third of it, a stall of the machine longer. */
+/**
+ * Short enough to end while the test waits. A call may still take a third of it, and the machine may stall
+ * for longer.
+ */
 const LEASE_MS = 2400
 
 describe('a claim', () => {
@@ -257,13 +260,13 @@ describe('overdue sessions', () => {
     await lease.keep({ ...entryAt(lease.nextEpoch, FAR), expiresAtMs: PAST })
     expect(await b.sessions.overdue(name.backend, 10)).toEqual([])
     await lease[Symbol.asyncDispose]()
-    // The line was moved to the end of the lease that held the session then.
+    // `overdue` has postponed the next check of the session to the end of the lease. This makes it due now.
     await a.redis.zadd(`{cofferdam}:sessions-due:${name.backend}`, PAST, `${name.tenantId}:main`)
     expect(await b.sessions.overdue(name.backend, 10)).toEqual([name])
     const reaper = await b.claim(name)
     await reaper.forget()
     await reaper[Symbol.asyncDispose]()
-    // The next check removes the line that is left of the session.
+    // Lists the deleted session as due again. The next check removes this entry.
     await a.redis.zadd(`{cofferdam}:sessions-due:${name.backend}`, PAST, `${name.tenantId}:main`)
     expect(await b.sessions.overdue(name.backend, 10)).toEqual([])
     expect(await a.redis.zcard(`{cofferdam}:sessions-due:${name.backend}`)).toBe(0)

@@ -172,8 +172,8 @@ describe('row-level security', () => {
   })
 
   it("cannot be left by taking another role from the app's role", async () => {
-    // The login user may take both roles, and so could a statement injected under the app's role. So test
-    // with a login user without superuser rights that has only cofferdam_app.
+    // If the login user may take both roles, a statement injected under the app's role may, too. So this
+    // login user has only cofferdam_app and is no superuser.
     await t.owner(`create role reader_${process.pid} login in role cofferdam_app`)
     try {
       await expect(

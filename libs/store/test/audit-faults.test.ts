@@ -35,7 +35,7 @@ describe('audit_faults', () => {
       `${partition}: trigger append_only is missing or switched off`,
     ])
     expect(await t.store.retention.auditFaults()).toEqual(await faults())
-    // Re-enabled like this, it does not apply to replication sessions, which is also detected.
+    // Without `always`, the re-enabled trigger does not fire in replication sessions. This is detected, too.
     await t.owner(`alter table ${partition} enable trigger append_only`)
     expect(await faults()).toContain(`${partition}: trigger append_only is missing or switched off`)
     await t.owner(`alter table ${partition} enable always trigger append_only`)

@@ -31,7 +31,7 @@ describe('code interpreters', () => {
 
     expect(await rows.forget('acme', 'default-public', OTHER, 'worker')).toBe(false)
     expect(await rows.forget('acme', 'default-public', ID, 'worker')).toBe(true)
-    // Created for the row's state before `forget`.
+    // This interpreter was created for the row as it was before `forget`.
     expect(await rows.provisioned(row, ID, 'ann')).toBe(false)
     expect(await rows.list({ tenantId: 'acme' })).toMatchObject([
       { generation: 2, interpreter_id: null, provisioned_at: null },

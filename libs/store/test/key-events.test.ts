@@ -1,4 +1,4 @@
-/** Read-only keys, and the events of keys, callback secrets and of what changes no row. */
+/** Read-only keys, and the events of keys, of callback secrets and of actions that change no row. */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { openTestStore, type TestStore } from './open-test-store.ts'
 

@@ -102,7 +102,7 @@ describe('migrate', () => {
     const reader = new pg.Client({ connectionString: database.url })
     await reader.connect()
     try {
-      // As a backup does, or somebody who left a transaction open.
+      // This transaction stays open, as a backup's does or one that somebody forgot.
       await reader.query('begin')
       await reader.query('select * from api_keys')
       const migrated = migrate(database.url)
@@ -112,7 +112,8 @@ describe('migrate', () => {
         timeout: 30_000,
         interval: 5,
       })
-      // Behind a migration that waits for the table, this would wait until the reader ends.
+      // This write must not wait: a migration that stayed in the lock queue would hold it up until the reader
+      // ends.
       await query(`update api_keys set label = label`)
       await reader.query('commit')
       await migrated

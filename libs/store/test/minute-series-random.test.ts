@@ -72,7 +72,7 @@ describe('many random rows', () => {
         expect(series.groups.map(({ key, steps }) => [key, figures(steps)])).toEqual(
           shown.map(([key, own]) => [key, stepped(own, from, stepMs)]),
         )
-        // The rest is compared by its counts: its quantiles are those of its rows together.
+        // The rest is computed from the rows of all other groups together, its quantiles as well.
         const rest = groupBy === undefined ? [] : groups.slice(20).flatMap(([, own]) => own)
         expect(series.rest === null ? {} : figures(series.rest)).toEqual(stepped(rest, from, stepMs))
       }

@@ -20,7 +20,7 @@ const open = (timeouts = {}): Promise<Store> =>
 const start = (): Promise<RunningServer> => startPostgres({ dataDir: join(dir, 'pg'), durable: false })
 
 beforeEach(async () => {
-  // Longer than the test, so that it does not end by itself.
+  // At least a minute of the UTC day is left, so that the daily counters do not start anew during a test.
   await untilWindowLasts(DAY_MS, 60_000)
   dir = mkdtempSync(join(tmpdir(), 'cofferdam-test-'))
   // Without user namespaces, root's Postgres runs as another user, who must be able to enter.

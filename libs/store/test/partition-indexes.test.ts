@@ -1,4 +1,7 @@
-/** The index on the moment of the end: on every partition, built while others write, and continued. */
+/**
+ * The index on `finished_at`: on every partition, built while others write, and continued after an
+ * interruption.
+ */
 import { afterAll, beforeAll, expect, it, vi } from 'vitest'
 import { migrate } from '../src/index.ts'
 import { openTestStore, type TestStore } from './open-test-store.ts'
@@ -71,7 +74,8 @@ it('is built on existing partitions while others write, and is on partitions mad
 it('is continued where a build was interrupted', async () => {
   await unbuild()
   const [first, second] = await partitions()
-  // Built and not attached; interrupted in the middle, which leaves an invalid index.
+  // The first index is built but not attached. The build of the second was interrupted, which leaves it
+  // invalid.
   await t.owner(`create index ${String(first)}_finished on ${String(first)} (finished_at, tenant_id)`)
   await t.owner(`create index ${String(second)}_finished on ${String(second)} (finished_at, tenant_id)`)
   await t.owner(

@@ -104,7 +104,7 @@ describe('retention', () => {
     expect(await sizes()).toEqual([12, 12, 12, 12])
     expect(await t.store.retention.dropExpired(now)).toMatchObject({ blobs: 2 })
     expect(await sizes()).toEqual([undefined, 12, undefined, 12])
-    // The row still tells that it was kept, so that a caller learns that it is deleted.
+    // The row still has `requestRef`, so a caller learns that the request was kept and is deleted now.
     expect((await t.store.findExecution('brief', swept.id))?.requestRef).toBe(swept.requestRef)
     expect(await t.store.findExecution('acme', row.id)).toBe(null)
     expect(await t.store.findAttempt(long.id, 1)).toMatchObject({ requestRef: long.requestRef })

@@ -102,7 +102,7 @@ test('a tenant with 1,000 workspaces gets no other one, but can use and replace 
   expect((await workspaces.read(at('more'))).version).toBe(0)
   expect((await workspaces.contents(at('more'), [sha('one')])).size).toBe(0)
   expect(await workspaces.commit(at('w1'), change(1, { a: 'two' }))).toBe(2)
-  // It exists, so this is a matter of its version.
+  // The workspace exists, so the limit does not matter. This commit fails because of its version.
   expect(await workspaces.commit(at('w1'), change(0, { a: 'two' }))).toBeNull()
   expect(await workspaces.commit({ tenantId: 'globex', name: 'more' }, change(0, { a: '1' }))).toBe(1)
   await workspaces.remove(at('w2'))

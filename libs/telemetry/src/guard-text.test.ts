@@ -17,7 +17,8 @@ describe('the text guard', () => {
     for (let kept = 1; kept < SECRET.length; kept++) {
       const cut = `${'a'.repeat(SCAN_MAX - kept)}${SECRET}`.slice(0, SCAN_MAX)
       expect(guard(cut)).toMatch(/^a{2047}…$/)
-      // Even if the text before it gets much shorter.
+      // This also holds if the text before the cut secret gets much shorter, because other secrets are
+      // replaced.
       const shrinking = `${SECRET.repeat(220)}${'b'.repeat(SCAN_MAX)}`.slice(0, SCAN_MAX - kept) + SECRET
       expect(guard(shrinking.slice(0, SCAN_MAX))).not.toContain('sk-')
     }

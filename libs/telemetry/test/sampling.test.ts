@@ -32,7 +32,10 @@ const start = async (options: Partial<TelemetryOptions> = {}): Promise<Telemetry
   }))
 
 let traces = 0
-/** A new trace. The last 32 bits decide about the share, and these are half of the range. */
+/**
+ * A new trace ID. Its last 32 bits decide whether it is in the sampled share. Here they are half of their
+ * range.
+ */
 const newTraceparent = (): string =>
   `00-${(++traces).toString(16).padStart(24, '0')}80000000-b7ad6b7169203331-01`
 
@@ -95,7 +98,7 @@ describe('sampling', () => {
     await start({ sampleRatio: 0, slowMs: 1 })
     await attempt({
       run() {
-        // Measured from here, because the time could pass before the attempt starts.
+        // Takes 5 ms inside the attempt. A deadline set earlier could pass before the attempt starts.
         const until = performance.now() + 5
         while (performance.now() < until) continue
       },

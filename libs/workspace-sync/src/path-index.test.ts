@@ -7,7 +7,10 @@ import { createPathIndex } from './path-index.ts'
 const part = fc.constantFrom('a', 'A', 'a.', 'b', 'c', 'a／c', 'A／c', '℀')
 const path = fc.array(part, { minLength: 1, maxLength: 4 }).map((parts) => parts.join('/'))
 
-/** Word for word: same fold but another path, or a folder of one that is a file or another spelling. */
+/**
+ * The definition of a clash, as plain code. Two different paths clash if they fold to the same text, if one
+ * folds to a folder of the other, or if they spell the same folder differently.
+ */
 function collides(path: string, others: Iterable<string>): boolean {
   const foldersOf = (of: string): string[] =>
     of.split('/').flatMap((_, at, parts) => (at === 0 ? [] : [parts.slice(0, at).join('/')]))
@@ -30,7 +33,7 @@ test('finds the collisions of a path with those that were added and not deleted'
       const index = createPathIndex()
       const added = new Set<string>()
       for (const { path: one, isDeleted } of steps) {
-        // Whoever adds a path asks first.
+        // Callers ask whether a path clashes before they add it.
         expect(index.clashes(one)).toBe(collides(one, added))
         if (isDeleted && added.delete(one)) index.delete(one)
         else if (!isDeleted && !added.has(one) && !collides(one, added)) {

@@ -16,11 +16,14 @@ export const mastra: WorkspaceSandbox = createMastraSandbox(options)
 
 const sandboxes = createOpenAiAgentsSandboxClient({ ...options, sdk: { Manifest, applyDiff } })
 type Ours = Awaited<ReturnType<typeof sandboxes.resume>>
-// The state of a session has fields of ours, which the SDK names by the type of its client.
+// Our session state has more fields than the SDK's. `SandboxClient` takes its type as a parameter.
 export const openAiAgents: SandboxClient<Record<string, unknown>, Ours['state']> = sandboxes
 export const session = (ours: Ours): SandboxSession<Ours['state']> => ours
 
-/** A method that the SDK renames would otherwise only be missing, because all of them are optional there. */
+/**
+ * Methods of ours that the SDK does not have. All its methods are optional, so without this check the
+ * compiler would accept a method that the SDK has renamed.
+ */
 type Named<Type> = { [Name in keyof Type]: Name extends keyof SandboxSession ? never : Name }[keyof Type]
 export const unknownMethods: Named<Ours>[] = []
 export const noUnknownMethod: [Named<Ours>] extends [never] ? true : false = true

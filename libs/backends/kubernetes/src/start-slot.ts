@@ -2,10 +2,10 @@
  * Makes a slot from a pod: connects to the pod's agent and waits for frame R (guest/protocol.ts), which says
  * that the interpreter is ready.
  *
- * - A new pod (`startSlot`): claims it, connects and starts the agent. In a foreign image the agent is uploaded
- *   first. A failed greeting is tried again, unless the pod is for a session. If the pod cannot be reached
- *   because the claim has another one by now, the same is done with that pod. After any other failure or
- *   abort, the claim is deleted and an error is thrown.
+ * - A new pod (`startSlot`): claims it, connects and starts the agent. In a foreign image the agent is
+ *   uploaded first. A failed greeting is tried again, unless the pod is for a session. If the pod cannot be
+ *   reached because the claim has another one by now, the same is done with that pod. After any other failure
+ *   or abort, the claim is deleted and an error is thrown.
  * - The pod of a session (`attachSlot`): connects once and greets the agent that runs there. After a failure,
  *   the connection is closed and the error is thrown. The claim stays.
  *

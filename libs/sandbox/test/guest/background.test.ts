@@ -149,7 +149,8 @@ test('a shell that exits leaves its jobs, whose output the next shell’s run sh
 test('an interrupt ends a hung foreground command, and a background job lives on', async () => {
   const s = await open()
   await s.bash(`sleep ${SLEEP} & echo $! >pid`)
-  // Bash lets a job ignore SIGINT after the fork, and before the program.
+  // Between the fork and the start of its program, Bash makes a background job ignore SIGINT. Wait for the
+  // program.
   const nameOf = (pid: number): string => readFileSync(`/proc/${pid}/comm`, 'utf8')
   await vi.waitFor(() => expect(nameOf(pidIn(s.at('pid')))).toBe('sleep\n'), { timeout: 20_000, interval: 5 })
   const { ended } = await s.begin('bash', `echo ready; sleep ${SLEEP}`)

@@ -28,9 +28,9 @@ const bash = (source: string): Program => ({ type: 'script', language: 'bash', s
 const isRoot = process.getuid?.() === 0
 
 /**
- * Before a cell with mounts of its own starts. A cell restores every tmpfs that it can write, so those of the
- * host become read-only, or are covered. It gets others: /tmp, in which the guest's files ($1) stay, /dev/shm
- * and /mnt.
+ * Runs before a cell with mounts of its own starts. A cell restores every tmpfs that it can write, so those
+ * of the host become read-only or are covered. The cell gets new ones: /dev/shm, /mnt, and /tmp, where the
+ * guest's files ($1) stay readable.
  */
 const OWN_MOUNTS = `set -e
 while read -r _ at kind _; do
@@ -47,7 +47,10 @@ mount -o remount,bind,ro "$1"
 mount -t tmpfs -o size=32m,nr_inodes=20k,mode=1777 tmpfs /mnt
 mount -t tmpfs -o size=8m,mode=1777 tmpfs /dev/shm`
 
-/** A place like a backend's: own processes, System V objects and mounts; work directory on a small tmpfs. */
+/**
+ * Like a place that a backend makes: own processes, System V objects and mounts, and a work directory on a
+ * small tmpfs.
+ */
 function jailed(user: boolean, last = 'true'): { within: string[]; work: string } {
   const script = `${OWN_MOUNTS}\n${last}; shift; exec "$@"`
   const flags = [...(user ? ['--user', '--map-root-user'] : []), '--pid', '--fork', '--mount', '--ipc']
@@ -272,7 +275,8 @@ for (const place of TRIED)
         const cell = await startCell(place)
         const before = (await cell.run(python(STATE))).stdout
         const hit = await cell.run(attackBeside(body))
-        // The fork server and the waiting fork. A kill also hits the shell and loses its output.
+        // The attack finds two processes: the fork server and the waiting fork. Its `kill` also ends the
+        // shell, whose output is then lost.
         if (hit.stdout !== '') expect(hit.stdout).toMatch(/^\[2/)
         await cell.session.clean('none')
         const after = await cell.run(python(STATE))
@@ -284,8 +288,9 @@ for (const place of TRIED)
     test('prevents a kept interpreter from changing the waiting one', async () => {
       const cell = await startCell(place)
       const before = (await cell.run(python(STATE))).stdout
-      // It is stopped after its run, but its timer wakes it and its thread attacks new processes. If it wakes
-      // while it is being stopped, it is killed, as happens on a busy machine; then the next one is tried.
+      // The agent stops the kept interpreter after its run, but its timer wakes it and its thread attacks new
+      // processes. On a busy machine it can wake while the agent stops it. Then the agent kills it, and the
+      // loop tries another one.
       const isKept = (): boolean => cell.session.interpreterAlive()
       for (let tries = 0; tries < 10 && !isKept(); tries += 1)
         await cell.run(python(WAKES_ITSELF), {}, {}, { keepInterpreter: true })
@@ -325,7 +330,7 @@ os.chmod(".", 0o500)`),
 
     test('keeps the work directory but no process with keep files', async () => {
       const cell = await startCell(place)
-      // Its own process among all that sleep on this machine.
+      // The process ID in the duration tells this test's `sleep` from others on this machine.
       const sleeper = `sleep 600.${process.pid}`
       await cell.run(bash(`echo one > kept; (trap "" TERM; setsid ${sleeper}) & echo up`))
       await cell.session.clean('files')
@@ -355,7 +360,7 @@ const FREEZER = [
   { root: '/sys/fs/cgroup', file: 'cgroup.freeze', hold: '1', go: '0', said: 'frozen 1' },
 ].find(({ root }) => existsSync(join(root, 'cgroup.procs')))
 
-/** Freezes it until the returned function is called. */
+/** Freezes the process `pid` until the returned function is called. */
 async function hold(
   pid: number,
   { root, file, hold: held, go, said }: typeof FREEZER & {},
@@ -386,7 +391,7 @@ needs('freezer', ...oneUid.needs).it.each(['SIGINT', 'SIGSTOP', 'SIGKILL'] as co
     process.kill(Number(waits), signal)
     await cell.session.clean('none')
     const after = cell.run(python('print(2)'))
-    // The agent has the run, so it checks the waiting interpreter at the same moment.
+    // When main.py exists, the agent has the run, so it is checking the waiting interpreter just now.
     await expect.poll(() => existsSync(join(cell.work, 'main.py')), { timeout: 20_000 }).toBe(true)
     letGo()
     expect(await after).toMatchObject({ stdout: '2\n', stderr: '' })
@@ -474,7 +479,7 @@ print(counted.random.random() == 0)`),
   const draw = python('import random\nprint(random.random(), random.getrandbits(64))')
   const draws = [await cell.run(draw), await cell.run(draw), await cell.run(draw)].map((ran) => ran.stdout)
   expect(new Set(draws).size).toBe(3)
-  // With its own file of that name or its own number of threads, it gets an interpreter without the preload.
+  // A program with its own decimal.py, or its own number of threads, gets an interpreter without the preload.
   await cell.session.write([{ path: 'decimal.py', bytes: Buffer.from('mine = 1') }])
   expect((await cell.run(python('import decimal\nprint(decimal.mine)'))).stdout).toBe('1\n')
   await cell.session.clean('none')

@@ -17,7 +17,7 @@ const python = (source: string): Program & { type: 'script' } => ({
 })
 const file = (path: string, text: string): ProgramFile => ({ path, bytes: Buffer.from(text) })
 
-/** Reports what a trace or profile function sees, without a call that it would see itself. */
+/** Reports what a trace or profile function sees. Its own calls are not among the reported ones. */
 const WATCHER = `import os, sys
 write = os.write
 def tell(frame, event, arg):
@@ -301,7 +301,7 @@ for (const way of WAYS)
       const agent = await lab.start('python', { cell: true })
       for (let n = 0; n < 10; n++) {
         const ran = agent.run(python('print("on", flush=True)'), {
-          // The SIGTERM that follows half of this later is not part of this test.
+          // The agent would send SIGTERM after half of these 60 s. The run ends before that.
           onOutput: () => agent.session.interrupt(60_000),
         })
         const { exit, stdout, stderr } = await ran

@@ -1,4 +1,6 @@
-/** One Python start for agent and interpreter: what the program gets of it, and what it cannot reach. */
+/**
+ * Agent and interpreter share one start of Python: what the program sees of that, and what it cannot reach.
+ */
 import type { Program } from '@cofferdam/contract'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { optionsAsGiven } from '../../src/guest/agent-argv.ts'

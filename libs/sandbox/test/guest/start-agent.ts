@@ -23,11 +23,14 @@ import {
 } from '../../src/guest/index.ts'
 import type { AgentOptions, GuestSession } from '../../src/guest/index.ts'
 
-/** COFFERDAM_TEST_PYTHON selects another one, because the gate depends on CPython's start, which varies. */
+/**
+ * COFFERDAM_TEST_PYTHON selects another Python: our python-gate depends on how CPython starts, which varies.
+ */
 export const PYTHON = process.env['COFFERDAM_TEST_PYTHON'] ?? '/usr/bin/python3'
 /**
- * A user that owns nothing on a usual host, and another for each concurrent run. Not nobody: a Postgres of
- * other tests may be nobody's, and a cell in the host's namespaces would take its memory for leftovers.
+ * A user that owns nothing on a usual host, and a different one for each concurrent test run. It is not
+ * `nobody`: a Postgres of other tests may run as that user. A cell in the host's namespaces would take the
+ * shared memory of that Postgres for leftovers.
  */
 export const PROGRAM_UID = 1_800_000_000 + process.pid
 const BASE_ENV: Record<string, string> = {
@@ -58,7 +61,10 @@ export interface Agent {
   ): Promise<Ran>
 }
 
-/** How a Python program gets its interpreter: its own start, a cell's fork, a fork of the agent's start. */
+/**
+ * How a Python program gets its interpreter: by a start of its own, by a fork in a cell, or by a fork of the
+ * agent's process.
+ */
 export type Way = 'alone' | 'cell' | 'shared'
 
 export interface Lab {
@@ -93,7 +99,10 @@ const isRoot = process.getuid?.() === 0
 export const AS_PROGRAM = [`--reuid=${PROGRAM_UID}`, `--regid=${PROGRAM_UID}`, '--clear-groups']
 /** Options for the program's user, if the agent may change its uid. */
 export const programUser = isRoot ? { uid: PROGRAM_UID, gid: PROGRAM_UID } : {}
-/** An init without privileges. If the test is not root, in a user namespace without mapped users. */
+/**
+ * Starts a command as PID 1 without privileges. If the test is not root, the command runs in a user namespace
+ * without mapped users.
+ */
 const AS_INIT = [
   'unshare',
   ...(isRoot ? [] : ['--user']),

@@ -15,8 +15,8 @@ beforeAll(async () => {
 afterAll(() => lab.close())
 
 /**
- * The agents of this file share the machine's loopback, unlike sandboxes. Below the ports that the kernel
- * assigns (from 32768), because another test could get this port before the agent listens.
+ * The agents of this file share the machine's loopback, unlike sandboxes. The port is below those that the
+ * kernel assigns (from 32768). Otherwise another test could get it before the agent listens.
  */
 async function freePort(): Promise<number> {
   for (;;) {
@@ -50,7 +50,7 @@ async function withAgent<T>(
   }
 }
 
-/** Runs with `serve` for every connection, and checks that none outlives the run. */
+/** Runs the program, calls `serve` for every connection, and checks that no connection outlives the run. */
 async function connect(agent: Wired, program: Program, serve: (connection: Duplex) => void): Promise<Ran> {
   const ran = await agent.run(program, {
     onConnection(connection) {

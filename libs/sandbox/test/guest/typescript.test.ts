@@ -1,4 +1,7 @@
-/** TypeScript as users write it: what tsc and bundlers compile runs here, at no cost to others. */
+/**
+ * TypeScript as users write it: what tsc and bundlers compile runs here, and other programs load nothing for
+ * it.
+ */
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { ProgramFile } from '@cofferdam/contract'

@@ -91,7 +91,8 @@ describe('the blob directory', () => {
   })
 
   it('reads a blob with hashes that was copied from a bucket', async () => {
-    // SHA-256 of "abc" (FIPS 180-2), and of eight bytes of length with that hash.
+    // `hash`: SHA-256 of "abc" (FIPS 180-2). `digest`: SHA-256 of the length in eight bytes (big-endian) and
+    // that hash.
     const hash = 'ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad'
     const digest = 'e13dee54bfc1b26042c1fec4b1d8ef2054b22fa1ab1263adce665eb013f829d5'
     const day = 'acme~0123456789abcdef/20260105'

@@ -11,8 +11,8 @@ import type { BucketSettings } from '../../src/blobs/s3-client.ts'
 const BUCKET = 'test-bucket'
 
 /**
- * What the proxy does instead of passing a request on. `lose_answer` lets the server do it, and then cuts the
- * connection. `cut_body` does so in the middle of the answer's body. `hang` never answers.
+ * What the proxy does instead of passing a request on. `lose_answer` cuts the connection after the server has
+ * done the request. `cut_body` cuts it in the middle of the answer's body. `hang` never answers.
  */
 export type BucketFault = keyof typeof REFUSALS | 'cut' | 'lose_answer' | 'cut_body' | 'hang'
 

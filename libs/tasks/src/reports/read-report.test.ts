@@ -90,8 +90,8 @@ describe('reports of real tools', () => {
 
   it('reads our unittest runner’s report: subtests, class fixtures and a file that cannot load', () => {
     const report = read('events', recorded('unittest.jsonl'), { framework: 'unittest' })
-    // Its own last line is "Ran 7 tests". The class whose fixture failed is the eighth. A test with two
-    // failing subtests counts once.
+    // unittest itself says "Ran 7 tests". The class whose fixture failed counts as the eighth. A test with
+    // two failing subtests counts once.
     expect(report).toMatchObject({ total: 8, passed: 2, failed: 2, errored: 3, skipped: 1, complete: true })
     expect(places(report)).toEqual([
       'test_a.py:5',
