@@ -1,7 +1,7 @@
 /** Fills the tables that grow with the work of a fleet, in the form that they had after migration 0005. */
 import pg from 'pg'
 
-/** Expiry days, so partitions, as with the default retention. */
+/** Each expiry day has its own partition. The default retention is 30 days. */
 const DAYS = 30
 /** Rows of one statement. */
 const CHUNK = 50_000
@@ -31,7 +31,10 @@ const INVOCATION_VALUES = `id, attempt, tenant_id, agent_id, 'default-public', '
 const RESULT = `
   insert into results (execution_id, attempt, tenant_id, expires_on, result, artifacts)`
 
-/** One transaction of the three tables, as the store writes an attempt. The parameters are those of ATTEMPT. */
+/**
+ * Inserts attempts into one of the three tables. `insertOnce` fills all in one transaction, as the store
+ * does. The parameters are those of ATTEMPT.
+ */
 const insertAttempts = (table: string, values: string): string =>
   `${table} select ${values} from (${ATTEMPT}) a`
 const STATEMENTS = [

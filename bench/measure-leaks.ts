@@ -1,7 +1,7 @@
 /**
- * What stays on the host after many executions over two workers, one of which is killed half-way, once the
- * janitor of the other one has swept. Counted on the host itself. Anything but 0 is a bug. With `--quick` the
- * worker is stopped instead, because a killed one is noticed only after half a minute.
+ * What stays on the host after many executions over two workers. One worker is killed half-way, and the
+ * janitor of the other one has swept. The figures are counted on the host itself. Anything but 0 is a bug.
+ * With `--quick` the worker is stopped instead, because a killed one is noticed only after half a minute.
  */
 import { execFile } from 'node:child_process'
 import { readdirSync, readFileSync, type Dirent } from 'node:fs'
@@ -133,8 +133,8 @@ async function lookAtHost(): Promise<Host> {
   const sockets = readFileSync('/proc/net/unix', 'utf8').split('\n')
   return {
     containers: new Set(await containers('{{.ID}}')),
-    // An orphan becomes a child of init, but a process that another shell starts does not. Kernel threads
-    // have no command.
+    // Only our own children and orphans count. An orphan becomes a child of init. A process that somebody
+    // else's shell starts does not. Kernel threads have no command.
     processes: new Set(processes.filter((pid) => commandOf(pid) !== '' && isOursOrOrphan(pid)).map(nameOf)),
     zombies: new Set(processes.filter((pid) => stateOf(pid) === 'Z').map(nameOf)),
     mounts: new Set(readFileSync('/proc/mounts', 'utf8').split('\n')),

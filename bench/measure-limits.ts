@@ -1,7 +1,7 @@
 /**
  * How late a hard deadline is, for the caller and for the last process, and how much memory a flood of output
- * costs the worker. The program ignores every signal and has children. They are gone when the backend reports
- * it, which its tests check with /proc.
+ * costs the worker. The program ignores every signal and has children. The bench trusts the backend's report
+ * that all processes are gone. The backend's tests check that report with /proc.
  */
 import { readFileSync } from 'node:fs'
 import { createExecutor, createMemoryBudget, type Executor } from '@cofferdam/executor'

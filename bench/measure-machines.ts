@@ -1,6 +1,7 @@
 /**
- * Virtual machines, backend alone: from `open` to the result, paired with a clone that the engine alone
- * restores, and beside cold sandboxes of docker and gVisor. Runs only in full, or if it is named.
+ * The backend of virtual machines alone, from `open` to the result. It is paired with a clone that the engine
+ * restores without the backend, and with cold sandboxes of docker and gVisor. With `--quick` it runs only if
+ * it is named.
  */
 import { readdirSync, readFileSync } from 'node:fs'
 import { openRawClones } from '@cofferdam/backend-microvm/raw'
@@ -36,7 +37,10 @@ export async function measureMachines(context: BenchContext): Promise<Record<str
 
 type Raw = Awaited<ReturnType<typeof openRawClones>>
 
-/** Resolves a sandbox's end before the next one is timed. One that is slow to go loses no figures. */
+/**
+ * Waits until a sandbox is destroyed before the next one is timed. If that fails, it is noted and the figures
+ * stay.
+ */
 function createEnds(context: BenchContext) {
   let gone: Promise<unknown> = Promise.resolve()
   const prepare = (): Promise<unknown> => gone.catch((error: unknown) => context.note(String(error)))
@@ -103,7 +107,7 @@ async function against(
   }
 }
 
-/** Proportional, so what the clones share of their template counts once among them. */
+/** Mean proportional set size of a waiting machine. Pages that the clones share are divided among them. */
 async function memory(place: LocalPlace): Promise<Record<string, Measured>> {
   const before = new Set(machines())
   const { signal } = new AbortController()
@@ -128,7 +132,7 @@ const machines = (): string[] =>
 const kibOf = (pid: string): number =>
   Number(/^Pss:\s+(\d+) kB/m.exec(read(`/proc/${pid}/smaps_rollup`))?.[1] ?? Number.NaN)
 
-/** Opened, run and gone, in two lanes at once. */
+/** Sandboxes per second that are opened, run and destroyed, in two lanes at once. */
 async function rate(context: BenchContext, place: LocalPlace): Promise<Measured> {
   const once = async (): Promise<void> => await (await place.once(place.spec(PRINT), '2\n')).gone
   const rates = await closedLoopRates(once, LANES, context.quick ? 6000 : 30_000, SLICES)

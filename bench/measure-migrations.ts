@@ -1,8 +1,8 @@
 /**
- * How long each migration keeps others from writing. A database of the state before is filled with `--rows`
- * attempts. Then each later file is applied as `cofferdam setup` does, while one connection records attempts
- * and another one changes of policies, without a pause. The figures are the longest of these inserts, and the
- * longest wait for a lock among them.
+ * How long each migration keeps others from writing. A database at migration FILLED_AT is filled with
+ * `--rows` attempts. Then each later file is applied as `cofferdam setup` does. Meanwhile one connection
+ * inserts attempts and another one inserts policy changes, without a pause. The figures are the longest
+ * insert, and the longest wait of an insert for a lock.
  */
 import { randomBytes } from 'node:crypto'
 import { setTimeout as pause } from 'node:timers/promises'

@@ -1,7 +1,7 @@
 /**
- * CPU time of each part per execution, from an HTTP client to its result, for each kind of sandbox: the API,
- * the Redis of the queue, a Redis of the caps, Postgres, the worker, and the sandboxes as far as they are
- * processes of the worker. docs/operations/sizing.md counts with these figures.
+ * CPU time that an execution costs each part, from the HTTP client's request to its result, for each kind of
+ * sandbox. The parts are the API, one Redis each for queue and caps, Postgres, the worker, and sandboxes that
+ * are processes of the worker. docs/operations/sizing.md uses these figures.
  */
 import { spawn, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
@@ -97,7 +97,10 @@ async function measureKind(
       if (!result.ok) throw new Error(`${result.ending}: ${result.error_message ?? result.stderr}`)
     }
     const read = partsReader(context, kind, worker.process.pid ?? 0, { caps, api })
-    /** For some time, and at least so many that ticks of 10 ms and the start of a loop weigh little. */
+    /**
+     * Runs for a fixed time and a minimum number of executions. Then clock ticks of 10 ms and the loop's
+     * start weigh little.
+     */
     const slice = async (): Promise<void> => {
       const [sliceMs, least] = context.quick ? [300, 2 * kind.inFlight] : [4000, 10 * kind.inFlight]
       for (const from = turn; ;) {

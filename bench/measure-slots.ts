@@ -18,7 +18,7 @@ export async function measureSlots(context: BenchContext): Promise<Record<string
   for (const backend of ['docker', 'process'])
     for (const { name, start } of KINDS)
       try {
-        // Without its modules a slot never becomes ready.
+        // Throws if this host lacks pandas. Without it a slot that preloads it never becomes ready.
         if (backend === 'process' && 'preload' in start) await barePython(python, 'import pandas; print(2)')()
         results[`slots.${backend}.${name}`] = { unit: 'MiB', value: round(await perSlot(backend, start)) }
       } catch (error) {

@@ -1,7 +1,7 @@
 /**
- * From enqueue to the result in the client on warm slots, single use, paired with a bare interpreter start.
- * The pool refills before each timed run, so that no background start is timed with either side. An execution
- * on `fake` directly before it keeps the fleet awake. `.idle` omits it and waits longer.
+ * Time from enqueue to the client's result on warm slots of single use, paired with a bare interpreter start.
+ * The pool is refilled before each timed run, so that no background start disturbs either side. An execution
+ * on `fake` just before the run keeps the fleet awake. `.idle` omits that execution and waits longer.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { freePort } from '@cofferdam/embedded/testing'
@@ -16,7 +16,10 @@ import { startWarmWorker } from './warm-worker.ts'
 const BACKENDS = ['docker', 'process', 'gvisor']
 /** Pause after a slot was used. A fleet without an execution for this time is asleep. */
 const ASLEEP_MS = 800
-/** The same when the fleet is woken up before the timed run. By then the used sandbox is destroyed. */
+/**
+ * Pause after a slot was used, if the fleet is woken up before the timed run. It is long enough to destroy
+ * the sandbox.
+ */
 const AWAKE_MS = 300
 /** Pause after the new slot is ready, without a request, because that would wake the worker. */
 const SETTLED_MS = { awake: 100, asleep: 400 }
@@ -125,7 +128,7 @@ async function measured(
 async function watchPool(port: number) {
   let usedMs = performance.now()
   let wanted = await warmedOf(port)
-  // The slots that the warm-up used are refilled when the count does not change.
+  // While the count still grows, the worker is refilling slots that the warm-up used.
   for (let steady = false; !steady;) {
     await sleep(STEADY_MS)
     const warmed = await warmedOf(port)

@@ -14,7 +14,7 @@ interface Times {
 /** CPU milliseconds of a process without its children. Throws without /proc. */
 export const cpuMsOf = (pid: number): number => timesOf(pid).ownMs
 
-/** CPU milliseconds of the ended children of a process, with theirs. */
+/** CPU milliseconds of the ended children of a process, including the ended children of these. */
 export const reapedCpuMsOf = (pid: number): number => timesOf(pid).reapedMs
 
 /** The CPU milliseconds of a process and its children, including ended ones. */

@@ -44,7 +44,7 @@ export async function closedLoop(
   return rate
 }
 
-/** The same loop. Resolves with the rate of each of `slices` equal shares of the completed calls. */
+/** Like `closedLoop`, but resolves with the rate of each of `slices` equal shares of the completed calls. */
 export async function closedLoopRates(
   run: (lane: number) => Promise<unknown>,
   concurrency: number,

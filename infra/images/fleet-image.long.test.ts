@@ -20,7 +20,7 @@ import type { Sbom } from './fleet/sbom.ts'
 
 const run = promisify(execFile)
 const BUILD_MS = 1_800_000
-/** As the chart and docker-compose.yml start it. */
+/** The restrictions under which the chart and docker-compose.yml start the image. */
 const HARDENED = [
   '--read-only',
   '--tmpfs=/tmp:mode=1777',
@@ -89,7 +89,7 @@ for (const path of globSync('/app/node_modules/**/package.json')) {
   if (/node_modules\\/(@[^/]+\\/)?[^/]+\\/package.json$/.test(path) && name && version)
     console.log('pkg:npm/' + name.replace('@', '%40') + '@' + version)
 }`
-    // Our own packages are what the bill is of.
+    // Our own packages are the subject of the bill of materials, not entries in it.
     const found = (await inImage('node', '-e', installed))
       .split('\n')
       .filter((purl) => !purl.startsWith('pkg:npm/%40cofferdam/'))
@@ -109,7 +109,8 @@ for (const path of globSync('/app/node_modules/**/package.json')) {
     stores.defer(() => redis.stop())
     const postgres = await startPostgres({ dataDir: join(folder, 'postgres'), durable: false })
     stores.defer(() => postgres.stop())
-    // Both listen on sockets in folders of their own, which the image's user must be able to enter.
+    // Redis and Postgres listen on sockets in their own folders, which the image's user must be able to
+    // enter.
     const redisSocket = redis.url.replace(/^unix:\/\//, '')
     const postgresFolder = decodeURIComponent(/host=([^&]+)/.exec(postgres.url)?.[1] ?? '')
     chmodSync(redisSocket, 0o777)

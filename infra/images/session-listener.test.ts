@@ -10,7 +10,7 @@ import { afterEach, describe, expect, it } from 'vitest'
 
 const LISTENER = fileURLToPath(new URL('session-listener.py', import.meta.url))
 const SESSION = { session_id: 'sesn_01AbC-x', work_id: 'work_01' }
-/** What the tests' pod serves its session with: prints its variables as JSON. */
+/** The command that serves the session in the tests' pod. It prints its environment variables as JSON. */
 const PRINT = ['python3', '-c', 'import json, os; print(json.dumps(dict(os.environ)))']
 
 interface Pod {

@@ -40,7 +40,7 @@ const inContent = (where: string, { content = {} }: Content): Field[] =>
 
 const operations = () => Object.values(document.paths).flatMap((item) => Object.entries(item))
 
-/** An inline schema has no place for the description and the example of its parameter. */
+/** A parameter has its description and example beside its schema. This copies them into the schema. */
 const parametersOf = ({ operationId, parameters = [] }: Operation): Field[] =>
   parameters.map(({ name, required = false, description, example, schema }) => ({
     where: `${operationId} ${name}`,
@@ -63,7 +63,10 @@ const allFields = (): Field[] => [
   ]),
 ]
 
-/** What callers may write, without changes of what exists: there, absent fields keep their value. */
+/**
+ * Optional fields that callers may write. Bodies of updates are left out: there, an absent field keeps its
+ * value.
+ */
 const optionalFields = (): Field[] =>
   [
     ...['ExecutionRequest', 'TenantPolicyInput', 'TenantCapsInput'].flatMap((name) =>

@@ -74,7 +74,8 @@ describe('the key cache', () => {
       details: { retry_in_ms: 1000 },
     })
     expect(state.asked).toBe(21)
-    // A key that worked before is no guess, however long ago. Keys from another address are not affected.
+    // A key that has ever worked does not count as a guess, even after its cache entry expired. Keys from
+    // another address are not affected.
     state.nowMs = 5000
     for (let i = 30; i < 35; i += 1) await cache.verify(`cfd_${i}`, HOME)
     await expect(cache.verify('cfd_36', HOME)).rejects.toMatchObject({ code: 'rate_limited' })

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { createShares, type Shares } from './shares.ts'
 
-/** Takes until it is refused. Returns how many it got. */
+/** Takes shares for `holder` until one is refused. Returns how many it took. */
 function takeAll(shares: Shares, holder: string): number {
   let taken = 0
   while (shares.take(holder) !== null) taken += 1

@@ -78,7 +78,7 @@ describe('GET /v1/audit/export', () => {
     reader.destroy()
     const last = await settled(() => pages)
     expect(stalled).toBeLessThan(40)
-    // The closed export is released: one key may open two again, which is half of all, and a third is
+    // Closing the export released its place. So its key may open two exports again, half of all. A third is
     // refused.
     const others: IncomingMessage[] = []
     for (let n = 0; n < 2; n += 1)

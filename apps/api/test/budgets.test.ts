@@ -107,7 +107,8 @@ describe('POST /v1/tenants/{id}/cancel', () => {
     await put('globex', DEFAULT_TENANT_CAPS)
     const of = (agent: string) => ({ tenant_id: 'globex', agent_id: agent })
     const [running] = await Promise.all([enqueue('wait', of('a')), enqueue('wait', of('b'))])
-    // Not the queue's count of running executions: it includes one that its worker has not begun.
+    // Reads the statuses, because the queue's count of running executions includes one that its worker has
+    // not begun.
     const statuses = async () => (await scene.producer.live('globex', 10)).map(({ status }) => status)
     await expect.poll(statuses, { timeout: 20_000 }).toEqual(['running', 'running'])
     await Promise.all([1, 2, 3].map(() => enqueue('x', { ...of('a'), delay_ms: 3_600_000 })))

@@ -11,7 +11,7 @@ const INDEX = '<!doctype html><script type="module" src="/assets/app-1a2b3c4d.js
 const SCRIPT = 'console.log("hello")\n'.repeat(200)
 const HTML = { accept: 'text/html,application/xhtml+xml' }
 
-/** Headers of section 4 of the design, whole. */
+/** All security headers of a page of the dashboard. */
 const PAGE_HEADERS = {
   'content-security-policy':
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob:; connect-src 'self'; " +

@@ -1,4 +1,4 @@
-/** Browsers sign in to the dashboard with a key or a code, and what ends that. */
+/** How browsers sign in to the dashboard, with a key or a code, and what ends a sign-in. */
 import { createHash } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { ask, cookieOf, listen, OWN, signIn, type Reply } from './browser.ts'
@@ -182,7 +182,7 @@ describe('a sign-in', () => {
       ends.push(Date.parse(reply.json.expires_at))
       if (day === 1) expect((await whoIs(unused, at.port)).status).toBe(401)
     }
-    // The last use does not put the end off any more.
+    // A sign-in lasts seven days at most, so its last use here extends it only up to that limit.
     expect((ends[13] ?? 0) - (ends[12] ?? 0)).toBeLessThan(2 * HOUR_MS)
     at.pass(2 * HOUR_MS)
     expect((await whoIs(used, at.port)).status).toBe(401)

@@ -23,7 +23,7 @@ export interface Ended {
 
 export const text = (value: string) => ({ text: value, bytes: value.length, truncated: false, ref: null })
 
-/** Stores one and returns its ID and, if it was kept, the reference of its request. */
+/** Stores an ended execution. Returns its ID, and the reference of its request if that was kept. */
 export async function keptExecution(
   store: Store,
   { request: more = {}, outcome = {}, isKept = true, isSealed = false, ...rest }: Ended = {},

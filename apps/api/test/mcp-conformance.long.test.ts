@@ -17,14 +17,15 @@ import { openScene, type Scene } from './scene.ts'
 interface Suite {
   version: string
   program: string
-  /** What to run. All of it costs less than one process for each scenario. */
+  /** The arguments of each run. A run judges many scenarios, because one process for each would cost more. */
   runs: readonly (readonly string[])[]
 }
 
 const NEWEST: Suite = {
   version: '0.2.0-alpha.12',
   program: '@modelcontextprotocol/conformance/dist/index.js',
-  // In the first, scenarios of several revisions run in that of 2026-07-28, in the second in an older one.
+  // A scenario may apply to several revisions. The first run uses revision 2026-07-28 for it, the second an
+  // older one.
   runs: [
     ['--requirements', '2026-07-28'],
     ['--suite', 'all'],
@@ -61,7 +62,9 @@ const checksSchema = z.array(
 )
 type Checks = z.output<typeof checksSchema>
 
-/** The checks of each scenario of one run, by the folder that the suite writes for it. */
+/**
+ * Runs the suite once. Returns the checks of each scenario by its name, which is in the name of its folder.
+ */
 async function judge(
   { program }: Suite,
   target: KeyedProxy,
@@ -102,7 +105,10 @@ const problemsOf = (checks: Checks): string[] =>
     .filter(({ status }) => !['SUCCESS', 'SKIPPED', 'INFO'].includes(status))
     .map(({ id, status, errorMessage = '' }) => `${status} ${id}: ${errorMessage}`)
 
-/** Checks of the scenario itself: the suite adds one that any answer of the right shape passes. */
+/**
+ * The passed checks of the scenario itself. The suite adds `wire-schema-valid`, which any well-formed answer
+ * passes.
+ */
 const passedOf = (checks: Checks): string[] =>
   checks.filter(({ id, status }) => status === 'SUCCESS' && id !== 'wire-schema-valid').map(({ id }) => id)
 

@@ -13,7 +13,7 @@ import { endedResult, liveResult } from '../src/mcp/tool-result.ts'
 
 /** A red point. */
 const PNG = 'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8DwHwAFBQIAX8jx0gAAAABJRU5ErkJggg=='
-/** No sound at all. */
+/** The header of a WAV file, without samples. */
 const WAV = 'UklGRiYAAABXQVZFZm10IBAAAAABAAEAQB8AAAB9AAACABAAZGF0YQIAAAA='
 
 const text = (words: string) => ({ type: 'text' as const, text: words })

@@ -1,4 +1,6 @@
-/** Access tokens at /mcp: which are refused. */
+/**
+ * Access tokens at /mcp: which are accepted, which are refused, and what a caller without a token is told.
+ */
 import { createHmac } from 'node:crypto'
 import { describe, expect, it } from 'vitest'
 import { createSigningKey } from '../../../infra/doubles/oauth/signing-key.ts'

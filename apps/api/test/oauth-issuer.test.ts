@@ -1,4 +1,4 @@
-/** The keys of an issuer that rotates them, is away, or attacks the one that reads them. */
+/** Reading the keys of an issuer that rotates them, does not answer, or attacks the API. */
 import { once } from 'node:events'
 import { createServer, type RequestListener, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
@@ -73,7 +73,7 @@ describe('an issuer that works', () => {
     expect(await outcome(old)).toBe('ok')
     issuer.rotateKeys()
     advance(11 * MINUTE_MS)
-    // The first token of the old key starts the look for new keys.
+    // The first token of the old key starts a refresh of the keys.
     await outcome(old)
     await expect.poll(() => outcome(old), { timeout: 10_000 }).toBe('unauthenticated')
   })
@@ -168,7 +168,7 @@ describe('an issuer that attacks', () => {
     const { outcome, reason } = await hostile((_request, response) => void flood(response))()
     expect([outcome, reason]).toEqual(['issuer_unavailable', expect.stringMatching(/more than 262144 bytes/)])
     await closed.promise
-    // What the kernel's buffers hold was sent, too.
+    // `sent` also counts bytes in the kernel's buffers, which the API never read.
     expect(sent).toBeLessThan(32 * 1024 * 1024)
   })
 

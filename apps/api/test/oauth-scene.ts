@@ -1,4 +1,4 @@
-/** An API whose /mcp accepts access tokens of a double, and what tests do with it. */
+/** An API whose /mcp accepts access tokens of an emulated issuer, with helpers for its tests. */
 import { freePort } from '@cofferdam/embedded/testing'
 import { afterAll, beforeAll } from 'vitest'
 import { startOAuthDouble, type OAuthDouble } from '../../../infra/doubles/oauth/oauth-double.ts'
@@ -13,7 +13,7 @@ export interface Guarded extends AsyncDisposable {
   issuer: OAuthDouble
   /** Moves the clock of the API. */
   advance(ms: number): void
-  /** A token for `url` with all scopes, of the tenant acme. `claims` and `header` win. */
+  /** A token for `url` with all scopes, of the tenant acme. `claims` and `header` override the defaults. */
   token(claims?: Record<string, unknown>, header?: Record<string, unknown>): string
   /** Sends one message with `token`. Null: without any. */
   ask(token: string | null, method: string, params?: Record<string, unknown>): Promise<Asked>
@@ -76,7 +76,7 @@ export async function openGuarded(scene: Scene, settings: Partial<OAuthSettings>
   }
 }
 
-/** A scene and a guarded API for one test file, there from its first test on. */
+/** A scene, and an API that accepts access tokens, for one test file. Both start before its first test. */
 export function useGuarded(): { readonly scene: Scene; readonly api: Guarded } {
   const at: { scene?: Scene; api?: Guarded } = {}
   beforeAll(async () => {

@@ -27,7 +27,7 @@ const rowOf = (rows: readonly QueueTenant[], tenant: string) =>
   rows.find(({ tenant_id }) => tenant_id === tenant)
 const names = (rows: readonly QueueTenant[]) => rows.map(({ tenant_id }) => tenant_id)
 
-/** Puts executions of which each holds a slot until the scene's end. */
+/** Enqueues executions. Each one that starts holds its slot until it is cancelled or the scene ends. */
 async function put(tenant: string, count: number): Promise<string[]> {
   const ids: string[] = []
   for (let n = 0; n < count; n += 1) {
@@ -65,7 +65,8 @@ describe('the tenants of the queue', () => {
     const acme = await put('acme', 5)
     await put('globex', 4)
     await put('zeta', 2)
-    // acme holds 3 of the window of 5 (4 slots), globex 2, as their limits and arrival say.
+    // The worker's 4 slots make a window of 5. By limits and order of arrival, acme gets 3 of it and globex
+    // 2.
     const reading = async () => {
       const found = await list()
       expect(found.tenants).toHaveLength(3)
@@ -113,10 +114,11 @@ describe('the tenants of the queue', () => {
   })
 
   it('got the part of the last minute that the workers spent on them', async () => {
-    // What workers have now counts since its take. Much more than that has ended.
+    // Executions that workers have now count from when they were taken. The recorded attempts are much longer
+    // in total.
     const atMs = Date.now()
     await record('acme', atMs - 30_000, atMs - 1)
-    // Only the end of this one is in the last minute, and nothing of the next.
+    // At most the last 2 s of globex's attempt are in the last minute. zeta's ended before it.
     await record('globex', atMs - 3_600_000, atMs - 58_000)
     await record('zeta', atMs - 200_000, atMs - 100_000)
     await record('gone', atMs - 50_000, atMs - 20_000)
@@ -136,9 +138,9 @@ describe('the tenants of the queue', () => {
       globex: Math.max(0, 2000 - later) + heldMs('globex'),
       zeta: heldMs('zeta'),
     }
-    // Not in the list, because it has nothing waiting or running, but it had its part.
+    // The total includes the 30 s of `gone`, which is not listed because it has nothing waiting or running.
     const total = work.acme + work.globex + work.zeta + 30_000
-    // Executions that ended in this test meanwhile, a cancelled one, ran for some hundred milliseconds.
+    // The execution that the test before cancelled is not counted. It ran for only some hundred milliseconds.
     for (const [tenant, ms] of Object.entries(work))
       expect(rowOf(tenants, tenant)?.share_1m).toBeCloseTo(ms / total, 1)
     expect(rowOf(tenants, 'gone')).toBeUndefined()

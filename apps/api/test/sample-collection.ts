@@ -19,7 +19,7 @@ export interface SampleCollection {
   run?: string
   /** Content by path. */
   files: Record<string, string | Uint8Array>
-  /** Default: a collection. */
+  /** Default: collects `.session/outputs`. */
   program?: Program
   /** Default: now. */
   atMs?: number

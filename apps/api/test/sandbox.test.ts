@@ -276,7 +276,7 @@ test('an operation that leads to another origin is not followed with the token',
   const { json } = await send('POST', '/api/sandbox/provision', WISH)
   expect(json.error.details.azure_code).toBe('ForeignUrl')
   double.arm.faults.foreign_poll = null
-  // The pool could not be removed either, because its deletion led to the other origin too.
+  // The pool of the failed creation is still there, because its deletion also led to the other origin.
   const { orphans } = await configNow()
   expect(orphans).toMatchObject([{ resource_id: poolId('poolone') }])
   await send('POST', '/api/sandbox/provision', WISH)

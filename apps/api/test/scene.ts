@@ -57,10 +57,10 @@ export interface Scene extends AsyncDisposable {
   stopRedis(): Promise<void>
 }
 
-/** The sandbox of every session at the scene's worker. */
+/** The session ID that the scene's worker reports for every session. */
 export const SCENE_SESSION = `ses_${'5'.repeat(32)}`
 
-/** A request that the scene's worker ends at once. See `behave`. */
+/** A request for the scene's worker, which acts on `source`. See `behave`. */
 export const execution = (source: string, extra: object = {}): Record<string, unknown> => ({
   tenant_id: 'acme',
   agent_id: 'agent-1',

@@ -1,4 +1,6 @@
-/** GET /v1/stats: filled steps, hand-computed figures, one tenant's own, and what is refused. */
+/**
+ * GET /v1/stats: minutes without attempts, hand-computed figures, what a tenant sees, and what is refused.
+ */
 import {
   composeAttempt,
   executionRequestSchema,

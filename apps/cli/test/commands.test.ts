@@ -322,7 +322,7 @@ needs('process').describe('the command', () => {
     expect(lanes.stdout).toMatch(/^LANE +WAITING[^]*\ninteractive +\d[^]*\nWORKER[^]*\nwrk_/)
     expect((await run(['queue', 'lanes'])).status).toBe(2)
     const id = (await run(['enqueue', '-', '-l', 'bash'], 'sleep 60')).stdout.trim()
-    // It waits for a moment before a worker has it.
+    // The execution is in the queue for a moment before a worker takes it.
     await vi.waitFor(
       async () => {
         const { stdout } = await run(['queue', 'tenants', '--sort', 'waiting'])

@@ -1,4 +1,4 @@
-/** Real programs serve items of the double of Managed Agents. */
+/** Real programs serve work items of the Managed Agents double. */
 import { existsSync, readFileSync } from 'node:fs'
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
@@ -41,7 +41,10 @@ afterEach(async () => {
 const file = (name: string): string => join(folder, name)
 const text = (name: string): string => (existsSync(file(name)) ? readFileSync(file(name), 'utf8') : '')
 
-/** The three commands that a hold sends: it joins the holders, asks for the last one, and leaves. */
+/**
+ * Redis in memory, as far as a session hold needs it here: to add a holder, read the last one, and remove
+ * one.
+ */
 function inMemory(): Redis {
   const holders: string[] = []
   return {
@@ -190,7 +193,7 @@ cd "$(dirname "$0")"; trap '' TERM; sleep 300 & echo "$! $$" >pids.new; mv pids.
   })
 })
 
-/** Zombies have ended. */
+/** Whether a process runs. A zombie counts as ended. */
 function runs(pid: number): boolean {
   try {
     return !/^State:\s+Z/m.test(readFileSync(`/proc/${pid}/status`, 'utf8'))

@@ -195,7 +195,8 @@ const BASH: Case[] = [
   { name: 'replaces bytes that are not UTF-8', calls: [bash(String.raw`printf 'a\xff\xc3(\xe2\x82b\n'`)] },
   { name: 'keeps the end of long output', calls: [bash('seq 1 50000'), bash('seq 1 30000; false')] },
   {
-    // Not 102,345 and 102,346, the first that are cut: what the SDK answers then depends on its reads.
+    // Leaves out 102,345 and 102,346, the first sizes that are cut. The SDK's answer to them depends on how
+    // it reads them.
     name: 'cuts exactly where the SDK does',
     calls: [102_344, 102_347, 102_348, 102_400].map((size) => bash(`printf '%*s' ${size} x`)),
   },

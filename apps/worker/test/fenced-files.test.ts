@@ -1,6 +1,6 @@
 /**
- * A worker that lost its execution while its connection to Redis was broken, and writes files afterwards.
- * libs/queue/test/keep.test.ts has the script that tells it so.
+ * A worker lost its execution while its connection to Redis was broken, and then writes files. `keep` rejects
+ * that. libs/queue/test/keep.test.ts tests its Lua script.
  */
 import {
   CofferdamError,

@@ -1,4 +1,4 @@
-/** The worker's rounds against an emulator of the account, with rows in a real Postgres. */
+/** The worker's provisioning rounds against an emulator of an AWS account, with rows in a real Postgres. */
 import { agentcoreProvisionConfigSchema } from '@cofferdam/backends'
 import { createStore, type Store } from '@cofferdam/store'
 import { createTestDatabase, PATIENT_TIMEOUTS, type TestDatabase } from '@cofferdam/store/testing'

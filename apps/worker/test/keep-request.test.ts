@@ -1,4 +1,6 @@
-/** Which ended executions keep their request, with a real store and what two owners of one attempt do. */
+/**
+ * Which ended executions keep their request, also when two owners record the same attempt. The store is real.
+ */
 import { randomBytes } from 'node:crypto'
 import { mkdtemp, readdir, readFile, rm } from 'node:fs/promises'
 import os from 'node:os'

@@ -143,7 +143,7 @@ it('waits until the last turn releases the session', async () => {
     ...sessions,
     claim(...asked) {
       const claimed = sessions.claim(...asked)
-      // One connection sends both, in this order.
+      // Both commands use one connection, so Redis gets the claim before the release.
       void lastTurn[Symbol.asyncDispose]()
       return claimed
     },

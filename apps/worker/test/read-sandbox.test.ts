@@ -73,7 +73,7 @@ it('reports files that lie too deep without reading them', async () => {
 })
 
 it('lets other work of the worker have its turn between files, and stops when it is told to', async () => {
-  // Every look at the clock shows that a slice of time is over.
+  // Each reading of the clock is 1 s later, so every time slice is over when it is checked.
   let time = 0
   const clock = vi.spyOn(performance, 'now').mockImplementation(() => (time += 1000))
   onTestFinished(() => clock.mockRestore())

@@ -111,7 +111,8 @@ it('several workers rebuild counters and count each row once, in the window of i
   expect(usage.tenant_daily_cpu).toMatchObject({ used: cpuMs / 1000, reserved: 0.12, limit: 100 })
   expect(usage.tenant_daily_cost).toMatchObject({ used: runs * 10, reserved: 12 })
 
-  // A first cap of cost requires a count of the rows. Nothing is admitted when they cannot be counted.
+  // A tenant's first cost cap requires that its audit rows are counted. Until that succeeds, nothing is
+  // admitted.
   await admissions[0]!.setCaps('edges', DEFAULT_TENANT_CAPS)
   const failing = createAdmission({
     redis: owned.adopt(connectRedis(server.url, 'worker'), (redis) => redis.disconnect()),

@@ -1,4 +1,7 @@
-/** Each rule of the double, by calls of any order: what is accepted, and the documented refusal. */
+/**
+ * Each rule of the double, with calls in any order: which are accepted, and how the others are refused as
+ * documented.
+ */
 import { expect, test } from 'vitest'
 import { FAULTS, PAYLOAD_BYTES } from './rules.ts'
 import { createVmm, type MachineConfig, type Underneath, type Vmm } from './vmm.ts'
@@ -210,7 +213,7 @@ test('holds the rules of order in 500 random orders of calls', async () => {
   for (let seed = 1; seed <= 500; seed++) {
     const next = random(seed * 7919)
     const { vmm } = fresh()
-    // The model: three facts decide every answer.
+    // The model: these four facts decide every answer.
     let isStarted = false
     let isPaused = false
     let isTouched = false

@@ -42,7 +42,7 @@ it('whatever is called in whatever order, one holder has the lease and states fo
         } catch (error) {
           if (!(error instanceof WireError)) throw error
           expect([409, 412]).toContain(error.status)
-          // A holder that is told so gives up, and begins anew with the next delivery.
+          // A holder whose heartbeat gets 412 gives up, and starts anew with the next delivery.
           if (one.kind === 'beat' && error.status === 412) last[one.holder] = 'NO_HEARTBEAT'
         }
         if (item.state === 'queued') expect(item.latest_heartbeat_at).toBeNull()

@@ -1,4 +1,7 @@
-/** Who gets which item, and when. The queue takes longer waits than the API, so a missed wake-up shows. */
+/**
+ * Who gets which item, and when. The queue accepts longer waits than the API (999 ms), so a test hangs if a
+ * wake-up is missed.
+ */
 import { expect, it } from 'vitest'
 import { WorkQueue, type Poll } from './work-queue.ts'
 

@@ -1,4 +1,4 @@
-/** Two writers of one tenant's settings, among plain objects whose timing the test decides. */
+/** Two writers of one tenant's settings. The stores are plain objects, so the test decides the timing. */
 import { DEFAULT_TENANT_CAPS, type TenantCaps } from '@cofferdam/contract'
 import { expect, it } from 'vitest'
 import { createCapsWriter } from './caps-writer.ts'

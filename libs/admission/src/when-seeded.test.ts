@@ -2,7 +2,7 @@ import { expect, it } from 'vitest'
 import type { Reply } from './scripts.ts'
 import { whenSeeded } from './when-seeded.ts'
 
-/** A server that was silently replaced: the client keeps the name that it knows until told to forget it. */
+/** A server that was silently replaced: `read` returns the old run ID until `forget` is called. */
 function replaced() {
   let known = 'first'
   const calls: string[] = []

@@ -63,7 +63,8 @@ describe('at the boundaries of days and hours', () => {
     expect(perDay.size).toBeGreaterThanOrEqual(4)
     for (const [day, times] of perDay) expect([day, times.length <= PER_DAY]).toEqual([day, true])
     for (const [hour, times] of perHour) expect([hour, times.length <= PER_HOUR]).toEqual([hour, true])
-    // A window that refused a call was full, so it counted nothing of an older window.
+    // A window that refused a call must have admitted its full cap. Fewer calls would mean that it counted
+    // calls of an older window.
     expect(deniedDays.size).toBeGreaterThan(0)
     for (const day of deniedDays) expect([day, perDay.get(day)?.length]).toEqual([day, PER_DAY])
     for (const hour of deniedHours) expect([hour, perHour.get(hour)?.length]).toEqual([hour, PER_HOUR])

@@ -11,7 +11,10 @@ export interface CapClientOrders {
   url: string
   tenantId: string
   clients: number
-  /** Each client ends after this many attempts, when the day refuses it, or not before it is killed. */
+  /**
+   * When each client ends: after this many attempts, when the day's cap refuses one, or only when it is
+   * killed.
+   */
   end: number | 'refused' | 'killed'
   agents: number
   /** Executions that every process tries. */

@@ -224,7 +224,7 @@ describe('every command that bash runs was found', () => {
       }),
       { numRuns: RUNS, seed: scheduleSeed() },
     )
-    // Check that most of these texts are clear, because the others say nothing.
+    // Check that most of these texts are clear, because an unclear text tests nothing.
     expect(ran).toBeGreaterThan(RUNS / 2)
   })
 

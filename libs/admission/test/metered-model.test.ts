@@ -78,7 +78,7 @@ interface Run {
   charged: Settlement
 }
 
-/** Stands for another run of the server that admitted it. */
+/** The `serverRun` of attempts that were admitted before everything was lost. */
 const FORGOTTEN = 'a life before the loss'
 
 const stepArb = fc.record({
@@ -113,9 +113,12 @@ describe('reservations', () => {
         const running: Run[] = []
         /** Recorded, not settled. */
         let recorded: Run[] = []
-        /** Attempts of a dead owner, in the state before. */
+        /** Attempts of dead owners, running or recorded. */
         let orphans: Run[] = []
-        /** What running attempts had reserved when everything was lost. */
+        /**
+         * What attempts that were running when everything was lost will charge. They add it even beyond the
+         * limit.
+         */
         const unreserved = { cpuMs: 0, cost: 0 }
         const record = async (run: Run) => {
           if (rows.has(run.key.executionId)) return
@@ -137,7 +140,7 @@ describe('reservations', () => {
             const marker = await open.redis.get(`cfd:{${tenantId}}:seeded`)
             const marked = marker !== null && marker !== 'another life'
             const verdict = await open.admission.admit(key, most)
-            // While unseeded the counters say nothing yet. Otherwise they alone decide.
+            // Counters that are not restored yet say nothing. Restored counters alone decide.
             if (marked && verdict.admitted) expect(fits('cpuMs') && fits('cost')).toBe(true)
             if (verdict.admitted) {
               const charged = {
@@ -161,7 +164,8 @@ describe('reservations', () => {
             const run = pick(who % 2 === 0 ? running : recorded)
             if (run === undefined) continue
             if (run.admitted?.serverRun !== FORGOTTEN) orphans.push({ ...run, admitted: null })
-            // Nobody continues it. A recount would find its reservation, which is not part of this model.
+            // Without a row, nobody continues an attempt from before a loss. This model has no recount that
+            // would find its reservation.
             else if (rows.has(run.key.executionId)) recorded.push(run)
           } else if (what === 'end') {
             const run = pick(orphans)
@@ -203,7 +207,7 @@ describe('reservations', () => {
           open: 0,
         })
         const runs = ['day', 'hr:a'].map((window) => open.redis.hget(`cfd:{${tenantId}}:${window}`, 'n'))
-        // The last one has no row.
+        // `last` is counted but has no row.
         expect((await Promise.all(runs)).map(Number)).toEqual([rows.size + 1, rows.size + 1])
       }),
       { numRuns: 80, seed: scheduleSeed() },

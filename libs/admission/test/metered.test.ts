@@ -216,7 +216,7 @@ describe('a reservation', () => {
       const key = attemptOf('gap')
       await admitted(open, key, { cpuMs: 0, cost: 900 })
       rows.charged.set(key.executionId, { cpuMs: 0, cost: 30 })
-      // Its lease expires. The next attempts are delayed until the rows were read.
+      // The next attempts are held until the lease of `key` has expired and the rows have been read.
       const next = () => open.admission.admit(attemptOf('gap'), { cpuMs: 0, cost: 900 })
       expect(await next()).toMatchObject({ held: true })
       expect(await open.redis.zadd('cfd:{gap}:lease', 'XX', 'CH', 1, `${key.executionId}:1`)).toBe(1)

@@ -8,7 +8,7 @@ import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
 import { keys, LEDGER_TTL_MS, type AttemptName, type ChargedCounts } from '../src/index.ts'
 import { attemptOf, dump, LONG_WINDOWS, openAdmission } from './open-admission.ts'
 
-/** The buckets of LONG_WINDOWS until 2033. */
+/** Counts for the windows that LONG_WINDOWS has until 2033: day 0 and hour 1. */
 const counts = (day: number, hours: Record<string, number> = {}): ChargedCounts => ({
   day: { bucket: 0, count: day },
   hours: Object.entries(hours).map(([agentId, count]) => ({ agentId, bucket: 1, count })),
@@ -182,16 +182,16 @@ describe('after Redis lost data', () => {
       const usage = await open.admission.usage('flight', 'agent-1')
       return [usage.tenant_daily.used, usage.agent_hourly?.used]
     }
-    // In the same run of the server it asks nobody.
+    // In the same run of the server, `keepCharge` writes nothing.
     await open.redis.del(await open.redis.keys('cfd:{flight}:*'))
     await open.admission.keepCharge(verdict)
     expect(await dump(open.redis, 'flight')).toEqual({})
-    // In another run the rows are counted first, and they do not have it.
+    // In another run, the rows are counted first. They do not contain this attempt, so it is added.
     const before = { ...verdict, serverRun: 'another' }
     await Promise.all([open.admission.keepCharge(before), open.admission.keepCharge(before)])
     expect(await used()).toEqual([3, 3])
     expect(await open.admission.chargedAtMs(verdict.lease)).toBe(verdict.chargedAtMs)
-    // The charge is its owner's again.
+    // The charge belongs to its owner again, who can refund it.
     expect(await open.admission.refund(verdict.lease, verdict.lease)).toBe(true)
     expect(await used()).toEqual([2, 2])
     // For a charge of an earlier hour only the day is counted.
@@ -298,7 +298,7 @@ describe('after Redis lost data', () => {
       const nowMs = Number(seconds) * 1000 + Number(micros) / 1000
       expect(nowMs).toBeGreaterThan(verdict.chargedAtMs + 3 * leaseMs)
     }, 20_000)
-    // The count before the two that are recorded now.
+    // As if Redis had the count from before the two attempts that are recorded now.
     await open.redis.hset('cfd:{away}:day', 'n', 1)
     await open.redis.set('cfd:{away}:seeded', 'another life')
     expect(await open.admission.admit(attemptOf('away'))).toMatchObject({
@@ -323,7 +323,7 @@ describe('after Redis lost data', () => {
         return entries
       },
     })
-    // Two rows, and one that runs. The refunded one's charge is gone.
+    // Two rows, the running attempt, and the new one. The refunded attempt's charge is gone.
     expect(await open.admission.admit(attemptOf('refunding'))).toMatchObject({
       caps: { tenant_daily: { used: 2 + 1 + 1 }, agent_hourly: { used: 2 + 1 + 1 } },
     })

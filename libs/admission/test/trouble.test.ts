@@ -100,7 +100,8 @@ describe('when Redis cannot be asked', () => {
     })
     expect(late).toMatchObject({ admitted: false, dimension: 'unknown' })
     for (const charge of charges) expect(await charge).toMatchObject({ admitted: true })
-    // The late call is done when a later call of the connection is, and its undoing when the next one is.
+    // When a later call on the connection is answered, the late call is done. After one more, it is also
+    // undone.
     for (let calls = 0; calls < 2; calls += 1)
       await vi.waitFor(() => slow.admission.usage(tenant), { timeout: 20_000 })
     expect(await next.admission.chargedAtMs(key)).toBeTypeOf('number')

@@ -181,7 +181,7 @@ describe('the client over HTTP', () => {
     vi.useFakeTimers({ toFake: ['performance'] })
     onTestFinished(() => void vi.useRealTimers())
     let connections = 0
-    /** Sends a comment, then breaks off six seconds after it was read. */
+    /** Sends a comment, and breaks the connection six simulated seconds after the comment was read. */
     const old = (): ReadableStream<Uint8Array> => {
       let pulls = 0
       return new ReadableStream({

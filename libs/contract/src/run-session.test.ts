@@ -58,7 +58,7 @@ describe('a request with a run ID', () => {
     const outside = withoutSession(inside)
     expect([hasRunSession(outside), outside.session, outside.reuse]).toEqual([false, undefined, 'job'])
     expect(withRunSession(outside)).toBe(outside)
-    // An operation on the session's files asked for the session.
+    // A `files` program names the session itself, so it did not get the session of its run.
     expect(
       hasRunSession(parse({ program: { type: 'files', op: 'list' }, session: { key: 'run:a:r' } })),
     ).toBe(false)

@@ -105,7 +105,8 @@ describe('connections of an execution', () => {
     let answers = ''
     client.on('data', (chunk: Buffer) => {
       answers += chunk.toString()
-      // Answers come in order, so the first is done. A connection that sends nothing measures the time.
+      // Answers come in order, so the first is complete. Wait until the time limit has ended a connection
+      // that sends nothing.
       if (answers.endsWith('begun\r\n')) void sendRaw(bridge.port, '').then(finish)
     })
     await once(client, 'close')
@@ -160,7 +161,8 @@ describe('names', () => {
         .replaceAll(/[^\w-]/g, '.')
         .slice(1)
       asked.push(name)
-      // An answer says NXDOMAIN (3) by the query's own bytes with the response bit. `silent` gets none.
+      // The answer is the query itself with the flags of a response and NXDOMAIN (3). `silent` names get no
+      // answer.
       if (name.startsWith('silent')) return
       const answer = Buffer.from(query)
       answer.writeUInt16BE(0x81_83, 2)

@@ -43,7 +43,8 @@ describe('a connection that is not a socket', () => {
       before = execution.bytes.received
       return isStill
     })
-    // The size of the buffers in between, because counted bytes are in the worker's memory here.
+    // The program has read nothing, so all received bytes are in the worker's memory: at most what its
+    // buffers hold.
     expect(execution.bytes.received).toBeLessThan(2 ** 20)
     let got = 0
     for await (const chunk of program) {

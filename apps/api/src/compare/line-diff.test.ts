@@ -8,7 +8,7 @@ const shown = (first: string, second: string): string[] =>
     ({ kind, text }) => `${{ same: ' ', removed: '-', added: '+', skipped: '@' }[kind]}${text}`,
   )
 
-/** Length of the longest common subsequence, by the textbook's table. */
+/** Length of the longest common subsequence, by the usual dynamic programming. */
 function common(a: readonly string[], b: readonly string[]): number {
   let row = Array.from({ length: b.length + 1 }, () => 0)
   for (const left of a) {

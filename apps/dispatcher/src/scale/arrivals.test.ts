@@ -14,7 +14,8 @@ it('estimates a steady rate within a sixth', () => {
 it('follows a burst within seconds, and forgets it within minutes', () => {
   const arrivals = createArrivals(0, REFILL_SECONDS)
   for (let ms = 0; ms < 15_000; ms += 500) arrivals.arrived(ms)
-  // 2 per second. 15 s are one time constant of the short count: (1 − 1/e) / 2 of it.
+  // The rate is 2 per second. After one time constant (15 s) the short count shows 1 − 1/e of it, so the mean
+  // about half of that.
   expect(arrivals.perSecond(15_000, REFILL_SECONDS)).toBeGreaterThan(0.6)
   expect(arrivals.perSecond(120_000, REFILL_SECONDS)).toBeLessThan(0.03)
   expect(arrivals.perSecond(7_200_000, REFILL_SECONDS)).toBeLessThan(1e-6)

@@ -114,7 +114,7 @@ it('steps by its own timer, and not after it is disposed of', async () => {
   }
   const { scaler, logged } = scalerWith({ of: { env_a: 'first' }, readDepth, everyMs: 1 })
   await second.promise
-  // Waits for the step under way, whose read ends by the signal.
+  // Disposing aborts the read of the step that is in flight, and waits for that step.
   await scaler[Symbol.asyncDispose]()
   await scaler.step()
   expect([reads, logged]).toEqual([2, []])

@@ -69,7 +69,7 @@ it('never leaves the bounds, reaches what is wanted, and falls by a quarter or b
           expect(state.spare).toBeLessThanOrEqual(settings.max)
           expect(before - state.spare).toBeLessThanOrEqual(Math.max(1, before / 4))
         }
-        // With nothing more to come, it ends at what is wanted last.
+        // While the wanted number does not change, the spares reach it within these steps.
         for (let i = 0; i < 60; i += 1) state = nextSpare(state, 7, (nowMs += 60_000), settings)
         expect(state.spare).toBe(7)
       },

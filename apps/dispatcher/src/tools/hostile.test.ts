@@ -64,7 +64,8 @@ describe('an input', () => {
         }
         expect(programSchema.safeParse(made.program).success).toBe(true)
         expect(Buffer.byteLength(made.stdin ?? '')).toBeLessThanOrEqual(BOUNDS.stdinBytes)
-        // The key of an execution is used again after a crash, with the same request.
+        // After a crash the call is made again under the same idempotency key, so the same input must give
+        // the same plan.
         expect(plan(tool, value)).toMatchObject({ program: made.program, limits: made.limits })
       }),
       { numRuns: 500 },
@@ -130,7 +131,7 @@ describe('a file that is not text', () => {
       text: 'read: /dev/zero is not a regular file',
       isError: true,
     })
-    // Its reported size is 0.
+    // The kernel reports a size of 0 for this file, although it has contents.
     const maps = await session.answer(
       TOOLSET.read.plan({ file_path: '/proc/cpuinfo' }, { ...roots, allowed: ['/proc'] }),
     )

@@ -246,7 +246,7 @@ describe('a block list', () => {
   })
 })
 
-/** The rm of a text, spelled as it is there with a path. */
+/** The path of rm as the text spells it. Empty if the text names rm without a path. */
 function nameIn(text: string): string {
   return /[^\s'"]*\/rm\b/.exec(text)?.[0] ?? ''
 }

@@ -124,7 +124,7 @@ describeAgentcore('agentcore’s refusals', (at) => {
       times: 3,
     })
     await failureOf(open(by))
-    // The next one is not ready either and cannot be stopped. The second attempt of its open works.
+    // The next session is not ready and cannot be stopped. The second attempt within this open works.
     at.double.fault(invoke('empty'), stop)
     await open(by)
     expect(at.double.sessions.running()).toHaveLength(4)
@@ -177,7 +177,7 @@ describeAgentcore('agentcore’s refusals', (at) => {
     isFull = false
     at.double.fault(invoke('empty', { times: 2 }))
     await failureOf(again())
-    // From now on the backend looks for this one.
+    // This start gets no answer, so from now on the backend looks for its session.
     at.double.fault(start({ kind: 'cut-before', times: 3 }))
     await failureOf(again())
     const sandbox = await again()
@@ -236,7 +236,7 @@ describeAgentcore('agentcore’s refusals', (at) => {
     stop.abort(new Error('the hard deadline'))
     await expect(running).rejects.toThrow('the hard deadline')
     await expect.poll(tools, AT_MOST).toContain('stopTask')
-    // Either this call, which is refused, or the next one.
+    // The fault may still refuse this stop. Then a later call stops the session.
     await Promise.allSettled([sandbox[Symbol.asyncDispose]()])
   })
 })

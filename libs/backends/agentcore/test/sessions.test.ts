@@ -87,7 +87,7 @@ describeAgentcore('a kept session at agentcore', (at) => {
   it('is stopped if it cannot be recorded for the next execution', async () => {
     const [one, other] = [await keeping(6000), await keeping()]
     const sandbox = await open(MARK, one.session, one.by)
-    // Only the deadline fails: otherwise the lease would be renewed for as long as the worker lives.
+    // Only the write of the session's deadline fails, so the lease can still be released.
     const send = one.redis.sendCommand.bind(one.redis)
     one.redis.sendCommand = (command, stream) =>
       command.name === 'zadd' ? command.promise : send(command, stream)
@@ -113,7 +113,7 @@ describeAgentcore('a kept session at agentcore', (at) => {
     const entry = await registry.find(name)
     if (entry === null) return expect.fail('it is forgotten, and paid for until its time ends')
     expect(await by.endSession?.(name, entry, AbortSignal.timeout(60_000))).toBe(true)
-    // Once its end is known, nothing is left of it.
+    // If the backend learns that the session has ended, no entry is left of it.
     at.double.fault({ operation: 'StartCodeInterpreterSession', kind: 'cut-after', times: 3 })
     await expect(
       open(MARK, { ...session, session: { ...session.session, key: `${key}2` } }, by),

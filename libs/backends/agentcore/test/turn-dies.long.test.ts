@@ -13,7 +13,7 @@ import { killWorker } from './worker-killed.ts'
 import { redisSessions, type TestSessions, jobSpec, printed, python } from '@cofferdam/backend-remote/testing'
 
 interface Phase {
-  /** Whether a kept session rests before the killed worker comes. */
+  /** Whether a kept session exists before the turn of the killed worker. */
   isKept?: boolean
   /** The first call of this operation takes effect after the worker's death. */
   held?: Fault['operation']

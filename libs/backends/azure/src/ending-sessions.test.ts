@@ -51,7 +51,7 @@ test('a session is ended after its calls in flight have arrived', async () => {
 test('a session is ended again if a late call created it after its end', async () => {
   const { ending, call, end, isThere, unended } = scene()
   const late = call(false)
-  // Longer than the wait for a call.
+  // The call takes longer than `end` waits for it.
   expect(await end()).toBe(true)
   expect(late.stop.signal.aborted).toBe(false)
   late.arrive()
@@ -109,7 +109,7 @@ test('a young session that is reported as missing is ended again', async () => {
   expect(await end(false)).toBe(false)
   await ending.settle()
   expect(said).toEqual([false, false])
-  // After one successful end, a report that it is missing is true.
+  // After a successful end, a report that the session is missing is believed: the end is not repeated.
   await end(true)
   await end(false)
   await ending.settle()

@@ -38,7 +38,7 @@ test('an error quotes nothing of an answer that contains the identifier', () => 
 test.each([
   [409, {}, 'sandbox_lost'],
   [410, {}, 'sandbox_lost'],
-  // A full pool in older documents.
+  // How older documentation reports a full pool.
   [404, { allocates: true }, 'backend_unavailable'],
   [404, {}, 'sandbox_lost'],
   [413, {}, 'payload_too_large'],

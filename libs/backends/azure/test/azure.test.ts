@@ -41,7 +41,7 @@ needs('bwrap').describe('azure', () => {
   afterEach(async () => {
     places.double.fault(NO_FAULTS)
     await sessions.clear()
-    // Otherwise repeated ends of this test would be among the calls of the next one.
+    // Dispose of the backends, so that repeated ends of this test are not among the next test's calls.
     for (const backend of [interpreter, container]) await backend[Symbol.asyncDispose]()
     for (const pool of ['python', 'shell', 'custom'])
       expect(await places.double.pool(pool).list(), 'sessions that are left').toEqual([])

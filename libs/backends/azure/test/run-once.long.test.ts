@@ -19,7 +19,7 @@ const COUNTS = `
 import base64, glob, json, os
 open('/mnt/data/runs', 'a').write('x')
 `
-/** Leaves only what talks to the worker. */
+/** Removes all our files except the scripts and the socket, which the worker still needs to get an answer. */
 const REMOVES = `${COUNTS}
 for path in glob.glob('/mnt/data/cofd-*/*'):
     if os.path.isfile(path) and not path.endswith('.py'): os.unlink(path)
@@ -30,7 +30,7 @@ const LOCKS = `${COUNTS}
 for path in glob.glob('/mnt/data/cofd-*/'): os.chmod(path, 0o555)
 print('once')
 `
-/** The wish is in the command line of the process that carries it out. */
+/** Forges the permit, which a program can read in the command line of our in-session.py. */
 const FORGES = `${COUNTS}
 for path in glob.glob('/proc/[0-9]*/cmdline'):
     try: permit = json.loads(base64.b64decode(open(path).read().split(chr(0))[-2]))['permit']
@@ -105,7 +105,7 @@ needs('bwrap').describe('azure interpreter pool: a program that would run twice'
       AbortSignal.timeout(30_000),
     )
     expect(await printed(sandbox, program)).toBe('once\n')
-    // Permission to remove, because the double removes the session's files as this user.
+    // Restore the write permission, because the double removes the session's files as this user.
     const unlocks = Buffer.from(JSON.stringify({ shell: 'chmod 755 /mnt/data/cofd-*', seconds: 20 }))
     await callJail(await socket(), 'POST', '/execute', unlocks)
   })

@@ -1,4 +1,4 @@
-/** The start of a jailed agent at E2B if the sandbox lacks what its proof needs. */
+/** How in-jail.py starts an agent at E2B with and without /proc, where the agent finds the mounts to wipe. */
 import { execFile } from 'node:child_process'
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'

@@ -61,7 +61,7 @@ needs('bwrap').describe('e2b with a code interpreter', () => {
     })
     return { exit, value: exit.valueJson === undefined ? undefined : JSON.parse(exit.valueJson), ...said }
   }
-  /** Interrupts a program only at its first output. Its answer to that may come before its end. */
+  /** Interrupts a program at its first output only. The program may print more before it ends. */
   const onceUp = (sandbox: Sandbox) => (text: string) => void (text === 'up\n' && sandbox.interrupt())
   /** Runs one program in its own sandbox. */
   async function once(source: string, change?: Partial<SandboxSpec>) {

@@ -399,7 +399,8 @@ print(libc.mq_open(b'/left', os.O_CREAT | os.O_RDWR, 0o600, None), libc.syscall(
     })
 
     it('after it joined the next turn and before it asked anything: the session goes on', async () => {
-      // Two entries at the start and one at rest, then the lease and the turn.
+      // The first turn writes two entries at its start and one at rest. The second writes one to check its
+      // lease, and the fifth to begin.
       await killedAt(IN_SESSION, [COUNT, COUNT], (words) => words.at(-1)?.here === true, 5)
       await left()
       const next = await count(two)

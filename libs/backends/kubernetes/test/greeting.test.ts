@@ -69,7 +69,7 @@ print({bound(socket.AF_INET, host, option) for host in ('', '127.0.0.1', '127.0.
     await greetAgain(last, pod, { key: right, fence: 3 }, signal)
     const session = createGuestSession({ readable: last, writable: last })
     await session.ready(signal)
-    // The pod is not clean any more, so it waits for nobody.
+    // After this request the pod is not clean any more, so it ends instead of waiting for another worker.
     await session.list(['*'], 10)
     session.close()
     expect(await exited).toEqual([0, null])

@@ -43,7 +43,7 @@ needs('bwrap').describe('a killed worker of the kubernetes backend', () => {
         : once(child, 'message')
     await Promise.race([here, exited.then(() => Promise.reject(new Error('it ended by itself')))])
     if (stopAt === 'ending') {
-      // The same path was used before to set its lifetime.
+      // Only later requests count: the claim's lifetime was set with an earlier request to the same path.
       const before = double.requests.length
       const path = claimPath(String(double.claims()[0]?.name))
       await vi.waitFor(() => expect(double.requests.slice(before)).toContain(path), SOON)

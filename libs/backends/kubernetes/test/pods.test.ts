@@ -10,7 +10,7 @@ const NAMESPACE = { namespace: 'cofferdam-sandboxes' }
 const GROUP = { group: 'extensions.agents.x-k8s.io', version: 'v1beta1', ...NAMESPACE }
 const CLAIMS = { ...GROUP, plural: 'sandboxclaims' }
 const SOON = { timeout: 60_000, interval: 20 }
-/** FNV-1a of the names by any implementation. */
+/** The 32-bit FNV-1a hash of each name, as any implementation computes it. */
 const HASH_OF = { cofferdam: 'a50ee39a' }
 
 interface Claim {

@@ -450,7 +450,7 @@ me = socket.gethostname()
 print([knock(), knock({'pod': me, 'options': []}), knock({'pod': me, 'fence': 2**52, 'nonce': 'n'}), knock({'pod': me, 'fence': 2**52, 'nonce': 'n'}, {'proof': '0' * 64})])`,
       )
       expect(first.said).toBe("['nothing', 'nothing', 'nothing', 'nothing']\n")
-      // The kept interpreter still has its open connections, before the next worker's.
+      // The kept interpreter still holds its connections, which it opened before the next worker connected.
       const second = await turn(
         two,
         "said = [heard(door) for door in doors]\nprint([word if word in ('', 'nothing') else sorted(json.loads(word)) for word in said], me in str(said))",

@@ -203,7 +203,7 @@ describe('the watch of claims', () => {
 
   it('gives up an unanswered watch, and lists', async () => {
     double.fault({ mute_watches: 1 })
-    // Only watches: no other call may be given up.
+    // Only watches have this short timeout, because no other call may be given up.
     const impatient = createKubeApi(config({ api_timeout_ms: 1_000 }))
     const claims = worker((api) => ({ ...api, watch: (...asked) => impatient.watch(...asked) }))
     const { claim, pod } = waited(claims)

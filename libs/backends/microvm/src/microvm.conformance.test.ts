@@ -42,7 +42,10 @@ const options: ExerciseOptions = {
   testMs: 180_000,
 }
 
-/** Backends with the same agent have the rest. An emulated machine costs a second, with a network two. */
+/**
+ * Other backends with the same agent test the other themes. An emulated machine costs a second, with a
+ * network two.
+ */
 const shortThemes = ['lifecycle', 'separation'] as const
 
 await exerciseBackend('microvm', factory, { ...options, shortThemes })

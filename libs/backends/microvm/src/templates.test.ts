@@ -34,7 +34,7 @@ it.each([
   expect(machineSize({ ...LIMITS, ...limits })).toEqual(size)
 })
 
-/** Writes files instead of booting. `failures` of its first calls reject with `failure`. */
+/** Writes files instead of booting. The first `failures` calls reject with `failure`. */
 function scripted(failures = 0, failure: Error = new Error('no boot')) {
   const folder = mkdtempSync(join(tmpdir(), 'cofferdam-templates-'))
   folders.push(folder)

@@ -14,7 +14,7 @@ export async function machinesOf(runtimeDir: string): Promise<number[]> {
     const held = await Promise.all(
       (await names(`/proc/${pid}/fd`)).map((fd) => readlink(`/proc/${pid}/fd/${fd}`).catch(() => '')),
     )
-    // The worker holds these files for a moment, too.
+    // The worker holds these files open for a moment, too, so only QEMU processes count.
     const program = await readlink(`/proc/${pid}/exe`).catch(() => '')
     if (/qemu-system/.test(program) && held.some((path) => path.startsWith(`${runtimeDir}/`)))
       found.push(Number(pid))

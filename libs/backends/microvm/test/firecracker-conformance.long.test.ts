@@ -1,6 +1,6 @@
 /**
- * The whole conformance suite on the engine `firecracker`, whose two programs are the double’s. Each machine is
- * one of QEMU, which listens on vsock.
+ * The whole conformance suite on the engine `firecracker`, with the double in place of `firecracker` and
+ * `jailer`. Each machine is a QEMU machine that listens on vsock.
  */
 import { existsSync, readdirSync } from 'node:fs'
 import { join } from 'node:path'

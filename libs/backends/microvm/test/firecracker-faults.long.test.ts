@@ -22,7 +22,7 @@ root.it(
     await using host = await firecrackerHost()
     const template = await templateOf(host)
     await using impatient = await firecrackerHost({}, { jailerMs: 60_000, apiMs: 60_000, answerMs: 3000 })
-    // The same files on one file system, so the other host's template serves.
+    // Both hosts use the same files on one file system, so `impatient` can restore the other host's template.
     for (const call of RESTORE)
       for (const fault of FAULTS) {
         impatient.double.setFaults({ api: { [call]: fault } })

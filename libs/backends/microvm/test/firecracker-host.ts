@@ -149,14 +149,14 @@ export function processesWith(folder: string): string[] {
   })
 }
 
-/** Waits for the guest’s hello, as a template is prepared. */
+/** Waits for the guest’s hello, as the preparation of a template does. */
 export async function hello(connect: Connect): Promise<void> {
   const stream = await connect(CONTROL_PORT)
   const said = JSON.parse(await nextLine(stream)) as { hello?: number }
   if (said.hello !== 1) throw new Error('no hello')
 }
 
-/** What the thaw does to a clone, which says no hello again: a nonce there and back. */
+/** Does what a thaw does to a clone: sends a nonce and gets it back. A clone sends no second hello. */
 export async function thaw(connect: Connect, options: readonly string[] = []): Promise<Duplex> {
   const stream = await connect(CONTROL_PORT)
   stream.write(`${JSON.stringify({ nonce: 'n1', options })}\n`)

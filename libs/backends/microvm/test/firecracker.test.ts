@@ -25,7 +25,7 @@ const templateOf = (host: FirecrackerHost): Promise<MachineTemplate> =>
 root.it(
   'boots, saves, restores, runs a program by the agent, and leaves nothing',
   async () => {
-    // Not the agent of the clone, which may be closed to other users.
+    // A copy of the agent, because other users may not be able to enter the folder of the git clone.
     const guest = mkdtempSync(join(tmpdir(), 'cofferdam-guest-'))
     onTestFinished(() => rmSync(guest, { recursive: true }))
     await installGuest(guest)
@@ -249,7 +249,8 @@ root.it.each(isLongTier() ? ['template', 'started', 'restored'] : ['restored'])(
     worker.kill('SIGKILL')
     await once(worker, 'exit')
     expect(host.left()).not.toEqual([])
-    // Another worker: by the name in the lease, or when it makes a template itself.
+    // Another worker ends a machine by its lease's ID, and a template's leftovers when it makes a template
+    // itself.
     if (phase === 'template') await templateOf(host)
     else expect(await host.engine.killLeft({ id, process: null })).toBe(true)
     expect(host.left()).toEqual([])
@@ -271,7 +272,7 @@ root.it(
     symlinkSync(outside, join(jail, 'link'))
     symlinkSync(join(outside, 'kept'), join(jail, 'other'))
     for (let n = 0; n < 200; n++) writeFileSync(join(jail, `file-${n}`), '')
-    // Its worker and one that sweeps.
+    // The machine’s own worker and a sweeping worker end it at the same time.
     await Promise.all([machine.kill(), host.engine.killLeft({ id: lease.id, process: null })])
     expect(host.left()).toEqual([])
     expect(readFileSync(join(outside, 'kept'), 'utf8')).toBe('kept')

@@ -21,7 +21,7 @@ import { bashSpec, groupsOf, machinesOf, recordsOf, templatesOf } from './faulty
 const run = promisify(execFile)
 const MiB = 1_048_576
 const MINUTES = 600_000
-/** A state of the host is reached within a boot of an emulated machine beside other work. */
+/** How long to wait for a state of the host: an emulated machine may have to boot on a busy host. */
 const SOON = { timeout: 300_000, interval: 2 }
 const { signal } = new AbortController()
 const owner = newWorkerId('fa017ed0b057')
@@ -44,13 +44,13 @@ async function printed(backend: Backend, source: string, change: Partial<Sandbox
   return { exit, text, warm: sandbox.warm }
 }
 
-/** Nothing of any machine below the folder is left, but finished templates. */
+/** No VMM runs below the folder, and no folder of a machine is left. Templates are not checked. */
 async function expectNothingLeft(path = runtime_dir): Promise<void> {
   await expect.poll(() => machinesOf(path), SOON).toEqual([])
   expect(await recordsOf(path)).toEqual([])
 }
 
-/** Phases of an opening, by what the host shows. */
+/** Phases of opening a machine, recognised by what the host shows. */
 type Phase = [name: string, isReached: () => Promise<boolean>]
 const OF_A_TEMPLATE: Phase[] = [
   ['begins a template', async () => (await templatesOf(runtime_dir)).some((name) => name.startsWith('new-'))],
@@ -95,13 +95,14 @@ async function killMachineWhen(isReached: Phase[1], backend: Backend): Promise<v
   await expect.poll(isReached, SOON).toBe(true)
   await expect.poll(() => machinesOf(runtime_dir), SOON).not.toEqual([])
   for (const pid of await machinesOf(runtime_dir)) process.kill(pid, 'SIGKILL')
-  // The machine may have come as far as its program meanwhile.
+  // The machine may already be running its program by then. This gives `sandbox_lost`.
   const code = expect.stringMatching(/^sandbox_(open_failed|lost)$/) as string
   expect(await opening).toMatchObject({ code })
   await expectNothingLeft()
 }
 
-// The order matters: one template is made after all that fail, and serves all other tests.
+// The order matters: the tests of failing templates come first. Then one template is made for all other
+// tests.
 needs('microvm').describe('a SIGKILL', { timeout: MINUTES }, () => {
   let backend: Backend
   beforeAll(async () => {
@@ -253,7 +254,8 @@ needs('microvm').describe('machines of one template', { timeout: MINUTES }, () =
     const { size } = await memory.stat()
     await memory.write(Buffer.from('poison'), 0, 6, size - 4096)
     await memory.close()
-    // The first is refused, or gets a machine of a new template. None gets the one that waited.
+    // The first execution is refused, or gets a machine of a new template. No execution gets the waiting
+    // machine.
     const first = await printed(pool, 'echo fresh').catch((error: unknown) => error)
     expect(first instanceof Error ? { text: 'fresh\n', warm: false } : first).toMatchObject({ warm: false })
     if (first instanceof Error) expect(first).toMatchObject({ code: 'sandbox_open_failed' })

@@ -16,7 +16,7 @@ import { OF_NODE, OF_PYTHON, printedBy, specOf } from './clones.ts'
 
 const { describe, it, inLongTier } = needs('microvm')
 const MINUTES = 600_000
-/** Each is compared with all others. An emulated one needs seconds of CPU time to start Node.js. */
+/** Each clone is compared with all others. An emulated clone needs seconds of CPU time to start Node.js. */
 const CLONES = isLongTier() ? 3 : 2
 
 /**

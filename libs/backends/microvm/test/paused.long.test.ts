@@ -177,7 +177,7 @@ describe('forks of a session', { timeout: MINUTES }, () => {
     const seen = new Map<string, unknown[]>()
     const ids = new Set<string>()
     for (const key of ['source', ...keys]) {
-      // The clock is set when a machine is thawed, and is behind by the way of that message from then on.
+      // A thaw sets the clock of a machine. From then on the clock lags by the time that the message took.
       const earliest = key === 'source' ? forkedMs : Date.now()
       for (const program of [script(OF_PYTHON), script(OF_NODE, 'javascript')]) {
         const { text, session } = await run(backend, key, program, scope)

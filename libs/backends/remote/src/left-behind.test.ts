@@ -37,7 +37,7 @@ test('repeats the end of a sandbox that may still appear, until it no longer can
   const left = createLeftBehind()
   const { seen, end } = vendor()
   await left.end('a', end, { comesUntilMs: Date.now() + 1000 })
-  // Another end without that time does not shorten it.
+  // Another `end` without `comesUntilMs` does not shorten the repetition.
   await left.end('a', end)
   vi.setSystemTime(Date.now() + 1000)
   for (const calls of [3, 3]) {

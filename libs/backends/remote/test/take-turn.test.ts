@@ -122,7 +122,7 @@ describe('a turn', () => {
     const next = await take()
     expect([next.isFresh, running]).toEqual([true, new Set([next.held])])
     expect(next.held).not.toBe(dead.held)
-    // If its owner is still alive, it does not end the next holder's sandbox.
+    // If the old holder is still alive after all, its `end` does not end the next holder's sandbox.
     await dead.end(false)
     expect(running).toEqual(new Set([next.held]))
     await next.end(false)
@@ -239,7 +239,7 @@ describe('a kept session', () => {
       return idleAtMs - usedAtMs
     }
     await (await take()).end(false)
-    // Each has a second more, which the keeper allows for a start.
+    // Each time includes one second more: the keeper's `startMs`.
     expect(await timeOf({})).toBe(31_000)
     expect(await timeOf({ program: { type: 'files', op: 'list' } })).toBe(31_000)
     expect(await timeOf({ program: collect })).toBe(241_000)

@@ -1,4 +1,4 @@
-/** What `doctor --production` says of a host, by hosts in a folder. */
+/** What `doctor --production` says of a host. A folder stands for the host's file system. */
 import { chmod, mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
