@@ -47,7 +47,10 @@ export async function unpackEarlierBuild(): Promise<EarlierBuild> {
   }
 }
 
-/** Links to the packages of others. Our own are links into the folder itself, as npm makes them. */
+/**
+ * Links to third-party packages of this checkout. Copies npm's links to our own packages, which lead into
+ * `folder` itself.
+ */
 async function linkPackages(folder: string): Promise<void> {
   const [from, to] = [path.join(ROOT, 'node_modules'), path.join(folder, 'node_modules')]
   await mkdir(to)

@@ -113,7 +113,8 @@ export async function startFleet(options: FleetOptions = {}): Promise<Fleet> {
     databaseUrl: database.url,
     blobDir: path.join(dataDir, 'blobs'),
     bucket: options.bucket?.settings,
-    // A worker that cannot reach Postgres for a second uses its outbox, but the test itself has none.
+    // Longer than a worker's timeouts: a worker that cannot reach Postgres uses its outbox, but the test
+    // itself has none.
     timeouts: { connectMs: 30_000, statementMs: 30_000 },
   })
   const client = createQueueClient({ redisUrl })
@@ -199,7 +200,7 @@ async function ownDatabase(options: PostgresOptions): Promise<FleetDatabase> {
 }
 
 async function sharedDatabase(schema?: number): Promise<FleetDatabase> {
-  // A test database needs a vitest run, and a bench is none.
+  // Imported only here, because a test database needs a vitest run, and a bench is not one.
   const { createTestDatabase, migrateUpTo } = await import('@cofferdam/store/testing')
   const database = await createTestDatabase({ template: schema === undefined })
   if (schema !== undefined) await migrateUpTo(database.url, schema)
@@ -210,8 +211,8 @@ async function sharedDatabase(schema?: number): Promise<FleetDatabase> {
 }
 
 /**
- * Another worker of the fleet removes within a minute what a killed worker leaves on the host. A fleet that
- * ends sooner does it here with the same calls, because no other fleet may (docs/decisions/0004).
+ * Removes what killed workers left on the host. Other workers of the fleet would do so within a minute, but a
+ * fleet may end sooner, and no other fleet may do it (docs/decisions/0004).
  */
 async function sweepJails(fleetId: string | null): Promise<void> {
   const backends = await createBackends({ process: {}, none: {} })

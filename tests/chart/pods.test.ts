@@ -139,7 +139,8 @@ withHelm.describe('pods of every flavour', () => {
   })
 
   it('have longer to stop than their drain can take', () => {
-    // Of a worker, five steps of at most 10 s each surround the drain (libs/queue/src/consumer.ts).
+    // Besides the drain time, a worker needs four steps of at most 10 s each (libs/queue/src/consumer.ts),
+    // and then closes.
     const around = { api: 10, worker: 60, dispatcher: 60 }
     for (const { title, pod, container, app } of processes()) {
       const drainSeconds = Number(environment(container)['COFFERDAM_DRAIN_MS']) / 1000

@@ -40,7 +40,7 @@ interface Validated {
 export async function schemaProblems(
   titled: readonly (readonly [title: string, object: Rendered])[],
 ): Promise<string[]> {
-  // Most flavours have most objects in common.
+  // Flavours share most objects, so each distinct object is checked once.
   const known = [...new Map(titled.map((one) => [JSON.stringify(one[1]), one])).values()].filter(
     ([, { apiVersion }]) => !OF_GOOGLE.test(apiVersion),
   )
@@ -70,7 +70,10 @@ function sandboxProblems([title, { kind, spec }]: readonly [string, Rendered]): 
   )
 }
 
-/** What the compiler says of each object as a literal of its type. Only a literal may have no other field. */
+/**
+ * Compiler errors for each object, written as a literal of its type. TypeScript refuses unknown fields only
+ * in literals.
+ */
 async function typeProblems(
   published: readonly (readonly [string, Rendered])[],
   ours: readonly (readonly [string, Rendered])[],

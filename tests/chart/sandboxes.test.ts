@@ -41,12 +41,12 @@ needs('helm').describe('the chart of the sandboxes', () => {
       ],
       egress: [],
     })
-    // No rule at all, so that also a pod without a policy of its own has no network.
+    // This policy has no rules, so even a pod without a policy of its own has no network.
     expect(NetworkPolicy?.['spec']).toEqual({ podSelector: {}, policyTypes: ['Ingress', 'Egress'] })
     const pod = JSON.stringify(SandboxTemplate?.['spec'])
     for (const way of ['hostNetwork', 'hostPort', 'hostPID', 'hostIPC', '"service"'])
       expect(pod).not.toContain(way)
-    // Of the fleet's chart, these are the pods of all workers.
+    // In the fleet's chart, all workers have the namespace and the label that may connect to sandboxes.
     const fleet = await renderChart({ values: { sandboxes: { enabled: true } } })
     const worker = only(fleet, 'Deployment', 'cofferdam-worker-process')
     expect(worker.metadata).toMatchObject({ namespace: 'cofferdam' })

@@ -1,4 +1,7 @@
-/** The harness against the double: suites pass, everything is deleted, and it needs all settings. */
+/**
+ * The harness against the double: suites pass, and everything is deleted. Without all settings, a run against
+ * AWS starts nothing.
+ */
 import { execFile } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'

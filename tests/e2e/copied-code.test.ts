@@ -1,6 +1,6 @@
 /**
- * The code that the dashboard copies, run by a real shell, the real TypeScript client and the real Python
- * client: what arrives at the API is the request, whatever its texts contain.
+ * Runs the code that the dashboard copies, in a real shell and with the real TypeScript and Python clients.
+ * Exactly the request must arrive at the API, whatever its texts contain.
  */
 import { execFile } from 'node:child_process'
 import { mkdir, mkdtemp, rm, symlink, writeFile } from 'node:fs/promises'
@@ -21,7 +21,7 @@ const ROOT = join(import.meta.dirname, '../..')
 const KEY = `cfd_"'$(id)\`id\`\\ !!`
 const ID = `exe_${'0123456789abcdef'.repeat(2)}`
 
-/** How many times as many requests as in the short tier. */
+/** Factor for the number of requests: the long tier sends twice as many as the short tier. */
 const THOROUGH = isLongTier() ? 2 : 1
 
 /** What reached the API, in order. */

@@ -169,7 +169,7 @@ describe('the calls of a session', () => {
     const session = double.createSession({ script: [bash('echo 1'), bash('echo 2'), bash('echo 3')] })
     const dispatcher = await runDispatcher(fleet, double, { environment: { tenant_id: 'small' } })
     await session.untilAnswered(3)
-    // Preparing the sandbox counts as one.
+    // Preparing the sandbox counts as one execution, so the cap of 2 leaves one for the calls.
     expect(texts(session)[0]).toBe('1')
     expect(calls(session)[1]?.result?.isError).toBe(true)
     expect(texts(session)[1]).toMatch(/20\d\d-\d\d-\d\dT/)
@@ -397,7 +397,8 @@ describe('no credential', () => {
       expect(text).not.toMatch(/sk-ant-(oat|req)/)
     }
     expect(texts(session)[0]).toContain('HOME=')
-    // Polling, acknowledging and stopping need the environment key. Everything of a session has its item's secret.
+    // Only polling and acknowledging use the environment key. All requests for a session, also to stop its
+    // item, use the item's secret.
     const byKey = double.requests.filter(({ credential }) => credential === 'environment_key')
     expect([...new Set(byKey.map(({ route }) => route))].toSorted()).toEqual(['work.ack', 'work.poll'])
   })

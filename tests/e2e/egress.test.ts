@@ -127,7 +127,7 @@ for (const backend of ['docker', 'process'] as const)
   (backend === 'process' ? needs('process-namespaces', 'pip') : needs('docker')).describe(
     `packages on ${backend}`,
     () => {
-      // pip says the same in both places, so the short tier asks it in one.
+      // pip behaves the same on both backends, so the short tier tests only `process`.
       const inOnePlace = backend === 'docker' ? inLongTier : it
       const limits = { disk_mib: 200, memory_mib: 512, hard_timeout_ms: 90_000 }
 

@@ -44,7 +44,8 @@ needs('process-namespaces').describe('a program on the process backend', () => {
     const result = await run('process', READS_ALL, { PLAIN: 'plain-value' })
     expect(result).toMatchObject({ ok: true })
     expect(result.stdout).toMatch(/^own .*'PLAIN'/)
-    // A warm interpreter shows the environment of its sandbox here, which the worker started as well.
+    // In a warm interpreter, this is the environment of its sandbox. The worker started that as well, so it
+    // is checked too.
     expect(result.stdout).toMatch(/\/proc\/self\/environ PATH=/)
     expect(result.stdout).not.toContain(WORKERS_OWN)
     expect(result.stdout).not.toMatch(/SOME_PLAIN_NAME|DATABASE_URL|REDIS_URL|COFFERDAM_DATA_DIR/)

@@ -165,7 +165,8 @@ onProcess.it('has the same tools over stdio, whose stdout has nothing but messag
     expect((await client.listTools()).tools).toEqual((await direct.listTools()).tools)
     const seen: string[] = []
     const result = (await client.callTool(
-      // Progress ends with the answer, so the program lets its start be told first.
+      // The client ignores progress after the answer. So the program sleeps until its start has been
+      // reported.
       {
         name: 'run_code',
         arguments: python('import time; time.sleep(2); print("\\x1b[31m{\\"jsonrpc\\":\\n")'),

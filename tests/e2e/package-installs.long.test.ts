@@ -156,7 +156,8 @@ needs('pip').describe('pip', () => {
   it('gets complete source distributions, as Python itself reads them', async () => {
     await using mirror = await startPypiMirror({ distributions: PYTHON })
     await using place = await startPlace({ pypi: mirror.url }, { pypi: ['from-source'], npm: [] })
-    // pip would build a source distribution to download it, with the build tools of this machine.
+    // Does not use pip: to download a source distribution, pip would build it with this machine's build
+    // tools.
     const program = `
 import hashlib, io, re, tarfile, urllib.request
 page = urllib.request.urlopen("http://packages.cofferdam.internal/pypi/simple/From_Source/").read().decode()

@@ -179,7 +179,8 @@ describe('a worker with an output key', () => {
       reason: 'tenant_sandbox_disabled',
       error_message: expect.stringContaining('missing: network "none", min_isolation'),
     })
-    // This worker has plain processes, the template wants its own kernel: policy allows, selection refuses.
+    // Policy allows this execution. Backend selection refuses it: this worker runs plain processes, and the
+    // template requires a kernel of its own.
     const passed = await client.run(script('clinic', 'print(1)', { template_id: 'safe' }))
     expect(passed).toMatchObject({ ending: 'provisioning', reason: 'isolation_unavailable' })
     const kept = (await store.findExecution('clinic', passed.execution_id))?.audit.at(-1)

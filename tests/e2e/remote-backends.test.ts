@@ -120,7 +120,8 @@ withBwrap.describe('remote backends', () => {
         limits: { soft_timeout_ms: 3000, hard_timeout_ms: 30_000 },
       })
       expect(soft).toMatchObject({ ending: 'soft_timeout', stdout: 'up\n' })
-      // AgentCore's answer after a kill may come too late for the hard deadline, its streamed output not.
+      // After a kill, AgentCore's answer may come too late for the hard deadline. Its streamed output comes
+      // in time.
       agentcore.previews = true
       onTestFinished(() => void (agentcore.previews = false))
       const hard = await run(
@@ -250,7 +251,8 @@ withBwrap.describe('remote backends', () => {
         }),
       ),
     )
-    // AgentCore's output comes only at the end. An execution that has not begun would run again.
+    // Waits until every program runs, because an execution that has not begun would run again. AgentCore
+    // sends output only at the end, so `started` has to do there.
     for (const [n, { execution_id: id }] of sleeping.entries())
       for await (const { event } of fleet.client.stream(id))
         if (event.type === (n === 0 ? 'started' : 'output')) break

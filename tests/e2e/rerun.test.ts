@@ -93,7 +93,7 @@ it('runs a failed program again with its files, variables and input, and compare
       lines: [{ kind: 'same' }, { kind: 'removed', text: 'True' }, { kind: 'added', text: 'False' }],
     },
   })
-  // It ended ok, which errors does not keep.
+  // This execution ended ok, and `keep_program: errors` keeps no program of such an execution.
   await expect(client.executions.rerun(id)).rejects.toMatchObject({
     code: 'not_found',
     details: { keep_program: 'errors', kept_by: ['always'] },

@@ -84,7 +84,8 @@ for (const backend of isLongTier() ? ['process', 'docker', 'gvisor', 'none'] : [
     inLongTier(
       'is a heartbeat: a silent program is stopped, and one that reports is not stopped',
       async () => {
-        // An interpreter starts in 0.5 s, or ten times as long on a slow machine. That must not be silence.
+        // An interpreter starts in 0.5 s, or ten times as long on a slow machine. The start must not count as
+        // silence.
         const limits = { heartbeat_timeout_ms: 8000 }
         const silent = python(
           'import cofferdam, time\ncofferdam.progress(0.1)\nprint("on it", flush=True)\ntime.sleep(60)',
@@ -122,7 +123,8 @@ withProcess.describe('checkpoints', () => {
       python(source, { checkpoint: {}, retry: { max_attempts: 5, on: ['error'] } }),
     )
     expect(result).toMatchObject({ ok: true, attempt: 3, stdout: 'from 2\n' })
-    // Deleted after the ending is published: until then a dead worker's successor needs them.
+    // Checkpoints are deleted only after the ending is published. Until then, a dead worker's successor needs
+    // them.
     await expect.poll(() => keysOf(result.execution_id), { timeout: 20_000 }).toEqual([])
   })
 

@@ -1,4 +1,7 @@
-/** What API and worker really send: only names of the catalog, no secret, all failures, the waterfall. */
+/**
+ * What the API and the worker really send: only names of the catalog, no secret, every failure, and an
+ * execution's waterfall of spans.
+ */
 import { randomBytes } from 'node:crypto'
 import { loadConfig, runApi, type RunningApi } from '@cofferdam/api'
 import { executionTraceSchema, type ExecutionRequestInput, type ExecutionTrace } from '@cofferdam/contract'
@@ -133,7 +136,8 @@ it('sends the whole traces of failures and refusals at a share of 0, and no othe
       ].toSorted(),
     )
   expect(ofTrace(good)).toEqual([])
-  // Has the attributes of the messaging conventions, and the reason of the failure.
+  // Both spans have the attributes of the messaging conventions. `process` also has the reason of the
+  // failure.
   const [sent, processed] = ['send', 'process'].map((operation) =>
     ofTrace(failed).find(({ name }) => name === `${operation} interactive`),
   )

@@ -246,7 +246,8 @@ needs('process-namespaces').describe('a workspace', () => {
     const all = await texts('crowd')
     for (const [index, { workspace }] of results.entries()) {
       expect(all[`own-${index}`]).toBe(String(index))
-      // The file replaced the version that this execution had read, or was kept beside another one's.
+      // This execution's file either replaced the version that the execution had read, or was kept beside
+      // another execution's.
       const [conflict] = workspace?.conflicted ?? []
       if (conflict !== undefined) expect(all[conflict.kept_as ?? '']).toBe(`by ${index}`)
       else expect(workspace?.applied).toContainEqual({ path: 'all', change: 'written' })

@@ -1,6 +1,6 @@
 /**
- * Caps on a Redis of their own. The two Redis are lost independently of each other, and so are workers, and
- * the counters equal the charged rows every time.
+ * Caps on a Redis of their own. Each of the two Redis servers is lost without the other, and workers are
+ * killed. Each time, the counters equal the charged rows.
  */
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'

@@ -110,7 +110,8 @@ describe('the counters of a tenant', () => {
 
       // Nothing stays reserved: exactly one more execution of 30 CPU seconds fits.
       const used = sumOf(rows)
-      // A dead worker's reservation becomes its row's charge when its lease has expired and usage is read.
+      // A dead worker's reservation stays until its lease has expired and usage is read. Then the charge of
+      // the audit row replaces it.
       await expect
         .poll(async () => counters('mixed'), { timeout: LEASE_OVER_MS, interval: 500 })
         .toEqual(used)
@@ -186,7 +187,8 @@ describe('a cap of CPU seconds', () => {
         limits: { hard_timeout_ms },
         ...extra,
       })
-      // Three executions reserve 15 s of the 20. With a fourth, the worker's 8 slots would exceed the cap.
+      // Each execution reserves 5 s of the 20. Eight slots would reserve 40 s, so some executions have to
+      // wait.
       const accepted = await Promise.all(Array.from({ length: 60 }, () => fleet.client.enqueue(of(5000))))
       const results = await endingsOf(fleet, accepted, RECOVERY_MS)
       expect(Object.keys(Object.groupBy(results, (result) => result.ending))).toEqual(['ok'])

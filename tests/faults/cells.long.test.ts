@@ -62,7 +62,7 @@ async function resultOf(tenant: string): Promise<ExecutionResult> {
   return json as unknown as ExecutionResult
 }
 
-/** Keys of a Redis that belong to a cell rather than to a tenant, by the tag. */
+/** Hash tags of the keys in a Redis that belong to a cell rather than to a tenant. */
 async function tagsIn(url: string): Promise<string[]> {
   const redis = connectRedis(url, 'worker')
   const keys = await redis.keys('{cofferdam*')
@@ -92,7 +92,10 @@ it('each tenant runs in its cell, and everybody is found, listed and counted thr
     expect((await call(`/v1/tenants/${tenant}/usage`)).json).toMatchObject({ tenant_daily: { used: 1 } })
 })
 
-/** While one cell is away: what the tenants of both see. */
+/**
+ * Expects that, while one cell is away, only its own tenants get errors, and their ended executions can still
+ * be read.
+ */
 async function expectOnlyOneIsCutOff(
   cell: number,
   { dead, alive, ended }: { dead: string; alive: string; ended: ExecutionResult },

@@ -4,17 +4,17 @@ import type { FaultInput } from '../../infra/doubles/managed-agents/faults.ts'
 import type { Step, ToolUse } from '../../infra/doubles/managed-agents/scripted-agent.ts'
 import { effect } from './served-fleet.ts'
 
-/** How a call is asked for and answered. */
+/** Kinds of calls: what the agent asks for, and who answers it. */
 export const KINDS = [
   'plain',
-  /** Its answer is the end of 1 MiB. */
+  /** Prints 1 MiB. The answer has only the end of the output. */
   'long',
   /** Prints what a process of the sandbox can find out about the others. */
   'prying',
   'allowed by its user',
   'refused by its user',
   'denied',
-  /** Of another client. The test answers it. */
+  /** A call for another client, whose part the test plays. */
   'unknown',
   'custom',
 ] as const
@@ -33,12 +33,12 @@ export interface Plan {
   end: 'idle' | 'terminated' | 'second turn'
 }
 
-/** After so many events of the session. */
+/** A fault of the control plane, or a strike after `atEvent` events of the session. */
 export type Trouble =
   | { fault: FaultInput; at: 'session' | 'item' }
   | { atEvent: number; strike: 'expire' | 'second item' }
 
-/** Of a call that runs in the sandbox of its session. */
+/** Whether the call runs in the sandbox of its session. */
 export const isOurs = ({ kind }: PlannedCall): boolean =>
   kind !== 'unknown' && kind !== 'custom' && kind !== 'denied' && kind !== 'refused by its user'
 
@@ -95,7 +95,7 @@ const troubles: fc.Arbitrary<Trouble> = fc.oneof(
   }),
   faultsOf('session', { kind: fc.constant('cut' as const), after_events: fc.nat({ max: 8 }), times: few }),
   faultsOf('session', { kind: fc.constantFrom('replay' as const, 'reorder' as const), times: often }),
-  // The item is left alone until its lease ends.
+  // The refused heartbeat makes the dispatcher give the item up. Nobody serves it until its lease ends.
   faultsOf('item', {
     kind: fc.constant('status' as const),
     route: fc.constant('work.heartbeat'),

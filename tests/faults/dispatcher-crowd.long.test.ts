@@ -89,7 +89,10 @@ function hit(served: ServedFleet, session: Session, { strike }: Extract<Trouble,
 const itemsOf = ({ double }: ServedFleet, { id }: Session) =>
   double.items.filter(({ data }) => data.id === id)
 
-/** A message that comes while an item is being stopped is not told to anybody. */
+/**
+ * Nobody would hear of a message that comes while an item is being stopped. So this waits until all are
+ * stopped.
+ */
 const untilDormant = (served: ServedFleet, session: Session): Promise<void> =>
   vi.waitFor(() => expect(itemsOf(served, session).every(({ state }) => state === 'stopped')).toBe(true), {
     timeout: PATIENT_MS,
@@ -119,8 +122,8 @@ const plannedOf = ({ steps, end }: Plan): PlannedCall[] => [
 ]
 
 /**
- * On a slow machine, a call of two hundred sessions at once can wait so long for a slot that the SDK gives it up
- * after 120 s. It is then cancelled, and its sandbox ends with it.
+ * Two hundred sessions call at once. On a slow machine, a call may wait for a slot for 120 s, and then the
+ * SDK gives it up. The call is then cancelled, and its sandbox ends too.
  */
 const isGivenUp = (call: ToolCall | undefined): boolean => textOf(call).includes('the call was cancelled')
 

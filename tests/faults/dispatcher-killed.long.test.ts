@@ -1,6 +1,6 @@
 /**
- * Sessions stand at every phase of being served, one at each, and then the dispatcher, the worker or both are
- * killed. Afterwards each call has one answer and one side effect, each item has ended, and nothing runs.
+ * Brings one session to each phase of being served, and then kills the dispatcher, the worker or both.
+ * Afterwards each call has one answer and one side effect, each item has ended, and nothing runs.
  */
 import { needs } from '@cofferdam/embedded/needs'
 import { expect } from 'vitest'
@@ -66,7 +66,7 @@ async function untilDraining({ served, dispatcher }: Running, standing: readonly
     await expect.poll(asked, PATIENT).toBeGreaterThan(before)
 }
 
-/** What the call of `effect` left. */
+/** The mark that a call of `effect` leaves in the file of effects. */
 const markOf = ({ input }: ToolCall): string => String(input['command']).split(' ')[1] ?? ''
 
 const done = ({ session, phase }: Standing): Promise<void> =>
@@ -125,7 +125,8 @@ it.each(VICTIMS)(
     }
     await expectOneEach(victim, stands)
 
-    // Nobody hears of the end of a session that no item serves. Its sandbox waits until `park_ms` is over.
+    // If no item serves a session, no dispatcher hears of its end. Its sandbox then stays until `park_ms` is
+    // over.
     const parked = stands
       .map(({ session }) => session.id)
       .filter((id) => double.items.every(({ data, state }) => data.id !== id || state === 'stopped'))

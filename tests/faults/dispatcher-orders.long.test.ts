@@ -1,4 +1,7 @@
-/** Orders of events that a dispatcher meets rarely: each once, because the double holds an answer back. */
+/**
+ * Orders of events that a dispatcher meets rarely. Each test produces one: the double holds a call or its
+ * answer back.
+ */
 import { needs } from '@cofferdam/embedded/needs'
 import { afterAll, afterEach, beforeAll, describe, expect, vi } from 'vitest'
 import type { FaultInput } from '../../infra/doubles/managed-agents/faults.ts'
@@ -33,7 +36,7 @@ afterEach(async () => {
 })
 afterAll(async () => served?.[Symbol.asyncDispose]())
 
-/** A dispatcher of an environment of its own, and what its control plane was asked. */
+/** An environment of its own: creates sessions and work items in it, and starts dispatchers for it. */
 function newEnvironment() {
   const { double, fleet } = served
   const environment = double.createEnvironment()
@@ -137,8 +140,8 @@ describe('with a worker', () => {
     await untilAsked(second.id, 'work.heartbeat')
     await untilAsked(session.id, 'events.stream', 2)
     served.double.clearFaults()
-    // The late dispatcher is refused only after the call, and cannot answer it. Nor can the third one stop
-    // its item until then.
+    // Until the call is over, the late dispatcher is not refused and cannot read the session, so it cannot
+    // answer. Nor can the third dispatcher stop its item.
     hold(id, 'work.heartbeat', { before: true, ms: 8000 })
     hold(session.id, 'sessions.retrieve', { before: true })
     hold(second.id, 'work.stop', { before: true })

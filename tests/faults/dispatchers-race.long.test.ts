@@ -25,7 +25,7 @@ const SESSIONS = 30
 const CALLS = 6
 const PATIENT = 180_000
 
-/** What happens to the session's item when so many events have happened. */
+/** What happens to the session's items, and after how many events of the session. */
 const blowSchema = fc.record({
   atEvent: fc.integer({ min: 1, max: 4 * CALLS }),
   kind: fc.constantFrom('expire', 'expire', 'expire', 'second item', 'late acknowledgement'),

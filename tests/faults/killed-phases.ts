@@ -18,7 +18,7 @@ export interface Phase {
   options: SessionOptions
   /** Settings of the phase's environment. */
   settings?: Record<string, unknown>
-  /** Holds the session there, until the faults of the double are cleared. */
+  /** The fault that holds the session in this phase until the faults of the double are cleared. */
   hold?(held: Held): FaultInput
   /** Resolves when the session stands there. */
   reached(held: Held): Promise<unknown>
@@ -34,7 +34,9 @@ const itemOf = ({ served, session }: Held) => served.double.items.find(({ data }
 const storeOf = ({ session }: Held): string =>
   session.profile.resources.map((one) => (one.type === 'memory_store' ? one.memory_store_id : ''))[0] ?? ''
 
-/** The double holds this call of the session before it acts, or its answer. */
+/**
+ * The double holds this call back: with `before` it has not acted yet, otherwise it holds only the answer.
+ */
 const held =
   (route: string, before: boolean, idOf: (held: Held) => string | undefined): NonNullable<Phase['hold']> =>
   (at) => ({ kind: 'delay', route, before, ms: HELD_MS, id: idOf(at) ?? 'none' })
@@ -68,7 +70,10 @@ const confirm: Phase['goOn'] = ({ session }) => {
   for (const { id } of callsOf(session).filter(({ open }) => open)) session.confirm(id, 'allow')
 }
 
-/** An item on its way from the control plane to a dispatcher. Each stops the polls of its environment. */
+/**
+ * Phases of an item on its way from the control plane to a dispatcher. Each one blocks further polls of its
+ * environment.
+ */
 export const CLAIMING: readonly Phase[] = [
   {
     name: 'the answer of a poll is on its way',
@@ -158,7 +163,10 @@ export const SERVING: readonly Phase[] = [
 const KEEPING = 'for n in 1 2; do head -c 7340032 /dev/urandom > /mnt/session/outputs/$n; done'
 const BIG_SKILL = { name: 'big', files: { 'SKILL.md': 'big', ...parts(4) } }
 
-/** What no request to the double shows. Each begins when the sessions above stand where they should. */
+/**
+ * Phases that no request to the double shows. Each begins after the sessions of the phases above have reached
+ * theirs.
+ */
 export const RUNNING: readonly Phase[] = [
   {
     name: 'the sandbox is prepared',

@@ -95,7 +95,7 @@ needs('process-namespaces').it(
       return result.structuredContent as { execution_id: string; status: string; stdout?: string }
     }
     const one = async (n: number): Promise<{ execution_id: string; stdout?: string }> => {
-      // Sessions, because a thousand sandboxes would take minutes.
+      // The calls share eight sessions, because a thousand sandboxes would take minutes.
       const session = `s${n % 8}`
       let seen = await ask('run_code', { language: 'python', source: `print(${n})`, session })
       while (seen.status !== 'ended') seen = await ask('get_execution', { execution_id: seen.execution_id })

@@ -98,7 +98,7 @@ function forwarder(socketPath: string): { server: Server; close: () => Promise<v
         open.delete(one)
         other.destroy()
       })
-      // The other side learns of it by its own close event.
+      // A `close` follows each error, and its handler ends the other side.
       one.on('error', () => {})
       one.pipe(other)
     }

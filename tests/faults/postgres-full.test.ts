@@ -74,8 +74,8 @@ needs('mounts').it(
   async () => {
     await using fleet = await startFleet({ durable: true })
     const directory = path.join(fleet.dataDir, 'postgres')
-    // Autovacuum analyses the catalogs some 20 s after a start. It removes files, which frees space for rows,
-    // and a new connection that cannot write them again is refused.
+    // Some 20 s after a start, autovacuum analyses the catalogs and removes files. That frees space for rows,
+    // and a new connection that cannot write the files again is refused.
     await inPostgres(fleet, (client) => client.query('alter system set autovacuum = off'))
     await fleet.stopPostgres()
     {
@@ -102,8 +102,8 @@ needs('mounts').it(
 
       const { postgres } = fleet.pids()
       const noLog = await enqueue(fleet, 24, 100)
-      // Postgres panics, closes all connections, and recovers, for which it may need no space. Repeat until
-      // it cannot recover either. If it always recovers, kill it.
+      // Postgres panics, closes all connections and recovers, perhaps without needing space. Repeat until it
+      // cannot recover either. If it always recovers, kill it.
       for (let panics = 0; panics < 10 && isThere(postgres); panics += 1)
         await useUpItsLog(fleet).catch(() => undefined)
       if (isThere(postgres)) process.kill(postgres, 'SIGKILL')

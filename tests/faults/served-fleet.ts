@@ -1,4 +1,7 @@
-/** A fleet whose sandboxes serve sessions of the double of Managed Agents, and what is counted of them. */
+/**
+ * A fleet whose sandboxes serve sessions of the double of Managed Agents, and helpers that read what the
+ * sessions did.
+ */
 import { expect } from 'vitest'
 import {
   startManagedAgents,
@@ -55,7 +58,7 @@ export async function startServedFleet(settings: Partial<Settings> = {}): Promis
   }
 }
 
-/** Has a line for each time that a call of `effect` ran. */
+/** The output file that has a line for each time that a command of `effect` ran. */
 export const EFFECTS = 'effects'
 const EFFECTS_FILE = `/mnt/session/outputs/${EFFECTS}`
 

@@ -1,7 +1,7 @@
 /**
- * A fleet with two kinds of workers, in which a tenant is stopped: by a cap of 0, and until its cap is raised.
- * Both hold for executions that either kind can run and for those that only one can, also when they waited
- * before, and also when the only workers that can run them are away meanwhile.
+ * A fleet with two kinds of workers, in which a tenant is stopped: by a cap of 0, or until its cap is raised.
+ * No kind then starts the tenant's executions, whether one kind or both can run them. That also holds if they
+ * waited before, or if the only workers that can run them are away meanwhile.
  */
 import { createCapsWriter } from '@cofferdam/admission'
 import {
@@ -41,7 +41,10 @@ const NONE = { COFFERDAM_BACKENDS: 'none', COFFERDAM_SLOTS: '2' }
 /** Lock (9 s) + stalled check (3 s) + the next check, on a slow machine. */
 const RECOVERY_MS = 90_000
 const CAPS: TenantCaps = { ...DEFAULT_TENANT_CAPS, tenant_daily: 1000, agent_hourly: 1000 }
-/** What runs on the one kind, on the other, and on either: a line of the fake that is also Python. */
+/**
+ * Backends that only one kind has, that only the other has, and that either can serve. The program for all
+ * three is a line that is valid for `fake` and as Python.
+ */
 const BACKENDS = ['fake', 'none', 'auto'] as const
 
 const createTenant = (tenantId: string) =>
@@ -112,7 +115,7 @@ it('starts nothing of a tenant after a cap of 0, on no kind of worker, and nobod
   const rows = await expectExactBooks(fleet, 'stopped', waiting, results)
   expect(rows.filter((row) => row.quota_charged)).toEqual([])
   expect((await endingsOf(fleet, others, RECOVERY_MS)).map(({ ok }) => ok)).toEqual(others.map(() => true))
-  // Lifted, both kinds serve it again.
+  // After the cap is lifted, both kinds serve the tenant again.
   await setCaps('stopped', {})
   const again = await endingsOf(fleet, await putEach('stopped', 2), RECOVERY_MS)
   expect(again.map(({ ending }) => ending)).toEqual(again.map(() => 'ok'))

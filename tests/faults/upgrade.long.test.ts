@@ -20,7 +20,7 @@ import { expectExactBooks, expectNothingHeld, fakeRequest } from './accounts.ts'
 
 const EXECUTIONS = 20_000
 const TENANTS = ['one', 'two', 'three', 'four']
-/** Of them a killed worker may lose as many as it has slots. */
+/** A killed worker may lose as many executions as it has slots. */
 const SLOTS = 8
 const WORKER = { COFFERDAM_BACKENDS: 'fake', COFFERDAM_SLOTS: String(SLOTS) }
 const ASKED_AT_ONCE = 200
@@ -29,7 +29,7 @@ const PATIENCE_MS = 1_500_000
 /** Runs on the earlier build: makes the tenants and enqueues everything. Prints the IDs by tenant. */
 const SEED = `
 import { createStore } from '@cofferdam/store'
-// Up to d919028f the client of the queue was the client.
+// Up to commit d919028f, `@cofferdam/client` itself exported the client of the queue.
 const { createQueueClient, createClient } = await import('@cofferdam/client/queue').catch(
   () => import('@cofferdam/client'),
 )
@@ -175,7 +175,7 @@ async function resultsOf(
   return results.filter((result) => result !== null)
 }
 
-/** What one build's API accepts, the other one's returns. */
+/** Each build's API accepts an execution, and the other build's API returns its result. */
 async function throughBothApis(fleet: Fleet, earlier: EarlierBuild): Promise<void> {
   const { key } = await fleet.store.keys.create('admin', 'upgrade', { actor: 'test' })
   const apis = await Promise.all(

@@ -1,6 +1,6 @@
 /**
- * No slot is free while something waits that fits: after a step that releases executions, each kind of worker
- * has as many as its window, or nothing that it can serve may start.
+ * No slot stays free while an execution that fits waits. After a step that releases executions, each kind of
+ * worker has as many as its window allows, or nothing that it can serve may start.
  */
 import { FLEET_DEFAULTS } from '@cofferdam/contract'
 import { LANES, type Lane } from '@cofferdam/queue'
@@ -34,7 +34,8 @@ function hasSpace(shot: Snapshot, kinds: readonly string[], kind: string, lane: 
 
 /**
  * Whether an execution waits in a backlog that the kind serves, and nothing of its tenant holds it back. A
- * tenant without a concurrency of its own may have to leave slots to others, except while nothing of it runs.
+ * tenant without a concurrency limit of its own may have to leave slots to others. So its executions count
+ * only while none of them is outstanding.
  */
 function mayStart(shot: Snapshot, kinds: readonly string[], kind: string, lane: Lane, id: string): boolean {
   const x = shot.record(id)

@@ -32,7 +32,7 @@ export const tenantsOf = (shot: Snapshot): string[] => [
 
 const number = (text: string | undefined): number => Number(text ?? '0')
 
-/** Every execution is exactly where its state says: nothing waits in no queue or in two. */
+/** Every execution is exactly where its state says, so none is missing from its queue or waits in two. */
 function misplaced(shot: Snapshot, id: string): string[] {
   const x = shot.record(id)
   const [state, lane, tenant, agent] = [x.get('s'), x.get('l') ?? '', x.get('t') ?? '', x.get('a') ?? '']
@@ -139,7 +139,8 @@ function ringWrong(shot: Snapshot, tenant: string): string[] {
       )
       const due = isServed && number(state.get('n')) < concurrency && !state.has('park')
       const inRing = shot.at(`${KEYS.ring}${lane}:${kind}`).has(tenant)
-      // A tenant that is wrongly in the ring costs the next pick one look. A missing one waits for ever.
+      // A tenant that is wrongly in the ring only costs the next pick one look. A tenant that is missing
+      // would wait for ever.
       if (due && !inRing)
         problems.push(`${tenant} ${lane}: has a backlog for ${kind} and a free slot, but no turn`)
       if (inRing && state.has('park')) problems.push(`${tenant} ${lane}: parked, and in the ring of ${kind}`)
@@ -158,7 +159,10 @@ const classesOf = (shot: Snapshot, lane: string, tenant: string): string[] =>
     .filter(([name = '', owner]) => owner === tenant && (name === lane || name.startsWith(`${lane}/`)))
     .map(([name = '']) => name)
 
-/** Outstanding executions are counted at the kind that has them, or for which they were released. */
+/**
+ * The counter of a kind equals the number of outstanding executions that this kind has or that were released
+ * for it.
+ */
 function outsMiscounted(shot: Snapshot): string[] {
   const counted = new Map<string, number>()
   for (const lane of LANES)
@@ -172,13 +176,14 @@ function outsMiscounted(shot: Snapshot): string[] {
     .map((at) => `${said.get(at)} are out at ${at}, counted ${counted.get(at)}`)
 }
 
-/** At most one execution of a session is anywhere but in the session's queue, and it is the front. */
+/** At most one execution of a session is outside the session's queue. It is the front of the session. */
 function sessionsWrong(shot: Snapshot): string[] {
   const fronts = new Map<string, string[]>()
   for (const id of shot.ids) {
     const [sk, state] = [shot.record(id).get('sk'), shot.record(id).get('s')]
     if (sk === undefined || state === 'ended') continue
-    // A delayed execution is in no session before its first turn. One that is put off later stays the front.
+    // A delayed execution does not belong to its session before its first turn. If it is put off later
+    // (`po`), it stays the front.
     if (state === 'delayed' && !shot.record(id).has('po')) continue
     if (!shot.at(KEYS.sessionQueue + sk).has(id)) fronts.set(sk, [...(fronts.get(sk) ?? []), id])
   }

@@ -43,7 +43,7 @@ afterAll(() => transport?.[Symbol.asyncDispose]())
  *   2  a stalled worker was admitted after the next owner, took over the charge, and gave it back
  *   3  a stalled worker was admitted after the next owner had ended the attempt uncharged: the charge stayed
  *   4  the same after the next owner had put the attempt back, and it was cancelled while it waited
- *   5  an owner recorded an attempt it had lost, the next owner put it back, and it was cancelled
+ *   5  an owner recorded its attempt and died, the next owner put the attempt back, and it was cancelled
  */
 const ONCE_BROKEN: Step[][] = [
   [

@@ -5,12 +5,16 @@ import { snapshot } from './snapshot.ts'
 import { tenantsOf } from './invariants.ts'
 import { LOCK_MS, type World } from './world.ts'
 
-/** Rounds of one lock time until all has ended: three after a dead worker, more for long queues. */
+/**
+ * Upper limit of rounds, each one lock time long. All should end in three rounds after a worker died, and in
+ * more if queues are long.
+ */
 const ROUNDS = 40
 
 /** Crashed workers stay dead, their locks expire, and the other workers continue. */
 export async function comeToRest(world: World, check: (after: string) => Promise<void>): Promise<void> {
-  // A stalled worker that dies between its late admission and its begin may stay charged (admit.ts).
+  // Let stalled workers finish first. If one died between its late admission and its begin, the charge would
+  // remain (admit.ts).
   for (const held of world.held)
     while (held.isSleeper && held.phase !== 'over') await world.act(held, 'on', false, false)
   for (const worker of world.workers) if (worker.isAlive) worker.slots = 2

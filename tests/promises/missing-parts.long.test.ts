@@ -1,6 +1,6 @@
 /**
- * Hides parts of this machine and runs the tests that name them: tests of the part must be skipped, and those
- * beside them must pass. Also as an ordinary user, in a tree of its own.
+ * Hides parts of this machine and runs the test files that name them. Tests that need a hidden part must be
+ * skipped, and the others in these files must pass. Repeats this as an ordinary user, in a copy of the tree.
  */
 import { execFile, execFileSync } from 'node:child_process'
 import { chmodSync, globSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
@@ -29,7 +29,7 @@ const HIDDEN: Readonly<Record<string, readonly PartName[]>> = {
   unzip: ['unzip'],
   'redis-server': ['redis-server'],
 }
-/** These name docker, gVisor and bubblewrap for their callers. */
+/** Test files that call these functions need docker, gVisor or bubblewrap without naming them. */
 const NAMED_ELSEWHERE = /\b(?:needsBackend|exerciseStarted|exerciseAzure|onTargets|describeAgentcore)\(/
 const OF_NAMED_ELSEWHERE = new Set<PartName>(['docker', 'gvisor', 'bwrap', 'process-namespaces'])
 /** A user of no name on Debian, who owns nothing. */
@@ -94,7 +94,7 @@ needs('root').describe('npm test as an ordinary user', () => {
 
   const { bwrap = [], 'user-namespaces': namespaces = [] } = HIDDEN
   it.each([
-    // All files, because a test may need root without a word about it.
+    // All test files, because a test may need root without naming it in `needs`.
     ['root', shortTests],
     ['root,bwrap', filesThatName(bwrap)],
     ['root,user-namespaces', filesThatName(namespaces)],

@@ -105,7 +105,8 @@ await onTargets((target) => {
     const isThere = (): boolean => slotsOf(victim).some((slot) => victim.spent.has(slot))
     if (isContainer(target)) await eventually(() => expect(isThere()).toBe(false))
     const destroyed = await sweepAsAnHeir(victim)
-    // A container and a machine die with their worker, a jail's processes need not.
+    // A container or a machine dies with its worker. The processes of a jail may live on, so a sweep must
+    // destroy some.
     if (target.backend === 'process') expect(destroyed).toBeGreaterThan(0)
     await eventually(() => expect([...leftoversOf(victim), ...crowdOf(victim)]).toEqual([]))
   })

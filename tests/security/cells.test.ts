@@ -19,7 +19,7 @@ interface Cell {
   look(): Promise<{ look: Look; chance: unknown[]; slot: unknown }>
 }
 
-/** A sandbox that one session, or one tenant's reuse, shares. */
+/** A sandbox that the executions of one session share, or those of one tenant with `reuse: 'tenant'`. */
 function cellOf(target: Target, scope: Scope | 'tenant', key = marker()): Cell {
   const place =
     scope === 'tenant'
@@ -61,9 +61,9 @@ function fresh(target: Target, scope: Scope | 'tenant'): Promise<Look> {
 const WIPING_MS = 1000
 
 /**
- * Repeats an execution and a look after it until its cell was wiped. A wipe that takes longer than the agent
- * allows, as on a busy host, destroys the cell, which is as clean but proves nothing about wiping. A cell
- * that is destroyed sooner fails the test, and so does the fifth.
+ * Repeats an execution and a look after it until its cell was wiped. If a wipe takes longer than the agent
+ * allows, as on a busy host, the cell is destroyed. That is as clean, but proves nothing about wiping. The
+ * test fails if a cell is destroyed sooner, or if five are destroyed.
  */
 async function untilWiped(wasWiped: () => Promise<boolean>): Promise<void> {
   for (let tries = 1; ; tries++) {
@@ -76,7 +76,7 @@ async function untilWiped(wasWiped: () => Promise<boolean>): Promise<void> {
   }
 }
 
-/** Attacks after which a sandbox may be lost, but never dirty. `SELF` dies of each or ends by itself. */
+/** Attacks after which a sandbox may be lost, but never dirty. */
 const ATTACKS: Record<string, ReturnType<typeof python>> = {
   'kills everything that it may': bash('kill -KILL -1; kill -KILL $$'),
   'stops everything that it may': python(`
@@ -172,7 +172,8 @@ await onTargets(
         if (slot !== first.slot) return false
         const { work, ...rest } = look
         expect(Object.keys(work as object)).toEqual(expect.arrayContaining([expect.stringMatching(/one$/)]))
-        // The content of the directory counts as disk usage. Its own flags and times belong to the session.
+        // Do not compare what belongs to the session: disk usage by its files, and the flags and times of its
+        // directory.
         for (const shared of ['used /tmp', 'work flags', 'times'])
           for (const place of [rest, expected]) delete place[shared]
         expect(rest).toEqual(expected)
@@ -231,7 +232,8 @@ await onTargets(
       const cell = cellOf(target, 'none')
       const runs = []
       for (let turn = 0; turn < 4; turn++) runs.push((await cell.look()).chance)
-      // random, uuid, urandom, and numpy's if installed. Hash seeds and addresses may be shared (README).
+      // Only these four must differ: random, uuid, urandom, and numpy's if it is installed. Hash seeds and
+      // addresses may be shared (README).
       for (const index of [0, 1, 2, 3]) {
         const values = runs.map((chance) => chance[index])
         if (values[0] !== '') expect(new Set(values).size, JSON.stringify(values)).toBe(runs.length)
@@ -284,7 +286,8 @@ print(x + 1, [f for f in ('/tmp', '/dev/shm') if os.path.exists(f + '/${name}')]
       const agent = agentOf(target, ref)
       attack.stop('cancelled')
       await attack.gone
-      // A cancelled execution may have destroyed the cell. A waiting one has agent, fork server, one fork.
+      // The cancelled execution may have destroyed the cell. If not, the cell waits with its agent, a fork
+      // server and one fork.
       await eventually(() => {
         if (!/^[SRD]/.test(statusOf(agent, 'State'))) return
         const waiting = processesOf(target, ref)

@@ -22,7 +22,8 @@ const EGRESS = {
   // The forbidden ports are allowed, so that a refusal must be because of the address.
   ports: [80, 443, origins.port, ...origins.forbidden.map(({ port }) => port)],
   max_bytes: 3 * 1024 * MiB,
-  // Never reached by a program that sends its head at once, however busy this host is. One test waits for it.
+  // A program that sends its request head at once never reaches this timeout, however busy the host is. One
+  // test waits for it.
   header_timeout_ms: 8000,
 }
 const NETWORKS = { 'an allow-list': { allow: [here] }, public: 'public' as const }
@@ -165,7 +166,7 @@ print(json.dumps(got))`),
           network,
           limits,
         })
-        // A name without an address in public DNS is refused before any rule.
+        // If DNS has no address for `localhost`, the proxy answers 502 before it judges an address.
         expect(JSON.parse(followed.stdout)).toEqual([403, 403, expect.toBeOneOf([403, 502]), 403])
         expect(followed.outcome.outboundHosts).toEqual([here])
         expect(origins.intruders()).toBe(before)
@@ -241,7 +242,8 @@ print(made)`),
         `${target.name}: a flood of connections, ${most - descriptors} descriptors more at most, ${Math.round((peakMemoryOf(target.pid) - memory) / MiB)} MiB`,
       )
       expect(stdout).toBe(`200\n${many}\n`)
-      // 64 connections to origins, and those of the sandbox.
+      // At most 64 connections to origins are open at once. The rest is for the descriptors of the sandbox
+      // itself.
       expect(most - descriptors).toBeLessThan(64 + 24)
       expect(peakMemoryOf(target.pid) - memory).toBeLessThan(160 * MiB)
       await eventually(() => {

@@ -29,7 +29,7 @@ async function endedByDeadline(
   return { ...ended, lateMs: ended.ms - hardMs }
 }
 
-/** Programs that are idle themselves, by the process that computes for them. */
+/** Programs that are idle themselves while a child computes. The key says what becomes of that child. */
 const COMPUTES = {
   lives: 'import os\nif os.fork() == 0:\n  while True: pass\nos.wait()',
   'is an orphan':
@@ -66,7 +66,8 @@ await onTargets(
       // Without namespaces the user's other processes and the worker's threads count too, so it may get none.
       if (target.kernel === 'host' && target.section['namespaces'] !== false)
         await eventually(() => expect(count()).toBeGreaterThan(24 / 2))
-      // Threads of agent and waiting interpreter count too. Of another kernel the host sees its threads only.
+      // Threads of agent and waiting interpreter count too. If the sandbox has its own kernel, the host sees
+      // only the threads of that kernel.
       if (target.kernel === 'host')
         for (let looks = 0; looks < 10; looks++) expect(count()).toBeLessThanOrEqual(24 + 3)
       attack.stop('cancelled')

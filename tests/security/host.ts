@@ -88,14 +88,15 @@ const PROCESSES_OF_A_SLOT = 6
 const STARTERS_MAX = 2
 
 /**
- * Sandboxes beyond those that may wait: unused ones above the pool's limit, cells between two executions, or
- * sockets of starts. There may be some for a moment, while those of one kind are replaced by those of
+ * Waiting sandboxes above a limit: unused ones above the pool's, cells above `CELLS_MAX`, or more sockets
+ * than starting sandboxes. There may be some for a moment, while sandboxes of one kind replace those of
  * another.
  */
 export function crowdOf(target: Target, slots = slotsOf(target)): string[] {
   const cells = slots.filter((slot) => target.cells.has(slot))
   const unused = slots.filter((slot) => !target.cells.has(slot))
-  // A socket exists from before its sandbox, which the slots may not have yet, until its agent has connected.
+  // A socket is created before its sandbox, so `slots` may lack the sandbox. It is removed when the agent has
+  // connected.
   const sockets = namesIn(`${target.runtimeDir}/sockets`).flatMap((owner) =>
     namesIn(`${target.runtimeDir}/sockets/${owner}`),
   )
@@ -106,7 +107,7 @@ export function crowdOf(target: Target, slots = slotsOf(target)): string[] {
   ]
 }
 
-/** Everything that should not be on this host, besides a crowd. Must be empty. */
+/** Everything of the target that should not be on this host, except what `crowdOf` reports. Must be empty. */
 export function leftoversOf(target: Target, slots = slotsOf(target)): string[] {
   const unused = slots.filter((slot) => !target.cells.has(slot))
   const left = slots.filter((slot) => target.spent.has(slot)).map((slot) => `used sandbox ${slot}`)
@@ -128,7 +129,7 @@ export function leftoversOf(target: Target, slots = slotsOf(target)): string[] {
 /** Cgroup folders of this host that belong to the sandbox, in either version. */
 export const cgroupsOf = (ref: SandboxRef): string[] => cgroupsNamed(String(ref.handle['slot']))
 
-/** Searches below this process's own groups, which the workers share and which need not be the roots. */
+/** Searches below the cgroups of this process, which the workers share. These may not be the root cgroups. */
 const cgroupsNamed = (slot: string): string[] =>
   lines(read('/proc/self/cgroup'))
     .map((line) => line.split(':'))

@@ -9,7 +9,10 @@ import { join } from 'node:path'
 import { findImage, guestFiles, IMAGE_CACHE, IMAGE_FILES } from '@cofferdam/backend-microvm/image'
 import { cpio } from '../../infra/images/microvm/initramfs.ts'
 
-/** What runs the first process. Ours stands before it and replaces one of its functions. */
+/**
+ * The lines that start the guest's first process (vm_init.py). `OBEY` is inserted before them and replaces
+ * `start_agent`.
+ */
 const BEGIN = '\ntry:\n    main()\n'
 /** Runs what programs send to a socket, as root, outside of all namespaces, with the machine's channels. */
 const OBEY = `

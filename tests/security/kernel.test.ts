@@ -33,7 +33,7 @@ await onTargets(
       expect(unexpected).toEqual([])
     })
 
-    // Of a sandbox with another kernel the host sees only that kernel's threads.
+    // If a sandbox has its own kernel, the host sees only the threads of that kernel.
     const onHostKernel = target.kernel === 'host' ? test : () => undefined
     onHostKernel(
       'a program has no capability, group or privileged user, no new privileges, and a filter',

@@ -16,7 +16,10 @@ const limits = {
   hard_timeout_ms: 170_000,
   soft_timeout_ms: 169_000,
 }
-/** Twenty in a row beside four that each use half of one of two CPUs take seconds on a quiet machine. */
+/**
+ * Hard timeout of one small execution. On a quiet machine with two CPUs, twenty in a row take seconds, beside
+ * four programs that each use half a CPU.
+ */
 const ONE_MS = 20_000
 
 const descriptorsOf = (target: Target): number => readdirSync(`/proc/${target.pid}/fd`).length
@@ -26,7 +29,10 @@ const small = { memory_mib: 96, pids: 40, disk_mib: 48 }
 const named = (name: string, ...argv: string[]): ReturnType<typeof program> =>
   ({ ...program(name), argv }) as ReturnType<typeof program>
 
-/** Each is hostile in another way, and ends by itself or is ended. The host can find their names. */
+/**
+ * Each is hostile in another way, and ends by itself or is ended. Some leave processes that the host can find
+ * by `name`.
+ */
 const HOSTILE = (
   name: string,
 ): { program: ReturnType<typeof program>; limits?: object; stop?: boolean }[] => [

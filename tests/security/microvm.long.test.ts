@@ -1,6 +1,7 @@
 /**
- * Attacks of a whole machine: its program became root in it, and holds its kernel, its devices and both of
- * its channels. The worker stays healthy, the execution ends with the right word, and no machine is left.
+ * Attacks by a whole virtual machine whose program became root in it. The program controls its kernel, its
+ * devices and both of its channels. The worker must stay healthy, the execution must end with the right word,
+ * and no machine may be left.
  */
 import { createHash } from 'node:crypto'
 import { readFileSync, readdirSync } from 'node:fs'
@@ -12,7 +13,10 @@ import { onTargets, program } from './on-targets.ts'
 import { kind, python, type Ended, type Target } from './target.ts'
 
 const MiB = 1024 * 1024
-/** Enough for an emulated machine on a busy host to be asked and to answer. Only deaf ones wait for it. */
+/**
+ * Long enough that an emulated machine on a busy host gets the attack and answers. Only attacks that do not
+ * end the execution themselves run until then.
+ */
 const DEADLINES = { soft_timeout_ms: 20_000, hard_timeout_ms: 21_000 }
 const STAYS_S = '600'
 const ATTACK_MS = 240_000
@@ -45,7 +49,7 @@ const BROKEN = { ending: 'sandbox_lost', reason: 'protocol_violation' }
 const LATE = { ending: 'hard_timeout' }
 /** The agent goes on, and interrupts the program, which waits. */
 const SOFT = { ending: 'soft_timeout' }
-/** It depends on whom the guest's kernel kills first, or on what a device makes of it. */
+/** The ending depends on which process the guest's kernel kills first, or on how a device reacts. */
 const SOMEHOW = { ending: expect.stringMatching(/^(oom|sandbox_lost|(soft|hard)_timeout)$/) as string }
 
 /** What root does, and how the execution ends. */

@@ -26,7 +26,9 @@ export interface TargetKind {
   as: 'root' | 'user'
   /** Parts of this machine that the target needs. */
   needs: readonly PartName[]
-  /** The kernel that programs talk to. The host sees no process of a program on another one than its own. */
+  /**
+   * The kernel that programs talk to. If it is not the host's, the host sees none of a program's processes.
+   */
   kernel: 'host' | 'gvisor' | 'guest'
   warm: WorkerSettings['warm']
   egress: WorkerSettings['egress']
@@ -36,7 +38,10 @@ export interface TargetKind {
 export const IDLE_MAX = 2
 /** Cells that may wait on any target. One more replaces an older one. */
 export const CELLS_MAX = 4
-/** One kind waits, so that `IDLE_MAX` is all that may wait. Cells are never idle for longer than a test. */
+/**
+ * Sandboxes of only one kind may wait, so there are at most `IDLE_MAX`. Cells are never idle for longer than
+ * a test.
+ */
 const WARM = {
   pools: { max_idle: IDLE_MAX, max_kinds: 1, start: [] },
   cells: { max: CELLS_MAX, max_per_tenant: 1 },
@@ -44,7 +49,7 @@ const WARM = {
 /** Pools are off, so every execution starts its own sandbox. Cells are bounded as well. */
 const COLD = { pools: { enabled: false, start: [] }, cells: WARM.cells }
 
-/** A target; without `more` its worker is root’s or ours, and nothing waits. */
+/** A target. Without `more`, its worker runs as the user of the test, and no pool keeps sandboxes waiting. */
 export const kind = (
   name: string,
   backend: TargetKind['backend'],

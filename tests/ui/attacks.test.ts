@@ -20,7 +20,7 @@ const SOON = { timeout: 60_000, interval: 100 }
 const COOKIE = '__Host-cofferdam'
 let scene: Scene
 let foreign: ForeignServer
-/** Hears what the attacks send where no wall is. */
+/** Receives the same attacks without any protection, which shows what they send. */
 let decoy: ForeignServer
 let waiting: ExecutionId
 
@@ -96,7 +96,8 @@ browser.describe('a page of another origin', () => {
     await attacker.goto(foreign[where])
     const asked = changes()
 
-    // Where no wall is, the same attacks arrive. The browser sends the cookie with those of another port.
+    // The same attacks arrive at a server without protection. The browser sends the cookie only if the
+    // attacking page differs in its port alone.
     decoy.heard.length = 0
     const forms = await sendForms(attacker, decoy.near, asked)
     expect(forms).toBe(3 * asked.length)
@@ -210,7 +211,7 @@ browser.describe('a page of another origin', () => {
       await page.getByTitle(waiting).waitFor()
       expect(await whoIs(page)).toEqual({ ...mine, expires_at: expect.any(String) })
 
-      // The link was not used up, so who wants it can use it.
+      // Staying signed in did not use up the link, so it can still be used.
       await open(link)
       await dialog.getByRole('button', { name: 'Use the link' }).click()
       await dialog.waitFor({ state: 'detached' })

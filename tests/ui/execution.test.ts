@@ -82,7 +82,7 @@ browser.describe('the page of an execution', () => {
 
   browser.it('has the spans of the trace in its timeline, after the wait', async () => {
     const { execution_id: id } = await run(request('print(1)'))
-    // Worker and API keep their spans on their own.
+    // Worker and API store their spans independently of each other, so poll until all are there.
     const namesOf = async () => (await scene.client.executions.trace(id)).spans.map(({ name }) => name)
     await expect
       .poll(namesOf, SOON)

@@ -82,7 +82,8 @@ browser.describe('the list of executions', () => {
     const limits = { soft_timeout_ms: 500_000, hard_timeout_ms: 510_000 }
     const long = { session, run_id: 'run-8', limits }
     const runs = await scene.client.enqueue(request('import time; time.sleep(500)', long))
-    // Known from its start on. What starts later is new, and gathers behind the button.
+    // The backend is known once the execution starts. So wait here: what starts later is new, and gathers
+    // behind the button.
     const backendOf = async () => (await scene.client.get(runs.execution_id))?.backend
     await expect.poll(backendOf, SOON).toBe('process')
     await using seen = await scene.open('/executions?run_id=run-8&backend=process')

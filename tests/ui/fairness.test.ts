@@ -11,7 +11,7 @@ import { openUiScene, type Scene } from './scene.ts'
 
 const browser = needs('chromium', 'process')
 const SOON = { timeout: 60_000, interval: 100 }
-/** More than one answer of the API has. */
+/** More tenants than one answer of the API may list (500). */
 const CROWD = 520
 let scene: Scene
 
@@ -99,7 +99,7 @@ browser.describe('the queue and the last hour', () => {
       expect(tenants).toMatchObject([{ tenant_id: 'small', running: 1, waiting: 2 }])
     }, SOON)
     ids.push(...(await put('globex', 6)))
-    // Some run before the stop, or nothing of it would be left to show.
+    // Wait until some run. Otherwise the stop could leave nothing of `globex` to show.
     await vi.waitFor(async () => {
       const { tenants } = await scene.client.fleet.queueTenants()
       expect(tenants.find(({ tenant_id: id }) => id === 'globex')?.running).toBeGreaterThan(0)

@@ -20,7 +20,10 @@ const request = (source: string, more: Partial<ExecutionRequest> = {}): Executio
   ...more,
 })
 
-/** Another worker that says of its backends what the first one says, and `more`. */
+/**
+ * Adds the report of another worker. It says the same of each backend as the first worker's report, and
+ * `more`.
+ */
 async function addReport(worker: string, more: object): Promise<void> {
   const redis = connectRedis(scene.fleet.redisUrl, 'worker')
   try {
@@ -120,7 +123,7 @@ open('out/deep/a&b', 'w')
       if (pathname.startsWith('/v1/')) answers.push([pathname + search, answer.status()])
     })
     const visit = async (path: string): Promise<void> => {
-      // Nothing that the page before asked for is counted.
+      // Leave the previous page first, so that its requests are not counted.
       await page.goto('about:blank')
       answers.length = 0
       await page.goto(scene.url + path)
@@ -140,7 +143,7 @@ open('out/deep/a&b', 'w')
       await page.getByRole('alert').first().waitFor()
       expect([path, answers.length > 0, await holds(path)]).toEqual([path, true, []])
     }
-    // Where the key's own tenant is the only one that can be looked at, it is.
+    // Some pages ignore the tenant in the address, and show the only one that the key may see: its own.
     for (const [path, sign] of [
       ['/sessions?tenant=acme', 'No session has a sandbox now.'],
       ['/routines?tenant=acme', 'There are no routines.'],
@@ -164,7 +167,7 @@ open('out/deep/a&b', 'w')
         `Promise.all(${JSON.stringify(files)}.map((file) => fetch(file).then(({ status }) => status)))`,
       )
     expect(await statuses(page)).toEqual(files.map(() => 404))
-    // Whom they belong to sees them.
+    // The tenant that owns the execution sees its page and its files.
     await using own = await scene.open(`/executions/${id}`, { as: scene.keys.acme })
     await own.page.getByRole('cell', { name: 'xyzzy' }).waitFor()
     expect(new Set(await statuses(own.page))).toEqual(new Set([200]))

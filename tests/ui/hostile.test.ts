@@ -11,7 +11,7 @@ const SOON = { timeout: 60_000, interval: 50 }
 /** The longest name that the contract allows, with a part for each field. */
 const long = (name: string): string => `${name}@${'x'.repeat(127 - name.length)}`
 const HTML = '<img src=x onerror=alert(1)>'
-/** Turns the direction around, and piles up marks. */
+/** Contains a character that reverses the text direction, HTML, and 60 combining marks on one letter. */
 const ODD = `\u202Egpj.exe ${HTML} Z${'\u0301'.repeat(60)}`
 let scene: Scene
 

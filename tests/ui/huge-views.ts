@@ -9,7 +9,10 @@ import type { Scene } from './scene.ts'
 const SOON = { timeout: 120_000, interval: 200 }
 /** Tenants `crowd-0` to `crowd-9` share what waits. */
 const TENANTS = 10
-/** A page of rows with everything around it has less than half of this. */
+/**
+ * The most elements that a page may have. A page of rows, with everything around it, has less than half as
+ * many.
+ */
 const MOST_NODES = 6000
 /** The most rows and bytes of one answer that a page asks for. */
 const MOST_ROWS = 500

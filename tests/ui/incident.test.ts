@@ -1,7 +1,7 @@
 /**
  * An operator on call asks the questions of an incident, each from the overview. Every answer is on a page,
- * and the table in docs/operations/dashboard.md says truly how many clicks away. How long this machine took
- * for each is printed beside the test, for the table's last column.
+ * as many clicks away as the table in docs/operations/dashboard.md says. The test prints how long this
+ * machine took for each question, for the table's last column.
  */
 import { readFile, writeFile } from 'node:fs/promises'
 import path from 'node:path'
@@ -250,7 +250,7 @@ browser.describe('an operator in an incident', () => {
       expect((await client.fleet.queue()).lanes.interactive.running).toBe(SLOTS)
     }, SOON)
     seen = await scene.open('/')
-    // Signed in, so that the next load need not be.
+    // Wait until this load has signed in, so that the next load need not do it.
     await seen.page.getByRole('region', { name: 'Needs attention' }).waitFor()
   })
   afterAll(async () => {

@@ -279,7 +279,7 @@ browser.describe('the playground', () => {
     await page.reload()
     expect(await editor(page).inputValue()).toBe(secret)
     expect(await request(page).getByLabel('Network').inputValue()).toBe('public')
-    // Through the navigation, whose links have no choices.
+    // Leave and come back through the navigation, whose links do not carry the choices of the form.
     await page.getByRole('link', { name: 'Executions' }).first().click()
     await page.getByRole('heading', { level: 1, name: 'Executions' }).waitFor()
     await page.getByRole('link', { name: 'Playground' }).click()
@@ -297,12 +297,12 @@ browser.describe('the playground', () => {
     expect(await page.evaluate<number>('sessionStorage.length')).toBe(0)
     await request(page).getByLabel('Standard input').fill('')
     await page.getByText('Tab leaves the editor').waitFor()
-    // Another tenant at the top holds, and what was typed stays.
+    // Choosing another tenant at the top changes the tenant of the form, and the typed text stays.
     await page.locator('#tenant').fill('globex')
     await page.keyboard.press('Enter')
     await expect.poll(() => request(page).getByLabel('Tenant').inputValue(), SOON).toBe('globex')
     expect(await editor(page).inputValue()).toBe(secret)
-    // Signing out forgets it.
+    // Signing out deletes what the browser kept of the form.
     await page.getByLabel('Account').click()
     await page.getByRole('button', { name: 'Sign out' }).click()
     await page.getByRole('button', { name: 'Sign in' }).waitFor()

@@ -67,8 +67,8 @@ export async function openUiScene(
 }
 
 /**
- * Builds the pages as the bootstrap does: only if their sources changed. Resolves with the folder, which the API
- * serves when it is told no other one.
+ * Builds the pages as the bootstrap does: only if their sources changed. Resolves with the folder that the
+ * API serves by default.
  */
 export async function buildPages(): Promise<string> {
   const root = fileURLToPath(new URL('../..', import.meta.url))

@@ -113,7 +113,7 @@ browser.describe('the pages of tenants', () => {
     expect(new URL(page.url()).search).toBe('?show=changes&kind=caps')
     await rows.first().getByRole('link', { name: 'watched' }).click()
     await page.getByRole('heading', { level: 1, name: 'watched' }).waitFor()
-    // A tenant’s key sees its own changes, and no word of the fleet.
+    // A tenant’s key sees the changes of its own tenant, and none of other tenants or of the fleet.
     await using other = await scene.open('/audit?show=changes', {
       as: scene.keys.acme,
       width: 390,
@@ -280,7 +280,7 @@ browser.describe('the pages of tenants', () => {
     await page.getByLabel('Blocked programs of commands').fill('curl\ngit push')
     await page.getByLabel('Templates of agents').fill('analyst strict')
     await page.getByLabel('More values to redact').fill('another-secret-of-acme')
-    // Not below the bar at the top, which would cover a part of a field.
+    // Scroll to the top, so that the bar there covers no part of a field.
     await page.evaluate('window.scrollTo(0, 0)')
     await seen.expectSound()
     // Another list of the same property, changed meanwhile, stays as somebody else wrote it.

@@ -21,7 +21,7 @@ async function handshakeThrough(
   const { socket } = await openTunnel(bridge.port, `${connectHost}:${origin.port}`)
   const tls = connectTls({ socket, servername, rejectUnauthorized: false })
   tls.on('error', () => undefined).once('close', () => (ended = true))
-  // A record may come in several pieces. Its head has its length.
+  // A TLS record may arrive in several pieces. Its 5-byte header has the length of the rest.
   const isWhole = (): boolean => arrived.length >= 5 && arrived.length >= 5 + arrived.readUInt16BE(3)
   await until('the handshake to pass or end', () => ended || isWhole())
   tls.destroy()

@@ -134,7 +134,7 @@ describe('under network public', () => {
   it.each(HOSTS)('http://%s/ is refused', async (host) => {
     await underPublic(async (bridge) => {
       const answer = await getRaw(bridge.port, raw(`http://${host}/`))
-      // An unknown name cannot be reached either: full-width letters arrive as other bytes.
+      // Full-width letters arrive as other bytes, so they form an unknown name. It cannot be reached either.
       expect(answer).toMatch(isForeign(host) ? /^HTTP\/1\.1 (400|403|502) / : REFUSED)
     })
   })

@@ -12,7 +12,8 @@ let owner: ServerProcess | null = null
 
 beforeEach(() => {
   dir = mkdtempSync(join(tmpdir(), 'cofferdam-test-'))
-  // Without user namespaces, root's Postgres runs as another user, which must be able to enter.
+  // Without user namespaces, root's Postgres runs as another user, which must be able to enter this
+  // directory.
   chmodSync(dir, 0o711)
 })
 afterEach(async () => {
@@ -25,7 +26,8 @@ const start = { redis: startRedis, postgres: startPostgres }
 
 describe.each(['redis', 'postgres'] as const)('a %s whose owner is killed with SIGKILL', (kind) => {
   needs('setpriv').it('dies with its owner, and the next start in the directory works', async () => {
-    // Deep enough for a temporary socket directory, which the dead owner cannot remove.
+    // The path is too long for a socket, so the socket is in a temporary directory. The dead owner cannot
+    // remove it.
     const dataDir = join(dir, 'd'.repeat(100))
     owner = await serverProcess(kind, dataDir, { durable: true })
     const { pid, url = '' } = owner.answer
@@ -63,7 +65,7 @@ describe('a server of another process', () => {
   })
 })
 
-/** Links single programs, because root's Postgres needs `unshare`, which is in the folder of `setpriv`. */
+/** Links only these programs: root's Postgres needs `unshare`, but its folder on PATH also has `setpriv`. */
 async function pathWithoutSetpriv(): Promise<string> {
   const bin = join(dir, 'bin')
   mkdirSync(bin)

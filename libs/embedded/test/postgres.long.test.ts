@@ -27,7 +27,8 @@ const started: RunningServer[] = []
 
 beforeEach(() => {
   dir = mkdtempSync(join(tmpdir(), 'cofferdam-test-'))
-  // Without user namespaces, root's Postgres runs as another user, which must be able to enter.
+  // Without user namespaces, root's Postgres runs as another user, which must be able to enter this
+  // directory.
   chmodSync(dir, 0o711)
 })
 afterEach(async () => {
@@ -142,7 +143,7 @@ needs('root').describe('startPostgres and accounts', () => {
   })
 
   it('runs as nobody when user namespaces are forbidden', async () => {
-    // The user nobody may not enter.
+    // The user `nobody` cannot enter this directory.
     chmodSync(dir, 0o700)
     await expect(start({ userNamespace: false })).rejects.toMatchObject({
       message: expect.stringContaining('COFFERDAM_DATA_DIR'),

@@ -257,7 +257,8 @@ describe('output bounds', () => {
       { limits: { stdout_bytes: 1024 } },
     )
     expect(outcome.stdout).toMatchObject({ bytes: 1024 * MiB, truncated: true })
-    // 16 MiB of the full copy that waits for the store, as much garbage, and the runtime's own memory.
+    // Up to 16 MiB of the full copy wait for the store. As much garbage and the runtime's own memory are
+    // added.
     expect(most).toBeLessThan(160 * MiB)
   })
 })
@@ -509,11 +510,11 @@ describe('the choice of a backend', () => {
     ] as const) {
       await clock.advance(afterMs)
       const before = full.specs.length
-      // One attempt asks again after a pause that grows to 15 s. The others get its answer.
+      // After a pause that grows to 15 s, one attempt asks the backend again. The others get its last answer.
       for (let n = 0; n < 3; n++) expect(await executor.execute(attemptOf())).toMatchObject(waits)
       expect(full.specs.length - before, `${afterMs} ms later`).toBe(asked)
     }
-    // The sandbox of a session may already exist.
+    // An attempt in a session always asks, because the session's sandbox may already exist.
     const before = full.specs.length
     await executor.execute(attemptOf({ reuse: 'session', session: { key: 'kept' } }))
     expect(full.specs.length - before).toBe(1)
@@ -543,7 +544,7 @@ describe('the choice of a backend', () => {
     isFull = true
     expect(await executor.execute(attemptOf())).toMatchObject(waits)
 
-    // A session that gets its sandbox shows that executions on this backend end.
+    // A session that gets its sandbox shows that executions on this backend end, so the wait starts anew.
     await waitTooLong()
     isFull = false
     await executor.execute(attemptOf({ reuse: 'session', session: { key: 'kept' } }))

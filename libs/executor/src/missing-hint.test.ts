@@ -7,7 +7,7 @@ const INSTALL = 'program of type "install" with the same session adds packages.'
 
 it.each([
   ['bash', 'main.sh: line 3: git: command not found', 127, `Not in the image: git. ${FULL}.`],
-  // A later command succeeded, or the script continues after it and fails for another reason.
+  // The script continued after the missing command, so the exit code is that of a later command.
   [
     'bash, with another exit code',
     'main.sh: line 3: jq: command not found\n',

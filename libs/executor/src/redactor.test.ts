@@ -35,7 +35,7 @@ describe('crafted output', () => {
       for (const text of ['-', '-----BEGIN ', '://', 'eyJ ', 'bear', 'gho_', 'authorization: ', 'AKIA']) {
         const before = made.mock.calls.length
         createRedactor(rules).push(Buffer.alloc(1 << 20, text))
-        // At the end of a chunk, a rule may be cut off there.
+        // A few strings are allowed, because the end of the chunk may cut off a match.
         expect(made.mock.calls.length - before, text).toBeLessThanOrEqual(20)
       }
     } finally {

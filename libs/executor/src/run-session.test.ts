@@ -4,7 +4,7 @@ import { describe, expect, it } from 'vitest'
 import { attemptOf, harness } from '../test/attempts.ts'
 import { scriptedBackend, type Script } from '../test/scripted-backend.ts'
 
-/** The form in which the queue passes it on. The API does not accept such a key. */
+/** An attempt in its run's session, as the queue passes it on. The API does not accept such a key. */
 function inRunSession(request: Parameters<typeof attemptOf>[0] = {}) {
   const attempt = attemptOf({ run_id: 'r', ...request })
   return {
@@ -17,7 +17,7 @@ function inRunSession(request: Parameters<typeof attemptOf>[0] = {}) {
   }
 }
 
-/** Opens only sandboxes without a session. */
+/** A backend that opens sandboxes without a session, and throws `error` for one with a session. */
 const saying = (error: Error, script: Script = {}) =>
   scriptedBackend({
     ...script,

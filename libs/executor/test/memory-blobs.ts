@@ -1,4 +1,4 @@
-/** A blob store in memory that counts open sinks and what a write found waiting. */
+/** A blob store in memory that counts open sinks. It can fail on create, write or commit. */
 import type { BlobKey, BlobStore } from '@cofferdam/contract'
 
 export interface MemoryBlobs extends BlobStore {

@@ -88,7 +88,7 @@ async function tested(
   return outcome
 }
 
-// The same reports come from both. The short tier runs pytest in the image.
+// Both backends give the same reports, so the short tier uses `docker` only for pytest in the image (below).
 for (const name of isLongTier() ? ['process', 'docker'] : ['process'])
   needsBackend(name).describe(`on ${name}`, { timeout: TEST_MS }, () => {
     const run = (files: Record<string, string>, asked?: Asked, watched?: Watched) =>
@@ -210,8 +210,9 @@ describe('a server', () => {
         '  def test_b(self):\n    print("endless", flush=True)\n    time.sleep(1000)\n'
       const clock = createManualClock()
       let isUp = false
-      // Move the clock when the second test runs, however long this host took. Only once, because a trace may
-      // show the line again, and a second move would use up the time for the proof.
+      // Move the clock when the second test runs, however long this host took. Only once: a trace may show
+      // the line again. A second move would use up the time in which `execute` waits for the proof that the
+      // sandbox is gone.
       const onOutput = (_stream: string, text: string): void => {
         if (isUp || !text.includes('endless')) return
         isUp = true

@@ -7,7 +7,7 @@ import type { AssignedAnswer } from './take.ts'
 const NONE: AssignedAnswer = { code: 'none' }
 const taken = (left: number): AssignedAnswer => ({ code: 'taken', held: null, left })
 
-/** Serves a worker of two slots, wakes it once, and returns its takes until nothing ran any more. */
+/** Serves a worker of two slots, and wakes it once. Returns the number of its takes when it is idle again. */
 async function takesOf(answers: readonly AssignedAnswer[], whileItRuns: (wake: () => void) => void) {
   const slots = createSlots(2, ['interactive'])
   const left = [...answers]

@@ -13,7 +13,7 @@ describe('the slots of a worker', () => {
     expect(max(1, ['interactive', 'routine'])).toEqual([1, 1])
     expect(max(8, ['routine'])).toEqual([0, 8])
     expect(max(8, ['interactive'])).toEqual([8, 0])
-    // The same holds when fewer slots can be filled.
+    // If only 3 of the 8 slots can be filled, routine gets its share of those 3.
     expect(createSlots(8, ['interactive', 'routine']).max('routine', 3)).toBe(1)
   })
 

@@ -140,7 +140,7 @@ describe('a worker that finishes a job', () => {
     await afterFirst(1, async (job) => {
       const stale = Array.from({ length: QUEUE_BOUNDS.promoteMax }, (_, i) => [0, `cancelled${i}`]).flat()
       await bench.redis.zadd(`${PREFIX}:prioritized`, ...stale)
-      // Removing the marker stands for a worker that was woken and takes.
+      // Remove the marker, as a worker does that was woken and now takes a job.
       await bench.redis.del(`${PREFIX}:marker`)
       expect((await next('', 'token:2', 1)).code).toBe('none')
       expect(await bench.redis.exists(`${PREFIX}:marker`)).toBe(1)

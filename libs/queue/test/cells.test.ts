@@ -78,7 +78,7 @@ it('runs each tenant in its cell, and finds the execution by its id alone', asyn
     expect(await producer.wait(id, { timeoutMs: 30_000 })).toMatchObject({ ok: true, execution_id: id })
     expect(await producer.get(id)).toMatchObject({ status: 'ended', tenant_id: tenant })
     expect(ran.get(id)).toBe(cell)
-    // The cell of the id has it, and no other, though both are on this server.
+    // Only the cell in the id has the execution, although both cells are on the same server.
     for (const [other, one] of producers)
       if (other !== 2) expect((await one.get(id)) !== null).toBe(other === cell)
   }
@@ -117,7 +117,7 @@ it('names the cell that does not answer, and serves the others as before', async
   expect(cellOfId(waiting)).toBe(2)
   await away.stop()
   const refused = { code: 'cell_unavailable', details: { cell: 2 } }
-  // Each of these waits for a connection, so they wait together.
+  // Each of these calls waits for a connection to the stopped cell. Make them all at once to wait only once.
   const [put2, get2, page2, stats, all, tenants] = await Promise.allSettled([
     put('gone'),
     producer.get(waiting),

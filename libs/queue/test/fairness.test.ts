@@ -42,7 +42,8 @@ describe('fairness between tenants', () => {
       const starts: string[] = []
       const record = recorder(starts)
       let lightIsQueued = gate()
-      // All four slots stay busy while the light tenant puts, and again once its execution starts.
+      // Heavy executions hold all four slots while the light tenant puts, and again once its execution has
+      // started.
       let held = 0
       bench.consumer({
         async process(taken) {
@@ -342,7 +343,8 @@ describe('position and ETA', () => {
     await flood(producer, 'acme', 13)
     await vi.waitFor(() => expect(count).toBe(12), 20_000)
     const { position, eta_ms } = await producer.put(requestOf({ agent_id: 'agent-0' }))
-    // 2 run, 1 is released (the window of 2 slots), and 10 wait before it. Each takes 2 s, two run at once.
+    // 2 run, 1 is released (the window of 2 slots is 3), and 10 wait before this one. Each takes 2 s, two run
+    // at once.
     expect(position).toBe(11)
     expect(eta_ms).toBeGreaterThanOrEqual(7000)
     expect(eta_ms).toBeLessThanOrEqual(13_000)

@@ -157,7 +157,8 @@ describe('position and ETA', () => {
       clock.endAll()
       const etaErrors: number[] = []
       const placeErrors: number[] = []
-      // Skip executions of the first two windows: one turn of error is over 25 % of their wait.
+      // Skip executions of the first two windows. They wait so briefly that an error of one turn exceeds 25
+      // %.
       for (const [place, started] of clock.starts.slice(from).entries()) {
         if (place < 3 * SLOTS) continue
         const { position, eta_ms } = said.get(started.id) ?? { position: NaN, eta_ms: NaN }

@@ -1,4 +1,4 @@
-/** What there is to do for each group of workers, by which groups are scaled. */
+/** How much work waits and runs for each group of workers. The groups are scaled by these figures. */
 import { newWorkerId, type Accepted } from '@cofferdam/contract'
 import { afterAll, afterEach, beforeAll, beforeEach, expect, it, vi } from 'vitest'
 import { announceVersion, LOCK_MS, mergeGroupDemand, readGroupDemand, type Offer } from '../src/index.ts'
@@ -110,7 +110,7 @@ it('counts what both could run for one group alone once the other one drains', a
   await outstanding(4)
   expect(await demand()).toEqual({ large: [2.5, 2], small: [2.5, 2] })
   const drained = small.drain({ graceMs: 60_000 })
-  // What it runs goes on. What was released for it waits again.
+  // The draining worker finishes what it runs. What was released for it waits again.
   await outstanding(3)
   expect(await demand()).toEqual({ large: [6, 2] })
   over.open()
@@ -123,7 +123,7 @@ it('leaves out what more workers would not start', async () => {
   await beating(1)
   await producer.setTenantLimits('narrow', { weight: 1, concurrency: 3, max_queued: null })
   await producer.setTenantLimits('wide', { weight: 1, concurrency: 100, max_queued: null })
-  // Three are the window of two slots.
+  // The window of two slots is three executions.
   for (let n = 0; n < 3; n++) await producer.put(requestOf({ tenant_id: 'wide' }))
   await outstanding(3)
   for (let n = 0; n < 10; n++) await producer.put(requestOf({ tenant_id: 'narrow' }))

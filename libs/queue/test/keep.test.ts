@@ -1,4 +1,7 @@
-/** What an owner keeps for the next one, when it may have lost the execution without knowing. */
+/**
+ * What the owner of an execution keeps for the next owner. It is refused if the execution is no longer its
+ * own.
+ */
 import { newExecutionId } from '@cofferdam/contract'
 import { afterAll, afterEach, beforeAll, expect, it } from 'vitest'
 import type { Taken } from '../src/index.ts'

@@ -102,8 +102,8 @@ it('does not let a backlog for one kind of worker, or of one tenant, block the o
     awaitReply: true,
   })
   expect(await producer.wait(light.execution_id, { timeoutMs: 30_000 })).toMatchObject({ ok: true })
-  // Position and ETA are those at the 2 slots that can serve this execution. The fair order puts none of the
-  // 40 before the other tenant.
+  // Position and ETA count only the 2 slots that can serve this execution. The fair order puts none of the 40
+  // before the other tenant.
   const other = await producer.put(requestOf({ tenant_id: 'light', backend: 'docker' }), { awaitReply: true })
   expect(other.position).toBeLessThan(5)
   stuck.open()
@@ -131,7 +131,8 @@ it('counts for a position only what runs before it on workers that can run it', 
   // All eight slots of the other kind are taken, and two more are released for it than it can run.
   const flood = await Promise.all(Array.from({ length: 40 }, (_, n) => put(`heavy${n % 8}`, 'docker')))
   await outstanding(10)
-  // One runs, and one is released behind it: the window of one slot. Its tenant need not leave a share.
+  // One runs and one is released, which fills the window of one slot. A tenant with limits of its own need
+  // not leave slots to others.
   await producer.setTenantLimits('light', { weight: 1, concurrency: 10, max_queued: null })
   const first = [await put('light', 'process'), await put('light', 'process')]
   await outstanding(12)
@@ -150,7 +151,7 @@ it('refuses what no worker has, and tells a worker if another kind of worker has
   const routed: boolean[] = []
   held.process = async (taken) => {
     const need = taken.request.backend === 'nowhere' ? 'backend=nowhere' : 'isolation=container'
-    // On the first take, ask to route the execution to a worker with something more than the request says.
+    // On the first take, ask to route the execution to a worker that has `need`.
     if (taken.fence === 1) routed.push(await taken.route(need))
     if (routed.at(-1) !== true || taken.fence > 1) await endWith('provisioning')(taken)
   }
@@ -193,7 +194,7 @@ it('keeps executions of every kind waiting when the whole fleet was away for lon
   for (const worker of both) await worker.drain({ graceMs: 0 })
   const { execution_id } = await producer.put(requestOf({ backend: 'docker' }), { awaitReply: true })
   const other = await producer.put(requestOf({ backend: 'process' }), { awaitReply: true })
-  // Ten minutes pass: far more than the patience with one kind that is gone.
+  // Ten minutes pass, far more than kindPatienceMs, for which a kind without workers is remembered.
   for (const kind of await bench.redis.zrange(KEYS.kinds, 0, '-1'))
     await bench.redis.zincrby(KEYS.kinds, -600_000, kind)
   start('weak again', WEAK)
@@ -252,7 +253,7 @@ it("keeps a tenant's place in the order of a kind when that kind leaves and come
   const over = async ({ execution_id }: Accepted) =>
     expect(await producer.wait(execution_id, { timeoutMs: 30_000 })).toMatchObject({ ok: true })
   // The worker charges one hour of slot time to this tenant. The short runs after it move the kind's clock to
-  // there, and bring the expected length of a run back down.
+  // this tenant's virtual time. They also lower the expected length of a run again.
   held.process = endWith('ok', 3_600_000)
   await over(await put('before'))
   held.process = endWith('ok')

@@ -10,7 +10,7 @@ beforeAll(async () => {
 })
 afterAll(() => bench[Symbol.asyncDispose]())
 
-/** As many as a page looks at, and some that only the next one reaches. */
+/** One page looks at LOOKED_AT executions. Only the next page reaches MORE others. */
 const LOOKED_AT = 5000
 const MORE = 40
 

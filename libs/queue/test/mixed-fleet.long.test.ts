@@ -20,7 +20,7 @@ const EXECUTIONS = 10_000
 const SLOTS = 4
 const COMMON = ['program=script', 'language=python', 'network=none']
 const offer = (...words: string[]): readonly Offer[] => [new Set([...COMMON, ...words])]
-/** `auto` runs everywhere, each backend on one kind, and a container on two. */
+/** Every kind runs `auto`. Each backend is on one kind, and the isolation `container` is on two. */
 const KINDS: Readonly<Record<string, readonly Offer[]>> = {
   process: offer('backend=process', 'isolation=jail'),
   docker: offer('backend=docker', 'isolation=jail', 'isolation=container'),
@@ -29,7 +29,7 @@ const KINDS: Readonly<Record<string, readonly Offer[]>> = {
 }
 const EVERYTHING: readonly Offer[] = Object.values(KINDS).flat()
 const BACKENDS = [...Object.keys(KINDS), 'auto']
-/** Tenants and their weights. All of them always have work until half of all has run. */
+/** Tenants and their weights. Every tenant has work at least until half of all executions have run. */
 const WEIGHTS: Readonly<Record<string, number>> = { one: 1, two: 2, three: 3 }
 const TENANTS = Object.keys(WEIGHTS)
 const ALL_WEIGHT = 6
@@ -96,7 +96,8 @@ async function enqueueAll(producer: Producer) {
 function unfairness(starts: readonly Start[], workers: readonly string[]): number {
   const gaps = workers.flatMap((worker) => {
     const own = starts.filter((start) => start.worker === worker)
-    // The heaviest tenant has work for two thirds of this, so that nobody runs dry.
+    // The heaviest tenant has work for two thirds of these starts. In the first half, no tenant runs out of
+    // work.
     const first = own.slice(0, Math.floor(own.length / 2))
     return TENANTS.map((tenant) => {
       const share = first.filter((start) => start.tenant === tenant).length / first.length
@@ -136,6 +137,6 @@ it('gives tenants of a mixed fleet the shares of a uniform one, and leaves no ki
   console.info(JSON.stringify(figures))
   expect(figures.uniform).toBeLessThan(0.03)
   expect(figures.mixed).toBeLessThan(0.03)
-  // A worker's slots are a quarter of all. It never stands by while the others run through theirs many times.
+  // Each worker has a quarter of all slots. It is never idle while the others fill theirs many times over.
   expect(Math.max(...pauses)).toBeLessThan(50 * SLOTS)
 }, 1_200_000)

@@ -151,7 +151,7 @@ async function live(way: Way, window: number, asked: readonly Asked[]): Promise<
       run('begin', KEYS.record + id, [id, fence, `{"fence":${fence}}`, '"attempt":1}', 1]),
     ),
   )
-  // Some jobs lose their locks, BullMQ puts them back, and another take fences off their first worker.
+  // Some jobs lose their locks, and BullMQ puts them back. The next take of each fences off its first worker.
   const queue = `${KEYS.bull}interactive`
   for (const job of await bench.redis.lrange(`${queue}:active`, 0, 2)) {
     await bench.redis.del(`${queue}:${job}:lock`)

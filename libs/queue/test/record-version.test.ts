@@ -54,7 +54,7 @@ it('gives records of a later version only to workers that read them', async () =
     })
   start('today', TODAY)
   await vi.waitFor(async () => expect(await bench.redis.zcard(KEYS.kinds)).toBe(1), 20_000)
-  // Nobody reads it: it ends with the reason, and what to do.
+  // No worker can read this record. The execution ends with a message that says why, and what to do.
   const early = await later.producer.put(requestOf({ agent_id: 'early' }), { awaitReply: true })
   expect(await later.producer.wait(early.execution_id, { timeoutMs: 30_000 })).toMatchObject({
     ending: 'provisioning',

@@ -136,7 +136,7 @@ describe('a worker without a free slot', () => {
     await full.opened
     const begun = await takeAndDie('begun', () => producer.put(requestOf()))
     expect(await producer.wait(begun.id, { timeoutMs: 30_000 })).toMatchObject({ ending: 'worker_lost' })
-    // This one must come second: the second doomed worker would look for what the first one began.
+    // Start this one only after `begun` has ended. Otherwise the second doomed worker might take `begun`.
     const taken = await takeAndDie('taken', () => producer.put(requestOf()))
     await vi.waitFor(
       async () => expect(await producer.get(taken.id)).toMatchObject({ status: 'queued' }),

@@ -349,7 +349,8 @@ describe('many waiting session executions of one tenant', () => {
       const producer = bench.producer()
       const ran: Ran[] = []
       const starts: string[] = []
-      // Closed while the light tenant puts, and closed again as soon as its execution starts.
+      // Heavy executions wait while this gate is closed: during a put of the light tenant, and again once it
+      // starts.
       let service = gate()
       let held = 0
       service.open()
@@ -378,7 +379,8 @@ describe('many waiting session executions of one tenant', () => {
       ]) {
         await vi.waitFor(() => expect(held).toBe(Math.min(4, sessions)), 20_000)
         const before = starts.length
-        // With a free slot the execution may start, and replace the gate, before its put is answered here.
+        // Keep the gate: with a free slot, the execution may start and replace `service` before its put is
+        // answered.
         const closed = service
         const { execution_id } = await producer.put(request, { awaitReply: true })
         closed.open()

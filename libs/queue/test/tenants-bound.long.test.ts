@@ -32,10 +32,11 @@ it('reads 10,000 tenants in calls of 100, and says that there are more', async (
   expect(snapshot.tenants).toHaveLength(10_000)
   expect(new Set(snapshot.tenants.map(({ tenantId }) => tenantId)).size).toBe(10_000)
   const calls = (name: string) => stats.get(name) ?? 0
-  // One page of names more than fits tells that there are more.
+  // One extra page of names shows that there are more tenants than fit.
   expect(calls('zrangebylex')).toBeLessThanOrEqual(12)
   expect(calls('evalsha') + calls('eval')).toBeLessThanOrEqual(101)
-  // By tenant: its counters, its limits, and a look into two rings. With runs that are long also its window.
+  // For each tenant: its counters, its limits, and a look into two rings. If its runs are long, also the
+  // window.
   const inside = ['hmget', 'hget', 'zscore'].reduce((sum, name) => sum + calls(name), 0)
   expect(inside).toBeLessThanOrEqual(10_000 * 8)
 })

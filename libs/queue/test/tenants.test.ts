@@ -39,7 +39,7 @@ function steppedWorker(slots: number) {
       waiting.push(() => held.open())
       starts.push(taken.request.tenant_id)
       await held.opened
-      // What an execution is expected to take before any has run, so that nothing is corrected at its end.
+      // 100 ms is the first estimate of a run, so the end of the run corrects nothing.
       await endWith('ok', 100)(taken)
     },
   })
@@ -77,7 +77,7 @@ describe('the figures of tenants', () => {
     await put(producer, 'heavy', 2, { delay_ms: 60_000 })
     await put(producer, 'delayed', 1, { delay_ms: 60_000 })
     await put(producer, 'routines', 4, { lane: 'routine' })
-    // The window of 2 slots is 3: one of light, one of heavy, and one of the quarter for routines.
+    // The window of 2 slots is 3: one of light, one of heavy, and one in the quarter for the routine lane.
     await vi.waitFor(() => expect(starts).toHaveLength(2), SOON)
     const snapshot = await producer.tenants()
     expect(namesOf(snapshot)).toEqual(['heavy', 'light', 'routines'])
@@ -196,7 +196,7 @@ describe('the order of tenants', () => {
     const { starts, next } = steppedWorker(1)
     await put(producer, 'slow', 3)
     await vi.waitFor(() => expect(starts).toHaveLength(1), SOON)
-    // Two of it were released, each charged 0.1 s by its weight, after the clock started at 0.
+    // Two were released, each charged 0.1 s / 0.5 = 0.2. The clock is at the start of the second, 0.2.
     const lag = async (tenant: string) =>
       standings((await producer.tenants()).tenants).get(tenant)?.virtualLag
     expect(await lag('slow')).toBeCloseTo(0.2, 6)

@@ -50,7 +50,7 @@ describe('a schedule', () => {
     const routine = await stage.routine({ schedule: { every_ms: 1000 } })
     await using _ticks = serve(100)
     await until('a first run', async () => (await runsOf(stage, routine.routine_id)).length > 0)
-    // Between two ticks, because a tick in progress would report that its job is gone.
+    // Lose the data between two ticks, because a tick in progress would report that its job is gone.
     const lose = `if redis.call('LLEN', KEYS[1]) > 0 then return 0 end; redis.call('FLUSHALL'); return 1`
     await until(
       'no tick',

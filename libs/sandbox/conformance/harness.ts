@@ -34,12 +34,14 @@ export interface HarnessOptions {
   /** True if another instance cannot know this one's sandboxes (they live in memory). Default: false. */
   refsAreLocal?: boolean
   /**
-   * True if the service starts a new, empty sandbox for requests to one that has ended. A worker that sends
-   * one during a kill brings the sandbox back until it learns of the kill. The suite then waits for a sandbox
-   * that others killed.
+   * True if the service starts a new, empty sandbox for requests to one that has ended. A worker that does
+   * not know of a kill yet may bring the sandbox back with its next request. The suite therefore waits until
+   * a sandbox that others killed is gone.
    */
   beginsAnew?: boolean
-  /** True if programs are visible in the host's /proc. Default: true below gVisor. */
+  /**
+   * True if programs are visible in the host's /proc. Default: true for the isolations weaker than gVisor.
+   */
   visibleOnHost?: boolean
   /** Sandboxes opened at once. Default: 4. */
   parallel?: number
@@ -201,7 +203,7 @@ export function createHarness(
     },
   }
 
-  /** Checks from outside, until it is visible or the program has ended. */
+  /** Polls `printedSoFar` until it contains the text or the program has ended. */
   async function seenOutside(
     sandbox: Sandbox,
     text: string,

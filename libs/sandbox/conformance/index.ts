@@ -94,7 +94,10 @@ export async function exerciseBackend(
 /** Arguments of `exerciseBackend` after the name. */
 export type Exercised = [factory: () => Backend | Promise<Backend>, options?: ExerciseOptions]
 
-/** `exerciseBackend` for a backend whose service `start` starts; skipped if a part is missing. */
+/**
+ * Like `exerciseBackend`, for a backend that needs a service. `start` starts it. Skipped if a part is
+ * missing.
+ */
 export async function exerciseStarted(
   name: string,
   parts: readonly PartName[],

@@ -116,8 +116,8 @@ open(path, 'w').write(${text(content)})
   environment: () => python('import json, os\nprint(json.dumps(dict(os.environ)))'),
   printThenWait: (value) => python(`import time\nprint(${text(value)}, flush=True)\ntime.sleep(600)`),
   handleInterrupt: (value, code) =>
-    // Waits in short steps, because an interrupt just before a sleep takes effect only after it. And SIGTERM
-    // a second later must not end a program that a slow machine keeps from cleaning up.
+    // Waits in short steps, because an interrupt just before a sleep takes effect only after that sleep.
+    // Ignores the SIGTERM that follows, because on a slow machine the program may still be cleaning up.
     python(`
 import signal, sys, time
 signal.signal(signal.SIGTERM, signal.SIG_IGN)

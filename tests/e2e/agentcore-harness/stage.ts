@@ -27,7 +27,9 @@ import type { Credentials, Target } from './target.ts'
 /** Prefix of every name at the service. In an account, only this harness may use it. */
 export const PREFIX = 'cfde2e'
 const DAY_MS = 86_400_000
-/** A session starts within a second, and a program of the suites runs for less. */
+/**
+ * A session starts within a second, and a program of the suites runs for less than that. The rest is reserve.
+ */
 const POLL_MS = 90_000
 
 export interface StagedTenant {
@@ -90,7 +92,7 @@ export async function openStage(target: Target): Promise<Stage> {
   const api = await fleet.runApi()
   const call = (as: StagedTenant, method: string, route: string): Promise<Response> =>
     fetch(`${api.url}${route}`, { method, headers: { authorization: `Bearer ${as.key}` } })
-  // Runs first of all, because only a worker ends what a session keeps at the service.
+  // Runs before the worker stops, because only a worker can end what a session keeps at the service.
   owned.defer(() => endSessions(call, tenants))
 
   const resources = owned.move()

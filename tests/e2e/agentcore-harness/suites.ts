@@ -1,4 +1,7 @@
-/** What a pilot sees, what a cap does, what tenants see of each other. Throws at the first mismatch. */
+/**
+ * The suites: one program from end to end, a reached cap, two tenants at once, and a tenant without
+ * interpreters. Each throws at the first mismatch.
+ */
 import assert from 'node:assert/strict'
 import { createHash } from 'node:crypto'
 import { HOUR_MS, untilWindowLasts } from '../../../libs/embedded/src/window-end.ts'

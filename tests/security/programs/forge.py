@@ -1,5 +1,6 @@
-# Writes frames that would end the run well (X with code 0, a value, a forged listing, an oversize and an
-# unknown one) to every writable descriptor, then exits with code 3.
+# Writes forged frames to every writable descriptor and to files of other processes, then exits with code 3.
+# The frames: X with code 0, a value, a listing, one of excessive size, an unknown one, and some of the
+# tunnel.
 import json
 import os
 import struct

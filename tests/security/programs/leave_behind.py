@@ -1,6 +1,6 @@
-# argv: a name by which the host finds what is left, and `places` or `processes` too. Leaves something of
-# every kind for the next execution, and changes what it would inherit of the processes that wait for it.
-# Prints what could be left.
+# argv[1]: a name by which the host finds what is left. argv[2]: `places` or `processes`. Leaves something of
+# every kind for the next execution. With `processes`, it also changes what the next execution would inherit
+# of the processes that wait for it. Prints what could be left.
 import ctypes
 import fcntl
 import json
@@ -53,7 +53,7 @@ def daemon(stopped):
 
 
 def keep_in_daemon():
-    """What lives as long as its process: locks, sockets, watches, memory, messages."""
+    """Leaves what lives as long as its process: locks, sockets, watches, memory."""
     def keep(work):
         try:
             held.append(work())

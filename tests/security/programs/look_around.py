@@ -80,7 +80,9 @@ def processes():
 
 
 def resting_processes():
-    """What the agent does while a program starts is over within moments; what was left behind runs on, or is never waited for."""
+    """Waits up to two seconds until all processes sleep. The agent's own work is over by then. A process that
+    was left behind may still run, or be a zombie.
+    """
     deadline = time.monotonic() + 2
     while True:
         found = processes()
@@ -101,7 +103,8 @@ def listening():
 
 
 def locks():
-    # Every namespace shows locks of open files as owned by -1. Only those on reachable disks count.
+    # Locks of open file descriptions have the owner -1 in every namespace. Count only those on disks that
+    # this program can reach.
     devices = [os.stat(path).st_dev for path in (work, "/tmp", "/dev/shm") if os.path.isdir(path)]
     marks = [" -1 %02x:%02x:" % (os.major(device), os.minor(device)) for device in devices]
     lines = text("/proc/locks").splitlines()
@@ -155,7 +158,7 @@ guarded("ioprio", lambda: libc.syscall(252 if os.uname().machine == "x86_64" els
 def scheduling():
     attributes = ctypes.create_string_buffer(64)
     libc.syscall(315 if os.uname().machine == "x86_64" else 275, 0, attributes, 56, 0)
-    # The slice (at 24) is the kernel's own number if nobody set one.
+    # The time slice (at byte 24) is the kernel's default unless a process set another one.
     return attributes.raw[:56].hex()
 
 
@@ -165,7 +168,7 @@ for name in ("oom_score_adj", "coredump_filter", "timerslack_ns", "personality",
 for line in text("/proc/self/status").splitlines():
     if line.split(":")[0] in ("Uid", "Gid", "Groups", "SigPnd", "ShdPnd", "SigBlk", "SigIgn", "CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb", "NoNewPrivs", "Seccomp", "TracerPid", "Cpus_allowed", "THP_enabled"):
         seen["status " + line.split(":")[0]] = line.split(":", 1)[1].strip()
-# Its name is a number of the host.
+# The name of an autogroup has a number that the host counts up, so compare only what follows.
 guarded("autogroup", lambda: text("/proc/self/autogroup").partition(" ")[2])
 guarded("timers", lambda: [list(signal.getitimer(kind)) for kind in (signal.ITIMER_REAL, signal.ITIMER_VIRTUAL, signal.ITIMER_PROF)])
 guarded("leader", lambda: [os.getsid(0) == os.getpid(), os.getpgrp() == os.getpid()])

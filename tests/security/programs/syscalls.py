@@ -32,7 +32,7 @@ def attempt(name, work):
         out[name] = errno.errorcode.get(error.errno, "?")
 
 
-# Runs before the namespaces: in a new one, no child may be forked any more.
+# Must run before the calls for namespaces: after a successful one, forking a child may fail.
 def in_child(name, work):
     child = os.fork()
     if child == 0:

@@ -52,7 +52,7 @@ export function background(h: Harness): void {
   const { sessions, languages, enforces, measures } = capabilities
   if (!sessions.includes('processes') || !languages.includes('python') || !languages.includes('bash')) return
 
-  // Cells wait for their session's next turn. With an owner per test they end here.
+  // An idle cell outlives its test. If each test has an owner of its own, sweep the cells here.
   afterEach(async () => {
     if (h.options.warmOwner === undefined) await backend.sweep(h.owner())
   })
@@ -69,7 +69,7 @@ export function background(h: Harness): void {
     return { exit, stdout: stdout.toString(), stderr: stderr.toString(), session: sandbox.session }
   }
 
-  /** A turn without a program: the next one sees the file. */
+  /** Creates a file in a turn without a program. Background processes of the session see it. */
   async function tell(name: string, change: SpecChange): Promise<void> {
     await using sandbox = await h.open(bash(''), change)
     await sandbox.write([{ path: name, bytes: Buffer.from('') }])
@@ -237,7 +237,7 @@ while True:
       const next = await turn(bash('read -r count <refused; echo $count'), change)
       expect(next.exit.exitCode, next.stderr).toBe(0)
       expect(Number(next.stdout)).toBeGreaterThan(0)
-      // A cell has room for the agent and its waiting processes, which a program can use if nothing waits.
+      // A cell has extra room for the agent and its waiting processes. A program can use it if nothing waits.
       expect(Number(next.stdout)).toBeLessThan(24 + 8)
     })
 

@@ -5,7 +5,7 @@ import { isLongTier } from '@cofferdam/embedded/needs'
 import { expect, test } from 'vitest'
 import type { Harness } from '../harness.ts'
 
-/** An emulated machine took 97 s, beside other tests. */
+/** An emulated machine took 97 s while other tests ran. */
 const LARGEST_MS = 400_000
 
 const bytes = (text: string): Buffer => Buffer.from(text)

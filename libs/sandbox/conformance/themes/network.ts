@@ -1,7 +1,7 @@
 /**
  * `network: none` reaches nothing: no host, no other sandbox, no metadata service. With any other network,
- * programs reach only a proxy on the sandbox's loopback, and the worker gets its connections. Backends whose
- * `public` is a network of their own are not tested for that.
+ * programs reach only a proxy on the sandbox's loopback, which passes their connections to the worker. This
+ * is not tested for backends that use a network of their own for `public`.
  */
 import { createServer, type AddressInfo } from 'node:net'
 import type { Duplex } from 'node:stream'
@@ -45,7 +45,10 @@ function proxyDouble(): { take: (connection: Duplex) => void; asked: string[]; o
 
 const python = (source: string): Program => ({ type: 'script', language: 'python', source })
 
-/** The channel to the worker's proxy. A backend with its own network for `public` has no `allow`. */
+/**
+ * The channel to the worker's proxy. Only for backends with `allow`: others use their own network for
+ * `public`.
+ */
 function proxied(h: Harness): void {
   const networks: Network[] = ['public', { allow: ['example.test:80'] }]
   test.each(networks)('passes the connections of a program to the worker with network %j', async (wanted) => {

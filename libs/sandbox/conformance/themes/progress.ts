@@ -1,4 +1,7 @@
-/** Progress reports of programs, and copies of their files while they run; otherwise a refusal. */
+/**
+ * Progress reports of programs, and copies of their files while they run. A backend without progress refuses
+ * a heartbeat.
+ */
 import type { Program, Progress } from '@cofferdam/contract'
 import { expect, test } from 'vitest'
 import type { Harness } from '../harness.ts'

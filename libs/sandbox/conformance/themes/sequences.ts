@@ -10,7 +10,9 @@ import fc from 'fast-check'
 import { afterEach, expect, test } from 'vitest'
 import type { Harness } from '../harness.ts'
 
-/** Backends see installs and test runs as commands: one leaves `.packages`, the other brings files. */
+/**
+ * Backends see installs and test runs as commands. An install leaves `.packages`, a test run brings files.
+ */
 const COMMANDS = ['command', 'install', 'tests'] as const
 type Kind = Language | (typeof COMMANDS)[number]
 
@@ -24,8 +26,8 @@ interface Step {
 }
 
 /**
- * Prints the files of earlier steps in any order, and on the second line the interpreter's counter. Without
- * `ls`, because gVisor (release 20221219) refuses its statx.
+ * Prints the files of earlier steps in any order, and on the second line the interpreter's counter. It does
+ * not use `ls`, because gVisor (release 20221219) refuses the statx call of `ls`.
  */
 const SEEN = `for name in step-* .packages/step-*; do [ -e "$name" ] && printf '%s ' "$name"; done; echo; count=$((count+1)); echo $count`
 
@@ -42,7 +44,7 @@ const PYTHON_ENDINGS: Record<Ending, string> = {
   fails: 'raise RuntimeError("no")',
   exits: 'os._exit(0)',
   'closes its output': 'os.close(1)',
-  // A nameless file in /dev/shm, as in every lock, queue and pool of processes.
+  // Holds a nameless file in /dev/shm, as every multiprocessing lock, queue and pool does.
   'holds shared memory': 'import multiprocessing; held = multiprocessing.Semaphore()',
 }
 
@@ -190,7 +192,8 @@ export function sequences(h: Harness): void {
       await using sandbox = await h.open(program, { reuse: 'session', session })
       if (step.kind === 'tests') await sandbox.write([{ path, bytes: new Uint8Array() }])
       if (isVendors && step.kind === 'python' && step.ending === 'exits') {
-        // Services report this differently, but the next program starts fresh and reports that.
+        // Services report such an end differently. With all of them, the next program starts fresh and
+        // reports that.
         await Promise.allSettled([h.run(sandbox, program)])
         book = new Book(scope, kept)
         id = undefined

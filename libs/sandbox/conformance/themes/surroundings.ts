@@ -1,5 +1,5 @@
 /**
- * A program's surroundings, one table for all backends: a program for one backend runs on the others. A
+ * A program's surroundings: one table for all backends, so that a program for one backend runs on all. A
  * backend without its own file tree, or with a vendor's, must satisfy only the agent's rows.
  */
 import { SURROUNDINGS } from '@cofferdam/contract'
@@ -16,8 +16,8 @@ export interface Surroundings {
   fetched: string
   open_files: [soft: number, hard: number]
   /**
-   * How many of 100 threads ran at once. Threads count as processes, and cost gVisor less than processes
-   * (0.15 s and 10 MiB for each process).
+   * How many of 100 threads ran at once. Threads count as processes. Not processes, because each one costs
+   * gVisor 0.15 s and 10 MiB.
    */
   threads: number
   encoding: string

@@ -35,7 +35,7 @@ export function usage(h: Harness): void {
   if (burn !== undefined && measured('cpu_ms'))
     test('measures the CPU time of the program and its children', async () => {
       const { exit } = await h.once(burn(500), { limits: { cpus: 2 } })
-      // A little more for start and end.
+      // The program's start and end add a little to the minimum.
       expect(exit.usage.cpu_ms).toBeGreaterThan(leastOfTwice500(h))
       expect(exit.usage.cpu_ms).toBeLessThan(3000)
     })

@@ -59,7 +59,7 @@ export function warm(h: Harness): void {
     const program = programs.hello('python', 'alive')
     await untilWarm(program)
     await (await h.other()).sweep(h.owner())
-    // After the sweep, the end of its channel is still on the way to us.
+    // The sweep has killed the slot, but we have not yet seen the end of the slot's channel.
     await nextTurn()
     await nextTurn()
     const { stdout } = await h.once(program)

@@ -32,8 +32,8 @@ test.each([
 })
 
 /**
- * The real engine, but under the name `kata-x` it starts `real`: what a wrong daemon.json does. `use` gets
- * its socket, and the names of the containers that were made through it so far.
+ * A proxy to the real engine that starts `real` under the name `kata-x`, as a wrong daemon.json would. `use`
+ * gets the proxy's socket, and the names of the containers that were made through it so far.
  */
 async function withWrongName(
   real: string,

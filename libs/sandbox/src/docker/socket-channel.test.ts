@@ -100,7 +100,7 @@ test('sweeps what a dead worker left while it listened, and nothing of another w
   await createSocketFolders(root).sweep(owner)
   await expect(stat(left.folder)).rejects.toMatchObject({ code: 'ENOENT' })
   expect((await stat(kept.folder)).isDirectory()).toBe(true)
-  // If the worker is alive after all, it creates its folder again.
+  // A swept worker that is still alive creates its folder again.
   const again = await died.listen(owner)
   await Promise.all([left.close(), kept.close(), again.close()])
 })

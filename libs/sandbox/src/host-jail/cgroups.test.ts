@@ -9,8 +9,9 @@ import { createCgroups, type Cgroup } from './cgroups.ts'
 
 const LIMITS: SlotLimits = { memory_mib: 64, cpus: 1, pids: 16, disk_mib: 16 }
 /**
- * Half of the age at which a sweep removes an empty group. Parallel sweeps spare it; a sweep later by this
- * and a minute does not. Groups of other tests are younger.
+ * Half of the age at which a sweep removes an empty group. Parallel sweeps spare a group of this age.
+ * `sweepLater` removes it, because it pretends that HALF_MS and a minute have passed. Groups of other tests
+ * are too young for it.
  */
 const HALF_MS = 300_000
 const cgroups = createCgroups(null)
@@ -66,7 +67,7 @@ needs('cgroups').describe('cgroups of slots', () => {
     const child = spawn('sleep', ['600'], { stdio: 'ignore' })
     children.push(child)
     await group.join(child.pid ?? 0)
-    // After the first attempts, and long before the last.
+    // End the process after the first attempts to remove the group, and long before the last.
     setTimeout(() => child.kill('SIGKILL'), 50)
     expect(await group.remove()).toBe(true)
     expect(isThere(group)).toEqual(all(group, false))

@@ -31,7 +31,7 @@ beforeAll(async () => {
 })
 afterAll(() => process.kill(-(agent.pid ?? 0), 'SIGKILL'))
 
-/** A slot whose agent answers every clean with this number of waiting processes. */
+/** A slot whose agent answers every request to clean up with this number of waiting processes. */
 function slotThatSays(waiting: number): GuestSlot {
   const [readable, writable] = [new PassThrough(), new PassThrough()]
   const say = (type: string, body: Buffer): void => {

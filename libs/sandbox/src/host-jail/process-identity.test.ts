@@ -13,7 +13,10 @@ import {
   waitGone,
 } from './process-identity.ts'
 
-/** Its first thread ends, which /proc shows as a zombie; another one reports that and continues. */
+/**
+ * A program whose first thread ends, which /proc shows as a zombie. Another thread reports that and
+ * continues.
+ */
 const WITHOUT_FIRST_THREAD = `import ctypes, platform, sys, threading
 def go_on():
     while open("/proc/self/stat").read().rpartition(")")[2].split()[0] != "Z": pass

@@ -148,7 +148,7 @@ test('gives a late helper no more starts, and ends it after the last of its proc
   for (const pid of late) process.kill(pid, 'SIGCONT')
   expect(child.signalCode).toBe(null)
   process.kill(child.pid!, 0)
-  // A start that was requested too late has ended by itself, or else the helper would stay for it.
+  // The helper has killed the start that was given up. Otherwise the helper would stay for it.
   child.kill('SIGKILL')
   expect(await once(child, 'exit')).toEqual([null, 'SIGKILL'])
   await vi.waitFor(() => expect(helpers().filter((pid) => late.includes(pid))).toEqual([]), 15_000)

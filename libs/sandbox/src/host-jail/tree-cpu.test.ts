@@ -1,4 +1,4 @@
-/** CPU time of ended processes that only have a record, with real processes. */
+/** CPU time of real processes that have ended but are not reaped (zombies). */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { expect, it } from 'vitest'

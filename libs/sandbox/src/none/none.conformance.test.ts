@@ -2,7 +2,7 @@
 import { exerciseBackend } from '../../conformance/index.ts'
 import { killAgent, onRung } from '../../test/host-rungs.ts'
 
-// The rest is the same code as of the process backend, which runs it whole.
+// The other themes test code that is shared with the process backend, whose tests run all themes.
 const shortThemes = ['lifecycle', 'environment', 'surroundings', 'network', 'separation', 'lost'] as const
 
 await exerciseBackend(

@@ -380,7 +380,7 @@ test('has a cell killed that its caller cannot use and that has no memory to wai
   await turn.end(false)
   turn.slot.stuck = new Error('the daemon does not answer')
   const refused = take(inSession('a', 'files', { limits: { ...DEFAULT_LIMITS, memory_mib: 99 } }))
-  // An execution takes the cell's memory as soon as it does not wait any more.
+  // The cell does not wait any more, so another execution can acquire its memory.
   expect(on.deps.memory.tryAcquire(bytes)).not.toBeNull()
   await expect(refused).rejects.toMatchObject({ code: 'conflict' })
   expect(on.left.map(({ ref }) => ref.id)).toEqual([turn.slot.spec.slotId])

@@ -55,7 +55,7 @@ needs('root').describe('an agent that is root', () => {
   })
 })
 
-// Those who may mount may also create a network namespace.
+// Whoever may mount may also create a network namespace (`unshare --net`).
 needs('mounts').it('refuses a run that may connect if the loopback is down', async () => {
   const agent = await lab.start('none', { within: ['unshare', '--net'] })
   await expect(

@@ -27,7 +27,7 @@ export type Step =
 interface Job {
   name: string
   isAlive: boolean
-  /** The shell in whose process group it is; null for its own group. */
+  /** The shell in whose process group the job is; null if the job has its own group. */
   shell: number | null
 }
 
@@ -41,7 +41,7 @@ export class Model {
   readonly #counts = new Map<Kept, number | null>()
   #shells = 0
 
-  /** A run begins in this language: what it finds. */
+  /** A run begins in this language. Returns which interpreter it finds. */
   run(language: Kept): 'none' | 'kept' | 'restarted' {
     const before = this.#counts.get(language)
     const found = before === undefined ? 'none' : before === null ? 'restarted' : 'kept'

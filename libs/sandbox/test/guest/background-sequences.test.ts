@@ -19,7 +19,10 @@ const KEEP = { keepInterpreter: true, keepProcesses: true }
 const SLEEP = `9875.${process.pid}`
 /** Grace of a soft stop: SIGTERM follows after half of it. Short for programs that ignore SIGINT. */
 const GRACE_MS = 100
-/** Of programs that end at SIGINT. On a busy machine SIGTERM would come first, and end their group. */
+/**
+ * Grace of programs that end at SIGINT. With a short one, SIGTERM could come first on a busy machine, and end
+ * their process group.
+ */
 const PATIENT_GRACE_MS = 120_000
 
 const language = fc.constantFrom('bash', 'python')
@@ -43,7 +46,10 @@ const COUNTS = {
   bash: 'count=$((count+1)); echo $count',
   python: 'count = globals().get("count", 0) + 1\nprint(count)',
 }
-/** Starts a process that outlives the program, and writes its pid into a file. Python’s has its own group. */
+/**
+ * Starts a process that outlives the program, and writes its pid into a file. In Python, it has its own
+ * group.
+ */
 const STARTS: Record<'bash' | 'python' | 'command', (name: string) => Program> = {
   bash: (name) => ({ type: 'script', language: 'bash', source: `sleep ${SLEEP} & echo $! >${name}` }),
   python: (name) => ({
