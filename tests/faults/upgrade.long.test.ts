@@ -29,7 +29,7 @@ const PATIENCE_MS = 1_500_000
 /** Runs on the earlier build: makes the tenants and enqueues everything. Prints the IDs by tenant. */
 const SEED = `
 import { createStore } from '@cofferdam/store'
-// Up to commit d919028f, `@cofferdam/client` itself exported the client of the queue.
+// Up to commit d919028f, @cofferdam/client itself exported the client of the queue.
 const { createQueueClient, createClient } = await import('@cofferdam/client/queue').catch(
   () => import('@cofferdam/client'),
 )
