@@ -139,8 +139,7 @@ withHelm.describe('pods of every flavour', () => {
   })
 
   it('have longer to stop than their drain can take', () => {
-    // Besides the drain time, a worker needs four steps of at most 10 s each (libs/queue/src/consumer.ts),
-    // and then closes.
+    // While Redis is away, each step around a worker's drain may take 10 s (libs/queue/src/consumer.ts).
     const around = { api: 10, worker: 60, dispatcher: 60 }
     for (const { title, pod, container, app } of processes()) {
       const drainSeconds = Number(environment(container)['COFFERDAM_DRAIN_MS']) / 1000
