@@ -130,7 +130,7 @@ export function configurationPage(): string {
     'host itself, for tenants whose policy allows it. A section `backends` and `COFFERDAM_BACKENDS` take',
     'precedence.',
     '',
-    ...section('sandbox', 'The most that any execution gets on this worker.'),
+    ...section('sandbox', 'Upper bounds for every execution on this worker, and perhaps its only backend.'),
     ...section('warm', 'Warm sandboxes, and cells, which are sandboxes of sessions (docs/sandboxes.md).'),
     ...section('egress', 'The most that programs may reach, and the package mirrors.'),
     ...section('callbacks', 'Addresses that results may be posted to (docs/routines.md).'),

@@ -145,7 +145,7 @@ export function loadConfig(env: Environment, argv: readonly string[] = []): ApiC
   return { ...config, azureProvisioning: provisioning.azure, placement, oauth }
 }
 
-/** The effective configuration of `env` as text, with hidden secrets and the source of each value. */
+/** The effective configuration of `env` as text, with the source of each value. Secrets are hidden. */
 export function describeConfig(env: Environment = process.env): string {
   return print(API_FIELDS, readConfig(API_FIELDS, env))
 }

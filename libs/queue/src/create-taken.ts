@@ -29,7 +29,10 @@ export type TakenFacts = Pick<
 /** The consumer's view of a taken execution. */
 export interface HeldExecution {
   readonly taken: Taken
-  /** The token is empty for an execution that was assigned to this worker: BullMQ has no job for it. */
+  /**
+   * The BullMQ job and the token of its lock. An execution that was assigned to this worker (assigned.ts) has no
+   * job in BullMQ, so its token is empty.
+   */
   readonly job: LaneJob
   /** `<id> <fence>`, as heartbeat.lua names it. */
   readonly name: string

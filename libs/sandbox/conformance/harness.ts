@@ -46,8 +46,9 @@ export interface HarnessOptions {
   /** Sandboxes opened at once. Default: 4. */
   parallel?: number
   /**
-   * Owner label of the backend's warm slots, if the factory keeps some (`warmSlots`). Every sandbox of the
-   * suite then has this owner, so that slots fit. Leftovers are checked when the backend is disposed.
+   * Owner of the backend's warm slots, if the factory gives it some (`warmSlots`). Every sandbox of the suite
+   * then has this owner, so that the slots can be used. Slots outlive a test, so leftovers are checked once,
+   * after the backend is disposed, and not after each test.
    */
   warmOwner?: WorkerId
   /**

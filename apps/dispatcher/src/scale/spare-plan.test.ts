@@ -16,7 +16,8 @@ it('raises the spare pods with arrivals and waiting items, and lowers them slowl
   expect(plan.spare).toBe(2)
   expect(plan.next(0, 0, 2)).toBe(2)
   plan.arrived(1000)
-  // One arrival: (1/15 + 1/600) / 2 × 15 s × 8 = 4.1.
+  // One arrival: the mean of 1 in 15 s (refill) and 1 in 600 s (long count), × 15 s × safety 8 = 4.1,
+  // rounded up.
   expect(plan.next(1000, 0, 2)).toBe(5)
   expect(plan.next(2000, 7, 5)).toBe(11)
   expect(plan.next(20_000, 0, 11)).toBe(11)

@@ -52,7 +52,7 @@ export interface ControlApi {
   ping(signal: AbortSignal): Promise<void>
 }
 
-/** Asks for `apiKey` at every call. */
+/** Calls `apiKey` for each request. */
 export function createControlApi(options: {
   origin: string
   apiKey: () => Promise<string>

@@ -37,7 +37,7 @@ export type Call = (method: string, path: string, options?: CallOptions) => Prom
 
 export const isOk = (status: number): boolean => status >= 200 && status < 300
 
-/** Asks for `apiKey` at every call. Throws `backend_unavailable` or `sandbox_open_failed` with the status. */
+/** Calls `apiKey` for each request. Throws `backend_unavailable` or `sandbox_open_failed` with the status. */
 export function createCall(options: {
   origin: string
   apiKey: () => Promise<string>

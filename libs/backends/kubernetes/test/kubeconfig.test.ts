@@ -49,7 +49,7 @@ needs('bwrap').describe('a kubeconfig', () => {
     return await backend.probe(AbortSignal.timeout(50_000))
   }
 
-  /** A plugin that counts its calls and prints the token in a file. */
+  /** A credential plugin that prints the token which it reads from a file. It also counts its calls. */
   function plugin(): { exec: object; calls: () => number } {
     const credential =
       '{"apiVersion":"client.authentication.k8s.io/v1","kind":"ExecCredential","status":{"token":"%s"}}'

@@ -31,8 +31,9 @@ export interface JailOptions {
   /** Whether the program is the first process of the jail, and not its child. */
   isInit: boolean
   /**
-   * Whether programs may create their own jails with a /proc. A bubblewrap of root covers parts of /proc, and
-   * the kernel then allows no other /proc in it. So it runs as another user if it can.
+   * Whether programs may create their own jails with a /proc. If root starts bubblewrap, it covers parts of
+   * the jail's /proc, and the kernel then lets programs inside mount no other /proc. So with this option,
+   * root starts bubblewrap as another user if that user can create jails and read the shown files.
    */
   nests?: boolean
 }

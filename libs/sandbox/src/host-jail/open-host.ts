@@ -1,4 +1,7 @@
-/** Creates a backend from host backends' shared settings and the rung that `choose` picks. */
+/**
+ * Creates a backend from the settings that all host backends share. `choose` picks its rung, which is the way
+ * to start an agent on this host (rung.ts).
+ */
 import { mkdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { CofferdamError, isCofferdamError, type Backend } from '@cofferdam/contract'

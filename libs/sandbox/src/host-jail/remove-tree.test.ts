@@ -15,7 +15,7 @@ afterEach(() => rmSync(base, { recursive: true, force: true }))
 test('removes directories nested deeper than any path can express', async () => {
   const root = join(base, 'deep')
   mkdirSync(root)
-  // Each step is relative to the previous one, as in a program.
+  // Goes down by `cd`, one folder at a time, as a program could. No path is long enough for the deepest one.
   execFileSync(
     'sh',
     [
