@@ -88,8 +88,8 @@ export async function apiPage(): Promise<string> {
     'This page lists every operation and every field. `GET /openapi.json` sends the same as an OpenAPI 3.1',
     'document, and `/docs` shows it in a browser.',
     '',
-    'A key is sent as `Authorization: Bearer cfd_…`. \\* marks required parameters and fields. In answers, it marks',
-    'fields that are always there. Every failure has the shape of [Error](#error); [Errors and',
+    'A key is sent as `Authorization: Bearer cfd_…`. \\* marks required parameters and fields. In answers,',
+    'it marks fields that are always there. Every failure has the shape of [Error](#error); [Errors and',
     'endings](../errors.md) lists the codes.',
     '',
     ...tags.flatMap(({ name, description }) => [

@@ -29,8 +29,8 @@
 --   - A counter never exceeds its cap. The bucket number is stored with the count: a plain INCR with an expiry
 --     is wrong in the millisecond of the boundary, when the key still exists and TIME is in the next window.
 --   - Used plus reserved never exceeds the cap on CPU or cost. Without either cap nothing is reserved.
---   - A cap of 0 is a kill switch: only `fenced` is checked before it, and it refuses even an attempt that was
---     charged before.
+--   - A cap of 0 is a kill switch: only `fenced` is checked before it, and it refuses even an attempt that
+--     was charged before.
 --   - Time is the server's TIME. No client clock matters.
 -- Complexity O(log L) for L leases of the tenant.
 

@@ -18,8 +18,8 @@
 -- Returns {'seeded'} | {'more'} (a batch before the last) | {'already'} (seeded by another caller)
 --      or {'another_run'} (the caller named another run of the server: count again)
 --      or {'caps_changed'} (caps were set since the caller read them: read again)
---      or {'settled_meanwhile'} (count again: since the counts were read, an attempt that they lack has ended,
---         or one that they include was refunded). Only 'seeded' and 'more' write anything.
+--      or {'settled_meanwhile'} (count again: since the counts were read, an attempt that they lack has
+--         ended, or one that they include was refunded). Only 'seeded' and 'more' write anything.
 -- Invariants
 --   - A counter becomes max(seed, present) of the current window, never less: charged attempts stay charged.
 --   - A count for a window that is over is dropped: the next window began while unseeded, so it has no

@@ -30,8 +30,8 @@ export type TakenFacts = Pick<
 export interface HeldExecution {
   readonly taken: Taken
   /**
-   * The BullMQ job and the token of its lock. An execution that was assigned to this worker (assigned.ts) has no
-   * job in BullMQ, so its token is empty.
+   * The BullMQ job and the token of its lock. An execution that was assigned to this worker (assigned.ts) has
+   * no job in BullMQ, so its token is empty.
    */
   readonly job: LaneJob
   /** `<id> <fence>`, as heartbeat.lua names it. */

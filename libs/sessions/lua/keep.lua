@@ -7,7 +7,7 @@
 -- Returns {'kept'} | {'fenced'}
 -- Invariants
 --   - Only the latest fence can write.
---   - A session is kept long after its deadline. If nobody could end its sandbox yet, the sandbox stays known.
+--   - A session is kept long after its deadline. So a sandbox that nobody could end yet stays known.
 -- Complexity O(log n) for n sessions of the tenant.
 
 if redis.call('HGET', KEYS[1], 'fence') ~= ARGV[1] then return {'fenced'} end

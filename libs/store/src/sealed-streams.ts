@@ -13,7 +13,7 @@ import {
 export interface SealedStreams {
   /** Encrypts what is written to it. */
   seal(where: SealedLocation): Duplex
-  /** Decrypts what is written to it. Fails with `stored_data_damaged` if the bytes were altered, moved or cut. */
+  /** Decrypts what is written to it. Fails with `stored_data_damaged` if bytes were altered, moved or cut. */
   open(where: SealedLocation): Duplex
 }
 

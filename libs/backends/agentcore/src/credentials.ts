@@ -3,8 +3,8 @@ import { readFile } from 'node:fs/promises'
 import { CofferdamError } from '@cofferdam/contract'
 
 /**
- * The SDK refreshes keys in their last 300 s (EXPIRATION_MS of @smithy/core). So it reads the file again every
- * five minutes, and keys can be rotated without a restart.
+ * The SDK refreshes keys in their last 300 s (EXPIRATION_MS of @smithy/core). So it reads the file again
+ * every five minutes, and keys can be rotated without a restart.
  */
 const EXPIRES_AFTER_MS = 600_000
 

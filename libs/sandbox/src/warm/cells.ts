@@ -174,7 +174,7 @@ export function createCells<S extends CellSlot>(parts: {
     await gone
   }
 
-  /** Like `discard`, for a cell that no execution uses. Does not wait. Retried if it fails (left-slots.ts). */
+  /** Like `discard`, for a cell that no execution uses. Does not wait. Retried on failure (left-slots.ts). */
   function drop(domain: Domain<S>, cell: Cell<S>, why: DropReason): void {
     discard(domain, cell, why).catch((error: unknown) => left.add(cell.slot, cell.memory, error))
   }
