@@ -243,6 +243,22 @@ needs('bwrap').describe('azure', () => {
     expect(await sandbox.read('large', size)).toHaveLength(size)
   })
 
+  it('repeats a download whose answer is lost', async () => {
+    const size = 2 << 20
+    const program = python(`open("large", "wb").truncate(${size})`)
+    await using sandbox = await open(interpreter, program)
+    await printed(sandbox, program)
+    const { requests } = places.double
+    const downloads = async (drop_path: string): Promise<number> => {
+      const before = requests.length
+      places.double.fault({ drop_after: 1, drop_path })
+      expect(await sandbox.read('large', size)).toHaveLength(size)
+      return requests.slice(before).filter((call) => /^GET .*\/files\/.*content/.test(call)).length
+    }
+    expect(await downloads('/no such path'), 'the fault is for other calls').toBe(1)
+    expect(await downloads('/content')).toBe(2)
+  })
+
   it('returns a container’s output complete, in order and once if answers are lost or cut', async () => {
     const program = python("import sys\nfor n in range(2000): print(n, '€' * 50)\nsys.stdout.flush()")
     await using sandbox = await open(container, program)
